@@ -1,0 +1,223 @@
+"""The pipeline, from what a user says to an explanation: read, give values, derive, prove.
+
+Reads top to bottom as the picture in docs/explanation/pipeline.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import InputError, ShapeError, UnknownNameError
+from symgrad.explanation import Explanation, Given, Jacobian, Seed, build
+from symgrad.explanation.build import Derived, derive_only
+from symgrad.language import Reading, Value, expand_composites, literal, read, value_from
+from symgrad.numeric import Array
+from symgrad.program import Program
+
+Shapes = Mapping[str, Sequence[int | str]]
+
+
+def explain(
+    expression: str,
+    *,
+    seed: Any = None,
+    wrt: str | Sequence[str] | None = None,
+    then: str | None = None,
+    shapes: Shapes | None = None,
+    check: bool = True,
+    expand: bool = False,
+    **values: Any,
+) -> Explanation:
+    """What ``out.backward(seed)`` computes for ``expression``, derived and proven.
+
+    ``values`` are the inputs by name (NumPy arrays, torch tensors, nested lists, fractions); an input without
+    a value is ones, its sizes inferred. ``seed`` has the shape of the output; without one a scalar output
+    takes 1 and any other takes ones, which is the gradient of the sum. ``then`` is a scalar expression in
+    ``out`` from which the seed is derived. ``wrt`` names the inputs to differentiate by (default: all).
+    ``expand`` shows the steps inside composite operations. Raises `SymgradError`.
+
+    >>> result = explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]], check=False)
+    >>> result.gradients["x"].closed_form, result.gradients["x"].value.tolist()
+    ('v @ a.T', [[10, 10, 10], [26, 26, 26]])
+    """
+    given = {name: value_from(value) for name, value in values.items()}
+    weights = None if seed is None else _seed_value(seed)
+    late = {name for name in given if then is not None and name not in _names(expression)}
+    here = {name: value for name, value in given.items() if name not in late}
+    known = _known_shapes(here, {n: s for n, s in (shapes or {}).items() if n not in late})
+    reading = read(expression, shapes=known, out_shape=weights.shape if weights is not None else None)
+    program = expand_composites(reading.program) if expand else reading.program
+    inputs = _inputs(program, here, shapes or {})
+    out_shape = program.numbers(program.out.shape)
+    downstream = None
+    if then is not None:
+        if seed is not None:
+            raise InputError("seed and then both say what v is", hints=("give one of them",))
+        downstream = _downstream(then, program, inputs, {n: given[n] for n in late}, shapes or {}, out_shape, check)
+    chosen = _seed(weights, downstream, out_shape)
+    return build(
+        expression, program, inputs, chosen, _wanted(wrt, program), check=check,
+        assumptions=_assumptions(reading, inputs), hints=_hints(reading, inputs), downstream=downstream, expanded=expand,
+    )  # fmt: skip
+
+
+def jacobian(expression: str, wrt: str, *, shapes: Shapes | None = None, check: bool = True, **values: Any) -> Jacobian:
+    """∂out/∂wrt of ``expression``: formula, structure, symbols and numbers.
+
+    >>> jacobian("x@a", "x", check=False).shape
+    (6, 6)
+    """
+    return explain(expression, wrt=wrt, shapes=shapes, check=check, **values).gradients[wrt].jacobian
+
+
+def vjp(
+    expression: str, wrt: str, *, seed: Any = None, shapes: Shapes | None = None, check: bool = True, **values: Any
+) -> Array:
+    """vᵀJ in the shape of ``wrt``: what ``out.backward(seed)`` adds to ``wrt.grad``.
+
+    >>> vjp("x@a", "x", seed=[[1, 2, 3, 4], [5, 6, 7, 8]], check=False).tolist()
+    [[10, 10, 10], [26, 26, 26]]
+    """
+    return explain(expression, wrt=wrt, seed=seed, shapes=shapes, check=check, **values).gradients[wrt].value
+
+
+def derive(
+    expression: str, *, wrt: str | Sequence[str] | None = None, shapes: Shapes | None = None
+) -> tuple[Program, tuple[Derived, ...]]:
+    """The formulas alone: sizes stay symbols, no numbers, no torch."""
+    program = read(expression, shapes=dict(shapes or {}), symbolic=True).program
+    return program, derive_only(program, _wanted(wrt, program))
+
+
+def _names(expression: str) -> set[str]:
+    """The inputs of an expression."""
+    return {tensor.name for tensor in read(expression).program.inputs}
+
+
+def _known_shapes(given: Mapping[str, Value], shapes: Shapes) -> dict[str, Sequence[int | str]]:
+    """Shapes from values, and the ones that were said."""
+    known: dict[str, Sequence[int | str]] = {name: tuple(shape) for name, shape in shapes.items()}
+    for name, value in given.items():
+        if value.shape is None:
+            continue
+        said = known.get(name)
+        if said is not None and (len(said) != len(value.shape) or any(
+            isinstance(s, int) and s != n for s, n in zip(said, value.shape, strict=True)
+        )):  # fmt: skip
+            raise ShapeError(
+                f"the value of {name} does not have the shape that was given for it",
+                found=(f"value {'×'.join(map(str, value.shape))}, shape {'×'.join(map(str, said))}",),
+            )
+        known[name] = value.shape
+    return known
+
+
+def _inputs(program: Program, given: Mapping[str, Value], shapes: Shapes) -> tuple[Given, ...]:
+    """A value for every input; ones where none was given."""
+    result = []
+    for tensor in program.inputs:
+        shape = program.numbers(tensor.shape)
+        value = given.get(tensor.name)
+        array = np.ones(shape, dtype=np.int64) if value is None else value.array(shape)
+        sized = tensor.name in shapes or (value is not None and value.shape is not None)
+        result.append(Given(tensor.name, array, value is not None, sized))
+    return tuple(result)
+
+
+def _wanted(wrt: str | Sequence[str] | None, program: Program) -> tuple[str, ...]:
+    """The inputs to differentiate by."""
+    names = tuple(tensor.name for tensor in program.inputs)
+    if wrt is None:
+        return names
+    chosen = tuple(part.strip() for part in wrt.split(",")) if isinstance(wrt, str) else tuple(wrt)
+    for name in chosen:
+        if name not in names:
+            raise UnknownNameError(f"there is no input {name!r} to differentiate by", found=(f"inputs: {', '.join(names)}",))
+    return tuple(dict.fromkeys(chosen))
+
+
+def _seed_value(seed: Any) -> Value:
+    """The seed from a value or a literal such as ``ones`` or ``onehot(0,1)``."""
+    return literal(seed) if isinstance(seed, str) else value_from(seed)
+
+
+def _seed(weights: Value | None, downstream: Explanation | None, shape: tuple[int, ...]) -> Seed:
+    """v, and where it comes from."""
+    if downstream is not None:
+        return Seed(downstream.gradients["out"].value, "downstream", downstream.expression)
+    if weights is None:
+        scalar = int(np.prod(shape, dtype=object)) == 1
+        return Seed(np.ones(shape, dtype=np.int64), "scalar" if scalar else "assumed", "1" if scalar else "ones")
+    if weights.shape is not None and tuple(weights.shape) != shape:
+        raise ShapeError(
+            "the seed has to have the shape of the output: one weight for each of its entries",
+            found=(f"seed {_size(weights.shape)}, out {_size(shape)}",),
+            hints=(f"a seed of shape {shape}", "seed ones for the gradient of the sum", "seed onehot(…) for one row of J"),
+        )
+    return Seed(weights.array(shape), "given", weights.text)
+
+
+def _downstream(
+    then: str, program: Program, inputs: Sequence[Given], late: Mapping[str, Value], shapes: Shapes,
+    out_shape: tuple[int, ...], check: bool,
+) -> Explanation:  # fmt: skip
+    """∂L/∂out for a scalar L that is computed from ``out``: an explanation of its own."""
+    from_first = build("", program, inputs, Seed(np.ones(out_shape, dtype=np.int64), "assumed", "ones"), (), check=False)
+    shared = {g.name: g for g in inputs}
+    known: dict[str, Sequence[int | str]] = {n: s for n, s in shapes.items() if n not in shared}
+    known |= _known_shapes(late, {}) | {"out": out_shape} | {n: g.value.shape for n, g in shared.items()}
+    names = {t.name for t in read(then, reserved=("v",)).program.inputs}
+    if "out" not in names:
+        raise InputError("then has to be computed from out", found=(then,), hints=('--then "sum((out-y)**2)"',))
+    reading = read(then, shapes={n: s for n, s in known.items() if n in names}, reserved=("v",))
+    later = reading.program
+    if later.out.shape:
+        shape = later.numbers(later.out.shape)
+        raise ShapeError("then has to give one number", found=(f"its shape is {_size(shape)}",), hints=("sum(…)",))
+    given = [
+        Given("out", from_first.output, True, True) if g.name == "out" else shared.get(g.name, g)
+        for g in _inputs(later, late, shapes)
+    ]
+    seed = Seed(np.ones((), dtype=np.int64), "scalar", "1")
+    return build(then, later, given, seed, ("out",), check=check, assumptions=_assumptions(reading, given))
+
+
+def _size(shape: Sequence[int]) -> str:
+    """2×3, or the word for a scalar."""
+    return "×".join(map(str, shape)) if shape else "a scalar"
+
+
+def _assumptions(reading: Reading, inputs: Sequence[Given]) -> tuple[str, ...]:
+    """What was assumed about values, sizes and ranks, in sentences."""
+    result = []
+    ones = [g.name for g in inputs if not g.value_given]
+    if ones:
+        result.append(f"{_listed(ones)} {'are' if len(ones) > 1 else 'is'} ones")
+    sizes: dict[int, list[str]] = {}
+    for name, axis, number in reading.assumed_sizes:
+        sizes.setdefault(number, []).append(f"axis {axis} of {name}")
+    result += [f"the size of {_listed(places)} is {number}" for number, places in sizes.items()]
+    result += [f"{name} has {rank} {'axis' if rank == 1 else 'axes'}" for name, rank in reading.assumed_ranks]
+    return tuple(result)
+
+
+def _hints(reading: Reading, inputs: Sequence[Given]) -> tuple[str, ...]:
+    """How to change what was assumed."""
+    result = []
+    ones = [g.name for g in inputs if not g.value_given]
+    if ones:
+        result.append(f"--let {ones[0]}=…")
+    changeable = [name for name, _, _ in reading.assumed_sizes] + [name for name, _ in reading.assumed_ranks]
+    if changeable:
+        name = changeable[0]
+        shape = next(g.value.shape for g in inputs if g.name == name)
+        result.append(f"--shape {name}={','.join(str(n + 1) if i else str(n) for i, n in enumerate(shape))}")
+    return tuple(result)
+
+
+def _listed(words: Sequence[str]) -> str:
+    """a, b and c."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,0 +1,114 @@
+"""The derivative of an index expression by one entry of a tensor, by structure.
+
+    ∂ x[i,j] / ∂x[p,q]          = δ_ip·δ_jq
+    ∂ Σ_k f(k) / ∂x[p]          = Σ_k ∂f(k)/∂x[p]
+    ∂ Π_k f(k) / ∂x[p]          = Σ_l ∂f(l)/∂x[p] · Π_{k≠l} f(k)
+    ∂ g(t₁, t₂, …) / ∂x[p]      = Σ_a ∂g/∂t_a · ∂t_a/∂x[p]     (the t are the accesses, sums and products in g)
+
+The scalar partials ∂g/∂t_a are SymPy's. Sums are contracted with the deltas as soon as they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from symgrad.indexing.brackets import Bracket, Unravel, ravel
+from symgrad.indexing.deltas import add_up, delta
+from symgrad.indexing.symbols import Expr, Index, fresh, indices_of, is_access, mentions, name_of
+
+
+def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr | None = None) -> Expr:
+    """``∂expression / ∂name[at]``; ``at`` are the (free) indices of the entry.
+
+    With ``output``, an access that ``expression`` defines, the scalar partials are written through it where
+    that is shorter: ∂tanh(t)/∂t becomes 1 − out².
+    """
+    if not mentions(expression, name):
+        return sp.S.Zero
+    if is_access(expression):
+        return access_derivative(expression, at)
+    if isinstance(expression, sp.Sum):
+        return add_up(differentiate(expression.function, name, at), [limit[0] for limit in expression.limits])
+    if isinstance(expression, sp.Product):
+        return product_derivative(expression, name, at)
+    if expression.is_Add and output is None:
+        return sp.Add(*(differentiate(part, name, at) for part in expression.args))
+    parts = atomic_parts(expression)
+    stand_in = {part: sp.Dummy(real=True) for part in parts}
+    scalar = expression.xreplace(stand_in)
+    back = {dummy: part for part, dummy in stand_in.items()}
+    result = sp.S.Zero
+    for part, dummy in stand_in.items():
+        inner = differentiate(part, name, at)
+        if inner != 0:
+            partial = sp.powsimp(sp.diff(scalar, dummy))
+            if output is not None:
+                partial = through_output(partial, scalar, dummy, output, list(back))
+            result += partial.xreplace(back) * inner
+    return result
+
+
+def access_derivative(entry: Expr, at: Sequence[Index]) -> Expr:
+    """∂x[i,j]/∂x[p,q] = δ_ip·δ_jq; indices that unravel one number give one δ on that number."""
+    indices = indices_of(entry)
+    result = sp.S.One
+    pairs = list(zip(indices, at, strict=True))
+    for number in dict.fromkeys(i.number for i in indices if isinstance(i, Unravel)):
+        group = [(i, p) for i, p in pairs if isinstance(i, Unravel) and i.number == number]
+        if [i.axis for i, _ in group] == list(range(len(group[0][0].shape))):
+            result *= delta(number, ravel([p for _, p in group], group[0][0].shape))
+            pairs = [pair for pair in pairs if pair not in group]
+    for index, p in pairs:
+        result *= delta(index, p)
+    return result
+
+
+def product_derivative(expression: Expr, name: str, at: Sequence[Index]) -> Expr:
+    """∂ Π_k f(k) = Σ_l ∂f(l) · Π_k ([k = l] + [k ≠ l]·f(k))."""
+    ((k, low, high),) = expression.limits
+    one = fresh(k.name, k.size)
+    others = sp.Product(
+        Bracket(sp.Eq(k, one)) + Bracket(sp.Ne(k, one)) * expression.function, (k, low, high)
+    )
+    factor = differentiate(expression.function.xreplace({k: one}), name, at)
+    return add_up(factor * others, [one])
+
+
+def atomic_parts(expression: Expr) -> list[Expr]:
+    """The accesses, sums and products that ``expression`` is a scalar function of."""
+    if is_access(expression) or isinstance(expression, (sp.Sum, sp.Product)):
+        return [expression]
+    if isinstance(expression, sp.KroneckerDelta):
+        return []
+    return list(dict.fromkeys(part for a in expression.args for part in atomic_parts(a)))
+
+
+def through_output(partial: Expr, scalar: Expr, variable: Expr, output: Expr, variables: list[Expr]) -> Expr:
+    """``partial`` with the function's own value named: exp' = out, tanh' = 1 − out², log' of a sum = exp(−out).
+
+    The value is replaced where it stands. When that leaves the one variable behind, the equation out = g(t)
+    is solved for it, so that the sum t need not be formed again.
+    """
+    y = sp.Dummy("y", real=True)
+    written = partial.subs(scalar, y)
+    if variable in written.free_symbols and len(variables) == 1:
+        solution = inverse(scalar, variable, y)
+        if solution is not None:
+            written = sp.powdenest(written.xreplace({variable: solution}), force=True)
+    if sp.count_ops(written) > sp.count_ops(partial) + 1:
+        return partial
+    return sp.factor_terms(written).xreplace({y: output})
+
+
+def inverse(scalar: Expr, variable: Expr, y: Expr) -> Expr | None:
+    """t with scalar(t) = y, for c·tᵉ (t ≥ 0) and c·log t; None for anything else."""
+    coefficient, core = scalar.as_independent(variable, as_Add=False)
+    if isinstance(core, sp.log) and core.args[0] == variable:
+        return sp.exp(y / coefficient)
+    if core.is_Pow and core.exp.is_number:
+        inner_coefficient, inner = core.base.as_independent(variable, as_Add=False)
+        if inner == variable:
+            return (y / coefficient) ** (1 / core.exp) / inner_coefficient
+    return None

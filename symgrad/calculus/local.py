@@ -1,0 +1,144 @@
+"""One operation's local Jacobians, as formulas for every size, made once per operation, ranks and options.
+
+Comes in: a step of a program. Goes out: a `Local`, the step's index equation and the derivative by each
+operand, on indices of their own. The cache key has sizes as symbols in order of appearance, so that x@a is
+derived once, whatever the program calls its sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import sympy as sp
+
+from symgrad.calculus.differentiate import differentiate
+from symgrad.calculus.reuse import reuse_output
+from symgrad.calculus.steps import Step
+from symgrad.indexing import Equation, Index, fresh_axes, instantiate
+from symgrad.indexing.canonical import canonical
+from symgrad.indexing.symbols import Expr, access
+from symgrad.ops import Held, View, named
+from symgrad.program import Apply, Constant, Program
+from symgrad.shapes import Shape, Size
+
+INNER = "pqrs"
+"""Letters for the entry one differentiates by."""
+
+
+@dataclass(frozen=True)
+class Derivative:
+    """∂out[axes] / ∂operand[inner] as a formula, and the steps that led to it."""
+
+    axes: tuple[Index, ...]
+    inner: tuple[Index, ...]
+    formula: Expr
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Local:
+    """The index equation of a step and the derivative by each tensor operand, by position."""
+
+    equation: Equation
+    derivatives: Mapping[int, Derivative]
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a local derivation depends on."""
+
+    op: str
+    shapes: tuple[Shape | None, ...]
+    constants: tuple[Any, ...]
+    options: tuple[tuple[str, Hashable], ...]
+    result: Shape
+
+
+def operand(position: int) -> str:
+    """The name of an operand inside a local equation."""
+    return f"#{position}"
+
+
+OUT = "#out"
+
+
+def local(step: Apply, program: Program) -> Local:
+    """The equation and derivatives of ``step``, under the program's names and sizes, on new indices."""
+    shapes = tuple(program.tensor(a).shape if isinstance(a, str) else None for a in step.arguments)
+    constants = tuple(a.value if isinstance(a, Constant) else None for a in step.arguments)
+    key = Key(step.op, shapes, constants, step.options, step.result.shape)
+    symbols = list(dict.fromkeys(s for size in _sizes_in(key) for s in sorted(size.free_symbols, key=str)))
+    standard = {s: sp.Symbol(f"s{n}", integer=True, positive=True) for n, s in enumerate(symbols)}
+    found = derive(_rename(key, standard))
+    back = {new: old for old, new in standard.items()}
+    names = {operand(n): a for n, a in enumerate(step.arguments) if isinstance(a, str)}
+    names[OUT] = step.result.name
+    names |= {f"#{k}": known_name(step, k) for k in named(step.op).held if k != "out"}
+    equation = instantiate(found.equation, names, back)
+    derivatives = {}
+    for position, d in found.derivatives.items():
+        whole = instantiate(Equation((*d.axes, *d.inner), d.formula), names, back)
+        rank = len(d.axes)
+        derivatives[position] = Derivative(whole.axes[:rank], whole.axes[rank:], whole.right, d.steps)
+    return Local(equation, derivatives)
+
+
+def known_name(step: Apply, name: str) -> str:
+    """What a held tensor of ``step`` is called in the program's formulas."""
+    return f"{name}·{step.result.name}"
+
+
+@lru_cache(maxsize=4096)
+def derive(key: Key) -> Local:
+    """The derivation itself: state the equation, differentiate by each operand, name the output where it helps."""
+    op = named(key.op)
+    at = fresh_axes(key.result, op.letters)
+    views = [
+        View(operand(n), shape if shape is not None else (), None if shape is not None else sp.sympify(value, strict=True))
+        for n, (shape, value) in enumerate(zip(key.shapes, key.constants, strict=True))
+    ]
+    held = {k: Held(OUT if k == "out" else f"#{k}", key.result) for k in op.held}
+    equation = Equation(at, canonical(op.define(at, views, held, dict(key.options))))
+    output = access(OUT, at) if op.reuse else None
+    derivatives = {}
+    for position, shape in enumerate(key.shapes):
+        if shape is None:
+            continue
+        inner = fresh_axes(shape, INNER)
+        formula = canonical(differentiate(equation.right, operand(position), inner, output))
+        steps = [Step("differentiate", formula, "the chain rule; each access of x leaves a δ for every index")]
+        if op.reuse:
+            formula = canonical(reuse_output(formula, equation, inner, OUT))
+            if formula != steps[0].formula:
+                steps.append(Step("reuse the output", formula, "the forward value is named instead of formed again"))
+        derivatives[position] = Derivative(at, inner, formula, tuple(steps))
+    return Local(equation, derivatives)
+
+
+def _sizes_in(key: Key) -> list[Size]:
+    """Every size in ``key``, in order of appearance."""
+    found: list[Size] = []
+
+    def visit(value: Any) -> None:
+        if isinstance(value, (tuple, list)):
+            for part in value:
+                visit(part)
+        elif isinstance(value, sp.Expr):
+            found.append(value)
+
+    visit((key.shapes, key.constants, tuple(v for _, v in key.options), key.result))
+    return found
+
+
+def _rename(key: Key, names: Mapping[Size, Size]) -> Key:
+    """``key`` with its sizes renamed."""
+
+    def rename(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(rename(part) for part in value)
+        return value.xreplace(names) if isinstance(value, sp.Expr) else value
+
+    return Key(key.op, rename(key.shapes), rename(key.constants), rename(key.options), rename(key.result))

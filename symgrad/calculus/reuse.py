@@ -1,0 +1,67 @@
+"""Writing a local Jacobian through the output: exp(x[p])/Σ_j exp(x[j]) is out[p].
+
+Comes in: the Jacobian's formula and the equation that defines the output. Goes out: the same function, with
+each product of factors that equals the definition at some indices replaced by that entry of the output.
+Rule: t·f(p) → t·out[p]   where out[i] = f(i) or out[i] = log f(i) is the definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+import sympy as sp
+
+from symgrad.indexing.canonical import canonical
+from symgrad.indexing.deltas import is_delta
+from symgrad.indexing.equation import Equation
+from symgrad.indexing.symbols import Expr, Index, access
+from symgrad.indexing.sums import over_terms, split_factors
+
+Powers = dict[Expr, Expr]
+
+
+def powers(term: Expr) -> Powers:
+    """The factors of a product with their exponents; exponentials count by what is raised."""
+    result: Powers = {}
+    for factor in split_factors(term):
+        base, exponent = (factor, sp.S.One) if isinstance(factor, sp.exp) else factor.as_base_exp()
+        if isinstance(factor, sp.exp) and factor.exp.could_extract_minus_sign():
+            base, exponent = sp.exp(-factor.exp, evaluate=False), -sp.S.One
+        result[base] = result.get(base, sp.S.Zero) + exponent
+    return result
+
+
+def instances(equation: Equation, inner: Sequence[Index]) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
+    """The definition at the output's own indices, and with input indices of equal range in their place."""
+    for at in product(*([axis, *(p for p in inner if p.size == axis.size)] for axis in equation.axes)):
+        if len(set(at)) == len(at):
+            yield canonical(equation.right.xreplace(dict(zip(equation.axes, at, strict=True)))), at
+
+
+def reuse_output(formula: Expr, equation: Equation, inner: Sequence[Index], out: str) -> Expr:
+    """``formula`` with the output's entries named wherever their definition stands as a factor."""
+    known = [
+        (powers(definition), named(access(out, at)))
+        for right, at in instances(equation, inner)
+        for definition, named in ((right, lambda e: e), (sp.exp(right), sp.exp))
+    ]
+    known = [(factors, name) for factors, name in known if len(factors) > 1]
+    return sp.Add(*(_reuse_in_term(term, known) for term in over_terms(formula, is_delta)))
+
+
+def _reuse_in_term(term: Expr, known: list[tuple[Powers, Expr]]) -> Expr:
+    """One product: take out the first definition it contains, again until none is left."""
+    factors = powers(canonical(term))
+    for definition, name in known:
+        while all(_holds(factors.get(base, sp.S.Zero), exponent) for base, exponent in definition.items()):
+            factors = {b: e - definition.get(b, sp.S.Zero) for b, e in factors.items()}
+            base, exponent = (name, sp.S.One)
+            factors[base] = factors.get(base, sp.S.Zero) + exponent
+    return sp.Mul(*(base**exponent for base, exponent in factors.items() if exponent != 0))
+
+
+def _holds(present: Expr, wanted: Expr) -> bool:
+    """Whether an exponent contains another: at least as much of it, on the same side of the fraction line."""
+    rest = present - wanted
+    return bool(present.is_number and wanted.is_number and present * wanted > 0 and rest * present >= 0)

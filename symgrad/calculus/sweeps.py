@@ -1,0 +1,176 @@
+"""Chaining local derivatives through a program: reverse, forward, and the whole Jacobian.
+
+The reverse sweep carries G_t[p], the derivative of Σ v·out by the tensor t, from the output back:
+G_x[p] = Σ over the uses of x of Σ_o G_out[o]·J[o,p]. Each G is again an index equation. A G that grows past
+``LIMIT`` is given a name (``g_t``) and not put into what follows, so that a long program gets a chain of
+short formulas; the sweep is linear in the length of the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import sympy as sp
+
+from symgrad.calculus.local import INNER, Derivative, local
+from symgrad.calculus.steps import Step
+from symgrad.errors import bug
+from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, replace_accesses
+from symgrad.indexing.canonical import canonical
+from symgrad.indexing.symbols import Expr, access
+from symgrad.program import Program
+
+LIMIT = 60
+"""Nodes of a formula beyond which it is named rather than put into the next one."""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Formulas in the order they are computed: named intermediates first, the wanted tensor last.
+
+    ``uses`` holds one formula for each use of the wanted tensor, before they are added up.
+    """
+
+    stages: tuple[tuple[str, Equation], ...]
+    uses: tuple[tuple[str, Equation], ...] = ()
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def equation(self) -> Equation:
+        """The formula of the wanted tensor."""
+        return self.stages[-1][1]
+
+    @property
+    def whole(self) -> bool:
+        """Whether one formula says it all."""
+        return len(self.stages) == 1
+
+
+def cotangent(name: str) -> str:
+    """What the gradient that flows through an intermediate is called."""
+    return f"g_{name}"
+
+
+def pull(seed: Equation, d: Derivative) -> Expr:
+    """Σ_o seed[o]·J[o, p], with the deltas contracted."""
+    return canonical(add_up(seed.at(d.axes) * d.formula, d.axes))
+
+
+@dataclass(frozen=True)
+class Reverse:
+    """One reverse sweep: the named intermediates, and what reached each tensor it was asked for, use by use."""
+
+    stages: tuple[tuple[str, Equation], ...]
+    gathered: Mapping[str, Sequence[tuple[str, Equation]]]
+    steps: tuple[Step, ...]
+
+
+def reverse(program: Program, wanted: Sequence[str], seed: Equation | None = None, limit: int = LIMIT) -> Reverse:
+    """The reverse sweep for several tensors at once."""
+    if seed is None:
+        at = fresh_axes(program.out.shape)
+        seed = Equation(at, access("v", at))
+    needed = _between(program, wanted)
+    gathered: dict[str, list[tuple[str, Equation]]] = {program.output: [("v", seed)]}
+    stages: list[tuple[str, Equation]] = []
+    steps: list[Step] = []
+    for step in reversed(program.steps):
+        name = step.result.name
+        if name not in needed or name not in gathered:
+            continue
+        carried = _added(gathered[name])
+        if _size(carried.right) > limit:
+            stages.append((cotangent(name), carried))
+            carried = Equation(carried.axes, access(cotangent(name), carried.axes))
+        for position, d in local(step, program).derivatives.items():
+            argument = step.arguments[position]
+            if argument in needed and isinstance(argument, str):
+                grown = Equation(d.inner, pull(carried, d))
+                gathered.setdefault(argument, []).append((f"{name}, argument {position + 1}", grown))
+                steps += [*d.steps, Step("weigh and add", grown.right, f"each row of J times its weight, through {step.op}")]
+    return Reverse(tuple(stages), gathered, tuple(steps))
+
+
+def total(swept: Reverse, program: Program, wanted: str) -> Equation:
+    """The sum of what reached ``wanted``; 0 when nothing did."""
+    uses = swept.gathered.get(wanted, [])
+    return _added(uses) if uses else Equation(fresh_axes(program.tensor(wanted).shape, INNER), sp.S.Zero)
+
+
+def pullback(program: Program, wanted: str, seed: Equation | None = None, limit: int = LIMIT) -> Sweep:
+    """The derivative of Σ v·out by ``wanted`` as index equations in v, inputs and forward values."""
+    swept = reverse(program, (wanted,), seed, limit)
+    stages = (*swept.stages, (wanted, total(swept, program, wanted)))
+    return Sweep(stages, tuple(swept.gathered.get(wanted, ())), swept.steps)
+
+
+def jacobian(program: Program, wanted: str, limit: int = 4 * LIMIT) -> tuple[tuple[Index, ...], tuple[Index, ...], Sweep] | None:
+    """∂out[o]/∂wanted[p] as one formula: the pullback of the seed that is 1 at o and 0 elsewhere.
+
+    None when the formula would be longer than anyone can read; numbers come from the chain then.
+    """
+    outer = fresh_axes(program.out.shape)
+    at = fresh_axes(program.out.shape)
+    one_hot = sp.Mul(*(delta(a, o) for a, o in zip(at, outer, strict=True)))
+    sweep = pullback(program, wanted, Equation(at, one_hot), limit)
+    if not sweep.whole:
+        return None
+    return outer, sweep.equation.axes, sweep
+
+
+def pushforward(program: Program, wanted: str, tangent: str = "u") -> tuple[tuple[str, Equation], ...]:
+    """J·u as a chain of index equations, one per step: ``d_t[o] = Σ_p J[o,p]·d_x[p]``."""
+    carried: dict[str, str] = {wanted: tangent}
+    stages: list[tuple[str, Equation]] = []
+    for step in program.steps:
+        result = sp.S.Zero
+        found = local(step, program)
+        axes = found.equation.axes
+        for position, d in found.derivatives.items():
+            argument = step.arguments[position]
+            if argument in carried and isinstance(argument, str):
+                term = add_up(d.formula * access(carried[argument], d.inner), d.inner)
+                result += term.xreplace(dict(zip(d.axes, axes, strict=True)))
+        if result != 0:
+            name = f"d_{step.result.name}"
+            carried[step.result.name] = name
+            stages.append((name, Equation(axes, canonical(result))))
+    if program.output not in carried:
+        raise bug(f"{wanted} does not reach the output")
+    return tuple(stages)
+
+
+def local_pullbacks(program: Program, wanted: Sequence[str]) -> tuple[tuple[str, Equation], ...]:
+    """Every cotangent of the reverse sweep as its own short equation, for numbers: nothing is put into anything."""
+    swept = reverse(program, wanted, limit=0)
+    return (*swept.stages, *((name, total(swept, program, name)) for name in wanted))
+
+
+def substitute(equation: Equation, definitions: Mapping[str, Equation]) -> Equation:
+    """``equation`` with accesses of defined tensors replaced by their definitions."""
+
+    def defined(name: str, at: tuple[Expr, ...]) -> Expr | None:
+        return definitions[name].at(at) if name in definitions else None
+
+    return Equation(equation.axes, canonical(replace_accesses(equation.right, defined)))
+
+
+def _added(terms: Sequence[tuple[str, Equation]]) -> Equation:
+    """The sum of equations over the indices of the first."""
+    axes = terms[0][1].axes
+    return Equation(axes, canonical(sp.Add(*(equation.at(axes) for _, equation in terms))))
+
+
+def _size(expression: Expr) -> int:
+    """The number of nodes."""
+    return 1 + sum(_size(a) for a in expression.args)
+
+
+def _between(program: Program, wanted: Sequence[str]) -> frozenset[str]:
+    """Tensors that some of ``wanted`` reach and that reach the output."""
+    reached = set(wanted)
+    for step in program.steps:
+        if set(step.tensors) & reached:
+            reached.add(step.result.name)
+    return program.relevant() & frozenset(reached)

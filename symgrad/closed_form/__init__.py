@@ -1,0 +1,10 @@
+"""Index equations in matrix notation: Σ_k v[p,k]·a[q,k] is ``v @ a.T``.
+
+Comes in: a derived gradient formula and the program it belongs to. Goes out: the text a person would write,
+in torch's syntax, or None where there is none. The text is a claim until it has been evaluated and compared
+with the raw contraction (`symgrad.oracles.forms`).
+"""
+
+from symgrad.closed_form.form import Form, closed_form
+
+__all__ = ["Form", "closed_form"]

@@ -1,0 +1,97 @@
+"""Pieces of matrix notation: a text, how tightly it binds, and which index each of its axes runs over.
+
+A piece knows how to be lined up with others for broadcasting: transposed, or with axes of size 1 put in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from symgrad.indexing import Index
+
+COMPARE, ADD, MULTIPLY, NEGATE, POWER, ATOM = range(6)
+"""How tightly operators bind, as in Python; @ binds like *."""
+
+Axes = tuple[Index | None, ...]
+
+
+class NoForm(Exception):
+    """There is no matrix notation for this; the index formula is the answer."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """``text`` with axes running over ``axes`` (None: of size 1); ``kept`` is a sum's form with keepdim."""
+
+    text: str
+    binds: int
+    axes: Axes
+    kept: Piece | None = None
+
+    def inside(self, operator: int) -> str:
+        """The text as an operand of an operator, in brackets if it binds less tightly."""
+        return self.text if self.binds >= operator else f"({self.text})"
+
+    def indices(self) -> tuple[Index, ...]:
+        """The indices, without axes of size 1."""
+        return tuple(a for a in self.axes if a is not None)
+
+
+def method(piece: Piece, call: str, axes: Axes) -> Piece:
+    """``piece.call`` with the given axes."""
+    return Piece(f"{piece.inside(ATOM)}.{call}", ATOM, axes)
+
+
+def permuted(piece: Piece, order: Sequence[Index]) -> Piece:
+    """``piece`` with its axes in ``order``."""
+    if piece.axes == tuple(order):
+        return piece
+    if None in piece.axes:
+        raise NoForm
+    if len(order) == 2:
+        if piece.text.endswith(".T"):
+            return Piece(piece.text.removesuffix(".T"), ATOM, tuple(order))
+        return method(piece, "T", tuple(order))
+    if piece.axes[:-2] == tuple(order[:-2]) and piece.axes[-2:] == tuple(order[:-3:-1]):
+        return method(piece, "mT", tuple(order))
+    places = ", ".join(str(piece.axes.index(i)) for i in order)
+    return method(piece, f"permute({places})", tuple(order))
+
+
+def aligned(piece: Piece, target: Sequence[Index]) -> Piece:
+    """``piece`` so that it broadcasts against a tensor with the axes ``target``."""
+    for candidate in (piece, piece.kept):
+        if candidate is not None and _broadcasts(candidate.axes, target) and not _prefers_kept(candidate, target):
+            return candidate
+    own = [i for i in target if i in piece.indices()]
+    if len(own) < len(piece.indices()):
+        raise NoForm
+    flat = permuted(piece, own)
+    if not own:
+        return flat
+    wanted: Axes = tuple(i if i in own else None for i in target[list(target).index(own[0]) :])
+    if wanted == flat.axes:
+        return flat
+    items = ", ".join(":" if i is not None else "None" for i in wanted)
+    return Piece(f"{flat.inside(ATOM)}[{items}]", ATOM, wanted)
+
+
+def _broadcasts(axes: Axes, target: Sequence[Index]) -> bool:
+    """Whether a tensor with ``axes`` lines up with ``target`` from the right as it is."""
+    if len(axes) > len(target):
+        return False
+    tail = target[len(target) - len(axes) :]
+    return all(a is None or a == t for a, t in zip(axes, tail, strict=True))
+
+
+def _prefers_kept(piece: Piece, target: Sequence[Index]) -> bool:
+    """A sum that is put back beside what it was summed over keeps its axis, whatever the rank."""
+    return piece.kept is not None and len(piece.kept.axes) == len(target) and _broadcasts(piece.kept.axes, target)
+
+
+def matrix(piece: Piece, axes: Sequence[Index]) -> Piece:
+    """``piece`` with exactly the axes ``axes`` in this order, for a matrix product."""
+    if set(piece.indices()) != set(axes) or None in piece.axes:
+        raise NoForm
+    return permuted(piece, tuple(axes))

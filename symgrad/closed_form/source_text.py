@@ -1,0 +1,148 @@
+"""Programs back to text: a forward value in torch's syntax, with the brackets it needs.
+
+A gradient may mention a forward value (``h > 0``); in a closed form it is written out, since only v, out and
+the inputs are in scope.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from fractions import Fraction
+from typing import Any
+
+from symgrad.closed_form.pieces import ADD, ATOM, COMPARE, MULTIPLY, NEGATE, POWER, NoForm
+from symgrad.ops import named
+from symgrad.program import Apply, Constant, Program
+from symgrad.shapes import Size
+
+INFIX = {
+    "add": ("+", ADD), "sub": ("-", ADD), "mul": ("*", MULTIPLY), "div": ("/", MULTIPLY),
+    "matmul": ("@", MULTIPLY), "mm": ("@", MULTIPLY), "mv": ("@", MULTIPLY), "pow": ("**", POWER),
+    "lt": ("<", COMPARE), "le": ("<=", COMPARE), "gt": (">", COMPARE), "ge": (">=", COMPARE),
+    "eq": ("==", COMPARE), "ne": ("!=", COMPARE),
+}  # fmt: skip
+
+Text = tuple[str, int]
+
+
+def bracketed(text: Text, operator: int) -> str:
+    """``text`` as an operand."""
+    return text[0] if text[1] >= operator else f"({text[0]})"
+
+
+def number_text(value: Any) -> Text:
+    """A constant as Python writes it."""
+    if isinstance(value, Fraction):
+        if value.denominator != 1:
+            return f"{value.numerator} / {value.denominator}", NEGATE if value < 0 else MULTIPLY
+        value = value.numerator
+    if not isinstance(value, (int, float)):
+        raise NoForm
+    return repr(value), NEGATE if value < 0 else ATOM
+
+
+class Writer:
+    """Text of the tensors of one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._steps = {step.result.name: step for step in program.steps}
+
+    def tensor(self, name: str) -> Text:
+        """What computes ``name``: itself for inputs and the output, an expression for an intermediate."""
+        step = self._steps.get(name)
+        if step is None or name == self.program.output:
+            return name, ATOM
+        return self.step(step)
+
+    def step(self, step: Apply) -> Text:
+        """One operation and what it is applied to."""
+        arguments = [self.tensor(a) if isinstance(a, str) else number_text(a.value) for a in step.arguments]
+        if step.op == "expand":
+            return arguments[0]
+        if step.op == "identity":
+            return arguments[0]
+        if step.op == "neg":
+            return f"-{bracketed(arguments[0], NEGATE)}", NEGATE
+        if step.op in INFIX:
+            sign, binds = INFIX[step.op]
+            left, right = bracketed(arguments[0], binds), bracketed(arguments[1], binds + 1)
+            if step.op == "pow":
+                left = bracketed(arguments[0], ATOM)
+                right = bracketed(arguments[1], POWER)
+            return f"{left} {sign} {right}", binds
+        if step.op in ("T", "mT"):
+            return f"{bracketed(arguments[0], ATOM)}.{step.op}", ATOM
+        if step.op == "getitem":
+            return f"{bracketed(arguments[0], ATOM)}[{key_text(dict(step.options)['key'])}]", ATOM
+        return self.call(step, [text for text, _ in arguments])
+
+    def call(self, step: Apply, arguments: list[str]) -> Text:
+        """A call, with the options that are not the default."""
+        op = named(step.op)
+        parameters = op.signature.parameters
+        options = []
+        for name, value in step.options:
+            if name in parameters and value != parameters[name].default and value is not None:
+                if name == "dim" and isinstance(value, tuple) and self._is_whole(step, value):
+                    continue
+                options.append(f"{name}={self.option(value)}")
+        if op.variadic:
+            if step.op == "einsum":
+                return f"einsum({dict(step.options)['equation']!r}, {', '.join(arguments)})", ATOM
+            arguments = [f"[{', '.join(arguments)}]"]
+        return f"{step.op}({', '.join([*arguments, *options])})", ATOM
+
+    def _is_whole(self, step: Apply, dim: tuple[Any, ...]) -> bool:
+        """Whether ``dim`` names every axis of the operand."""
+        first = step.arguments[0]
+        return isinstance(first, str) and len(self.program.tensor(first).shape) == len(dim)
+
+    def option(self, value: Hashable) -> str:
+        """An option's value."""
+        if isinstance(value, tuple):
+            return self.option(value[0]) if len(value) == 1 else f"({', '.join(self.option(v) for v in value)})"
+        if isinstance(value, Constant):
+            return number_text(value.value)[0]
+        if hasattr(value, "free_symbols"):
+            return self.size(value)
+        return repr(value)
+
+    def size(self, size: Size) -> str:
+        """A size as text: a number, or an input's ``x.shape[0]`` or ``x.numel()``."""
+        if size.is_Integer:
+            return str(size)
+        for tensor in self.program.inputs:
+            for axis, own in enumerate(tensor.shape):
+                if own == size:
+                    return f"{tensor.name}.shape[{axis}]"
+        for tensor in self.program.inputs:
+            if len(tensor.shape) > 1 and (size - _product(tensor.shape)) == 0:
+                return f"{tensor.name}.numel()"
+        if size.is_Add:
+            return " + ".join(self.size(a) for a in size.args)
+        if size.is_Mul:
+            return " * ".join(bracketed((self.size(a), ADD if a.is_Add else MULTIPLY), MULTIPLY) for a in size.args)
+        raise NoForm
+
+
+def _product(sizes: tuple[Size, ...]) -> Size:
+    """The product of sizes."""
+    result: Size = 1
+    for size in sizes:
+        result = result * size
+    return result
+
+
+def key_text(key: Any) -> str:
+    """What stands between the brackets of an index."""
+    forms = []
+    for item in key:
+        if item[0] == "int":
+            forms.append(str(item[1]))
+        elif item[0] == "slice":
+            start, stop, step = ("" if part is None else str(part) for part in item[1:])
+            forms.append(f"{start}:{stop}" + (f":{step}" if step not in ("", "1") else ""))
+        else:
+            forms.append("None" if item[0] == "new" else ":")
+    return ", ".join(forms)

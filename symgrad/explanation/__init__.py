@@ -1,0 +1,18 @@
+"""The explanation of an expression as frozen data, and the one function that builds it."""
+
+from symgrad.explanation.build import build, derive_only
+from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed
+from symgrad.explanation.entries import Entry
+from symgrad.explanation.structure import Structure
+
+__all__ = [
+    "Entry",
+    "Explanation",
+    "Given",
+    "Gradient",
+    "Jacobian",
+    "Seed",
+    "Structure",
+    "build",
+    "derive_only",
+]

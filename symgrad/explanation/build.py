@@ -1,0 +1,190 @@
+"""Building an explanation: derive, evaluate, and hold every claim against the oracles.
+
+Comes in: a program with numbers for its inputs and a seed. Goes out: an `Explanation`. Reads top to bottom
+as the way the data takes: forward, Jacobian, pullback, closed form, numbers, proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import sympy as sp
+
+from symgrad.calculus import Sweep, jacobian, pullback
+from symgrad.closed_form import Form, closed_form
+from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed
+from symgrad.explanation.structure import Structure, read_structure
+from symgrad.indexing import Index, fresh_axes
+from symgrad.indexing.symbols import Expr
+from symgrad.numeric import Array, Values, evaluate, exact, forward, is_exact, numeric_pullback, plain
+from symgrad.numeric.exact import as_float
+from symgrad.oracles import (
+    Check,
+    Elementwise,
+    TorchRun,
+    check_adjoint,
+    check_differences,
+    check_form,
+    compare,
+    run_torch,
+    skipped,
+    torch_version,
+)
+from symgrad.oracles.elementwise import TooLarge
+from symgrad.program import Program
+
+TORCH = "out.backward(v), torch {version}, float64"
+SYMPY = "SymPy, every entry of J differentiated on its own"
+LARGEST_SYMPY = 1200
+"""Entries of the largest Jacobian that is differentiated entry by entry."""
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Formulas for one input, for every size: the Jacobian, its structure, the pullback and its closed form."""
+
+    name: str
+    axes: tuple[Index, ...]
+    inner: tuple[Index, ...]
+    jacobian: Expr | None
+    structure: Structure
+    sweep: Sweep
+    form: Form | None
+
+
+def derive(program: Program, name: str) -> Derived:
+    """Everything about one input that needs no numbers."""
+    sweep = pullback(program, name)
+    found = jacobian(program, name)
+    if found is None:
+        axes, inner, formula = fresh_axes(program.out.shape), fresh_axes(program.tensor(name).shape, "pqrs"), None
+        structure = Structure("composed", "", "a product of the steps' Jacobians; its formula is too long to write out")
+    else:
+        axes, inner, whole = found
+        formula = whole.equation.right
+        structure = read_structure(program, name, axes, inner, formula)
+    return Derived(name, axes, inner, formula, structure, sweep, closed_form(program, sweep, name))
+
+
+def derive_only(program: Program, wanted: Sequence[str]) -> tuple[Derived, ...]:
+    """The formulas for each of ``wanted``: what `symgrad derive` shows."""
+    return tuple(derive(program, name) for name in wanted)
+
+
+def build(
+    expression: str,
+    program: Program,
+    inputs: Sequence[Given],
+    seed: Seed,
+    wanted: Sequence[str],
+    *,
+    check: bool = True,
+    assumptions: Sequence[str] = (),
+    hints: Sequence[str] = (),
+    downstream: Explanation | None = None,
+    expanded: bool = False,
+) -> Explanation:
+    """The explanation of ``program`` at ``inputs`` with weights ``seed``."""
+    arrays = {given.name: given.value for given in inputs}
+    values = forward(program, arrays)
+    weights = exact(seed.value) if is_exact(seed.value) else seed.value
+    numeric = numeric_pullback(program, values, weights, wanted)
+    proofs = Proofs(program, values, arrays, weights, wanted) if check else None
+    gradients = {}
+    for name in wanted:
+        derived = derive(program, name)
+        matrix = Jacobian(
+            name, program, values, derived.axes, derived.inner, derived.jacobian, derived.structure,
+            values[program.output].shape, values[name].shape,
+        )  # fmt: skip
+        form, form_check = proven_form(derived, program, values, weights)
+        checks = proofs.of(name, numeric[name], matrix, derived, form_check) if proofs else ()
+        gradients[name] = Gradient(
+            name, form.text if form else None, derived.sweep, plain(numeric[name]), matrix, checks,
+            form.steps if form else (), program, values.with_arrays({"v": weights}),
+        )  # fmt: skip
+    return Explanation(
+        expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
+        tuple(assumptions), tuple(hints), proofs.version if proofs else torch_version(), downstream, expanded, check,
+    )  # fmt: skip
+
+
+def proven_form(derived: Derived, program: Program, values: Values, seed: Array) -> tuple[Form | None, Check | None]:
+    """The closed form if it agrees with the raw contraction; without that it is not shown, checks on or off."""
+    if derived.form is None:
+        return None, None
+    checked = check_form(derived.form.text, program, derived.sweep, values, seed)
+    return (derived.form, checked) if checked.passed else (None, None)
+
+
+class Proofs:
+    """The oracles, each run once for all inputs."""
+
+    def __init__(
+        self, program: Program, values: Values, arrays: Mapping[str, Array], seed: Array, wanted: Sequence[str]
+    ) -> None:
+        self.program, self.values, self.arrays, self.seed = program, values, arrays, seed
+        self.torch: TorchRun | None = run_torch(program, arrays, seed, wanted)
+        self.version = self.torch.version if self.torch else None
+        self._elementwise: Elementwise | str | None = None
+
+    def of(
+        self, name: str, gradient: Array, matrix: Jacobian, derived: Derived, form: Check | None
+    ) -> tuple[Check, ...]:
+        """Every oracle on one input's gradient."""
+        checks = [self.by_torch(name, gradient), self.by_sympy(name, gradient, matrix)]
+        reaches = name in self.program.relevant()
+        if reaches:
+            checks.append(check_adjoint(self.program, self.values, self.seed, name, gradient))
+        if derived.sweep.whole:
+            raw = evaluate(derived.sweep.equation, {**self.values.arrays, "v": self.seed}, self.values.sizes)
+            checks.append(compare("the index formula, evaluated whole", gradient, raw))
+        if form is not None:
+            checks.append(form)
+        if self.torch is None or checks[1].passed is None:
+            checks.append(check_differences(self.program, self.arrays, self.seed, name, gradient))
+        return tuple(checks)
+
+    def by_torch(self, name: str, gradient: Array) -> Check:
+        """torch's ``backward(v)``; no path in torch means a zero gradient here."""
+        if self.torch is None:
+            return skipped("out.backward(v) by torch", "torch is not installed")
+        found = self.torch.gradients[name]
+        note = "torch leaves .grad at None: there is no path" if found is None else ""
+        expected = np.zeros(np.shape(gradient)) if found is None else found
+        return compare(TORCH.format(version=self.torch.version), whole(expected, gradient), gradient, note=note)
+
+    def by_sympy(self, name: str, gradient: Array, matrix: Jacobian) -> Check:
+        """Every entry of J by SymPy on its own, and what the weights make of them."""
+        rows, columns = matrix.shape
+        if rows * columns > LARGEST_SYMPY:
+            return skipped(SYMPY, f"{rows}×{columns} entries are too many to write out one by one")
+        if self._elementwise is None:
+            try:
+                self._elementwise = Elementwise(self.program, self.values)
+            except TooLarge:
+                self._elementwise = "the explicit formulas grow too long"
+        if isinstance(self._elementwise, str):
+            return skipped(SYMPY, self._elementwise)
+        entries = self._elementwise.jacobian(name)
+        checked = compare(SYMPY, entries, matrix.dense())
+        if not checked.passed:
+            return checked
+        weighed = np.asarray(self.seed).reshape(-1) @ entries if rows else np.zeros(columns, dtype=np.int64)
+        summed = compare(SYMPY, weighed.reshape(np.shape(gradient)), gradient)
+        return summed if not summed.passed or (summed.max_error or 0) > (checked.max_error or 0) else checked
+
+
+def whole(expected: Array, gradient: Array) -> Array:
+    """torch's float64 as exact integers where the derived result is whole: then equal means identical."""
+    exactly = plain(gradient)
+    if np.issubdtype(exactly.dtype, np.integer) and np.all(as_float(expected) == np.round(as_float(expected))):
+        return np.asarray(expected).astype(np.int64)
+    return expected
+
+
+def is_zero(expression: Expr) -> bool:
+    """Whether a formula is 0 for every value."""
+    return bool(sp.S.Zero == expression)

@@ -1,0 +1,229 @@
+"""The explanation of one expression: plain frozen data, the derivation with its numbers and its proofs.
+
+Built by `symgrad.explanation.build`, read by the renderers. Nothing here computes a derivative; what is
+large (matrices) is made from the formula when asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.calculus import Step, Sweep
+from symgrad.errors import InputError
+from symgrad.explanation.entries import Entry, entry_story, symbolic_entry
+from symgrad.explanation.structure import Structure
+from symgrad.indexing import Index
+from symgrad.indexing.symbols import Expr
+from symgrad.numeric import Array, Values, chain_jacobian, plain, sparse_jacobian
+from symgrad.numeric.sparse import Triplets
+from symgrad.oracles.report import Check
+from symgrad.program import Program
+
+LARGEST_MATRIX = 10_000
+"""Entries of the largest explicit symbolic matrix that is made."""
+LARGEST_DENSE = 25_000_000
+"""Entries of the largest dense array of numbers that is made."""
+
+
+def label(name: str, at: tuple[int, ...]) -> str:
+    """``x[0,1]``; a scalar is just its name."""
+    return f"{name}[{','.join(map(str, at))}]" if at else name
+
+
+def labels(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """The labels of all entries, row by row."""
+    return tuple(label(name, at) for at in np.ndindex(*shape))
+
+
+@dataclass(frozen=True, eq=False)
+class Jacobian:
+    """∂out/∂x: rows are the entries of out, columns those of x, both row by row (torch's convention).
+
+    ``formula`` is ∂out[axes]/∂x[inner] in SymPy, for every size, or None when it would be too long to read;
+    numbers then come from the chain of local Jacobians.
+    """
+
+    name: str
+    program: Program
+    values: Values
+    axes: tuple[Index, ...]
+    inner: tuple[Index, ...]
+    formula: Expr | None
+    structure: Structure
+    out_shape: tuple[int, ...]
+    in_shape: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return (int(np.prod(self.out_shape, dtype=object)), int(np.prod(self.in_shape, dtype=object)))
+
+    @cached_property
+    def _triplets(self) -> Triplets | None:
+        if self.formula is None:
+            return None
+        return sparse_jacobian(self.axes, self.inner, self.formula, self.values)
+
+    @cached_property
+    def nonzeros(self) -> int:
+        """How many entries can be nonzero, whatever the numbers."""
+        if self._triplets is not None:
+            return self._triplets.places
+        return int(self.sparse().count_nonzero())
+
+    @property
+    def row_labels(self) -> tuple[str, ...]:
+        """``out[0,0]``, ``out[0,1]``, …"""
+        return labels("out", self.out_shape)
+
+    @property
+    def column_labels(self) -> tuple[str, ...]:
+        """``x[0,0]``, ``x[0,1]``, …"""
+        return labels(self.name, self.in_shape)
+
+    def sparse(self) -> Any:
+        """The numbers as `scipy.sparse.csr_array`."""
+        if self._triplets is None:
+            return chain_jacobian(self.program, self.name, self.values)
+        return self._triplets.sparse()
+
+    def dense(self) -> Array:
+        """The numbers as an array, exact where they are; raises `InputError` when it would not fit."""
+        self._fits(LARGEST_DENSE, "sparse() holds only what can be nonzero")
+        if self._triplets is None:
+            return np.asarray(self.sparse().todense())
+        return self._triplets.dense()
+
+    def matrix(self) -> Any:
+        """The explicit SymPy matrix, in the inputs' entries and forward values."""
+        if self.formula is None:
+            raise InputError("this Jacobian's formula is too long to write out", hints=("dense() or sparse() for numbers",))
+        self._fits(LARGEST_MATRIX, "dense(), sparse(), or entry((i, j)) for one entry of the gradient")
+        result = sp.zeros(*self.shape)
+        triplets = self._triplets
+        assert triplets is not None
+        for row, column in set(zip(triplets.rows.tolist(), triplets.columns.tolist(), strict=True)):
+            at = np.unravel_index(row, self.out_shape) if self.out_shape else ()
+            inner = np.unravel_index(column, self.in_shape) if self.in_shape else ()
+            result[row, column] = symbolic_entry(self, tuple(map(int, at)), tuple(map(int, inner)))
+        return result
+
+    def as_torch(self) -> Array:
+        """The numbers in torch's layout: ``out.shape + x.shape``, as `torch.autograd.functional.jacobian` has them."""
+        return self.dense().reshape(self.out_shape + self.in_shape)
+
+    def _fits(self, limit: int, instead: str) -> None:
+        rows, columns = self.shape
+        if rows * columns > limit:
+            raise InputError(
+                f"a {rows}×{columns} matrix has {rows * columns:,} entries, more than the {limit:,} that are written out",
+                hints=(instead, "smaller sizes"),
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient:
+    """vᵀJ for one input, in the input's shape.
+
+    ``closed_form`` is text in torch's syntax over v, out and the inputs, or None where there is none;
+    ``formula`` the index formula ∂(Σ v·out)/∂x[inner] in SymPy; ``stages`` the named intermediate gradients
+    it mentions, if it is too long for one; ``uses`` one formula for each use of the input in the program.
+    """
+
+    name: str
+    closed_form: str | None
+    sweep: Sweep
+    value: Array
+    jacobian: Jacobian
+    checks: tuple[Check, ...]
+    form_steps: tuple[Step, ...]
+    program: Program
+    values: Values
+
+    @property
+    def inner(self) -> tuple[Index, ...]:
+        """The indices of the entry that ``formula`` gives."""
+        return self.sweep.equation.axes
+
+    @property
+    def formula(self) -> Expr:
+        """The index formula."""
+        return self.sweep.equation.right
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The derivation, move by move, as it was made."""
+        return (*self.sweep.steps, *self.form_steps)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no oracle disagreed."""
+        return all(check.passed is not False for check in self.checks)
+
+    def entry(self, at: tuple[int, ...]) -> Entry:
+        """The full story of one entry: ``x.grad[at]`` as formula, written out, in numbers."""
+        return entry_story(self, tuple(at))
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """An input as it was used: its value, and whether the user gave value and shape."""
+
+    name: str
+    value: Array
+    value_given: bool
+    shape_given: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Seed:
+    """v: the weights of the outputs.
+
+    ``origin`` is "given", "scalar" (the output has one element, v is 1), "assumed" (ones, since nothing was
+    given) or "downstream" (∂L/∂out of ``then``).
+    """
+
+    value: Array
+    origin: str
+    text: str
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What ``out.backward(v)`` computes for one expression, and the proofs."""
+
+    expression: str
+    program: Program
+    inputs: tuple[Given, ...]
+    values: Values
+    output: Array
+    seed_info: Seed
+    gradients: Mapping[str, Gradient]
+    assumptions: tuple[str, ...]
+    hints: tuple[str, ...]
+    torch_version: str | None
+    downstream: Explanation | None = None
+    expanded: bool = False
+    checked: bool = True
+
+    @property
+    def seed(self) -> Array:
+        """v, in the shape of the output."""
+        return self.seed_info.value
+
+    @property
+    def passed(self) -> bool:
+        """Whether no oracle disagreed, here and downstream."""
+        here = all(gradient.passed for gradient in self.gradients.values())
+        return here and (self.downstream is None or self.downstream.passed)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every number is an integer or a fraction, so that equal means identical."""
+        return all(plain(g.value).dtype != np.float64 for g in self.gradients.values())

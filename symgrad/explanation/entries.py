@@ -1,0 +1,148 @@
+"""One entry written out: the index formula at given numbers, its sums expanded, symbols first and then values.
+
+Comes in: a gradient or Jacobian and the entry's place. Goes out: an `Entry`; sums longer than ``LONGEST``
+terms keep their first and last ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import ShapeError
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing.equation import rebuild
+from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
+from symgrad.numeric import Array, Values, evaluate, plain
+from symgrad.numeric.evaluate import number
+from symgrad.shapes import with_numbers
+
+if TYPE_CHECKING:
+    from symgrad.explanation.data import Gradient, Jacobian
+
+LONGEST = 64
+"""Sums of more terms are not written out."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """``x.grad[at]``: ``terms`` are (symbols, value) of each summand; ``total`` the number they add up to.
+
+    ``terms`` is empty when the sum is too long to write out.
+    """
+
+    name: str
+    at: tuple[int, ...]
+    terms: tuple[tuple[Expr, Any], ...]
+    total: Any
+
+
+def written_out(expression: Expr, sizes: Mapping[Expr, int]) -> Expr:
+    """``expression`` with its sums and products expanded and its index arithmetic done; free indices are numbers."""
+
+    def expand(node: Expr) -> Expr | None:
+        if isinstance(node, (sp.Sum, sp.Product)):
+            indices = [limit[0] for limit in node.limits]
+            ranges = [range(number(k.size, sizes)) for k in indices]
+            parts = [
+                written_out(node.function.xreplace(dict(zip(indices, map(sp.Integer, at), strict=True))), sizes)
+                for at in product(*ranges)
+            ]
+            return sp.Add(*parts) if isinstance(node, sp.Sum) else sp.Mul(*parts)
+        if isinstance(node, Ravel):
+            result = 0
+            for index, size in zip(node.indices, node.shape, strict=True):
+                result = result * number(size, sizes) + int(written_out(index, sizes))
+            return sp.Integer(result)
+        if isinstance(node, Unravel):
+            shape = [number(s, sizes) for s in node.shape]
+            return sp.Integer(int(np.unravel_index(int(written_out(node.number, sizes)), shape)[node.axis]))
+        if isinstance(node, sp.KroneckerDelta):
+            return sp.KroneckerDelta(*(written_out(a, sizes) for a in node.args))
+        return None
+
+    return rebuild(with_numbers(expression, sizes), expand)
+
+
+def guarded(expression: Expr) -> Expr:
+    """Terms whose index condition is false are dropped, so that no access outside a tensor is left."""
+    return rebuild(expression, lambda n: sp.S.Zero if n.is_Mul and any(a == 0 for a in n.args) else None)
+
+
+def symbolic_entry(jacobian: Jacobian, at: tuple[int, ...], inner: tuple[int, ...]) -> Expr:
+    """One entry of the Jacobian in symbols."""
+    places = dict(zip((*jacobian.axes, *jacobian.inner), map(sp.Integer, (*at, *inner)), strict=True))
+    held = hold(jacobian.formula, jacobian.values, places)
+    return guarded(written_out(held.xreplace(places), jacobian.values.sizes))
+
+
+def hold(expression: Expr, values: Values, places: Mapping[Index, Expr]) -> Expr:
+    """Integers that the forward pass found (``n·out[i]``), at numbered places, as those integers."""
+
+    def known(node: Expr) -> Expr | None:
+        if is_access(node) and "·" in name_of(node):
+            at = [i.xreplace(dict(places)) for i in indices_of(node)]
+            if all(i.is_Integer for i in at):
+                return sp.Integer(int(values[name_of(node)][tuple(int(i) for i in at)]))
+        return None
+
+    return rebuild(expression, known)
+
+
+def entry_story(gradient: Gradient, at: tuple[int, ...]) -> Entry:
+    """The story of ``x.grad[at]``; raises `ShapeError` when there is no such entry."""
+    shape = gradient.value.shape
+    if len(at) != len(shape) or not all(0 <= i < n for i, n in zip(at, shape, strict=True)):
+        raise ShapeError(
+            f"{gradient.name}.grad has no entry {list(at)}",
+            found=(f"its shape is {'×'.join(map(str, shape)) or 'a scalar'}",),
+        )
+    places = dict(zip(gradient.inner, map(sp.Integer, at), strict=True))
+    total = plain(gradient.value)[at]
+    formula = hold(gradient.formula, gradient.values, places).xreplace(places)
+    if not gradient.sweep.whole or terms_in(formula, gradient.values.sizes) > LONGEST:
+        return Entry(gradient.name, at, (), total)
+    expanded = guarded(written_out(formula, gradient.values.sizes))
+    terms = [t for t in sp.Add.make_args(expanded) if t != 0]
+    terms.sort(key=_seed_place)
+    return Entry(gradient.name, at, tuple((t, value_of(t, gradient.values)) for t in terms), total)
+
+
+def terms_in(expression: Expr, sizes: Mapping[Expr, int]) -> int:
+    """How many terms writing out all sums takes."""
+    count = 1
+    for node in expression.atoms(sp.Sum, sp.Product):
+        for limit in node.limits:
+            count *= max(1, number(limit[0].size, sizes))
+    return count * len(sp.Add.make_args(expression))
+
+
+def value_of(term: Expr, values: Values) -> Any:
+    """The number of one written-out term."""
+    found = plain(evaluate(Equation((), term), values.arrays, values.sizes))
+    return found[()] if isinstance(found, np.ndarray) else found
+
+
+def _seed_place(term: Expr) -> tuple[Any, ...]:
+    """Terms in the order of the weights they carry."""
+    at = [tuple(int(i) for i in indices_of(n)) for n in sp.preorder_traversal(term) if is_access(n) and name_of(n) == "v"]
+    return (min(at) if at else (), str(term))
+
+
+def entry_symbol(name: str, at: tuple[int, ...]) -> Expr:
+    """The SymPy entry ``name[at]``."""
+    return access(name, [sp.Integer(i) for i in at])
+
+
+def as_fraction(value: Any) -> Fraction | float:
+    """A number exact if it is."""
+    return value if isinstance(value, Fraction) else Fraction(int(value)) if float(value).is_integer() else float(value)
+
+
+__all__ = ["Array", "Bracket", "Entry", "entry_story", "entry_symbol", "symbolic_entry", "written_out"]

@@ -1,0 +1,38 @@
+"""The only door to SymPy's indexed objects: indices, accesses, sums, Kronecker deltas, brackets.
+
+See the README beside this file for why indices are never written by hand.
+"""
+
+from symgrad.indexing.brackets import Bracket, Ravel, Unravel, bracket, ravel, unravel
+from symgrad.indexing.canonical import canonical
+from symgrad.indexing.deltas import add_up, delta
+from symgrad.indexing.equation import Equation, instantiate, replace_accesses, with_fresh_sums
+from symgrad.indexing.symbols import Index, access, accesses, bound_indices, fresh, fresh_axes, tensor
+from symgrad.indexing.sums import multiply_up, over_terms, split_factors, total
+
+__all__ = [
+    "Bracket",
+    "Equation",
+    "Index",
+    "Ravel",
+    "Unravel",
+    "access",
+    "accesses",
+    "add_up",
+    "bound_indices",
+    "bracket",
+    "canonical",
+    "delta",
+    "fresh",
+    "fresh_axes",
+    "instantiate",
+    "multiply_up",
+    "over_terms",
+    "ravel",
+    "replace_accesses",
+    "split_factors",
+    "tensor",
+    "total",
+    "unravel",
+    "with_fresh_sums",
+]

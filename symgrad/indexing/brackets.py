@@ -1,0 +1,139 @@
+"""Iverson brackets and row-major numbering: conditions and reshapes inside index equations.
+
+``[condition]`` is 1 where it holds and 0 elsewhere. It is locally constant, so its derivative is 0 by
+definition; what an operation does *at* the edge is said by the operation's own equation.
+``ravel`` numbers the entries of a tensor row by row; ``unravel`` is its inverse. A reshape is
+``out[i,j] = x[unravel(ravel(i,j))]``, and because the numbering meets every entry once, a sum over all
+entries against δ(ravel(i,j), e) picks out the one entry number e.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from symgrad.indexing.symbols import Expr, Index
+from symgrad.shapes import Shape
+
+
+class Bracket(sp.Function):
+    """``[condition]``: 1 where the condition holds, 0 elsewhere; constant between the edges."""
+
+    nargs = 1
+    is_real = True
+    is_integer = True
+    is_nonnegative = True
+
+    @classmethod
+    def eval(cls, condition: Expr) -> Expr | None:
+        """[true] → 1, [false] → 0."""
+        if condition in (sp.true, sp.false):
+            return sp.S.One if condition == sp.true else sp.S.Zero
+        return None
+
+    def _eval_derivative(self, symbol: Expr) -> Expr:
+        return sp.S.Zero
+
+    def _eval_power(self, exponent: Expr) -> Expr | None:
+        return self if exponent.is_positive else None
+
+
+def extremes(expression: Expr) -> tuple[Expr, Expr]:
+    """Least and greatest value of an index expression that is linear in its indices."""
+    low = high = expression
+    for index in [s for s in expression.free_symbols if isinstance(s, Index)]:
+        slope = sp.diff(expression, index)
+        first, last = sp.S.Zero, index.size - 1
+        if slope.is_nonnegative:
+            low, high = low.xreplace({index: first}), high.xreplace({index: last})
+        elif slope.is_nonpositive:
+            low, high = low.xreplace({index: last}), high.xreplace({index: first})
+        else:
+            return -sp.oo, sp.oo
+    return low, high
+
+
+def bracket(condition: Expr) -> Expr:
+    """``[condition]``, or 1 when every value of the indices is known to meet it.
+
+    Only conditions on indices are decided here: one on entries of a tensor always stays.
+    """
+    if isinstance(condition, (sp.Lt, sp.Le, sp.Gt, sp.Ge)) and not condition.atoms(sp.Indexed, Ravel, Unravel):
+        gap = condition.gts - condition.lts
+        low, high = extremes(sp.expand(gap))
+        strict = isinstance(condition, (sp.Lt, sp.Gt))
+        if low != -sp.oo and (low.is_positive if strict else low.is_nonnegative):
+            return sp.S.One
+        if high != sp.oo and (high.is_nonpositive if strict else high.is_negative):
+            return sp.S.Zero
+    return Bracket(condition)
+
+
+class Ravel(sp.Function):
+    """``Ravel(i, j, m, n)``: the row-major number of entry (i, j) of an m×n tensor."""
+
+    is_integer = True
+    is_nonnegative = True
+
+    def _eval_derivative(self, symbol: Expr) -> Expr:
+        return sp.S.Zero
+
+    @property
+    def indices(self) -> tuple[Expr, ...]:
+        """The indices, without the sizes."""
+        return tuple(self.args[: len(self.args) // 2])
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes."""
+        return tuple(self.args[len(self.args) // 2 :])
+
+
+class Unravel(sp.Function):
+    """``Unravel(axis, e, m, n)``: the index along ``axis`` of entry number e of an m×n tensor."""
+
+    is_integer = True
+    is_nonnegative = True
+
+    def _eval_derivative(self, symbol: Expr) -> Expr:
+        return sp.S.Zero
+
+    @property
+    def axis(self) -> int:
+        """The axis this index runs along."""
+        return int(self.args[0])
+
+    @property
+    def number(self) -> Expr:
+        """The row-major number of the entry."""
+        return self.args[1]
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes."""
+        return tuple(self.args[2:])
+
+
+def ravel(indices: Sequence[Expr], shape: Shape) -> Expr:
+    """The row-major number of the entry at ``indices``."""
+    if not indices:
+        return sp.S.Zero
+    if len(indices) == 1:
+        return indices[0]
+    first = indices[0]
+    whole = all(isinstance(i, Unravel) and i.axis == a for a, i in enumerate(indices))
+    if whole and all(i.number == first.number and i.shape == tuple(shape) for i in indices):
+        return first.number
+    return Ravel(*indices, *shape)
+
+
+def unravel(number: Expr, shape: Shape) -> tuple[Expr, ...]:
+    """The indices of entry ``number``; undoes `ravel`."""
+    if not shape:
+        return ()
+    if len(shape) == 1:
+        return (number,)
+    if isinstance(number, Ravel) and number.shape == tuple(shape):
+        return number.indices
+    return tuple(Unravel(axis, number, *shape) for axis in range(len(shape)))

@@ -1,0 +1,93 @@
+"""Kronecker deltas under sums: Σ_k δ(k, e)·f(k) → f(e), to a fixed point.
+
+The rule needs no case distinction about bounds when k and e run over the same axis: every index ranges over
+its whole axis, so the one k with k = e is always met. When e may leave the range of k (a shorter axis, a
+shift as in a convolution), the condition is kept as a bracket, unless the sizes prove it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from symgrad.indexing.brackets import Ravel, bracket, extremes, unravel
+from symgrad.indexing.sums import over_terms, pull_out
+from symgrad.indexing.symbols import Expr, Index
+
+
+def delta(first: Expr, second: Expr) -> Expr:
+    """δ: 1 where two index expressions are equal, 0 elsewhere; 0 at once when their ranges do not meet."""
+    if not (first.has(Ravel) or second.has(Ravel) or first.has(sp.Indexed) or second.has(sp.Indexed)):
+        low, high = extremes(sp.expand(first - second))
+        if low.is_positive or high.is_negative:
+            return sp.S.Zero
+    return sp.KroneckerDelta(first, second)
+
+
+def add_up(body: Expr, indices: Sequence[Index]) -> Expr:
+    """Σ over ``indices`` of ``body``, with every delta that can be contracted contracted."""
+    pending = list(indices)
+    for index in pending:
+        if index.size == 0:
+            return sp.S.Zero
+    terms = over_terms(body, is_delta)
+    return sp.Add(*(_sum_term(term, pending) for term in terms))
+
+
+def is_delta(node: Expr) -> bool:
+    """Whether ``node`` is a Kronecker delta."""
+    return isinstance(node, sp.KroneckerDelta)
+
+
+def _sum_term(term: Expr, pending: list[Index]) -> Expr:
+    """One product: contract what a delta decides, then sum over the indices that are left."""
+    for factor in sp.Mul.make_args(term):
+        if not is_delta(factor):
+            continue
+        solution = solve(factor, pending)
+        if solution is not None:
+            substitution, condition = solution
+            rest = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not factor))
+            left = [k for k in pending if k not in substitution]
+            return add_up(rest.xreplace(substitution) * condition, left)
+    for position in range(len(pending) - 1, -1, -1):
+        term = sp.Add(*(pull_out(t, pending[position]) for t in sp.Add.make_args(term)))
+    return term
+
+
+def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], Expr] | None:
+    """What δ(a, b) says about some of ``unknowns``: their values, and the condition that they exist.
+
+    Tried in order: a bare index against an expression, a row-major number against an expression, and an
+    expression linear in one of the unknowns.
+    """
+    a, b = factor.args
+    for this, other in ((a, b), (b, a)):
+        if this in unknowns and this not in other.free_symbols:
+            return {this: other}, _within(other, this)
+    for this, other in ((a, b), (b, a)):
+        if isinstance(this, Ravel) and set(this.indices) <= set(unknowns) and len(set(this.indices)) > 1:
+            if not set(this.indices) & other.free_symbols:
+                return dict(zip(this.indices, unravel(other, this.shape), strict=True)), sp.S.One
+    if a.has(Ravel, sp.Indexed) or b.has(Ravel, sp.Indexed):
+        return None
+    difference = sp.expand(a - b)
+    for index in unknowns:
+        slope = difference.coeff(index)
+        if slope == 0 or index in slope.free_symbols or not slope.is_Integer:
+            continue
+        rest = difference - slope * index
+        if index in rest.free_symbols:
+            continue
+        value = sp.expand(-rest / slope) if abs(slope) == 1 else sp.floor(-rest / slope)
+        exact = sp.S.One if abs(slope) == 1 else delta(sp.Mod(-rest, abs(slope)), sp.S.Zero)
+        return {index: value}, exact * _within(value, index)
+    return None
+
+
+def _within(value: Expr, index: Index) -> Expr:
+    """[0 ≤ value < size of the index], as far as the sizes do not prove it."""
+    if isinstance(value, Index) and value.size == index.size:
+        return sp.S.One
+    return bracket(sp.Ge(value, 0, evaluate=False)) * bracket(sp.Lt(value, index.size, evaluate=False))

@@ -1,0 +1,80 @@
+"""Sums and products over bound indices: building them, and taking apart what is inside.
+
+Every bound index is made here (or in `deltas`) and belongs to exactly one sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sympy as sp
+
+from symgrad.indexing.symbols import Expr, Index, fresh, is_access
+from symgrad.shapes import Size
+
+
+def total(size: Size, body: Callable[[Index], Expr], hint: str = "j") -> Expr:
+    """Σ over a fresh index of ``size``: ``total(n, lambda j: x[i, j] * a[j, k])``."""
+    index = fresh(hint, size)
+    return sum_over(body(index), index)
+
+
+def multiply_up(size: Size, body: Callable[[Index], Expr], hint: str = "j") -> Expr:
+    """Π over a fresh index of ``size``."""
+    index = fresh(hint, size)
+    return sp.Product(body(index), (index, 0, index.size - 1))
+
+
+def sum_over(body: Expr, index: Index) -> Expr:
+    """Σ_index body as it stands; 0 and what does not mention the index need no sum."""
+    if body == 0 or index.size == 0:
+        return sp.S.Zero
+    if index.size == 1:
+        return body.xreplace({index: sp.S.Zero})
+    if index not in body.free_symbols:
+        return index.size * body
+    return sp.Sum(body, (index, 0, index.size - 1))
+
+
+def split_factors(term: Expr) -> list[Expr]:
+    """The factors of a product, with exp(a + b) taken apart into exp(a)·exp(b)."""
+    factors: list[Expr] = []
+    for factor in sp.Mul.make_args(term):
+        if isinstance(factor, sp.exp) and factor.exp.is_Add:
+            factors += [sp.exp(part, evaluate=False) for part in factor.exp.args]
+        else:
+            factors.append(factor)
+    return factors
+
+
+def pull_out(term: Expr, index: Index) -> Expr:
+    """Σ_k c·(f(k) + g(k)) → c·(Σ_k f(k) + Σ_k g(k)), where c does not mention k."""
+    outside, inside = [], []
+    for factor in split_factors(term):
+        (inside if index in factor.free_symbols else outside).append(factor)
+    body = sp.Mul(*inside)
+    if body.is_Add:
+        return sp.Mul(*outside) * sp.Add(*(pull_out(part, index) for part in body.args))
+    return sp.Mul(*outside) * sum_over(body, index)
+
+
+def over_terms(expression: Expr, wanted: Callable[[Expr], bool]) -> list[Expr]:
+    """The terms of ``expression``, multiplied out only where a wanted node hides in a sum of terms."""
+    if expression.is_Add:
+        return [t for part in expression.args for t in over_terms(part, wanted)]
+    if expression.is_Mul:
+        for position, factor in enumerate(expression.args):
+            if factor.is_Add and any(_contains(part, wanted) for part in factor.args):
+                rest = sp.Mul(*expression.args[:position], *expression.args[position + 1 :])
+                return [t for part in factor.args for t in over_terms(part * rest, wanted)]
+    return [expression]
+
+
+def _contains(expression: Expr, wanted: Callable[[Expr], bool]) -> bool:
+    """Whether a wanted node occurs outside the arguments of functions and accesses."""
+    if wanted(expression):
+        return True
+    if is_access(expression) or not (expression.is_Add or expression.is_Mul or isinstance(expression, sp.Sum)):
+        return False
+    parts = expression.args[:1] if isinstance(expression, sp.Sum) else expression.args
+    return any(_contains(part, wanted) for part in parts)

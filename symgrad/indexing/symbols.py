@@ -1,0 +1,101 @@
+"""Indices and accesses: the atoms of an index equation.
+
+An `Index` is a SymPy dummy that knows the size of the axis it runs over. Being a dummy it is equal to
+nothing but itself, so that no substitution can capture it: differentiating Σ_k x[k]² by x[k] is 2·x[k] and
+not Σ 2·x[k], because the two k are different objects whatever they are called on the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import sympy as sp
+
+from symgrad.shapes import Shape, Size
+
+Expr = Any  # SymPy expression: SymPy carries no type information
+
+LETTERS = "ijkl"
+
+
+class Index(sp.Dummy):
+    """An index that runs over 0 … size-1; ``name`` is only a hint for the page."""
+
+    __slots__ = ("size",)
+
+    def __new__(cls, hint: str, size: Size) -> Index:
+        index: Index = super().__new__(cls, hint, integer=True, nonnegative=True)
+        index.size = sp.sympify(size, strict=True)
+        return index
+
+
+def fresh(hint: str, size: Size) -> Index:
+    """A new index over an axis of ``size``."""
+    return Index(hint, size)
+
+
+def fresh_axes(shape: Shape, letters: Sequence[str] = LETTERS) -> tuple[Index, ...]:
+    """One new index per axis of ``shape``."""
+    return tuple(
+        Index(letters[a] if a < len(letters) else f"{letters[-1]}{a - len(letters) + 2}", size)
+        for a, size in enumerate(shape)
+    )
+
+
+def tensor(name: str) -> Expr:
+    """The tensor called ``name`` as SymPy sees it: real, so that |x| does not differentiate into re and im."""
+    return sp.IndexedBase(sp.Symbol(name, real=True), real=True)
+
+
+def access(name: str, indices: Sequence[Expr]) -> Expr:
+    """The entry ``name[indices]``; a tensor of rank 0 is a plain access with no index."""
+    return sp.Indexed(tensor(name), *indices) if indices else Scalar(sp.Symbol(name, real=True))
+
+
+class Scalar(sp.Function):
+    """The one entry of a tensor of rank 0: SymPy's Indexed insists on an index."""
+
+    nargs = 1
+    is_real = True
+    is_commutative = True
+
+    def _eval_derivative(self, symbol: Expr) -> Expr:
+        return sp.S.Zero
+
+
+def name_of(entry: Expr) -> str:
+    """The name of the tensor that an access reads."""
+    return str(entry.args[0].name if isinstance(entry, Scalar) else entry.base.label.name)
+
+
+def indices_of(entry: Expr) -> tuple[Expr, ...]:
+    """The indices of an access."""
+    return () if isinstance(entry, Scalar) else tuple(entry.indices)
+
+
+def is_access(node: Expr) -> bool:
+    """Whether ``node`` reads one entry of a tensor."""
+    return isinstance(node, (sp.Indexed, Scalar))
+
+
+def accesses(expression: Expr) -> Iterator[Expr]:
+    """Every access in ``expression``, in a fixed order, those inside indices included."""
+    for node in sp.preorder_traversal(expression):
+        if is_access(node):
+            yield node
+
+
+def mentions(expression: Expr, name: str) -> bool:
+    """Whether ``expression`` reads the tensor called ``name``."""
+    return any(name_of(a) == name for a in expression.atoms(sp.Indexed, Scalar))
+
+
+def bound_indices(expression: Expr) -> set[Index]:
+    """The indices summed or multiplied over anywhere in ``expression``."""
+    return {limit[0] for node in expression.atoms(sp.Sum, sp.Product) for limit in node.limits}
+
+
+def free_indices(expression: Expr) -> set[Index]:
+    """The indices of ``expression`` that nothing sums over."""
+    return {s for s in expression.free_symbols if isinstance(s, Index)}

@@ -1,0 +1,8 @@
+"""Text → Program: Python's own grammar through a whitelist, shapes inferred, values as literals."""
+
+from symgrad.language.expand import expand_composites
+from symgrad.language.literals import Value, literal
+from symgrad.language.read import Reading, read
+from symgrad.language.values import value_from
+
+__all__ = ["Reading", "Value", "expand_composites", "literal", "read", "value_from"]

@@ -1,0 +1,160 @@
+"""Applying entries of the table to tensors and constants, one step each.
+
+Comes in: an operation, its operands and options. Goes out: the steps, broadcasting as steps of its own, every
+result with its shape and a name. The table's functions say which sizes fit; what they complain about gets its
+place in the text, and the shapes that were found, here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from symgrad.errors import InputError, ShapeError, Span, SymgradError, UnsupportedError
+from symgrad.language.calls import Ref
+from symgrad.language.complaints import mismatch, shapes_found
+from symgrad.ops.lookup import named
+from symgrad.ops.spec import Op
+from symgrad.program import Apply, Argument, Constant, Number, Tensor
+from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
+
+MOST_AXES = 16
+"""More axes than anybody has; keeps the work for nonsense small."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor or a number, and how the user wrote it."""
+
+    meaning: Ref | Number
+    text: str
+
+    @property
+    def shape(self) -> Shape:
+        """The shape; a number has no axes."""
+        return self.meaning.shape if isinstance(self.meaning, Ref) else ()
+
+
+class Builder:
+    """Collects steps over inputs of given shapes.
+
+    ``kept`` are names that intermediate results may not have: what the text assigns, and the output.
+    """
+
+    def __init__(self, sizes: Sizes, inputs: Mapping[str, Shape], kept: Collection[str] = ()) -> None:
+        self.sizes = sizes
+        self.inputs = dict(inputs)
+        self.steps: list[Apply] = []
+        self.kept = frozenset(kept)
+        self.used = set(inputs)
+        self.count = 0
+
+    def fresh_name(self) -> str:
+        """t1, t2, … as far as they are free."""
+        while True:
+            self.count += 1
+            name = f"t{self.count}"
+            if name not in self.used and name not in self.kept:
+                return name
+
+    def claim(self, name: str) -> str:
+        """``name`` if it is free, else ``name_2``, ``name_3``, … ."""
+        count, free = 1, name
+        while free in self.used or (count > 1 and free in self.kept):
+            count += 1
+            free = f"{name}_{count}"
+        return free
+
+    def apply(
+        self,
+        op: Op,
+        operands: Sequence[Operand],
+        options: Mapping[str, Hashable],
+        span: Span | None,
+        label: str | None = None,
+        name: str | None = None,
+    ) -> Ref:
+        """The result of one operation, as a new step (after those that broadcast its operands)."""
+        label = label or op.name
+        shapes = tuple(operand.shape for operand in operands)
+        try:
+            prepared = op.prepare(shapes, **options)
+            targets = op.align(self.sizes, shapes, **prepared)
+            arguments = [self.aligned(o, t, span) for o, t in zip(operands, targets, strict=True)]
+            aligned = tuple(a.shape if isinstance(a, Ref) else () for a in arguments)
+            shape = self.sizes.shape(op.shape(self.sizes, aligned, **prepared))
+        except SizeMismatch as error:
+            found = [(o.text, o.shape) for o in operands if isinstance(o.meaning, Ref)]
+            raise mismatch(error, label, found, self.inputs, self.sizes, span or (0, 0)) from None
+        except SymgradError as error:
+            raise self.placed(error, operands, span) from None
+        except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
+            if not options:
+                raise
+            written = ", ".join(f"{key}={value!r}" for key, value in options.items())
+            raise InputError(f"{label} cannot take these options", span=span, found=(written,)) from error
+        if len(shape) > MOST_AXES:
+            raise UnsupportedError(f"{label} would have {len(shape)} axes, more than {MOST_AXES}", span=span)
+        names = tuple(a.name if isinstance(a, Ref) else Constant(a) for a in arguments)
+        return self.add(op, names, prepared, shape, span, name)
+
+    def placed(self, error: SymgradError, operands: Sequence[Operand], span: Span | None) -> SymgradError:
+        """``error`` of the table with its place and the shapes it is about."""
+        error.span = error.span or span
+        tensors = [(o.text, o.shape) for o in operands if isinstance(o.meaning, Ref)]
+        if isinstance(error, ShapeError) and tensors:
+            error.found = (*error.found, shapes_found(tensors, self.sizes))
+        return error
+
+    def aligned(self, operand: Operand, target: Shape, span: Span | None) -> Ref | Number:
+        """``operand`` broadcast to ``target`` where it has another shape; a number fits everywhere."""
+        meaning = operand.meaning
+        if not isinstance(meaning, Ref):
+            return meaning
+        wanted = self.sizes.shape(target)
+        if self.sizes.shape(meaning.shape) == wanted:
+            return meaning
+        return self.add(named("expand"), (meaning.name,), {"shape": wanted}, wanted, span, None)
+
+    def add(
+        self,
+        op: Op,
+        arguments: tuple[Argument, ...],
+        options: Mapping[str, Hashable],
+        shape: Shape,
+        span: Span | None,
+        name: str | None,
+    ) -> Ref:
+        """Append a step."""
+        result = self.fresh_name() if name is None else self.claim(name)
+        self.used.add(result)
+        frozen = tuple(sorted((key, hashable(value)) for key, value in options.items()))
+        self.steps.append(Apply(op.name, arguments, frozen, Tensor(result, shape), span))
+        return Ref(result, shape)
+
+    def settled(self, letters: Mapping[Size, Size]) -> tuple[Apply, ...]:
+        """The steps with every size as its representative, and that in new ``letters``."""
+
+        def final(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(final(v) for v in value)
+            return self.sizes.find(value).xreplace(letters) if isinstance(value, sp.Expr) else value
+
+        return tuple(
+            Apply(
+                step.op,
+                tuple(Constant(final(a.value)) if isinstance(a, Constant) else a for a in step.arguments),
+                tuple((key, final(value)) for key, value in step.options),
+                Tensor(step.result.name, final(step.result.shape)),
+                step.span,
+            )
+            for step in self.steps
+        )
+
+
+def hashable(value: Any) -> Hashable:
+    """Lists as tuples."""
+    return tuple(hashable(v) for v in value) if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,87 @@
+"""Sentences about shapes that do not fit: what was found, with the sizes known so far, and what would do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from symgrad.errors import ShapeError, Span
+from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
+
+WIDTH = 40
+
+
+def shown_size(size: Size, sizes: Sizes) -> str:
+    """A size as its number, or as its letter while nothing is known."""
+    number = sizes.number(size)
+    return str(sizes.find(size)) if number is None else str(number)
+
+
+def shown_shape(shape: Shape, sizes: Sizes) -> str:
+    """``2×3``, ``a vector of 3``, ``a scalar``."""
+    words = [shown_size(size, sizes) for size in shape]
+    if not words:
+        return "a scalar"
+    return f"a vector of {words[0]}" if len(words) == 1 else "×".join(words)
+
+
+def excerpt(text: str, span: Span) -> str:
+    """What the user wrote, on one line and not too long."""
+    words = " ".join(text[span[0] : span[1]].split())
+    return words if len(words) <= WIDTH else words[: WIDTH - 1] + "…"
+
+
+def shapes_found(operands: Sequence[tuple[str, Shape]], sizes: Sizes) -> str:
+    """``A is 2×3, b is a vector of 4``."""
+    return ", ".join(dict.fromkeys(f"{text} is {shown_shape(shape, sizes)}" for text, shape in operands))
+
+
+def mismatch(
+    error: SizeMismatch,
+    label: str,
+    operands: Sequence[tuple[str, Shape]],
+    inputs: Mapping[str, Shape],
+    sizes: Sizes,
+    span: Span,
+) -> ShapeError:
+    """The error for two sizes that would have to be equal, told in the operands' own words."""
+    first, second = error.first, error.second
+    places = [place(first, operands, sizes, skip=None)]
+    places.append(place(second, operands, sizes, skip=places[0]))
+    found = [shapes_found(operands, sizes)]
+    located = [
+        f"{shown_size(size, sizes)} is axis {where[1]} of {operands[where[0]][0]}"
+        for size, where in zip((first, second), places, strict=True)
+        if where is not None
+    ]
+    if len(located) == 2:
+        found.append(", ".join(located))
+    others = [(name, shape) for name, shape in inputs.items() if (name, shape) not in list(operands)]
+    if others:
+        found.append(f"so far {shapes_found(others, sizes)}")
+    hints = []
+    for where, wanted in zip(places, (second, first), strict=True):
+        if where is not None and operands[where[0]][0] in inputs:
+            name, shape = operands[where[0]]
+            fitting = tuple(wanted if axis == where[1] else size for axis, size in enumerate(shape))
+            numbers = ",".join(shown_size(size, sizes) for size in fitting)
+            hints.append(f"--shape {name}={numbers}")
+    return ShapeError(
+        f"the sizes {shown_size(first, sizes)} and {shown_size(second, sizes)} do not fit together in {label}",
+        span=span,
+        found=tuple(found),
+        hints=tuple(dict.fromkeys(reversed(hints))),
+    )
+
+
+def place(
+    size: Size, operands: Sequence[tuple[str, Shape]], sizes: Sizes, skip: tuple[int, int] | None
+) -> tuple[int, int] | None:
+    """(operand, axis) where ``size`` stands, in another operand than ``skip`` if there is one."""
+    found = [
+        (operand, axis)
+        for operand, (_, shape) in enumerate(operands)
+        for axis, other in enumerate(shape)
+        if sizes.find(other) == sizes.find(size)
+    ]
+    elsewhere = [where for where in found if skip is None or where[0] != skip[0]]
+    return next(iter(elsewhere or found), None)

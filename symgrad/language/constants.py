@@ -1,0 +1,167 @@
+"""Arithmetic on what is not a tensor: integers, fractions, decimal numbers, and sizes of axes.
+
+Integers and fractions stay exact (``1/2`` is a half, not 0.5), decimal numbers stay floats, and an expression
+in sizes stays SymPy's. A result that is not finite, that no 64-bit integer can hold, or that would take long
+to work out (``9**9**9``) is refused instead of computed. Errors carry no span: the caller adds it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import sympy as sp
+
+from symgrad.errors import DomainError, InputError, UnsupportedError
+from symgrad.program import Number
+
+LARGEST = 10**18
+"""Numerators and denominators stay below this."""
+LARGEST_POWER = 100
+"""Exponents over sizes stay below this."""
+
+
+def is_number(value: object) -> bool:
+    """Whether ``value`` is a constant: an int (no bool), a float, a Fraction or a size."""
+    return isinstance(value, (int, float, Fraction, sp.Expr)) and not isinstance(value, bool)
+
+
+def tidy(value: Any) -> Number:
+    """``value`` in its simplest type; refuses what is not finite or does not fit 64 bits.
+
+    >>> tidy(Fraction(4, 2)), tidy(sp.Rational(1, 2))
+    (2, Fraction(1, 2))
+    """
+    if isinstance(value, sp.Expr):
+        if value.free_symbols:
+            return value
+        if value.is_Rational:
+            value = Fraction(int(value.p), int(value.q))
+        elif value.is_real and value.is_finite:
+            value = float(value)
+        else:
+            raise InputError("this constant is not a finite real number", found=(str(value),))
+    if isinstance(value, complex):
+        raise DomainError("this constant is not a real number")
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InputError("this constant is not finite", found=(str(value),))
+        return value
+    fraction = Fraction(value)
+    if max(abs(fraction.numerator), fraction.denominator) > LARGEST:
+        raise InputError("this constant is too long to be exact", hints=("a decimal number, such as 1e30",))
+    return fraction.numerator if fraction.denominator == 1 else fraction
+
+
+def arithmetic(sign: str, left: Number, right: Number) -> Number:
+    """``left sign right``.
+
+    >>> arithmetic("/", 1, 2), arithmetic("**", 2, 0.5)
+    (Fraction(1, 2), 1.4142135623730951)
+    """
+    if sign not in ARITHMETIC:
+        raise UnsupportedError(f"{sign} between two constants", hints=("at least one side has to be a tensor",))
+    symbolic = isinstance(left, sp.Expr) or isinstance(right, sp.Expr)
+    try:
+        if sign == "**":
+            return tidy(power(left, right))
+        return tidy(ARITHMETIC[sign](*map(sp.sympify if symbolic else exactly, (left, right))))
+    except ZeroDivisionError:
+        raise DomainError("division by zero") from None
+    except OverflowError:
+        raise InputError("this constant is too large") from None
+
+
+def exactly(value: Number) -> Number:
+    """Integers as fractions, so that 1/2 is a half."""
+    return Fraction(value) if isinstance(value, int) else value
+
+
+def divide(left: Any, right: Any) -> Any:
+    """left / right; SymPy would give 1/0 a name."""
+    if right == 0:
+        raise ZeroDivisionError
+    return left / right
+
+
+def floor_divide(left: Any, right: Any) -> Any:
+    """left // right of numbers."""
+    known(left, right)
+    return left // right
+
+
+def remainder(left: Any, right: Any) -> Any:
+    """left % right of numbers."""
+    known(left, right)
+    return left % right
+
+
+def known(*values: Any) -> None:
+    """Refuse sizes without a number: // and % of them depend on it."""
+    if any(isinstance(v, sp.Expr) and v.free_symbols for v in values):
+        raise UnsupportedError("// and % need sizes that are known", hints=("give the tensor a shape",))
+    if values[-1] == 0:
+        raise ZeroDivisionError
+
+
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": divide,
+    "//": floor_divide,
+    "%": remainder,
+    "**": lambda a, b: power(a, b),
+}
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """base ** exponent, refused before it is computed where it would be huge."""
+    if isinstance(exponent, sp.Expr):
+        raise UnsupportedError("a size as an exponent")
+    if isinstance(base, sp.Expr):
+        if abs(exponent) > LARGEST_POWER or any(abs(p.exp) > LARGEST_POWER for p in base.atoms(sp.Pow)):
+            raise InputError(f"the exponent is larger than {LARGEST_POWER}")
+        return base ** (sp.Rational(Fraction(exponent)) if Fraction(exponent).denominator <= 64 else exponent)
+    if base == 0 and exponent < 0:
+        raise ZeroDivisionError
+    if isinstance(base, float) or isinstance(exponent, float) or Fraction(exponent).denominator != 1:
+        return float(base) ** float(exponent)
+    whole = Fraction(base)
+    digits = math.log10(max(abs(whole.numerator), whole.denominator))
+    if digits * abs(exponent) > math.log10(LARGEST) + 1:
+        raise InputError("this power is too large to be exact", hints=("decimal numbers: 2.0**100",))
+    return whole ** int(exponent)
+
+
+FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
+    "sin": math.sin,
+    "cos": math.cos,
+    "tan": math.tan,
+    "tanh": math.tanh,
+    "abs": abs,
+}
+"""What may be applied to a constant."""
+ON_SIZES = {"sqrt": sp.sqrt, "log": sp.log}
+"""What may be applied to a size: √n is what people divide by."""
+
+NAMED = {"pi": math.pi, "e": math.e}
+"""``math.pi``, ``np.e``, ``torch.pi``."""
+
+
+def function(name: str, value: Number) -> Number:
+    """The function of a constant: ``math.sqrt(2)``, or √n of a size."""
+    if isinstance(value, sp.Expr) and name not in ON_SIZES:
+        raise UnsupportedError(f"{name} of a size")
+    try:
+        if isinstance(value, sp.Expr):
+            return tidy(ON_SIZES[name](value))
+        return tidy(abs(value) if name == "abs" else FUNCTIONS[name](float(value)))
+    except (ValueError, OverflowError):
+        raise DomainError(f"{name}({value}) is not a finite real number") from None
+

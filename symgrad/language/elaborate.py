@@ -1,0 +1,376 @@
+"""Syntax tree → steps of a program, once the shapes of its inputs are assumed.
+
+Names become tensors, operators and calls become entries of the table, and whatever holds no tensor (``1/2``,
+``x.shape[0]``, ``math.sqrt(2)``) becomes a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import sympy as sp
+
+from symgrad.errors import NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.language.builder import Builder, Operand
+from symgrad.language.calls import Argument, Meaning, Ref, bind, kind_of
+from symgrad.language.complaints import excerpt
+from symgrad.language.constants import FUNCTIONS, NAMED, arithmetic, function, is_number
+from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path
+from symgrad.language.nodes import (
+    Attribute,
+    Binary,
+    Call,
+    Items,
+    Name,
+    Node,
+    Number,
+    Script,
+    Star,
+    Subscript,
+    Text,
+    Unary,
+    Word,
+    dotted,
+)
+from symgrad.language.subscripts import Key, key_of, least_sizes
+from symgrad.ops.lookup import close, find, named
+from symgrad.ops.spec import Op
+from symgrad.shapes import Size
+
+OVERLOADS = {"max": "maximum", "min": "minimum"}
+"""torch.max of two tensors is another operation than torch.max of one."""
+PAIRS = ("max", "min")
+"""Operations that give (values, indices) in torch when they are told a dim."""
+LARGEST_GUESS = 10_000
+"""No size is assumed to be larger than this."""
+
+
+class Elaborator:
+    """Reads expressions over an environment of tensors and constants into the steps of ``builder``.
+
+    ``symbolic`` sizes stay symbols; otherwise a size that something has to know gets a number here, and is
+    noted in ``assumed``. ``needs`` collects how large sizes have to be for the indices in the text.
+    """
+
+    def __init__(
+        self, text: str, builder: Builder, environment: Mapping[str, Meaning], symbolic: bool = False
+    ) -> None:
+        self.text = text
+        self.builder = builder
+        self.sizes = builder.sizes
+        self.environment = dict(environment)
+        self.symbolic = symbolic
+        self.assumed: list[Size] = []
+        self.needs: list[tuple[Size, int]] = []
+
+    def run(self, script: Script, output: str) -> Ref:
+        """Every statement of ``script``; the value of the last one, under the name ``output``."""
+        *earlier, last = script.statements
+        for statement in earlier:
+            if statement.target is None:
+                raise NotationError(
+                    "only the last expression is the output, this one is not used",
+                    span=statement.span,
+                    hints=("h = … to use it later",),
+                )
+            name = None if statement.target == output else statement.target
+            self.environment[statement.target] = self.meaning(statement.value, name or f"{output}_2")
+        result = self.meaning(last.value, output)
+        if isinstance(result, Ref):
+            result = self.tensor(result, last.value.span)
+        if not isinstance(result, Ref):
+            what = "a number" if is_number(result) else kind_of(result)
+            raise NotationError(
+                f"the output is {what}, there is no tensor to differentiate",
+                span=last.value.span,
+                hints=("an expression over tensors, such as x@a",),
+            )
+        if result.name != output:
+            operand = Operand(result, excerpt(self.text, last.value.span))
+            result = self.builder.apply(named("identity"), [operand], {}, last.value.span, name=output)
+        return result
+
+    def meaning(self, node: Node, name: str | None = None) -> Meaning:
+        """What ``node`` stands for; a step made for it gets the name ``name``."""
+        match node:
+            case Name():
+                return self.environment[node.name]
+            case Number() | Text() | Word():
+                return node.value
+            case Items():
+                return tuple(self.meaning(item) for item in node.items)
+            case Unary():
+                return self.unary(node, name)
+            case Binary():
+                return self.binary(node, name)
+            case Call():
+                return self.call(node, name)
+            case Attribute():
+                return self.attribute(node, name)
+            case Subscript():
+                return self.subscript(node, name)
+            case Star():
+                raise NotationError("* stands before an argument only", span=node.span)
+        raise NotationError("this does not stand for anything here", span=node.span)
+
+    # Operators --------------------------------------------------------------------------------------
+
+    def unary(self, node: Unary, name: str | None) -> Meaning:
+        """-x and +x."""
+        value = self.term(node.operand, node.sign)
+        if node.sign == "+":
+            return value
+        if isinstance(value, Ref):
+            return self.step(named("neg"), [(value, node.operand.span)], {}, node.span, "-", name)
+        return self.at(node.span, lambda: arithmetic("*", -1, value))
+
+    def binary(self, node: Binary, name: str | None) -> Meaning:
+        """x + y and the like, comparisons included."""
+        left, right = self.term(node.left, node.sign), self.term(node.right, node.sign)
+        if not isinstance(left, Ref) and not isinstance(right, Ref):
+            if node.sign in ("//", "%"):
+                left, right = self.whole_if_size(left, node.span), self.whole_if_size(right, node.span)
+            return self.at(node.span, lambda: arithmetic(node.sign, left, right))
+        op = find(OPERATORS[node.sign])
+        if op is None:
+            raise UnsupportedError(f"{node.sign} on tensors is not supported yet", span=node.span)
+        return self.step(op, [(left, node.left.span), (right, node.right.span)], {}, node.span, node.sign, name)
+
+    def term(self, node: Node, sign: str) -> Any:
+        """A tensor or a number on one side of ``sign``."""
+        value = self.meaning(node)
+        if isinstance(value, Ref):
+            return self.tensor(value, node.span)
+        if is_number(value):
+            return value
+        hint = "give it a name, and its value with --let" if isinstance(value, tuple) else "a tensor or a number"
+        raise NotationError(f"{kind_of(value)} cannot stand beside {sign}", span=node.span, hints=(hint,))
+
+    def tensor(self, value: Ref, span: Span) -> Ref:
+        """``value``, unless it is torch's pair of values and indices."""
+        if value.pair:
+            raise NotationError(
+                "torch gives values and indices here, not one tensor",
+                span=span,
+                hints=(f"{excerpt(self.text, span)}.values, or amax and amin",),
+            )
+        return value
+
+    # Calls ------------------------------------------------------------------------------------------
+
+    def call(self, node: Call, name: str | None) -> Meaning:
+        """A function, a method, or one of the few words about sizes."""
+        callee = node.function
+        path = dotted(callee)
+        if path is not None and (isinstance(callee, Name) or is_module_path(callee)):
+            spelled, arguments = path, self.arguments(node)
+            if spelled == "len" and len(arguments) == 1:
+                return self.size_method("len", arguments[0].meaning, [], node.span)
+            op = find(spelled.removeprefix("math."))
+            if op is not None and spelled.startswith("math.") and any(isinstance(a.meaning, Ref) for a in arguments):
+                raise NotationError(
+                    f"{spelled} takes a number", span=node.span, hints=(f"{spelled.removeprefix('math.')}(…) for tensors",)
+                )
+        elif isinstance(callee, Attribute):
+            owner = self.meaning(callee.owner)
+            arguments = self.arguments(node)
+            if callee.name in ("size", "dim", "ndimension", "numel", "nelement"):
+                return self.size_method(callee.name, owner, arguments, node.span)
+            if callee.name in (*PROPERTIES, "shape", "ndim", "values"):
+                raise NotationError(f"{callee.name} is not called", span=node.span, hints=(f".{callee.name} without brackets",))
+            spelled, op = f"Tensor.{callee.name}", find(f"Tensor.{callee.name}")
+            arguments = [Argument(owner, callee.owner.span), *arguments]
+        else:
+            raise NotationError("this cannot be called", span=callee.span)
+        if op is None:
+            raise self.unknown(spelled, callee)
+        return self.apply_call(op, spelled.removeprefix("Tensor."), arguments, node.span, name)
+
+    def unknown(self, spelled: str, callee: Node) -> UnknownNameError:
+        """The error for a function or method that the table does not have, with close matches."""
+        method = spelled.startswith("Tensor.")
+        word = spelled.removeprefix("Tensor.")
+        start = callee.span[1] - len(word) if method else callee.span[0]
+        near = [s.removeprefix("Tensor.") if method else s for s in close(spelled)]
+        if method and find(word) is not None:
+            near = [f"{word}(…)", *near]
+        problem = f"tensors have no method {word}" if method else f"there is no function {spelled}"
+        if spelled in self.environment:
+            problem = f"{spelled} is a tensor, not a function"
+        hints = (" or ".join(near),) if near else ("symgrad ops lists what there is",)
+        return UnknownNameError(problem, span=(start, callee.span[1]), hints=hints)
+
+    def arguments(self, node: Call) -> list[Argument]:
+        """What stands between the brackets."""
+        found: list[Argument] = []
+        for part in node.positional:
+            if isinstance(part, Star):
+                values = self.meaning(part.value)
+                if not isinstance(values, tuple):
+                    raise NotationError("* unpacks a list or a shape", span=part.span, hints=("*x.shape",))
+                found += [Argument(v, part.span) for v in values]
+            else:
+                found.append(Argument(self.meaning(part), part.span))
+        return found + [Argument(self.meaning(k.value), k.span, k.name) for k in node.keywords]
+
+    def apply_call(self, op: Op, spelled: str, arguments: list[Argument], span: Span, name: str | None) -> Meaning:
+        """The step for a call, or the number it comes to when it holds no tensor."""
+        tensors = [a for a in arguments if isinstance(a.meaning, Ref)]
+        if op.name in OVERLOADS and len(tensors) > 1:
+            op = named(OVERLOADS[op.name])
+        if op.name == "getitem":
+            raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
+        bound = bind(op, spelled, arguments, span)
+        operands: list[tuple[Any, Span]] = []
+        for meaning, where in bound.operands:
+            operands.append((self.tensor(meaning, where) if isinstance(meaning, Ref) else meaning, where))
+        if not any(isinstance(meaning, Ref) for meaning, _ in operands):
+            if op.name in FUNCTIONS and len(operands) == 1 and not bound.chosen:
+                return self.at(span, lambda: function(op.name, operands[0][0]))
+            raise NotationError(
+                f"{spelled} holds no tensor, only numbers", span=span, hints=("work the number out and write it",)
+            )
+        result = self.step(op, operands, bound.options, span, spelled, name)
+        if op.name in PAIRS and bound.options.get("dim") is not None:
+            return Ref(result.name, result.shape, pair=True)
+        return result
+
+    # Attributes, indices and sizes ------------------------------------------------------------------
+
+    def attribute(self, node: Attribute, name: str | None) -> Meaning:
+        """x.T, x.shape, math.pi."""
+        if is_module_path(node):
+            if node.name in NAMED and dotted(node) in {f"{m}.{node.name}" for m in ("math", "torch", "np", "numpy")}:
+                return NAMED[node.name]
+            if find(str(dotted(node))) is not None:
+                raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"{dotted(node)}(x)",))
+            raise self.unknown(str(dotted(node)), node)
+        owner = self.meaning(node.owner, name if node.name == "values" else None)
+        if isinstance(owner, Ref) and node.name == "shape":
+            return shape_of(owner)
+        if isinstance(owner, Ref) and node.name == "ndim":
+            return len(owner.shape)
+        if isinstance(owner, Ref) and owner.pair and node.name in ("values", "indices"):
+            return self.first_of_pair(owner, 0 if node.name == "values" else 1, node.span)
+        op = find(f"Tensor.{node.name}")
+        if not isinstance(owner, Ref) or (op is None and node.name != "values"):
+            raise UnknownNameError(
+                f"{'tensors have' if isinstance(owner, Ref) else 'this has'} no attribute {node.name}",
+                span=(node.span[1] - len(node.name), node.span[1]),
+                hints=(".T, .mT, .shape and .ndim",),
+            )
+        if node.name not in PROPERTIES or op is None:
+            raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"x.{node.name}()",))
+        return self.step(op, [(self.tensor(owner, node.owner.span), node.owner.span)], {}, node.span, f".{node.name}", name)
+
+    def first_of_pair(self, owner: Ref, place: int, span: Span) -> Ref:
+        """The values of torch's (values, indices)."""
+        if place not in (0, -2):
+            raise UnsupportedError("indices are integers, they have no derivative", span=span)
+        return Ref(owner.name, owner.shape)
+
+    def subscript(self, node: Subscript, name: str | None) -> Meaning:
+        """x[0, 1:], x.shape[0]."""
+        owner = self.meaning(node.owner)
+        if isinstance(owner, Ref) and owner.pair:
+            key = key_of(node.items, 1, self.meaning, self.whole, node.span)
+            return self.first_of_pair(owner, int(key[0][1]) if key[0][0] == "int" else -1, node.span)
+        if isinstance(owner, Ref):
+            key = key_of(node.items, len(owner.shape), self.meaning, self.whole, node.span)
+            self.prepare_sizes(key, owner, node.span)
+            return self.step(named("getitem"), [(owner, node.owner.span)], {"key": key}, node.span, "[ ]", name)
+        if isinstance(owner, tuple) and len(node.items) == 1:
+            ((kind, *numbers),) = key_of(node.items, 1, self.meaning, self.whole, node.span)
+            try:
+                return owner[numbers[0]] if kind == "int" and numbers[0] is not None else owner[slice(*numbers or [None])]
+            except IndexError:
+                raise ShapeError(
+                    f"there is no axis {numbers[0]} in a shape of {len(owner)}", span=node.span
+                ) from None
+        raise NotationError(f"{kind_of(owner)} has no indices", span=node.span)
+
+    def prepare_sizes(self, key: Key, owner: Ref, span: Span) -> None:
+        """Note how large sizes have to be for ``key``; give those a number that decide a shape."""
+        stepped = any(item[0] == "slice" and item[3] != 1 for item in key)
+        for size, least, _ in least_sizes(key, owner.shape):
+            if self.sizes.number(size) is not None:
+                continue
+            if least > LARGEST_GUESS:
+                raise ShapeError("an index this large needs a tensor with a given shape", span=span)
+            self.needs.append((size, least))
+            if stepped and not self.symbolic:
+                self.assume(size, least)
+
+    def assume(self, size: Size, least: int = 2) -> None:
+        """Give every unknown in ``size`` a number now, because something depends on it."""
+        for symbol in sorted(self.sizes.find(size).free_symbols, key=str):
+            if self.sizes.number(symbol) is None:
+                self.sizes.assume(symbol, least)
+                self.assumed.append(symbol)
+
+    def whole(self, size: Size, span: Span) -> int:
+        """``size`` as a plain integer."""
+        if not isinstance(size, sp.Expr):
+            return int(size)
+        if self.sizes.number(size) is None and not self.symbolic:
+            self.assume(size)
+        number = self.sizes.number(size)
+        if number is None:
+            raise UnsupportedError("this needs a size that is known", span=span, hints=("give the tensor a shape",))
+        return number
+
+    def whole_if_size(self, value: Any, span: Span) -> Any:
+        """A size as its number; other numbers as they are."""
+        return self.whole(value, span) if isinstance(value, sp.Expr) else value
+
+    def size_method(self, word: str, owner: Meaning, arguments: list[Argument], span: Span) -> Meaning:
+        """x.size(), x.size(0), x.dim(), x.numel(), len(x)."""
+        if word == "len" and isinstance(owner, tuple):
+            return len(owner)
+        if not isinstance(owner, Ref):
+            raise NotationError(f"{word} is about a tensor, not {kind_of(owner)}", span=span)
+        shape = shape_of(owner)
+        if word in ("dim", "ndimension") and not arguments:
+            return len(shape)
+        if word in ("numel", "nelement") and not arguments:
+            number = sp.Mul(*shape)
+            return int(number) if number.is_Integer else number
+        if word == "len":
+            arguments = [Argument(0, span)]
+        if word in ("len", "size") and len(arguments) == 1 and isinstance(arguments[0].meaning, int):
+            axis = arguments[0].meaning
+            if not -len(shape) <= axis < len(shape):
+                raise ShapeError(f"there is no axis {axis} in a tensor with {len(shape)}", span=span)
+            return shape[axis]
+        if word == "size" and not arguments:
+            return shape
+        raise NotationError(f"{word} has other arguments", span=span, hints=("x.size(0), x.shape[0]",))
+
+    # Steps ------------------------------------------------------------------------------------------
+
+    def step(
+        self,
+        op: Op,
+        operands: list[tuple[Any, Span]],
+        options: Mapping[str, Hashable],
+        span: Span,
+        label: str,
+        name: str | None,
+    ) -> Ref:
+        """One operation of the table."""
+        described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
+        return self.builder.apply(op, described, options, span, label, name)
+
+    def at(self, span: Span, compute: Callable[[], Meaning]) -> Meaning:
+        """The result of ``compute``, its errors placed at ``span``."""
+        try:
+            return compute()
+        except SymgradError as error:
+            error.span = error.span or span
+            raise
+
+
+def shape_of(tensor: Ref) -> tuple[Size, ...]:
+    """The shape as the text sees it: plain integers where they are literal."""
+    return tuple(int(size) if size.is_Integer else size for size in tensor.shape)

@@ -1,0 +1,92 @@
+"""A program with its composite operations written out in simpler ones.
+
+An entry of the table may say what it is made of, as text in symgrad's own language over the names of its
+operands and options. Reading that text in place of the step is all there is to ``--expand``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from symgrad.errors import bug
+from symgrad.language.builder import Builder
+from symgrad.language.calls import Meaning, Ref
+from symgrad.language.elaborate import Elaborator
+from symgrad.language.names import tensor_names
+from symgrad.language.nodes import Script
+from symgrad.language.syntax import parse
+from symgrad.ops.lookup import named
+from symgrad.ops.spec import Op
+from symgrad.program import Apply, Constant, Program
+from symgrad.shapes import Shape, Sizes
+from symgrad.source import Source
+
+DEEPEST = 10
+
+
+def expand_composites(program: Program) -> Program:
+    """``program`` without composite operations, as far as the table says what they are made of.
+
+    >>> from symgrad.language import read
+    >>> [step.op for step in expand_composites(read("silu(x)").program).steps]
+    ['neg', 'exp', 'add', 'div', 'mul']
+    """
+    for _ in range(DEEPEST):
+        if not any(expansion(step, program) for step in program.steps):
+            return program
+        program = expanded_once(program)
+    raise bug("a composite operation is made of itself")
+
+
+def expanded_once(program: Program) -> Program:
+    """Every composite step replaced by the steps of its text, which may be composite again."""
+    shapes: dict[str, Shape] = {tensor.name: tensor.shape for tensor in program.tensors()}
+    symbols = {s: None for shape in shapes.values() for size in shape for s in sorted(size.free_symbols, key=str)}
+    builder = Builder(
+        Sizes.of(symbols, program.sizes), {t.name: t.shape for t in program.inputs}, kept=frozenset(shapes)
+    )
+    for step in program.steps:
+        script = expansion(step, program)
+        if script is None:
+            builder.steps.append(step)
+            builder.used.add(step.result.name)
+            continue
+        begin = len(builder.steps)
+        environment = meanings(named(step.op), step, shapes)
+        result = Elaborator(script.source.text, builder, environment).run(script, step.result.name)
+        if builder.sizes.shape(result.shape) != builder.sizes.shape(step.result.shape):
+            raise bug(f"{step.op} is not what its expansion {script.source.text!r} says")
+        builder.steps[begin:] = [replace(new, span=step.span) for new in builder.steps[begin:]]
+    return Program(program.inputs, builder.settled({}), program.output, program.sizes)
+
+
+def expansion(step: Apply, program: Program) -> Script | None:
+    """What ``step`` is made of, or None.
+
+    A text that does not mention an option holds for the option's default only.
+    """
+    op = named(step.op)
+    if op.expands is None:
+        return None
+    script = parse(Source(op.expands))
+    mentioned = {name.name for statement in script.statements for name in tensor_names(statement.value)}
+    shapes = tuple(() if isinstance(a, Constant) else program.tensor(a).shape for a in step.arguments)
+    usual = op.prepare(shapes, **defaults(op))
+    unmentioned = [(key, value) for key, value in step.options if key not in mentioned]
+    return script if all(usual.get(key) == value for key, value in unmentioned) else None
+
+
+def defaults(op: Op) -> dict[str, Meaning]:
+    """The options nobody gave."""
+    parameters = op.signature.parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in op.operands}
+
+
+def meanings(op: Op, step: Apply, shapes: Mapping[str, Shape]) -> dict[str, Meaning]:
+    """The operands and options of a step under the names that its expansion uses."""
+    operands = {
+        name: a.value if isinstance(a, Constant) else Ref(a, shapes[a])
+        for name, a in zip(op.operands, step.arguments, strict=True)
+    }
+    return {**operands, **dict(step.options)}

@@ -1,0 +1,215 @@
+"""The syntax tree: what a text says, before anything is known about the names in it.
+
+Every node carries the span of characters it was written as. Nodes are frozen and compared by structure;
+`walk` goes through them in the order of the text without recursion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from symgrad.errors import Span
+from symgrad.source import Source
+
+
+@dataclass(frozen=True)
+class Node:
+    """A piece of the text."""
+
+    span: Span
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The nodes directly inside, in the order of the text."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """``x``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Number(Node):
+    """``3`` or ``0.5``."""
+
+    value: int | float
+
+
+@dataclass(frozen=True)
+class Text(Node):
+    """``"ij,jk->ik"``: an option, never an operand."""
+
+    value: str
+
+
+@dataclass(frozen=True)
+class Word(Node):
+    """``True``, ``False`` or ``None``."""
+
+    value: bool | None
+
+
+@dataclass(frozen=True)
+class Items(Node):
+    """``[a, b]`` or ``(a, b)``."""
+
+    items: tuple[Node, ...]
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The items."""
+        return self.items
+
+
+@dataclass(frozen=True)
+class Unary(Node):
+    """``-x`` or ``+x``."""
+
+    sign: str
+    operand: Node
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The operand."""
+        return (self.operand,)
+
+
+@dataclass(frozen=True)
+class Binary(Node):
+    """``x + y``, ``x @ y``, ``x < y``."""
+
+    sign: str
+    left: Node
+    right: Node
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """Left and right."""
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True)
+class Star(Node):
+    """``*shape`` among the arguments of a call."""
+
+    value: Node
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """What is unpacked."""
+        return (self.value,)
+
+
+@dataclass(frozen=True)
+class Keyword(Node):
+    """``dim=0`` among the arguments of a call."""
+
+    name: str
+    value: Node
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The value."""
+        return (self.value,)
+
+
+@dataclass(frozen=True)
+class Call(Node):
+    """``f(x, dim=0)``, ``torch.exp(x)``, ``x.sum(0)``."""
+
+    function: Node
+    positional: tuple[Node, ...]
+    keywords: tuple[Keyword, ...]
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The function, then its arguments."""
+        return (self.function, *self.positional, *self.keywords)
+
+
+@dataclass(frozen=True)
+class Attribute(Node):
+    """``x.T``, ``torch.exp``."""
+
+    owner: Node
+    name: str
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """What stands before the dot."""
+        return (self.owner,)
+
+
+@dataclass(frozen=True)
+class Slice(Node):
+    """``1:5:2`` inside brackets."""
+
+    start: Node | None
+    stop: Node | None
+    step: Node | None
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """What is written of start, stop and step."""
+        return tuple(part for part in (self.start, self.stop, self.step) if part is not None)
+
+
+@dataclass(frozen=True)
+class Dots(Node):
+    """``...`` inside brackets."""
+
+
+@dataclass(frozen=True)
+class Subscript(Node):
+    """``x[0, 1:]``."""
+
+    owner: Node
+    items: tuple[Node, ...]
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """What is indexed, then the indices."""
+        return (self.owner, *self.items)
+
+
+@dataclass(frozen=True)
+class Statement(Node):
+    """``h = expression``, or an expression alone."""
+
+    target: str | None
+    value: Node
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The expression."""
+        return (self.value,)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A text as a sequence of statements; the last one is the output."""
+
+    source: Source
+    statements: tuple[Statement, ...]
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """``node`` and everything inside it, in the order of the text."""
+    waiting = [node]
+    while waiting:
+        current = waiting.pop()
+        yield current
+        waiting += reversed(current.parts)
+
+
+def dotted(node: Node) -> str | None:
+    """``torch.nn.functional.softmax`` as one word, or None for anything but names and dots."""
+    words: list[str] = []
+    while isinstance(node, Attribute):
+        words.append(node.name)
+        node = node.owner
+    return ".".join([node.name, *reversed(words)]) if isinstance(node, Name) else None

@@ -1,0 +1,225 @@
+"""Text → tokens, and everything that can be refused before Python's parser sees the text.
+
+Comes in: what the user typed. Goes out: tokens grouped into statements. The alphabet is closed: a character,
+keyword or operator that is not part of the language is refused here, in one sentence, with its place; so are
+texts too long or nested too deep, because Python's own parser answers those with a RecursionError, a
+MemoryError or a crash.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from symgrad.errors import NotationError, Span
+
+LENGTH = 4_000
+"""Expressions may have this many characters."""
+DEPTH = 100
+"""Brackets and operations may be nested this deep."""
+DIGITS = 18
+"""Integers may have this many digits: they have to fit NumPy's and torch's 64 bits."""
+
+ALLOWED = "names, numbers, + - * / // % ** @, comparisons, calls, x.T, x[0, 1:], and h = … followed by ;"
+
+TOKEN = re.compile(
+    r"""
+      (?P<newline> \n | \r\n? )
+    | (?P<space>   [ \t\f]+ | \#[^\r\n]* )
+    | (?P<text>    "[^"\\\r\n]*" | '[^'\\\r\n]*' )
+    | (?P<number>  (?: [0-9][0-9_]* (?: \.(?!\.) [0-9_]* )? | \.[0-9][0-9_]* ) (?: [eE] [+-]? [0-9]+ )? )
+    | (?P<name>    [^\W\d] \w* )
+    | (?P<refused> (?: \*\* | // | << | >> | [-+*/%@&|^:] )=(?!=) | -> | << | >> )
+    | (?P<sign>    \.\.\. | \*\* | // | <= | >= | == | != | [-+*/%@<>=.,;:()\[\]] )
+    """,
+    re.VERBOSE,
+)
+
+KEYWORDS = frozenset(keyword.kwlist) - {"True", "False", "None"}
+REFUSED_SIGNS = {
+    ":=": "an assignment inside an expression is not allowed",
+    "->": "annotations are not allowed",
+    "&": "& is not an operation on tensors here",
+    "|": "| is not an operation on tensors here",
+    "^": "^ is not a power in Python",
+    "~": "~ is not an operation on tensors here",
+    "{": "braces (dictionaries and sets) are not allowed",
+    "}": "braces (dictionaries and sets) are not allowed",
+    "\\": "backslashes are not allowed",
+    '"': "this string does not end",
+    "'": "this string does not end",
+}
+LOOKALIKES = {
+    "−": "-", "–": "-", "×": "*", "·": "*", "∗": "*", "÷": "/", "≤": "<=", "≥": ">=", "≠": "!=",
+    "²": "**2", "³": "**3", "ᵀ": ".T", "“": '"', "”": '"', "‘": "'", "’": "'", "^": "**", "\xa0": "a space",
+}  # fmt: skip
+CLOSES = {"(": ")", "[": "]"}
+STRENGTH = {"<": 0, "<=": 0, ">": 0, ">=": 0, "==": 0, "!=": 0, "+": 1, "-": 1, "*": 2, "/": 2, "//": 2, "%": 2, "@": 2}
+TIGHT = 3
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word of the text and its place; ``kind`` is text, number, name, sign or newline."""
+
+    kind: str
+    word: str
+    span: Span
+
+    @property
+    def ends_operand(self) -> bool:
+        """Whether a minus, bracket or dot after this token belongs to something on its left."""
+        return self.kind in ("text", "number", "name") or self.word in (")", "]", "...")
+
+
+def tokenize(text: str, length: int = LENGTH) -> list[Token]:
+    """The tokens of ``text``.
+
+    >>> [t.word for t in tokenize("x@a # product")]
+    ['x', '@', 'a']
+
+    Raises `NotationError` for anything outside the alphabet, for more than ``length`` characters, for
+    brackets that do not match, and for more than `DEPTH` levels.
+    """
+    if len(text) > length:
+        raise NotationError(
+            f"the text has {len(text):,} characters, more than {length:,}",
+            hints=("name parts of it, or split it into several expressions",),
+        )
+    found: list[Token] = []
+    position = 0
+    while position < len(text):
+        match = TOKEN.match(text, position)
+        if match is None or match.lastgroup == "refused":
+            raise refused(text, position, match.group() if match else text[position])
+        stop = match.end()
+        if match.lastgroup != "space":
+            token = Token(str(match.lastgroup), match.group(), (position, stop))
+            check_word(token, text[stop : stop + 1])
+            found.append(token)
+        position = stop
+    check_nesting(found)
+    return found
+
+
+def refused(text: str, position: int, word: str) -> NotationError:
+    """The error for a word that is not part of the language."""
+    span = (position, position + len(word))
+    sure = text[position : position + 1]
+    hint = (f"write {LOOKALIKES[word]} instead",) if word in LOOKALIKES else (ALLOWED,)
+    if word in REFUSED_SIGNS:
+        problem = REFUSED_SIGNS[word]
+    elif len(word) > 1 and word.endswith("="):
+        problem, hint = f"{word} is not allowed", (f"write x = x {word[:-1]} …",)
+    else:
+        shown = word if word.isprintable() and word.strip() else f"U+{ord(sure):04X}"
+        problem = f"the character {shown} is not part of an expression"
+    return NotationError(problem, span=span, hints=hint)
+
+
+def check_word(token: Token, following: str) -> None:
+    """Refuse keywords, dunder names, look-alike letters, numbers that run into letters, and huge integers."""
+    word, span = token.word, token.span
+    if token.kind == "number":
+        if following.isalnum() or following == "_" or following == ".":
+            raise NotationError(
+                f"{word}{following} is not a number here",
+                span=(span[0], span[1] + 1),
+                hints=("a product needs a *: 2*x", "real decimal numbers only: 3, 0.5, 1e-3"),
+            )
+        if word.replace("_", "").isdigit() and len(word) > DIGITS:
+            raise NotationError(
+                f"an integer of {len(word)} digits is too long",
+                span=span,
+                hints=(f"at most {DIGITS} digits, or a decimal number such as 1e30",),
+            )
+    elif token.kind == "name":
+        if following in ("'", '"'):
+            raise NotationError("strings with a prefix are not allowed", span=span, hints=("a plain string: 'mean'",))
+        if not word.isidentifier():
+            odd = next(n for n in range(len(word)) if not word[: n + 1].isidentifier())
+            raise NotationError(
+                f"the character {word[odd]} is not part of a name",
+                span=(span[0] + odd, span[0] + odd + 1),
+                hints=(f"write {LOOKALIKES[word[odd]]} instead" if word[odd] in LOOKALIKES else ALLOWED,),
+            )
+        plain = unicodedata.normalize("NFKC", word)
+        if plain != word:
+            raise NotationError(
+                f"the name {word} is written in look-alike letters", span=span, hints=(f"write {plain} instead",)
+            )
+        if word in KEYWORDS:
+            raise NotationError(f"the Python keyword {word} is not allowed", span=span, hints=(ALLOWED,))
+        if word.startswith("__"):
+            raise NotationError(
+                "names that begin with two underscores are not allowed", span=span, hints=(ALLOWED,)
+            )
+
+
+def check_nesting(tokens: Sequence[Token]) -> None:
+    """Refuse brackets that do not match, and more than `DEPTH` levels of brackets and operations.
+
+    The depth of the tree that Python's parser will build is bounded from above: each bracket level counts
+    the operations since the last looser one, because ``a+b*c*d`` nests twice in b*c*d and once in the sum.
+    """
+    open_brackets: list[Token] = []
+    counts = [[0] * (TIGHT + 1)]
+    before: Token | None = None
+    for token in tokens:
+        word, after_operand = token.word, before is not None and before.ends_operand
+        if token.kind != "sign":
+            before = token if token.kind != "newline" else before
+            if token.kind == "newline" and not open_brackets:
+                counts[-1], before = [0] * (TIGHT + 1), None
+            continue
+        if word in CLOSES:
+            counts[-1][TIGHT] += 1
+            open_brackets.append(token)
+            counts.append([0] * (TIGHT + 1))
+        elif word in CLOSES.values():
+            if not open_brackets:
+                raise NotationError(f"this {word} closes nothing", span=token.span)
+            opened = open_brackets.pop()
+            if CLOSES[opened.word] != word:
+                raise NotationError(f"this {word} does not close {opened.word}", span=token.span)
+            counts.pop()
+        elif word in STRENGTH and after_operand:
+            strength = STRENGTH[word]
+            counts[-1][strength:] = [counts[-1][strength] + 1] + [0] * (TIGHT - strength)
+        elif word == ";" and open_brackets:
+            raise NotationError("a semicolon inside brackets", span=token.span, hints=("use a comma",))
+        elif word in (",", ";", "=", ":"):
+            counts[-1] = [0] * (TIGHT + 1)
+        else:
+            counts[-1][TIGHT] += 1
+        before = token
+        if sum(map(sum, counts)) > DEPTH:
+            raise NotationError(
+                f"this is nested more than {DEPTH} levels deep",
+                span=token.span,
+                hints=("name parts of it: h = …; …",),
+            )
+    if open_brackets:
+        raise NotationError(f"this {open_brackets[-1].word} is never closed", span=open_brackets[-1].span)
+
+
+def statements(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """Groups of tokens between semicolons and line ends outside brackets; empty ones are left out."""
+    group: list[Token] = []
+    level = 0
+    for token in tokens:
+        if token.kind == "newline" or (token.word == ";" and token.kind == "sign"):
+            if token.kind == "newline" and level:
+                continue
+            if group:
+                yield group
+            group = []
+            continue
+        if token.kind == "sign":
+            level += (token.word in CLOSES) - (token.word in CLOSES.values())
+        group.append(token)
+    if group:
+        yield group

@@ -1,0 +1,22 @@
+"""Index equations and programs on arrays: exact where the numbers are, float64 elsewhere."""
+
+from symgrad.numeric.evaluate import evaluate
+from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain
+from symgrad.numeric.forward import Values, forward
+from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian
+from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward
+
+__all__ = [
+    "Array",
+    "Values",
+    "as_float",
+    "chain_jacobian",
+    "evaluate",
+    "exact",
+    "forward",
+    "is_exact",
+    "numeric_pullback",
+    "numeric_pushforward",
+    "plain",
+    "sparse_jacobian",
+]

@@ -1,0 +1,323 @@
+"""Index equations on arrays with named axes.
+
+Comes in: an equation, the arrays of the tensors it reads, the numbers of its sizes. Goes out: the array it
+defines. A sum of products is one contraction along the path opt_einsum finds (a matmul is a BLAS call), a
+condition is a mask, a sum against δ(f(i), p) is a scatter-add; the full grid of all indices is formed only
+where nothing better is known. Exact where the arrays and the formula are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import opt_einsum
+import sympy as sp
+from scipy import special
+
+from symgrad.errors import bug
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.numeric.exact import Array, as_float, exact, is_exact
+from symgrad.ops.functions import STABLE
+from symgrad.shapes import Size, with_numbers
+
+FUNCTIONS: dict[Any, Callable[..., Array]] = {
+    sp.log: np.log, sp.sin: np.sin, sp.cos: np.cos, sp.tan: np.tan, sp.sinh: np.sinh, sp.cosh: np.cosh,
+    sp.tanh: np.tanh, sp.erf: special.erf, sp.asin: np.arcsin, sp.acos: np.arccos, sp.atan: np.arctan,
+    sp.loggamma: special.gammaln, sp.gamma: special.gamma,
+    **{function: function.evaluate for function in STABLE},
+}  # fmt: skip
+EITHER: dict[Any, Callable[..., Array]] = {sp.Abs: np.abs, sp.sign: np.sign, sp.floor: np.floor}
+RELATIONS: dict[Any, Callable[[Any, Any], Any]] = {
+    sp.Eq: np.equal, sp.Ne: np.not_equal, sp.Lt: np.less, sp.Le: np.less_equal, sp.Gt: np.greater,
+    sp.Ge: np.greater_equal,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Named:
+    """An array whose axes are indices, in order."""
+
+    array: Array
+    axes: tuple[Index, ...]
+
+    def on(self, axes: Sequence[Index]) -> Array:
+        """The array with one axis for each of ``axes``, of size 1 where it does not vary."""
+        order = [self.axes.index(a) for a in axes if a in self.axes]
+        shape = iter(np.transpose(self.array, order).shape)
+        return np.transpose(self.array, order).reshape([next(shape) if a in self.axes else 1 for a in axes])
+
+
+def union(parts: Sequence[Named]) -> tuple[Index, ...]:
+    """The axes of all ``parts``, each once, in order of appearance."""
+    return tuple(dict.fromkeys(axis for part in parts for axis in part.axes))
+
+
+def evaluate(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
+    """The array that ``equation`` defines: one axis per index of its left-hand side."""
+    names = {name_of(node) for node in sp.preorder_traversal(equation.right) if is_access(node)}
+    used = {name: np.asarray(arrays[name]) for name in names}
+    exactly = all(is_exact(a) for a in used.values()) and is_rational(equation.right)
+    shape = tuple(number(axis.size, sizes) for axis in equation.axes)
+    if exactly:
+        try:
+            found = Evaluator({name: exact(a) for name, a in used.items()}, sizes, exactly).value(equation.right)
+            return np.array(np.broadcast_to(found.on(equation.axes), shape), dtype=object)
+        except ZeroDivisionError:
+            pass
+    inexact = {name: a if np.issubdtype(a.dtype, np.integer) else as_float(a) for name, a in used.items()}
+    with np.errstate(all="ignore"):
+        found = Evaluator(inexact, sizes, exactly=False).value(equation.right)
+        return np.array(np.broadcast_to(found.on(equation.axes), shape), dtype=np.float64)
+
+
+def is_rational(expression: Expr) -> bool:
+    """Whether rational numbers in give rational numbers out."""
+    if is_access(expression) or expression.is_Symbol or expression.is_Rational:
+        return True
+    if expression.is_number:
+        return False
+    if expression.is_Pow:
+        return bool(expression.exp.is_Integer) and is_rational(expression.base)
+    allowed = (sp.Add, sp.Mul, sp.Sum, sp.Product, sp.KroneckerDelta, Bracket, sp.Tuple, *EITHER, *RELATIONS)
+    return isinstance(expression, (*allowed, Ravel, Unravel, sp.Mod)) and all(is_rational(a) for a in expression.args)
+
+
+def number(size: Size, sizes: Mapping[Size, int]) -> int:
+    """A size as a number."""
+    value = with_numbers(size, sizes)
+    if not value.is_Integer:
+        raise bug(f"the size {size} has no number")
+    return int(value)
+
+
+class Evaluator:
+    """One evaluation: the arrays, the sizes, and whether it is exact. Results are shared by expression."""
+
+    def __init__(self, arrays: Mapping[str, Array], sizes: Mapping[Size, int], exactly: bool) -> None:
+        self.arrays, self.sizes, self.exactly = arrays, dict(sizes), exactly
+        self._known: dict[Expr, Named] = {}
+
+    def value(self, node: Expr) -> Named:
+        """The value of an expression as an array over its free indices."""
+        if node not in self._known:
+            self._known[node] = self._value(node)
+        return self._known[node]
+
+    def _value(self, node: Expr) -> Named:
+        if is_access(node):
+            return self._access(node)
+        if isinstance(node, Index):
+            return Named(np.arange(number(node.size, self.sizes)), (node,))
+        if node.is_Symbol and node in self.sizes:
+            return self._number(sp.Integer(self.sizes[node]))
+        if node.is_number:
+            return self._number(node)
+        if isinstance(node, sp.Sum):
+            return self._sum(node)
+        if isinstance(node, sp.Product):
+            return self._product(node)
+        if node.is_Mul:
+            return self._multiply(self._stable_factors(node))
+        if node.is_Add:
+            return self._combine(lambda *parts: sum(parts[1:], start=parts[0]), node.args)
+        if node.is_Pow:
+            return self._power(node)
+        if isinstance(node, sp.exp):
+            return self._combine(lambda e: np.exp(as_float(e)), node.args)
+        if isinstance(node, sp.log) and exponentials_only(node.args[0]):
+            return self._log_of_exponentials(node.args[0])
+        if isinstance(node, (sp.KroneckerDelta, Bracket)):
+            return self._condition(node)
+        if isinstance(node, sp.Mod):
+            return self._combine(np.mod, node.args)
+        if isinstance(node, Ravel):
+            return self._combine(lambda *i: ravel_rows(i, self._shape(node.shape)), node.indices)
+        if isinstance(node, Unravel):
+            return self._combine(lambda e: unravel_rows(e, self._shape(node.shape))[node.axis], (node.number,))
+        if node.func in EITHER:
+            return self._combine(EITHER[node.func], node.args)
+        if node.func in FUNCTIONS:
+            return self._combine(lambda *parts: FUNCTIONS[node.func](*(as_float(p) for p in parts)), node.args)
+        raise bug(f"no numeric value is known for {node.func.__name__}")
+
+    def _number(self, node: Expr) -> Named:
+        if node.is_Rational and self.exactly:
+            return Named(exact(np.asarray(Fraction(int(node.p), int(node.q)))), ())
+        return Named(np.asarray(int(node) if node.is_Integer else float(node)), ())
+
+    def _shape(self, shape: Sequence[Size]) -> tuple[int, ...]:
+        return tuple(number(size, self.sizes) for size in shape)
+
+    def _combine(self, function: Callable[..., Any], nodes: Sequence[Expr]) -> Named:
+        parts = [self.value(n) for n in nodes]
+        axes = union(parts)
+        return Named(np.asarray(function(*(part.on(axes) for part in parts))), axes)
+
+    def _access(self, node: Expr) -> Named:
+        """An entry of a tensor: its axes renamed where all indices are plain, looked up entry by entry elsewhere."""
+        array, indices = self.arrays[name_of(node)], indices_of(node)
+        plain = all(isinstance(i, Index) for i in indices) and len(set(indices)) == len(indices)
+        if plain and array.shape == self._shape([i.size for i in indices]):
+            return Named(array, tuple(indices))
+        parts = [self.value(i) for i in indices]
+        axes = union(parts)
+        places = [
+            np.clip(part.on(axes).astype(np.int64), 0, max(size - 1, 0))
+            for part, size in zip(parts, array.shape, strict=True)
+        ]
+        shape = tuple(number(a.size, self.sizes) for a in axes)
+        if 0 in array.shape:
+            return Named(np.zeros(shape, dtype=array.dtype), axes)
+        return Named(np.broadcast_to(array[tuple(places)], shape), axes)
+
+    def _condition(self, node: Expr) -> Named:
+        """1 where a condition holds, 0 elsewhere."""
+        relation = node.args[0] if isinstance(node, Bracket) else sp.Eq(*node.args, evaluate=False)
+        if relation in (sp.true, sp.false):
+            return self._number(sp.Integer(int(relation == sp.true)))
+        if relation.func not in RELATIONS:
+            raise bug(f"no numeric value is known for the condition {relation}")
+        held = self._combine(RELATIONS[relation.func], relation.args)
+        return Named(exact(held.array) if self.exactly else held.array.astype(np.float64), held.axes)
+
+    def _power(self, node: Expr) -> Named:
+        base, exponent = node.as_base_exp()
+        if self.exactly:
+            return self._combine(lambda b: exact_power(b, int(exponent)), (base,))
+        if exponent == sp.Rational(1, 2):
+            return self._combine(lambda b: np.sqrt(as_float(b)), (base,))
+        if exponent == -1:
+            return self._combine(lambda b: 1 / as_float(b), (base,))
+        return self._combine(lambda b, e: as_float(b) ** e, (base, exponent))
+
+    def _multiply(self, factors: Sequence[Expr]) -> Named:
+        parts = [self.value(f) for f in factors]
+        axes = union(parts)
+        result: Any = parts[0].on(axes)
+        for part in parts[1:]:
+            result = result * part.on(axes)
+        return Named(np.asarray(result), axes)
+
+    def _stable_factors(self, node: Expr) -> list[Expr]:
+        """exp(a)·exp(b) / Σ exp(c) as one exponential, exp(a + b − log Σ exp(c)): large exponents cancel first."""
+        exponents, others = [], []
+        for factor in node.args:
+            base, power = factor.as_base_exp()
+            if isinstance(factor, sp.exp):
+                exponents.append(factor.exp)
+            elif power.is_number and exponentials_only(base):
+                exponents.append(power * sp.log(base))
+            else:
+                others.append(factor)
+        if len(exponents) < 2:
+            return list(node.args)
+        return [*others, sp.exp(sp.Add(*exponents))]
+
+    def _log_of_exponentials(self, node: Expr) -> Named:
+        """log Σ_k exp(f(k)), by the largest exponent."""
+        indices = tuple(limit[0] for limit in node.limits)
+        body = self.value(node.function.exp)
+        kept = tuple(a for a in body.axes if a not in indices)
+        whole = body.on((*kept, *indices)).astype(np.float64)
+        return Named(special.logsumexp(whole, axis=tuple(range(len(kept), whole.ndim))), kept)
+
+    def _product(self, node: Expr) -> Named:
+        indices = tuple(limit[0] for limit in node.limits)
+        body = self.value(node.function)
+        kept = tuple(a for a in body.axes if a not in indices)
+        shape = [number(a.size, self.sizes) for a in (*kept, *indices)]
+        whole = np.broadcast_to(body.on((*kept, *indices)), shape)
+        return Named(np.prod(whole, axis=tuple(range(len(kept), whole.ndim))), kept)
+
+    def _sum(self, node: Expr) -> Named:
+        """Σ of a product as a contraction; against a δ that no rule could solve, as a scatter-add."""
+        bound = [limit[0] for limit in node.limits]
+        factors = self._stable_factors(node.function) if node.function.is_Mul else [node.function]
+        scattered = [f for f in factors if isinstance(f, sp.KroneckerDelta) and scatter_target(f, bound, factors)]
+        if scattered:
+            return self._scatter(factors, bound, scattered)
+        return contract([self.value(f) for f in factors], bound, self.sizes, self.exactly)
+
+    def _scatter(self, factors: list[Expr], bound: list[Index], deltas: list[Expr]) -> Named:
+        """Σ_i t(i)·δ(f(i), p): each t(i) is added at p = f(i)."""
+        pairs = [scatter_target(d, bound, factors) for d in deltas]
+        targets = [p[0] for p in pairs if p]
+        places = [self.value(p[1]) for p in pairs if p]
+        used = union(places)
+        gone = [k for k in bound if k not in used]
+        rest = contract([self.value(f) for f in factors if f not in deltas] or [self._number(sp.S.One)],
+                        gone, self.sizes, self.exactly)  # fmt: skip
+        kept = tuple(a for a in (*rest.axes, *used) if a not in bound)
+        kept = tuple(dict.fromkeys(kept))
+        grid = (*kept, *(k for k in bound if k in used))
+        shape = [number(a.size, self.sizes) for a in grid]
+        terms = np.broadcast_to(rest.on(grid), shape)
+        at = [np.broadcast_to(place.on(grid), shape).astype(np.int64) for place in places]
+        lengths = [number(t.size, self.sizes) for t in targets]
+        inside = np.logical_and.reduce([(a >= 0) & (a < n) for a, n in zip(at, lengths, strict=True)])
+        zero = np.zeros([*shape[: len(kept)], *lengths], dtype=np.float64)
+        result = exact(zero.astype(np.int64)) if self.exactly else zero
+        outer = np.indices(shape)[: len(kept)]
+        np.add.at(result, tuple([o[inside] for o in outer] + [a[inside] for a in at]), terms[inside])
+        return Named(result, (*kept, *targets))
+
+
+def exponentials_only(node: Expr) -> bool:
+    """Whether ``node`` is a plain sum of exponentials."""
+    return isinstance(node, sp.Sum) and isinstance(node.function, sp.exp)
+
+
+def scatter_target(d: Expr, bound: Sequence[Index], factors: Sequence[Expr]) -> tuple[Index, Expr] | None:
+    """(p, f) for δ(f(i), p) where i is summed over and p is an index that stands nowhere else."""
+    for target, place in (d.args, d.args[::-1]):
+        others = [f for f in factors if f is not d]
+        if (
+            isinstance(target, Index)
+            and target not in bound
+            and set(bound) & place.free_symbols
+            and not any(target in f.free_symbols for f in others)
+        ):
+            return target, place
+    return None
+
+
+def contract(parts: Sequence[Named], bound: Sequence[Index], sizes: Mapping[Size, int], exactly: bool) -> Named:
+    """Σ over ``bound`` of the product of ``parts``."""
+    axes = union(parts)
+    kept = tuple(a for a in axes if a not in bound)
+    factor = int(np.prod([number(k.size, sizes) for k in bound if k not in axes], dtype=object))
+    letters = {axis: opt_einsum.get_symbol(n) for n, axis in enumerate(axes)}
+    terms = ["".join(letters[a] for a in part.axes) for part in parts]
+    arrays = [part.array if exactly else as_float(part.array) for part in parts]
+    equation = f"{','.join(terms)}->{''.join(letters[a] for a in kept)}"
+    result = opt_einsum.contract(equation, *arrays) if len(arrays) > 1 else np.einsum(equation, *arrays)
+    return Named(np.asarray(result) * factor if factor != 1 else np.asarray(result), kept)
+
+
+def exact_power(base: Any, exponent: int) -> Any:
+    """Integer powers of fractions; dividing by zero is left to float64."""
+    if exponent < 0 and np.any(base == 0):
+        raise ZeroDivisionError
+    return base**exponent
+
+
+def ravel_rows(indices: Sequence[Array], shape: Sequence[int]) -> Array:
+    """Row-major numbers."""
+    result: Any = 0
+    for index, size in zip(indices, shape, strict=True):
+        result = result * size + index
+    return np.asarray(result)
+
+
+def unravel_rows(numbers: Array, shape: Sequence[int]) -> tuple[Array, ...]:
+    """Indices from row-major numbers."""
+    result: list[Array] = []
+    for size in reversed(shape):
+        result.append(np.mod(numbers, size))
+        numbers = np.floor_divide(numbers, size)
+    return tuple(reversed(result))

@@ -1,0 +1,49 @@
+"""Exact arrays: integers and fractions stay what they are, as arrays of `fractions.Fraction`.
+
+An array is exact when its dtype is object (fractions) or integer; everything else is float64.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+EXACT_LIMIT = 4096
+"""Programs with more entries than this are computed in float64: exact arithmetic is slow."""
+
+
+def is_exact(array: Array) -> bool:
+    """Whether the entries are integers or fractions."""
+    return bool(array.dtype == object or np.issubdtype(array.dtype, np.integer) or array.dtype == bool)
+
+
+def exact(array: Array) -> Array:
+    """The array with every entry a `Fraction`; only for exact arrays."""
+    result = np.empty(array.shape, dtype=object)
+    for at, value in np.ndenumerate(array):
+        result[at] = value if isinstance(value, Fraction) else Fraction(int(value))
+    return result
+
+
+def as_float(array: Any) -> Array:
+    """The array in float64."""
+    return np.asarray(array, dtype=np.float64)
+
+
+def plain(array: Any) -> Array:
+    """Fractions as int64 where all of them are whole numbers and fit, as they are otherwise.
+
+    >>> plain(np.array([Fraction(2), Fraction(4, 2)], dtype=object))
+    array([2, 2])
+    """
+    array = np.asarray(array)
+    if array.dtype != object:
+        return array
+    if all(Fraction(value).denominator == 1 and abs(value) < 2**63 for value in array.reshape(-1)):
+        return array.astype(np.int64)
+    return array

@@ -1,0 +1,90 @@
+"""The forward pass of a program on NumPy arrays, with every intermediate kept.
+
+Comes in: a program and a value per input. Goes out: `Values`, the array of every tensor by name, the
+integers that selecting operations computed among them. Exact inputs stay exact as long as the operations
+allow it (sums and products do, exp does not).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from symgrad.calculus.local import known_name
+from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, is_exact
+from symgrad.ops import Op, named
+from symgrad.program import Apply, Constant, Program
+from symgrad.shapes import Size, with_numbers
+
+
+@dataclass(frozen=True)
+class Values:
+    """Arrays by tensor name, and the sizes they belong to."""
+
+    arrays: Mapping[str, Array]
+    sizes: Mapping[Size, int]
+
+    def __getitem__(self, name: str) -> Array:
+        return self.arrays[name]
+
+    def with_arrays(self, more: Mapping[str, Array]) -> Values:
+        """These values and ``more``."""
+        return Values({**self.arrays, **more}, self.sizes)
+
+
+def numbers(value: Any, sizes: Mapping[Size, int]) -> Any:
+    """An option or constant with its symbolic sizes replaced by numbers."""
+    if isinstance(value, tuple):
+        return tuple(numbers(part, sizes) for part in value)
+    if hasattr(value, "xreplace"):
+        value = with_numbers(value, sizes)
+        return int(value) if value.is_Integer else Fraction(value.p, value.q) if value.is_Rational else float(value)
+    return value
+
+
+def options_of(step: Apply, sizes: Mapping[Size, int]) -> dict[str, Any]:
+    """A step's options in numbers."""
+    return {name: numbers(value, sizes) for name, value in step.options}
+
+
+def constant(argument: Constant, sizes: Mapping[Size, int]) -> Array:
+    """A constant as an array of rank 0, exact where it is."""
+    value = numbers(argument.value, sizes)
+    return np.asarray(value) if isinstance(value, float) else exact(np.asarray(value))
+
+
+def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
+    """Every tensor of ``program`` for these ``inputs``."""
+    small = sum(np.size(a) for a in inputs.values()) <= EXACT_LIMIT
+    arrays: dict[str, Array] = {}
+    for tensor in program.inputs:
+        given = np.asarray(inputs[tensor.name])
+        arrays[tensor.name] = exact(given) if small and is_exact(given) else as_float(given)
+    for step in program.steps:
+        op = named(step.op)
+        options = options_of(step, program.sizes)
+        arguments = [arrays[a] if isinstance(a, str) else constant(a, program.sizes) for a in step.arguments]
+        arrays[step.result.name] = apply(op, arguments, options)
+        for name, rule in op.known.items():
+            known = rule(*arguments, **options)
+            if known is not None:
+                arrays[known_name(step, name)] = np.asarray(known)
+    return Values(arrays, program.sizes)
+
+
+def apply(op: Op, arguments: list[Array], options: Mapping[str, Any]) -> Array:
+    """One operation: exactly if its arguments are exact and it can be, in float64 otherwise."""
+    if all(is_exact(a) for a in arguments):
+        try:
+            result = np.asarray(op.numpy(*arguments, **options))
+        except (TypeError, AttributeError):
+            pass
+        else:
+            if is_exact(result):
+                return exact(result)
+    with np.errstate(all="ignore"):
+        return as_float(op.numpy(*(as_float(a) for a in arguments), **options))

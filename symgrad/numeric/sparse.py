@@ -1,0 +1,126 @@
+"""Jacobians in numbers, from the formula: only the entries that can be nonzero are ever computed.
+
+Comes in: ∂out[o]/∂x[p] as a formula with deltas. Goes out: `Triplets` (row, column, value), rows numbering
+the outputs and columns the inputs, both row by row. A delta between an output and an input index fixes one of
+them, so that what is filled is the grid of the indices that stay free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from scipy import sparse
+
+from symgrad.calculus import local
+from symgrad.errors import bug
+from symgrad.indexing import Bracket, Equation, Index, over_terms
+from symgrad.indexing.deltas import is_delta, solve
+from symgrad.indexing.symbols import Expr, accesses
+from symgrad.numeric.evaluate import evaluate, number, ravel_rows
+from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain
+from symgrad.numeric.forward import Values
+from symgrad.program import Program
+
+
+@dataclass(frozen=True)
+class Triplets:
+    """The entries of a Jacobian that can be nonzero; several at one place add up."""
+
+    rows: Array
+    columns: Array
+    values: Array
+    shape: tuple[int, int]
+
+    @property
+    def places(self) -> int:
+        """How many entries can be nonzero."""
+        return int(np.unique(self.rows * max(self.shape[1], 1) + self.columns).size)
+
+    def sparse(self) -> Any:
+        """As a `scipy.sparse.csr_array`: int64 where all entries are whole numbers, float64 elsewhere."""
+        values = plain(self.values)
+        values = as_float(values) if values.dtype == object else values
+        return sparse.csr_array(sparse.coo_array((values, (self.rows, self.columns)), shape=self.shape))
+
+    def dense(self) -> Array:
+        """As an array, exact where the values are."""
+        result: Array = np.zeros(self.shape, dtype=np.int64)
+        result = exact(result) if is_exact(self.values) else result.astype(np.float64)
+        np.add.at(result, (self.rows, self.columns), self.values)
+        return plain(result)
+
+
+def sparse_jacobian(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values) -> Triplets:
+    """Every entry of ``formula`` that its deltas and index conditions allow."""
+    shape = tuple(int(np.prod([number(i.size, values.sizes) for i in axes], dtype=object)) for axes in (outer, inner))
+    filled = [_fill(term, tuple(outer), tuple(inner), values) for term in over_terms(formula, is_delta) if term != 0]
+    if not filled:
+        nothing = np.zeros(0, dtype=np.int64)
+        return Triplets(nothing, nothing, nothing, (shape[0], shape[1]))
+    exactly = all(is_exact(v) for _, _, v in filled)
+    rows, columns = (np.concatenate([f[part] for f in filled]) for part in (0, 1))
+    entries = np.concatenate([f[2] if exactly else as_float(f[2]) for f in filled])
+    return Triplets(rows, columns, entries, (shape[0], shape[1]))
+
+
+def _fill(term: Expr, outer: tuple[Index, ...], inner: tuple[Index, ...], values: Values) -> tuple[Array, Array, Array]:
+    """Rows, columns and values of one product."""
+    place: dict[Index, Expr] = {i: i for i in (*outer, *inner)}
+    rest, conditions = term, sp.S.One
+    while True:
+        free = [i for i in (*inner, *outer) if place[i] == i]
+        solution = next((s for f in sp.Mul.make_args(rest) if is_delta(f) for s in [_solve(f, free)] if s), None)
+        if solution is None:
+            break
+        factor, substitution, condition = solution
+        rest = sp.Mul(*(f for f in sp.Mul.make_args(rest) if f is not factor)).xreplace(substitution)
+        conditions = conditions.xreplace(substitution) * condition
+        place = {i: e.xreplace(substitution) for i, e in place.items()}
+    grid = tuple(i for i in (*outer, *inner) if place[i] == i)
+    index_conditions = [f for f in sp.Mul.make_args(rest) if (isinstance(f, Bracket) or is_delta(f)) and not any(accesses(f))]
+    conditions *= sp.Mul(*index_conditions)
+    rest = sp.Mul(*(f for f in sp.Mul.make_args(rest) if f not in index_conditions))
+    allowed = as_float(evaluate(Equation(grid, conditions), values.arrays, values.sizes)) != 0
+    numbers = [
+        ravel_rows(
+            [as_float(evaluate(Equation(grid, place[i]), values.arrays, values.sizes)).astype(np.int64) for i in axes],
+            [number(i.size, values.sizes) for i in axes],
+        )
+        for axes in (outer, inner)
+    ]
+    entries = evaluate(Equation(grid, rest), values.arrays, values.sizes)
+    return (*(np.broadcast_to(n, allowed.shape)[allowed] for n in numbers), entries[allowed])  # type: ignore[return-value]  # two index arrays and the values
+
+
+def _solve(factor: Expr, free: Sequence[Index]) -> tuple[Expr, dict[Index, Expr], Expr] | None:
+    """``factor`` with what it says about the free indices."""
+    found = solve(factor, free)
+    return None if found is None else (factor, *found)
+
+
+def chain_jacobian(program: Program, wanted: str, values: Values) -> Any:
+    """The whole Jacobian as a product of the steps' sparse Jacobians, added over the ways through the program."""
+    size = int(np.size(values[program.output]))
+    carried: dict[str, Any] = {program.output: sparse.csr_array(sparse.eye_array(size, dtype=np.float64))}
+    for step in reversed(program.steps):
+        if step.result.name not in carried:
+            continue
+        through = carried[step.result.name]
+        for position, d in local(step, program).derivatives.items():
+            argument = step.arguments[position]
+            if not isinstance(argument, str):
+                raise bug("a derivative by a constant")
+            part = through @ sparse_jacobian(d.axes, d.inner, d.formula, values).sparse()
+            carried[argument] = carried[argument] + part if argument in carried else part
+    inputs = int(np.size(values[wanted]))
+    return carried.get(wanted, sparse.csr_array((size, inputs)))
+
+
+def total_size(shape: Sequence[int]) -> int:
+    """The number of entries of a shape."""
+    return reduce(lambda a, b: a * b, shape, 1)

@@ -1,0 +1,24 @@
+"""The table of operations: one entry each, one file a family."""
+
+from symgrad.ops import composites, contractions, pointwise, reductions, views
+from symgrad.ops.domain import Domain
+from symgrad.ops.lookup import close, find, named
+from symgrad.ops.spec import TABLE, Example, Held, Op, View, entries
+
+__all__ = [
+    "TABLE",
+    "Domain",
+    "Example",
+    "Held",
+    "Op",
+    "View",
+    "close",
+    "composites",
+    "contractions",
+    "entries",
+    "find",
+    "named",
+    "pointwise",
+    "reductions",
+    "views",
+]

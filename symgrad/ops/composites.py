@@ -1,0 +1,202 @@
+"""Operations people name as one, though they are made of simpler ones.
+
+Each is one equation here, so that its derivative comes out in one piece; ``expands`` is the same operation
+written in simpler ones, which is what ``--expand`` shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from scipy import special
+
+from symgrad.errors import InputError, ShapeError
+from symgrad.indexing import add_up, fresh_axes
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.pointwise import broadcast
+from symgrad.ops.reductions import Reduction, axis_of, variance
+from symgrad.ops.spec import At, Example, View, example, kept, operation
+from symgrad.shapes import Shape, Sizes
+
+Axis = Any  # an int as users write it; a tuple of one int once prepared
+
+
+def one_axis(shapes: tuple[Shape, ...], dim: Axis = -1) -> dict[str, Hashable]:
+    """The axis from the front, as a tuple."""
+    return {"dim": (axis_of(dim, len(shapes[0])),) if shapes[0] else ()}
+
+
+def along(at: At, x: View, dim: tuple[int, ...]) -> Reduction:
+    """The reduction over ``dim`` seen from an output of the operand's own shape."""
+    return Reduction(at, x.shape, dim, keepdim=True)
+
+
+def softmax_examples(name: str) -> tuple[Example, ...]:
+    """A vector, and both axes of a matrix."""
+    return (example(f"{name}(x)", x=(3,)), example(f"{name}(x, dim=1)", x=(2, 3)), example(f"{name}(x, dim=0)", x=(2, 3)))
+
+
+@operation(
+    says="positive weights along one axis that sum to one",
+    numpy=lambda x, dim: special.softmax(np.asarray(x, float), axis=dim),
+    torch=lambda torch, x, dim: torch.softmax(x, dim[0] if dim else 0),
+    prepare=one_axis, reuse=True, spelled=("torch.softmax", "F.softmax", "Tensor.softmax", "torch.special.softmax"),
+    examples=softmax_examples("softmax"), expands="exp(x) / sum(exp(x), dim=dim, keepdim=True)",
+)  # fmt: skip
+def softmax(at: At, x: View, dim: Axis = -1) -> Expr:
+    """out[i] = exp(x[i]) / Σ_j exp(x[j])"""
+    return sp.exp(x[at]) / along(at, x, dim).sum(lambda j: sp.exp(x[j]))
+
+
+@operation(
+    says="the logarithm of softmax",
+    numpy=lambda x, dim: special.log_softmax(np.asarray(x, float), axis=dim) if dim else np.zeros(()),
+    torch=lambda torch, x, dim: torch.log_softmax(x, dim[0] if dim else 0),
+    prepare=one_axis, reuse=True, spelled=("torch.log_softmax", "F.log_softmax", "Tensor.log_softmax"),
+    examples=softmax_examples("log_softmax"), expands="x - logsumexp(x, dim=dim, keepdim=True)",
+)  # fmt: skip
+def log_softmax(at: At, x: View, dim: Axis = -1) -> Expr:
+    """out[i] = x[i] − log Σ_j exp(x[j])"""
+    return x[at] - sp.log(along(at, x, dim).sum(lambda j: sp.exp(x[j])))
+
+
+# Losses ---------------------------------------------------------------------------------------------
+
+
+def prepare_loss(shapes: tuple[Shape, ...], reduction: str = "mean", **options: Hashable) -> dict[str, Hashable]:
+    """mean, sum or none."""
+    if reduction not in ("mean", "sum", "none"):
+        raise InputError(
+            "there is no such reduction", found=(f"reduction={reduction!r}",), hints=("'mean', 'sum' or 'none'",)
+        )
+    return {"reduction": reduction, **options}
+
+
+def loss_shape(sizes: Sizes, shapes: tuple[Shape, ...], reduction: str) -> Shape:
+    """A scalar, or the common shape where nothing is added up."""
+    common = sizes.broadcast_shapes(shapes)
+    return common if reduction == "none" else ()
+
+
+def numpy_reduced(values: Any, reduction: str) -> Any:
+    """The values as they are, added or averaged."""
+    return values if reduction == "none" else np.sum(values) if reduction == "sum" else np.mean(values)
+
+
+@operation(
+    says="the mean of the squared differences",
+    numpy=lambda x, y, reduction: numpy_reduced((x - y) * (x - y), reduction),
+    torch=lambda torch, x, y, reduction: torch.nn.functional.mse_loss(x, y, reduction=reduction),
+    shape=loss_shape, align=lambda sizes, shapes, reduction: broadcast(sizes, shapes), prepare=prepare_loss,
+    spelled=("F.mse_loss",), expands="mean((x - y) ** 2)",
+    examples=(example("mse_loss(x, y)", x=(2, 3), y=(2, 3)), example('mse_loss(x, y, reduction="sum")', x=(3,), y=(3,))),
+)  # fmt: skip
+def mse_loss(at: At, x: View, y: View, reduction: str = "mean") -> Expr:
+    """out = Σ_i (x[i] − y[i])² / n"""
+    if reduction == "none":
+        return (x[at] - y[at]) ** 2
+    shape = x.shape if x.constant is None else y.shape
+    inner = fresh_axes(shape)
+    squares = add_up((x[inner] - y[inner]) ** 2, inner)
+    return squares if reduction == "sum" else squares / sp.Mul(*shape)
+
+
+def classes_axis(shape: Shape) -> int:
+    """Scores are (classes), (n, classes) or (n, classes, d…): torch's order."""
+    if not shape:
+        raise ShapeError("cross_entropy needs at least one axis, the classes")
+    return 0 if len(shape) == 1 else 1
+
+
+def entropy_shape(sizes: Sizes, shapes: tuple[Shape, ...], reduction: str) -> Shape:
+    """One loss per sample, or a scalar; targets are weights in the shape of the scores."""
+    x, target = shapes
+    if len(x) != len(target):
+        raise ShapeError(
+            f"targets have {len(target)} axes and scores {len(x)}",
+            hints=("symgrad takes soft targets: one weight per class, in the shape of the scores",),
+        )
+    for a, b in zip(x, target, strict=True):
+        sizes.unify(a, b)
+    axis = classes_axis(x)
+    return (*x[:axis], *x[axis + 1 :]) if reduction == "none" else ()
+
+
+def entropy_values(x: Any, target: Any, reduction: str) -> Any:
+    """−Σ target·log_softmax(x), averaged over the samples."""
+    axis = 0 if np.ndim(x) == 1 else 1
+    scores = special.log_softmax(np.asarray(x, float), axis=axis)
+    return numpy_reduced(-np.sum(np.asarray(target, float) * scores, axis=axis), reduction)
+
+
+@operation(
+    says="minus the log-probability that softmax gives the targets (one weight per class)",
+    numpy=entropy_values,
+    torch=lambda torch, x, target, reduction: torch.nn.functional.cross_entropy(x, target, reduction=reduction),
+    shape=entropy_shape, prepare=prepare_loss, spelled=("F.cross_entropy",), ranks={"x": (2, 1), "target": (2, 1)},
+    examples=(example("cross_entropy(x, y)", x=(2, 3), y=(2, 3)), example("cross_entropy(x, y)", x=(3,), y=(3,)),
+              example('cross_entropy(x, y, reduction="sum")', x=(2, 3), y=(2, 3))),
+)  # fmt: skip
+def cross_entropy(at: At, x: View, target: View, reduction: str = "mean") -> Expr:
+    """out = −Σ_i Σ_k y[i,k]·(x[i,k] − log Σ_l exp(x[i,l])) / n"""
+    axis = classes_axis(x.shape)
+    samples = at if reduction == "none" else fresh_axes((*x.shape[:axis], *x.shape[axis + 1 :]))
+    over = Reduction(samples, x.shape, (axis,), keepdim=False)
+    normaliser = sp.log(over.sum(lambda i: sp.exp(x[i]), hint="l"))
+    losses = -over.sum(lambda i: target[i] * (x[i] - normaliser), hint="k")
+    if reduction == "none":
+        return losses
+    result = add_up(losses, samples)
+    return result / sp.Mul(*(i.size for i in samples)) if reduction == "mean" else result
+
+
+# Normalisation --------------------------------------------------------------------------------------
+
+
+def prepare_layer_norm(
+    shapes: tuple[Shape, ...], normalized_shape: Any = None, eps: float = 1e-5
+) -> dict[str, Hashable]:
+    """The number of trailing axes that are normalised."""
+    if normalized_shape is None:
+        count = 1
+    else:
+        count = len(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else 1
+        normalized_shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
+    if not 1 <= count <= len(shapes[0]):
+        raise ShapeError(f"layer_norm over {count} axes of a tensor with {len(shapes[0])}")
+    return {"normalized_shape": normalized_shape or (None,), "eps": eps}
+
+
+def layer_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: Any, eps: float) -> Shape:
+    """The input's shape; the named sizes have to be its last ones."""
+    for size, wanted in zip(shapes[0][-len(normalized_shape) :], normalized_shape, strict=True):
+        if wanted is not None:
+            sizes.unify(size, wanted)
+    return kept(sizes, shapes)
+
+
+def layer_norm_values(x: Any, normalized_shape: Any, eps: float) -> Any:
+    """(x − mean) / √(var + eps) over the trailing axes."""
+    axes = tuple(range(-len(normalized_shape), 0))
+    x = np.asarray(x, float)
+    return (x - x.mean(axis=axes, keepdims=True)) / np.sqrt(x.var(axis=axes, keepdims=True) + eps)
+
+
+@operation(
+    says="shifts and scales the trailing axes to mean 0 and variance 1",
+    numpy=layer_norm_values,
+    torch=lambda torch, x, normalized_shape, eps: torch.nn.functional.layer_norm(
+        x, tuple(x.shape[-len(normalized_shape) :]), eps=eps
+    ),
+    shape=layer_norm_shape, prepare=prepare_layer_norm, spelled=("F.layer_norm",),
+    examples=(example("layer_norm(x)", x=(2, 3)), example("layer_norm(x, (3,))", x=(3,))),
+)  # fmt: skip
+def layer_norm(at: At, x: View, normalized_shape: Any = None, eps: float = 1e-5) -> Expr:
+    """out[i] = (x[i] − mean) / √(var + eps)"""
+    dim = tuple(range(x.rank - len(normalized_shape), x.rank))
+    over = along(at, x, dim)
+    mean = over.sum(lambda i: x[i], hint="k") / over.count
+    return (x[at] - mean) / sp.sqrt(variance(over, x, 0) + sp.nsimplify(eps))

@@ -1,0 +1,221 @@
+"""Sums of products, written as einsum subscripts: the subscripts are the index equation.
+
+``"ij,jk->ik"`` says out[i,k] = Σ_j x[i,j]·a[j,k]. A letter that stands twice is one index with one size.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import NotationError, ShapeError
+from symgrad.indexing import add_up, fresh
+from symgrad.indexing.symbols import Expr, Index
+from symgrad.ops.spec import At, Example, Op, View, example, operation
+from symgrad.shapes import Shape, Size, Sizes
+
+
+def parse_subscripts(subscripts: str, count: int | None = None) -> tuple[tuple[str, ...], str]:
+    """``"ij,jk->ik"`` as ``(("ij", "jk"), "ik")``; without an arrow the output is as einsum has it."""
+    text = subscripts.replace(" ", "")
+    left, arrow, output = text.partition("->")
+    terms = tuple(left.split(","))
+    letters = "".join(terms)
+    if not arrow:
+        output = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    if not all(c.isalpha() and c.isascii() for c in letters + output):
+        raise NotationError(
+            f"einsum subscripts {subscripts!r} may hold letters, commas and one ->", hints=('"ij,jk->ik"',)
+        )
+    if len(set(output)) < len(output) or not set(output) <= set(letters):
+        raise NotationError(f"einsum output {output!r} must name input letters, each once")
+    if count is not None and len(terms) != count:
+        raise NotationError(f"einsum has {len(terms)} subscripts for {count} tensors")
+    return terms, output
+
+
+def contraction_shape(sizes: Sizes, shapes: Sequence[Shape], terms: Sequence[str], output: str) -> Shape:
+    """One size per letter; raises `ShapeError` or `SizeMismatch` where the tensors disagree."""
+    bound: dict[str, Size] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        if len(term) != len(shape):
+            raise ShapeError(f"this takes a tensor with {len(term)} axes here, not {len(shape)}")
+        for letter, size in zip(term, shape, strict=True):
+            sizes.unify(bound.setdefault(letter, size), size)
+    return tuple(sizes.find(bound[letter]) for letter in output)
+
+
+def contraction_index(at: At, views: Sequence[View], terms: Sequence[str], output: str) -> Expr:
+    """Σ over the letters that the output lacks, of the product of the operands."""
+    index: dict[str, Index] = dict(zip(output, at, strict=True))
+    summed: list[Index] = []
+    for term, view in zip(terms, views, strict=True):
+        for letter, size in zip(term, view.shape, strict=True):
+            if letter not in index:
+                index[letter] = fresh(letter, size)
+                summed.append(index[letter])
+    product = sp.Mul(*(view[[index[c] for c in term]] for term, view in zip(terms, views, strict=True)))
+    return add_up(product, summed)
+
+
+def subscripts_in_letters(terms: Sequence[str], output: str) -> str:
+    """The equation as people write it: ``out[i,k] = Σ_j x[i,j]·a[j,k]``."""
+    summed = "".join(dict.fromkeys(c for term in terms for c in term if c not in output))
+    names = ("x", "a", "b", "c")
+    factors = "·".join(f"{n}[{','.join(t)}]" for n, t in zip(names, terms, strict=False))
+    left = f"out[{','.join(output)}]" if output else "out"
+    return f"{left} = {f'Σ_{summed} ' if summed else ''}{factors}"
+
+
+def contraction(
+    name: str,
+    subscripts: str,
+    says: str,
+    *,
+    numpy: Callable[..., Any],
+    torch: Callable[..., Any],
+    examples: tuple[Example, ...],
+    spelled: tuple[str, ...] = (),
+    **facts: Any,
+) -> Op:
+    """An entry with fixed subscripts, over operands x, a, b, … ."""
+    terms, output = parse_subscripts(subscripts)
+    names = ("x", "a", "b")[: len(terms)]
+
+    def index(at: At, *views: View) -> Expr:
+        return contraction_index(at, views, terms, output)
+
+    def shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+        return contraction_shape(sizes, shapes, terms, output)
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    index.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read back by inspect.signature
+        [inspect.Parameter("at", kind, annotation=At), *(inspect.Parameter(n, kind, annotation=View) for n in names)]
+    )
+    index.__name__ = name
+    index.__doc__ = subscripts_in_letters(terms, output)
+    return operation(
+        says=says,
+        numpy=numpy,
+        torch=torch,
+        shape=shape,
+        spelled=spelled or (f"torch.{name}", f"Tensor.{name}"),
+        ranks={n: (len(t),) for n, t in zip(names, terms, strict=True)},
+        letters=output,
+        examples=examples,
+        **facts,
+    )(index)
+
+
+mm = contraction(
+    "mm", "ij,jk->ik", "matrix times matrix", numpy=np.matmul, torch=lambda torch, x, a: torch.mm(x, a),
+    examples=(example("mm(x, a)", x=(2, 3), a=(3, 4)),),
+)  # fmt: skip
+mv = contraction(
+    "mv", "ij,j->i", "matrix times vector", numpy=np.matmul, torch=lambda torch, x, a: torch.mv(x, a),
+    examples=(example("mv(x, a)", x=(2, 3), a=(3,)),),
+)  # fmt: skip
+bmm = contraction(
+    "bmm", "bij,bjk->bik", "a batch of matrix products", numpy=np.matmul, torch=lambda torch, x, a: torch.bmm(x, a),
+    examples=(example("bmm(x, a)", x=(2, 2, 3), a=(2, 3, 2)),),
+)  # fmt: skip
+dot = contraction(
+    "dot", "i,i->", "the inner product of two vectors", numpy=np.dot, torch=lambda torch, x, a: torch.dot(x, a),
+    spelled=("torch.dot", "torch.inner", "torch.vdot", "Tensor.dot", "np.inner"),
+    examples=(example("dot(x, a)", x=(3,), a=(3,)),),
+)  # fmt: skip
+outer = contraction(
+    "outer", "i,j->ij", "every product of an entry of x with one of a", numpy=np.multiply.outer,
+    torch=lambda torch, x, a: torch.outer(x, a), spelled=("torch.outer", "torch.ger", "Tensor.outer", "np.outer"),
+    examples=(example("outer(x, a)", x=(2,), a=(3,)), example("outer(x, x)", x=(3,))),
+)  # fmt: skip
+trace = contraction(
+    "trace", "ii->", "the sum of the diagonal", numpy=np.trace, torch=lambda torch, x: torch.trace(x),
+    spelled=("torch.trace", "Tensor.trace", "np.trace"), examples=(example("trace(x)", x=(3, 3)),),
+)  # fmt: skip
+
+
+def matmul_subscripts(ranks: Sequence[int]) -> tuple[tuple[str, str], str]:
+    """The subscripts of ``@``: vectors are rows on the left and columns on the right, leading axes are a batch."""
+    left, right = ranks
+    batch = "bcdefgh"[: max(left, right, 2) - 2]
+    x = "j" if left == 1 else batch + "ij"
+    a = "j" if right == 1 else batch + "jk"
+    output = batch + ("i" if left > 1 else "") + ("k" if right > 1 else "")
+    return (x, a), output
+
+
+def matmul_align(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    """Leading axes broadcast like any batch; the last two are the matrix."""
+    x, a = shapes
+    if not x or not a:
+        raise ShapeError("@ needs at least one axis on each side", hints=("* multiplies by a number",))
+    if max(len(x), len(a)) > 9:
+        raise ShapeError("@ takes at most 9 axes")
+    batch = sizes.broadcast_shapes([x[:-2], a[:-2]])
+    return (x if len(x) == 1 else (*batch, *x[-2:]), a if len(a) == 1 else (*batch, *a[-2:]))
+
+
+def matmul_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+    """m×k @ k×n is m×n."""
+    aligned = matmul_align(sizes, shapes)
+    terms, output = matmul_subscripts([len(s) for s in aligned])
+    return contraction_shape(sizes, aligned, terms, output)
+
+
+@operation(
+    says="matrix product; vectors count as a row on the left and a column on the right, leading axes as a batch",
+    numpy=np.matmul,
+    torch=lambda torch, x, a: torch.matmul(x, a),
+    shape=matmul_shape,
+    align=matmul_align,
+    spelled=("torch.matmul", "Tensor.matmul", "np.matmul", "torch.linalg.matmul"),
+    ranks={"x": (2, 1, 3, 4), "a": (2, 1, 3, 4)},
+    letters="ikjl",
+    examples=(
+        example("x @ a", x=(2, 3), a=(3, 4)),
+        example("x @ a", x=(3,), a=(3, 2)),
+        example("x @ a", x=(2, 3), a=(3,)),
+        example("x @ a", x=(3,), a=(3,)),
+        example("x @ a", x=(2, 2, 3), a=(3, 2)),
+        example("x @ x.T", x=(2, 3)),
+    ),
+)
+def matmul(at: At, x: View, a: View) -> Expr:
+    """out[i,k] = Σ_j x[i,j]·a[j,k]"""
+    terms, output = matmul_subscripts((x.rank, a.rank))
+    return contraction_index(at, (x, a), terms, output)
+
+
+def einsum_prepare(shapes: tuple[Shape, ...], equation: Hashable) -> dict[str, Hashable]:
+    """Subscripts in full."""
+    terms, output = parse_subscripts(str(equation), len(shapes))
+    return {"equation": f"{','.join(terms)}->{output}"}
+
+
+def einsum_shape(sizes: Sizes, shapes: tuple[Shape, ...], equation: str) -> Shape:
+    """One size per letter."""
+    return contraction_shape(sizes, shapes, *parse_subscripts(equation, len(shapes)))
+
+
+@operation(
+    says="a sum of products over the letters that the output lacks",
+    numpy=lambda *tensors, equation: np.einsum(equation, *tensors),
+    torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors),
+    shape=einsum_shape,
+    prepare=einsum_prepare,
+    spelled=("torch.einsum", "np.einsum"),
+    examples=(
+        example('einsum("ij,jk->ik", x, a)', x=(2, 3), a=(3, 2)),
+        example('einsum("bij,ji->bi", x, a)', x=(2, 2, 3), a=(3, 2)),
+        example('einsum("ij->j", x)', x=(2, 3)),
+        example('einsum("ii->i", x)', x=(3, 3)),
+    ),
+)
+def einsum(at: At, equation: str, *tensors: View) -> Expr:
+    """out[i,k] = Σ_j x[i,j]·a[j,k], for the subscripts "ij,jk->ik" """
+    return contraction_index(at, tensors, *parse_subscripts(equation, len(tensors)))

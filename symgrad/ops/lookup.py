@@ -1,0 +1,55 @@
+"""Finding an operation by the way somebody spelled it.
+
+Comes in: ``torch.nn.functional.softmax``, ``F.softmax``, ``np.exp``, ``softmax``, ``Tensor.softmax``.
+Goes out: the entry, or the spellings that come close.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from symgrad.ops.spec import SPELLINGS, TABLE, Op
+
+PREFIXES = {
+    "torch.nn.functional.": "F.",
+    "nn.functional.": "F.",
+    "numpy.": "np.",
+    "torch.Tensor.": "Tensor.",
+}
+
+
+def normal(spelling: str) -> str:
+    """``spelling`` with the long module prefixes shortened."""
+    for long, short in PREFIXES.items():
+        if spelling.startswith(long):
+            return short + spelling.removeprefix(long)
+    return spelling
+
+
+def find(spelling: str) -> Op | None:
+    """The entry spelled so, or None. A spelling without a module is tried as torch's, F's, a method's, NumPy's."""
+    spelling = normal(spelling)
+    if spelling in SPELLINGS:
+        return SPELLINGS[spelling]
+    if "." not in spelling:
+        for prefix in ("torch.", "F.", "Tensor.", "np.", "torch.linalg."):
+            if prefix + spelling in SPELLINGS:
+                return SPELLINGS[prefix + spelling]
+    return None
+
+
+def named(name: str) -> Op:
+    """The entry called ``name`` in the table."""
+    return TABLE[name]
+
+
+def close(spelling: str, limit: int = 3) -> list[str]:
+    """Spellings that come close to one that nothing knows."""
+    spelling = normal(spelling)
+    if "." in spelling:
+        module, _, word = spelling.rpartition(".")
+        candidates = {s.rpartition(".")[2]: s for s in SPELLINGS if s.startswith(module + ".")}
+        candidates = candidates or {s.rpartition(".")[2]: s for s in SPELLINGS}
+    else:
+        word, candidates = spelling, {s.rpartition(".")[2]: s.rpartition(".")[2] for s in SPELLINGS}
+    return [candidates[w] for w in difflib.get_close_matches(word, sorted(candidates), n=limit, cutoff=0.6)]

@@ -1,0 +1,346 @@
+"""Operations that add up, average or choose along axes.
+
+``dim`` may be one axis, several, or nothing for all; negative axes count from the end; ``keepdim`` leaves an
+axis of size 1. `Reduction` turns these options into indices once, for every entry of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+from scipy import special
+
+from symgrad.errors import InputError, ShapeError
+from symgrad.indexing import Bracket, add_up, fresh, multiply_up
+from symgrad.indexing.symbols import Expr, Index
+from symgrad.ops.domain import positive, reals
+from symgrad.ops.spec import At, Example, Held, Op, View, example, operation
+from symgrad.shapes import Shape, Size, Sizes
+
+Dim = Any  # None, an int or a tuple of ints as users write it; a tuple of ints once prepared
+
+
+def axis_of(dim: Any, rank: int) -> int:
+    """``dim`` counted from the front; raises `ShapeError` when there is no such axis."""
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        raise InputError("dim has to be an integer", found=(repr(dim),))
+    if not -max(rank, 1) <= dim < max(rank, 1):
+        raise ShapeError(
+            f"there is no axis {dim} in a tensor with {rank} {'axis' if rank == 1 else 'axes'}",
+            hints=(f"dim from {-rank} to {rank - 1}",) if rank else ("leave dim out",),
+        )
+    return dim % max(rank, 1)
+
+
+def axes_of(dim: Dim, rank: int) -> tuple[int, ...]:
+    """The axes that ``dim`` names, from the front, in order; all of them for None."""
+    if dim is None or dim == ():
+        return tuple(range(rank))
+    axes = tuple(axis_of(d, rank) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    if len(set(axes)) < len(axes):
+        raise ShapeError("an axis is named twice in dim", found=(f"dim={dim}",))
+    return tuple(sorted(axes)) if rank else ()
+
+
+def prepare_axes(shapes: tuple[Shape, ...], dim: Dim = None, **options: Hashable) -> dict[str, Hashable]:
+    """``dim`` in canonical form."""
+    return {"dim": axes_of(dim, len(shapes[0])), **options}
+
+
+def reduced_shape(
+    sizes: Sizes, shapes: tuple[Shape, ...], dim: tuple[int, ...], keepdim: bool = False, **options: Hashable
+) -> Shape:
+    """The shape without the reduced axes, or with 1 in their place."""
+    kept = [sp.Integer(1) if a in dim else size for a, size in enumerate(shapes[0]) if keepdim or a not in dim]
+    return tuple(kept)
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The output's indices ``at``, seen from the operand: fixed on the kept axes, free on the reduced ones."""
+
+    at: At
+    shape: Shape
+    dim: tuple[int, ...]
+    keepdim: bool
+
+    @property
+    def count(self) -> Size:
+        """How many entries one output entry is made of."""
+        return sp.Mul(*(self.shape[a] for a in self.dim))
+
+    def new(self, hint: str = "j") -> tuple[Index, ...]:
+        """Fresh indices over the reduced axes."""
+        return tuple(fresh(hint, self.shape[a]) for a in self.dim)
+
+    def full(self, inner: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The operand's indices, with ``inner`` on the reduced axes."""
+        outer = iter(i for a, i in enumerate(self.at) if not (self.keepdim and a in self.dim))
+        reduced = iter(inner)
+        return tuple(next(reduced) if a in self.dim else next(outer) for a in range(len(self.shape)))
+
+    def sum(self, body: Callable[[tuple[Expr, ...]], Expr], hint: str = "j") -> Expr:
+        """Σ over the reduced axes of ``body(indices of the operand)``."""
+        inner = self.new(hint)
+        return add_up(body(self.full(inner)), inner)
+
+
+def reduction_examples(name: str) -> tuple[Example, ...]:
+    """The options every reduction is shown with."""
+    return (
+        example(f"{name}(x)", x=(2, 3)),
+        example(f"{name}(x, dim=0)", x=(2, 3)),
+        example(f"{name}(x, dim=-1, keepdim=True)", x=(2, 3)),
+    )
+
+
+def spelled(name: str, *others: str) -> tuple[str, ...]:
+    """As function and method, and ``others``."""
+    return (f"torch.{name}", f"Tensor.{name}", f"np.{name}", *others)
+
+
+def torch_dim(dim: tuple[int, ...], x: Any) -> Any:
+    """``dim`` as torch takes it: a 0-dimensional tensor has none to name."""
+    return dim if x.dim() else ()
+
+
+@operation(
+    name="sum",
+    says="adds up the entries along dim",
+    numpy=lambda x, dim, keepdim: np.sum(x, axis=dim, keepdims=keepdim),
+    torch=lambda torch, x, dim, keepdim: torch.sum(x, dim=dim, keepdim=keepdim) if dim else x.clone(),
+    shape=reduced_shape, prepare=prepare_axes, spelled=spelled("sum"), examples=reduction_examples("sum"),
+)  # fmt: skip
+def sum_(at: At, x: View, dim: Dim = None, keepdim: bool = False) -> Expr:
+    """out = Σ_j x[j]"""
+    return Reduction(at, x.shape, dim, keepdim).sum(lambda i: x[i])
+
+
+@operation(
+    says="the average along dim",
+    numpy=lambda x, dim, keepdim: np.mean(x, axis=dim, keepdims=keepdim),
+    torch=lambda torch, x, dim, keepdim: torch.mean(x, dim=dim, keepdim=keepdim) if dim else x.clone(),
+    shape=reduced_shape, prepare=prepare_axes, spelled=spelled("mean"), examples=reduction_examples("mean"),
+)  # fmt: skip
+def mean(at: At, x: View, dim: Dim = None, keepdim: bool = False) -> Expr:
+    """out = Σ_j x[j] / n"""
+    over = Reduction(at, x.shape, dim, keepdim)
+    return over.sum(lambda i: x[i]) / over.count
+
+
+@operation(
+    says="multiplies the entries along dim",
+    numpy=lambda x, dim, keepdim: np.prod(x, axis=dim, keepdims=keepdim),
+    torch=lambda torch, x, dim, keepdim: (
+        torch.prod(x, dim[0], keepdim=keepdim) if len(dim) == 1 else torch.prod(x).reshape(
+            [1] * x.dim() if keepdim else [])
+    ),
+    shape=reduced_shape, prepare=prepare_axes, spelled=spelled("prod"), examples=reduction_examples("prod"),
+)  # fmt: skip
+def prod(at: At, x: View, dim: Dim = None, keepdim: bool = False) -> Expr:
+    """out = Π_j x[j]"""
+    over = Reduction(at, x.shape, dim, keepdim)
+
+    def product(axes: int, chosen: tuple[Expr, ...]) -> Expr:
+        if axes == len(dim):
+            return x[over.full(chosen)]
+        return multiply_up(x.shape[dim[axes]], lambda j: product(axes + 1, (*chosen, j)))
+
+    return product(0, ())
+
+
+# Choosing -------------------------------------------------------------------------------------------
+
+
+def chosen_by(numpy: Any) -> Callable[..., Any]:
+    """NumPy's reduction under torch's option names."""
+    return lambda x, dim, keepdim: numpy(x, axis=dim, keepdims=keepdim)
+
+
+def average_of_winners(over: Reduction, x: View, out: Held) -> Expr:
+    """The average of the entries that equal the output: each of several winners counts alike."""
+    winners = over.sum(lambda i: Bracket(sp.Eq(x[i], out[over.at])), hint="k")
+    return over.sum(lambda i: x[i] * Bracket(sp.Eq(x[i], out[over.at]))) / winners
+
+
+@operation(
+    says="the largest entry along dim; several that are equal share the derivative evenly",
+    numpy=chosen_by(np.amax),
+    torch=lambda torch, x, dim, keepdim: torch.amax(x, dim=torch_dim(dim, x), keepdim=keepdim),
+    shape=reduced_shape, prepare=prepare_axes, spelled=("torch.amax", "Tensor.amax", "np.amax", "np.max"),
+    domain={"x": reals(distinct=True)}, examples=reduction_examples("amax"), kinks=(0.0,), smooth=False,
+)  # fmt: skip
+def amax(at: At, x: View, out: Held, dim: Dim = None, keepdim: bool = False) -> Expr:
+    """out = the average of the x[j] that equal the largest"""
+    return average_of_winners(Reduction(at, x.shape, dim, keepdim), x, out)
+
+
+@operation(
+    says="the smallest entry along dim; several that are equal share the derivative evenly",
+    numpy=chosen_by(np.amin),
+    torch=lambda torch, x, dim, keepdim: torch.amin(x, dim=torch_dim(dim, x), keepdim=keepdim),
+    shape=reduced_shape, prepare=prepare_axes, spelled=("torch.amin", "Tensor.amin", "np.amin", "np.min"),
+    domain={"x": reals(distinct=True)}, examples=reduction_examples("amin"), kinks=(0.0,), smooth=False,
+)  # fmt: skip
+def amin(at: At, x: View, out: Held, dim: Dim = None, keepdim: bool = False) -> Expr:
+    """out = the average of the x[j] that equal the smallest"""
+    return average_of_winners(Reduction(at, x.shape, dim, keepdim), x, out)
+
+
+def one_axis_or_all(shapes: tuple[Shape, ...], dim: Dim = None, **options: Hashable) -> dict[str, Hashable]:
+    """max and min take one axis, or none for all."""
+    if isinstance(dim, (tuple, list)):
+        raise InputError("max and min take one dim", hints=("amax and amin take several",))
+    whole = dim is None or len(shapes[0]) == 0
+    return {"dim": None if whole else (axis_of(dim, len(shapes[0])),), **options}
+
+
+def one_axis_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Dim, keepdim: bool = False) -> Shape:
+    """The shape without the one axis, or a scalar."""
+    return reduced_shape(sizes, shapes, tuple(range(len(shapes[0]))) if dim is None else dim, keepdim and dim is not None)
+
+
+def extremum(largest: bool) -> dict[str, Any]:
+    """What max and min share: values by NumPy and torch, and which entry won along one axis."""
+    word, pick = ("max", np.argmax) if largest else ("min", np.argmin)
+    values = np.amax if largest else np.amin
+    return {
+        "numpy": lambda x, dim, keepdim: values(x, axis=dim, keepdims=keepdim and dim is not None),
+        "torch": lambda torch, x, dim, keepdim: (
+            getattr(torch, word)(x) if dim is None else getattr(torch, word)(x, dim[0], keepdim=keepdim).values
+        ),
+        "known": {"n": lambda x, dim, keepdim: None if dim is None else pick(x, axis=dim[0], keepdims=keepdim)},
+        "shape": one_axis_shape,
+        "prepare": one_axis_or_all,
+        "spelled": (f"torch.{word}", f"Tensor.{word}"),
+        "domain": {"x": reals(distinct=True)},
+        "examples": (example(f"{word}(x)", x=(2, 3)), example(f"{word}(x, dim=1).values", x=(2, 3))),
+        "kinks": (0.0,),
+        "smooth": False,
+    }
+
+
+def winner(at: At, x: View, out: Held, n: Held, dim: Dim, keepdim: bool) -> Expr:
+    """Along one axis the entry at the position n that won; over all axes the average of the winners."""
+    if dim is None:
+        return average_of_winners(Reduction(at, x.shape, tuple(range(x.rank)), False), x, out)
+    return x[Reduction(at, x.shape, dim, keepdim).full((n[at],))]
+
+
+@operation(
+    name="max", says="the largest entry; along one dim the first of several equal ones wins", **extremum(largest=True)
+)
+def max_(at: At, x: View, out: Held, n: Held, dim: Dim = None, keepdim: bool = False) -> Expr:
+    """out[i] = x[i, n[i]], n: where the largest is"""
+    return winner(at, x, out, n, dim, keepdim)
+
+
+@operation(
+    name="min", says="the smallest entry; along one dim the first of several equal ones wins", **extremum(largest=False)
+)
+def min_(at: At, x: View, out: Held, n: Held, dim: Dim = None, keepdim: bool = False) -> Expr:
+    """out[i] = x[i, n[i]], n: where the smallest is"""
+    return winner(at, x, out, n, dim, keepdim)
+
+
+# Spread and size ------------------------------------------------------------------------------------
+
+
+def prepare_spread(
+    shapes: tuple[Shape, ...], dim: Dim = None, unbiased: Any = None, correction: Any = None, keepdim: bool = False
+) -> dict[str, Hashable]:
+    """torch's two ways to say by what the sum of squares is divided, as one."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if correction is None:
+        correction = 0 if unbiased is False else 1
+    return {"dim": axes_of(dim, len(shapes[0])), "correction": correction, "keepdim": keepdim}
+
+
+def variance(over: Reduction, x: View, correction: int) -> Expr:
+    """Σ_j (x[j] − mean)² / (n − correction)."""
+    mean_ = over.sum(lambda i: x[i], hint="k") / over.count
+    return over.sum(lambda i: (x[i] - mean_) ** 2) / (over.count - correction)
+
+
+def torch_spread(word: str) -> Callable[..., Any]:
+    """torch's var or std under prepared options."""
+    return lambda torch, x, dim, correction, keepdim: getattr(torch, word)(
+        x, dim=torch_dim(dim, x), correction=correction, keepdim=keepdim
+    )
+
+
+@operation(
+    says="the variance along dim: squared distances from the mean, divided by n − 1 (correction=0: by n)",
+    numpy=lambda x, dim, correction, keepdim: np.var(x, axis=dim, ddof=correction, keepdims=keepdim),
+    torch=torch_spread("var"), shape=reduced_shape, prepare=prepare_spread, spelled=("torch.var", "Tensor.var"),
+    examples=(*reduction_examples("var"), example("var(x, dim=1, correction=0)", x=(2, 3))),
+)  # fmt: skip
+def var(
+    at: At, x: View, dim: Dim = None, unbiased: Any = None, correction: Any = None, keepdim: bool = False
+) -> Expr:
+    """out = Σ_j (x[j] − Σ_k x[k]/n)² / (n − 1)"""
+    return variance(Reduction(at, x.shape, dim, keepdim), x, correction)
+
+
+@operation(
+    says="the standard deviation along dim: the root of the variance",
+    numpy=lambda x, dim, correction, keepdim: np.std(np.asarray(x, float), axis=dim, ddof=correction, keepdims=keepdim),
+    torch=torch_spread("std"), shape=reduced_shape, prepare=prepare_spread, spelled=("torch.std", "Tensor.std"),
+    examples=reduction_examples("std"), reuse=True,
+    domain={"x": reals(distinct=True)},
+)  # fmt: skip
+def std(
+    at: At, x: View, dim: Dim = None, unbiased: Any = None, correction: Any = None, keepdim: bool = False
+) -> Expr:
+    """out = √(Σ_j (x[j] − Σ_k x[k]/n)² / (n − 1))"""
+    return sp.sqrt(variance(Reduction(at, x.shape, dim, keepdim), x, correction))
+
+
+def prepare_norm(shapes: tuple[Shape, ...], p: Any = 2, dim: Dim = None, keepdim: bool = False) -> dict[str, Hashable]:
+    """p as a number."""
+    if p in ("fro", None):
+        p = 2
+    if isinstance(p, str) or p != p or p <= 0 or p == float("inf"):
+        raise InputError("norm takes a positive number p", found=(f"p={p!r}",), hints=("p=2 is Euclid's",))
+    return {"p": p, "dim": axes_of(dim, len(shapes[0])), "keepdim": keepdim}
+
+
+def norm_values(x: Any, p: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """(Σ |x|ᵖ)^(1/p)."""
+    sums = np.sum(np.abs(x) ** p, axis=dim, keepdims=keepdim)
+    return sums if p == 1 else np.asarray(sums, dtype=np.float64) ** (1 / float(p))
+
+
+@operation(
+    says="the length along dim: (Σ |x|ᵖ)^(1/p), Euclid's for p=2",
+    numpy=norm_values,
+    torch=lambda torch, x, p, dim, keepdim: torch.linalg.vector_norm(x, float(p), torch_dim(dim, x), keepdim),
+    shape=reduced_shape, prepare=prepare_norm, reuse=True,
+    spelled=("torch.norm", "Tensor.norm", "torch.linalg.norm", "torch.linalg.vector_norm", "np.linalg.norm"),
+    domain={"x": reals(avoid=(0.0,))}, smooth=False,
+    examples=(*reduction_examples("norm"), example("norm(x, 1)", x=(3,)), example("norm(x, 3, dim=1)", x=(2, 3))),
+)  # fmt: skip
+def norm(at: At, x: View, p: Any = 2, dim: Dim = None, keepdim: bool = False) -> Expr:
+    """out = √(Σ_j x[j]²)"""
+    over = Reduction(at, x.shape, dim, keepdim)
+    even = isinstance(p, int) and p % 2 == 0
+    sums = over.sum(lambda i: x[i] ** p if even else (x[i] * sp.sign(x[i])) ** p)
+    return sums if p == 1 else sums ** (1 / sp.sympify(p, strict=True))
+
+
+@operation(
+    says="log of the sum of exponentials along dim, a smooth maximum",
+    numpy=lambda x, dim, keepdim: special.logsumexp(np.asarray(x, float), axis=dim, keepdims=keepdim),
+    torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, torch_dim(dim, x) or 0, keepdim=keepdim),
+    shape=reduced_shape, prepare=prepare_axes, reuse=True, spelled=("torch.logsumexp", "Tensor.logsumexp"),
+    examples=(example("logsumexp(x, dim=0)", x=(3,)), *reduction_examples("logsumexp")[1:]),
+    expands="log(sum(exp(x), dim=dim, keepdim=keepdim))",
+)  # fmt: skip
+def logsumexp(at: At, x: View, dim: Dim = None, keepdim: bool = False) -> Expr:
+    """out = log Σ_j exp(x[j])"""
+    return sp.log(Reduction(at, x.shape, dim, keepdim).sum(lambda i: sp.exp(x[i])))

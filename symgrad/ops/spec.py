@@ -1,0 +1,209 @@
+"""What an entry of the table is: an operation as one index equation, and the facts that go with it.
+
+An entry is a function from output indices to the output's entry there, under `operation`:
+
+    @operation(says="…", shape=kept, numpy=…, torch=…)
+    def softmax(at: At, x: View, dim: int = -1) -> Expr:
+        "out[i] = exp(x[i]) / Σ_k exp(x[k])"
+        …
+
+Its Python signature is the signature users call; parameters annotated `View` are the tensors, the others
+are options. There is no field in which a derivative could be written.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from symgrad.indexing.symbols import Expr, Index, access
+from symgrad.ops.domain import Domain, reals
+from symgrad.shapes import Shape, Sizes
+
+At = tuple[Index, ...]
+"""The output's indices."""
+Options = Mapping[str, Hashable]
+
+
+@dataclass(frozen=True)
+class View:
+    """An operand inside an index equation: ``x[i, j]`` is its entry; a constant is the same everywhere."""
+
+    name: str
+    shape: Shape
+    constant: Expr | None = None
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    def __getitem__(self, indices: Expr | Sequence[Expr]) -> Expr:
+        at = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
+        return access(self.name, at) if self.constant is None else self.constant
+
+
+class Held(View):
+    """A tensor the equation reads but holds still: the operation's own output, or integers it computed."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """An expression to show and test an operation with, and the shapes of its inputs."""
+
+    text: str
+    shapes: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def example(text: str, **shapes: tuple[int, ...]) -> Example:
+    """``example("softmax(x, dim=1)", x=(2, 3))``."""
+    return Example(text, tuple(shapes.items()))
+
+
+ShapeRule = Callable[..., Shape]  # (sizes, shapes, **options) -> shape of the output
+AlignRule = Callable[..., tuple[Shape, ...]]  # (sizes, shapes, **options) -> shapes to broadcast operands to
+PrepareRule = Callable[..., dict[str, Hashable]]  # (shapes, **options) -> the options in canonical form
+
+
+@dataclass(frozen=True)
+class Op:
+    """One row of the table.
+
+    ``index(at, *views, **options)`` is the definition.
+    ``shape`` and ``align`` say which sizes fit; ``prepare`` brings options to canonical form.
+    ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
+    spelled independently. ``known`` computes held integers from the forward pass.
+    ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in
+    simpler ones, in symgrad's own language; ``kinks`` are points where torch's choice is tested.
+    """
+
+    name: str
+    says: str
+    definition: str
+    index: Callable[..., Expr]
+    signature: inspect.Signature
+    operands: tuple[str, ...]
+    held: tuple[str, ...]
+    variadic: bool
+    shape: ShapeRule
+    align: AlignRule
+    prepare: PrepareRule
+    numpy: Callable[..., Any]
+    torch: Callable[..., Any]
+    spelled: tuple[str, ...]
+    domain: Mapping[str, Domain] = field(default_factory=dict)
+    known: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    ranks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    examples: tuple[Example, ...] = ()
+    kinks: tuple[float, ...] = ()
+    reuse: bool = False
+    letters: str = "ijkl"
+    expands: str | None = None
+    smooth: bool = True
+
+    def define(self, at: At, views: Sequence[View], held: Mapping[str, Held], options: Options) -> Expr:
+        """The output's entry at ``at``: the index equation's right-hand side."""
+        tensors, arguments, named_ = iter(views), list[Any](), dict[str, Any]()
+        for name, parameter in list(inspect.signature(self.index).parameters.items())[1:]:
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                arguments += list(tensors)
+            elif name in held:
+                arguments.append(held[name])
+            elif name in self.operands:
+                arguments.append(next(tensors))
+            elif self.variadic and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+                arguments.append(options[name])
+            else:
+                named_[name] = options.get(name, parameter.default)
+        return self.index(at, *arguments, **named_)
+
+    def domain_of(self, operand: str) -> Domain:
+        """Where ``operand`` may lie."""
+        return self.domain.get(operand, reals())
+
+    def rank_of(self, operand: str) -> tuple[int, ...]:
+        """The ranks that ``operand`` may have, most likely first; empty when nothing is said."""
+        return self.ranks.get(operand, ())
+
+    def __repr__(self) -> str:
+        return f"<operation {self.name}: {self.definition}>"
+
+
+TABLE: dict[str, Op] = {}
+SPELLINGS: dict[str, Op] = {}
+
+
+def no_alignment(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
+    """Operands stay as they are."""
+    return shapes
+
+
+def kept(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Shape:
+    """The output has the shape of the first operand."""
+    return shapes[0]
+
+
+def as_given(shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
+    """Options stay as they are."""
+    return dict(options)
+
+
+def register(op: Op) -> Op:
+    """Put ``op`` into the table under its name and every spelling."""
+    if op.name in TABLE:
+        raise AssertionError(f"symgrad bug: operation {op.name!r} is defined twice")
+    TABLE[op.name] = op
+    for spelling in (op.name, *op.spelled):
+        if SPELLINGS.setdefault(spelling, op) is not op:
+            raise AssertionError(f"symgrad bug: {spelling!r} means {SPELLINGS[spelling].name} and {op.name}")
+    return op
+
+
+def operation(
+    *,
+    says: str,
+    numpy: Callable[..., Any],
+    torch: Callable[..., Any],
+    shape: ShapeRule = kept,
+    align: AlignRule = no_alignment,
+    prepare: PrepareRule = as_given,
+    spelled: tuple[str, ...] = (),
+    name: str | None = None,
+    **facts: Any,
+) -> Callable[[Callable[..., Expr]], Op]:
+    """Make an entry of the table from its index equation; the docstring's first line is the equation."""
+
+    def enter(index: Callable[..., Expr]) -> Op:
+        signature = inspect.signature(index, eval_str=True)
+        parameters = list(signature.parameters.values())[1:]
+        views = [p for p in parameters if p.annotation is View]
+        held = tuple(p.name for p in parameters if p.annotation is Held)
+        public = [p for p in parameters if p.name not in held]
+        return register(
+            Op(
+                name=name or index.__name__,
+                says=says,
+                definition=(inspect.getdoc(index) or "").splitlines()[0],
+                index=index,
+                signature=signature.replace(parameters=public, return_annotation=inspect.Signature.empty),
+                operands=tuple(p.name for p in views),
+                held=held,
+                variadic=any(p.kind is p.VAR_POSITIONAL for p in views),
+                shape=shape,
+                align=align,
+                prepare=prepare,
+                numpy=numpy,
+                torch=torch,
+                spelled=spelled,
+                **facts,
+            )
+        )
+
+    return enter
+
+
+def entries() -> Iterator[Op]:
+    """Every entry, in the order of the table."""
+    yield from TABLE.values()

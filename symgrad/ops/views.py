@@ -1,0 +1,432 @@
+"""Operations that only move entries about: each output entry is one input entry.
+
+Their Jacobians are 0/1 matrices with one 1 a row, so a pullback puts each weight back where its entry came
+from, and adds where an entry was read more than once (a broadcast, for instance).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import InputError, ShapeError
+from symgrad.indexing import bracket, ravel, unravel
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.reductions import axes_of, axis_of
+from symgrad.ops.spec import At, View, example, operation
+from symgrad.shapes import Shape, Size, Sizes
+
+Ints = Any  # one int or a sequence of ints, as users write sizes and axes
+
+
+def sequence(values: Any) -> tuple[Any, ...]:
+    """One or several values as a tuple."""
+    return tuple(values) if isinstance(values, (tuple, list)) else (values,)
+
+
+def numbers(shape: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes as plain integers, for the array libraries."""
+    return tuple(int(s) for s in shape)
+
+
+def expand_shape(sizes: Sizes, shapes: tuple[Shape, ...], shape: Shape) -> Shape:
+    """The sizes asked for; -1 keeps the operand's."""
+    (old,) = shapes
+    lead = len(shape) - len(old)
+    if lead < 0:
+        raise ShapeError(f"a tensor with {len(old)} axes cannot be expanded to {len(shape)}")
+    result = list(shape)
+    for axis, size in enumerate(old, start=lead):
+        if result[axis] == -1:
+            result[axis] = size
+        elif sizes.find(size) != 1:
+            sizes.unify(size, result[axis])
+    if any(s == -1 for s in result):
+        raise ShapeError("a new leading axis needs a size, not -1")
+    return tuple(sp.sympify(s, strict=True) for s in result)
+
+
+@operation(
+    says="repeats a tensor along new axes and axes of size 1, as broadcasting does",
+    numpy=lambda x, shape: np.broadcast_to(x, numbers(shape)),
+    torch=lambda torch, x, shape: x.expand(numbers(shape)),
+    shape=expand_shape, spelled=("Tensor.expand", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"),
+    prepare=lambda shapes, shape: {"shape": sequence(shape)},
+    examples=(example("x.expand(2, 3)", x=(3,)), example("x.expand(2, 3)", x=(2, 1))),
+)  # fmt: skip
+def expand(at: At, x: View, shape: Ints) -> Expr:
+    """out[i,j] = x[j]"""
+    lead = len(at) - x.rank
+    return x[[sp.S.Zero if size == 1 else at[lead + a] for a, size in enumerate(x.shape)]]
+
+
+@operation(
+    says="puts the axes in the order dims",
+    numpy=lambda x, dims: np.transpose(x, dims),
+    torch=lambda torch, x, dims: torch.permute(x, dims),
+    shape=lambda sizes, shapes, dims: tuple(shapes[0][d] for d in dims),
+    prepare=lambda shapes, dims: {"dims": whole_order(sequence(dims), len(shapes[0]))},
+    spelled=("torch.permute", "Tensor.permute"),
+    examples=(example("x.permute(2, 0, 1)", x=(2, 3, 4)), example("permute(x, (1, 0))", x=(2, 3))),
+)  # fmt: skip
+def permute(at: At, x: View, dims: Ints) -> Expr:
+    """out[i,j,k] = x[k,i,j]"""
+    return x[[at[dims.index(a)] for a in range(x.rank)]]
+
+
+def whole_order(dims: tuple[Any, ...], rank: int) -> tuple[int, ...]:
+    """``dims`` from the front; every axis once."""
+    order = tuple(axis_of(d, rank) for d in dims)
+    if sorted(order) != list(range(rank)):
+        raise ShapeError(f"permute has to name each of the {rank} axes once", found=(f"dims={dims}",))
+    return order
+
+
+def swapped(rank: int, first: int, second: int) -> tuple[int, ...]:
+    """The order of axes with two exchanged."""
+    order = list(range(rank))
+    order[first], order[second] = order[second], order[first]
+    return tuple(order)
+
+
+@operation(
+    says="exchanges two axes",
+    numpy=lambda x, dim0, dim1: np.swapaxes(x, dim0, dim1),
+    torch=lambda torch, x, dim0, dim1: torch.transpose(x, dim0, dim1),
+    shape=lambda sizes, shapes, dim0, dim1: tuple(shapes[0][a] for a in swapped(len(shapes[0]), dim0, dim1)),
+    prepare=lambda shapes, dim0, dim1: {n: axis_of(d, len(shapes[0])) for n, d in (("dim0", dim0), ("dim1", dim1))},
+    spelled=("torch.transpose", "Tensor.transpose", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"),
+    examples=(example("x.transpose(0, 1)", x=(2, 3)), example("x.transpose(0, -1)", x=(2, 3, 2))),
+)  # fmt: skip
+def transpose(at: At, x: View, dim0: int, dim1: int) -> Expr:
+    """out[i,j] = x[j,i]"""
+    return x[[at[a] for a in swapped(x.rank, dim0, dim1)]]
+
+
+def matrix_only(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+    """.T and .mT exchange the last two axes."""
+    (shape,) = shapes
+    if len(shape) < 2:
+        raise ShapeError(f"a transpose needs two axes, this has {len(shape)}", hints=("x[None, :] is a row",))
+    return (*shape[:-2], shape[-1], shape[-2])
+
+
+def plain_matrix(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+    """.T is for matrices; torch deprecates it elsewhere."""
+    if len(shapes[0]) != 2:
+        raise ShapeError(f".T is for matrices, this has {len(shapes[0])} axes", hints=(".mT exchanges the last two",))
+    return matrix_only(sizes, shapes)
+
+
+@operation(
+    name="T", says="the transpose of a matrix",
+    numpy=np.transpose, torch=lambda torch, x: x.t(), shape=plain_matrix,
+    spelled=("Tensor.T", "Tensor.t", "torch.t", "np.transpose"), ranks={"x": (2,)},
+    examples=(example("x.T", x=(2, 3)),),
+)  # fmt: skip
+def matrix_transpose(at: At, x: View) -> Expr:
+    """out[i,j] = x[j,i]"""
+    return x[at[1], at[0]]
+
+
+@operation(
+    name="mT", says="exchanges the last two axes",
+    numpy=lambda x: np.swapaxes(x, -1, -2), torch=lambda torch, x: x.mT, shape=matrix_only,
+    spelled=("Tensor.mT", "torch.adjoint"), ranks={"x": (2, 3)},
+    examples=(example("x.mT", x=(2, 2, 3)), example("x.mT", x=(2, 3))),
+)  # fmt: skip
+def batch_transpose(at: At, x: View) -> Expr:
+    """out[…,i,j] = x[…,j,i]"""
+    return x[[*at[:-2], at[-1], at[-2]]]
+
+
+# Reshaping ------------------------------------------------------------------------------------------
+
+
+def count(shape: Shape) -> Size:
+    """The number of entries."""
+    return sp.Mul(*shape)
+
+
+def prepare_shape(shapes: tuple[Shape, ...], shape: Ints) -> dict[str, Hashable]:
+    """The new shape with -1 worked out."""
+    new = [sp.sympify(s, strict=True) for s in sequence(shape)]
+    for size in new:
+        if not (size.is_Symbol or size.is_Add or size.is_Mul or (size.is_Integer and size >= -1)):
+            raise InputError("a size has to be an integer", found=(str(size),))
+    if new.count(-1) > 1:
+        raise ShapeError("only one size of a reshape can be -1")
+    if -1 in new:
+        rest = sp.Mul(*(s for s in new if s != -1))
+        new[new.index(-1)] = sp.Integer(0) if rest == 0 else count(shapes[0]) / rest
+    return {"shape": tuple(new)}
+
+
+def reshaped(sizes: Sizes, shapes: tuple[Shape, ...], shape: Shape) -> Shape:
+    """The sizes asked for; they have to hold as many entries."""
+    old, new = count(sizes.shape(shapes[0])), count(sizes.shape(shape))
+    if old != new:
+        sizes.unify(old, new)
+    for size in shape:
+        number = sizes.number(size)
+        if number is None and sp.fraction(sp.together(size))[1].is_Integer is False:
+            continue
+        if not sizes.find(size).free_symbols and not sizes.find(size).is_Integer:
+            raise ShapeError(f"a reshape to {new} entries does not fit {old}")
+    return tuple(shape)
+
+
+@operation(
+    says="the same entries, row by row, in another shape",
+    numpy=lambda x, shape: np.reshape(x, numbers(shape)),
+    torch=lambda torch, x, shape: torch.reshape(x, numbers(shape)),
+    shape=reshaped, prepare=prepare_shape,
+    spelled=("torch.reshape", "Tensor.reshape", "Tensor.view", "np.reshape"),
+    examples=(example("x.reshape(3, 2)", x=(2, 3)), example("x.reshape(-1)", x=(2, 3)),
+              example("x.reshape(2, 2, 3)", x=(4, 3))),
+)  # fmt: skip
+def reshape(at: At, x: View, shape: Ints) -> Expr:
+    """out[i,j] = x[entry number i·n + j, row by row]"""
+    return x[unravel(ravel(at, tuple(shape)), x.shape)]
+
+
+def prepare_flatten(shapes: tuple[Shape, ...], start_dim: int = 0, end_dim: int = -1) -> dict[str, Hashable]:
+    """The axes from the front."""
+    rank = len(shapes[0])
+    return {"start_dim": axis_of(start_dim, rank), "end_dim": axis_of(end_dim, rank)}
+
+
+def flat_shape(sizes: Sizes, shapes: tuple[Shape, ...], start_dim: int, end_dim: int) -> Shape:
+    """The axes from start to end as one."""
+    (shape,) = shapes
+    if not shape:
+        return (sp.Integer(1),)
+    return (*shape[:start_dim], count(shape[start_dim : end_dim + 1]), *shape[end_dim + 1 :])
+
+
+@operation(
+    says="joins the axes from start_dim to end_dim into one, row by row",
+    numpy=lambda x, start_dim, end_dim: np.reshape(
+        x, (*np.shape(x)[:start_dim], int(np.prod(np.shape(x)[start_dim : end_dim + 1])), *np.shape(x)[end_dim + 1 :])
+    ),
+    torch=lambda torch, x, start_dim, end_dim: torch.flatten(x, start_dim, end_dim),
+    shape=flat_shape, prepare=prepare_flatten, spelled=("torch.flatten", "Tensor.flatten", "torch.ravel", "np.ravel"),
+    examples=(example("flatten(x)", x=(2, 3)), example("flatten(x, 1)", x=(2, 2, 3))),
+)  # fmt: skip
+def flatten(at: At, x: View, start_dim: int = 0, end_dim: int = -1) -> Expr:
+    """out[i·n + j] = x[i,j]"""
+    if x.rank == 0:
+        return x[()]
+    inner = unravel(at[start_dim], x.shape[start_dim : end_dim + 1])
+    return x[[*at[:start_dim], *inner, *at[start_dim + 1 :]]]
+
+
+@operation(
+    says="adds an axis of size 1 at dim",
+    numpy=lambda x, dim: np.expand_dims(x, dim), torch=lambda torch, x, dim: torch.unsqueeze(x, dim),
+    shape=lambda sizes, shapes, dim: (*shapes[0][:dim], sp.Integer(1), *shapes[0][dim:]),
+    prepare=lambda shapes, dim: {"dim": axis_of(dim, len(shapes[0]) + 1)},
+    spelled=("torch.unsqueeze", "Tensor.unsqueeze", "np.expand_dims"),
+    examples=(example("x.unsqueeze(0)", x=(3,)), example("unsqueeze(x, -1)", x=(2, 3))),
+)  # fmt: skip
+def unsqueeze(at: At, x: View, dim: int) -> Expr:
+    """out[i,0] = x[i]"""
+    return x[[*at[:dim], *at[dim + 1 :]]]
+
+
+def prepare_squeeze(shapes: tuple[Shape, ...], dim: Any = None) -> dict[str, Hashable]:
+    """The axes of size 1 that go."""
+    (shape,) = shapes
+    return {"dim": tuple(a for a in axes_of(dim, len(shape)) if shape[a] == 1)}
+
+
+@operation(
+    says="drops axes of size 1",
+    numpy=lambda x, dim: np.squeeze(x, axis=dim), torch=lambda torch, x, dim: torch.squeeze(x, dim),
+    shape=lambda sizes, shapes, dim: tuple(s for a, s in enumerate(shapes[0]) if a not in dim),
+    prepare=prepare_squeeze, spelled=("torch.squeeze", "Tensor.squeeze", "np.squeeze"),
+    examples=(example("x.squeeze()", x=(2, 1, 3)), example("x.squeeze(1)", x=(2, 1))),
+)  # fmt: skip
+def squeeze(at: At, x: View, dim: Any = None) -> Expr:
+    """out[i] = x[i,0]"""
+    kept = iter(at)
+    return x[[sp.S.Zero if a in dim else next(kept) for a in range(x.rank)]]
+
+
+# Cutting and joining --------------------------------------------------------------------------------
+# A key has one item per axis it reads: ("int", i), ("slice", start, stop, step), ("new",) or ("all",).
+
+Item = tuple[Any, ...]
+
+
+def slice_extent(size: Size, start: Any, stop: Any, step: Any) -> tuple[Size, Size]:
+    """Where a slice begins and how many entries it has, as Python counts them."""
+    step = 1 if step is None else step
+    if size.is_Integer or (size.is_Symbol is False and not size.free_symbols):
+        first, last, _ = slice(start, stop, step).indices(int(size))
+        return sp.Integer(first), sp.Integer(len(range(first, last, step)))
+    if step != 1:
+        raise ShapeError("a slice with a step needs an axis whose size is known", hints=("give the tensor a shape",))
+    begin = sp.Integer(0) if start is None else size + start if start < 0 else sp.Integer(start)
+    end = size if stop is None else size + stop if stop < 0 else sp.Integer(stop)
+    return begin, end - begin
+
+
+def known_size(sizes: Sizes, size: Size) -> Size:
+    """The size as a number where it is known: what a slice keeps depends on it."""
+    number = sizes.number(size)
+    return sizes.find(size) if number is None else sp.Integer(number)
+
+
+def read_items(key: Sequence[Item], shape: Shape) -> list[tuple[Item, Size | None]]:
+    """Each item with the size of the axis it reads (None for a new axis), missing axes as full slices."""
+    reads = [item for item in key if item[0] != "new"]
+    if len(reads) > len(shape):
+        raise ShapeError(f"{len(reads)} indices for a tensor with {len(shape)} axes")
+    padded = [*key, *[("all",)] * (len(shape) - len(reads))]
+    axes = iter(shape)
+    return [(item, None if item[0] == "new" else next(axes)) for item in padded]
+
+
+def sliced_shape(sizes: Sizes, shapes: tuple[Shape, ...], key: tuple[Item, ...]) -> Shape:
+    """One size per slice and new axis."""
+    result: list[Size] = []
+    for item, size in read_items(key, shapes[0]):
+        if item[0] == "new":
+            result.append(sp.Integer(1))
+        elif item[0] == "all":
+            result.append(size)
+        elif item[0] == "int":
+            number = sizes.number(size)
+            if number is not None and not -number <= item[1] < number:
+                raise ShapeError(f"index {item[1]} is out of range for an axis of size {number}")
+        else:
+            result.append(slice_extent(known_size(sizes, size), *item[1:])[1])
+    return tuple(result)
+
+
+def python_key(key: Sequence[Item]) -> tuple[Any, ...]:
+    """The key as Python's brackets take it."""
+    forms = {"new": lambda i: None, "all": lambda i: slice(None), "int": lambda i: i[1], "slice": lambda i: slice(*i[1:])}
+    return tuple(forms[item[0]](item) for item in key)
+
+
+@operation(
+    says="the entries at an index or slice of each axis",
+    numpy=lambda x, key: np.asarray(x)[python_key(key)], torch=lambda torch, x, key: x[python_key(key)],
+    shape=sliced_shape, prepare=lambda shapes, key: {"key": tuple(key)}, spelled=("Tensor.__getitem__",),
+    examples=(example("x[0]", x=(2, 3)), example("x[:, 1:]", x=(2, 3)), example("x[:, None]", x=(2,)),
+              example("x[::2]", x=(5,)), example("x[..., -1]", x=(2, 3))),
+)  # fmt: skip
+def getitem(at: At, x: View, key: tuple[Item, ...]) -> Expr:
+    """out[i] = x[start + step·i]"""
+    out, indices = iter(at), []
+    for item, size in read_items(key, x.shape):
+        if item[0] == "int":
+            indices.append(sp.Integer(item[1]) if item[1] >= 0 else size + item[1])
+            continue
+        index = next(out)
+        if item[0] == "all":
+            indices.append(index)
+        elif item[0] == "slice":
+            extent = index.size
+            start, step = slice_start(size, item, extent), item[3] or 1
+            indices.append(start + step * index)
+    return x[indices]
+
+
+def slice_start(size: Size, item: Item, extent: Size) -> Size:
+    """Where the slice begins on an axis of symbolic ``size``."""
+    _, start, _, step = item
+    if step not in (None, 1) and size.is_Integer:
+        return slice_extent(size, *item[1:])[0]
+    if start is None:
+        return sp.Integer(0)
+    return size + start if start < 0 else sp.Integer(start)
+
+
+def prepare_joint(shapes: tuple[Shape, ...], dim: int = 0) -> dict[str, Hashable]:
+    """The axis from the front."""
+    return {"dim": axis_of(dim, len(shapes[0]))}
+
+
+def joined(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
+    """Equal sizes but along dim, where they add up."""
+    first = shapes[0]
+    for shape in shapes[1:]:
+        if len(shape) != len(first):
+            raise ShapeError(f"cat joins tensors with as many axes each, not {len(first)} and {len(shape)}")
+        for axis, (a, b) in enumerate(zip(first, shape, strict=True)):
+            if axis != dim:
+                sizes.unify(a, b)
+    return (*first[:dim], sp.Add(*(s[dim] for s in shapes)), *first[dim + 1 :])
+
+
+@operation(
+    says="joins tensors along an axis they have",
+    numpy=lambda *tensors, dim: np.concatenate(tensors, axis=dim),
+    torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim),
+    shape=joined, prepare=prepare_joint, spelled=("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"),
+    examples=(example("cat([x, y])", x=(2,), y=(3,)), example("cat([x, y], dim=1)", x=(2, 2), y=(2, 1)),
+              example("cat([x, x])", x=(2,))),
+)  # fmt: skip
+def cat(at: At, *tensors: View, dim: int = 0) -> Expr:
+    """out[i] = x[i] where i < m, y[i − m] from there on"""
+    result, begin = sp.S.Zero, sp.S.Zero
+    for view in tensors:
+        inside = bracket(sp.Ge(at[dim], begin, evaluate=False))
+        inside *= bracket(sp.Lt(at[dim], begin + view.shape[dim], evaluate=False))
+        result += inside * view[[*at[:dim], at[dim] - begin, *at[dim + 1 :]]]
+        begin += view.shape[dim]
+    return result
+
+
+def stacked(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
+    """Equal shapes, with a new axis that counts them."""
+    first = shapes[0]
+    for shape in shapes[1:]:
+        if len(shape) != len(first):
+            raise ShapeError(f"stack joins tensors of one shape, not {len(first)} and {len(shape)} axes")
+        for a, b in zip(first, shape, strict=True):
+            sizes.unify(a, b)
+    return (*first[:dim], sp.Integer(len(shapes)), *first[dim:])
+
+
+@operation(
+    says="joins tensors of one shape along a new axis",
+    numpy=lambda *tensors, dim: np.stack(tensors, axis=dim), torch=lambda torch, *tensors, dim: torch.stack(tensors, dim),
+    shape=stacked, prepare=lambda shapes, dim=0: {"dim": axis_of(dim, len(shapes[0]) + 1)},
+    spelled=("torch.stack", "np.stack"),
+    examples=(example("stack([x, y])", x=(3,), y=(3,)), example("stack([x, y], dim=1)", x=(2,), y=(2,))),
+)  # fmt: skip
+def stack(at: At, *tensors: View, dim: int = 0) -> Expr:
+    """out[0,i] = x[i], out[1,i] = y[i]"""
+    rest = [*at[:dim], *at[dim + 1 :]]
+    return sp.Add(*(sp.KroneckerDelta(at[dim], n) * view[rest] for n, view in enumerate(tensors)))
+
+
+def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+    """A vector becomes a square matrix, a square matrix its diagonal."""
+    (shape,) = shapes
+    if len(shape) == 1:
+        return (shape[0], shape[0])
+    if len(shape) == 2:
+        sizes.unify(*shape)
+        return (sizes.find(shape[0]),)
+    raise ShapeError(f"diag takes a vector or a matrix, not {len(shape)} axes")
+
+
+@operation(
+    says="a vector as a diagonal matrix, or the diagonal of a square matrix",
+    numpy=np.diag, torch=lambda torch, x: torch.diag(x), shape=diagonal_shape,
+    spelled=("torch.diag", "Tensor.diag", "np.diag"), ranks={"x": (1, 2)},
+    examples=(example("diag(x)", x=(3,)), example("diag(x)", x=(3, 3))),
+)  # fmt: skip
+def diag(at: At, x: View) -> Expr:
+    """out[i,j] = δ_ij·x[i]"""
+    if x.rank == 2:
+        return x[at[0], at[0]]
+    return sp.KroneckerDelta(at[0], at[1]) * x[at[0]]

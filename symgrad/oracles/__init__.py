@@ -1,0 +1,25 @@
+"""Independent answers: torch, element-by-element SymPy, the adjoint identity, finite differences, closed forms.
+
+None of them shares code with the derivation: torch runs its own autograd, SymPy differentiates explicit
+scalar entries, the identity needs no derivative, differences need only the forward pass.
+"""
+
+from symgrad.oracles.adjoint import check_adjoint
+from symgrad.oracles.differences import check_differences
+from symgrad.oracles.elementwise import Elementwise
+from symgrad.oracles.forms import check_form
+from symgrad.oracles.report import Check, compare, skipped
+from symgrad.oracles.torch import TorchRun, run_torch, torch_version
+
+__all__ = [
+    "Check",
+    "Elementwise",
+    "TorchRun",
+    "check_adjoint",
+    "check_differences",
+    "check_form",
+    "compare",
+    "run_torch",
+    "skipped",
+    "torch_version",
+]

@@ -1,0 +1,152 @@
+"""Element-by-element SymPy: every entry of the output as an explicit formula in scalar symbols, differentiated.
+
+Shares the index equations (the definitions) with the derivation and nothing of the calculus: no deltas, no
+index sums, no rules; sums are written out and SymPy differentiates by one plain symbol at a time. Only for
+small programs: formulas grow with every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.calculus import local
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.numeric.evaluate import number
+from symgrad.numeric.exact import Array
+from symgrad.numeric.forward import Values
+from symgrad.ops.functions import Stable
+from symgrad.program import Program
+
+LARGEST = 1500
+"""Nodes times entries beyond which the explicit formulas are not formed."""
+
+
+class TooLarge(Exception):
+    """The explicit formulas would be too long."""
+
+
+class Elementwise:
+    """The explicit formulas of one program at one point."""
+
+    def __init__(self, program: Program, values: Values) -> None:
+        self.program, self.values = program, values
+        self.symbols: dict[Expr, Any] = {}
+        self.entries: dict[str, Array] = {}
+        for tensor in program.inputs:
+            self.entries[tensor.name] = self._inputs(tensor.name)
+        for step in program.steps:
+            self.entries[step.result.name] = self._explicit(step.result.name, local(step, program).equation)
+
+    def _inputs(self, name: str) -> Array:
+        """One real symbol per entry of an input, and the number it has."""
+        values = self.values[name]
+        result = np.empty(values.shape, dtype=object)
+        for at, value in np.ndenumerate(values):
+            symbol = sp.Dummy(f"{name}{at}", real=True)
+            self.symbols[symbol] = exactly(value)
+            result[at] = symbol
+        return result
+
+    def _explicit(self, name: str, equation: Equation) -> Array:
+        """Every entry of one step's result, in the inputs' symbols."""
+        shape = tuple(number(axis.size, self.values.sizes) for axis in equation.axes)
+        result = np.empty(shape, dtype=object)
+        budget = LARGEST
+        for at in np.ndindex(*shape):
+            places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
+            result[at] = self._scalar(equation.right, places, name)
+            budget -= size_of(result[at], budget)
+            if budget <= 0:
+                raise TooLarge
+        return result
+
+    def _scalar(self, node: Expr, places: Mapping[Index, Expr], own: str) -> Expr:
+        """``node`` with indices as numbers, sums written out and accesses replaced by explicit formulas."""
+        if isinstance(node, Index):
+            return places[node]
+        if is_access(node):
+            at = tuple(int(self._scalar(i, places, own)) for i in indices_of(node))
+            name = name_of(node)
+            if name == own or name not in self.entries:
+                return exactly(self.values[name][at])
+            inside = all(0 <= i < n for i, n in zip(at, self.entries[name].shape, strict=True))
+            return self.entries[name][at] if inside else sp.S.Zero
+        if isinstance(node, (sp.Sum, sp.Product)):
+            indices = [limit[0] for limit in node.limits]
+            ranges = [range(number(k.size, self.values.sizes)) for k in indices]
+            if np.prod([len(r) for r in ranges]) > LARGEST:
+                raise TooLarge
+            parts = [
+                self._scalar(node.function, {**places, **dict(zip(indices, map(sp.Integer, at), strict=True))}, own)
+                for at in product(*ranges)
+            ]
+            return sp.Add(*parts) if isinstance(node, sp.Sum) else sp.Mul(*parts)
+        if node.is_Mul:
+            factors = []
+            for argument in node.args:
+                factors.append(self._scalar(argument, places, own))
+                if factors[-1] == 0:
+                    return sp.S.Zero
+            return sp.Mul(*factors)
+        if isinstance(node, Bracket):
+            condition = self._scalar(node.args[0], places, own)
+            return sp.Piecewise((sp.S.One, condition), (sp.S.Zero, True))
+        if isinstance(node, Ravel):
+            shape = [number(s, self.values.sizes) for s in node.shape]
+            at = tuple(int(self._scalar(i, places, own)) for i in node.indices)
+            return sp.Integer(int(np.ravel_multi_index(at, shape))) if shape else sp.S.Zero
+        if isinstance(node, Unravel):
+            shape = [number(s, self.values.sizes) for s in node.shape]
+            return sp.Integer(int(np.unravel_index(int(self._scalar(node.number, places, own)), shape)[node.axis]))
+        if isinstance(node, Stable):
+            return node.definition(self._scalar(node.args[0], places, own))
+        if node.is_Symbol:
+            return sp.Integer(self.values.sizes[node]) if node in self.values.sizes else node
+        if not node.args:
+            return node
+        return node.func(*(self._scalar(a, places, own) for a in node.args))
+
+    def jacobian(self, wanted: str) -> Array:
+        """Every entry of ∂out/∂wanted, each differentiated on its own and evaluated at the point; exact where it is."""
+        outputs = self.entries[self.program.output].reshape(-1)
+        inputs = self.entries[wanted].reshape(-1)
+        result = np.empty((outputs.size, inputs.size), dtype=object)
+        for row, entry in enumerate(outputs):
+            present = entry.free_symbols
+            for column, symbol in enumerate(inputs):
+                partial = sp.diff(entry, symbol) if symbol in present else sp.S.Zero
+                result[row, column] = self._value(partial)
+        if all(isinstance(e, Fraction) for e in result.reshape(-1)):
+            return result
+        return result.astype(np.float64)
+
+    def _value(self, formula: Expr) -> Fraction | float:
+        """A formula at the point."""
+        found = formula.xreplace({s: self.symbols[s] for s in formula.free_symbols})
+        if found.is_Rational:
+            return Fraction(int(found.p), int(found.q))
+        found = sp.N(found, 17)
+        return float(found) if found.is_real and found.is_finite else float("nan")
+
+
+def exactly(value: Any) -> Expr:
+    """A number as SymPy has it."""
+    if isinstance(value, Fraction):
+        return sp.Rational(value.numerator, value.denominator)
+    return sp.Integer(int(value)) if isinstance(value, (int, np.integer)) else sp.Float(float(value), 17)
+
+
+def size_of(expression: Expr, limit: int) -> int:
+    """The number of nodes, counted no further than ``limit``."""
+    count = 0
+    for count, _ in enumerate(sp.preorder_traversal(expression), start=1):
+        if count >= limit:
+            break
+    return count

@@ -1,0 +1,59 @@
+"""A closed form is a claim: its text is read back, evaluated by NumPy, and held against the raw contraction.
+
+On the numbers at hand and on random integers of the same shapes, so that a form that is right only at ones
+does not pass.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from symgrad.calculus import Sweep
+from symgrad.errors import SymgradError
+from symgrad.language import read
+from symgrad.numeric import Array, Values, as_float, evaluate, forward
+from symgrad.oracles.report import Check, compare
+from symgrad.program import Program
+
+NAME = "the closed form, read back and evaluated"
+
+
+def check_form(text: str, program: Program, sweep: Sweep, values: Values, seed: Array) -> Check:
+    """``text`` against the index formula, at the point and at a random one."""
+    wanted = sweep.stages[-1][0]
+    points = [{t.name: values[t.name] for t in program.inputs}, jittered(values, program)]
+    generator = np.random.default_rng(1)
+    seeds = [seed, np.asarray(generator.integers(-4, 5, size=np.shape(seed)))]
+    for inputs, weights in zip(points, seeds, strict=True):
+        found = forward(program, inputs)
+        known = {"v": weights, "out": found[program.output], **inputs}
+        try:
+            written = evaluate_text(text, known)
+        except SymgradError as error:
+            return Check(NAME, None, False, note=f"it does not read back: {error.problem}")
+        raw = evaluate(sweep.equation, {**found.arrays, "v": weights}, values.sizes)
+        check = compare(NAME, as_float(raw), as_float(written), note=wanted)
+        if not check.passed:
+            return check
+    return check
+
+
+def jittered(values: Values, program: Program) -> Mapping[str, Array]:
+    """A point near the given one where entries differ: forms that hold only for equal entries fail there."""
+    generator = np.random.default_rng(2)
+    return {
+        t.name: as_float(values[t.name]) * generator.uniform(0.8, 1.25, size=values[t.name].shape)
+        for t in program.inputs
+    }
+
+
+def evaluate_text(text: str, known: Mapping[str, Array]) -> Array:
+    """The value of an expression over v, out and the inputs in symgrad's own language, by NumPy."""
+    used = set(re.findall(r"[^\W\d]\w*", text))
+    shapes = {name: np.shape(array) for name, array in known.items() if name in used}
+    reading = read(text, shapes=shapes, reserved=())
+    inputs = {t.name: known[t.name] for t in reading.program.inputs}
+    return forward(reading.program, inputs)[reading.program.output]

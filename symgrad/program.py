@@ -1,0 +1,109 @@
+"""The Program: what every way in (text, a running PyTorch program) becomes, and everything else reads.
+
+A program is in single-assignment form: named inputs, then steps that each apply one operation of the
+table to earlier tensors or constants and name one result. It is frozen, compared by structure, and knows
+neither derivatives nor arrays. Sizes are SymPy integers or symbols, so that one program stands for every
+size; ``sizes`` says which numbers the symbols have in the run at hand, where they are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from symgrad.errors import Span, bug
+from symgrad.shapes import Shape, Size, with_numbers
+
+Number = int | float | Fraction | Size
+"""A constant; one that depends on sizes (``x.shape[0]``) is a SymPy expression in them."""
+Option = tuple[str, Hashable]
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A number written into the program, of rank 0."""
+
+    value: Number
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A named tensor with its shape."""
+
+    name: str
+    shape: Shape
+
+
+Argument = str | Constant
+"""The name of an earlier tensor, or a constant."""
+
+
+@dataclass(frozen=True)
+class Apply:
+    """One step: ``result = op(*arguments, **options)``; ``span`` is where the user wrote it."""
+
+    op: str
+    arguments: tuple[Argument, ...]
+    options: tuple[Option, ...]
+    result: Tensor
+    span: Span | None = field(default=None, compare=False)
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """The names among the arguments, in order, repeated as often as they are used."""
+        return tuple(a for a in self.arguments if isinstance(a, str))
+
+
+@dataclass(frozen=True)
+class Program:
+    """Inputs, steps in order of execution, the name of the output, and the sizes that are known."""
+
+    inputs: tuple[Tensor, ...]
+    steps: tuple[Apply, ...]
+    output: str
+    sizes: Mapping[Size, int] = field(default_factory=dict, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        defined = {t.name for t in self.inputs}
+        for step in self.steps:
+            missing = [name for name in step.tensors if name not in defined]
+            if missing or step.result.name in defined:
+                raise bug(f"program is not in single-assignment form at {step}")
+            defined.add(step.result.name)
+        if self.output not in defined:
+            raise bug(f"program output {self.output!r} is not defined")
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Every tensor, inputs first."""
+        yield from self.inputs
+        for step in self.steps:
+            yield step.result
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor called ``name``."""
+        for tensor in self.tensors():
+            if tensor.name == name:
+                return tensor
+        raise bug(f"no tensor {name!r} in the program")
+
+    @property
+    def out(self) -> Tensor:
+        """The output tensor."""
+        return self.tensor(self.output)
+
+    def numbers(self, shape: Shape) -> tuple[int, ...]:
+        """``shape`` in numbers; every size has to be known."""
+        values = [with_numbers(size, self.sizes) for size in shape]
+        unknown = [str(v) for v in values if not v.is_Integer]
+        if unknown:
+            raise bug(f"the sizes {', '.join(unknown)} have no number")
+        return tuple(int(v) for v in values)
+
+    def relevant(self) -> frozenset[str]:
+        """Names of the tensors that the output depends on."""
+        needed = {self.output}
+        for step in reversed(self.steps):
+            if step.result.name in needed:
+                needed.update(step.tensors)
+        return frozenset(needed)

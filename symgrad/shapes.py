@@ -1,0 +1,203 @@
+"""Sizes of axes: unification, broadcasting, and the bindings kept for messages.
+
+A size is a SymPy integer or an expression in positive integer symbols. While a program is being read,
+`Sizes` collects what the operations demand ("these two axes are equal") and what the user gave ("x is
+2×3"), and answers with one representative per class, or says which two sizes do not fit. The sizes 0 and 1
+stay literal (1 broadcasts, 0 is empty); every other given number becomes a symbol with a value, so that one
+derivation serves every size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sympy as sp
+
+Size = Any  # SymPy expression: SymPy carries no type information
+Shape = tuple[Size, ...]
+
+LETTERS = "mnhcdefg"
+
+
+def size_symbol(count: int) -> Size:
+    """m, n, h, …, then n1, n2, …: a positive integer."""
+    name = LETTERS[count] if count < len(LETTERS) else f"n{count - len(LETTERS) + 1}"
+    return sp.Symbol(name, integer=True, positive=True)
+
+
+def with_numbers(expression: Any, sizes: Mapping[Size, int]) -> Any:
+    """An expression in sizes with the numbers that ``sizes`` knows put in."""
+    return expression.xreplace({size: sp.Integer(number) for size, number in sizes.items()})
+
+
+class SizeMismatch(Exception):
+    """Two sizes that would have to be equal and are not."""
+
+    def __init__(self, first: Size, second: Size) -> None:
+        super().__init__(f"{first} and {second}")
+        self.first, self.second = first, second
+
+
+class Sizes:
+    """The equalities between sizes that hold so far.
+
+    >>> sizes = Sizes()
+    >>> x, a = (sizes.fresh(), sizes.fresh()), (sizes.fresh(), sizes.given(4))
+    >>> sizes.unify(x[1], a[0])
+    >>> sizes.find(a[0]) == sizes.find(x[1]), sizes.number(a[1])
+    (True, 4)
+    """
+
+    def __init__(self) -> None:
+        self._parent: dict[Size, Size] = {}
+        self._value: dict[Size, int] = {}
+        self._order: dict[Size, int] = {}
+        self._later: list[tuple[Size, Size]] = []
+
+    @classmethod
+    def of(cls, symbols: Iterable[Size], values: Mapping[Size, int]) -> Sizes:
+        """The sizes of a program that has been read: its symbols, and the numbers they are known to be."""
+        sizes = cls()
+        sizes._order = {symbol: place for place, symbol in enumerate(dict.fromkeys(symbols))}
+        sizes._value = dict(values)
+        return sizes
+
+    def copy(self) -> Sizes:
+        """An independent copy, for trying a reading that may fail."""
+        twin = Sizes()
+        twin._parent, twin._value = dict(self._parent), dict(self._value)
+        twin._order, twin._later = dict(self._order), list(self._later)
+        return twin
+
+    def fresh(self) -> Size:
+        """A size nothing is known about."""
+        count = len(self._order)
+        symbol = size_symbol(count)
+        while symbol in self._order:
+            count += 1
+            symbol = size_symbol(count)
+        self._order[symbol] = len(self._order)
+        return symbol
+
+    def given(self, number: int) -> Size:
+        """A size that is ``number`` in the run at hand."""
+        if number in (0, 1):
+            return sp.Integer(number)
+        symbol = self.fresh()
+        self._value[symbol] = number
+        return symbol
+
+    def find(self, size: Size) -> Size:
+        """The representative of ``size``: equal sizes have equal representatives."""
+        size = sp.Integer(size) if isinstance(size, int) else size
+        while size in self._parent:
+            size = self._parent[size]
+        if size.is_Symbol or size.is_Integer:
+            return size
+        return size.xreplace({s: self.find(s) for s in size.free_symbols})
+
+    def shape(self, shape: Sequence[Size]) -> Shape:
+        """``shape`` in representatives."""
+        return tuple(self.find(size) for size in shape)
+
+    def number(self, size: Size) -> int | None:
+        """The number that ``size`` is known to be, or None."""
+        value = self.find(size)
+        value = value.xreplace({s: sp.Integer(self._value[s]) for s in value.free_symbols if s in self._value})
+        return int(value) if value.is_Integer else None
+
+    def unify(self, first: Size, second: Size) -> None:
+        """Demand that two sizes are equal; raises `SizeMismatch` when they cannot be."""
+        first, second = self.find(first), self.find(second)
+        if first == second:
+            return
+        known_first, known_second = self.number(first), self.number(second)
+        if known_first is not None and known_second is not None and known_first != known_second:
+            raise SizeMismatch(first, second)
+        if second.is_Symbol and not (first.is_Symbol and self._rank(first) > self._rank(second)):
+            self._join(second, first)
+        elif first.is_Symbol:
+            self._join(first, second)
+        elif known_first is None or known_second is None:
+            self._solve(first, second)
+
+    def broadcast(self, first: Size, second: Size) -> Size:
+        """The size of an axis on which two tensors meet: equal, or one of them 1."""
+        first, second = self.find(first), self.find(second)
+        if first == 1:
+            return second
+        if second == 1:
+            return first
+        self.unify(first, second)
+        return self.find(first)
+
+    def broadcast_shapes(self, shapes: Sequence[Shape]) -> Shape:
+        """The common shape of tensors that meet elementwise, aligned at their last axes."""
+        rank = max((len(s) for s in shapes), default=0)
+        result: list[Size] = [sp.Integer(1)] * rank
+        for shape in shapes:
+            for axis, size in enumerate(shape, start=rank - len(shape)):
+                result[axis] = self.broadcast(result[axis], size)
+        return tuple(result)
+
+    def settle(self) -> dict[Size, int]:
+        """Give the sizes nothing fixed the numbers 2, 3, 4, … by order of appearance.
+
+        Returns the sizes that had to be assumed. Equalities between compound sizes are checked last.
+        """
+        assumed = {}
+        for symbol in self._order:
+            for pair in list(self._later):
+                self._later.remove(pair)
+                self.unify(*pair)
+            for free in sorted(self.find(symbol).free_symbols, key=self._rank):
+                if free not in self._value:
+                    assumed[free] = self.assume(free)
+        for first, second in self._later:
+            if self.number(first) != self.number(second):
+                raise SizeMismatch(first, second)
+        return assumed
+
+    def assume(self, symbol: Size, least: int = 2) -> int:
+        """Give a size nothing fixed its number, but no smaller one than ``least``.
+
+        The number says how manieth size it is: 2 for the first of all, 3 for the second.
+        """
+        symbol = self.find(symbol)
+        earlier = {self.find(s) for s, place in self._order.items() if place < self._rank(symbol)} - {symbol}
+        self._value[symbol] = max(2 + sum(s.is_Symbol for s in earlier), least)
+        return self._value[symbol]
+
+    def values(self) -> dict[Size, int]:
+        """The number of every representative that has one."""
+        return {s: v for s, v in self._value.items() if s not in self._parent}
+
+    def _rank(self, symbol: Size) -> int:
+        return self._order.get(symbol, len(self._order))
+
+    def _join(self, symbol: Size, other: Size) -> None:
+        if symbol in other.free_symbols:
+            raise SizeMismatch(symbol, other)
+        known = self._value.pop(symbol, None)
+        self._parent[symbol] = other
+        if known is not None and self.number(other) is None:
+            if other.is_Symbol:
+                self._value[other] = known
+            else:
+                self._solve(other, sp.Integer(known))
+
+    def _solve(self, first: Size, second: Size) -> None:
+        """Bind the one unknown of a linear equation between sizes, or keep the pair for later."""
+        difference = (first - second).xreplace({s: sp.Integer(v) for s, v in self._value.items()})
+        unknown = list(difference.free_symbols)
+        if len(unknown) != 1 or sp.degree(difference, unknown[0]) != 1:
+            self._later.append((first, second))
+            return
+        solution = sp.solve(difference, unknown[0])[0]
+        if not (solution.is_Integer and solution >= 0):
+            raise SizeMismatch(first, second)
+        if solution in (0, 1):
+            self._parent[unknown[0]] = solution
+        else:
+            self._value[unknown[0]] = int(solution)

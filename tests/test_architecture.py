@@ -1,0 +1,414 @@
+"""What the design says about the code as a whole, held by tests.
+
+Rules that nobody checks rot: a layer grows a circle, an import creeps in that costs every user a second, a
+comparison is computed and never asserted. Each check that could be blind has a twin, which feeds it the slip
+that it is there for and demands that it be seen.
+"""
+
+import ast
+import importlib
+import inspect
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tokenize
+import tomllib
+from collections.abc import Callable, Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LIBRARY = sorted((ROOT / "symgrad").rglob("*.py"))
+COMMANDS = sorted((ROOT / "cli").rglob("*.py"))
+TESTS = sorted((ROOT / "tests").rglob("*.py"))
+
+Slip = tuple[int, str]
+"""A line number, and what is wrong there."""
+
+
+def slips(paths: list[Path], check: Callable[[str], Iterator[Slip]]) -> list[str]:
+    """What ``check`` finds in the files, as ``file:line: what``; no files at all would prove nothing."""
+    assert paths
+    return [
+        f"{path.relative_to(ROOT).as_posix()}:{line}: {what}"
+        for path in paths
+        for line, what in check(path.read_text(encoding="utf-8"))
+    ]
+
+
+def python(*arguments: str, root: Path = ROOT, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter that finds the two packages under ``root``."""
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join([str(root), str(root / "cli")]),
+        "PYTHONIOENCODING": "utf-8",
+        "COLUMNS": "200",
+    }
+    command = [sys.executable, *arguments]
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, encoding="utf-8", check=False
+    )
+
+
+# --- layers -------------------------------------------------------------------------------------------------
+
+
+def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
+    """import-linter with the contracts of pyproject.toml, on the packages under ``root``."""
+    run = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    return python("-c", run, "--no-cache", "--no-logo", root=root, cwd=root)
+
+
+def test_imports_point_towards_the_ground() -> None:
+    report = lint_imports(ROOT)
+    assert report.returncode == 0, report.stdout + report.stderr
+
+
+BREACHES = {
+    "upwards": ("symgrad/errors.py", "import symgrad.api", r"symgrad\.errors -> symgrad\.api"),
+    "by the root": ("symgrad/errors.py", "from symgrad import explain", r"symgrad\.errors -> symgrad \("),
+    "late": ("symgrad/shapes.py", "def late():\n    import symgrad.api", r"symgrad\.shapes -> symgrad\.api"),
+    "commands": ("symgrad/api.py", "import symgrad_cli.main", r"symgrad\.api -> symgrad_cli\.main"),
+    "torch": ("symgrad/shapes.py", "import torch", r"symgrad\.shapes -> torch"),
+    "click": ("symgrad/api.py", "import click", r"symgrad\.api -> click"),
+    "rich": ("symgrad/api.py", "import rich.table", r"symgrad\.api -> rich"),
+    "writers": ("symgrad/render/markdown.py", "import symgrad.render.text", r"markdown -> \S+render\.text"),
+    "no row": ("symgrad/utils.py", "'A module that was not placed.'", r"- symgrad\.utils"),
+}
+"""By name: a file, the line that is added to it, and the complaint that has to follow."""
+
+
+@pytest.mark.parametrize("breach", BREACHES)
+def test_the_contracts_can_fail(tmp_path: Path, breach: str) -> None:
+    file, line, complaint = BREACHES[breach]
+    for package in ("symgrad", "cli"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with (tmp_path / file).open("a", encoding="utf-8") as broken:
+        broken.write(f"\n{line}\n")
+    report = lint_imports(tmp_path)
+    assert report.returncode == 1, report.stdout + report.stderr
+    assert re.search(complaint, report.stdout), report.stdout
+
+
+def test_the_picture_of_the_layers_is_the_contract() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]
+    (contract,) = [c for c in settings["contracts"] if c["id"] == "layers"]
+    agreed = [re.findall(r"\w+", row) for row in contract["layers"]]
+    page = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    picture = re.search(r"^symgrad_cli .*\n─+\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert picture
+    assert [re.findall(r"\w+", re.split(r" {2,}", row)[0]) for row in picture[1].splitlines()] == agreed
+
+
+# --- what `import symgrad` costs ----------------------------------------------------------------------------
+
+HEAVY = ("click", "rich", "torch")
+
+
+def loaded(statements: str, cwd: Path) -> set[str]:
+    """The heavy packages that are loaded after ``statements``."""
+    report = python("-c", f"{statements}; import sys; print('loaded:', *sys.modules)", cwd=cwd)
+    assert report.returncode == 0, report.stderr
+    modules = report.stdout.rpartition("loaded:")[2].split()
+    assert "symgrad" in modules
+    return set(HEAVY) & set(modules)
+
+
+def test_import_symgrad_loads_nothing_heavy(tmp_path: Path) -> None:
+    assert loaded("import symgrad", tmp_path) == set()
+
+
+@pytest.mark.parametrize("package", HEAVY)
+def test_the_import_check_can_fail(tmp_path: Path, package: str) -> None:
+    assert package in loaded(f"import symgrad; import {package}", tmp_path)
+
+
+# --- comparisons that nobody asserts ------------------------------------------------------------------------
+
+COMPARISONS = {"allclose", "array_equal", "array_equiv", "equal", "equals", "is_close", "isclose"}
+QUESTIONS = {"all", "any", "endswith", "isdisjoint", "isinstance", "issubset", "issuperset", "startswith"}
+"""Functions and methods whose only use is their answer, under any module."""
+
+
+def unasserted(text: str) -> Iterator[Slip]:
+    """Statements that ask a question and drop the answer: ``np.allclose(a, b)`` without ``assert``."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Expr):
+            continue
+        asked = node.value
+        while isinstance(asked, ast.UnaryOp | ast.Await):
+            asked = asked.operand if isinstance(asked, ast.UnaryOp) else asked.value
+        if isinstance(asked, ast.Compare | ast.BoolOp):
+            yield node.lineno, f"comparison without assert: {ast.unparse(asked)}"
+        if isinstance(asked, ast.Call):
+            function = asked.func
+            name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", None)
+            if name in COMPARISONS | QUESTIONS:
+                yield node.lineno, f"comparison without assert: {ast.unparse(asked)}"
+
+
+def test_every_comparison_is_asserted() -> None:
+    assert slips(TESTS, unasserted) == []
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        "np.allclose(a, b)",
+        "torch.allclose(a, b, atol=1e-6)",
+        "numpy.array_equal(a, b)",
+        "first.equals(second)",
+        "not np.allclose(a, b)",
+        "allclose(a, b)",
+        "(a == b).all()",
+        "a == b",
+        "def test() -> None:\n    if a:\n        torch.equal(a, b)",
+    ],
+)
+def test_the_assert_check_can_fail(slip: str) -> None:
+    assert len(list(unasserted(slip))) == 1
+
+
+@pytest.mark.parametrize(
+    "fine",
+    ["assert np.allclose(a, b)", "np.testing.assert_allclose(a, b)", "same = a.equals(b)", "print(a.all())"],
+)
+def test_the_assert_check_passes_what_is_fine(fine: str) -> None:
+    assert list(unasserted(fine)) == []
+
+
+# --- text is never run --------------------------------------------------------------------------------------
+
+RUNS_TEXT = {"__import__", "compile", "eval", "exec"}
+"""Python's own ways to run text; methods that happen to be called so (``model.eval()``) are not meant."""
+
+PARSES_TEXT = {"S", "parse_expr", "parse_latex", "parse_mathematica", "sympify"}
+"""SymPy's ways to run text: sympify hands a string to eval."""
+
+RUNS_FILES = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
+"""Modules that run what a file says."""
+
+
+def runs_text(text: str) -> Iterator[Slip]:
+    """Uses of anything that could turn a user's text or file into running code."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Load()) if name in RUNS_TEXT:
+                yield node.lineno, f"runs text: {name}"
+            case ast.Attribute(value=ast.Name(id="builtins"), attr=name) if name in RUNS_TEXT:
+                yield node.lineno, f"runs text: builtins.{name}"
+            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in PARSES_TEXT:
+                if name != "sympify" or not says(node, "strict"):
+                    yield node.lineno, f"may parse text with eval (sympify(…, strict=True) does not): {name}"
+            case ast.Call() if says(node, "allow_pickle"):
+                yield node.lineno, "runs files: allow_pickle=True"
+            case ast.ImportFrom(module=str(module)) if module.partition(".")[0] in RUNS_FILES:
+                yield node.lineno, f"runs files: {module}"
+            case ast.Import(names=names):
+                for alias in names:
+                    if alias.name.partition(".")[0] in RUNS_FILES:
+                        yield node.lineno, f"runs files: {alias.name}"
+
+
+def says(call: ast.Call, keyword: str) -> bool:
+    """Whether ``call`` is given ``keyword=`` with anything but a literal False."""
+    given = [k.value for k in call.keywords if k.arg == keyword]
+    return any(not (isinstance(value, ast.Constant) and value.value is False) for value in given)
+
+
+def test_no_text_and_no_file_is_ever_run() -> None:
+    assert slips(LIBRARY + COMMANDS, runs_text) == []
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        "eval(text)",
+        "exec(text, {})",
+        "run = eval",
+        "builtins.eval(text)",
+        "compile(text, '', 'eval')",
+        "__import__(name)",
+        "sympy.sympify(text)",
+        "sympify(text, strict=False)",
+        "sp.S(text)",
+        "parse_expr(text)",
+        "import pickle",
+        "from pickle import loads",
+        "np.load(path, allow_pickle=True)",
+        "np.load(path, allow_pickle=trusted)",
+    ],
+)
+def test_the_text_check_can_fail(slip: str) -> None:
+    assert len(list(runs_text(slip))) == 1
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        "sp.sympify(3, strict=True)",
+        "sp.S.One",
+        "model.eval()",
+        "re.compile('x')",
+        "np.load(path, allow_pickle=False)",
+    ],
+)
+def test_the_text_check_passes_what_is_fine(fine: str) -> None:
+    assert list(runs_text(fine)) == []
+
+
+# --- what every file carries --------------------------------------------------------------------------------
+
+LONGEST = 350
+"""Lines in a file. They aim at 300; tables (ops/) may be longer, since a row more is not a thought more."""
+
+
+def exemptions(text: str) -> Iterator[Slip]:
+    """Comments that switch a check off and give no reason beside it."""
+    directive = re.compile(
+        r"(ruff:\s*|flake8:\s*)?noqa(:\s*[A-Z]+\d+([,\s]+[A-Z]+\d+)*)?"
+        r"|(type|pyright|mypy):\s*ignore(\[[^\]]*\])?"
+        r"|pragma:\s*no\s+\w+"
+    )
+    for token in tokenize.generate_tokens(StringIO(text).readline):
+        if token.type == tokenize.COMMENT and directive.search(token.string):
+            reason = directive.sub("", token.string)
+            if len(re.findall(r"\w{2,}", reason)) < 2:
+                yield token.start[0], f"exemption without a reason: {token.string}"
+
+
+def test_every_exemption_gives_its_reason() -> None:
+    assert slips(LIBRARY + COMMANDS + TESTS, exemptions) == []
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        "x = 1  # noqa",
+        "x = 1  # noqa: B018, E501",
+        "x = 1  # type: ignore[misc]",
+        "x = 1  # type: ignore[misc]  # sorry",
+        "x = 1  # pragma: no cover",
+    ],
+)
+def test_the_exemption_check_can_fail(slip: str) -> None:
+    assert len(list(exemptions(slip))) == 1
+
+
+@pytest.mark.parametrize(
+    "fine",
+    [
+        "x.y  # noqa: B018 the access is what is tested",
+        "x = 1  # type: ignore[misc]  # SymPy has no types",
+        "text = '# noqa'",
+    ],
+)
+def test_the_exemption_check_passes_what_is_fine(fine: str) -> None:
+    assert list(exemptions(fine)) == []
+
+
+def too_long(text: str) -> Iterator[Slip]:
+    """The first line that is too many."""
+    count = len(text.splitlines())
+    if count > LONGEST:
+        yield LONGEST + 1, f"{count} lines, {LONGEST} are allowed"
+
+
+def test_files_stay_readable() -> None:
+    tables = ROOT / "symgrad" / "ops"
+    files = [path for path in LIBRARY if tables not in path.parents]
+    assert slips(files, too_long) == []
+
+
+def test_the_length_check_can_fail() -> None:
+    assert list(too_long("\n" * LONGEST)) == []
+    assert len(list(too_long("\n" * (LONGEST + 1)))) == 1
+
+
+def silent(text: str) -> Iterator[Slip]:
+    """A module without a docstring."""
+    if not ast.get_docstring(ast.parse(text)):
+        yield 1, "no module docstring"
+
+
+def test_every_module_says_why_it_exists() -> None:
+    assert slips(LIBRARY + COMMANDS, silent) == []
+
+
+def test_the_module_docstring_check_can_fail() -> None:
+    assert len(list(silent("import os\n'Not first, so not a docstring.'"))) == 1
+    assert list(silent("'Says why.'\nimport os")) == []
+
+
+def undocumented(module: object) -> list[str]:
+    """Public names without a docstring of their own; the signature that dataclass fills in is none."""
+    bare = []
+    for name in getattr(module, "__all__", ()):
+        thing = getattr(module, name)
+        if not (inspect.isroutine(thing) or inspect.isclass(thing) or inspect.ismodule(thing)):
+            continue  # a constant: its docstring would be its type's
+        text = thing.__doc__ or ""
+        if not text.strip() or text.startswith(f"{name}("):
+            bare.append(name)
+    return bare
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    symgrad = importlib.import_module("symgrad")
+    assert symgrad.__all__
+    assert undocumented(symgrad) == []
+
+
+def test_the_docstring_check_can_fail() -> None:
+    class Module:
+        __all__ = ("documented", "bare", "Generated", "number")
+        number = 1
+
+        @staticmethod
+        def documented() -> None:
+            """Says what it does."""
+
+        @staticmethod
+        def bare() -> None: ...
+
+        class Generated:
+            __doc__ = "Generated(x: int)"
+
+    assert undocumented(Module) == ["bare", "Generated"]
+
+
+# --- what every reader gets ---------------------------------------------------------------------------------
+
+MACHINE = re.compile("(?<![\\w.:/-])/(work|root|home/\\w+|Users/\\w+|tmp/(venv|mock|bash_jobs))(/|\\b)")
+"""Absolute paths that exist on one person's machine only."""
+
+
+def machine_paths(text: str) -> Iterator[Slip]:
+    """Mentions of somebody's own folders."""
+    for number, line in enumerate(text.splitlines(), start=1):
+        for found in MACHINE.finditer(line):
+            yield number, f"a path of one machine: {found.group()}"
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout: there is no list of the project's files")
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    files = [ROOT / name for name in listing.stdout.decode().split("\0") if name]
+    texts = [path for path in files if path.is_file() and b"\0" not in path.read_bytes()]
+    assert slips(texts, machine_paths) == []
+
+
+@pytest.mark.parametrize("folder", ["work/", "work", "home/ada", "Users/ada", "root/.cache", "tmp/venv/dev"])
+def test_the_path_check_can_fail(folder: str) -> None:
+    assert len(list(machine_paths(f"see '/{folder}' for more"))) == 1
+
+
+@pytest.mark.parametrize("fine", ["net/work/", "https://example.org/home/page", "/workers", "a/tmp/venv"])
+def test_the_path_check_passes_what_is_fine(fine: str) -> None:
+    assert list(machine_paths(fine)) == []

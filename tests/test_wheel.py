@@ -1,0 +1,103 @@
+"""The released artefact: what the wheel holds, and that it works where nothing else is.
+
+Hatchling's default would leave ``symgrad_cli`` out of the wheel without a word, and an editable install would
+hide the loss. Only a wheel in a clean environment shows that a user gets what a developer has.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parent.parent
+CONSTRAINTS = ROOT / "constraints.txt"
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+
+CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
+"""The environment of a user's shell: nothing in it points at the work tree."""
+
+
+def run(command: Sequence[str | Path], cwd: Path, **variables: str) -> str:
+    """What ``command`` prints; a failure shows everything it said."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd,
+        env=CLEAN | variables,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    said = f"{' '.join(map(str, command))}\nexit status {done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, said
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built as a release builds it, with the tested version of the build tool."""
+    target = tmp_path_factory.mktemp("wheel")
+    run(
+        [sys.executable, "-m", "build", "--wheel", "--outdir", target, ROOT],
+        cwd=target,
+        PIP_CONSTRAINT=str(CONSTRAINTS),
+        PIP_BUILD_CONSTRAINT=str(CONSTRAINTS),  # what newer versions of pip read instead
+    )
+    (built,) = target.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def scripts(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of commands of an environment that holds the wheel and what it depends on, nothing else."""
+    home = tmp_path_factory.mktemp("environment")
+    venv.create(home, with_pip=True)
+    folder = home / ("Scripts" if os.name == "nt" else "bin")
+    run([folder / "python", "-m", "pip", "install", "--quiet", "-c", CONSTRAINTS, wheel], cwd=home)
+    return folder
+
+
+def test_the_wheel_holds_exactly_the_two_packages(wheel: Path) -> None:
+    names = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert names == {"symgrad", "symgrad_cli", f"symgrad-{VERSION}.dist-info"}
+
+
+def test_the_wheel_holds_every_source_file(wheel: Path) -> None:
+    packed = set(zipfile.ZipFile(wheel).namelist())
+    sources = {path.relative_to(ROOT).as_posix() for path in (ROOT / "symgrad").rglob("*.py")}
+    sources |= {path.relative_to(ROOT / "cli").as_posix() for path in (ROOT / "cli").rglob("*.py")}
+    assert sources - packed == set()
+
+
+@pytest.mark.parametrize("package", ["symgrad", "symgrad_cli"])
+def test_the_wheel_tells_type_checkers_that_it_is_typed(wheel: Path, package: str) -> None:
+    assert f"{package}/py.typed" in zipfile.ZipFile(wheel).namelist()
+
+
+def test_the_wheel_carries_the_licence(wheel: Path) -> None:
+    assert f"symgrad-{VERSION}.dist-info/licenses/LICENSE" in zipfile.ZipFile(wheel).namelist()
+
+
+def test_the_environment_has_no_torch(scripts: Path, tmp_path: Path) -> None:
+    question = "import importlib.util; print(importlib.util.find_spec('torch'))"
+    assert run([scripts / "python", "-c", question], cwd=tmp_path).strip() == "None"
+
+
+def test_the_command_tells_its_version(scripts: Path, tmp_path: Path) -> None:
+    assert VERSION in run([scripts / "symgrad", "--version"], cwd=tmp_path)
+
+
+def test_the_command_explains_without_torch_and_says_so(scripts: Path, tmp_path: Path) -> None:
+    page = run([scripts / "symgrad", "explain", "x@a", "--seed", "[[1,2,3,4],[5,6,7,8]]"], cwd=tmp_path)
+    assert re.search(r"\b10\D+10\D+10\b", page), page
+    assert re.search(r"\b26\D+26\D+26\b", page), page
+    assert re.search(r"torch\b.*\bnot installed|without torch", page), page
