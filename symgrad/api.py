@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import InputError, ShapeError, UnknownNameError
-from symgrad.explanation import Explanation, Given, Jacobian, Seed, build
+from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build
 from symgrad.explanation.build import Derived, derive_only
 from symgrad.language import Reading, Value, expand_composites, literal, read, value_from
 from symgrad.numeric import Array
 from symgrad.program import Program
+from symgrad.render import to_json, to_latex, to_markdown, to_text
 
+WRITERS = Writers(to_text, to_markdown, to_latex, to_json)
 Shapes = Mapping[str, Sequence[int | str]]
 
 
@@ -43,12 +45,30 @@ def explain(
     >>> result.gradients["x"].closed_form, result.gradients["x"].value.tolist()
     ('v @ a.T', [[10, 10, 10], [26, 26, 26]])
     """
-    given = {name: value_from(value) for name, value in values.items()}
-    weights = None if seed is None else _seed_value(seed)
+    return explain_values(
+        expression, values, seed=seed, wrt=wrt, then=then, shapes=shapes, check=check, expand=expand
+    )
+
+
+def explain_values(
+    expression: str,
+    values: Mapping[str, Any],
+    *,
+    seed: Any = None,
+    wrt: str | Sequence[str] | None = None,
+    then: str | None = None,
+    shapes: Shapes | None = None,
+    check: bool = True,
+    expand: bool = False,
+) -> Explanation:
+    """`explain` with the values in a mapping, for inputs that are called ``seed`` or ``check``."""
+    given = {name: _value(value, name) for name, value in values.items()}
+    weights = None if seed is None else _value(seed, "the seed")
     late = {name for name in given if then is not None and name not in _names(expression)}
     here = {name: value for name, value in given.items() if name not in late}
     known = _known_shapes(here, {n: s for n, s in (shapes or {}).items() if n not in late})
-    reading = read(expression, shapes=known, out_shape=weights.shape if weights is not None else None)
+    wished = weights.shape if weights is not None else _out_shape(then, {n: given[n] for n in late})
+    reading = read(expression, shapes=known, out_shape=wished)
     program = expand_composites(reading.program) if expand else reading.program
     inputs = _inputs(program, here, shapes or {})
     out_shape = program.numbers(program.out.shape)
@@ -61,6 +81,7 @@ def explain(
     return build(
         expression, program, inputs, chosen, _wanted(wrt, program), check=check,
         assumptions=_assumptions(reading, inputs), hints=_hints(reading, inputs), downstream=downstream, expanded=expand,
+        writers=WRITERS,
     )  # fmt: skip
 
 
@@ -95,6 +116,15 @@ def derive(
 def _names(expression: str) -> set[str]:
     """The inputs of an expression."""
     return {tensor.name for tensor in read(expression).program.inputs}
+
+
+def _out_shape(then: str | None, late: Mapping[str, Value]) -> tuple[int, ...] | None:
+    """The shape that ``then`` wants ``out`` to have, where the values given for it say so."""
+    known = _known_shapes(late, {})
+    if then is None or not known:
+        return None
+    program = read(then, shapes=known, reserved=("v",)).program
+    return next((program.numbers(t.shape) for t in program.inputs if t.name == "out"), None)
 
 
 def _known_shapes(given: Mapping[str, Value], shapes: Shapes) -> dict[str, Sequence[int | str]]:
@@ -139,9 +169,14 @@ def _wanted(wrt: str | Sequence[str] | None, program: Program) -> tuple[str, ...
     return tuple(dict.fromkeys(chosen))
 
 
-def _seed_value(seed: Any) -> Value:
-    """The seed from a value or a literal such as ``ones`` or ``onehot(0,1)``."""
-    return literal(seed) if isinstance(seed, str) else value_from(seed)
+def _value(value: Any, name: str) -> Value:
+    """A value as it was given: an array of some kind, or a literal such as ``ones`` or ``onehot(0,1)``."""
+    if isinstance(value, Value):
+        return value
+    if isinstance(value, str):
+        return literal(value)
+    array = value_from(value, name)
+    return Value(name, array.shape, lambda shape: array)
 
 
 def _seed(weights: Value | None, downstream: Explanation | None, shape: tuple[int, ...]) -> Seed:
@@ -182,7 +217,7 @@ def _downstream(
         for g in _inputs(later, late, shapes)
     ]
     seed = Seed(np.ones((), dtype=np.int64), "scalar", "1")
-    return build(then, later, given, seed, ("out",), check=check, assumptions=_assumptions(reading, given))
+    return build(then, later, given, seed, ("out",), check=check, assumptions=_assumptions(reading, given), writers=WRITERS)
 
 
 def _size(shape: Sequence[int]) -> str:

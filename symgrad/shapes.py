@@ -147,26 +147,31 @@ class Sizes:
         Returns the sizes that had to be assumed. Equalities between compound sizes are checked last.
         """
         assumed = {}
+        earlier: set[Size] = set()
         for symbol in self._order:
             for pair in list(self._later):
                 self._later.remove(pair)
                 self.unify(*pair)
-            for free in sorted(self.find(symbol).free_symbols, key=self._rank):
+            representative = self.find(symbol)
+            for free in sorted(representative.free_symbols, key=self._rank):
                 if free not in self._value:
-                    assumed[free] = self.assume(free)
+                    self._value[free] = assumed[free] = 2 + len(earlier - {free})
+            if representative.is_Symbol:
+                earlier.add(representative)
         for first, second in self._later:
             if self.number(first) != self.number(second):
                 raise SizeMismatch(first, second)
         return assumed
 
-    def assume(self, symbol: Size, least: int = 2) -> int:
-        """Give a size nothing fixed its number, but no smaller one than ``least``.
+    def assume(self, symbol: Size, least: int = 2, multiple: int = 1) -> int:
+        """Give a size nothing fixed its number, at least ``least`` and a multiple of ``multiple``.
 
-        The number says how manieth size it is: 2 for the first of all, 3 for the second.
+        Otherwise the number says how manieth size it is, as in `settle`: 2 for the first, 3 for the second.
         """
         symbol = self.find(symbol)
         earlier = {self.find(s) for s, place in self._order.items() if place < self._rank(symbol)} - {symbol}
-        self._value[symbol] = max(2 + sum(s.is_Symbol for s in earlier), least)
+        number = max(2 + sum(s.is_Symbol for s in earlier), least)
+        self._value[symbol] = -(-number // multiple) * multiple
         return self._value[symbol]
 
     def values(self) -> dict[Size, int]:
@@ -189,12 +194,15 @@ class Sizes:
 
     def _solve(self, first: Size, second: Size) -> None:
         """Bind the one unknown of a linear equation between sizes, or keep the pair for later."""
-        difference = (first - second).xreplace({s: sp.Integer(v) for s, v in self._value.items()})
-        unknown = list(difference.free_symbols)
-        if len(unknown) != 1 or sp.degree(difference, unknown[0]) != 1:
+        difference = sp.numer(sp.together(with_numbers(first - second, self._value)))
+        unknown = sorted(difference.free_symbols, key=self._rank)
+        if not unknown and difference != 0:
+            raise SizeMismatch(first, second)
+        if len(unknown) != 1 or not difference.is_polynomial(unknown[0]) or sp.degree(difference, unknown[0]) != 1:
             self._later.append((first, second))
             return
-        solution = sp.solve(difference, unknown[0])[0]
+        slope, rest = sp.Poly(difference, unknown[0]).all_coeffs()
+        solution = -rest / slope
         if not (solution.is_Integer and solution >= 0):
             raise SizeMismatch(first, second)
         if solution in (0, 1):

@@ -3,8 +3,18 @@
 Everything here starts from an operation's index equation and ends in an index equation again.
 """
 
-from symgrad.calculus.local import Local, local
+from symgrad.calculus.local import Local, local, local_pullback, local_pushforward, standard
 from symgrad.calculus.steps import Step
-from symgrad.calculus.sweeps import Sweep, jacobian, local_pullbacks, pullback, pushforward
+from symgrad.calculus.sweeps import Sweep, jacobian, pullback
 
-__all__ = ["Local", "Step", "Sweep", "jacobian", "local", "local_pullbacks", "pullback", "pushforward"]
+__all__ = [
+    "Local",
+    "Step",
+    "Sweep",
+    "jacobian",
+    "local",
+    "local_pullback",
+    "local_pushforward",
+    "pullback",
+    "standard",
+]

@@ -17,7 +17,7 @@ import sympy as sp
 from symgrad.calculus.differentiate import differentiate
 from symgrad.calculus.reuse import reuse_output
 from symgrad.calculus.steps import Step
-from symgrad.indexing import Equation, Index, fresh_axes, instantiate
+from symgrad.indexing import Equation, Index, add_up, fresh_axes, instantiate
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import Expr, access
 from symgrad.ops import Held, View, named
@@ -62,28 +62,58 @@ def operand(position: int) -> str:
     return f"#{position}"
 
 
-OUT = "#out"
+OUT, SEED, TANGENT = "#out", "#v", "#u"
+
+
+@dataclass(frozen=True)
+class Standard:
+    """A step in standard terms: the key of its derivation, and what the key's names and sizes are in the program."""
+
+    key: Key
+    names: Mapping[str, str]
+    sizes: Mapping[Size, Size]
+
+
+def standard(step: Apply, program: Program) -> Standard:
+    """``step`` with its tensors called #0, #1, … and its sizes s0, s1, … by order of appearance.
+
+    Numbers from 2 up become symbols like any other size, so that a derivation is made once for every size.
+    """
+    shapes = tuple(program.tensor(a).shape if isinstance(a, str) else None for a in step.arguments)
+    constants = tuple(a.value if isinstance(a, Constant) else None for a in step.arguments)
+    key = Key(step.op, shapes, constants, step.options, step.result.shape)
+    new = {s: sp.Symbol(f"s{n}", integer=True, positive=True) for n, s in enumerate(_sizes_in(key))}
+    names = {operand(n): a for n, a in enumerate(step.arguments) if isinstance(a, str)}
+    names[OUT] = step.result.name
+    names |= {f"#{k}": known_name(step, k) for k in named(step.op).held if k != "out"}
+    return Standard(_rename(key, new), names, {s: old for old, s in new.items()})
 
 
 def local(step: Apply, program: Program) -> Local:
     """The equation and derivatives of ``step``, under the program's names and sizes, on new indices."""
-    shapes = tuple(program.tensor(a).shape if isinstance(a, str) else None for a in step.arguments)
-    constants = tuple(a.value if isinstance(a, Constant) else None for a in step.arguments)
-    key = Key(step.op, shapes, constants, step.options, step.result.shape)
-    symbols = list(dict.fromkeys(s for size in _sizes_in(key) for s in sorted(size.free_symbols, key=str)))
-    standard = {s: sp.Symbol(f"s{n}", integer=True, positive=True) for n, s in enumerate(symbols)}
-    found = derive(_rename(key, standard))
-    back = {new: old for old, new in standard.items()}
-    names = {operand(n): a for n, a in enumerate(step.arguments) if isinstance(a, str)}
-    names[OUT] = step.result.name
-    names |= {f"#{k}": known_name(step, k) for k in named(step.op).held if k != "out"}
-    equation = instantiate(found.equation, names, back)
+    form = standard(step, program)
+    found = derive(form.key)
+    equation = instantiate(found.equation, form.names, form.sizes)
     derivatives = {}
     for position, d in found.derivatives.items():
-        whole = instantiate(Equation((*d.axes, *d.inner), d.formula), names, back)
+        whole = instantiate(Equation((*d.axes, *d.inner), d.formula), form.names, form.sizes)
         rank = len(d.axes)
         derivatives[position] = Derivative(whole.axes[:rank], whole.axes[rank:], whole.right, d.steps)
     return Local(equation, derivatives)
+
+
+@lru_cache(maxsize=4096)
+def local_pullback(key: Key, position: int) -> Equation:
+    """Σ_o v[o]·J[o, p] of one operation, v called #v: made once, like the derivative."""
+    d = derive(key).derivatives[position]
+    return Equation(d.inner, canonical(add_up(access(SEED, d.axes) * d.formula, d.axes)))
+
+
+@lru_cache(maxsize=4096)
+def local_pushforward(key: Key, position: int) -> Equation:
+    """Σ_p J[o, p]·u[p] of one operation, u called #u."""
+    d = derive(key).derivatives[position]
+    return Equation(d.axes, canonical(add_up(d.formula * access(TANGENT, d.inner), d.inner)))
 
 
 def known_name(step: Apply, name: str) -> str:
@@ -118,27 +148,32 @@ def derive(key: Key) -> Local:
     return Local(equation, derivatives)
 
 
-def _sizes_in(key: Key) -> list[Size]:
-    """Every size in ``key``, in order of appearance."""
-    found: list[Size] = []
+def _sizes_in(key: Key) -> tuple[Size, ...]:
+    """The symbols and the numbers from 2 up among the sizes of ``key``, in order of appearance."""
+    found: dict[Size, None] = {}
 
     def visit(value: Any) -> None:
         if isinstance(value, (tuple, list)):
             for part in value:
                 visit(part)
+        elif isinstance(value, sp.Integer):
+            found.update({value: None} if value > 1 else {})
         elif isinstance(value, sp.Expr):
-            found.append(value)
+            found.update(dict.fromkeys(sorted(value.free_symbols, key=str)))
 
     visit((key.shapes, key.constants, tuple(v for _, v in key.options), key.result))
-    return found
+    return tuple(found)
 
 
 def _rename(key: Key, names: Mapping[Size, Size]) -> Key:
     """``key`` with its sizes renamed."""
+    symbols = {old: new for old, new in names.items() if old.is_Symbol}
 
     def rename(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(rename(part) for part in value)
-        return value.xreplace(names) if isinstance(value, sp.Expr) else value
+        if isinstance(value, sp.Integer):
+            return names.get(value, value)
+        return value.xreplace(symbols) if isinstance(value, sp.Expr) else value
 
     return Key(key.op, rename(key.shapes), rename(key.constants), rename(key.options), rename(key.result))

@@ -1,4 +1,4 @@
-"""Chaining local derivatives through a program: reverse, forward, and the whole Jacobian.
+"""Chaining local derivatives through a program in formulas: the reverse sweep, and the whole Jacobian.
 
 The reverse sweep carries G_t[p], the derivative of Σ v·out by the tensor t, from the output back:
 G_x[p] = Σ over the uses of x of Σ_o G_out[o]·J[o,p]. Each G is again an index equation. A G that grows past
@@ -15,7 +15,6 @@ import sympy as sp
 
 from symgrad.calculus.local import INNER, Derivative, local
 from symgrad.calculus.steps import Step
-from symgrad.errors import bug
 from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, replace_accesses
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import Expr, access
@@ -117,34 +116,6 @@ def jacobian(program: Program, wanted: str, limit: int = 4 * LIMIT) -> tuple[tup
     if not sweep.whole:
         return None
     return outer, sweep.equation.axes, sweep
-
-
-def pushforward(program: Program, wanted: str, tangent: str = "u") -> tuple[tuple[str, Equation], ...]:
-    """J·u as a chain of index equations, one per step: ``d_t[o] = Σ_p J[o,p]·d_x[p]``."""
-    carried: dict[str, str] = {wanted: tangent}
-    stages: list[tuple[str, Equation]] = []
-    for step in program.steps:
-        result = sp.S.Zero
-        found = local(step, program)
-        axes = found.equation.axes
-        for position, d in found.derivatives.items():
-            argument = step.arguments[position]
-            if argument in carried and isinstance(argument, str):
-                term = add_up(d.formula * access(carried[argument], d.inner), d.inner)
-                result += term.xreplace(dict(zip(d.axes, axes, strict=True)))
-        if result != 0:
-            name = f"d_{step.result.name}"
-            carried[step.result.name] = name
-            stages.append((name, Equation(axes, canonical(result))))
-    if program.output not in carried:
-        raise bug(f"{wanted} does not reach the output")
-    return tuple(stages)
-
-
-def local_pullbacks(program: Program, wanted: Sequence[str]) -> tuple[tuple[str, Equation], ...]:
-    """Every cotangent of the reverse sweep as its own short equation, for numbers: nothing is put into anything."""
-    swept = reverse(program, wanted, limit=0)
-    return (*swept.stages, *((name, total(swept, program, name)) for name in wanted))
 
 
 def substitute(equation: Equation, definitions: Mapping[str, Equation]) -> Equation:

@@ -12,11 +12,11 @@ from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.rules import simplify
 from symgrad.closed_form.writer import Notation
-from symgrad.indexing import Equation
+from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import is_access
 from symgrad.program import Program
 
-LONGEST = 160
+LONGEST = 200
 """A longer text is no closed form that anyone would write."""
 
 
@@ -30,11 +30,11 @@ class Form:
 
 
 def views(program: Program) -> dict[str, Equation]:
-    """The intermediates that only move entries about, by their equations."""
+    """The intermediates that only move or compare entries, by their equations."""
     found: dict[str, Equation] = {}
     for step in program.steps:
         equation = local(step, program).equation
-        if is_access(equation.right) and step.result.name != program.output:
+        if (is_access(equation.right) or isinstance(equation.right, Bracket)) and step.result.name != program.output:
             found[step.result.name] = substitute(equation, found)
     return found
 

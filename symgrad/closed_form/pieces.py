@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from symgrad.indexing import Index
 
-COMPARE, ADD, MULTIPLY, NEGATE, POWER, ATOM = range(6)
-"""How tightly operators bind, as in Python; @ binds like *."""
+COMPARE, ADD, MULTIPLY, MATMUL, NEGATE, POWER, ATOM = range(7)
+"""How tightly operators bind. In Python @ binds like *; a reader should not have to know that."""
 
 Axes = tuple[Index | None, ...]
 
@@ -22,20 +22,29 @@ class NoForm(Exception):
 
 @dataclass(frozen=True)
 class Piece:
-    """``text`` with axes running over ``axes`` (None: of size 1); ``kept`` is a sum's form with keepdim."""
+    """``text`` with axes running over ``axes`` (None: of size 1).
+
+    ``kept`` is a sum's form with keepdim, ``flipped`` a matrix product's transpose, written as one.
+    """
 
     text: str
     binds: int
     axes: Axes
     kept: Piece | None = None
+    flipped: Piece | None = None
 
     def inside(self, operator: int) -> str:
         """The text as an operand of an operator, in brackets if it binds less tightly."""
-        return self.text if self.binds >= operator else f"({self.text})"
+        return bracketed(self.text, self.binds, operator)
 
     def indices(self) -> tuple[Index, ...]:
         """The indices, without axes of size 1."""
         return tuple(a for a in self.axes if a is not None)
+
+
+def bracketed(text: str, binds: int, operator: int) -> str:
+    """``text`` as an operand: in brackets if it binds less tightly, or where * and @ would meet."""
+    return text if binds >= operator and {binds, operator} != {MULTIPLY, MATMUL} else f"({text})"
 
 
 def method(piece: Piece, call: str, axes: Axes) -> Piece:
@@ -49,6 +58,8 @@ def permuted(piece: Piece, order: Sequence[Index]) -> Piece:
         return piece
     if None in piece.axes:
         raise NoForm
+    if piece.flipped is not None and piece.flipped.axes == tuple(order):
+        return piece.flipped
     if len(order) == 2:
         if piece.text.endswith(".T"):
             return Piece(piece.text.removesuffix(".T"), ATOM, tuple(order))
@@ -88,6 +99,18 @@ def _broadcasts(axes: Axes, target: Sequence[Index]) -> bool:
 def _prefers_kept(piece: Piece, target: Sequence[Index]) -> bool:
     """A sum that is put back beside what it was summed over keeps its axis, whatever the rank."""
     return piece.kept is not None and len(piece.kept.axes) == len(target) and _broadcasts(piece.kept.axes, target)
+
+
+def matmul(left: Piece, right: Piece, axes: Axes) -> Piece:
+    """``left @ right``, and its transpose ``right.T @ left.T`` where both are matrices."""
+    text = f"{left.inside(MATMUL)} @ {right.inside(MATMUL + 1)}"
+    if len(left.axes) != 2 or len(right.axes) != 2 or None in (*left.axes, *right.axes):
+        return Piece(text, MATMUL, axes)
+    (rows, inner), (_, columns) = left.axes, right.axes
+    turned = [permuted(right, (columns, inner)), permuted(left, (inner, rows))]  # type: ignore[arg-type]  # no None here
+    other = f"{turned[0].inside(MATMUL)} @ {turned[1].inside(MATMUL + 1)}"
+    flipped = Piece(other, MATMUL, (columns, rows))
+    return Piece(text, MATMUL, axes, flipped=flipped if axes == (rows, columns) else None)
 
 
 def matrix(piece: Piece, axes: Sequence[Index]) -> Piece:

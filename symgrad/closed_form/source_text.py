@@ -10,24 +10,19 @@ from collections.abc import Hashable
 from fractions import Fraction
 from typing import Any
 
-from symgrad.closed_form.pieces import ADD, ATOM, COMPARE, MULTIPLY, NEGATE, POWER, NoForm
+from symgrad.closed_form.pieces import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, POWER, NoForm, bracketed
 from symgrad.ops import named
 from symgrad.program import Apply, Constant, Program
 from symgrad.shapes import Size
 
 INFIX = {
     "add": ("+", ADD), "sub": ("-", ADD), "mul": ("*", MULTIPLY), "div": ("/", MULTIPLY),
-    "matmul": ("@", MULTIPLY), "mm": ("@", MULTIPLY), "mv": ("@", MULTIPLY), "pow": ("**", POWER),
+    "matmul": ("@", MATMUL), "mm": ("@", MATMUL), "mv": ("@", MATMUL), "pow": ("**", POWER),
     "lt": ("<", COMPARE), "le": ("<=", COMPARE), "gt": (">", COMPARE), "ge": (">=", COMPARE),
     "eq": ("==", COMPARE), "ne": ("!=", COMPARE),
 }  # fmt: skip
 
 Text = tuple[str, int]
-
-
-def bracketed(text: Text, operator: int) -> str:
-    """``text`` as an operand."""
-    return text[0] if text[1] >= operator else f"({text[0]})"
 
 
 def number_text(value: Any) -> Text:
@@ -55,6 +50,15 @@ class Writer:
             return name, ATOM
         return self.step(step)
 
+    def factors(self, name: str) -> list[Text] | None:
+        """The two matrices whose product an intermediate is, or None."""
+        step = self._steps.get(name)
+        if step is None or name == self.program.output or step.op not in ("matmul", "mm"):
+            return None
+        if any(not isinstance(a, str) or len(self.program.tensor(a).shape) != 2 for a in step.arguments):
+            return None
+        return [self.tensor(a) for a in step.tensors]
+
     def step(self, step: Apply) -> Text:
         """One operation and what it is applied to."""
         arguments = [self.tensor(a) if isinstance(a, str) else number_text(a.value) for a in step.arguments]
@@ -63,18 +67,18 @@ class Writer:
         if step.op == "identity":
             return arguments[0]
         if step.op == "neg":
-            return f"-{bracketed(arguments[0], NEGATE)}", NEGATE
+            return f"-{bracketed(*arguments[0], NEGATE)}", NEGATE
         if step.op in INFIX:
             sign, binds = INFIX[step.op]
-            left, right = bracketed(arguments[0], binds), bracketed(arguments[1], binds + 1)
+            left, right = bracketed(*arguments[0], binds), bracketed(*arguments[1], binds + 1)
             if step.op == "pow":
-                left = bracketed(arguments[0], ATOM)
-                right = bracketed(arguments[1], POWER)
+                left = bracketed(*arguments[0], ATOM)
+                right = bracketed(*arguments[1], POWER)
             return f"{left} {sign} {right}", binds
         if step.op in ("T", "mT"):
-            return f"{bracketed(arguments[0], ATOM)}.{step.op}", ATOM
+            return f"{bracketed(*arguments[0], ATOM)}.{step.op}", ATOM
         if step.op == "getitem":
-            return f"{bracketed(arguments[0], ATOM)}[{key_text(dict(step.options)['key'])}]", ATOM
+            return f"{bracketed(*arguments[0], ATOM)}[{key_text(dict(step.options)['key'])}]", ATOM
         return self.call(step, [text for text, _ in arguments])
 
     def call(self, step: Apply, arguments: list[str]) -> Text:
@@ -122,7 +126,7 @@ class Writer:
         if size.is_Add:
             return " + ".join(self.size(a) for a in size.args)
         if size.is_Mul:
-            return " * ".join(bracketed((self.size(a), ADD if a.is_Add else MULTIPLY), MULTIPLY) for a in size.args)
+            return " * ".join(bracketed(self.size(a), ADD if a.is_Add else MULTIPLY, MULTIPLY) for a in size.args)
         raise NoForm
 
 

@@ -14,6 +14,7 @@ from symgrad.closed_form.pieces import (
     ADD,
     ATOM,
     COMPARE,
+    MATMUL,
     MULTIPLY,
     NEGATE,
     POWER,
@@ -21,6 +22,7 @@ from symgrad.closed_form.pieces import (
     NoForm,
     Piece,
     aligned,
+    matmul,
     matrix,
     method,
     permuted,
@@ -96,7 +98,7 @@ class Notation:
         shape = self._shape(name)
         if all(isinstance(i, Index) for i in indices):
             if len(set(indices)) == len(indices):
-                return Piece(text, binds, indices)
+                return Piece(text, binds, indices, flipped=self.flipped_product(name, indices))
             if len(indices) == 2:
                 return method(piece, "diag()", (indices[0],))
             raise NoForm
@@ -115,6 +117,16 @@ class Notation:
         while items and items[-1] == ":":
             items.pop()
         return Piece(f"{piece.inside(ATOM)}[{', '.join(items)}]" if items else text, ATOM if items else binds, tuple(axes))
+
+    def flipped_product(self, name: str, indices: Sequence[Index]) -> Piece | None:
+        """The transpose of a forward value that is a matrix product: (a @ b).T is b.T @ a.T."""
+        factors = self.texts.factors(name)
+        if factors is None or len(indices) != 2:
+            return None
+        turned = [method(Piece(*factor, ()), "T", ()) for factor in reversed(factors)]
+        turned = [Piece(p.text.removesuffix(".T.T"), ATOM, ()) if p.text.endswith(".T.T") else p for p in turned]
+        text = f"{turned[0].inside(MATMUL)} @ {turned[1].inside(MATMUL + 1)}"
+        return Piece(text, MATMUL, tuple(reversed(indices)))
 
     def shifted(self, index: Expr, size: Size, axes: list[Index]) -> str:
         """x[c + p] for p below n is x[c:c + n]."""
@@ -159,13 +171,17 @@ class Notation:
         content = _content(node)
         if content != 1:
             return self.product([content, sp.Add(*(t / content for t in node.args))], prefer)
-        terms = sorted(node.args, key=lambda t: (t.could_extract_minus_sign(), not _mentions_seed(t), _weight(t)))
-        pieces = [self.write(-t if t.could_extract_minus_sign() else t, prefer) for t in terms]
-        target = _order(pieces, prefer)
+        found = [
+            (t.could_extract_minus_sign(), not _mentions_seed(t), self.write(-t if t.could_extract_minus_sign() else t, prefer))
+            for t in node.args
+        ]
+        target = _order([piece for _, _, piece in found], prefer)
+        found = [(minus, late, aligned(piece, target)) for minus, late, piece in found]
+        found.sort(key=lambda f: (f[0], f[1], f[2].axes == (), len(f[2].text), f[2].text))
+        pieces = [piece for _, _, piece in found]
         text = ""
-        for term, piece in zip(terms, pieces, strict=True):
-            minus = term.could_extract_minus_sign()
-            operand = aligned(piece, target).inside(MULTIPLY if minus else ADD)
+        for minus, _, piece in found:
+            operand = piece.inside(MULTIPLY if minus else ADD)
             sign = "-" if minus else "+"
             text = f"{text} {sign} {operand}" if text else f"-{operand}" if minus else operand
         return Piece(text, ADD, _joint(pieces, target))
@@ -201,7 +217,7 @@ class Notation:
         under = [self.write(b, prefer) for b in below]
         target = _order([*pieces, *under], prefer)
         sign = "-" if coefficient < 0 else ""
-        parts = [aligned(p, target).inside(MULTIPLY if n == 0 else MULTIPLY + 1) for n, p in enumerate(pieces)]
+        parts = [aligned(p, target).inside(MULTIPLY if n == 0 else NEGATE) for n, p in enumerate(pieces)]
         if abs(coefficient).p != 1 or not parts:
             parts = [str(abs(coefficient).p), *(p if n else self._operand(pieces[0], target) for n, p in enumerate(parts))]
         text = " * ".join(parts)
@@ -233,7 +249,7 @@ class Notation:
 
     def _operand(self, piece: Piece, target: Sequence[Index]) -> str:
         """A factor that does not stand first."""
-        return aligned(piece, target).inside(MULTIPLY + 1)
+        return aligned(piece, target).inside(NEGATE)
 
     def size_product(self, sizes: Sequence[Expr], number: Expr) -> Piece:
         """A product of sizes, as numel() where it is one."""
@@ -314,8 +330,7 @@ class Notation:
             first, second, rows, columns = second, first, columns, rows
         left = matrix(self._group(groups[first], (*batch, *rows, k)), (*batch, *rows, k))
         right = matrix(self._group(groups[second], (*batch, k, *columns)), (*batch, k, *columns))
-        text = f"{left.inside(MULTIPLY)} @ {right.inside(MULTIPLY + 1)}"
-        return Piece(text, MULTIPLY, (*batch, *rows, *columns))
+        return matmul(left, right, (*batch, *rows, *columns))
 
     def _group(self, factors: list[Expr], prefer: Sequence[Index]) -> Piece:
         """The elementwise product of some factors."""
@@ -448,7 +463,9 @@ def _place(free: Sequence[Index], prefer: Sequence[Index]) -> int:
 
 def _body_order(factors: Sequence[Expr], bound: Sequence[Index], prefer: Sequence[Index]) -> tuple[Index, ...]:
     """The axes under a sum in the order of the largest factor, so that nothing need be transposed."""
-    largest = max(factors, key=lambda f: len(_indices(f)))
-    if is_access(largest):
-        return tuple(i for i in indices_of(largest) if isinstance(i, Index))
-    return (*prefer, *bound)
+    body = set().union(*(_indices(f) for f in factors))
+    for factor in factors:
+        for node in sp.preorder_traversal(factor):
+            if is_access(node) and set(indices_of(node)) == body and len(indices_of(node)) == len(body):
+                return tuple(indices_of(node))
+    return (*bound, *prefer)

@@ -1,7 +1,7 @@
 """The explanation of an expression as frozen data, and the one function that builds it."""
 
 from symgrad.explanation.build import build, derive_only
-from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed
+from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
 from symgrad.explanation.entries import Entry
 from symgrad.explanation.structure import Structure
 
@@ -13,6 +13,7 @@ __all__ = [
     "Jacobian",
     "Seed",
     "Structure",
+    "Writers",
     "build",
     "derive_only",
 ]

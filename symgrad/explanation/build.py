@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import sympy as sp
 
 from symgrad.calculus import Sweep, jacobian, pullback
 from symgrad.closed_form import Form, closed_form
-from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed
+from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
 from symgrad.explanation.structure import Structure, read_structure
 from symgrad.indexing import Index, fresh_axes
 from symgrad.indexing.symbols import Expr
@@ -85,6 +84,7 @@ def build(
     hints: Sequence[str] = (),
     downstream: Explanation | None = None,
     expanded: bool = False,
+    writers: Writers | None = None,
 ) -> Explanation:
     """The explanation of ``program`` at ``inputs`` with weights ``seed``."""
     arrays = {given.name: given.value for given in inputs}
@@ -107,7 +107,7 @@ def build(
         )  # fmt: skip
     return Explanation(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
-        tuple(assumptions), tuple(hints), proofs.version if proofs else torch_version(), downstream, expanded, check,
+        tuple(assumptions), tuple(hints), proofs.version if proofs else torch_version(), downstream, expanded, check, writers,
     )  # fmt: skip
 
 
@@ -134,10 +134,11 @@ class Proofs:
         self, name: str, gradient: Array, matrix: Jacobian, derived: Derived, form: Check | None
     ) -> tuple[Check, ...]:
         """Every oracle on one input's gradient."""
-        checks = [self.by_torch(name, gradient), self.by_sympy(name, gradient, matrix)]
-        reaches = name in self.program.relevant()
-        if reaches:
-            checks.append(check_adjoint(self.program, self.values, self.seed, name, gradient))
+        checks = [
+            self.by_torch(name, gradient),
+            self.by_sympy(name, gradient, matrix),
+            check_adjoint(self.program, self.values, self.seed, name, gradient),
+        ]
         if derived.sweep.whole:
             raw = evaluate(derived.sweep.equation, {**self.values.arrays, "v": self.seed}, self.values.sizes)
             checks.append(compare("the index formula, evaluated whole", gradient, raw))
@@ -184,7 +185,3 @@ def whole(expected: Array, gradient: Array) -> Array:
         return np.asarray(expected).astype(np.int64)
     return expected
 
-
-def is_zero(expression: Expr) -> bool:
-    """Whether a formula is 0 for every value."""
-    return bool(sp.S.Zero == expression)

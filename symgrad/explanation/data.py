@@ -6,7 +6,7 @@ large (matrices) is made from the formula when asked for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus import Step, Sweep
-from symgrad.errors import InputError
+from symgrad.errors import InputError, bug
 from symgrad.explanation.entries import Entry, entry_story, symbolic_entry
 from symgrad.explanation.structure import Structure
 from symgrad.indexing import Index
@@ -194,6 +194,16 @@ class Seed:
     text: str
 
 
+@dataclass(frozen=True)
+class Writers:
+    """How an explanation is written, handed in from above: the data does not know its renderers."""
+
+    text: Callable[..., str]
+    markdown: Callable[..., str]
+    latex: Callable[..., str]
+    json: Callable[..., str]
+
+
 @dataclass(frozen=True, eq=False)
 class Explanation:
     """What ``out.backward(v)`` computes for one expression, and the proofs."""
@@ -211,6 +221,7 @@ class Explanation:
     downstream: Explanation | None = None
     expanded: bool = False
     checked: bool = True
+    writers: Writers | None = None
 
     @property
     def seed(self) -> Array:
@@ -222,6 +233,38 @@ class Explanation:
         """Whether no oracle disagreed, here and downstream."""
         here = all(gradient.passed for gradient in self.gradients.values())
         return here and (self.downstream is None or self.downstream.passed)
+
+    def to_text(self, **options: Any) -> str:
+        """For a terminal; ``width``, ``color`` and ``entry`` as `symgrad.render.to_text` takes them."""
+        return self._writers.text(self, **options)
+
+    def to_markdown(self, **options: Any) -> str:
+        """As Markdown with LaTeX formulas."""
+        return self._writers.markdown(self, **options)
+
+    def to_latex(self, **options: Any) -> str:
+        """As a LaTeX fragment."""
+        return self._writers.latex(self, **options)
+
+    def to_json(self, **options: Any) -> str:
+        """As JSON, by the schema in ``docs/reference/json.md``."""
+        return self._writers.json(self, **options)
+
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
+
+    def _repr_latex_(self) -> str:
+        return self.to_latex()
+
+    def __repr__(self) -> str:
+        forms = ", ".join(f"{n}.grad = {g.closed_form or 'an index formula'}" for n, g in self.gradients.items())
+        return f"<explanation of {self.expression!r}: {forms}>"
+
+    @property
+    def _writers(self) -> Writers:
+        if self.writers is None:
+            raise bug("an explanation without writers")
+        return self.writers
 
     @property
     def exact(self) -> bool:

@@ -19,7 +19,7 @@ from symgrad.language.complaints import mismatch, shapes_found
 from symgrad.ops.lookup import named
 from symgrad.ops.spec import Op
 from symgrad.program import Apply, Argument, Constant, Number, Tensor
-from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
+from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
 
 MOST_AXES = 16
 """More axes than anybody has; keeps the work for nonsense small."""
@@ -51,6 +51,7 @@ class Builder:
         self.kept = frozenset(kept)
         self.used = set(inputs)
         self.count = 0
+        self.multiples: list[tuple[Size, int]] = []
 
     def fresh_name(self) -> str:
         """t1, t2, … as far as they are free."""
@@ -98,8 +99,22 @@ class Builder:
             raise InputError(f"{label} cannot take these options", span=span, found=(written,)) from error
         if len(shape) > MOST_AXES:
             raise UnsupportedError(f"{label} would have {len(shape)} axes, more than {MOST_AXES}", span=span)
+        for size in shape:
+            self.check_whole(size, label, span)
         names = tuple(a.name if isinstance(a, Ref) else Constant(a) for a in arguments)
         return self.add(op, names, prepared, shape, span, name)
+
+    def check_whole(self, size: Size, label: str, span: Span | None) -> None:
+        """Refuse a size that is no whole number, and note what an unknown one has to be a multiple of."""
+        if size.is_Symbol:
+            return
+        value = with_numbers(size, self.sizes.values())
+        if value.free_symbols:
+            whole, part = sp.fraction(sp.together(value))
+            if part.is_Integer and part > 1:
+                self.multiples.append((min(whole.free_symbols, key=str), int(part)))
+        elif not (value.is_Integer and value >= 0):
+            raise ShapeError(f"{label} would leave an axis of size {value}", span=span)
 
     def placed(self, error: SymgradError, operands: Sequence[Operand], span: Span | None) -> SymgradError:
         """``error`` of the table with its place and the shapes it is about."""

@@ -105,9 +105,7 @@ def bind(op: Op, spelled: str, arguments: Sequence[Argument], span: Span) -> Bou
             continue
         name = parameter_name(op, argument.keyword)
         if name is None:
-            raise UnknownNameError(
-                f"{spelled} has no argument {argument.keyword}", span=argument.span, hints=form
-            )
+            raise UnknownNameError(f"{spelled} has no argument {argument.keyword}", span=argument.span, hints=form)
         if name in given:
             raise NotationError(f"{spelled} is given {name} twice", span=argument.span, hints=form)
         given[name] = argument

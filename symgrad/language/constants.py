@@ -164,4 +164,3 @@ def function(name: str, value: Number) -> Number:
         return tidy(abs(value) if name == "abs" else FUNCTIONS[name](float(value)))
     except (ValueError, OverflowError):
         raise DomainError(f"{name}({value}) is not a finite real number") from None
-

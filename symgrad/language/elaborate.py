@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-import sympy as sp
-
 from symgrad.errors import NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Argument, Meaning, Ref, bind, kind_of
 from symgrad.language.complaints import excerpt
 from symgrad.language.constants import FUNCTIONS, NAMED, arithmetic, function, is_number
+from symgrad.language.extents import METHODS, Extents, shape_of
 from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path
 from symgrad.language.nodes import (
     Attribute,
@@ -33,36 +32,27 @@ from symgrad.language.nodes import (
     Word,
     dotted,
 )
-from symgrad.language.subscripts import Key, key_of, least_sizes
+from symgrad.language.subscripts import key_of
 from symgrad.ops.lookup import close, find, named
 from symgrad.ops.spec import Op
-from symgrad.shapes import Size
 
 OVERLOADS = {"max": "maximum", "min": "minimum"}
 """torch.max of two tensors is another operation than torch.max of one."""
 PAIRS = ("max", "min")
 """Operations that give (values, indices) in torch when they are told a dim."""
-LARGEST_GUESS = 10_000
-"""No size is assumed to be larger than this."""
 
 
 class Elaborator:
     """Reads expressions over an environment of tensors and constants into the steps of ``builder``.
 
-    ``symbolic`` sizes stay symbols; otherwise a size that something has to know gets a number here, and is
-    noted in ``assumed``. ``needs`` collects how large sizes have to be for the indices in the text.
+    ``environment`` says what each name stands for at first; ``symbolic`` sizes get no numbers.
     """
 
-    def __init__(
-        self, text: str, builder: Builder, environment: Mapping[str, Meaning], symbolic: bool = False
-    ) -> None:
+    def __init__(self, text: str, builder: Builder, environment: Mapping[str, Meaning], symbolic: bool = False) -> None:
         self.text = text
         self.builder = builder
-        self.sizes = builder.sizes
         self.environment = dict(environment)
-        self.symbolic = symbolic
-        self.assumed: list[Size] = []
-        self.needs: list[tuple[Size, int]] = []
+        self.extents = Extents(builder.sizes, symbolic)
 
     def run(self, script: Script, output: str) -> Ref:
         """Every statement of ``script``; the value of the last one, under the name ``output``."""
@@ -130,7 +120,7 @@ class Elaborator:
         left, right = self.term(node.left, node.sign), self.term(node.right, node.sign)
         if not isinstance(left, Ref) and not isinstance(right, Ref):
             if node.sign in ("//", "%"):
-                left, right = self.whole_if_size(left, node.span), self.whole_if_size(right, node.span)
+                left, right = self.extents.whole_if_size(left, node.span), self.extents.whole_if_size(right, node.span)
             return self.at(node.span, lambda: arithmetic(node.sign, left, right))
         op = find(OPERATORS[node.sign])
         if op is None:
@@ -166,19 +156,19 @@ class Elaborator:
         if path is not None and (isinstance(callee, Name) or is_module_path(callee)):
             spelled, arguments = path, self.arguments(node)
             if spelled == "len" and len(arguments) == 1:
-                return self.size_method("len", arguments[0].meaning, [], node.span)
+                return self.extents.method("len", arguments[0].meaning, [], node.span)
             op = find(spelled.removeprefix("math."))
-            if op is not None and spelled.startswith("math.") and any(isinstance(a.meaning, Ref) for a in arguments):
-                raise NotationError(
-                    f"{spelled} takes a number", span=node.span, hints=(f"{spelled.removeprefix('math.')}(…) for tensors",)
-                )
+            if spelled.startswith("math.") and any(isinstance(a.meaning, Ref) for a in arguments):
+                hint = f"{spelled.removeprefix('math.')}(…) takes tensors"
+                raise NotationError(f"{spelled} takes a number", span=node.span, hints=(hint,))
         elif isinstance(callee, Attribute):
             owner = self.meaning(callee.owner)
             arguments = self.arguments(node)
-            if callee.name in ("size", "dim", "ndimension", "numel", "nelement"):
-                return self.size_method(callee.name, owner, arguments, node.span)
+            if callee.name in METHODS:
+                return self.extents.method(callee.name, owner, arguments, node.span)
             if callee.name in (*PROPERTIES, "shape", "ndim", "values"):
-                raise NotationError(f"{callee.name} is not called", span=node.span, hints=(f".{callee.name} without brackets",))
+                hint = f".{callee.name} without brackets"
+                raise NotationError(f"{callee.name} is not called", span=node.span, hints=(hint,))
             spelled, op = f"Tensor.{callee.name}", find(f"Tensor.{callee.name}")
             arguments = [Argument(owner, callee.owner.span), *arguments]
         else:
@@ -262,7 +252,8 @@ class Elaborator:
             )
         if node.name not in PROPERTIES or op is None:
             raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"x.{node.name}()",))
-        return self.step(op, [(self.tensor(owner, node.owner.span), node.owner.span)], {}, node.span, f".{node.name}", name)
+        operand = (self.tensor(owner, node.owner.span), node.owner.span)
+        return self.step(op, [operand], {}, node.span, f".{node.name}", name)
 
     def first_of_pair(self, owner: Ref, place: int, span: Span) -> Ref:
         """The values of torch's (values, indices)."""
@@ -274,78 +265,18 @@ class Elaborator:
         """x[0, 1:], x.shape[0]."""
         owner = self.meaning(node.owner)
         if isinstance(owner, Ref) and owner.pair:
-            key = key_of(node.items, 1, self.meaning, self.whole, node.span)
+            key = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)
             return self.first_of_pair(owner, int(key[0][1]) if key[0][0] == "int" else -1, node.span)
         if isinstance(owner, Ref):
-            key = key_of(node.items, len(owner.shape), self.meaning, self.whole, node.span)
-            self.prepare_sizes(key, owner, node.span)
+            key = key_of(node.items, len(owner.shape), self.meaning, self.extents.whole, node.span)
+            self.extents.prepare(key, owner.shape, node.span)
             return self.step(named("getitem"), [(owner, node.owner.span)], {"key": key}, node.span, "[ ]", name)
         if isinstance(owner, tuple) and len(node.items) == 1:
-            ((kind, *numbers),) = key_of(node.items, 1, self.meaning, self.whole, node.span)
-            try:
-                return owner[numbers[0]] if kind == "int" and numbers[0] is not None else owner[slice(*numbers or [None])]
-            except IndexError:
-                raise ShapeError(
-                    f"there is no axis {numbers[0]} in a shape of {len(owner)}", span=node.span
-                ) from None
+            kind, *numbers = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
+            if kind == "int" and not -len(owner) <= numbers[0] < len(owner):
+                raise ShapeError(f"there is no item {numbers[0]} among {len(owner)}", span=node.span)
+            return owner[numbers[0]] if kind == "int" else owner[slice(*(numbers or [None]))]
         raise NotationError(f"{kind_of(owner)} has no indices", span=node.span)
-
-    def prepare_sizes(self, key: Key, owner: Ref, span: Span) -> None:
-        """Note how large sizes have to be for ``key``; give those a number that decide a shape."""
-        stepped = any(item[0] == "slice" and item[3] != 1 for item in key)
-        for size, least, _ in least_sizes(key, owner.shape):
-            if self.sizes.number(size) is not None:
-                continue
-            if least > LARGEST_GUESS:
-                raise ShapeError("an index this large needs a tensor with a given shape", span=span)
-            self.needs.append((size, least))
-            if stepped and not self.symbolic:
-                self.assume(size, least)
-
-    def assume(self, size: Size, least: int = 2) -> None:
-        """Give every unknown in ``size`` a number now, because something depends on it."""
-        for symbol in sorted(self.sizes.find(size).free_symbols, key=str):
-            if self.sizes.number(symbol) is None:
-                self.sizes.assume(symbol, least)
-                self.assumed.append(symbol)
-
-    def whole(self, size: Size, span: Span) -> int:
-        """``size`` as a plain integer."""
-        if not isinstance(size, sp.Expr):
-            return int(size)
-        if self.sizes.number(size) is None and not self.symbolic:
-            self.assume(size)
-        number = self.sizes.number(size)
-        if number is None:
-            raise UnsupportedError("this needs a size that is known", span=span, hints=("give the tensor a shape",))
-        return number
-
-    def whole_if_size(self, value: Any, span: Span) -> Any:
-        """A size as its number; other numbers as they are."""
-        return self.whole(value, span) if isinstance(value, sp.Expr) else value
-
-    def size_method(self, word: str, owner: Meaning, arguments: list[Argument], span: Span) -> Meaning:
-        """x.size(), x.size(0), x.dim(), x.numel(), len(x)."""
-        if word == "len" and isinstance(owner, tuple):
-            return len(owner)
-        if not isinstance(owner, Ref):
-            raise NotationError(f"{word} is about a tensor, not {kind_of(owner)}", span=span)
-        shape = shape_of(owner)
-        if word in ("dim", "ndimension") and not arguments:
-            return len(shape)
-        if word in ("numel", "nelement") and not arguments:
-            number = sp.Mul(*shape)
-            return int(number) if number.is_Integer else number
-        if word == "len":
-            arguments = [Argument(0, span)]
-        if word in ("len", "size") and len(arguments) == 1 and isinstance(arguments[0].meaning, int):
-            axis = arguments[0].meaning
-            if not -len(shape) <= axis < len(shape):
-                raise ShapeError(f"there is no axis {axis} in a tensor with {len(shape)}", span=span)
-            return shape[axis]
-        if word == "size" and not arguments:
-            return shape
-        raise NotationError(f"{word} has other arguments", span=span, hints=("x.size(0), x.shape[0]",))
 
     # Steps ------------------------------------------------------------------------------------------
 
@@ -369,8 +300,3 @@ class Elaborator:
         except SymgradError as error:
             error.span = error.span or span
             raise
-
-
-def shape_of(tensor: Ref) -> tuple[Size, ...]:
-    """The shape as the text sees it: plain integers where they are literal."""
-    return tuple(int(size) if size.is_Integer else size for size in tensor.shape)

@@ -9,28 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import SupportsIndex
 
-import sympy as sp
-
-from symgrad.errors import InputError, NotationError, ShapeError, SymgradError, UnknownNameError, bug
-from symgrad.language.builder import Builder
-from symgrad.language.calls import Ref
-from symgrad.language.constants import tidy
-from symgrad.language.elaborate import Elaborator
-from symgrad.language.names import Candidates, Names, candidate_ranks, names_of, unknown_tensor
-from symgrad.language.nodes import Script
+from symgrad.errors import NotationError, SymgradError, UnknownNameError, bug
+from symgrad.language.attempt import Attempt, Question, elaborate, fit_output, numbers, program_of, settle
+from symgrad.language.given import Wanted, checked_shapes
+from symgrad.language.names import Names, candidate_ranks, names_of, unknown_tensor
+from symgrad.language.nodes import walk
 from symgrad.language.ranks import assignments
 from symgrad.language.syntax import parse
-from symgrad.program import Apply, Constant, Program, Tensor
-from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, size_symbol, with_numbers
+from symgrad.program import Program
 from symgrad.source import Source
 
-Wanted = tuple[int | str | None, ...]
-"""A shape as somebody gives it: a number, a letter (one size wherever it stands), or None for unknown."""
-
 ATTEMPTS = 300
-WORK = 2_000
-"""Assignments of ranks to try, and steps to elaborate in trying: nonsense may not take long."""
+WORK = 5_000
+"""Assignments of ranks to try, and nodes to elaborate in trying: nonsense may not take long."""
 
 
 @dataclass(frozen=True)
@@ -47,18 +41,6 @@ class Reading:
     assumed_ranks: tuple[tuple[str, int], ...] = ()
 
 
-@dataclass(frozen=True)
-class Attempt:
-    """One elaboration that went through."""
-
-    sizes: Sizes
-    shapes: Mapping[str, Shape]
-    builder: Builder
-    output: Ref
-    assumed: tuple[Size, ...]
-    needs: tuple[tuple[Size, int], ...]
-
-
 RESERVED = ("v", "out")
 """The seed and the output: names that an input cannot have."""
 
@@ -66,7 +48,7 @@ RESERVED = ("v", "out")
 def read(
     text: str | Source,
     *,
-    shapes: Mapping[str, Sequence[int | str]] | None = None,
+    shapes: Mapping[str, Sequence[SupportsIndex | str]] | None = None,
     out_shape: Sequence[int] | None = None,
     symbolic: bool = False,
     reserved: Collection[str] = RESERVED,
@@ -89,7 +71,7 @@ def read(
     try:
         script = parse(source)
         names = names_of(script, reserved)
-        wanted = {name: checked_shape(name, shape) for name, shape in (shapes or {}).items()}
+        wanted = checked_shapes(shapes or {})
         for name in wanted:
             if name not in names.inputs:
                 raise unknown_tensor(name, names.inputs)
@@ -98,7 +80,7 @@ def read(
                 "there is no tensor in this", span=script.statements[-1].span, hints=("an expression such as x@a",)
             )
         output = free_name("out" if "out" in reserved else "loss", names)
-        return Reader(script, names, wanted, out_shape, symbolic, output).read()
+        return Search(Question(script, names, output, symbolic), wanted, out_shape).read()
     except SymgradError as error:
         source.locate(error)
         raise
@@ -113,153 +95,83 @@ def free_name(word: str, names: Names) -> str:
     return name
 
 
-def checked_shape(name: str, shape: Sequence[int | str]) -> Wanted:
-    """A given shape, refused where it is not made of sizes and letters."""
-    for size in shape:
-        if not isinstance(size, str) and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
-            raise InputError(
-                f"the shape of {name} is not made of sizes", found=(str(size),), hints=(f"--shape {name}=2,3",)
-            )
-    return tuple(size if isinstance(size, str) else int(size) for size in shape)
-
-
-class Reader:
-    """Finds the assignment of ranks and sizes under which a script fits."""
+class Search:
+    """The assignments of ranks to inputs, tried in order of likeliness within a budget of work."""
 
     def __init__(
-        self,
-        script: Script,
-        names: Names,
-        wanted: Mapping[str, Wanted],
-        out_shape: Sequence[int] | None,
-        symbolic: bool,
-        output: str,
+        self, question: Question, wanted: Mapping[str, Wanted], out_shape: Sequence[int] | None = None
     ) -> None:
-        self.script = script
-        self.names = names
+        self.question = question
         self.wanted = wanted
         self.out_shape = out_shape
-        self.symbolic = symbolic
-        self.output = output
+        hints = candidate_ranks(question.script, question.names)
+        self.candidates = {name: ranks for name, ranks in hints.items() if name not in wanted}
+        self.cost = sum(1 for statement in question.script.statements for _ in walk(statement))
         self.work = 0
 
     def read(self) -> Reading:
-        """The first assignment that fits everything; else the first that fits all but the output's shape."""
-        candidates = {n: c for n, c in candidate_ranks(self.script, self.names).items() if n not in self.wanted}
+        """The first assignment that fits everything; else the first that fits all but the output's shape.
+
+        Raises the error of the likeliest assignment when none fits.
+        """
         complaint: SymgradError | None = None
-        without: dict[str, int] | None = None
-        for count, ranks in enumerate(assignments(candidates)):
-            if count >= ATTEMPTS or (count and self.work > WORK):
+        fitting: dict[str, int] | None = None
+        for ranks in islice(assignments(self.candidates), ATTEMPTS):
+            if complaint is not None and self.work > WORK:
                 break
             try:
                 attempt = self.attempt(ranks)
+                fitting = fitting or ranks
+                if self.out_shape is not None:
+                    fit_output(attempt, self.out_shape)
+                return self.reading(attempt, ranks)
             except (NotationError, UnknownNameError):
                 raise
             except SymgradError as error:
                 complaint = complaint or error
-                continue
-            try:
-                if self.out_shape is not None:
-                    without = ranks if without is None else without
-                    self.fit_output(attempt)
-                return self.reading(attempt, candidates, ranks)
-            except SymgradError as error:
-                complaint = complaint or error
-        if without is not None:
-            self.out_shape = None
-            return self.reading(self.attempt(without), candidates, without)
+        if fitting is not None and self.out_shape is not None:
+            return Search(self.question, self.wanted).reading(self.attempt(fitting), fitting)
         if complaint is None:
             raise bug("no assignment of ranks was tried")
         raise complaint
 
+    def shapes(self, ranks: Mapping[str, int]) -> dict[str, Wanted]:
+        """The shapes as far as they are known under an assignment of ranks."""
+        return {**{name: (None,) * rank for name, rank in ranks.items()}, **self.wanted}
+
     def attempt(self, ranks: Mapping[str, int]) -> Attempt:
-        """The program under one assignment of ranks; sizes are unknown where nothing gives them."""
-        return self.elaborate({**{n: (None,) * rank for n, rank in ranks.items()}, **self.wanted})
+        """The program under one assignment of ranks."""
+        self.work += self.cost
+        return elaborate(self.question, self.shapes(ranks))
 
-    def elaborate(self, wanted: Mapping[str, Wanted], letters: Mapping[str, int] | None = None) -> Attempt:
-        """The program under the shapes ``wanted``."""
-        sizes = Sizes()
-        same = {letter: sizes.given(number) for letter, number in (letters or {}).items()}
-        shapes = {name: starting_shape(sizes, wanted[name], same) for name in self.names.inputs}
-        builder = Builder(sizes, shapes, {*self.names.assigned, self.output})
-        environment = {name: Ref(name, shape) for name, shape in shapes.items()}
-        elaborator = Elaborator(self.script.source.text, builder, environment, self.symbolic)
-        try:
-            output = elaborator.run(self.script, self.output)
-        finally:
-            self.work += len(builder.steps) + 1
-        return Attempt(sizes, shapes, builder, output, tuple(elaborator.assumed), tuple(elaborator.needs))
-
-    def fit_output(self, attempt: Attempt) -> None:
-        """Unify the output's shape with the wanted one; raises `ShapeError` where they differ."""
-        shape, wanted = attempt.output.shape, tuple(self.out_shape or ())
-        try:
-            if len(shape) != len(wanted):
-                raise ShapeError(f"the output has {len(shape)} axes, not {len(wanted)}")
-            for size, number in zip(shape, wanted, strict=True):
-                attempt.sizes.unify(size, attempt.sizes.given(number))
-        except SizeMismatch:
-            raise ShapeError("the output has another shape") from None
-
-    # What is left open ------------------------------------------------------------------------------
-
-    def reading(self, attempt: Attempt, candidates: Mapping[str, Candidates], ranks: Mapping[str, int]) -> Reading:
+    def reading(self, attempt: Attempt, ranks: Mapping[str, int]) -> Reading:
         """Numbers for what is still open, and the program read once more with them."""
-        if self.symbolic:
-            self.settle(attempt, attempt.sizes.copy())
-            return Reading(self.script.source, self.program(attempt, {}))
-        sizes = attempt.sizes
-        assumed = self.settle(attempt, sizes)
-        numbers = {name: tuple(self.number(sizes, s) for s in shape) for name, shape in attempt.shapes.items()}
+        source = self.question.script.source
+        if self.question.symbolic:
+            settle(attempt, attempt.sizes.copy())
+            return Reading(source, program_of(attempt, {}))
+        wanted, sizes = self.shapes(ranks), attempt.sizes
+        assumed = settle(attempt, sizes)
+        found = numbers(attempt)
         final = attempt
-        if any(None in shape or any(isinstance(s, str) for s in shape) for shape in self.given(ranks).values()):
-            final = self.elaborate(numbers)
-            self.settle(final, final.sizes)
-        program = self.program(final, final.sizes.values())
+        if any(not isinstance(size, int) for shape in wanted.values() for size in shape):
+            final = elaborate(self.question, found)
+            settle(final, final.sizes)
         return Reading(
-            self.script.source,
-            program,
+            source,
+            program_of(final, final.sizes.values()),
             tuple(
-                (name, axis, numbers[name][axis])
+                (name, axis, found[name][axis])
                 for name, shape in attempt.shapes.items()
                 for axis, size in enumerate(shape)
-                if sizes.find(size).free_symbols & assumed and not isinstance(self.given(ranks)[name][axis], int)
+                if sizes.find(size).free_symbols & assumed and not isinstance(wanted[name][axis], int)
             ),
-            tuple((n, ranks[n]) for n in candidates if self.another_fits(n, candidates[n], ranks)),
+            tuple((name, ranks[name]) for name in self.candidates if self.another_fits(name, ranks)),
         )
 
-    def given(self, ranks: Mapping[str, int]) -> dict[str, Wanted]:
-        """The shapes as far as they are given."""
-        return {**{n: (None,) * rank for n, rank in ranks.items()}, **self.wanted}
-
-    def settle(self, attempt: Attempt, sizes: Sizes) -> set[Size]:
-        """Give every size its number; the ones that nothing fixed."""
-        assumed = set(attempt.assumed)
-        try:
-            for size, least in attempt.needs:
-                free = sizes.find(size)
-                if free.is_Symbol and sizes.number(free) is None:
-                    sizes.assume(free, least)
-                    assumed.add(free)
-            assumed |= set(sizes.settle())
-        except SizeMismatch as error:
-            raise ShapeError(
-                f"no sizes were found that fit ({error.first} and {error.second} have to be equal)",
-                span=self.script.statements[-1].span,
-                hints=("give the tensors shapes",),
-            ) from None
-        return {sizes.find(symbol) for symbol in assumed}
-
-    def number(self, sizes: Sizes, size: Size) -> int:
-        """The number of a settled size."""
-        number = sizes.number(size)
-        if number is None or number < 0:
-            raise ShapeError(f"no size was found for {size}", hints=("give the tensors shapes",))
-        return number
-
-    def another_fits(self, name: str, candidates: Candidates, ranks: Mapping[str, int]) -> bool:
+    def another_fits(self, name: str, ranks: Mapping[str, int]) -> bool:
         """Whether the input could have had another number of axes, so that its rank is an assumption."""
-        for rank, _ in candidates:
+        for rank, _ in self.candidates[name]:
             if rank == ranks[name]:
                 continue
             if self.work > WORK:
@@ -267,52 +179,8 @@ class Reader:
             try:
                 attempt = self.attempt({**ranks, name: rank})
                 if self.out_shape is not None:
-                    self.fit_output(attempt)
+                    fit_output(attempt, self.out_shape)
             except SymgradError:
                 continue
             return True
         return False
-
-    def program(self, attempt: Attempt, values: Mapping[Size, int]) -> Program:
-        """The program of an attempt, its sizes lettered by order of appearance."""
-        inputs = {name: attempt.sizes.shape(shape) for name, shape in attempt.shapes.items()}
-        symbols = {symbol: None for shape in inputs.values() for size in shape for symbol in in_order(size)}
-        letters = {symbol: size_symbol(place) for place, symbol in enumerate(symbols)}
-        program = Program(
-            tuple(Tensor(n, tuple(size.xreplace(letters) for size in shape)) for n, shape in inputs.items()),
-            attempt.builder.settled(letters),
-            attempt.output.name,
-            {letters[size]: number for size, number in values.items() if size in letters},
-        )
-        for step in program.steps if values else ():
-            check_constants(step, program.sizes)
-        return program
-
-
-def in_order(size: Size) -> list[Size]:
-    """The symbols of a size, always in the same order."""
-    return sorted(size.free_symbols, key=str)
-
-
-def starting_shape(sizes: Sizes, wanted: Wanted, same: dict[str, Size]) -> Shape:
-    """Sizes for a given shape: numbers as given, one new size per letter, a new one for every None."""
-    shape = []
-    for size in wanted:
-        if isinstance(size, str) and size not in same:
-            same[size] = sizes.fresh()
-        if size is None:
-            shape.append(sizes.fresh())
-        else:
-            shape.append(same[size] if isinstance(size, str) else sizes.given(size))
-    return tuple(shape)
-
-
-def check_constants(step: Apply, values: Mapping[Size, int]) -> None:
-    """A constant made of sizes has to be a finite real number once the sizes have numbers."""
-    for argument in step.arguments:
-        if isinstance(argument, Constant) and isinstance(argument.value, sp.Expr):
-            try:
-                tidy(with_numbers(argument.value, values))
-            except SymgradError as error:
-                error.span = error.span or step.span
-                raise

@@ -8,13 +8,14 @@ ellipsis and the axes nobody wrote become.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from symgrad.errors import ShapeError, Span, UnsupportedError
 from symgrad.language.calls import Meaning, Ref, is_size, kind_of
 from symgrad.language.nodes import Dots, Node, Slice
 from symgrad.shapes import Size
 
-Item = tuple[str, *tuple[int | None, ...]]
+Item = tuple[Any, ...]
 Key = tuple[Item, ...]
 ALL: Item = ("all",)
 EXAMPLES = ("x[0], x[-1], x[:, 1:], x[::2], x[..., None]",)
@@ -43,9 +44,7 @@ def key_of(
             items.append(item_of(node, meaning, whole))
     reads = sum(item != ("new",) for item in items)
     if reads > rank:
-        raise ShapeError(
-            f"{reads} indices for a tensor with {rank} {'axis' if rank == 1 else 'axes'}", span=span
-        )
+        raise ShapeError(f"{reads} indices for a tensor with {rank} {'axis' if rank == 1 else 'axes'}", span=span)
     fill = [ALL] * (rank - reads)
     at = len(items) if dots is None else dots
     return (*items[:at], *fill, *items[at:])
@@ -77,8 +76,8 @@ def integer(index: Meaning, span: Span, whole: Callable[[Size, Span], int]) -> i
     raise UnsupportedError(f"indexing with {what} is not supported", span=span, hints=EXAMPLES)
 
 
-def least_sizes(key: Key, shape: Sequence[Size]) -> list[tuple[Size, int, bool]]:
-    """(size, how large it has to be for the key to fit, whether its number decides the shape), an axis each."""
+def least_sizes(key: Key, shape: Sequence[Size]) -> list[tuple[Size, int]]:
+    """How large each indexed axis has to be for ``key`` to fit, and for a slice not to be empty."""
     axes = iter(shape)
     found = []
     for item in key:
@@ -86,10 +85,16 @@ def least_sizes(key: Key, shape: Sequence[Size]) -> list[tuple[Size, int, bool]]
             continue
         size = next(axes)
         if item[0] == "int":
-            index = item[1] or 0
-            found.append((size, index + 1 if index >= 0 else -index, False))
+            found.append((size, item[1] + 1 if item[1] >= 0 else -item[1]))
         elif item[0] == "slice":
-            start, stop, step = item[1:]
-            ends = [e if e >= 0 else -e for e in (start, stop) if e is not None]
-            found.append((size, max([*ends, (step or 1) + 1]), True))
+            found.append((size, max(fitting(item[1] or 0, item[2]), item[3] + 1)))
     return found
+
+
+def fitting(start: int, stop: int | None) -> int:
+    """The least size of an axis of which ``[start:stop]`` keeps something."""
+    if stop is None or (start < 0 and stop < 0):
+        return start + 1 if start >= 0 else -start
+    if stop >= 0:
+        return max(stop, -start)
+    return start - stop + 1

@@ -141,9 +141,7 @@ class Reader:
             case ast.Compare(left=left, ops=[relation], comparators=[right]) if type(relation) in SIGNS:
                 return Binary(span, SIGNS[type(relation)], self.node(left), self.node(right))
             case ast.Compare():
-                raise NotationError(
-                    "comparisons do not chain over tensors", span=span, hints=("(0 < x) * (x < 1)",)
-                )
+                raise NotationError("comparisons do not chain over tensors", span=span, hints=("(0 < x) * (x < 1)",))
             case ast.Attribute(value=owner, attr=name):
                 return Attribute(span, self.node(owner), name)
             case ast.Subscript(value=owner, slice=key):

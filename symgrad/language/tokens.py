@@ -154,9 +154,7 @@ def check_word(token: Token, following: str) -> None:
         if word in KEYWORDS:
             raise NotationError(f"the Python keyword {word} is not allowed", span=span, hints=(ALLOWED,))
         if word.startswith("__"):
-            raise NotationError(
-                "names that begin with two underscores are not allowed", span=span, hints=(ALLOWED,)
-            )
+            raise NotationError("names that begin with two underscores are not allowed", span=span, hints=(ALLOWED,))
 
 
 def check_nesting(tokens: Sequence[Token]) -> None:

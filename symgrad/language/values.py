@@ -143,7 +143,9 @@ def complex_number(name: str) -> UnsupportedError:
 def too_long(entry: int, name: str) -> InputError:
     """The refusal of integers beyond 64 bits."""
     digits = len(f"{abs(entry):x}") * 4
-    return InputError(f"{name} holds an integer of about {digits} bits", hints=("at most 63 bits, or a decimal number",))
+    return InputError(
+        f"{name} holds an integer of about {digits} bits", hints=("at most 63 bits, or a decimal number",)
+    )
 
 
 def shape_of(given: object, name: str) -> tuple[int, ...]:

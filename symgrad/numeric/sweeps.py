@@ -1,31 +1,74 @@
 """The derived sweeps in numbers: vᵀJ and Ju of a whole program, step by step, J never formed.
 
-Comes in: a program, its forward values, a seed or a tangent. Goes out: one array per input.
+Comes in: a program, its forward values, a seed or a tangent. Goes out: one array per input. Each step
+evaluates the pullback that was derived once for its operation, ranks and options.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symgrad.calculus import local_pullbacks, pushforward
-from symgrad.numeric.evaluate import evaluate
+import numpy as np
+
+from symgrad.calculus import local_pullback, local_pushforward, standard
+from symgrad.calculus.local import SEED, TANGENT, Standard
+from symgrad.indexing import Equation
+from symgrad.numeric.evaluate import evaluate, number
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward import Values
-from symgrad.program import Program
+from symgrad.program import Apply, Program
+
+
+def pull_step(step: Apply, program: Program, values: Values, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
+    """vᵀJ of one step by each of the ``wanted`` positions among its arguments."""
+    form = standard(step, program)
+    return {n: _evaluated(local_pullback(form.key, n), form, values, {SEED: cotangent}) for n in wanted}
+
+
+def push_step(step: Apply, program: Program, values: Values, tangents: Mapping[int, Array]) -> Array:
+    """Σ Ju of one step over the positions whose arguments change."""
+    form = standard(step, program)
+    parts = [_evaluated(local_pushforward(form.key, n), form, values, {TANGENT: u}) for n, u in tangents.items()]
+    return sum(parts[1:], start=parts[0])
+
+
+def _evaluated(equation: Equation, form: Standard, values: Values, more: Mapping[str, Array]) -> Array:
+    """A local equation in its standard names, on the program's arrays and sizes."""
+    arrays = {own: values[name] for own, name in form.names.items() if name in values.arrays}
+    sizes = {own: number(size, values.sizes) for own, size in form.sizes.items()}
+    return evaluate(equation, {**arrays, **more}, sizes)
+
+
+def positions(step: Apply, names: frozenset[str] | set[str] | Mapping[str, object]) -> list[int]:
+    """Where the arguments of ``step`` are among ``names``."""
+    return [n for n, a in enumerate(step.arguments) if isinstance(a, str) and a in names]
 
 
 def numeric_pullback(program: Program, values: Values, seed: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
     """vᵀJ for each of ``wanted``, by the derived local pullbacks from the output back."""
-    arrays = {**values.arrays, "v": seed}
-    for name, equation in local_pullbacks(program, wanted):
-        arrays[name if name not in wanted else f"grad {name}"] = evaluate(equation, arrays, values.sizes)
-    return {name: arrays[f"grad {name}"] for name in wanted}
+    reached = set(wanted)
+    for step in program.steps:
+        if reached & set(step.tensors):
+            reached.add(step.result.name)
+    carried: dict[str, Array] = {program.output: np.asarray(seed)}
+    for step in reversed(program.steps):
+        cotangent = carried.get(step.result.name)
+        places = positions(step, reached)
+        if cotangent is None or not places:
+            continue
+        for place, part in pull_step(step, program, values, cotangent, places).items():
+            name = str(step.arguments[place])
+            carried[name] = carried[name] + part if name in carried else part
+    return {name: carried.get(name, np.zeros(values[name].shape, dtype=np.int64)) for name in wanted}
 
 
 def numeric_pushforward(program: Program, values: Values, wanted: str, tangent: Array) -> Array:
     """J·u for a change u of one input, by the derived local pushforwards from the input on."""
-    arrays = {**values.arrays, "u": tangent}
-    name = ""
-    for name, equation in pushforward(program, wanted):
-        arrays[name] = evaluate(equation, arrays, values.sizes)
-    return arrays[name]
+    carried: dict[str, Array] = {wanted: tangent}
+    for step in program.steps:
+        places = positions(step, carried)
+        if places:
+            carried[step.result.name] = push_step(
+                step, program, values, {n: carried[str(step.arguments[n])] for n in places}
+            )
+    return carried.get(program.output, np.zeros(values[program.output].shape, dtype=np.int64))

@@ -50,7 +50,8 @@ def pointwise(
     **facts: Any,
 ) -> Op:
     """An entry whose every output element is ``formula`` of the operands' elements at the same place."""
-    signature = inspect.signature(formula)
+    only_x = inspect.Signature([inspect.Parameter("x", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
+    signature = only_x if isinstance(formula, type) else inspect.signature(formula)
     operands = [p.name for p in signature.parameters.values() if p.default is p.empty]
 
     def index(at: At, *views: View, **options: Hashable) -> Expr:

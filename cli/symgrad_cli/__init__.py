@@ -1,0 +1,1 @@
+"""The command line of symgrad: one verb a file, no mathematics."""

@@ -1,0 +1,93 @@
+"""``symgrad explain EXPR``: the whole story of one expression, with numbers and proofs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import symgrad
+from symgrad.api import explain_values
+from symgrad.language import literal
+from symgrad_cli import options, output
+from symgrad_cli.failures import DISAGREED, reporting
+
+EPILOG = """
+\b
+Values: [[1,2],[3,4]]  1/2  ones  ones(2,3)  zeros  eye(3)  arange(6,shape=(2,3))
+        randn(2,3,seed=0)  @file.npy  @file.json          (an input without a value is ones)
+Seeds:  the same, and  onehot(1,2)  random                (without one: 1 for a scalar, else ones)
+
+\b
+Examples:
+  symgrad explain "x@a" --seed "[[1,2,3,4],[5,6,7,8]]"
+  symgrad explain "torch.tanh(x @ w + b)" --shape x=2,3 --shape w=3,4
+  symgrad explain "a@x" --let y=[1,2] --then "sum((out-y)**2)"
+  symgrad explain "softmax(x)" --let x=[1,2,3] --entry "x[0]"
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("expression")
+@click.option("--let", "lets", multiple=True, metavar="NAME=VALUE", help="The value of an input. Repeatable.")
+@options.shape_option
+@options.wrt_option
+@click.option("--seed", metavar="VALUE", help="v: one weight for each entry of the output.")
+@click.option("--then", metavar="EXPR", help="A scalar computed from out; v is then ∂L/∂out, as in training.")
+@click.option("--entry", metavar='"x[0,1]"', help="The full story of one entry of a gradient.")
+@click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")
+@click.option("--check/--no-check", default=True, help="Hold every claim against the oracles.  [default: check]")
+@options.output_options
+@click.option("--color/--no-color", default=None, help="Colours in the terminal.  [default: where it shows them]")
+@options.traceback_option
+@reporting
+def explain(
+    expression: str,
+    lets: tuple[str, ...],
+    shapes: tuple[str, ...],
+    wrt: str | None,
+    seed: str | None,
+    then: str | None,
+    entry: str | None,
+    expand: bool,
+    check: bool,
+    style: str,
+    path: Path | None,
+    color: bool | None,
+    traceback: bool,
+) -> int:
+    """Show what out.backward(v) computes for EXPRESSION: v times the Jacobian, step by step.
+
+    EXPRESSION is Python as people write it: x@a, torch.mm(x, a), F.softmax(x @ w, dim=-1), x[:, 0].sum().
+    Several statements are separated by semicolons: "h = relu(x@w + b); h @ w2".
+    """
+    story = options.entry_of(entry)
+    result = explain_values(
+        expression,
+        options.values_of(lets),
+        seed=None if seed is None else literal(seed),
+        wrt=wrt,
+        then=then,
+        shapes=options.shapes_of(shapes),
+        check=check,
+        expand=expand,
+    )
+    deliver(result, style, story, path, color)
+    return 0 if result.passed else DISAGREED
+
+
+def deliver(
+    result: symgrad.Explanation,
+    style: str,
+    entry: tuple[str, tuple[int, ...]] | None,
+    path: Path | None,
+    color: bool | None,
+) -> None:
+    """Write an explanation in the style asked for."""
+    if style == "text":
+        colored = output.wants_color(color) and path is None
+        text = result.to_text(width=output.width(), color=colored, entry=entry)
+    else:
+        writers = {"markdown": result.to_markdown, "latex": result.to_latex, "json": result.to_json}
+        text = writers[style](entry=entry)
+    output.deliver(text, path)

@@ -1,0 +1,38 @@
+"""From an exception to a message on stderr and an exit status; results on stdout stay whole or absent."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import ParamSpec
+
+import click
+
+from symgrad import SymgradError
+
+P = ParamSpec("P")
+DISAGREED, MISUSED = 1, 2
+
+
+def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
+    """Run a verb: a `SymgradError` becomes its message and status 2, a number returned becomes the status."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            status = command(*args, **kwargs)
+        except SymgradError as error:
+            if kwargs.get("traceback"):
+                raise
+            click.echo(str(error), err=True)
+            sys.exit(MISUSED)
+        except RecursionError:
+            if kwargs.get("traceback"):
+                raise
+            click.echo("error[unsupported]: the expression is too deep to work with", err=True)
+            sys.exit(MISUSED)
+        if status:
+            sys.exit(status)
+
+    return run

@@ -1,0 +1,34 @@
+"""The command ``symgrad``: its verbs, its version, its help."""
+
+from __future__ import annotations
+
+import click
+
+import symgrad
+from symgrad_cli.derive import derive
+from symgrad_cli.docs import docs
+from symgrad_cli.explain import explain
+from symgrad_cli.ops import ops
+
+EPILOG = """
+\b
+Examples:
+  symgrad explain "x@a" --seed "[[1,2,3,4],[5,6,7,8]]"
+  symgrad explain "softmax(x)" --let x=[1,2,3] --seed "onehot(0)"
+  symgrad explain "a@x" --let y=[1,2] --then "sum((out-y)**2)"
+  symgrad derive "tanh(x@w + b)"
+  symgrad ops softmax
+"""
+
+
+@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(symgrad.__version__, prog_name="symgrad")
+def main() -> None:
+    """What out.backward(v) computes: v times the Jacobian, derived, entry by entry, and proven.
+
+    Exit status: 0 fine, 1 an oracle disagreed with what was derived, 2 the input cannot be used.
+    """
+
+
+for verb in (explain, derive, ops, docs):
+    main.add_command(verb)

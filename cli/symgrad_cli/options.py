@@ -1,0 +1,88 @@
+"""Options that several verbs share, and how their texts become values; each declared once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from symgrad import InputError
+from symgrad.language import Value, literal
+
+Command = Callable[..., Any]
+FORMATS = ("text", "markdown", "latex", "json")
+
+
+def traceback_option(command: Command) -> Command:
+    """``--traceback``."""
+    return click.option("--traceback", is_flag=True, help="Show where in symgrad an error arose.")(command)
+
+
+def shape_option(command: Command) -> Command:
+    """``--shape NAME=2,3``."""
+    return click.option(
+        "--shape", "shapes", multiple=True, metavar="NAME=2,3",
+        help="The shape of an input; a letter is a size to be inferred. Repeatable.",
+    )(command)  # fmt: skip
+
+
+def wrt_option(command: Command) -> Command:
+    """``--wrt x,a``."""
+    return click.option("--wrt", metavar="x,a", help="The inputs to differentiate by.  [default: all]")(command)
+
+
+def output_options(command: Command) -> Command:
+    """``--format`` and ``-o``."""
+    command = click.option(
+        "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+        help="Write to FILE instead of the terminal.",
+    )(command)  # fmt: skip
+    return click.option(
+        "--format", "style", type=click.Choice(FORMATS), default="text", show_default=True, help="How to write it."
+    )(command)
+
+
+def named(pairs: Sequence[str], option: str, form: str) -> dict[str, str]:
+    """``NAME=TEXT`` pairs as a dictionary; raises `InputError` for anything else."""
+    result = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        name = name.strip()
+        if not equals or not name.isidentifier() or not text.strip():
+            raise InputError(f"{option} needs NAME=VALUE", found=(pair,), hints=(f"{option} {form}",))
+        if name in result:
+            raise InputError(f"{option} gives {name} twice", found=(pair,))
+        result[name] = text.strip()
+    return result
+
+
+def values_of(pairs: Sequence[str]) -> dict[str, Value]:
+    """The values of ``--let``."""
+    return {name: literal(text) for name, text in named(pairs, "--let", "x=[[1,2],[3,4]]").items()}
+
+
+def shapes_of(pairs: Sequence[str]) -> dict[str, tuple[int | str, ...]]:
+    """The shapes of ``--shape``."""
+    return {name: shape_of(text) for name, text in named(pairs, "--shape", "x=2,3").items()}
+
+
+def shape_of(text: str) -> tuple[int | str, ...]:
+    """``2,3`` or ``m,3``; ``()`` is a scalar."""
+    parts = [part.strip() for part in text.strip("()[] ").split(",") if part.strip()]
+    for part in parts:
+        if not re.fullmatch(r"\d{1,9}|[A-Za-z]\w*", part):
+            raise InputError("a size is a number or a letter", found=(part,), hints=("--shape x=2,3",))
+    return tuple(int(part) if part.isdigit() else part for part in parts)
+
+
+def entry_of(text: str | None) -> tuple[str, tuple[int, ...]] | None:
+    """``x[0,1]`` as a name and a place."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(\w+?)(?:\.grad)?\s*(?:\[([\d,\s]*)\])?\s*", text)
+    if match is None:
+        raise InputError("--entry names one entry of an input", found=(text,), hints=('--entry "x[0,1]"',))
+    return match[1], tuple(int(part) for part in (match[2] or "").split(",") if part.strip())

@@ -1,0 +1,143 @@
+"""One try at reading a text: its inputs have these shapes, as far as they are known; does the whole fit?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import lcm
+
+import sympy as sp
+
+from symgrad.errors import ShapeError, SymgradError
+from symgrad.language.builder import Builder
+from symgrad.language.calls import Ref
+from symgrad.language.constants import tidy
+from symgrad.language.elaborate import Elaborator
+from symgrad.language.extents import LARGEST_GUESS
+from symgrad.language.given import Wanted, starting_shape
+from symgrad.language.names import Names
+from symgrad.language.nodes import Script
+from symgrad.program import Apply, Constant, Program, Tensor
+from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, size_symbol, with_numbers
+
+
+@dataclass(frozen=True)
+class Question:
+    """What does not change between attempts: the text, its names, and how the output is called."""
+
+    script: Script
+    names: Names
+    output: str
+    symbolic: bool
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An elaboration that went through, and the sizes it left open.
+
+    ``assumed`` are sizes that had to be given a number on the way; ``needs`` says of others how large they
+    have to be, and a multiple of what.
+    """
+
+    question: Question
+    sizes: Sizes
+    shapes: Mapping[str, Shape]
+    builder: Builder
+    output: Ref
+    assumed: tuple[Size, ...]
+    needs: tuple[tuple[Size, int, int], ...]
+
+
+def elaborate(question: Question, wanted: Mapping[str, Wanted]) -> Attempt:
+    """The program under the shapes ``wanted``; raises the error of the first thing that does not fit."""
+    sizes, letters = Sizes(), dict[str, Size]()
+    shapes = {name: starting_shape(sizes, wanted[name], letters) for name in question.names.inputs}
+    builder = Builder(sizes, shapes, {*question.names.assigned, question.output})
+    environment = {name: Ref(name, shape) for name, shape in shapes.items()}
+    elaborator = Elaborator(question.script.source.text, builder, environment, question.symbolic)
+    output = elaborator.run(question.script, question.output)
+    extents = elaborator.extents
+    needs = [*((s, least, 1) for s, least in extents.needs), *((s, 2, part) for s, part in builder.multiples)]
+    return Attempt(question, sizes, shapes, builder, output, tuple(extents.assumed), merged(sizes, needs))
+
+
+def merged(sizes: Sizes, needs: Sequence[tuple[Size, int, int]]) -> tuple[tuple[Size, int, int], ...]:
+    """One demand per size: the largest least number, the least common multiple."""
+    found: dict[Size, tuple[int, int]] = {}
+    for size, least, multiple in needs:
+        before = found.get(sizes.find(size), (2, 1))
+        found[sizes.find(size)] = (max(least, before[0]), lcm(multiple, before[1]))
+    return tuple((size, least, multiple) for size, (least, multiple) in found.items())
+
+
+def fit_output(attempt: Attempt, wanted: Sequence[int]) -> None:
+    """Unify the output's shape with ``wanted``; raises `ShapeError` where they differ."""
+    shape, sizes = attempt.output.shape, attempt.sizes
+    if len(shape) != len(wanted):
+        raise ShapeError(f"the output has {len(shape)} axes, not {len(wanted)}")
+    try:
+        for size, number in zip(shape, wanted, strict=True):
+            sizes.unify(size, sizes.given(number))
+    except SizeMismatch:
+        raise ShapeError("the output has another shape") from None
+
+
+def settle(attempt: Attempt, sizes: Sizes) -> set[Size]:
+    """Give every size in ``sizes`` its number; returns the ones that nothing fixed."""
+    assumed = set(attempt.assumed)
+    span = attempt.question.script.statements[-1].span
+    try:
+        for size, least, multiple in attempt.needs:
+            free = sizes.find(size)
+            if free.is_Symbol and sizes.number(free) is None:
+                if sizes.assume(free, least, multiple) > LARGEST_GUESS:
+                    raise ShapeError("this needs tensors with given shapes", span=span)
+                assumed.add(free)
+        assumed |= set(sizes.settle())
+    except SizeMismatch as error:
+        raise ShapeError(
+            f"no sizes were found that fit: {error.first} and {error.second} would have to be equal",
+            span=span,
+            hints=("give the tensors shapes",),
+        ) from None
+    return {symbol for size in assumed for symbol in sizes.find(size).free_symbols}
+
+
+def numbers(attempt: Attempt) -> dict[str, tuple[int, ...]]:
+    """The shapes of the inputs once everything is settled."""
+    return {name: tuple(number(attempt.sizes, size) for size in shape) for name, shape in attempt.shapes.items()}
+
+
+def number(sizes: Sizes, size: Size) -> int:
+    """The number of a settled size."""
+    found = sizes.number(size)
+    if found is None or found < 0:
+        raise ShapeError(f"no size was found for {size}", hints=("give the tensors shapes",))
+    return found
+
+
+def program_of(attempt: Attempt, values: Mapping[Size, int]) -> Program:
+    """The program of an attempt, its sizes lettered m, n, h, … by order of appearance in the inputs."""
+    inputs = {name: attempt.sizes.shape(shape) for name, shape in attempt.shapes.items()}
+    symbols = {s: None for shape in inputs.values() for size in shape for s in sorted(size.free_symbols, key=str)}
+    letters = {symbol: size_symbol(place) for place, symbol in enumerate(symbols)}
+    program = Program(
+        tuple(Tensor(n, tuple(size.xreplace(letters) for size in shape)) for n, shape in inputs.items()),
+        attempt.builder.settled(letters),
+        attempt.output.name,
+        {letters[size]: number for size, number in values.items() if size in letters},
+    )
+    for step in program.steps if values else ():
+        check_constants(step, program.sizes)
+    return program
+
+
+def check_constants(step: Apply, values: Mapping[Size, int]) -> None:
+    """A constant made of sizes has to be a finite real number once the sizes have numbers."""
+    for argument in step.arguments:
+        if isinstance(argument, Constant) and isinstance(argument.value, sp.Expr):
+            try:
+                tidy(with_numbers(argument.value, values))
+            except SymgradError as error:
+                error.span = error.span or step.span
+                raise
