@@ -22,9 +22,9 @@ Option = tuple[str, Hashable]
 
 @dataclass(frozen=True)
 class Constant:
-    """A number written into the program, of rank 0."""
+    """A number written into the program, of rank 0; None stands for an optional operand that is left out."""
 
-    value: Number
+    value: Number | None
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ Size = Any  # SymPy expression: SymPy carries no type information
 Shape = tuple[Size, ...]
 
 LETTERS = "mnhcdefg"
+FEW = 8
+"""Equations in more sizes than this are checked, not solved."""
 
 
 def size_symbol(count: int) -> Size:
@@ -149,15 +151,15 @@ class Sizes:
         assumed = {}
         earlier: set[Size] = set()
         for symbol in self._order:
-            for pair in list(self._later):
-                self._later.remove(pair)
-                self.unify(*pair)
+            self._retry()
             representative = self.find(symbol)
             for free in sorted(representative.free_symbols, key=self._rank):
                 if free not in self._value:
-                    self._value[free] = assumed[free] = 2 + len(earlier - {free})
+                    assumed[free] = self._fitting(free, 2 + len(earlier - {free}))
+                    self._know(free, assumed[free])
             if representative.is_Symbol:
                 earlier.add(representative)
+        self._retry()
         for first, second in self._later:
             if self.number(first) != self.number(second):
                 raise SizeMismatch(first, second)
@@ -203,9 +205,45 @@ class Sizes:
             return
         slope, rest = sp.Poly(difference, unknown[0]).all_coeffs()
         solution = -rest / slope
-        if not (solution.is_Integer and solution >= 0):
+        if not (solution.is_Integer and solution >= 1):
             raise SizeMismatch(first, second)
-        if solution in (0, 1):
-            self._parent[unknown[0]] = solution
+        self._know(unknown[0], int(solution))
+
+    def _know(self, symbol: Size, number: int) -> None:
+        """Give an unknown size its number; 1 is literal."""
+        if number == 1:
+            self._parent[symbol] = sp.Integer(1)
         else:
-            self._value[unknown[0]] = int(solution)
+            self._value[symbol] = number
+
+    def _few(self) -> list[tuple[Size, Size]]:
+        """The equations kept for later that are worth trying."""
+        return [pair for pair in self._later if len(pair[0].free_symbols | pair[1].free_symbols) <= FEW]
+
+    def _retry(self) -> None:
+        """Try the equations kept for later once more."""
+        for pair in self._few():
+            self._later.remove(pair)
+            self.unify(*pair)
+
+    def _fitting(self, symbol: Size, number: int) -> int:
+        """``number``, or one near it with which the equations kept for later can still be met.
+
+        Sizes that add up to a number leave at least 1 for each other; sizes that multiply to one divide it.
+        """
+        for first, second in self._few():
+            left = with_numbers(self.find(first), self._value)
+            right = with_numbers(self.find(second), self._value)
+            whole, rest = (left, right) if left.is_Integer else (right, left)
+            if not whole.is_Integer or symbol not in rest.free_symbols:
+                continue
+            constant, varying = rest.as_coeff_Add() if rest.is_Add else rest.as_coeff_Mul()
+            total = whole - constant if rest.is_Add else whole / constant
+            others = varying.args if varying.func in (sp.Add, sp.Mul) else (varying,)
+            if not (total.is_Integer and total > 0 and all(other.is_Symbol for other in others)):
+                continue
+            if rest.is_Add:
+                number = min(number, max(int(total) - len(others) + 1, 1))
+            else:
+                number = next(d for d in sp.divisors(total) if d >= min(number, total))
+        return number

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from pathlib import Path
 
 import click
 
-from symgrad import InputError
+from symgrad.files import write_whole
 
 WIDEST = 120
 
@@ -31,21 +30,4 @@ def deliver(text: str, output: Path | None) -> None:
     if output is None:
         click.echo(text.rstrip("\n"), color=True)
     else:
-        write_whole(output, text.rstrip("\n") + "\n")
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write beside the file and move into place, so that an interrupted run leaves no half file."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InputError(f"cannot write {path}", found=(error.strerror or str(error),)) from None
+        write_whole(output, text)

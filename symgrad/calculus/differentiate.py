@@ -28,7 +28,7 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
     if not mentions(expression, name):
         return sp.S.Zero
     if is_access(expression):
-        return access_derivative(expression, at)
+        return access_derivative(expression, at) if name_of(expression) == name else sp.S.Zero
     if isinstance(expression, sp.Sum):
         return add_up(differentiate(expression.function, name, at), [limit[0] for limit in expression.limits])
     if isinstance(expression, sp.Product):
@@ -66,14 +66,12 @@ def access_derivative(entry: Expr, at: Sequence[Index]) -> Expr:
 
 
 def product_derivative(expression: Expr, name: str, at: Sequence[Index]) -> Expr:
-    """∂ Π_k f(k) = Σ_l ∂f(l) · Π_k ([k = l] + [k ≠ l]·f(k))."""
-    ((k, low, high),) = expression.limits
-    one = fresh(k.name, k.size)
-    others = sp.Product(
-        Bracket(sp.Eq(k, one)) + Bracket(sp.Ne(k, one)) * expression.function, (k, low, high)
-    )
-    factor = differentiate(expression.function.xreplace({k: one}), name, at)
-    return add_up(factor * others, [one])
+    """∂ Π_k f(k) = Σ_l ∂f(l) · Π_k ([k = l] + [k ≠ l]·f(k)); k and l may be several indices."""
+    one = {k: fresh(k.name, k.size) for k, _, _ in expression.limits}
+    same = sp.Mul(*(Bracket(sp.Eq(k, l)) for k, l in one.items()))
+    others = sp.Product(same + (1 - same) * expression.function, *expression.limits)
+    factor = differentiate(expression.function.xreplace(one), name, at)
+    return add_up(factor * others, list(one.values()))
 
 
 def atomic_parts(expression: Expr) -> list[Expr]:

@@ -116,6 +116,13 @@ def local_pushforward(key: Key, position: int) -> Equation:
     return Equation(d.axes, canonical(add_up(d.formula * access(TANGENT, d.inner), d.inner)))
 
 
+def view_of(position: int, shape: Shape | None, value: Any) -> View | None:
+    """The operand at ``position``: a tensor, a constant, or None where it was left out."""
+    if shape is None:
+        return None if value is None else View(operand(position), (), sp.sympify(value, strict=True))
+    return View(operand(position), shape)
+
+
 def known_name(step: Apply, name: str) -> str:
     """What a held tensor of ``step`` is called in the program's formulas."""
     return f"{name}·{step.result.name}"
@@ -126,16 +133,16 @@ def derive(key: Key) -> Local:
     """The derivation itself: state the equation, differentiate by each operand, name the output where it helps."""
     op = named(key.op)
     at = fresh_axes(key.result, op.letters)
-    views = [
-        View(operand(n), shape if shape is not None else (), None if shape is not None else sp.sympify(value, strict=True))
-        for n, (shape, value) in enumerate(zip(key.shapes, key.constants, strict=True))
-    ]
+    views = [view_of(n, *pair) for n, pair in enumerate(zip(key.shapes, key.constants, strict=True))]
     held = {k: Held(OUT if k == "out" else f"#{k}", key.result) for k in op.held}
     equation = Equation(at, canonical(op.define(at, views, held, dict(key.options))))
     output = access(OUT, at) if op.reuse else None
     derivatives = {}
     for position, shape in enumerate(key.shapes):
         if shape is None:
+            continue
+        if position < len(op.operands) and op.operands[position] in op.data:
+            derivatives[position] = Derivative(at, fresh_axes(shape, INNER), sp.S.Zero, ())
             continue
         inner = fresh_axes(shape, INNER)
         formula = canonical(differentiate(equation.right, operand(position), inner, output))

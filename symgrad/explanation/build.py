@@ -7,7 +7,7 @@ as the way the data takes: forward, Jacobian, pullback, closed form, numbers, pr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -68,8 +68,20 @@ def derive(program: Program, name: str) -> Derived:
 
 
 def derive_only(program: Program, wanted: Sequence[str]) -> tuple[Derived, ...]:
-    """The formulas for each of ``wanted``: what `symgrad derive` shows."""
-    return tuple(derive(program, name) for name in wanted)
+    """The formulas for each of ``wanted``: what `symgrad derive` shows, each closed form proven at some sizes."""
+    derived = [derive(program, name) for name in wanted]
+    sized, values, seed = sample(program)
+    return tuple(replace(d, form=proven_form(d, sized, values, seed)[0]) for d in derived)
+
+
+def sample(program: Program) -> tuple[Program, Values, Array]:
+    """The program with its open sizes 2, 3, 4, …, at a point inside every common domain, and a seed."""
+    symbols = sorted({s for t in program.tensors() for size in t.shape for s in size.free_symbols}, key=str)
+    sized = replace(program, sizes={**{s: n for n, s in enumerate(symbols, start=2)}, **program.sizes})
+    generator = np.random.default_rng(3)
+    inputs = {t.name: generator.uniform(0.3, 0.9, size=sized.numbers(t.shape)) for t in program.inputs}
+    seed = generator.integers(-4, 5, size=sized.numbers(program.out.shape))
+    return sized, forward(sized, inputs), seed
 
 
 def build(

@@ -16,17 +16,17 @@ import sympy as sp
 
 from symgrad.calculus import Step, Sweep
 from symgrad.errors import InputError, bug
-from symgrad.explanation.entries import Entry, entry_story, symbolic_entry
+from symgrad.explanation.entries import Entry, entry_story
 from symgrad.explanation.structure import Structure
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
-from symgrad.numeric import Array, Values, chain_jacobian, plain, sparse_jacobian
+from symgrad.numeric import Array, Values, chain_jacobian, evaluate_symbols, plain, sparse_jacobian
 from symgrad.numeric.sparse import Triplets
 from symgrad.oracles.report import Check
 from symgrad.program import Program
 
-LARGEST_MATRIX = 10_000
-"""Entries of the largest explicit symbolic matrix that is made."""
+LARGEST_MATRIX = 100_000
+"""Entries of the largest explicit symbolic matrix that is made, zeros not counted where they are many."""
 LARGEST_DENSE = 25_000_000
 """Entries of the largest dense array of numbers that is made."""
 
@@ -104,15 +104,15 @@ class Jacobian:
         """The explicit SymPy matrix, in the inputs' entries and forward values."""
         if self.formula is None:
             raise InputError("this Jacobian's formula is too long to write out", hints=("dense() or sparse() for numbers",))
-        self._fits(LARGEST_MATRIX, "dense(), sparse(), or entry((i, j)) for one entry of the gradient")
-        result = sp.zeros(*self.shape)
-        triplets = self._triplets
-        assert triplets is not None
-        for row, column in set(zip(triplets.rows.tolist(), triplets.columns.tolist(), strict=True)):
-            at = np.unravel_index(row, self.out_shape) if self.out_shape else ()
-            inner = np.unravel_index(column, self.in_shape) if self.in_shape else ()
-            result[row, column] = symbolic_entry(self, tuple(map(int, at)), tuple(map(int, inner)))
-        return result
+        if self.nonzeros > LARGEST_MATRIX:
+            raise self._too_large(f"{self.nonzeros:,} entries of it can be nonzero", LARGEST_MATRIX, "dense() or sparse()")
+        symbols = sparse_jacobian(self.axes, self.inner, self.formula, self.values, evaluate_symbols)
+        entries: dict[tuple[int, int], Expr] = {}
+        for row, column, entry in zip(symbols.rows.tolist(), symbols.columns.tolist(), symbols.values, strict=True):
+            entries[row, column] = entries.get((row, column), sp.S.Zero) + entry
+        rows, columns = self.shape
+        matrix = sp.SparseMatrix(rows, columns, entries)
+        return sp.Matrix(matrix) if rows * columns <= LARGEST_MATRIX else matrix
 
     def as_torch(self) -> Array:
         """The numbers in torch's layout: ``out.shape + x.shape``, as `torch.autograd.functional.jacobian` has them."""
@@ -121,10 +121,15 @@ class Jacobian:
     def _fits(self, limit: int, instead: str) -> None:
         rows, columns = self.shape
         if rows * columns > limit:
-            raise InputError(
-                f"a {rows}×{columns} matrix has {rows * columns:,} entries, more than the {limit:,} that are written out",
-                hints=(instead, "smaller sizes"),
-            )
+            raise self._too_large(f"it has {rows * columns:,} entries", limit, instead)
+
+    def _too_large(self, what: str, limit: int, instead: str) -> InputError:
+        rows, columns = self.shape
+        return InputError(
+            f"the {rows}×{columns} Jacobian by {self.name} is too large to be written out",
+            found=(f"{what}, more than {limit:,}",),
+            hints=(instead, "smaller sizes"),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from symgrad.numeric.evaluate import number
 from symgrad.shapes import with_numbers
 
 if TYPE_CHECKING:
-    from symgrad.explanation.data import Gradient, Jacobian
+    from symgrad.explanation.data import Gradient
 
 LONGEST = 64
 """Sums of more terms are not written out."""
@@ -73,13 +73,6 @@ def written_out(expression: Expr, sizes: Mapping[Expr, int]) -> Expr:
 def guarded(expression: Expr) -> Expr:
     """Terms whose index condition is false are dropped, so that no access outside a tensor is left."""
     return rebuild(expression, lambda n: sp.S.Zero if n.is_Mul and any(a == 0 for a in n.args) else None)
-
-
-def symbolic_entry(jacobian: Jacobian, at: tuple[int, ...], inner: tuple[int, ...]) -> Expr:
-    """One entry of the Jacobian in symbols."""
-    places = dict(zip((*jacobian.axes, *jacobian.inner), map(sp.Integer, (*at, *inner)), strict=True))
-    held = hold(jacobian.formula, jacobian.values, places)
-    return guarded(written_out(held.xreplace(places), jacobian.values.sizes))
 
 
 def hold(expression: Expr, values: Values, places: Mapping[Index, Expr]) -> Expr:
@@ -133,16 +126,3 @@ def _seed_place(term: Expr) -> tuple[Any, ...]:
     """Terms in the order of the weights they carry."""
     at = [tuple(int(i) for i in indices_of(n)) for n in sp.preorder_traversal(term) if is_access(n) and name_of(n) == "v"]
     return (min(at) if at else (), str(term))
-
-
-def entry_symbol(name: str, at: tuple[int, ...]) -> Expr:
-    """The SymPy entry ``name[at]``."""
-    return access(name, [sp.Integer(i) for i in at])
-
-
-def as_fraction(value: Any) -> Fraction | float:
-    """A number exact if it is."""
-    return value if isinstance(value, Fraction) else Fraction(int(value)) if float(value).is_integer() else float(value)
-
-
-__all__ = ["Array", "Bracket", "Entry", "entry_story", "entry_symbol", "symbolic_entry", "written_out"]

@@ -20,8 +20,12 @@ def total(size: Size, body: Callable[[Index], Expr], hint: str = "j") -> Expr:
 
 
 def multiply_up(size: Size, body: Callable[[Index], Expr], hint: str = "j") -> Expr:
-    """Π over a fresh index of ``size``."""
+    """Π over a fresh index of ``size``; 1 over no entries."""
     index = fresh(hint, size)
+    if index.size == 0:
+        return sp.S.One
+    if index.size == 1:
+        return body(index).xreplace({index: sp.S.Zero})
     return sp.Product(body(index), (index, 0, index.size - 1))
 
 

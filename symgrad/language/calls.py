@@ -60,22 +60,19 @@ PLAIN = {"str": str, "bool": bool, "int": int, "float": float}
 LIST_ALIASES = ("tensors", "arrays", "operands")
 
 
-def usage(op: Op, spelled: str) -> str:
-    """How ``op`` is called: ``softmax(x, dim=-1)``."""
-    parts = []
-    for parameter in op.signature.parameters.values():
-        plain = parameter.replace(annotation=inspect.Parameter.empty)
-        parts.append(str(plain))
-    return f"{spelled}({', '.join(parts)})"
+def usage(op: Op, spelled: str, method: bool = False) -> str:
+    """How ``op`` is called: ``softmax(x, dim=-1)``, or ``x.softmax(dim=-1)``."""
+    parts = [str(p.replace(annotation=inspect.Parameter.empty)) for p in op.signature.parameters.values()]
+    return f"x.{spelled}({', '.join(parts[1:])})" if method else f"{spelled}({', '.join(parts)})"
 
 
-def bind(op: Op, spelled: str, arguments: Sequence[Argument], span: Span) -> Bound:
-    """``arguments`` by role.
+def bind(op: Op, spelled: str, arguments: Sequence[Argument], span: Span, method: bool = False) -> Bound:
+    """``arguments`` by role; a method's first one is the tensor before the dot.
 
     Raises `UnknownNameError` for a keyword that the operation does not have, and `NotationError` for an
     argument that is missing, given twice, of the wrong kind, or too many; each names the parameter.
     """
-    form = (usage(op, spelled),)
+    form = (usage(op, spelled, method),)
     given: dict[str, Argument] = {}
     rest = [a for a in arguments if a.keyword is None]
     parameters = list(op.signature.parameters.values())
@@ -109,12 +106,13 @@ def bind(op: Op, spelled: str, arguments: Sequence[Argument], span: Span) -> Bou
         if name in given:
             raise NotationError(f"{spelled} is given {name} twice", span=argument.span, hints=form)
         given[name] = argument
-    return by_role(op, spelled, given, operands, span)
+    return by_role(op, spelled, given, operands, span, form)
 
 
-def by_role(op: Op, spelled: str, given: dict[str, Argument], listed: list[Argument], span: Span) -> Bound:
+def by_role(
+    op: Op, spelled: str, given: dict[str, Argument], listed: list[Argument], span: Span, form: tuple[str, ...]
+) -> Bound:
     """Operands and options, checked for their kind, with the defaults filled in."""
-    form = (usage(op, spelled),)
     operands: list[tuple[Ref | Number, Span]] = []
     options: dict[str, Hashable] = {}
     for parameter in op.signature.parameters.values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from symgrad.errors import NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.errors import InputError, NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Argument, Meaning, Ref, bind, kind_of
 from symgrad.language.complaints import excerpt
@@ -175,7 +175,7 @@ class Elaborator:
             raise NotationError("this cannot be called", span=callee.span)
         if op is None:
             raise self.unknown(spelled, callee)
-        return self.apply_call(op, spelled.removeprefix("Tensor."), arguments, node.span, name)
+        return self.apply_call(op, spelled, arguments, node.span, name)
 
     def unknown(self, spelled: str, callee: Node) -> UnknownNameError:
         """The error for a function or method that the table does not have, with close matches."""
@@ -206,12 +206,13 @@ class Elaborator:
 
     def apply_call(self, op: Op, spelled: str, arguments: list[Argument], span: Span, name: str | None) -> Meaning:
         """The step for a call, or the number it comes to when it holds no tensor."""
+        method, spelled = spelled.startswith("Tensor."), spelled.removeprefix("Tensor.")
         tensors = [a for a in arguments if isinstance(a.meaning, Ref)]
         if op.name in OVERLOADS and len(tensors) > 1:
             op = named(OVERLOADS[op.name])
         if op.name == "getitem":
             raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
-        bound = bind(op, spelled, arguments, span)
+        bound = bind(op, spelled, arguments, span, method)
         operands: list[tuple[Any, Span]] = []
         for meaning, where in bound.operands:
             operands.append((self.tensor(meaning, where) if isinstance(meaning, Ref) else meaning, where))
@@ -233,6 +234,8 @@ class Elaborator:
         if is_module_path(node):
             if node.name in NAMED and dotted(node) in {f"{m}.{node.name}" for m in ("math", "torch", "np", "numpy")}:
                 return NAMED[node.name]
+            if node.name in ("inf", "nan"):
+                raise InputError(f"{dotted(node)} is not a finite number", span=node.span)
             if find(str(dotted(node))) is not None:
                 raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"{dotted(node)}(x)",))
             raise self.unknown(str(dotted(node)), node)
@@ -274,7 +277,7 @@ class Elaborator:
         if isinstance(owner, tuple) and len(node.items) == 1:
             kind, *numbers = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind == "int" and not -len(owner) <= numbers[0] < len(owner):
-                raise ShapeError(f"there is no item {numbers[0]} among {len(owner)}", span=node.span)
+                raise ShapeError(f"index {numbers[0]} is out of range, there are {len(owner)}", span=node.span)
             return owner[numbers[0]] if kind == "int" else owner[slice(*(numbers or [None]))]
         raise NotationError(f"{kind_of(owner)} has no indices", span=node.span)
 

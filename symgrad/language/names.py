@@ -163,8 +163,7 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
         yield from by_table(find(f"Tensor.{node.name}"), (node.owner,))
     elif isinstance(node, Subscript):
         reads = sum(not isinstance(i, Dots) and not (isinstance(i, Word) and i.value is None) for i in node.items)
-        more = [r for r in (1, 2, 3, 4, 5, 6, 7, 8) if r >= reads]
-        yield node.owner, tuple((rank, 2 * position) for position, rank in enumerate(more))
+        yield node.owner, tuple((max(reads, 1) + more, 2 * more) for more in range(4))
     elif isinstance(node, Call):
         path = dotted(node.function)
         if isinstance(node.function, Attribute) and not is_module_path(node.function):

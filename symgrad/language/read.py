@@ -75,10 +75,6 @@ def read(
         for name in wanted:
             if name not in names.inputs:
                 raise unknown_tensor(name, names.inputs)
-        if not names.inputs:
-            raise NotationError(
-                "there is no tensor in this", span=script.statements[-1].span, hints=("an expression such as x@a",)
-            )
         output = free_name("out" if "out" in reserved else "loss", names)
         return Search(Question(script, names, output, symbolic), wanted, out_shape).read()
     except SymgradError as error:

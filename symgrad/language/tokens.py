@@ -152,7 +152,7 @@ def check_word(token: Token, following: str) -> None:
                 f"the name {word} is written in look-alike letters", span=span, hints=(f"write {plain} instead",)
             )
         if word in KEYWORDS:
-            raise NotationError(f"the Python keyword {word} is not allowed", span=span, hints=(ALLOWED,))
+            raise NotationError(f"the Python keyword `{word}` is not allowed", span=span, hints=(ALLOWED,))
         if word.startswith("__"):
             raise NotationError("names that begin with two underscores are not allowed", span=span, hints=(ALLOWED,))
 

@@ -4,6 +4,7 @@ from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain
 from symgrad.numeric.forward import Values, forward
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian
+from symgrad.numeric.symbols import evaluate_symbols
 from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "as_float",
     "chain_jacobian",
     "evaluate",
+    "evaluate_symbols",
     "exact",
     "forward",
     "is_exact",

@@ -22,7 +22,7 @@ from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.numeric.exact import Array, as_float, exact, is_exact
-from symgrad.ops.functions import STABLE
+from symgrad.ops.functions import STABLE, sign
 from symgrad.shapes import Size, with_numbers
 
 FUNCTIONS: dict[Any, Callable[..., Array]] = {
@@ -31,7 +31,7 @@ FUNCTIONS: dict[Any, Callable[..., Array]] = {
     sp.loggamma: special.gammaln, sp.gamma: special.gamma,
     **{function: function.evaluate for function in STABLE},
 }  # fmt: skip
-EITHER: dict[Any, Callable[..., Array]] = {sp.Abs: np.abs, sp.sign: np.sign, sp.floor: np.floor}
+EITHER: dict[Any, Callable[..., Array]] = {sp.Abs: np.abs, sign: np.sign, sp.floor: np.floor}
 RELATIONS: dict[Any, Callable[[Any, Any], Any]] = {
     sp.Eq: np.equal, sp.Ne: np.not_equal, sp.Lt: np.less, sp.Le: np.less_equal, sp.Gt: np.greater,
     sp.Ge: np.greater_equal,
@@ -216,7 +216,7 @@ class Evaluator:
                 others.append(factor)
         if len(exponents) < 2:
             return list(node.args)
-        return [*others, sp.exp(sp.Add(*exponents))]
+        return [*others, sp.exp(sp.Add(*exponents), evaluate=False)]
 
     def _log_of_exponentials(self, node: Expr) -> Named:
         """log Σ_k exp(f(k)), by the largest exponent."""

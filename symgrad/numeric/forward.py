@@ -51,8 +51,10 @@ def options_of(step: Apply, sizes: Mapping[Size, int]) -> dict[str, Any]:
     return {name: numbers(value, sizes) for name, value in step.options}
 
 
-def constant(argument: Constant, sizes: Mapping[Size, int]) -> Array:
-    """A constant as an array of rank 0, exact where it is."""
+def constant(argument: Constant, sizes: Mapping[Size, int]) -> Array | None:
+    """A constant as an array of rank 0, exact where it is; None for an operand that was left out."""
+    if argument.value is None:
+        return None
     value = numbers(argument.value, sizes)
     return np.asarray(value) if isinstance(value, float) else exact(np.asarray(value))
 
@@ -76,9 +78,9 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
     return Values(arrays, program.sizes)
 
 
-def apply(op: Op, arguments: list[Array], options: Mapping[str, Any]) -> Array:
+def apply(op: Op, arguments: list[Array | None], options: Mapping[str, Any]) -> Array:
     """One operation: exactly if its arguments are exact and it can be, in float64 otherwise."""
-    if all(is_exact(a) for a in arguments):
+    if all(a is None or is_exact(a) for a in arguments):
         try:
             result = np.asarray(op.numpy(*arguments, **options))
         except (TypeError, AttributeError):
@@ -87,4 +89,4 @@ def apply(op: Op, arguments: list[Array], options: Mapping[str, Any]) -> Array:
             if is_exact(result):
                 return exact(result)
     with np.errstate(all="ignore"):
-        return as_float(op.numpy(*(as_float(a) for a in arguments), **options))
+        return as_float(op.numpy(*(None if a is None else as_float(a) for a in arguments), **options))

@@ -7,9 +7,8 @@ them, so that what is filled is the grid of the indices that stay free.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,11 @@ from symgrad.numeric.evaluate import evaluate, number, ravel_rows
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain
 from symgrad.numeric.forward import Values
 from symgrad.program import Program
+from symgrad.shapes import Size
+
+
+Entries = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
+"""How entries are evaluated: in numbers (`evaluate`) or in symbols (`evaluate_symbols`)."""
 
 
 @dataclass(frozen=True)
@@ -55,20 +59,28 @@ class Triplets:
         return plain(result)
 
 
-def sparse_jacobian(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values) -> Triplets:
-    """Every entry of ``formula`` that its deltas and index conditions allow."""
+def sparse_jacobian(
+    outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values, entries: Entries = evaluate
+) -> Triplets:
+    """Every entry of ``formula`` that its deltas and index conditions allow: numbers, or symbols by ``entries``."""
     shape = tuple(int(np.prod([number(i.size, values.sizes) for i in axes], dtype=object)) for axes in (outer, inner))
-    filled = [_fill(term, tuple(outer), tuple(inner), values) for term in over_terms(formula, is_delta) if term != 0]
+    filled = [
+        _fill(term, tuple(outer), tuple(inner), values, entries)
+        for term in over_terms(formula, is_delta)
+        if term != 0
+    ]
     if not filled:
         nothing = np.zeros(0, dtype=np.int64)
         return Triplets(nothing, nothing, nothing, (shape[0], shape[1]))
-    exactly = all(is_exact(v) for _, _, v in filled)
+    exactly = all(is_exact(v) for _, _, v in filled)  # symbols, too, are object arrays
     rows, columns = (np.concatenate([f[part] for f in filled]) for part in (0, 1))
-    entries = np.concatenate([f[2] if exactly else as_float(f[2]) for f in filled])
-    return Triplets(rows, columns, entries, (shape[0], shape[1]))
+    found = np.concatenate([f[2] if exactly else as_float(f[2]) for f in filled])
+    return Triplets(rows, columns, found, (shape[0], shape[1]))
 
 
-def _fill(term: Expr, outer: tuple[Index, ...], inner: tuple[Index, ...], values: Values) -> tuple[Array, Array, Array]:
+def _fill(
+    term: Expr, outer: tuple[Index, ...], inner: tuple[Index, ...], values: Values, entries: Entries
+) -> tuple[Array, Array, Array]:
     """Rows, columns and values of one product."""
     place: dict[Index, Expr] = {i: i for i in (*outer, *inner)}
     rest, conditions = term, sp.S.One
@@ -93,8 +105,8 @@ def _fill(term: Expr, outer: tuple[Index, ...], inner: tuple[Index, ...], values
         )
         for axes in (outer, inner)
     ]
-    entries = evaluate(Equation(grid, rest), values.arrays, values.sizes)
-    return (*(np.broadcast_to(n, allowed.shape)[allowed] for n in numbers), entries[allowed])  # type: ignore[return-value]  # two index arrays and the values
+    found = entries(Equation(grid, rest), values.arrays, values.sizes)
+    return (*(np.broadcast_to(n, allowed.shape)[allowed] for n in numbers), found[allowed])  # type: ignore[return-value]  # two index arrays and the values
 
 
 def _solve(factor: Expr, free: Sequence[Index]) -> tuple[Expr, dict[Index, Expr], Expr] | None:
@@ -120,7 +132,3 @@ def chain_jacobian(program: Program, wanted: str, values: Values) -> Any:
     inputs = int(np.size(values[wanted]))
     return carried.get(wanted, sparse.csr_array((size, inputs)))
 
-
-def total_size(shape: Sequence[int]) -> int:
-    """The number of entries of a shape."""
-    return reduce(lambda a, b: a * b, shape, 1)

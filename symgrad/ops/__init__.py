@@ -3,10 +3,11 @@
 from symgrad.ops import composites, contractions, pointwise, reductions, views
 from symgrad.ops.domain import Domain
 from symgrad.ops.lookup import close, find, named
-from symgrad.ops.spec import TABLE, Example, Held, Op, View, entries
+from symgrad.ops.spec import TABLE, Data, Example, Held, Op, View, entries
 
 __all__ = [
     "TABLE",
+    "Data",
     "Domain",
     "Example",
     "Held",

@@ -12,13 +12,15 @@ from math import inf
 
 @dataclass(frozen=True)
 class Domain:
-    """Real numbers between ``low`` and ``high`` (open ends), drawn within ``draw``, away from ``avoid``."""
+    """Real numbers between ``low`` and ``high`` (open ends), drawn within ``draw``, away from ``avoid``; whole numbers only if
+    ``whole``, both ends of ``draw`` included."""
 
     low: float = -inf
     high: float = inf
     draw: tuple[float, float] = (-2.0, 2.0)
     avoid: tuple[float, ...] = ()
     distinct: bool = False
+    whole: bool = False
 
     def sentence(self, name: str) -> str:
         """``x > 0`` and the like, or an empty string for all reals."""
@@ -45,3 +47,8 @@ def between(low: float, high: float) -> Domain:
     """low < x < high; samples keep a tenth of the width away from the ends."""
     margin = (high - low) / 10
     return Domain(low, high, draw=(low + margin, high - margin))
+
+
+def whole(low: int, high: int) -> Domain:
+    """The whole numbers low, …, high: positions, classes, a mask."""
+    return Domain(low - 0.5, high + 0.5, draw=(low, high), whole=True)

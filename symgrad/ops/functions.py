@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
 import numpy.typing as npt
 import sympy as sp
@@ -23,8 +21,6 @@ class Stable(sp.Function):
 
     nargs = 1
     is_real = True
-    torch_name: ClassVar[str]
-
     @staticmethod
     def definition(x: Expr) -> Expr:
         """The function in elementary terms."""
@@ -41,8 +37,6 @@ class Stable(sp.Function):
 
 class sigmoid(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
     """σ(x) = 1 / (1 + e⁻ˣ)."""
-
-    torch_name = "sigmoid"
 
     @staticmethod
     def definition(x: Expr) -> Expr:
@@ -61,8 +55,6 @@ class sigmoid(Stable):  # noqa: N801 -- SymPy functions are spelled as they are 
 class softplus(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
     """log(1 + eˣ)."""
 
-    torch_name = "softplus"
-
     @staticmethod
     def definition(x: Expr) -> Expr:
         return sp.log(1 + sp.exp(x))
@@ -77,4 +69,23 @@ class softplus(Stable):  # noqa: N801 -- SymPy functions are spelled as they are
         return sigmoid(self.args[0])
 
 
-STABLE: tuple[type[Stable], ...] = (sigmoid, softplus)
+class sign(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
+    """1, 0 or −1; constant between the edges. SymPy's own sign differentiates to a delta function at 0."""
+
+    is_integer = True
+
+    @staticmethod
+    def definition(x: Expr) -> Expr:
+        return sp.Piecewise((sp.S.One, x > 0), (sp.S.NegativeOne, x < 0), (sp.S.Zero, True))
+
+    @staticmethod
+    def evaluate(x: Array) -> Array:
+        result: Array = np.sign(x)
+        return result
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        """sign' = 0."""
+        return sp.S.Zero
+
+
+STABLE: tuple[type[Stable], ...] = (sigmoid, softplus, sign)

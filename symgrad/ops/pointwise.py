@@ -20,6 +20,7 @@ from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import Domain, positive, reals
 from symgrad.ops.functions import sigmoid as sigmoid_function
+from symgrad.ops.functions import sign as sign_function
 from symgrad.ops.functions import softplus as softplus_function
 from symgrad.ops.spec import At, Example, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes
@@ -169,7 +170,7 @@ log = pointwise(
     "log", sp.log, "log(x[i])", numpy=np.log, torch=lambda torch, x: torch.log(x), domain=positive()
 )
 sqrt = pointwise(
-    "sqrt", sp.sqrt, "√x[i]", numpy=np.sqrt, torch=lambda torch, x: torch.sqrt(x), domain=positive(), reuse=True
+    "sqrt", lambda x: sp.sqrt(x), "√x[i]", numpy=np.sqrt, torch=lambda torch, x: torch.sqrt(x), domain=positive(), reuse=True
 )
 sin = pointwise("sin", sp.sin, "sin(x[i])", numpy=np.sin, torch=lambda torch, x: torch.sin(x))
 cos = pointwise("cos", sp.cos, "cos(x[i])", numpy=np.cos, torch=lambda torch, x: torch.cos(x))
@@ -230,12 +231,12 @@ relu = pointwise(
     spelled=("torch.relu", "F.relu", "Tensor.relu"), domain=away_from_zero, kinks=(0.0,), smooth=False,
 )  # fmt: skip
 abs_ = pointwise(
-    "abs", lambda x: x * sp.sign(x), "|x[i]|; the derivative at 0 is 0", numpy=np.abs,
+    "abs", lambda x: x * sign_function(x), "|x[i]|; the derivative at 0 is 0", numpy=np.abs,
     torch=lambda torch, x: torch.abs(x), spelled=("torch.abs", "torch.absolute", "Tensor.abs", "np.abs", "np.absolute"),
     domain=away_from_zero, kinks=(0.0,), smooth=False,
 )  # fmt: skip
 sign = pointwise(
-    "sign", sp.sign, "sign(x[i])", numpy=np.sign, torch=lambda torch, x: torch.sign(x),
+    "sign", sign_function, "sign(x[i])", numpy=np.sign, torch=lambda torch, x: torch.sign(x),
     spelled=("torch.sign", "torch.sgn", "Tensor.sign", "np.sign"), domain=away_from_zero, smooth=False,
 )  # fmt: skip
 

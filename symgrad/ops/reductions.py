@@ -17,7 +17,8 @@ from scipy import special
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, add_up, fresh, multiply_up
 from symgrad.indexing.symbols import Expr, Index
-from symgrad.ops.domain import positive, reals
+from symgrad.ops.domain import reals
+from symgrad.ops.functions import sign
 from symgrad.ops.spec import At, Example, Held, Op, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
 
@@ -329,7 +330,7 @@ def norm(at: At, x: View, p: Any = 2, dim: Dim = None, keepdim: bool = False) ->
     """out = √(Σ_j x[j]²)"""
     over = Reduction(at, x.shape, dim, keepdim)
     even = isinstance(p, int) and p % 2 == 0
-    sums = over.sum(lambda i: x[i] ** p if even else (x[i] * sp.sign(x[i])) ** p)
+    sums = over.sum(lambda i: x[i] ** p if even else (x[i] * sign(x[i])) ** p)
     return sums if p == 1 else sums ** (1 / sp.sympify(p, strict=True))
 
 

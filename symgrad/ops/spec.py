@@ -8,7 +8,8 @@ An entry is a function from output indices to the output's entry there, under `o
         …
 
 Its Python signature is the signature users call; parameters annotated `View` are the tensors, the others
-are options. There is no field in which a derivative could be written.
+are options. A tensor that may be left out is `View | None = None`; a tensor of whole numbers (positions,
+classes, a mask) is `Data`: it is read, and nothing flows back to it. There is no field in which a derivative could be written.
 """
 
 from __future__ import annotations
@@ -45,6 +46,10 @@ class View:
         return access(self.name, at) if self.constant is None else self.constant
 
 
+class Data(View):
+    """An operand of whole numbers: positions, classes, a mask. It is read, and nothing flows back to it."""
+
+
 class Held(View):
     """A tensor the equation reads but holds still: the operation's own output, or integers it computed."""
 
@@ -62,6 +67,11 @@ def example(text: str, **shapes: tuple[int, ...]) -> Example:
     return Example(text, tuple(shapes.items()))
 
 
+def is_operand(annotation: Any) -> bool:
+    """Whether a parameter annotated so is a tensor of the user's."""
+    return any(annotation == kind for kind in (View, Data, View | None, Data | None))
+
+
 ShapeRule = Callable[..., Shape]  # (sizes, shapes, **options) -> shape of the output
 AlignRule = Callable[..., tuple[Shape, ...]]  # (sizes, shapes, **options) -> shapes to broadcast operands to
 PrepareRule = Callable[..., dict[str, Hashable]]  # (shapes, **options) -> the options in canonical form
@@ -71,7 +81,9 @@ PrepareRule = Callable[..., dict[str, Hashable]]  # (shapes, **options) -> the o
 class Op:
     """One row of the table.
 
-    ``index(at, *views, **options)`` is the definition.
+    ``index(at, *views, **options)`` is the definition. Operands in ``optional`` may be left out (their view is
+    None), those in ``data`` hold whole numbers. ``returns`` names the parts of what torch returns when it is
+    not one tensor; the entry defines the first that is not None.
     ``shape`` and ``align`` say which sizes fit; ``prepare`` brings options to canonical form.
     ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
     spelled independently. ``known`` computes held integers from the forward pass.
@@ -86,6 +98,8 @@ class Op:
     signature: inspect.Signature
     operands: tuple[str, ...]
     held: tuple[str, ...]
+    optional: frozenset[str]
+    data: frozenset[str]
     variadic: bool
     shape: ShapeRule
     align: AlignRule
@@ -102,8 +116,9 @@ class Op:
     letters: str = "ijkl"
     expands: str | None = None
     smooth: bool = True
+    returns: tuple[str, ...] = ()
 
-    def define(self, at: At, views: Sequence[View], held: Mapping[str, Held], options: Options) -> Expr:
+    def define(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The output's entry at ``at``: the index equation's right-hand side."""
         tensors, arguments, named_ = iter(views), list[Any](), dict[str, Any]()
         for name, parameter in list(inspect.signature(self.index).parameters.items())[1:]:
@@ -112,7 +127,7 @@ class Op:
             elif name in held:
                 arguments.append(held[name])
             elif name in self.operands:
-                arguments.append(next(tensors))
+                arguments.append(next(tensors, None))
             elif self.variadic and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
                 arguments.append(options[name])
             else:
@@ -178,7 +193,7 @@ def operation(
     def enter(index: Callable[..., Expr]) -> Op:
         signature = inspect.signature(index, eval_str=True)
         parameters = list(signature.parameters.values())[1:]
-        views = [p for p in parameters if p.annotation is View]
+        views = [p for p in parameters if is_operand(p.annotation)]
         held = tuple(p.name for p in parameters if p.annotation is Held)
         public = [p for p in parameters if p.name not in held]
         return register(
@@ -190,6 +205,8 @@ def operation(
                 signature=signature.replace(parameters=public, return_annotation=inspect.Signature.empty),
                 operands=tuple(p.name for p in views),
                 held=held,
+                optional=frozenset(p.name for p in views if p.default is None),
+                data=frozenset(p.name for p in views if p.annotation in (Data, Data | None)),
                 variadic=any(p.kind is p.VAR_POSITIONAL for p in views),
                 shape=shape,
                 align=align,

@@ -48,7 +48,7 @@ def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted
     leaves = dict(tensors)
     for step in program.steps:
         arguments = [
-            tensors[a] if isinstance(a, str)
+            tensors[a] if isinstance(a, str) else None if a.value is None
             else torch.tensor(float(numbers(a.value, program.sizes)), dtype=torch.float64)
             for a in step.arguments
         ]  # fmt: skip

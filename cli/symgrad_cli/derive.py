@@ -1,0 +1,32 @@
+"""``symgrad derive EXPR``: the formulas for every size, without numbers and without torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+import symgrad
+from symgrad.render import derived_json, derived_latex, derived_markdown, derived_text
+from symgrad_cli import options, output
+from symgrad_cli.failures import reporting
+
+WRITERS = {"text": derived_text, "markdown": derived_markdown, "latex": derived_latex, "json": derived_json}
+
+
+@click.command()
+@click.argument("expression")
+@options.shape_option
+@options.wrt_option
+@options.output_options
+@options.traceback_option
+@reporting
+def derive(
+    expression: str, shapes: tuple[str, ...], wrt: str | None, style: str, path: Path | None, traceback: bool
+) -> None:
+    """Show the Jacobian, the pullback and the closed form of EXPRESSION, sizes left open.
+
+    A closed form that is shown here has been evaluated at sizes 2, 3, 4, … and agrees with the index formula.
+    """
+    program, derived = symgrad.derive(expression, wrt=wrt, shapes=options.shapes_of(shapes))
+    output.deliver(WRITERS[style](program, derived), path)

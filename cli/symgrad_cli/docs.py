@@ -1,0 +1,24 @@
+"""``symgrad docs OUT_DIR``: the pages, generated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from symgrad.documents import write_site
+from symgrad_cli import options
+from symgrad_cli.failures import reporting
+
+
+@click.command()
+@click.argument("folder", metavar="OUT_DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--ops", "names", metavar="NAMES", help="Only these operations, separated by commas.")
+@click.option("--check/--no-check", default=True, help="Hold every example against the oracles.  [default: check]")
+@options.traceback_option
+@reporting
+def docs(folder: Path, names: str | None, check: bool, traceback: bool) -> None:
+    """Write Markdown pages into OUT_DIR: one per operation, the forum example, and an index."""
+    wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
+    count = sum(1 for _ in write_site(folder, wanted, check))
+    click.echo(f"{count} pages in {folder}")

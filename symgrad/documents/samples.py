@@ -1,0 +1,45 @@
+"""Small round numbers for worked examples: integers where the domain holds enough of them, tenths elsewhere.
+
+Comes in: an operation and one of its examples. Goes out: a value per input and a seed, the same every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from math import ceil, floor, inf
+
+import numpy as np
+
+from symgrad.numeric import Array
+from symgrad.ops import Domain, Example, Op
+
+PATTERN = (1, -2, 3, 2, -1, 4, -3, 5, -4, 6)
+"""Signs mixed, neighbours different, no two small ones equal: a slip in a sign or an order shows."""
+
+
+def sample_values(op: Op, example: Example) -> Mapping[str, Array]:
+    """A value for every input of ``example``."""
+    values = {}
+    for place, (name, shape) in enumerate(example.shapes):
+        domain = op.domain_of(name if name in op.operands else op.operands[0])
+        values[name] = spread(domain, shape, place)
+    return values
+
+
+def spread(domain: Domain, shape: tuple[int, ...], shift: int) -> Array:
+    """Distinct-looking numbers inside ``domain``, beginning ``shift`` places into the pattern."""
+    size = int(np.prod(shape, dtype=object))
+    low, high = (ceil(domain.low + 1e-9) if domain.low > -inf else -9), (floor(domain.high - 1e-9) if domain.high < inf else 9)
+    within = [n for n in PATTERN if low <= n <= high and n not in domain.avoid]
+    if len(within) >= 3:
+        run = [within[(i + shift) % len(within)] + (i // len(within)) * (9 if domain.distinct else 0) for i in range(size)]
+        return np.asarray(run, dtype=np.int64).reshape(shape)
+    first, last = domain.draw
+    tenths = [Fraction(round(10 * (first + (last - first) * (i + 1) / (size + 1))), 10) for i in range(size)]
+    return np.asarray(tenths, dtype=object).reshape(shape)
+
+
+def sample_seed(shape: tuple[int, ...]) -> Array:
+    """1, 2, 3, … : every weight another one, so that it can be seen where each goes."""
+    return np.arange(1, int(np.prod(shape, dtype=object)) + 1, dtype=np.int64).reshape(shape)

@@ -1,0 +1,37 @@
+"""Writing all pages into a folder, each file whole or not at all.
+
+Comes in: a folder and the operations wanted. Goes out: ``index.md``, ``forum.md`` and ``ops/NAME.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from symgrad.documents.pages import forum_page, index_page, operation_page
+from symgrad.errors import UnknownNameError
+from symgrad.files import write_whole
+from symgrad.ops import Op, close, entries, find
+
+
+def chosen(names: Sequence[str]) -> list[Op]:
+    """The operations called ``names``, all of them when there is none; raises `UnknownNameError`."""
+    if not names:
+        return list(entries())
+    result = []
+    for name in names:
+        op = find(name)
+        if op is None:
+            raise UnknownNameError(f"there is no operation {name}", hints=tuple(close(name)) or ("symgrad ops",))
+        result.append(op)
+    return result
+
+
+def write_site(folder: Path, names: Sequence[str] = (), check: bool = True) -> Iterator[Path]:
+    """Write the pages one by one, yielding each file as it stands."""
+    ops = chosen(names)
+    for op in ops:
+        page = operation_page(op, check)
+        yield write_whole(folder / page.path, page.text)
+    for page in (forum_page(check), index_page(ops)):
+        yield write_whole(folder / page.path, page.text)

@@ -1,0 +1,70 @@
+"""Index equations on arrays of symbols: the same evaluation, with x[0,1] instead of a number.
+
+Comes in: an equation and the shapes of the tensors it reads. Goes out: an object array of SymPy expressions.
+Explicit Jacobians are filled from the formula this way, all entries at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.indexing import Bracket, Equation
+from symgrad.indexing.symbols import Expr, access, is_access, name_of
+from symgrad.numeric.evaluate import Evaluator, Named, number
+from symgrad.numeric.exact import Array
+from symgrad.shapes import Size
+
+
+def symbol_array(name: str, shape: tuple[int, ...]) -> Array:
+    """The entries ``name[0,0]``, ``name[0,1]``, … as SymPy has them."""
+    result = np.empty(shape, dtype=object)
+    for at in np.ndindex(*shape):
+        result[at] = access(name, [sp.Integer(i) for i in at])
+    return result
+
+
+def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
+    """The entries that ``equation`` defines, as SymPy expressions in the entries of the tensors it reads.
+
+    Integers that the forward pass found (names with a dot) are put in as numbers.
+    """
+    names = {name_of(node) for node in sp.preorder_traversal(equation.right) if is_access(node)}
+    symbols = {n: arrays[n] if "·" in n else symbol_array(n, np.shape(arrays[n])) for n in names}
+    found = SymbolEvaluator(symbols, sizes, exactly=True).value(equation.right)
+    shape = tuple(number(axis.size, sizes) for axis in equation.axes)
+    whole = np.broadcast_to(found.on(equation.axes), shape)
+    return np.asarray(np.frompyfunc(as_expression, 1, 1)(whole), dtype=object).reshape(shape)
+
+
+def as_expression(value: Any) -> Expr:
+    """A number or expression as SymPy has it."""
+    return sp.sympify(value, strict=True)
+
+
+class SymbolEvaluator(Evaluator):
+    """Sums and products as in numbers; every function of a tensor's entries stays a SymPy function."""
+
+    def _value(self, node: Expr) -> Named:
+        if is_access(node) or isinstance(node, (sp.Sum, sp.Product)) or node.is_Mul or node.is_Add:
+            return super()._value(node)
+        if node.is_number:
+            return Named(np.asarray(node, dtype=object), ())
+        if not any(is_access(part) for part in sp.preorder_traversal(node)):
+            return super()._value(node)
+        if isinstance(node, Bracket):
+            relation = node.args[0]
+            return self._combine(applied(lambda *sides: Bracket(relation.func(*sides)), 2), relation.args)
+        return self._combine(applied(node.func, len(node.args)), node.args)
+
+    def _stable_factors(self, node: Expr) -> list[Expr]:
+        """Symbols do not overflow."""
+        return list(node.args)
+
+
+def applied(function: Any, count: int) -> Any:
+    """A SymPy function on object arrays, entry by entry."""
+    return np.frompyfunc(lambda *values: function(*(as_expression(v) for v in values)), count, 1)

@@ -1,0 +1,176 @@
+"""The order in which a formula is read: which factor comes first, what stands under the fraction line.
+
+SymPy keeps products and sums in an order of its own. Comes in: an expression and the `Names` in scope. Goes
+out: its factors and terms as a person would put them. Factors: numbers, sizes, deltas and index conditions,
+then what carries the first index of the left-hand side (the seed before others, entries before functions),
+sums last. Terms: positive ones first, plain numbers after the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from symgrad.indexing import Bracket, Index
+from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
+from symgrad.render.letters import Names, carries_weights
+
+Key = tuple[Any, ...]
+
+
+class Shown(sp.Dummy):
+    """An entry that is written as its number; ``entry`` is what it stands for, ``value`` the number."""
+
+    __slots__ = ("entry", "value")
+
+    def __new__(cls, entry: Expr, value: Any) -> Shown:
+        shown: Shown = super().__new__(cls, "number", real=True)
+        shown.entry, shown.value = entry, value
+        return shown
+
+
+@dataclass(frozen=True)
+class Fraction:
+    """sign · above / below, each side in reading order."""
+
+    negative: bool
+    above: tuple[Expr, ...]
+    below: tuple[Expr, ...]
+
+
+def with_numbers(expression: Expr, names: Names) -> Expr:
+    """``expression`` with the numbered entries that ``names`` has numbers for as `Shown`."""
+    known = {
+        entry: Shown(entry, names.numbers[name_of(entry)][tuple(int(i) for i in indices_of(entry))])
+        for entry in accesses(expression)
+        if name_of(entry) in names.numbers and all(i.is_Integer for i in indices_of(entry))
+    }
+    return expression.xreplace(known) if known else expression
+
+
+def fraction(product: Expr, names: Names) -> Fraction:
+    """A product taken apart: the sign in front, numbers first, negative powers below."""
+    above: list[Expr] = []
+    below: list[Expr] = []
+    numerator, denominator, negative = sp.S.One, sp.S.One, False
+    for factor in sp.Mul.make_args(product):
+        if factor.is_Rational:
+            negative ^= bool(factor < 0)
+            numerator, denominator = numerator * abs(factor.p), denominator * factor.q
+        elif factor.is_Float:
+            negative ^= bool(factor < 0)
+            above.append(abs(factor))
+        elif isinstance(factor, Shown) and factor.value < 0:
+            negative = not negative
+            above.append(Shown(factor.entry, -factor.value))
+        elif factor.is_Pow and _goes_below(factor.exp):
+            below.append(factor.base ** (-factor.exp))
+        else:
+            above.append(factor)
+    above, below = _sorted(above, names), _sorted(below, names)
+    if denominator != 1:
+        below.insert(0, denominator)
+    if numerator != 1 or not above:
+        above.insert(0, numerator)
+    return Fraction(negative, tuple(above), tuple(below))
+
+
+def terms(total: Expr, names: Names) -> list[tuple[bool, Expr]]:
+    """The terms of a sum in reading order, each with whether it is taken away and without that sign."""
+    found = []
+    for term in sp.Add.make_args(total):
+        negative = fraction(term, names).negative
+        found.append((negative, _loose(term), _term_key(term, names), -term if negative else term))
+    found.sort(key=lambda t: t[:3])
+    return [(negative, bare if not term_has_shown(bare) else _unsigned(bare)) for negative, _, _, bare in found]
+
+
+def term_has_shown(term: Expr) -> bool:
+    """Whether a term has entries written as numbers."""
+    return any(isinstance(f, Shown) for f in sp.Mul.make_args(term))
+
+
+def _unsigned(term: Expr) -> Expr:
+    """A term whose numbers have given their signs away: −(−2)·a is 2·a with the sign in front."""
+    factors = []
+    for factor in sp.Mul.make_args(term):
+        if isinstance(factor, Shown) and factor.value < 0:
+            factors.append(Shown(factor.entry, -factor.value))
+        elif factor.is_number and factor.is_negative:
+            factors.append(-factor)
+        else:
+            factors.append(factor)
+    return sp.Mul(*factors)
+
+
+def _goes_below(exponent: Expr) -> bool:
+    """Whether a power is written under the fraction line."""
+    return bool(exponent.is_number and exponent.is_negative)
+
+
+def _sorted(factors: Sequence[Expr], names: Names) -> list[Expr]:
+    return sorted(factors, key=lambda f: factor_key(f, names))
+
+
+def _loose(term: Expr) -> bool:
+    """Whether a term has neither entries nor indices: it comes after those that have."""
+    return not (term.atoms(Shown) or free_indices(term) or any(accesses(term)))
+
+
+def _term_key(term: Expr, names: Names) -> Key:
+    """Terms by their factors."""
+    return tuple(factor_key(f, names) for f in _sorted(sp.Mul.make_args(term), names) if not f.is_number)
+
+
+def factor_key(factor: Expr, names: Names) -> Key:
+    """Where a factor stands in its product."""
+    if factor.is_number:
+        return (0, str(factor))
+    read = list(accesses(factor)) + [shown.entry for shown in sorted(factor.atoms(Shown), key=lambda s: str(s.entry))]
+    if isinstance(factor, sp.KroneckerDelta):
+        return (2, _place(factor, names), str(factor))
+    if not read and not free_indices(factor):
+        return (1, str(factor))
+    if not read and isinstance(factor, Bracket):
+        return (3, _place(factor, names), str(factor))
+    if isinstance(factor, (sp.Sum, sp.Product)):
+        return (5, _place(factor, names), _first(read, names), str(factor))
+    kind = 0 if is_access(factor) or isinstance(factor, Shown) else 4 if factor.is_Add else 1 if factor.is_Pow else 2
+    return (4, _place(factor, names), kind, _first(read, names), str(factor))
+
+
+def _place(node: Expr, names: Names) -> int:
+    """The first index of the left-hand side that ``node`` carries, as its place there."""
+    own = free_indices(node)
+    return min((n for n, axis in enumerate(names.axes) if axis in own), default=len(names.axes))
+
+
+def _first(read: Sequence[Expr], names: Names) -> Key:
+    """Of the entries a factor reads, the one that stands first: the seed's, then by appearance, then by place."""
+    keys = []
+    for entry in read:
+        name = name_of(entry)
+        numbers = tuple(int(i) if i.is_Integer else -1 for i in indices_of(entry))
+        seed_first = 0 if name in names.order else not carries_weights(name)
+        keys.append((seed_first, names.order.get(name, len(names.order)), numbers))
+    return min(keys, default=())
+
+
+def delta_sides(delta: Expr, names: Names) -> tuple[Expr, Expr]:
+    """The two sides of a delta: the index that stands first on the left-hand side first, numbers last."""
+    sides = sorted(delta.args, key=lambda side: (side.is_number, _place(side, names), not isinstance(side, Index), str(side)))
+    return sides[0], sides[1]
+
+
+def comparison(relation: Expr) -> tuple[Expr, Expr]:
+    """The two sides of a condition without minus signs: p − i ≥ 0 is p ≥ i."""
+    left, right = relation.lhs, relation.rhs
+    if right == 0 and left.is_Add and not any(accesses(left)):
+        away = [t for t in left.args if t.could_extract_minus_sign()]
+        kept = [t for t in left.args if t not in away]
+        if away and kept:
+            return sp.Add(*kept), -sp.Add(*away)
+    return left, right

@@ -1,0 +1,168 @@
+"""What indices and entries are called on the page.
+
+Indices of a formula are SymPy dummies whose own name is only a hint. Comes in: a program. Goes out: `Names`,
+which gives every index one letter, the same letter for the same axis wherever it can: outputs i, j, k, l as
+the operation hints at them (i, k for a matrix product, so that j is left for the sum), the entry that is
+differentiated by p, q, r, s, and a summed index the letter of the axis it runs along. No index is called
+like a tensor or a size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from symgrad.calculus import local
+from symgrad.errors import bug
+from symgrad.indexing import Index
+from symgrad.indexing.symbols import Expr, accesses, indices_of, name_of
+from symgrad.numeric import Array
+from symgrad.program import Program
+
+OUTER = "ijkl"
+INNER = "pqrstw"
+SPARE = "jklmnabcdihrst"
+SEED = "v"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The letters in scope, and how tensors and their entries are written.
+
+    ``axes`` are the indices of the left-hand side, which decide the order of factors; ``along`` the letters
+    that go with the axes of a tensor; ``taken`` what no index may be called; ``order`` the tensors by
+    appearance; ``compact`` the tensors whose numbered entries are written ``x01``; ``numbers`` the tensors
+    whose numbered entries are written as numbers; ``called`` other names for tensors.
+    """
+
+    letters: Mapping[Index, str] = field(default_factory=dict)
+    axes: tuple[Index, ...] = ()
+    along: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    taken: frozenset[str] = frozenset()
+    order: Mapping[str, int] = field(default_factory=dict)
+    compact: frozenset[str] = frozenset()
+    numbers: Mapping[str, Array] = field(default_factory=dict)
+    called: Mapping[str, str] = field(default_factory=dict)
+
+    def letter(self, index: Index) -> str:
+        """The letter of an index in scope."""
+        if index not in self.letters:
+            raise bug(f"the index {index} has no letter here")
+        return self.letters[index]
+
+    def entry(self, axes: Sequence[Index], name: str) -> Names:
+        """In scope: ``axes`` as the indices of an output or intermediate called ``name``."""
+        letters = self.along.get(name, ())
+        return self._with(axes, [letters[n] if n < len(letters) else a.name for n, a in enumerate(axes)])
+
+    def inner(self, axes: Sequence[Index]) -> Names:
+        """In scope: ``axes`` as the entry that is differentiated by, p, q, r, s."""
+        free = [letter for letter in INNER if letter not in self.taken]
+        return self._with(axes, [free[n] if n < len(free) else "p" for n in range(len(axes))])
+
+    def bound(self, indices: Sequence[Index], body: Expr) -> Names:
+        """In scope: ``indices``, summed over in ``body``."""
+        return self._with(indices, [self._axis_letter(k, body) for k in indices], left=False)
+
+    def written(self, **numbers: Array) -> Names:
+        """The entries of these tensors written as numbers."""
+        return replace(self, numbers={**self.numbers, **numbers})
+
+    def ordered(self, names: Sequence[str]) -> Names:
+        """Factors in the order of ``names`` where their indices do not decide."""
+        return replace(self, order={name: n for n, name in enumerate(dict.fromkeys([*names, *self.order]))})
+
+    def name(self, tensor: str) -> str:
+        """What a tensor is called on the page."""
+        return self.called.get(tensor, tensor)
+
+    def _with(self, axes: Sequence[Index], wanted: Sequence[str], left: bool = True) -> Names:
+        letters = dict(self.letters)
+        for index, wish in zip(axes, wanted, strict=True):
+            letters[index] = self._free(wish, set(letters.values()) | self.taken)
+        return replace(self, letters=letters, axes=(*self.axes, *axes) if left else self.axes)
+
+    @staticmethod
+    def _free(wish: str, used: set[str] | frozenset[str]) -> str:
+        """``wish`` if nothing is called so, else the first spare letter."""
+        candidates = (wish, *SPARE, *(f"{wish[0]}{n}" for n in range(1, 100)))
+        return next(letter for letter in candidates if letter not in used)
+
+    def _axis_letter(self, index: Index, body: Expr) -> str:
+        """The letter of the axis that a summed index runs along: the weights' first, then any tensor's."""
+        found = [
+            (not carries_weights(name_of(a)), n, letters[place])
+            for n, a in enumerate(accesses(body))
+            for letters in [self.along.get(name_of(a).removeprefix("g_"), ())]
+            for place, i in enumerate(indices_of(a))
+            if i == index and place < len(letters)
+        ]
+        used = set(self.letters.values()) | self.taken
+        free = [letter for *_, letter in sorted(found) if letter not in used]
+        return free[0] if free else index.name
+
+
+def carries_weights(name: str) -> bool:
+    """Whether a tensor is the seed or a gradient on its way back."""
+    return name == SEED or name.startswith("g_")
+
+
+def names_of(program: Program) -> Names:
+    """The names on a page about ``program``, nothing in scope yet."""
+    tensors = [tensor.name for tensor in program.tensors()]
+    sizes = {str(s) for tensor in program.tensors() for size in tensor.shape for s in size.free_symbols}
+    names = Names(
+        taken=frozenset({*tensors, *sizes, SEED, "L", "J"}),
+        order={name: n for n, name in enumerate([SEED, *tensors])},
+        compact=_compact(program),
+        called=dict(_held(program, tensors)),
+    )
+    along: dict[str, tuple[str, ...]] = {}
+    for step in program.steps:
+        equation = local(step, program).equation
+        here = replace(names, along=along).entry(equation.axes, step.result.name)
+        letters = _letters_in(equation.right, here)
+        along.setdefault(step.result.name, tuple(here.letter(i) for i in equation.axes))
+        for entry in accesses(equation.right):
+            plain = tuple(letters.get(i, "") for i in indices_of(entry))
+            if all(plain):
+                along.setdefault(name_of(entry), plain)
+    along[SEED] = along.get(program.output, tuple(OUTER))
+    return replace(names, along=along)
+
+
+def _letters_in(expression: Expr, names: Names) -> dict[Expr, str]:
+    """The letter of every index of ``expression``, the summed ones included."""
+    found: dict[Expr, str] = dict(names.letters)
+    if hasattr(expression, "limits"):
+        names = names.bound([limit[0] for limit in expression.limits], expression.function)
+        found |= names.letters
+        return found | _letters_in(expression.function, names)
+    for part in expression.args:
+        found |= _letters_in(part, names)
+    return found
+
+
+def _compact(program: Program) -> frozenset[str]:
+    """Tensors with a name of one letter and sizes of one digit, so that ``x01`` can be read."""
+    known = {s for s, value in program.sizes.items() if value <= 10}
+    shapes = {tensor.name: tensor.shape for tensor in program.tensors()} | {SEED: program.out.shape}
+    return frozenset(
+        name
+        for name, shape in shapes.items()
+        if len(name) == 1 and all(s in known or (s.is_Integer and s <= 10) for s in shape)
+    )
+
+
+def _held(program: Program, tensors: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Integers found in the forward pass: ``n·out`` is called n where that is unique, else n_out."""
+    held = [
+        name_of(entry)
+        for step in program.steps
+        for entry in accesses(local(step, program).equation.right)
+        if "·" in name_of(entry)
+    ]
+    for name in dict.fromkeys(held):
+        base, _, owner = name.partition("·")
+        unique = sum(other.startswith(f"{base}·") for other in set(held)) == 1
+        yield name, base if unique and base not in tensors else f"{base}_{owner}"

@@ -1,0 +1,60 @@
+"""Numbers as they are written: exact ones exactly, decimals rounded for the eye.
+
+``text`` is for the page, ``data`` for JSON, where nothing is rounded.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from symgrad.numeric import Array, plain
+
+DIGITS = 5
+"""Significant digits of a decimal on the page."""
+
+
+def text(value: Any) -> str:
+    """``3``, ``1/3``, ``0.33333``; nan and inf by name.
+
+    >>> text(Fraction(1, 3)), text(np.int64(3)), text(0.1 + 0.2), text(2.0)
+    ('1/3', '3', '0.3', '2')
+    """
+    if isinstance(value, (int, np.integer)):
+        return str(int(value))
+    if isinstance(value, Fraction):
+        return str(value)
+    number = float(value)
+    if not math.isfinite(number):
+        return str(number)
+    shown = f"{number:.{DIGITS}g}"
+    return "0" if shown == "-0" else shown
+
+
+def rounded(array: Array) -> bool:
+    """Whether any entry is written with fewer digits than it has."""
+    return any(
+        isinstance(v, float) and math.isfinite(v) and float(text(v)) != v for v in plain(array).reshape(-1)[:1000].tolist()
+    )
+
+
+def data(value: Any) -> Any:
+    """A number or array for JSON: integers and floats as such, fractions as ``"1/3"``, nan and inf by name."""
+    if isinstance(value, np.ndarray):
+        return data(plain(value).tolist())
+    if isinstance(value, list):
+        return [data(v) for v in value]
+    if isinstance(value, Fraction):
+        return value.numerator if value.denominator == 1 else str(value)
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    number = float(value)
+    return number if math.isfinite(number) else str(number)
+
+
+def size(shape: tuple[Any, ...]) -> str:
+    """``2×3``; a scalar is said to be one."""
+    return "×".join(map(str, shape)) if shape else "a scalar"

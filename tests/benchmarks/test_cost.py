@@ -1,0 +1,117 @@
+"""What things cost, as ratios measured in one run: `python -m pytest --benchmark-only -n 0 tests/benchmarks`.
+
+Nothing is asserted about time. Whole commands are compared with importing the libraries they need; the
+derivation of x@a with SymPy's own explicit Jacobian; `extra_info` and the printed lines hold the ratios.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sympy as sp
+
+from symgrad.calculus import pullback
+from symgrad.calculus.local import derive, local_pullback, local_pushforward
+from symgrad.explanation import build
+from symgrad.explanation.data import Explanation, Given, Seed
+from symgrad.language import read
+
+ROUNDS = 5
+
+
+def seconds(call: Callable[[], Any], rounds: int = ROUNDS) -> float:
+    """The median time of a call."""
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def command(*arguments: str) -> Callable[[], Any]:
+    """A whole process."""
+    return lambda: subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "imports", "aim"),
+    [
+        ("without check", ("--no-check",), "import sympy, numpy, click", 2.0),
+        ("with check", (), "import sympy, torch", 1.3),
+    ],
+    ids=["without-check", "with-check"],
+)
+def test_whole_command(
+    benchmark: Any, capsys: Any, name: str, arguments: tuple[str, ...], imports: str, aim: float
+) -> None:
+    """The forum example against importing its libraries."""
+    explain = command("-m", "symgrad_cli", "explain", "x@a", "--seed", "[[1,2,3,4],[5,6,7,8]]", *arguments)
+    base = seconds(command("-c", imports))
+    benchmark.pedantic(explain, rounds=ROUNDS, warmup_rounds=1)
+    ratio = benchmark.stats.stats.median / base
+    benchmark.extra_info["ratio"] = ratio
+    with capsys.disabled():
+        print(f"\nexplain {name}: {ratio:.2f} × `{imports}` (aim {aim})")
+
+
+def forget() -> None:
+    """Empty the caches, so that a derivation is made again."""
+    for cached in (derive, local_pullback, local_pushforward):
+        cached.cache_clear()
+
+
+def test_deriving_does_not_grow_with_n(benchmark: Any, capsys: Any) -> None:
+    """The formula of x@a at n = 2, 32, 1024, cold, against SymPy's explicit Jacobian at n = 4, 8, 12."""
+
+    def formula(n: int) -> Callable[[], Any]:
+        program = read("x@a", shapes={"x": (n, n), "a": (n, n)}).program
+
+        def run() -> None:
+            forget()
+            pullback(program, "x")
+
+        return run
+
+    def explicit(n: int) -> Callable[[], Any]:
+        x, a = (sp.Matrix(n, n, lambda i, j, c=c: sp.Symbol(f"{c}{i}_{j}")) for c in "xa")
+        return lambda: sp.Matrix((x * a).reshape(n * n, 1)).jacobian(x.reshape(n * n, 1))
+
+    ours = {n: seconds(formula(n), 15) for n in (2, 32, 1024)}
+    theirs = {n: seconds(explicit(n), 1) for n in (4, 8, 12)}
+    benchmark.pedantic(formula(32), rounds=ROUNDS)
+    with capsys.disabled():
+        print("\nformula of x@a:  ", ", ".join(f"n={n}: {1e3 * t:.1f} ms" for n, t in ours.items()))
+        print("SymPy's Jacobian:", ", ".join(f"n={n}: {1e3 * t:.0f} ms" for n, t in theirs.items()))
+        print(f"ratio n=1024 / n=2: {ours[1024] / ours[2]:.2f};  SymPy n=12 / ours n=1024: {theirs[12] / ours[1024]:.0f}")
+
+
+def test_filling_the_table(benchmark: Any, capsys: Any) -> None:
+    """The numbers of the 1024×1024 Jacobian of x@a at n = 32, from the formula."""
+    n = 32
+    program = read("x@a", shapes={"x": (n, n), "a": (n, n)}).program
+    inputs = [Given(t.name, _counted(n), True, True) for t in program.inputs]
+    story: Explanation = build("x@a", program, inputs, Seed(_counted(n), "given", ""), ("x",), check=False)
+    jacobian = story.gradients["x"].jacobian
+    benchmark.pedantic(lambda: type(jacobian)(**_fields(jacobian)).sparse(), rounds=ROUNDS)
+    with capsys.disabled():
+        print(f"\n{jacobian.shape[0]}×{jacobian.shape[1]}, {jacobian.nonzeros} nonzero:", end=" ")
+        print(f"{1e3 * benchmark.stats.stats.median:.0f} ms")
+
+
+def _counted(n: int) -> Any:
+    """The numbers 0, 1, 2, … as a matrix."""
+    import numpy as np  # noqa: PLC0415 -- only this helper needs it
+
+    return np.arange(n * n).reshape(n, n)
+
+
+def _fields(jacobian: Any) -> dict[str, Any]:
+    """A Jacobian's fields, for one without its cached numbers."""
+    return {name: getattr(jacobian, name) for name in jacobian.__dataclass_fields__}

@@ -1,0 +1,87 @@
+"""Every example of every operation of the table as a case to test: program, shapes, inputs, seeds.
+
+Nothing here names an operation: a new entry of the table is tested because it is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+from symgrad.errors import SymgradError
+from symgrad.language import read
+from symgrad.numeric import Values, forward
+from symgrad.ops import Example, Op, entries
+from symgrad.program import Program
+from tests.sampling import draw_inputs, random_seed, seed_of
+
+
+@dataclass(frozen=True)
+class Case:
+    """One example of one operation."""
+
+    op: Op
+    example: Example
+    name: str
+
+    @cached_property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the inputs."""
+        return dict(self.example.shapes)
+
+    @cached_property
+    def seed(self) -> int:
+        """The random seed of this case."""
+        return seed_of(self.name)
+
+    @cached_property
+    def program(self) -> Program:
+        """The example read."""
+        return read(self.example.text, shapes=self.shapes).program
+
+    @cached_property
+    def inputs(self) -> dict[str, np.ndarray]:
+        """Samples in the operation's domain."""
+        return draw_inputs(self.op, self.shapes, self.seed)
+
+    @cached_property
+    def values(self) -> Values:
+        """Every tensor of the program at the samples."""
+        return forward(self.program, self.inputs)
+
+    @cached_property
+    def output(self) -> np.ndarray:
+        """The forward value."""
+        return self.values[self.program.output]
+
+    @property
+    def names(self) -> list[str]:
+        """The inputs."""
+        return [tensor.name for tensor in self.program.inputs]
+
+    def weights(self, count: int) -> list[np.ndarray]:
+        """Random integer seeds in the shape of the output."""
+        generator = np.random.default_rng(self.seed)
+        return [random_seed(self.output.shape, generator) for _ in range(count)]
+
+    def resized(self, change: Mapping[int, int]) -> Mapping[str, tuple[int, ...]] | None:
+        """The shapes with every size replaced by ``change``, the same everywhere; None where that does not fit."""
+        shapes = {n: tuple(change.get(size, size) for size in shape) for n, shape in self.shapes.items()}
+        try:
+            read(self.example.text, shapes=shapes)
+        except SymgradError:  # the example's own numbers, a reshape's say, may allow no other size
+            return None
+        return shapes
+
+
+@lru_cache(maxsize=1)
+def cases() -> Sequence[Case]:
+    """All examples of all operations, in the order of the table."""
+    found: list[Case] = []
+    for op in entries():
+        for example in op.examples:
+            shapes = " ".join(f"{name}:{'x'.join(map(str, shape)) or 'scalar'}" for name, shape in example.shapes)
+            found.append(Case(op, example, f"{op.name}: {example.text} with {shapes}"))
+    return found

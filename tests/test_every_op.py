@@ -1,0 +1,306 @@
+"""What every operation of the table is held to, with no test written for any of them.
+
+Parametrised over the table and over each operation's examples: a new entry is tested because it is there.
+Each check compares two things that do not share code: the index equation by naive loops, NumPy's forward,
+torch's, the derivation, torch's autograd, finite differences, SymPy entry by entry.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from symgrad.calculus import jacobian, local, pullback
+from symgrad.closed_form import closed_form
+from symgrad.closed_form.source_text import Writer
+from symgrad.errors import ShapeError, SymgradError
+from symgrad.explanation import derive_only
+from symgrad.indexing import Bracket, Index, add_up, fresh, instantiate
+from symgrad.indexing.symbols import bound_indices
+from symgrad.language import read
+from symgrad.numeric import chain_jacobian, evaluate, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
+from symgrad.oracles import Elementwise
+from symgrad.oracles.forms import evaluate_text
+from symgrad.ops import TABLE
+from tests import torch_side
+from tests.cases import Case, cases
+from tests.compare import assert_same
+from tests.naive import Loops
+from tests.sampling import draw_inputs
+
+each = pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+each_op = pytest.mark.parametrize("op", TABLE.values(), ids=lambda op: op.name)
+
+
+def dense_jacobian(case: Case, name: str) -> np.ndarray:
+    """The derived Jacobian's formula in numbers."""
+    found = jacobian(case.program, name)
+    assert found is not None, "the formula of one operation is never too long"
+    outer, inner, sweep = found
+    return np.asarray(sparse_jacobian(outer, inner, sweep.equation.right, case.values).dense(), dtype=float)
+
+
+# --- the definition -----------------------------------------------------------------------------------------
+
+
+@each
+def test_definition_numpy_and_torch_agree(case: Case) -> None:
+    arrays = dict(case.values.arrays)
+    for step in case.program.steps:
+        by_loops = Loops(arrays, case.program.sizes).array(local(step, case.program).equation)
+        assert_same(by_loops, case.values[step.result.name], seed=case.seed, what=f"{step.op} by loops and by NumPy")
+    by_torch, _ = torch_side.program_gradients(case.program, case.inputs, np.ones(case.output.shape))
+    assert_same(by_torch, case.output, seed=case.seed, what="torch's forward and NumPy's")
+
+
+@each
+def test_the_text_means_the_same_in_torch(case: Case) -> None:
+    weights = case.weights(1)[0]
+    out, gradients = torch_side.text_gradients(case.example.text, case.inputs, weights)
+    assert_same(out, case.output, seed=case.seed, what="the text run as torch code")
+    derived = numeric_pullback(case.program, case.values, weights, case.names)
+    for name in case.names:
+        assert_same(gradients[name], derived[name], seed=case.seed, what=f"the gradient by {name}")
+
+
+@each
+def test_samples_lie_in_the_domain_and_outputs_are_finite(case: Case) -> None:
+    for name, array in case.inputs.items():
+        domain = case.op.domain_of(name)
+        assert np.all((array > domain.low) & (array < domain.high)), (name, array)
+        assert all(np.all(np.abs(array - point) > 1e-3) for point in domain.avoid), (name, array)
+        assert len(np.unique(array)) == array.size, (name, array)
+        if array.size > 2 and any(domain.draw[0] < point < domain.draw[1] for point in domain.avoid):
+            sides = {tuple(value > point for point in domain.avoid) for value in array.reshape(-1)}
+            assert len(sides) > 1, f"all samples of {name} lie on one side of {domain.avoid}"
+    for name, array in case.values.arrays.items():
+        assert np.all(np.isfinite(np.asarray(array, dtype=float))), (name, array)
+
+
+# --- the derivative -----------------------------------------------------------------------------------------
+
+
+@each
+def test_the_jacobian_is_torchs(case: Case) -> None:
+    expected = torch_side.jacobians(case.program, case.inputs)
+    for name in case.names:
+        rows = expected[name].reshape(case.output.size, case.inputs[name].size)
+        assert_same(rows, dense_jacobian(case, name), seed=case.seed, what=f"the formula's J by {name}")
+        chained = chain_jacobian(case.program, name, case.values)
+        assert_same(rows, chained, seed=case.seed, what=f"the chained J by {name}")
+
+
+@each
+def test_the_jacobian_is_what_differences_find(case: Case) -> None:
+    step = 1e-6
+    for name in case.names:
+        found = np.empty((case.output.size, case.inputs[name].size))
+        for column, at in enumerate(np.ndindex(*case.inputs[name].shape)):
+            sides = []
+            for direction in (step, -step):
+                moved = case.inputs[name].copy()
+                moved[at] += direction
+                out = forward(case.program, {**case.inputs, name: moved})[case.program.output]
+                sides.append(np.asarray(out, dtype=float).reshape(-1))
+            found[:, column] = (sides[0] - sides[1]) / (2 * step)
+        assert_same(found, dense_jacobian(case, name), seed=case.seed, tolerance=1e-6, what=f"differences by {name}")
+
+
+@each
+def test_the_jacobian_is_what_sympy_finds_entry_by_entry(case: Case) -> None:
+    oracle = Elementwise(case.program, case.values)
+    for name in case.names:
+        expected = oracle.jacobian(name)
+        assert_same(expected, dense_jacobian(case, name), seed=case.seed, what=f"J by {name}, entry by entry")
+
+
+@each
+def test_the_jacobian_formula_by_loops_is_the_same(case: Case) -> None:
+    for name in case.names:
+        outer, inner, sweep = jacobian(case.program, name) or pytest.fail("no formula")
+        expected = Loops(case.values.arrays, case.program.sizes).array(type(sweep.equation)((*outer, *inner), sweep.equation.right))
+        assert_same(
+            expected.reshape(case.output.size, -1), dense_jacobian(case, name), seed=case.seed, what=f"loops by {name}"
+        )
+
+
+@each
+def test_the_pullback_is_torchs_backward(case: Case) -> None:
+    hot = np.eye(case.output.size, dtype=int).reshape(case.output.size, *case.output.shape)
+    for weights in (*hot[: 2 * 3 * 4], *case.weights(2)):
+        _, expected = torch_side.program_gradients(case.program, case.inputs, weights)
+        derived = numeric_pullback(case.program, case.values, weights, case.names)
+        for name in case.names:
+            assert_same(expected[name], derived[name], seed=case.seed, what=f"backward({weights.tolist()}) by {name}")
+            sweep = pullback(case.program, name)
+            whole = evaluate(sweep.equation, {**case.values.arrays, "v": weights}, case.program.sizes)
+            assert sweep.whole
+            assert_same(expected[name], whole, seed=case.seed, what=f"the index formula by {name}")
+
+
+@each
+def test_pullback_and_pushforward_are_adjoint(case: Case) -> None:
+    generator = np.random.default_rng(case.seed)
+    for weights in case.weights(2):
+        derived = numeric_pullback(case.program, case.values, weights, case.names)
+        for name in case.names:
+            tangent = generator.integers(-3, 4, size=case.inputs[name].shape)
+            moved = np.asarray(numeric_pushforward(case.program, case.values, name, tangent), dtype=float)
+            assert moved.shape == case.output.shape
+            left, right = np.sum(weights * moved), np.sum(np.asarray(derived[name], dtype=float) * tangent)
+            assert_same(left, right, seed=case.seed, what=f"⟨v, Ju⟩ = ⟨vᵀJ, u⟩ by {name}")
+            by_rows = dense_jacobian(case, name) @ tangent.reshape(-1)
+            assert_same(by_rows, moved.reshape(-1), seed=case.seed, what=f"J·u by {name}")
+
+
+# --- the closed form ----------------------------------------------------------------------------------------
+
+SIZES = ({}, {2: 3, 3: 2}, {2: 4, 3: 5, 4: 3}, {2: 3, 3: 4, 4: 2}, {2: 2, 3: 3, 4: 5})
+"""Other sizes for the examples: 2 becomes 3, and so on."""
+
+
+@each
+def test_the_closed_form_is_the_raw_contraction_at_any_size(case: Case) -> None:
+    forms = {d.name: d.form for d in derive_only(case.program, case.names) if d.form is not None}
+    if not forms:
+        pytest.skip("no closed form: the index formula is shown")
+    tried = 0
+    for number, change in enumerate(SIZES):
+        shapes = case.resized(change)
+        if shapes is None:
+            continue
+        tried += 1
+        program = read(case.example.text, shapes=shapes).program
+        inputs = draw_inputs(case.op, shapes, case.seed + number)
+        values = forward(program, inputs)
+        out = np.asarray(values[program.output], dtype=float)
+        generator = np.random.default_rng(case.seed + number)
+        weights = generator.integers(-3, 4, size=out.shape)
+        for name, form in forms.items():
+            raw = evaluate(pullback(program, name).equation, {**values.arrays, "v": weights}, program.sizes)
+            known = {**inputs, "v": weights, "out": out}
+            about = f"{form.text} by {name} at {dict(shapes)}"
+            assert_same(raw, evaluate_text(form.text, known), seed=case.seed, what=f"symgrad's reading of {about}")
+            by_torch = torch_side.evaluate(form.text, {n: torch_side.tensor(a) for n, a in known.items()})
+            assert_same(raw, by_torch, seed=case.seed, what=f"torch's reading of {about}")
+    assert tried
+
+
+# --- kinks --------------------------------------------------------------------------------------------------
+
+
+def at_kinks(case: Case) -> list[dict[str, np.ndarray]]:
+    """Inputs exactly at the operation's kinks: every entry there, every second one, and all inputs equal."""
+    points = []
+    for kink in case.op.kinks:
+        everywhere = {name: np.full(array.shape, float(kink)) for name, array in case.inputs.items()}
+        half = {}
+        for name, array in case.inputs.items():
+            half[name] = array.copy()
+            half[name].reshape(-1)[::2] = kink
+        points += [everywhere, half]
+        first = next(iter(case.inputs.values()))
+        if all(array.shape == first.shape for array in case.inputs.values()):
+            points.append({name: np.round(first) for name in case.inputs})
+    return points
+
+
+@pytest.mark.parametrize("case", [c for c in cases() if c.op.kinks], ids=lambda case: case.name)
+def test_value_and_derivative_at_a_kink_are_torchs(case: Case) -> None:
+    for inputs in at_kinks(case):
+        values = forward(case.program, inputs)
+        for weights in case.weights(3):
+            out, expected = torch_side.program_gradients(case.program, inputs, weights)
+            assert_same(out, values[case.program.output], seed=case.seed, what="the value at the kink")
+            derived = numeric_pullback(case.program, values, weights, case.names)
+            for name in case.names:
+                about = f"the derivative by {name} at {inputs[name].tolist()}"
+                assert_same(expected[name], derived[name], seed=case.seed, what=about)
+                whole = evaluate(pullback(case.program, name).equation, {**values.arrays, "v": weights}, case.program.sizes)
+                assert_same(expected[name], whole, seed=case.seed, what=f"{about}, formula")
+
+
+@each_op
+def test_an_operation_with_a_kink_says_so(op) -> None:
+    """A bracket on entries of an operand is an edge: its points are listed, so that torch's choice is tested."""
+    if not op.smooth:
+        return
+    for case in cases():
+        if case.op is not op:
+            continue
+        for step in case.program.steps:
+            if step.op == op.name:
+                edges = [b for b in local(step, case.program).equation.right.atoms(Bracket) if b.args[0].free_symbols]
+                assert not [b for b in edges if any(not isinstance(s, Index) for s in b.args[0].free_symbols - set(case.program.sizes))]
+
+
+# --- what must not matter -----------------------------------------------------------------------------------
+
+
+@each
+def test_names_of_indices_and_sizes_do_not_matter(case: Case) -> None:
+    names = {tensor.name: tensor.name for tensor in case.program.tensors()}
+    renamed = {size: type(size)(f"size{n}", **size.assumptions0) for n, size in enumerate(case.program.sizes)}
+    sizes = {renamed[size]: number for size, number in case.program.sizes.items()}
+    for step in case.program.steps:
+        for d in local(step, case.program).derivatives.values():
+            expected = Loops(case.values.arrays, case.program.sizes)
+            whole = type(local(step, case.program).equation)((*d.axes, *d.inner), d.formula)
+            other = instantiate(whole, names, renamed)
+            assert not (set(other.axes) | bound_indices(other.right)) & (set(whole.axes) | bound_indices(whole.right))
+            same_hint = {k: fresh("k", k.size) for k in (*other.axes, *bound_indices(other.right))}
+            right = other.right.xreplace(same_hint)
+            axes = tuple(same_hint[k] for k in other.axes)
+            again = Loops(case.values.arrays, sizes).array(type(whole)(axes, right))
+            assert_same(expected.array(whole), again, what=f"{step.op} with other names")
+            outer, inner = axes[: len(d.axes)], axes[len(d.axes) :]
+            weighed = add_up(right * sum_weights(outer), outer)
+            found = evaluate(type(whole)(inner, weighed), case.values.arrays, sizes)
+            size = int(np.prod([len(np.ravel(i)) for i in ()])) or 1
+            total = again.sum(axis=tuple(range(len(outer)))) * size
+            assert_same(total, found, what=f"{step.op} contracted with other names")
+
+
+def sum_weights(outer: tuple[Index, ...]) -> int:
+    """Every output weighs 1."""
+    return 1
+
+
+@each
+def test_the_text_of_a_program_reads_back(case: Case) -> None:
+    writer = Writer(case.program)
+    text, _ = writer.step(case.program.steps[-1])
+    again = evaluate_text(text, case.inputs)
+    assert_same(case.output, again, seed=case.seed, what=f"{case.example.text} written as {text}")
+
+
+# --- shapes -------------------------------------------------------------------------------------------------
+
+
+def changed_shapes(case: Case) -> list[dict[str, tuple[int, ...]]]:
+    """The example's shapes, with one axis of one input longer, gone, or new."""
+    found = []
+    for name, shape in case.shapes.items():
+        for axis in range(len(shape)):
+            found.append({**case.shapes, name: (*shape[:axis], shape[axis] + 2, *shape[axis + 1 :])})
+            found.append({**case.shapes, name: (*shape[:axis], *shape[axis + 1 :])})
+        found.append({**case.shapes, name: (5, *shape)})
+    return found
+
+
+@each
+def test_shapes_that_torch_refuses_are_shape_errors(case: Case) -> None:
+    for shapes in changed_shapes(case):
+        inputs = draw_inputs(case.op, shapes, case.seed)
+        try:
+            expected = torch_side.evaluate(case.example.text, {n: torch_side.tensor(a) for n, a in inputs.items()})
+        except (RuntimeError, IndexError, ValueError, TypeError):
+            with pytest.raises(SymgradError) as caught:
+                read(case.example.text, shapes=shapes)
+            assert isinstance(caught.value, ShapeError), f"{shapes}: {caught.value}"
+            continue
+        try:
+            program = read(case.example.text, shapes=shapes).program
+        except SymgradError:
+            continue  # symgrad may be stricter than torch: .T of a vector
+        out = forward(program, inputs)[program.output]
+        assert_same(expected, out, seed=case.seed, what=f"{case.example.text} at {shapes}")

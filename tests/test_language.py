@@ -1,0 +1,707 @@
+"""Text → Program: what parses, what is refused and in which words, what is inferred, and that nothing runs.
+
+The table of bad inputs is exact about the words on purpose: an error message is an interface. The reader is
+held against Python itself too: every text that it accepts is also run as Python by torch.
+"""
+
+import math
+import sys
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sympy as sp
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from symgrad.errors import ShapeError, SymgradError
+from symgrad.language import Reading, expand_composites, literal, read
+from symgrad.language.nodes import Call, walk
+from symgrad.language.ranks import assignments
+from symgrad.language.syntax import parse
+from symgrad.language.tokens import DEPTH, LENGTH
+from symgrad.ops import entries
+from symgrad.program import Constant, Program
+from symgrad.source import Source
+from tests.compare import assert_same
+from tests.torch_side import evaluate, function_of
+
+# What is refused ------------------------------------------------------------------------------------
+
+BAD = [
+    # text, kind, what is underlined, the sentence, and a word of what would do
+    ("", "syntax", "", "there is no expression", "x@a"),
+    ("  # nothing", "syntax", "  # nothing", "there is no expression", "x@a"),
+    ("softmaks(x)", "name", "softmaks", "there is no function softmaks", "softmax"),
+    ("F.relux(x)", "name", "F.relux", "there is no function F.relux", "F.relu"),
+    ("x.softmaxx(0)", "name", "softmaxx", "tensors have no method softmaxx", "softmax"),
+    ("x.gelu()", "name", "gelu", "tensors have no method gelu", "gelu(…)"),
+    ("x.foo", "name", "foo", "tensors have no attribute foo", ".T, .mT"),
+    ("math.sqr(2)*x", "name", "math.sqr", "there is no function math.sqr", None),
+    ("x(y)", "name", "x", "there is no function x", "symgrad ops"),
+    ("v@x", "name", "v", "v is the name of the seed of backward(v), it cannot be an input", "another name"),
+    ("x + out", "name", "out", "out is the name of the output, it cannot be an input", "another name"),
+    ("torch + x", "name", "torch", "torch stands for the module torch, it cannot be a tensor", "another name"),
+    ("F = x; F", "name", "F", "F stands for torch.nn.functional, nothing can be assigned to it", None),
+    ("softmax(x, dimm=1)", "name", "dimm=1", "softmax has no argument dimm", "softmax(x, dim=-1)"),
+    ("softmax(x, 0, 1)", "syntax", "1", "softmax has too many arguments", "softmax(x, dim=-1)"),
+    ("softmax()", "syntax", "softmax()", "softmax needs x", "softmax(x, dim=-1)"),
+    ("x.view()", "syntax", "x.view()", "view needs shape", "x.view(shape)"),
+    ("sum(x, 0, dim=1)", "syntax", "dim=1", "sum is given dim twice", "sum(x, dim=None, keepdim=False)"),
+    ("softmax(x, dim='a')", "syntax", "dim='a'", "dim of softmax cannot be the text 'a'", "softmax(x, dim=-1)"),
+    ("x.sum(0, 1)", "syntax", "1", "keepdim of sum cannot be 1", "x.sum(dim=None, keepdim=False)"),
+    ("softmax('x')", "syntax", "'x'", "x of softmax has to be a tensor, not the text 'x'", "softmax(x"),
+    ("exp([1,2])", "syntax", "[1,2]", "x of exp has to be a tensor, not a list", "--let"),
+    ("x @ [[1,2]]", "syntax", "[[1,2]]", "a list cannot stand beside @", "--let"),
+    ("clamp(x, min=x)", "syntax", "min=x", "min of clamp cannot be a tensor", "clamp(x, min=None, max=None)"),
+    ("cat(a, b)", "syntax", "b", "cat has too many arguments", "cat(*tensors, dim=0)"),
+    ("cat([])", "syntax", "cat([])", "cat needs a list of tensors", "cat(*tensors, dim=0)"),
+    ("x.T()", "syntax", "x.T()", "T is not called", ".T without brackets"),
+    ("x.sum", "syntax", "x.sum", "sum has to be called", "x.sum()"),
+    ("torch.exp", "syntax", "torch.exp", "exp has to be called", "torch.exp(x)"),
+    ("math.sqrt(x)", "syntax", "math.sqrt(x)", "math.sqrt takes a number", "sqrt(…)"),
+    ("x.sum(0)(1)", "syntax", "x.sum(0)", "this cannot be called", None),
+    ("max(x, dim=0)", "syntax", "max(x, dim=0)", "torch gives values and indices here, not one tensor", ".values"),
+    ("1 + max(x, 0)", "syntax", "max(x, 0)", "torch gives values and indices here, not one tensor", ".values"),
+    ("max(x, 0)[1]", "unsupported", "max(x, 0)[1]", "indices are integers, they have no derivative", None),
+    ("1 + 2", "syntax", "1 + 2", "the output is a number, there is no tensor to differentiate", "x@a"),
+    ("x.shape", "syntax", "x.shape", "the output is a list, there is no tensor to differentiate", "x@a"),
+    ("x; y", "syntax", "x", "only the last expression is the output, this one is not used", "h = …"),
+    ("sum(2)*x", "syntax", "sum(2)", "sum holds no tensor, only numbers", None),
+    ("x = ", "syntax", "x =", "the assignment has no value", None),
+    ("x, y = a", "syntax", "=", "an assignment goes to one name, at the beginning", "h = x@a"),
+    ("a = b = x", "syntax", "=", "an assignment goes to one name, at the beginning", "h = x@a"),
+    ("None = x", "syntax", "None", "None cannot be assigned to", None),
+    ("x += 1", "syntax", "+=", "+= is not allowed", "x = x + …"),
+    ("(y := x)", "syntax", ":=", "an assignment inside an expression is not allowed", "names, numbers"),
+    ("x <", "syntax", "x", "this does not read as an expression", "names, numbers"),
+    ("x + * y", "syntax", "*", "this does not read as an expression", "names, numbers"),
+    ("(x", "syntax", "(", "this ( is never closed", None),
+    ("x)", "syntax", ")", "this ) closes nothing", None),
+    ("exp(x]", "syntax", "]", "this ] does not close (", None),
+    ("exp(x; y)", "syntax", ";", "a semicolon inside brackets", "comma"),
+    ("x < y < z", "syntax", "x < y < z", "comparisons do not chain over tensors", "(0 < x) * (x < 1)"),
+    ("f(**x)", "syntax", "**x", "** is not allowed among arguments", None),
+    ("exp(*x)", "syntax", "*x", "* unpacks a list or a shape", "*x.shape"),
+    ("lambda: x", "syntax", "lambda", "the Python keyword `lambda` is not allowed", "names, numbers"),
+    ("[y for y in x]", "syntax", "for", "the Python keyword `for` is not allowed", "names, numbers"),
+    ("x if y else z", "syntax", "if", "the Python keyword `if` is not allowed", "names, numbers"),
+    ("x and y", "syntax", "and", "the Python keyword `and` is not allowed", "names, numbers"),
+    ("await x", "syntax", "await", "the Python keyword `await` is not allowed", "names, numbers"),
+    ("import os", "syntax", "import", "the Python keyword `import` is not allowed", "names, numbers"),
+    ("__import__('os')", "syntax", "__import__", "names that begin with two underscores are not allowed", "names"),
+    ("x.__class__", "syntax", "__class__", "names that begin with two underscores are not allowed", "names"),
+    ("f'{x}'", "syntax", "f", "strings with a prefix are not allowed", "'mean'"),
+    ("sum(x, 'a", "syntax", "'", "this string does not end", "names"),
+    ("{1: x}", "syntax", "{", "braces (dictionaries and sets) are not allowed", "names"),
+    ("x & y", "syntax", "&", "& is not an operation on tensors here", "names"),
+    ("x^2", "syntax", "^", "^ is not a power in Python", "write **"),
+    ("x²", "syntax", "²", "the character ² is not part of a name", "write **2"),
+    ("−x", "syntax", "−", "the character − is not part of an expression", "write -"),
+    ("x × y", "syntax", "×", "the character × is not part of an expression", "write *"),
+    ("𝐱 + 1", "syntax", "𝐱", "the name 𝐱 is written in look-alike letters", "write x"),
+    ("x\0", "syntax", "\0", "the character U+0000 is not part of an expression", "names"),
+    ("x\ud800", "syntax", "\ud800", "the character U+D800 is not part of an expression", "names"),
+    ("\ufeffx", "syntax", "\ufeff", "the character U+FEFF is not part of an expression", "names"),
+    ("2x", "syntax", "2x", "2x is not a number here", "2*x"),
+    ("1j*x", "syntax", "1j", "1j is not a number here", "real"),
+    ("0x1F*x", "syntax", "0x", "0x is not a number here", "real"),
+    ("x*1234567890123456789", "syntax", "1234567890123456789", "an integer of 19 digits is too long", "18"),
+    ("9**9**9*x", "value", "9**9**9", "this power is too large to be exact", "2.0**100"),
+    ("9**9**9**9*x", "value", "9**9**9", "this power is too large to be exact", "2.0**100"),
+    ("x*1e999", "value", "1e999", "this number is not finite", "1.8e308"),
+    ("x*(1e308*10)", "value", "1e308*10", "this constant is not finite", None),
+    ("x*2.0**99999", "value", "2.0**99999", "this constant is too large", None),
+    ("x*math.inf", "value", "math.inf", "math.inf is not a finite number", None),
+    ("x*(1/0)", "domain", "1/0", "division by zero", None),
+    ("x*(-1)**0.5", "domain", "(-1)**0.5", "this constant is not a real number", None),
+    ("x*math.sqrt(-1)", "domain", "math.sqrt(-1)", "sqrt(-1) is not a finite real number", None),
+    ("(1 < 2)*x", "unsupported", "1 < 2", "< between two constants", "tensor"),
+    ("x[y]", "unsupported", "y", "indexing with a tensor is not supported", "x[0]"),
+    ("x[[0, 1]]", "unsupported", "[0, 1]", "indexing with a list is not supported", "x[0]"),
+    ("x[::-1]", "unsupported", "::-1", "slices step forwards", "x[::2]"),
+    ("x[..., ...]", "shape", "...", "... stands only once in an index", None),
+    ("x[99999]", "shape", "x[99999]", "an index this large needs a tensor with a given shape", None),
+    ("x.reshape(99991, -1)", "shape", "x.reshape(99991, -1)", "this needs tensors with given shapes", None),
+    ("x.shape[3]*x", "shape", "x.shape[3]", "index 3 is out of range, there are 1", None),
+    ("...", "syntax", "...", "... stands inside brackets only", "x[..., 0]"),
+    ("'x' + y", "syntax", "'x'", "the text 'x' cannot stand beside +", "tensor"),
+    ("x.reshape('2')", "syntax", "'2'", "shape of reshape cannot be the text '2'", "x.reshape(shape)"),
+]
+
+
+@pytest.mark.parametrize(("text", "kind", "underlined", "problem", "hint"), BAD, ids=[ascii(b[0]) for b in BAD])
+def test_bad_input(text: str, kind: str, underlined: str, problem: str, hint: str | None) -> None:
+    with pytest.raises(SymgradError) as caught:
+        read(text)
+    error = caught.value
+    assert (error.kind, error.problem) == (kind, problem)
+    assert error.span is not None
+    assert text[slice(*error.span)] == underlined
+    assert error.excerpt is not None
+    if hint is not None:
+        assert hint in " ".join(error.hints)
+
+
+def test_shapes_that_do_not_fit_are_told_with_all_that_is_known() -> None:
+    with pytest.raises(ShapeError) as caught:
+        read("softmax(A @ B)", shapes={"A": (2, 3), "B": (4, 5)})
+    assert str(caught.value) == (
+        "error[shape]: the sizes 3 and 4 do not fit together in @\n"
+        "    softmax(A @ B)\n"
+        "            ^^^^^\n"
+        "    found: A is 2×3, B is 4×5\n"
+        "    found: 3 is axis 1 of A, 4 is axis 0 of B\n"
+        "    try:   --shape B=3,5\n"
+        "    try:   --shape A=2,4"
+    )
+
+
+def test_shapes_of_intermediate_results_come_with_those_of_the_inputs() -> None:
+    with pytest.raises(ShapeError) as caught:
+        read("(x@a) * b", shapes={"x": (2, 3), "a": (3, 4), "b": (5,)})
+    assert caught.value.found == (
+        "x@a is 2×4, b is a vector of 5",
+        "4 is axis 1 of x@a, 5 is axis 0 of b",
+        "so far x is 2×3, a is 3×4",
+    )
+    assert caught.value.hints == ("--shape b=4",)
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "problem"),
+    [
+        ("softmax(x, dim=2)", {"x": (2, 3)}, "there is no axis 2 in a tensor with 2 axes"),
+        ("x.permute(0, 0)", {"x": (2, 3)}, "permute has to name each of the 2 axes once"),
+        ("x[0, 0, 0]", {"x": (2, 3)}, "3 indices for a tensor with 2 axes"),
+        ("x[5]", {"x": (2, 3)}, "index 5 is out of range for an axis of size 2"),
+        ("x.reshape(4, -1)", {"x": (2, 3)}, "reshape would leave an axis of size 3/2"),
+        ("x.size(2)*x", {"x": (2, 3)}, "there is no axis 2 in a tensor with 2"),
+        ("x.T", {"x": (2, 3, 4)}, ".T is for matrices, this has 3 axes"),
+        ("mm(x, a)", {"x": (2,), "a": (2, 3)}, "this takes a tensor with 2 axes here, not 1"),
+    ],
+)
+def test_a_shape_error_of_the_table_gets_its_place_and_the_shapes(text: str, shapes: dict, problem: str) -> None:
+    with pytest.raises(ShapeError) as caught:
+        read(text, shapes=shapes)
+    assert caught.value.problem == problem
+    assert caught.value.excerpt is not None
+
+
+def test_a_shape_for_an_unknown_tensor_is_refused_with_the_close_match() -> None:
+    with pytest.raises(SymgradError) as caught:
+        read("weight @ x", shapes={"wieght": (2, 3)})
+    assert (caught.value.kind, caught.value.problem) == ("name", "the expression has no input wieght")
+    assert caught.value.found == ("its inputs: weight, x",)
+    assert caught.value.hints == ("did you mean weight?",)
+
+
+@pytest.mark.parametrize("size", [-1, 1.5, True, None, "2", "a b", [2]])
+def test_given_shapes_are_made_of_sizes(size: object) -> None:
+    with pytest.raises(SymgradError) as caught:
+        read("x", shapes={"x": (size, 2)})  # type: ignore[dict-item]
+    assert caught.value.problem == "the shape of x is not made of sizes"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x" * 10_000, "x+" * 5_000 + "x", "-" * 500 + "x", "(" * 500 + "x" + ")" * 500, "[" * 500 + "]" * 500,
+        "**".join(["x"] * 500), "x" + ".T" * 500, "exp(" * 500 + "x" + ")" * 500, "x" + "[0]" * 500,
+        "x" + "(0)" * 500, "+".join(["x"] * 500), "not " * 500 + "x", "x" + "[x" * 500 + "]" * 500, "9" * 3_999,
+    ],
+    ids=lambda text: text[:12],
+)  # fmt: skip
+def test_what_is_too_long_or_too_deep_is_refused_at_once(text: str) -> None:
+    started = time.perf_counter()
+    with pytest.raises(SymgradError) as caught:
+        read(text)
+    assert caught.value.kind == "syntax"
+    assert time.perf_counter() - started < 0.5
+
+
+@pytest.mark.parametrize("depth", [20, DEPTH // 2, DEPTH - 10])
+def test_what_is_not_too_deep_is_read(depth: int) -> None:
+    for text in ("exp(" * depth + "x" + ")" * depth, "-" * depth + "x", "+".join(["x"] * depth)):
+        assert isinstance(read(text), Reading)
+
+
+# What is read ---------------------------------------------------------------------------------------
+
+SHAPES = {"x": (2, 3), "y": (2, 3), "a": (3, 4), "b": (4,), "z": (2, 3, 4), "w": (2, 4, 3), "s": (3, 3), "u": (3,)}
+
+# symgrad's text and what it means in torch; one text where the two are the same
+READ = [
+    ("x@a", None),
+    ("torch.mm(x, a)", None),
+    ("torch.matmul(x, a) + b", None),
+    ("h = torch.relu(x@a + b); h @ a.T", None),
+    ("h = x\nh = h * h\nh + 1", "x*x + 1"),
+    ("h = x@a  # product\n\n; h.T;", "(x@a).T"),
+    ("  (x +\n   y)", "x + y"),
+    ("F.softmax(x @ a, dim=-1)", None),
+    ("torch.nn.functional.softmax(x, 1)", None),
+    ("nn.functional.log_softmax(x, dim=0)", "F.log_softmax(x, dim=0)"),
+    ("x.sum(0)", None),
+    ("x.sum(axis=0, keepdims=True)", "x.sum(0, keepdim=True)"),
+    ("np.sum(x, axis=(0, 1))", "x.sum((0, 1))"),
+    ("torch.sum(input=x, dim=[0])", "x.sum(0)"),
+    ("np.exp(x) * numpy.tanh(x)", "torch.exp(x) * torch.tanh(x)"),
+    ("x.T @ y", None),
+    ("z.mT", None),
+    ("x.t()", None),
+    ("z.permute(0, 2, 1)", None),
+    ("z.permute((2, 0, 1))", None),
+    ("torch.permute(z, [2, 0, 1])", None),
+    ("x.transpose(0, 1)", None),
+    ("x.reshape(3, 2)", None),
+    ("x.reshape((3, -1))", None),
+    ("x.view(-1)", None),
+    ("z.reshape(z.shape[0], -1)", None),
+    ("z.reshape(*z.shape[:1], z.shape[1] * z.size(2))", "z.reshape(2, 12)"),
+    ("z.view(len(z), 2, z.numel() // 4)", "z.view(2, 2, 6)"),
+    ("u.expand(2, 3)", None),
+    ("u.expand(x.shape)", None),
+    ("x.unsqueeze(0).squeeze(0)", None),
+    ("x[0]", None),
+    ("x[-1, 1]", None),
+    ("x[:, 1:]", None),
+    ("x[:, ::2]", None),
+    ("z[..., -1]", None),
+    ("z[1, ..., 0]", None),
+    ("x[:, None] * y[:, :, None]", None),
+    ("x[:x.shape[0] - 1]", "x[:1]"),
+    ("x[-1:, :-1]", None),
+    ("x[0:2, :]", None),
+    ('torch.einsum("ij,jk->ik", x, a)', None),
+    ('np.einsum("ij,jk", x, a)', 'torch.einsum("ij,jk", x, a)'),
+    ('einsum("bij,bjk->bik", [z, w])', 'torch.einsum("bij,bjk->bik", z, w)'),
+    ("torch.cat([x, y], 1)", None),
+    ("torch.cat((x, y, x), dim=0)", None),
+    ("np.concatenate([x, y], axis=1)", "torch.cat([x, y], dim=1)"),
+    ("torch.stack([x, y], dim=1)", None),
+    ("torch.cat(tensors=[x, y])", None),
+    ("-x + +y", "-x + y"),
+    ("x - 2*y/3", None),
+    ("x ** 2", None),
+    ("2 ** x", None),
+    ("x * 1/2", None),
+    ("x * (1/2)", "x * 0.5"),
+    ("x / 2**0.5", "x / math.sqrt(2)"),
+    ("x * math.pi - torch.pi + np.e", "x * math.pi - math.pi + math.e"),
+    ("x / math.sqrt(x.shape[-1])", "x / math.sqrt(3)"),
+    ("x.sum() / x.numel()", "x.sum() / 6"),
+    ("x * (7 // 2) + 7 % 4", "x * 3 + 3"),
+    ("x * x.ndim * x.dim()", "x * 4"),
+    ("(x > y) * x", None),
+    ("(x <= 0) * x + (x != y) + (y >= x) + (x < 1) + (x == x)", None),
+    ("torch.where(x > 0, x, y)", None),
+    ("torch.maximum(x, y)", None),
+    ("torch.max(x, y)", None),
+    ("torch.max(x)", None),
+    ("torch.max(x, dim=1).values", None),
+    ("x.max(1)[0]", None),
+    ("x.min(dim=0).values + 1", None),
+    ("torch.clamp(x, min=-0.5)", None),
+    ("x.clamp(-0.5, 0.5)", None),
+    ('F.gelu(x, approximate="tanh")', None),
+    ("F.mse_loss(x, y, reduction='sum')", None),
+    ("x.var(dim=0, correction=0)", None),
+    ("np.var(x, axis=0, ddof=1)" if False else "torch.var(x, 0)", None),
+    ("F.layer_norm(x, (3,))", None),
+    ("(x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5)", None),
+    ("F.softmax(x @ y.T / math.sqrt(x.shape[-1]), dim=-1) @ y", "F.softmax(x @ y.T / math.sqrt(3), dim=-1) @ y"),
+    ("σ = torch.sigmoid(x); σ * (1 - σ)", "torch.sigmoid(x) * (1 - torch.sigmoid(x))"),
+    ("n = x.shape[0]; x.sum(0) / n", "x.sum(0) / 2"),
+    ("d = (1, 0); x.permute(d)", "x.T"),
+    ("t1 = x; t2 = t1 * t1; t1 + t2", "x + x*x"),
+    ("x = x * 2; x + 1", "x*2 + 1"),
+    ("h = x@a", "x@a"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "means"), READ, ids=[ascii(r[0]) for r in READ])
+def test_what_is_read_is_what_torch_computes(text: str, means: str | None) -> None:
+    program = read(text, shapes=shapes_for(text)).program
+    generator = np.random.default_rng(0)
+    tensors = {t.name: torch.tensor(generator.normal(size=program.numbers(t.shape))) for t in program.inputs}
+    out = function_of(program)(*tensors.values())
+    assert program.output == "out"
+    assert program.numbers(program.out.shape) == tuple(out.shape)
+    assert_same(evaluate(means or text, tensors), out, seed=0, what=text)
+
+
+def shapes_for(text: str) -> dict[str, tuple[int, ...]]:
+    """The shapes of those names of `SHAPES` that are inputs of ``text``."""
+    known = {}
+    for name, shape in SHAPES.items():
+        try:
+            read(text, shapes={**known, name: shape}, symbolic=True)
+        except SymgradError as error:
+            if error.kind == "name":
+                continue
+        known[name] = shape
+    return known
+
+
+def test_programs_are_in_single_assignment_form_with_readable_names() -> None:
+    program = read("h = relu(x@w + b); h = h * 2; t1 = h.sum(0); t1 + h").program
+    assert [step.result.name for step in program.steps] == ["t2", "t3", "t4", "h", "h_2", "t1", "t5", "out"]
+    assert [t.name for t in program.inputs] == ["x", "w", "b"]
+
+
+@pytest.mark.parametrize(("text", "op"), [("x", "identity"), ("h = x.T; h", "identity"), ("h = x.T", "T")])
+def test_the_output_is_always_called_out(text: str, op: str) -> None:
+    program = read(text).program
+    assert (program.output, program.steps[-1].op) == ("out", op)
+
+
+def test_out_may_be_assigned_but_means_the_output_only_at_the_end() -> None:
+    program = read("out = x * 2; out * out").program
+    assert [step.result.name for step in program.steps] == ["out_2", "out"]
+
+
+def test_downstream_of_an_output_out_is_an_input() -> None:
+    reading = read("sum((out - y)**2)", shapes={"out": (2, 3)}, reserved=("v",))
+    assert [t.name for t in reading.program.inputs] == ["out", "y"]
+    assert reading.program.output == "loss"
+    assert read("loss = out*loss; loss", reserved=("v",)).program.output == "loss_2"
+
+
+def test_constants_stay_exact() -> None:
+    constants = [
+        argument.value
+        for step in read("x*(1/2) + 3 - 0.25 + 4/2 + 2**-1 + -3").program.steps
+        for argument in step.arguments
+        if isinstance(argument, Constant)
+    ]
+    assert constants == [Fraction(1, 2), 3, 0.25, 2, Fraction(1, 2), -3]
+    assert [type(c) for c in constants] == [Fraction, int, float, int, Fraction, int]
+
+
+def test_sizes_in_expressions_stay_symbols() -> None:
+    program = read("x / x.shape[1] ** 0.5", shapes={"x": (2, 3)}).program
+    (constant,) = [a.value for a in program.steps[0].arguments if isinstance(a, Constant)]
+    assert constant == sp.sqrt(program.inputs[0].shape[1])
+
+
+def test_broadcasting_is_a_step_of_its_own_and_constants_have_none() -> None:
+    program = read("x@w + b + 1").program
+    assert [step.op for step in program.steps] == ["matmul", "expand", "add", "add"]
+    assert program.steps[1].options == (("shape", program.steps[0].result.shape),)
+
+
+def test_spans_are_characters_of_the_whole_text() -> None:
+    text = "σ = relu(é@ü)  # ∂\n;\r\n  σ.sum(\n 0) + Ω"
+    program = read(text).program
+    spans = {step.op: text[slice(*step.span)] for step in program.steps if step.span is not None}
+    assert spans == {"matmul": "é@ü", "relu": "relu(é@ü)", "sum": "σ.sum(\n 0)", "add": "σ.sum(\n 0) + Ω"}
+
+
+def test_the_place_of_an_error_is_found_behind_other_letters_and_lines() -> None:
+    with pytest.raises(SymgradError) as caught:
+        read("ß = x * 'ö'\n")
+    assert caught.value.excerpt == "ß = x * 'ö'\n        ^^^"
+    with pytest.raises(SymgradError) as caught:
+        read("h = x@é\nÄ + softmaks(h)")
+    assert caught.value.excerpt == "Ä + softmaks(h)\n    ^^^^^^^^"
+
+
+@pytest.mark.parametrize("text", ["x  @  a", "(x@a)", "x@a # comment", "\n\nx@a\n", "((x)@(a));", "\tx@a", "x @\\a"[:3] + "a"])
+def test_blanks_comments_and_brackets_mean_nothing(text: str) -> None:
+    assert read(text).program == read("x@a").program
+
+
+def test_reading_twice_gives_the_same() -> None:
+    text = "h = softmax(x@w + b, dim=1); cat([h, h]).reshape(-1).norm()"
+    assert read(text) == read(text)
+
+
+@pytest.mark.parametrize("op", entries(), ids=lambda op: op.name)
+def test_every_example_of_the_table_is_read(op: object) -> None:
+    for example in op.examples:  # type: ignore[attr-defined]
+        program = read(example.text, shapes=dict(example.shapes)).program
+        assert {t.name: program.numbers(t.shape) for t in program.inputs} == dict(example.shapes)
+
+
+# What is inferred -----------------------------------------------------------------------------------
+
+INFERRED = [
+    # text, the output's shape if it is known, the inputs' shapes
+    ("x@a", (2, 4), "x23 a34"),
+    ("x@a", None, "x23 a34"),
+    ("x@a", (4,), "x43 a3"),
+    ("x@a", (), "x2 a2"),
+    ("x@a", (5, 6, 7), "x563 a37"),
+    ("torch.mm(x, a)", (2, 4), "x23 a34"),
+    ("softmax(x)", None, "x2"),
+    ("softmax(x)", (3, 2), "x32"),
+    ("softmax(x, dim=1)", None, "x23"),
+    ("x@w + b", None, "x23 w34 b4"),
+    ("x@w + b", (2, 5), "x23 w35 b5"),
+    ("x@w + b", (5,), "x53 w3 b5"),
+    ("h = relu(x@w + b); h @ w2 + b2", (1, 7), "x13 w34 b4 w47 b7"),
+    ("x * y", None, "x2 y2"),
+    ("x + b", (2, 3), "x23 b3"),
+    ("x + y", (), "x y"),
+    ("x.T @ x", None, "x23"),
+    ("x @ x.T", (3, 3), "x33"),
+    ("x @ w @ x", (), "x2 w22"),
+    ("outer(x, y)", (2, 5), "x2 y5"),
+    ("x.permute(0, 2, 1)", None, "x234"),
+    ('einsum("bij,bjk->bik", x, a)', (2, 3, 5), "x234 a245"),
+    ("cat([x, y])", (5,), "x2 y3"),
+    ("cat([x, y])", (2,), "x1 y1"),
+    ("x[3]", None, "x4"),
+    ("x[:, 5]", None, "x26"),
+    ("x[1:4]", None, "x4"),
+    ("x[::2]", None, "x3"),
+    ("x[::2]", (3,), "x5"),
+    ("x[:-2]", None, "x3"),
+    ("x.reshape(2, -1)", None, "x2"),
+    ("x.reshape(-1, 3)", None, "x3"),
+    ("x.reshape(3, 5)", None, "x95"[:1] + "(15)"),
+    ("(x@a).reshape(3, 5)", None, "x33 a35"),
+    ("x.expand(2, 3)", None, "x3"),
+    ("x.flatten(1)", (2, 6), "x26"),
+    ("mse_loss(x, y)", (), "x2 y2"),
+    ("cross_entropy(x, y)", None, "x23 y23"),
+    ("layer_norm(x, (3,))", None, "x3"),
+    ("x.mT @ y", None, "x23 y24"),
+    ("where(x > 0, x, y)", (2, 2), "x22 y22"),
+    ("sum(x)", None, "x2"),
+    ("x.sum(1)", None, "x23"),
+    ("x[:, :, 0]", None, "x234"),
+    ("x.shape[1] * x", None, "x23"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "out_shape", "expected"), INFERRED, ids=[f"{i[0]} {i[1]}" for i in INFERRED])
+def test_inference(text: str, out_shape: tuple[int, ...] | None, expected: str) -> None:
+    program = read(text, out_shape=out_shape).program
+    found = [(t.name.rstrip("2") or t.name, program.numbers(t.shape)) for t in program.inputs]
+    digits = [("(15)" if shape == (15,) else "".join(map(str, shape))) for _, shape in found]
+    assert " ".join(name + shape for (name, _), shape in zip(found, digits, strict=True)) == expected
+    if out_shape is not None:
+        assert program.numbers(program.out.shape) == out_shape
+
+
+def test_what_was_assumed_is_said() -> None:
+    reading = read("x@a", out_shape=(2, 4))
+    assert reading.assumed_sizes == (("x", 1, 3), ("a", 0, 3))
+    assert reading.assumed_ranks == ()
+    reading = read("x@a", shapes={"x": (2, 3)})
+    assert (reading.assumed_sizes, reading.assumed_ranks) == ((("a", 1, 4),), (("a", 2),))
+    assert read("x@a", shapes={"x": (2, 3), "a": (3, 4)}).assumed_sizes == ()
+    assert read("softmax(x)").assumed_ranks == (("x", 1),)
+    assert read("x.T").assumed_ranks == ()
+
+
+def test_letters_are_sizes_that_are_equal_where_the_letter_is() -> None:
+    program = read("x@a + y", shapes={"x": ("n", 3), "a": (3, "n"), "y": ("k", "n")}, out_shape=(5, 5)).program
+    assert [program.numbers(t.shape) for t in program.inputs] == [(5, 3), (3, 5), (5, 5)]
+    with pytest.raises(ShapeError):
+        read("x@a", shapes={"x": ("n", "n"), "a": (3, 4)}, out_shape=(2, 4)).program.numbers(())
+        raise ShapeError("unreachable: the output is read without its shape")
+    reading = read("x@a", shapes={"x": ("n", "k")})
+    assert reading.assumed_sizes == (("x", 0, 2), ("x", 1, 3), ("a", 0, 3), ("a", 1, 4))
+
+
+def test_an_output_shape_that_cannot_be_is_left_to_the_caller() -> None:
+    program = read("x@a", shapes={"x": (2, 3), "a": (3, 4)}, out_shape=(4, 2)).program
+    assert program.numbers(program.out.shape) == (2, 4)
+    program = read("sum(x)", out_shape=(2, 3)).program
+    assert program.numbers(program.out.shape) == ()
+
+
+def test_symbolic_programs_have_letters_in_order_and_no_numbers() -> None:
+    program = read("h = relu(x@w + b); h @ u", symbolic=True).program
+    assert dict(program.sizes) == {}
+    assert [tuple(map(str, t.shape)) for t in program.inputs] == [("m", "n"), ("n", "h"), ("h",), ("h", "c")]
+
+
+def test_the_sizes_0_and_1_stay_literal() -> None:
+    program = read("x * y", shapes={"x": (1, 3), "y": (0, 1)}).program
+    assert program.inputs[0].shape[0] == 1
+    assert program.numbers(program.out.shape) == (0, 3)
+
+
+def test_ranks_are_tried_in_order_of_likeliness_and_each_once() -> None:
+    choices = [tuple(a.values()) for a in assignments({n: ((1, 0), (2, 2), (0, 4)) for n in "xyz"})]
+    costs = [sum({1: 0, 2: 2, 0: 4}[r] for r in choice) for choice in choices]
+    assert len(set(choices)) == len(choices) == 27
+    assert costs == sorted(costs)
+    assert choices[1] == (2, 1, 1)
+
+
+# What is made of simpler operations -----------------------------------------------------------------
+
+COMPOSITE = [op for op in entries() if op.expands]
+
+
+@pytest.mark.parametrize("op", COMPOSITE, ids=lambda op: op.name)
+def test_a_composite_operation_is_what_its_expansion_computes(op: object) -> None:
+    for example in op.examples:  # type: ignore[attr-defined]
+        program = read(example.text, shapes=dict(example.shapes)).program
+        simple = expand_composites(program)
+        generator = np.random.default_rng(0)
+        tensors = [torch.tensor(generator.uniform(0.2, 2, program.numbers(t.shape))) for t in program.inputs]
+        assert_same(function_of(program)(*tensors), function_of(simple)(*tensors), seed=0, what=example.text)
+        assert simple.out == program.out
+
+
+def test_expansion_goes_on_until_nothing_composite_is_left() -> None:
+    program = expand_composites(read("y * silu(x)").program)
+    assert [step.op for step in program.steps] == ["neg", "exp", "add", "div", "mul", "mul"]
+    assert {step.span for step in program.steps[:-1]} == {(4, 11)}
+    simple = read("x@a").program
+    assert expand_composites(simple) is simple
+
+
+def test_an_expansion_that_ignores_an_option_holds_for_its_default_only() -> None:
+    names = {step.op for step in expand_composites(read("mse_loss(x, y, reduction='sum')").program).steps}
+    assert "mean" not in names
+
+
+# Any text at all ------------------------------------------------------------------------------------
+
+WORDS = st.sampled_from(
+    ["x", "a", "b", "w", "h", "out", "v", "softmax", "relu", "torch.", "F.", "np.", "math.", "sum", "mean", "exp", "cat",
+     "stack", "einsum", "max", "norm", "var", "x.", ".T", ".shape", ".reshape", ".view", ".permute", ".expand", ".values",
+     "(", ")", "[", "]", "(", ")", ",", ":", "=", "==", "<", "+", "-", "*", "/", "//", "%", "**", "@", ".", ";", "\n", " ",
+     "0", "1", "2", "-1", "0.5", "1e9", "999999", "'ij,jk->ik'", "'mean'", "True", "None", "dim=", "keepdim=", "...",
+     "lambda ", "__import__('os')", "eval(", "\0", "\ud800", "\ufeff", "é", "²", "−", "#", "\\", "'", '"', "{", "`", "$"]
+)  # fmt: skip
+
+NAMES = st.sampled_from(["x", "y", "a", "b"])
+CONSTANTS = st.sampled_from(["2", "-1", "0.5", "1/3", "x.shape[0]", "len(y)", "math.sqrt(2)", "a.numel()"])
+INDICES = st.sampled_from(["0", "-1", ":", "1:", ":-1", "::2", "...", "None", "1:3", "5", ":x.shape[0]//2", "3:1", "0:0"])
+FUNCTIONS = st.sampled_from(sorted({s for op in entries() for s in (op.name, *op.spelled)}))
+OPTIONS = st.sampled_from(
+    ["0", "1", "-1", "True", "None", "(0, 1)", "(1, 0)", "(2, -1)", "'mean'", "'none'", "0.5", "x", "x.shape", "()", "-9",
+     "10**17", "(1.5,)", "dim=0", "dim=1", "dim=-1", "keepdim=True", "axis=0", "correction=0", "p=1", "reduction='sum'",
+     "min=0", "shape=(3, -1)", "dims=(1, 0)"]
+)  # fmt: skip
+
+
+def larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Expressions made of smaller ones, plausible more often than right."""
+    signs = st.sampled_from(["+", "-", "*", "/", "**", "@", "<", "==", "//"])
+    return st.one_of(
+        st.builds("({} {} {})".format, inner, signs, inner),
+        st.builds("-{}".format, inner),
+        st.builds("{}[{}]".format, inner, st.lists(INDICES, min_size=1, max_size=3).map(", ".join)),
+        st.builds("{}.{}".format, inner, st.sampled_from(["T", "mT", "shape[0]", "values", "ndim"])),
+        st.builds("cat([{}, {}], {})".format, inner, inner, OPTIONS),
+        st.builds("einsum({!r}, {}, {})".format, st.sampled_from(["ij,jk->ik", "i,i->", "ii,i", "ij,j"]), inner, inner),
+        st.builds(
+            lambda f, operands, options: f"{f}({', '.join([*operands, *options])})".replace("Tensor.", "torch.Tensor."),
+            FUNCTIONS, st.lists(inner, min_size=1, max_size=2), st.lists(OPTIONS, max_size=2),
+        ),
+    )  # fmt: skip
+
+
+EXPRESSIONS = st.recursive(st.one_of(NAMES, NAMES, NAMES, CONSTANTS), larger, max_leaves=8)
+TEXTS = st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=30).map("".join), EXPRESSIONS)
+WAYS = st.sampled_from(
+    [{}, {"out_shape": (2, 3)}, {"out_shape": ()}, {"symbolic": True}, {"shapes": {"x": (2, 3)}}, {"reserved": ()}]
+)
+
+watching: list[str] = []
+active = False
+
+
+def audit(event: str, _arguments: object) -> None:
+    """Notes what a text could do if it ran; compiling to a tree is how texts are parsed."""
+    if active and event in ("exec", "import", "open", "os.system", "subprocess.Popen", "os.exec", "pickle.find_class"):
+        watching.append(event)
+
+
+sys.addaudithook(audit)
+
+
+@settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow])
+@given(TEXTS, WAYS)
+def test_any_text_gives_a_reading_or_a_symgrad_error_soon_and_runs_nothing(text: str, way: dict) -> None:
+    global active  # noqa: PLW0603 -- the audit hook cannot be taken out, only told to look away
+    watching.clear()
+    started = time.perf_counter()
+    active = True
+    try:
+        reading = read(text, **way)
+    except SymgradError as error:
+        active = False
+        assert str(error)
+        assert error.span is None or 0 <= error.span[0] <= error.span[1] <= len(text)
+    else:
+        active = False
+        check(reading)
+    finally:
+        active = False
+    assert time.perf_counter() - started < 2
+    assert not watching
+
+
+def test_the_audit_sees_what_runs() -> None:
+    global active  # noqa: PLW0603 -- as above
+    watching.clear()
+    active = True
+    try:
+        exec("1 + 1")
+    finally:
+        active = False
+    assert watching
+
+
+def check(reading: Reading) -> None:
+    """What holds of every reading: steps have places, and sizes are whole numbers if they are numbers at all."""
+    program: Program = reading.program
+    for tensor in program.tensors():
+        if program.sizes:
+            assert all(n >= 0 for n in program.numbers(tensor.shape))
+    for step in program.steps:
+        assert step.span is not None
+        assert hash(step.options) is not None
+    expand_composites(program)
+
+
+@settings(max_examples=150)
+@given(EXPRESSIONS)
+def test_what_is_read_has_the_shape_and_the_values_that_torch_gives_it(text: str) -> None:
+    try:
+        program = read(text).program
+    except SymgradError:
+        return
+    generator = np.random.default_rng(0)
+    inputs = [torch.tensor(generator.uniform(0.5, 2, program.numbers(t.shape))) for t in program.inputs]
+    out = function_of(program)(*inputs)
+    assert tuple(out.shape) == program.numbers(program.out.shape)
+
+
+@given(EXPRESSIONS)
+def test_a_reading_is_the_reading_of_its_own_shapes(text: str) -> None:
+    try:
+        program = read(text).program
+    except SymgradError:
+        return
+    shapes = {t.name: program.numbers(t.shape) for t in program.inputs}
+    again = read(text, shapes=shapes).program
+    assert [t.name for t in again.tensors()] == [t.name for t in program.tensors()]
+    assert [again.numbers(t.shape) for t in again.tensors()] == [program.numbers(t.shape) for t in program.tensors()]
+
+
+@given(st.text(max_size=40))
+def test_every_node_of_the_tree_lies_where_it_says(text: str) -> None:
+    wrapped = f"é = exp(x1 + {text!r})" if "'" not in text and "\\" not in repr(text) else "exp(x1)"
+    try:
+        script = parse(Source(wrapped))
+    except SymgradError:
+        return
+    (call,) = [node for node in walk(script.statements[0]) if isinstance(node, Call)]
+    assert wrapped[slice(*call.span)] == wrapped.removeprefix("é = ")
+
+
+def test_the_limits_are_those_of_the_documentation() -> None:
+    assert (LENGTH, DEPTH) == (4_000, 100)
+    assert math.isclose(literal("0.5").array(()), 0.5)

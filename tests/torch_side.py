@@ -1,0 +1,140 @@
+"""torch's answers for tests: programs run step by step, and texts run as the Python they are.
+
+`evaluate` hands a text to Python's own ``eval`` with torch tensors in scope. It shares nothing with symgrad's
+reader, and is only for texts that the tests hold themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from symgrad.numeric.forward import numbers, options_of
+from symgrad.ops import named
+from symgrad.program import Program
+
+F64 = torch.float64
+
+
+def tensor(value: Any) -> torch.Tensor:
+    """``value`` in float64; a tensor stays itself, so that gradients flow through it."""
+    return value if isinstance(value, torch.Tensor) else torch.tensor(np.asarray(value, dtype=np.float64))
+
+
+def number(value: torch.Tensor) -> torch.Tensor:
+    """A comparison as numbers, which is what it is worth in symgrad."""
+    return value.to(F64) if value.dtype == torch.bool else value
+
+
+def reduce(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """A reduction that torch wants a dim for: without one, over all axes."""
+
+    def over(x: torch.Tensor, dim: Any = None, keepdim: bool = False) -> torch.Tensor:
+        return function(x, tuple(range(x.dim())) if dim is None else dim, keepdim=keepdim)
+
+    return over
+
+
+def layer_norm(x: torch.Tensor, normalized_shape: Any = None, eps: float = 1e-5) -> torch.Tensor:
+    """torch's, over the last axis where nothing is said."""
+    shape = (x.shape[-1],) if normalized_shape is None else normalized_shape
+    return F.layer_norm(x, shape if isinstance(shape, tuple) else (shape,), eps=eps)
+
+
+def norm(x: torch.Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False) -> torch.Tensor:
+    """The vector norm, over all axes where nothing is said."""
+    return torch.linalg.vector_norm(x, p, dim, keepdim)
+
+
+def where(condition: torch.Tensor, x: Any, y: Any) -> torch.Tensor:
+    """torch.where on a condition that may be numbers."""
+    return torch.where(condition != 0, tensor(x), tensor(y))
+
+
+OWN: dict[str, Any] = {
+    "identity": torch.clone, "T": torch.t, "norm": norm, "layer_norm": layer_norm, "where": where,
+    "softmax": lambda x, dim=-1: torch.softmax(x, dim), "log_softmax": lambda x, dim=-1: torch.log_softmax(x, dim),
+    "logsumexp": reduce(torch.logsumexp), "amax": reduce(torch.amax), "amin": reduce(torch.amin),
+    "pow": torch.pow, "sum": torch.sum, "max": torch.max, "min": torch.min, "abs": torch.abs,
+    "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
+    "minimum": lambda x, y: torch.minimum(tensor(x), tensor(y)),
+}  # fmt: skip
+"""What symgrad's plain names mean in torch, where torch has another spelling or another default."""
+
+
+class Names(dict[str, Any]):
+    """The names a text may use: its tensors, then `OWN`, then torch's and torch.nn.functional's functions."""
+
+    def __missing__(self, name: str) -> Any:
+        found = OWN.get(name) or getattr(torch, name, None) or getattr(F, name, None)
+        if found is None:
+            raise KeyError(name)
+        return found
+
+
+def evaluate(text: str, tensors: Mapping[str, Any]) -> torch.Tensor:
+    """What ``text`` comes to in torch."""
+    scope = Names({"torch": torch, "F": F, "math": math, **tensors})
+    nothing: dict[str, Any] = {"__builtins__": {"len": len}}
+    *statements, last = [part.strip() for part in text.split(";")]
+    for statement in statements:
+        name, _, right = statement.partition(" = ")
+        scope[name] = eval(right, nothing, scope)  # noqa: S307 -- the tests' own texts are torch code
+    return number(eval(last, nothing, scope))  # noqa: S307 -- the tests' own texts are torch code
+
+
+def leaves(inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    """Inputs as leaf tensors that collect gradients."""
+    return {name: tensor(np.asarray(a, dtype=np.float64)).requires_grad_() for name, a in inputs.items()}
+
+
+def function_of(program: Program) -> Callable[..., torch.Tensor]:
+    """``program`` as a function of its inputs, by the table's torch column."""
+
+    def run(*inputs: torch.Tensor) -> torch.Tensor:
+        tensors = dict(zip((t.name for t in program.inputs), inputs, strict=True))
+        for step in program.steps:
+            arguments = [
+                tensors[a] if isinstance(a, str) else torch.tensor(float(numbers(a.value, program.sizes)), dtype=F64)
+                for a in step.arguments
+            ]
+            tensors[step.result.name] = named(step.op).torch(torch, *arguments, **options_of(step, program.sizes))
+        return tensors[program.output]
+
+    return run
+
+
+def jacobians(program: Program, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """torch.autograd.functional.jacobian by every input, in torch's layout."""
+    arguments = tuple(tensor(np.asarray(inputs[t.name], dtype=np.float64)) for t in program.inputs)
+    found = torch.autograd.functional.jacobian(function_of(program), arguments)
+    return {t.name: j.numpy() for t, j in zip(program.inputs, found, strict=True)}
+
+
+def gradients(
+    compute: Callable[[Mapping[str, torch.Tensor]], torch.Tensor], inputs: Mapping[str, Any], seed: Any
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The output, and what ``out.backward(seed)`` leaves in every input; zeros where torch leaves nothing."""
+    tensors = leaves(inputs)
+    out = compute(tensors)
+    if out.requires_grad:
+        out.backward(tensor(seed).to(F64).reshape(out.shape))
+    zero = {name: np.zeros(np.shape(array)) for name, array in inputs.items()}
+    return out.detach().numpy(), {n: zero[n] if t.grad is None else t.grad.numpy() for n, t in tensors.items()}
+
+
+def program_gradients(
+    program: Program, inputs: Mapping[str, Any], seed: Any
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """`gradients` of a program."""
+    order: Sequence[str] = [t.name for t in program.inputs]
+    return gradients(lambda tensors: function_of(program)(*(tensors[n] for n in order)), inputs, seed)
+
+
+def text_gradients(text: str, inputs: Mapping[str, Any], seed: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """`gradients` of a text."""
+    return gradients(lambda tensors: evaluate(text, tensors), inputs, seed)
