@@ -7,6 +7,7 @@ reader, and is only for texts that the tests hold themselves.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -81,10 +82,12 @@ def evaluate(text: str, tensors: Mapping[str, Any]) -> torch.Tensor:
     scope = Names({"torch": torch, "F": F, "math": math, **tensors})
     nothing: dict[str, Any] = {"__builtins__": {"len": len}}
     *statements, last = [part.strip() for part in text.split(";")]
-    for statement in statements:
-        name, _, right = statement.partition(" = ")
-        scope[name] = eval(right, nothing, scope)  # noqa: S307 -- the tests' own texts are torch code
-    return number(eval(last, nothing, scope))  # noqa: S307 -- the tests' own texts are torch code
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # torch advises against some things that it does
+        for statement in statements:
+            name, _, right = statement.partition(" = ")
+            scope[name] = eval(right, nothing, scope)  # noqa: S307 -- the tests' own texts are torch code
+        return number(eval(last, nothing, scope))  # noqa: S307 -- the tests' own texts are torch code
 
 
 def leaves(inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:

@@ -20,8 +20,8 @@ def ops(name: str | None, traceback: bool) -> None:
     """List the operations, or show one: its equation, Jacobian and pullback, derived on the spot."""
     if name is None:
         width = max(len(op.name) for op in entries())
-        for op in entries():
-            click.echo(f"{op.name:{width}}  {op.definition}")
+        for entry in entries():
+            click.echo(f"{entry.name:{width}}  {entry.definition}")
         return
     op = find(name)
     if op is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ def wants_color(color: bool | None) -> bool:
     """As ``--color/--no-color`` says; without it, whether stdout is a terminal that shows colours."""
     if color is not None:
         return color
-    return click.get_text_stream("stdout").isatty() and "NO_COLOR" not in os.environ
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
 def width() -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.calculus.steps import Step
+from symgrad.indexing.brackets import Bracket
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, is_access
@@ -149,7 +150,18 @@ def _divides(expression: Expr, size: Expr) -> bool:
     return not size.is_Integer and all(1 / s in expression.args for s in sp.Mul.make_args(size))
 
 
+def complement(expression: Expr) -> Expr:
+    """1 − [c] → [not c]"""
+    if not expression.is_Add or sp.S.One not in expression.args:
+        return expression
+    for term in expression.args:
+        if isinstance(-term, Bracket) and (-term).args[0].is_Relational:
+            return expression - 1 - term + Bracket((-term).args[0].negated)
+    return expression
+
+
 RULES = (
+    Rule("complement", "1 − [c] → [not c]", complement),
     Rule("mean", "Σ_k f(k) / n → mean_k f(k)", mean_of),
     Rule("softmax", "exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]", softmax_ratio),
     Rule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", merge_sums),

@@ -11,9 +11,11 @@ from fractions import Fraction
 from typing import Any
 
 from symgrad.closed_form.pieces import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, POWER, NoForm, bracketed
+from symgrad.errors import SymgradError
+from symgrad.language.elaborate import PAIRS
 from symgrad.ops import named
-from symgrad.program import Apply, Constant, Program
-from symgrad.shapes import Size
+from symgrad.program import Apply, Argument, Constant, Program
+from symgrad.shapes import Size, SizeMismatch, Sizes
 
 INFIX = {
     "add": ("+", ADD), "sub": ("-", ADD), "mul": ("*", MULTIPLY), "div": ("/", MULTIPLY),
@@ -61,9 +63,7 @@ class Writer:
 
     def step(self, step: Apply) -> Text:
         """One operation and what it is applied to."""
-        arguments = [self.tensor(a) if isinstance(a, str) else number_text(a.value) for a in step.arguments]
-        if step.op == "expand":
-            return arguments[0]
+        arguments = [self.tensor(a) if isinstance(a, str) else number_text(a.value) for a in self.operands(step)]
         if step.op == "identity":
             return arguments[0]
         if step.op == "neg":
@@ -81,6 +81,25 @@ class Writer:
             return f"{bracketed(*arguments[0], ATOM)}[{key_text(dict(step.options)['key'])}]", ATOM
         return self.call(step, [text for text, _ in arguments])
 
+    def operands(self, step: Apply) -> list[Argument]:
+        """The arguments of a step; what only broadcasts them is left out where the operation does it by itself."""
+        plain = [self.unexpanded(a) for a in step.arguments]
+        shapes, targets = (
+            tuple(self.program.tensor(a).shape if isinstance(a, str) else () for a in names)
+            for names in (plain, step.arguments)
+        )
+        sizes = Sizes.of((), self.program.sizes)
+        try:
+            aligned = named(step.op).align(sizes, shapes, **dict(step.options))
+        except (SizeMismatch, SymgradError):
+            return list(step.arguments)
+        return plain if aligned == targets else list(step.arguments)
+
+    def unexpanded(self, argument: Argument) -> Argument:
+        """What was broadcast to give ``argument``, or itself."""
+        maker = self._steps.get(argument) if isinstance(argument, str) else None
+        return argument if maker is None or maker.op != "expand" else maker.arguments[0]
+
     def call(self, step: Apply, arguments: list[str]) -> Text:
         """A call, with the options that are not the default."""
         op = named(step.op)
@@ -95,7 +114,8 @@ class Writer:
             if step.op == "einsum":
                 return f"einsum({dict(step.options)['equation']!r}, {', '.join(arguments)})", ATOM
             arguments = [f"[{', '.join(arguments)}]"]
-        return f"{step.op}({', '.join([*arguments, *options])})", ATOM
+        values = ".values" if step.op in PAIRS and dict(step.options)["dim"] is not None else ""
+        return f"{step.op}({', '.join([*arguments, *options])}){values}", ATOM
 
     def _is_whole(self, step: Apply, dim: tuple[Any, ...]) -> bool:
         """Whether ``dim`` names every axis of the operand."""

@@ -289,12 +289,12 @@ class Notation:
         return Piece(f"{left} {RELATIONS[relation.func]} {right}", COMPARE, _joint(pieces, target))
 
     def softmax(self, node: Expr, prefer: Sequence[Index]) -> Piece:
-        """softmax(f, dim)."""
+        """The softmax of a piece along one of its axes."""
         inner = self.write(node.args[0], prefer)
-        (along,) = node.args[1] if len(node.args[1]) == 1 else (None,)
-        if along not in inner.axes:
+        along = list(node.args[1])
+        if len(along) != 1 or along[0] not in inner.axes:
             raise NoForm
-        return Piece(f"softmax({inner.text}, dim={_axis(inner.axes, along)})", ATOM, inner.axes)
+        return Piece(f"softmax({inner.text}, dim={_axis(inner.axes, along[0])})", ATOM, inner.axes)
 
     # Sums: a matrix product where two groups of factors meet in one index, else the sum of a product -------
 

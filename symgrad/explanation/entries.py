@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +15,11 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import ShapeError
-from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing import Equation, Index, Ravel, Unravel
 from symgrad.indexing.equation import rebuild
-from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
-from symgrad.numeric import Array, Values, evaluate, plain
-from symgrad.numeric.evaluate import number
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.numeric import Values, evaluate, plain
+from symgrad.numeric.named import number
 from symgrad.shapes import with_numbers
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def terms_in(expression: Expr, sizes: Mapping[Expr, int]) -> int:
 def value_of(term: Expr, values: Values) -> Any:
     """The number of one written-out term."""
     found = plain(evaluate(Equation((), term), values.arrays, values.sizes))
-    return found[()] if isinstance(found, np.ndarray) else found
+    return found[()]
 
 
 def _seed_place(term: Expr) -> tuple[Any, ...]:

@@ -53,7 +53,8 @@ def split_factors(term: Expr) -> list[Expr]:
 
 def pull_out(term: Expr, index: Index) -> Expr:
     """Σ_k c·(f(k) + g(k)) → c·(Σ_k f(k) + Σ_k g(k)), where c does not mention k."""
-    outside, inside = [], []
+    outside: list[Expr] = []
+    inside: list[Expr] = []
     for factor in split_factors(term):
         (inside if index in factor.free_symbols else outside).append(factor)
     body = sp.Mul(*inside)

@@ -48,13 +48,16 @@ class Attempt:
     needs: tuple[tuple[Size, int, int], ...]
 
 
-def elaborate(question: Question, wanted: Mapping[str, Wanted]) -> Attempt:
-    """The program under the shapes ``wanted``; raises the error of the first thing that does not fit."""
+def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) -> Attempt:
+    """The program under the shapes ``wanted``; raises the error of the first thing that does not fit.
+
+    ``extra`` enlarges the sizes that have to be assumed on the way.
+    """
     sizes, letters = Sizes(), dict[str, Size]()
     shapes = {name: starting_shape(sizes, wanted[name], letters) for name in question.names.inputs}
     builder = Builder(sizes, shapes, {*question.names.assigned, question.output})
     environment = {name: Ref(name, shape) for name, shape in shapes.items()}
-    elaborator = Elaborator(question.script.source.text, builder, environment, question.symbolic)
+    elaborator = Elaborator(question.script.source.text, builder, environment, question.symbolic, extra)
     output = elaborator.run(question.script, question.output)
     extents = elaborator.extents
     needs = [*((s, least, 1) for s, least in extents.needs), *((s, 2, part) for s, part in builder.multiples)]

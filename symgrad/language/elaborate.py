@@ -45,14 +45,22 @@ PAIRS = ("max", "min")
 class Elaborator:
     """Reads expressions over an environment of tensors and constants into the steps of ``builder``.
 
-    ``environment`` says what each name stands for at first; ``symbolic`` sizes get no numbers.
+    ``environment`` says what each name stands for at first; ``symbolic`` sizes get no numbers;
+    ``extra`` is added to those that have to be assumed early.
     """
 
-    def __init__(self, text: str, builder: Builder, environment: Mapping[str, Meaning], symbolic: bool = False) -> None:
+    def __init__(
+        self,
+        text: str,
+        builder: Builder,
+        environment: Mapping[str, Meaning],
+        symbolic: bool = False,
+        extra: int = 0,
+    ) -> None:
         self.text = text
         self.builder = builder
         self.environment = dict(environment)
-        self.extents = Extents(builder.sizes, symbolic)
+        self.extents = Extents(builder.sizes, symbolic, extra)
 
     def run(self, script: Script, output: str) -> Ref:
         """Every statement of ``script``; the value of the last one, under the name ``output``."""
@@ -247,13 +255,13 @@ class Elaborator:
         if isinstance(owner, Ref) and owner.pair and node.name in ("values", "indices"):
             return self.first_of_pair(owner, 0 if node.name == "values" else 1, node.span)
         op = find(f"Tensor.{node.name}")
-        if not isinstance(owner, Ref) or (op is None and node.name != "values"):
+        if not isinstance(owner, Ref) or op is None:
             raise UnknownNameError(
                 f"{'tensors have' if isinstance(owner, Ref) else 'this has'} no attribute {node.name}",
                 span=(node.span[1] - len(node.name), node.span[1]),
                 hints=(".T, .mT, .shape and .ndim",),
             )
-        if node.name not in PROPERTIES or op is None:
+        if node.name not in PROPERTIES:
             raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"x.{node.name}()",))
         operand = (self.tensor(owner, node.owner.span), node.owner.span)
         return self.step(op, [operand], {}, node.span, f".{node.name}", name)
@@ -273,7 +281,7 @@ class Elaborator:
         if isinstance(owner, Ref):
             key = key_of(node.items, len(owner.shape), self.meaning, self.extents.whole, node.span)
             self.extents.prepare(key, owner.shape, node.span)
-            return self.step(named("getitem"), [(owner, node.owner.span)], {"key": key}, node.span, "[ ]", name)
+            return self.step(named("getitem"), [(owner, node.owner.span)], {"key": key}, node.span, "indexing", name)
         if isinstance(owner, tuple) and len(node.items) == 1:
             kind, *numbers = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind == "int" and not -len(owner) <= numbers[0] < len(owner):

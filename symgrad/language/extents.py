@@ -13,7 +13,7 @@ import sympy as sp
 
 from symgrad.errors import NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.calls import Argument, Meaning, Ref, kind_of
-from symgrad.language.subscripts import Key, least_sizes
+from symgrad.language.subscripts import Key, depends_on_size, least_sizes
 from symgrad.shapes import Size, Sizes
 
 LARGEST_GUESS = 10_000
@@ -25,12 +25,13 @@ METHODS = ("size", "dim", "ndimension", "numel", "nelement")
 class Extents:
     """Answers questions about sizes; ``assumed`` and ``needs`` say what had to be taken for granted.
 
-    ``symbolic`` sizes get no number here: what needs one is refused.
+    ``symbolic`` sizes get no number here: what needs one is refused. ``extra`` is added to what is assumed.
     """
 
-    def __init__(self, sizes: Sizes, symbolic: bool) -> None:
+    def __init__(self, sizes: Sizes, symbolic: bool, extra: int) -> None:
         self.sizes = sizes
         self.symbolic = symbolic
+        self.extra = extra
         self.assumed: list[Size] = []
         self.needs: list[tuple[Size, int]] = []
 
@@ -53,19 +54,19 @@ class Extents:
         """Give every unknown in ``size`` a number now, because something depends on it."""
         for symbol in sorted(self.sizes.find(size).free_symbols, key=str):
             if self.sizes.number(symbol) is None:
-                self.sizes.assume(symbol, least)
+                self.sizes.assume(symbol, least + self.extra)
                 self.assumed.append(symbol)
 
     def prepare(self, key: Key, shape: Sequence[Size], span: Span) -> None:
-        """Note how large axes have to be for ``key``; a slice with a step needs the number itself."""
-        stepped = any(item[0] == "slice" and item[3] != 1 for item in key)
+        """Note how large axes have to be for ``key``; some slices need the number itself."""
+        needs_numbers = any(item[0] == "slice" and depends_on_size(*item[1:]) for item in key)
         for size, least in least_sizes(key, shape):
             if self.sizes.number(size) is not None:
                 continue
             if least > LARGEST_GUESS:
                 raise ShapeError("an index this large needs a tensor with a given shape", span=span)
             self.needs.append((size, least))
-            if stepped and not self.symbolic:
+            if needs_numbers and not self.symbolic:
                 self.assume(size, least)
 
     def method(self, word: str, owner: Meaning, arguments: Sequence[Argument], span: Span) -> Meaning:

@@ -179,15 +179,17 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
 def by_table(op: Op | None, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
     """What the table says about the ranks of an operation's operands.
 
-    Of two factors the later one gives way first: a seed of rank 1 makes ``A @ x`` a matrix times a vector.
+    Of two factors the second one loses axes first, so that a seed of rank 1 makes ``A @ x`` a matrix times a
+    vector, and the first one gains them first, so that one of rank 3 makes ``x @ w`` a batch times a matrix.
     """
     if op is None or op.variadic:
         return
     for position, (name, operand) in enumerate(zip(op.operands, operands, strict=False)):
         ranks = op.rank_of(name)
-        stays = 1 if position == 0 and len(op.operands) == 2 else 0
-        if ranks:
-            yield operand, tuple((rank, 2 * n + stays * (n > 0)) for n, rank in enumerate(ranks))
+        if not ranks:
+            continue
+        later = [(rank < ranks[0]) == (position == 0) if len(op.operands) == 2 else False for rank in ranks]
+        yield operand, tuple((r, 2 * n + (n > 0 and later[n])) for n, r in enumerate(ranks))
 
 
 def by_subscripts(arguments: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:

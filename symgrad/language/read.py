@@ -41,6 +41,8 @@ class Reading:
     assumed_ranks: tuple[tuple[str, int], ...] = ()
 
 
+LARGER = 20
+"""How much larger than necessary an assumed size is tried, to meet the output's shape."""
 RESERVED = ("v", "out")
 """The seed and the output: names that an input cannot have."""
 
@@ -118,9 +120,7 @@ class Search:
             try:
                 attempt = self.attempt(ranks)
                 fitting = fitting or ranks
-                if self.out_shape is not None:
-                    fit_output(attempt, self.out_shape)
-                return self.reading(attempt, ranks)
+                return self.reading(self.fitted(attempt, ranks), ranks)
             except (NotationError, UnknownNameError):
                 raise
             except SymgradError as error:
@@ -135,10 +135,24 @@ class Search:
         """The shapes as far as they are known under an assignment of ranks."""
         return {**{name: (None,) * rank for name, rank in ranks.items()}, **self.wanted}
 
-    def attempt(self, ranks: Mapping[str, int]) -> Attempt:
+    def attempt(self, ranks: Mapping[str, int], extra: int = 0) -> Attempt:
         """The program under one assignment of ranks."""
         self.work += self.cost
-        return elaborate(self.question, self.shapes(ranks))
+        return elaborate(self.question, self.shapes(ranks), extra)
+
+    def fitted(self, attempt: Attempt, ranks: Mapping[str, int]) -> Attempt:
+        """``attempt`` with the wanted output, if need be with larger sizes where some had to be assumed."""
+        if self.out_shape is None:
+            return attempt
+        for extra in range(1, LARGER + 1):
+            try:
+                fit_output(attempt, self.out_shape)
+                return attempt
+            except SymgradError:
+                if not attempt.assumed or self.work > WORK or extra == LARGER:
+                    raise
+            attempt = self.attempt(ranks, extra)
+        raise bug("a fit was neither found nor refused")
 
     def reading(self, attempt: Attempt, ranks: Mapping[str, int]) -> Reading:
         """Numbers for what is still open, and the program read once more with them."""
@@ -173,9 +187,8 @@ class Search:
             if self.work > WORK:
                 return True
             try:
-                attempt = self.attempt({**ranks, name: rank})
-                if self.out_shape is not None:
-                    fit_output(attempt, self.out_shape)
+                other = {**ranks, name: rank}
+                self.fitted(self.attempt(other), other)
             except SymgradError:
                 continue
             return True

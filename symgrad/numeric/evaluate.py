@@ -9,12 +9,11 @@ where nothing better is known. Exact where the arrays and the formula are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
-import opt_einsum
 import sympy as sp
 from scipy import special
 
@@ -22,8 +21,10 @@ from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.numeric.exact import Array, as_float, exact, is_exact
+from symgrad.numeric.named import Named, added, contract, merged, number, ravel_rows, scatter_target, union, unravel_rows
+from symgrad.numeric.windows import absorb, fold, line, slide, strided
 from symgrad.ops.functions import STABLE, sign
-from symgrad.shapes import Size, with_numbers
+from symgrad.shapes import Size
 
 FUNCTIONS: dict[Any, Callable[..., Array]] = {
     sp.log: np.log, sp.sin: np.sin, sp.cos: np.cos, sp.tan: np.tan, sp.sinh: np.sinh, sp.cosh: np.cosh,
@@ -36,25 +37,6 @@ RELATIONS: dict[Any, Callable[[Any, Any], Any]] = {
     sp.Eq: np.equal, sp.Ne: np.not_equal, sp.Lt: np.less, sp.Le: np.less_equal, sp.Gt: np.greater,
     sp.Ge: np.greater_equal,
 }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Named:
-    """An array whose axes are indices, in order."""
-
-    array: Array
-    axes: tuple[Index, ...]
-
-    def on(self, axes: Sequence[Index]) -> Array:
-        """The array with one axis for each of ``axes``, of size 1 where it does not vary."""
-        order = [self.axes.index(a) for a in axes if a in self.axes]
-        shape = iter(np.transpose(self.array, order).shape)
-        return np.transpose(self.array, order).reshape([next(shape) if a in self.axes else 1 for a in axes])
-
-
-def union(parts: Sequence[Named]) -> tuple[Index, ...]:
-    """The axes of all ``parts``, each once, in order of appearance."""
-    return tuple(dict.fromkeys(axis for part in parts for axis in part.axes))
 
 
 def evaluate(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
@@ -85,14 +67,6 @@ def is_rational(expression: Expr) -> bool:
         return bool(expression.exp.is_Integer) and is_rational(expression.base)
     allowed = (sp.Add, sp.Mul, sp.Sum, sp.Product, sp.KroneckerDelta, Bracket, sp.Tuple, *EITHER, *RELATIONS)
     return isinstance(expression, (*allowed, Ravel, Unravel, sp.Mod)) and all(is_rational(a) for a in expression.args)
-
-
-def number(size: Size, sizes: Mapping[Size, int]) -> int:
-    """A size as a number."""
-    value = with_numbers(size, sizes)
-    if not value.is_Integer:
-        raise bug(f"the size {size} has no number")
-    return int(value)
 
 
 class Evaluator:
@@ -135,6 +109,9 @@ class Evaluator:
             return self._condition(node)
         if isinstance(node, sp.Mod):
             return self._combine(np.mod, node.args)
+        if isinstance(node, sp.floor):
+            above, below = sp.fraction(sp.together(node.args[0]))
+            return self._combine(np.floor, node.args) if below == 1 else self._combine(lambda a, b: a // b, (above, below))
         if isinstance(node, Ravel):
             return self._combine(lambda *i: ravel_rows(i, self._shape(node.shape)), node.indices)
         if isinstance(node, Unravel):
@@ -158,22 +135,60 @@ class Evaluator:
         axes = union(parts)
         return Named(np.asarray(function(*(part.on(axes) for part in parts))), axes)
 
-    def _access(self, node: Expr) -> Named:
-        """An entry of a tensor: its axes renamed where all indices are plain, looked up entry by entry elsewhere."""
-        array, indices = self.arrays[name_of(node)], indices_of(node)
-        plain = all(isinstance(i, Index) for i in indices) and len(set(indices)) == len(indices)
-        if plain and array.shape == self._shape([i.size for i in indices]):
-            return Named(array, tuple(indices))
+    def _access(self, node: Expr, zero: bool = False) -> Named:
+        """An entry of a tensor: axes renamed, views where an index slides, looked up one by one elsewhere.
+
+        Outside the tensor an entry counts as 0 if ``zero``, and as the nearest inside otherwise.
+        """
+        array, indices = merged(self.arrays[name_of(node)], indices_of(node), self._shape)
+        apart = [s for i in indices for s in i.free_symbols if isinstance(s, Index)]
+        if len(apart) != len(set(apart)):
+            return self._looked_up(array, indices, zero)
+        axes: list[Index] = []
+        for axis in range(len(indices) - 1, -1, -1):
+            array, new = self._one_axis(array, axis, indices[axis], zero)
+            axes = [*new, *axes]
+        return Named(array, tuple(axes))
+
+    def _one_axis(self, array: Array, axis: int, index: Expr, zero: bool) -> tuple[Array, tuple[Index, ...]]:
+        """``array`` with ``index`` put into ``axis``: the new array, and the indices in the place of the axis."""
+        length = array.shape[axis]
+        if isinstance(index, Index) and number(index.size, self.sizes) == length:
+            return array, (index,)
+        if isinstance(index, Ravel) and all(isinstance(i, Index) for i in index.indices):
+            shape = self._shape(index.shape)
+            if shape == self._shape([i.size for i in index.indices]) and int(np.prod(shape)) == length:
+                return array.reshape([*array.shape[:axis], *shape, *array.shape[axis + 1 :]]), index.indices
+        straight = line(index)
+        if straight is not None:
+            slopes = [(slope, number(k.size, self.sizes)) for k, slope in straight.slopes]
+            constant = number(straight.constant, self.sizes)
+            return strided(array, axis, slopes, constant, zero), straight.indices
+        place = self.value(index)
+        at = place.array.astype(np.int64)
+        if length == 0:
+            return np.zeros([*array.shape[:axis], *at.shape, *array.shape[axis + 1 :]], dtype=array.dtype), place.axes
+        found = np.take(array, np.clip(at, 0, length - 1), axis=axis)
+        outside = (at < 0) | (at >= length)
+        if zero and outside.any():
+            mask = outside.reshape([*at.shape, *([1] * (array.ndim - axis - 1))])
+            found = np.where(mask, array.reshape(-1)[0] * 0, found)
+        return found, place.axes
+
+    def _looked_up(self, array: Array, indices: Sequence[Expr], zero: bool) -> Named:
+        """Entry by entry, over the grid of all indices."""
         parts = [self.value(i) for i in indices]
         axes = union(parts)
-        places = [
-            np.clip(part.on(axes).astype(np.int64), 0, max(size - 1, 0))
-            for part, size in zip(parts, array.shape, strict=True)
-        ]
         shape = tuple(number(a.size, self.sizes) for a in axes)
         if 0 in array.shape:
             return Named(np.zeros(shape, dtype=array.dtype), axes)
-        return Named(np.broadcast_to(array[tuple(places)], shape), axes)
+        wanted = [part.on(axes).astype(np.int64) for part in parts]
+        places = [np.clip(at, 0, size - 1) for at, size in zip(wanted, array.shape, strict=True)]
+        found = np.broadcast_to(array[tuple(places)], shape)
+        if zero:
+            inside = [at == place for at, place in zip(wanted, places, strict=True)]
+            found = np.where(np.logical_and.reduce(np.broadcast_arrays(*inside)), found, array.reshape(-1)[0] * 0)
+        return Named(np.broadcast_to(found, shape), axes)
 
     def _condition(self, node: Expr) -> Named:
         """1 where a condition holds, 0 elsewhere."""
@@ -235,36 +250,51 @@ class Evaluator:
         return Named(np.prod(whole, axis=tuple(range(len(kept), whole.ndim))), kept)
 
     def _sum(self, node: Expr) -> Named:
-        """Σ of a product as a contraction; against a δ that no rule could solve, as a scatter-add."""
+        """Σ of a product as a contraction; where windows slide, over the window; against a δ as a scatter-add."""
         bound = [limit[0] for limit in node.limits]
         factors = self._stable_factors(node.function) if node.function.is_Mul else [node.function]
         scattered = [f for f in factors if isinstance(f, sp.KroneckerDelta) and scatter_target(f, bound, factors)]
         if scattered:
             return self._scatter(factors, bound, scattered)
-        return contract([self.value(f) for f in factors], bound, self.sizes, self.exactly)
+        return self._slide(factors, bound)
+
+    def _slide(self, factors: list[Expr], bound: list[Index]) -> Named:
+        """Σ over ``bound`` of the product of ``factors``."""
+        size = partial(number, sizes=self.sizes)
+        factors, bound, folds = slide(factors, bound) or (factors, bound, [])
+        fewer = absorb(factors, lambda node: self.arrays[name_of(node)].shape, size)
+        zero = len(fewer) < len(factors)
+        moving = {k for f in folds for k in f.window.top.indices}
+        parts = [self._access(f, zero) if zero and is_access(f) else self.value(f) for f in fewer]
+        found = contract(parts or [self._number(sp.S.One)], [k for k in bound if k not in moving], self.sizes, self.exactly)
+        array, axes = found.array, found.axes
+        for work in folds:
+            array, axes = fold(array, axes, work, size)
+        return Named(array, axes)
 
     def _scatter(self, factors: list[Expr], bound: list[Index], deltas: list[Expr]) -> Named:
         """Σ_i t(i)·δ(f(i), p): each t(i) is added at p = f(i)."""
-        pairs = [scatter_target(d, bound, factors) for d in deltas]
-        targets = [p[0] for p in pairs if p]
-        places = [self.value(p[1]) for p in pairs if p]
+        pairs = [pair for d in deltas if (pair := scatter_target(d, bound, factors))]
+        places = [self.value(place) for _, place in pairs]
         used = union(places)
-        gone = [k for k in bound if k not in used]
-        rest = contract([self.value(f) for f in factors if f not in deltas] or [self._number(sp.S.One)],
-                        gone, self.sizes, self.exactly)  # fmt: skip
-        kept = tuple(a for a in (*rest.axes, *used) if a not in bound)
-        kept = tuple(dict.fromkeys(kept))
+        rest = self._slide([f for f in factors if f not in deltas], [k for k in bound if k not in used])
+        kept = tuple(dict.fromkeys(a for a in (*rest.axes, *used) if a not in bound))
         grid = (*kept, *(k for k in bound if k in used))
         shape = [number(a.size, self.sizes) for a in grid]
-        terms = np.broadcast_to(rest.on(grid), shape)
-        at = [np.broadcast_to(place.on(grid), shape).astype(np.int64) for place in places]
-        lengths = [number(t.size, self.sizes) for t in targets]
-        inside = np.logical_and.reduce([(a >= 0) & (a < n) for a, n in zip(at, lengths, strict=True)])
-        zero = np.zeros([*shape[: len(kept)], *lengths], dtype=np.float64)
-        result = exact(zero.astype(np.int64)) if self.exactly else zero
-        outer = np.indices(shape)[: len(kept)]
-        np.add.at(result, tuple([o[inside] for o in outer] + [a[inside] for a in at]), terms[inside])
-        return Named(result, (*kept, *targets))
+        targets = [t for target, _ in pairs for t in target]
+        outer = [number(t.size, self.sizes) for t in (*kept, *targets)]
+        where: Any = 0
+        for axis, length in enumerate(shape[: len(kept)]):
+            where = where * length + np.arange(length).reshape([-1, *[1] * (len(shape) - axis - 1)])
+        inside: Any = True
+        for (target, _), place in zip(pairs, places, strict=True):
+            length = int(np.prod([number(t.size, self.sizes) for t in target]))
+            at = place.on(grid).astype(np.int64)
+            inside = inside & (at >= 0) & (at < length)
+            where = where * length + at
+        where, inside = np.broadcast_to(where, shape), np.broadcast_to(inside, shape)
+        result = added(where[inside], np.broadcast_to(rest.on(grid), shape)[inside], int(np.prod(outer)), self.exactly)
+        return Named(result.reshape(outer), (*kept, *targets))
 
 
 def exponentials_only(node: Expr) -> bool:
@@ -272,52 +302,8 @@ def exponentials_only(node: Expr) -> bool:
     return isinstance(node, sp.Sum) and isinstance(node.function, sp.exp)
 
 
-def scatter_target(d: Expr, bound: Sequence[Index], factors: Sequence[Expr]) -> tuple[Index, Expr] | None:
-    """(p, f) for δ(f(i), p) where i is summed over and p is an index that stands nowhere else."""
-    for target, place in (d.args, d.args[::-1]):
-        others = [f for f in factors if f is not d]
-        if (
-            isinstance(target, Index)
-            and target not in bound
-            and set(bound) & place.free_symbols
-            and not any(target in f.free_symbols for f in others)
-        ):
-            return target, place
-    return None
-
-
-def contract(parts: Sequence[Named], bound: Sequence[Index], sizes: Mapping[Size, int], exactly: bool) -> Named:
-    """Σ over ``bound`` of the product of ``parts``."""
-    axes = union(parts)
-    kept = tuple(a for a in axes if a not in bound)
-    factor = int(np.prod([number(k.size, sizes) for k in bound if k not in axes], dtype=object))
-    letters = {axis: opt_einsum.get_symbol(n) for n, axis in enumerate(axes)}
-    terms = ["".join(letters[a] for a in part.axes) for part in parts]
-    arrays = [part.array if exactly else as_float(part.array) for part in parts]
-    equation = f"{','.join(terms)}->{''.join(letters[a] for a in kept)}"
-    result = opt_einsum.contract(equation, *arrays) if len(arrays) > 1 else np.einsum(equation, *arrays)
-    return Named(np.asarray(result) * factor if factor != 1 else np.asarray(result), kept)
-
-
 def exact_power(base: Any, exponent: int) -> Any:
     """Integer powers of fractions; dividing by zero is left to float64."""
     if exponent < 0 and np.any(base == 0):
         raise ZeroDivisionError
     return base**exponent
-
-
-def ravel_rows(indices: Sequence[Array], shape: Sequence[int]) -> Array:
-    """Row-major numbers."""
-    result: Any = 0
-    for index, size in zip(indices, shape, strict=True):
-        result = result * size + index
-    return np.asarray(result)
-
-
-def unravel_rows(numbers: Array, shape: Sequence[int]) -> tuple[Array, ...]:
-    """Indices from row-major numbers."""
-    result: list[Array] = []
-    for size in reversed(shape):
-        result.append(np.mod(numbers, size))
-        numbers = np.floor_divide(numbers, size)
-    return tuple(reversed(result))

@@ -20,9 +20,10 @@ from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, over_terms
 from symgrad.indexing.deltas import is_delta, solve
 from symgrad.indexing.symbols import Expr, accesses
-from symgrad.numeric.evaluate import evaluate, number, ravel_rows
+from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain
 from symgrad.numeric.forward import Values
+from symgrad.numeric.named import number, ravel_rows
 from symgrad.program import Program
 from symgrad.shapes import Size
 
@@ -106,7 +107,7 @@ def _fill(
         for axes in (outer, inner)
     ]
     found = entries(Equation(grid, rest), values.arrays, values.sizes)
-    return (*(np.broadcast_to(n, allowed.shape)[allowed] for n in numbers), found[allowed])  # type: ignore[return-value]  # two index arrays and the values
+    return (*(np.broadcast_to(n, allowed.shape)[allowed] for n in numbers), found[allowed])
 
 
 def _solve(factor: Expr, free: Sequence[Index]) -> tuple[Expr, dict[Index, Expr], Expr] | None:

@@ -13,7 +13,8 @@ import numpy as np
 from symgrad.calculus import local_pullback, local_pushforward, standard
 from symgrad.calculus.local import SEED, TANGENT, Standard
 from symgrad.indexing import Equation
-from symgrad.numeric.evaluate import evaluate, number
+from symgrad.numeric.evaluate import evaluate
+from symgrad.numeric.named import number
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward import Values
 from symgrad.program import Apply, Program

@@ -14,8 +14,9 @@ import sympy as sp
 
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import Expr, access, is_access, name_of
-from symgrad.numeric.evaluate import Evaluator, Named, number
+from symgrad.numeric.evaluate import Evaluator
 from symgrad.numeric.exact import Array
+from symgrad.numeric.named import Named, number
 from symgrad.shapes import Size
 
 

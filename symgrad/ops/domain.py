@@ -12,8 +12,10 @@ from math import inf
 
 @dataclass(frozen=True)
 class Domain:
-    """Real numbers between ``low`` and ``high`` (open ends), drawn within ``draw``, away from ``avoid``; whole numbers only if
-    ``whole``, both ends of ``draw`` included."""
+    """Real numbers between ``low`` and ``high`` (open ends), drawn within ``draw``, away from ``avoid``.
+
+    Whole numbers only if ``whole``, both ends of ``draw`` included.
+    """
 
     low: float = -inf
     high: float = inf

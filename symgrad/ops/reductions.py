@@ -19,7 +19,7 @@ from symgrad.indexing import Bracket, add_up, fresh, multiply_up
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import reals
 from symgrad.ops.functions import sign
-from symgrad.ops.spec import At, Example, Held, Op, View, example, operation
+from symgrad.ops.spec import At, Example, Held, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
 
 Dim = Any  # None, an int or a tuple of ints as users write it; a tuple of ints once prepared
@@ -336,7 +336,7 @@ def norm(at: At, x: View, p: Any = 2, dim: Dim = None, keepdim: bool = False) ->
 
 @operation(
     says="log of the sum of exponentials along dim, a smooth maximum",
-    numpy=lambda x, dim, keepdim: special.logsumexp(np.asarray(x, float), axis=dim, keepdims=keepdim),
+    numpy=lambda x, dim, keepdim: special.logsumexp(np.asarray(x, float), axis=dim or None, keepdims=keepdim),
     torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, torch_dim(dim, x) or 0, keepdim=keepdim),
     shape=reduced_shape, prepare=prepare_axes, reuse=True, spelled=("torch.logsumexp", "Tensor.logsumexp"),
     examples=(example("logsumexp(x, dim=0)", x=(3,)), *reduction_examples("logsumexp")[1:]),

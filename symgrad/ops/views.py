@@ -356,6 +356,8 @@ def prepare_joint(shapes: tuple[Shape, ...], dim: int = 0) -> dict[str, Hashable
 def joined(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     """Equal sizes but along dim, where they add up."""
     first = shapes[0]
+    if not first:
+        raise ShapeError("cat joins along an axis, a scalar has none", hints=("stack joins along a new axis",))
     for shape in shapes[1:]:
         if len(shape) != len(first):
             raise ShapeError(f"cat joins tensors with as many axes each, not {len(first)} and {len(shape)}")

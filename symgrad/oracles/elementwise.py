@@ -18,7 +18,7 @@ import sympy as sp
 from symgrad.calculus import local
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-from symgrad.numeric.evaluate import number
+from symgrad.numeric.named import number
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward import Values
 from symgrad.ops.functions import Stable
@@ -72,7 +72,7 @@ class Elementwise:
         if isinstance(node, Index):
             return places[node]
         if is_access(node):
-            at = tuple(int(self._scalar(i, places, own)) for i in indices_of(node))
+            at = tuple(self._place(i, places, own) for i in indices_of(node))
             name = name_of(node)
             if name == own or name not in self.entries:
                 return exactly(self.values[name][at])
@@ -100,11 +100,11 @@ class Elementwise:
             return sp.Piecewise((sp.S.One, condition), (sp.S.Zero, True))
         if isinstance(node, Ravel):
             shape = [number(s, self.values.sizes) for s in node.shape]
-            at = tuple(int(self._scalar(i, places, own)) for i in node.indices)
+            at = tuple(self._place(i, places, own) for i in node.indices)
             return sp.Integer(int(np.ravel_multi_index(at, shape))) if shape else sp.S.Zero
         if isinstance(node, Unravel):
             shape = [number(s, self.values.sizes) for s in node.shape]
-            return sp.Integer(int(np.unravel_index(int(self._scalar(node.number, places, own)), shape)[node.axis]))
+            return sp.Integer(int(np.unravel_index(self._place(node.number, places, own), shape)[node.axis]))
         if isinstance(node, Stable):
             return node.definition(self._scalar(node.args[0], places, own))
         if node.is_Symbol:
@@ -112,6 +112,10 @@ class Elementwise:
         if not node.args:
             return node
         return node.func(*(self._scalar(a, places, own) for a in node.args))
+
+    def _place(self, node: Expr, places: Mapping[Index, int], own: str) -> int:
+        """An index as a number; one that reads a tensor of positions reads its values."""
+        return int(self._scalar(node, places, own).xreplace(self.symbols))
 
     def jacobian(self, wanted: str) -> Array:
         """Every entry of ∂out/∂wanted, each differentiated on its own and evaluated at the point; exact where it is."""

@@ -8,7 +8,7 @@ sums last. Terms: positive ones first, plain numbers after the others.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,6 +60,10 @@ def fraction(product: Expr, names: Names) -> Fraction:
         if factor.is_Rational:
             negative ^= bool(factor < 0)
             numerator, denominator = numerator * abs(factor.p), denominator * factor.q
+        elif factor.is_Add and factor.primitive()[0] != 1:
+            content, rest = factor.primitive()
+            numerator, denominator = numerator * content.p, denominator * content.q
+            above.append(rest)
         elif factor.is_Float:
             negative ^= bool(factor < 0)
             above.append(abs(factor))
@@ -78,32 +82,31 @@ def fraction(product: Expr, names: Names) -> Fraction:
     return Fraction(negative, tuple(above), tuple(below))
 
 
-def terms(total: Expr, names: Names) -> list[tuple[bool, Expr]]:
-    """The terms of a sum in reading order, each with whether it is taken away and without that sign."""
-    found = []
-    for term in sp.Add.make_args(total):
-        negative = fraction(term, names).negative
-        found.append((negative, _loose(term), _term_key(term, names), -term if negative else term))
-    found.sort(key=lambda t: t[:3])
-    return [(negative, bare if not term_has_shown(bare) else _unsigned(bare)) for negative, _, _, bare in found]
+def terms(total: Expr, names: Names) -> list[Fraction]:
+    """The terms of a sum in reading order."""
+    found = [(fraction(term, names), term) for term in sp.Add.make_args(total)]
+    found.sort(key=lambda pair: (pair[0].negative, _loose(pair[1]), _term_key(pair[1], names)))
+    return [term for term, _ in found]
 
 
-def term_has_shown(term: Expr) -> bool:
-    """Whether a term has entries written as numbers."""
-    return any(isinstance(f, Shown) for f in sp.Mul.make_args(term))
-
-
-def _unsigned(term: Expr) -> Expr:
-    """A term whose numbers have given their signs away: −(−2)·a is 2·a with the sign in front."""
-    factors = []
-    for factor in sp.Mul.make_args(term):
-        if isinstance(factor, Shown) and factor.value < 0:
-            factors.append(Shown(factor.entry, -factor.value))
-        elif factor.is_number and factor.is_negative:
-            factors.append(-factor)
-        else:
-            factors.append(factor)
-    return sp.Mul(*factors)
+def reading(expression: Expr, names: Names) -> Iterator[str]:
+    """The tensors of a formula in the order they are read."""
+    if is_access(expression):
+        yield name_of(expression)
+    elif isinstance(expression, (sp.Sum, sp.Product)):
+        inner = names.bound([limit[0] for limit in expression.limits], expression.function)
+        yield from reading(expression.function, inner)
+    elif expression.is_Add:
+        for term in terms(expression, names):
+            for factor in (*term.above, *term.below):
+                yield from reading(factor, names)
+    elif expression.is_Mul:
+        parts = fraction(expression, names)
+        for factor in (*parts.above, *parts.below):
+            yield from reading(factor, names)
+    else:
+        for argument in expression.args:
+            yield from reading(argument, names)
 
 
 def _goes_below(exponent: Expr) -> bool:
@@ -135,11 +138,17 @@ def factor_key(factor: Expr, names: Names) -> Key:
     if not read and not free_indices(factor):
         return (1, str(factor))
     if not read and isinstance(factor, Bracket):
-        return (3, _place(factor, names), str(factor))
+        return (3, _place(factor, names), _upper(factor), str(factor))
     if isinstance(factor, (sp.Sum, sp.Product)):
         return (5, _place(factor, names), _first(read, names), str(factor))
     kind = 0 if is_access(factor) or isinstance(factor, Shown) else 4 if factor.is_Add else 1 if factor.is_Pow else 2
-    return (4, _place(factor, names), kind, _first(read, names), str(factor))
+    place = -1 if is_access(factor) and not indices_of(factor) and carries_weights(name_of(factor)) else _place(factor, names)
+    return (4, place, kind, _first(read, names), _upper(factor), str(factor))
+
+
+def _upper(factor: Expr) -> bool:
+    """Lower bounds stand before upper ones."""
+    return isinstance(factor, Bracket) and isinstance(factor.args[0], (sp.Lt, sp.Le))
 
 
 def _place(node: Expr, names: Names) -> int:
@@ -166,11 +175,10 @@ def delta_sides(delta: Expr, names: Names) -> tuple[Expr, Expr]:
 
 
 def comparison(relation: Expr) -> tuple[Expr, Expr]:
-    """The two sides of a condition without minus signs: p − i ≥ 0 is p ≥ i."""
+    """The two sides of a condition; one on indices without minus signs: p − i ≥ 0 is p ≥ i."""
     left, right = relation.lhs, relation.rhs
-    if right == 0 and left.is_Add and not any(accesses(left)):
-        away = [t for t in left.args if t.could_extract_minus_sign()]
-        kept = [t for t in left.args if t not in away]
-        if away and kept:
-            return sp.Add(*kept), -sp.Add(*away)
-    return left, right
+    if any(accesses(relation)):
+        return left, right
+    parts = sp.Add.make_args(sp.expand(left - right))
+    away = [t for t in parts if t.could_extract_minus_sign()]
+    return sp.Add(*(t for t in parts if t not in away)), -sp.Add(*away)

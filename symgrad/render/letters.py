@@ -64,7 +64,7 @@ class Names:
         """In scope: ``indices``, summed over in ``body``."""
         return self._with(indices, [self._axis_letter(k, body) for k in indices], left=False)
 
-    def written(self, **numbers: Array) -> Names:
+    def written(self, numbers: Mapping[str, Array]) -> Names:
         """The entries of these tensors written as numbers."""
         return replace(self, numbers={**self.numbers, **numbers})
 

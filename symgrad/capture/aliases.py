@@ -1,0 +1,80 @@
+"""Which tensors share storage, and which entry of one is which entry of the other."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from symgrad.numeric.exact import Array
+
+PRUNE = 4096
+"""After so many additions, storages that nobody refers to any more are forgotten."""
+
+
+class Storages:
+    """The known tensors by storage, weakly held."""
+
+    def __init__(self) -> None:
+        self._by_storage: dict[int, list[weakref.ref[Any]]] = {}
+        self._count = 0
+
+    def add(self, tensor: Any) -> None:
+        """Remember ``tensor``."""
+        key = storage(tensor)
+        if key is None:
+            return
+        known = self._by_storage.setdefault(key, [])
+        if all(ref() is not tensor for ref in known):
+            if len(known) > 8:
+                known[:] = [ref for ref in known if ref() is not None]
+            known.append(weakref.ref(tensor))
+        self._count += 1
+        if self._count % PRUNE == 0:
+            alive = {k: [r for r in refs if r() is not None] for k, refs in self._by_storage.items()}
+            self._by_storage = {k: refs for k, refs in alive.items() if refs}
+
+    def sharing(self, tensor: Any) -> list[Any]:
+        """The known tensors that share storage with ``tensor``, itself included."""
+        key = storage(tensor)
+        found = [ref() for ref in self._by_storage.get(key, [])] if key is not None else []
+        return [t for t in found if t is not None and storage(t) == key]
+
+
+def storage(tensor: Any) -> int | None:
+    """What identifies a tensor's storage; None where it has none."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def addresses(tensor: Any) -> Array:
+    """Where each entry lies in the storage."""
+    result = np.full(tuple(tensor.shape), int(tensor.storage_offset()), dtype=np.int64)
+    for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        steps = np.arange(size, dtype=np.int64) * stride
+        result = result + steps.reshape([-1 if a == axis else 1 for a in range(tensor.dim())])
+    return result
+
+
+def positions_in(other: Any, tensor: Any) -> Array | None:
+    """For each entry of ``other`` the row-major number of the same entry in ``tensor``, or -1; None across dtypes."""
+    if other.dtype != tensor.dtype:
+        return None
+    ours, theirs = addresses(other), addresses(tensor).reshape(-1)
+    if not ours.size or not theirs.size:
+        return np.full(ours.shape, -1)
+    table = np.full(max(int(ours.max()), int(theirs.max())) + 1, -1, dtype=np.int64)
+    table[theirs] = np.arange(theirs.size)
+    return np.asarray(table[ours])
+
+
+def related(first: Any, second: Any) -> bool:
+    """Whether autograd knows that the two are views of one tensor; it does not after ``detach()`` and ``.data``."""
+    if not (first._is_view() or second._is_view()):
+        return False
+    a = first._base if first._is_view() else first
+    b = second._base if second._is_view() else second
+    return a is b

@@ -1,0 +1,124 @@
+"""Which line of the user's is running, and what its author calls things.
+
+Frames inside torch and symgrad are passed over: the line that matters is the one the user wrote.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from symgrad.capture.trace import Where
+
+HERE = str(Path(__file__).resolve().parent)
+
+
+@lru_cache(maxsize=4096)
+def internal(file: str) -> bool:
+    """Whether a file belongs to torch, to symgrad's capture or to Python's own machinery."""
+    return file.startswith((HERE, "<frozen", _torch_home())) or file.endswith("/runpy.py") or "/contextlib.py" in file
+
+
+@lru_cache(maxsize=1)
+def _torch_home() -> str:
+    import torch  # noqa: PLC0415 -- torch is loaded by then
+
+    return str(Path(torch.__file__).parent)
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame of the user's code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def here(turn: int = 0) -> Where:
+    """The user's line that is running."""
+    frame = user_frame()
+    if frame is None:
+        return Where("?", 0, "", turn)
+    file, line = frame.f_code.co_filename, frame.f_lineno
+    return Where(file, line, linecache.getline(file, line).strip(), turn)
+
+
+def frames(start: FrameType | None) -> Iterator[FrameType]:
+    """``start`` and the user's frames around it."""
+    while start is not None:
+        if not internal(start.f_code.co_filename):
+            yield start
+        start = start.f_back
+
+
+@lru_cache(maxsize=2048)
+def assigned(file: str, line: int) -> str | None:
+    """The one name that the statement in this line assigns to, or None."""
+    return assignments(file).get(line)
+
+
+@lru_cache(maxsize=64)
+def assignments(file: str) -> dict[int, str]:
+    """Line → the plain name assigned there, for every line of the statement."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    found: dict[int, str] = {}
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(
+            node, (ast.AugAssign, ast.AnnAssign)) else []  # fmt: skip
+        if len(targets) == 1 and isinstance(targets[0], ast.Name) and isinstance(node, ast.stmt):
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
+                found[line] = targets[0].id
+    return found
+
+
+def names_in(start: FrameType | None) -> dict[int, str]:
+    """What the tensors in sight are called, by identity: variables first, then parameters of modules."""
+    found: dict[int, str] = {}
+    modules: list[tuple[str, Any]] = []
+    for frame in frames(start):
+        scopes = [frame.f_locals] if frame.f_locals is frame.f_globals else [frame.f_locals, frame.f_globals]
+        for scope in scopes:
+            for name, value in list(scope.items()):
+                if name.startswith("__"):
+                    continue
+                collect(name, value, found, modules)
+    single = len({id(m) for _, m in modules}) == 1
+    for name, module in modules:
+        inner = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+        for path, tensor in inner:
+            found.setdefault(id(tensor), path if single else f"{name}.{path}")
+    return found
+
+
+def collect(name: str, value: Any, found: dict[int, str], modules: list[tuple[str, Any]]) -> None:
+    """One variable: a tensor, a module, or a small container of them."""
+    if _is(value, "Tensor"):
+        found.setdefault(id(value), name)
+    elif _is(value, "Module"):
+        known = any(module is value for _, module in modules)
+        if not known and next((True for _ in (*value.parameters(), *value.buffers())), False):
+            modules.append((name, value))
+    elif isinstance(value, (list, tuple)) and len(value) <= 64:
+        for n, part in enumerate(value):
+            if _is(part, "Tensor"):
+                found.setdefault(id(part), f"{name}[{n}]")
+    elif isinstance(value, dict) and len(value) <= 64:
+        for key, part in value.items():
+            if _is(part, "Tensor") and isinstance(key, (str, int)):
+                found.setdefault(id(part), f"{name}[{key!r}]")
+
+
+def _is(value: Any, kind: str) -> bool:
+    """Whether ``value`` is a torch tensor or module."""
+    import torch  # noqa: PLC0415 -- torch is loaded by then
+
+    return isinstance(value, torch.Tensor if kind == "Tensor" else torch.nn.Module)

@@ -1,0 +1,226 @@
+"""The recording mode: every torch function that runs while it is on becomes a `Call`, its results `Node`s.
+
+Recording is light: it keeps references and, before something is overwritten, copies; what the calls mean is
+worked out later (`symgrad.capture.lift`), and only for calls that somebody asks about.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from symgrad.capture import frames
+from symgrad.capture.aliases import Storages, positions_in, related
+from symgrad.capture.spelling import Facts, asks_in_place, facts
+from symgrad.capture.trace import Call, Cut, Node, Where, leaves_of, mapped
+
+Listener = Callable[[str, Any, Where], None]
+"""Told about ``(spelling, tensor, where)`` when a tensor that may matter is written in place."""
+
+
+class Recorder(TorchFunctionMode):
+    """Records while it is entered; ``node_of`` answers what a tensor's present value is."""
+
+    def __init__(self, listener: Listener | None = None) -> None:
+        super().__init__()
+        self.nodes: Any = WeakTensorKeyDictionary()
+        self.storages = Storages()
+        self.listener = listener
+        self.calls = 0
+        self._apply: Any = None
+
+    def __enter__(self) -> Recorder:
+        super().__enter__()
+        return self
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        keywords = kwargs or {}
+        known = facts(func)
+        if known.silent:
+            if known.spelling == "Tensor.register_hook":
+                self.node_of(args[0]).notes.append("a hook changes the gradient here")
+            return func(*args, **keywords)
+        if known.opened is not None:
+            with self:
+                return known.opened(*args, **keywords)
+        return self.record(func, known, args, keywords, lambda: func(*args, **keywords))
+
+    def record(
+        self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any], run: Callable[[], Any]
+    ) -> Any:
+        """Run one call and note what it did."""
+        inputs = list(tensors_in((args, keywords)))
+        out = keywords.get("out")
+        written = list(tensors_in(out))
+        if known.writes or asks_in_place(func, args, keywords):
+            written += list(tensors_in(args[:1] or tuple(keywords.values())[:1]))
+        if known.spelling.endswith("data.__set__"):
+            written += list(tensors_in(args[:1]))
+        if known.may_write or written:
+            for tensor in inputs:
+                self.protect(tensor)
+        reading = [t for t in inputs if all(t is not w for w in written) or self._reads(known)]
+        nodes = {id(t): self.node_of(t) for t in inputs} if inputs else {}
+        random = torch.get_rng_state() if known.random else None
+        versions = [(t, version(t)) for t in inputs] if known.may_write else []
+        result = run()
+        made = list(tensors_in(result))
+        if not made and not written:
+            return result
+        where = frames.here(self.calls)
+        self.calls += 1
+        arguments, spoken = mapped((args, keywords), lambda v: nodes.get(id(v), v) if isinstance(v, torch.Tensor) else v)
+        call = Call(func, known.spelling, arguments, spoken, where, random, bool(written), len(made), self.calls)
+        for tensor in written:
+            self.overwritten(tensor, nodes[id(tensor)], call, where)
+        for tensor, before in versions:
+            if version(tensor) != before and all(tensor is not w for w in written):
+                self.nodes.pop(tensor, None)
+        sources = [nodes[id(t)] for t in reading]
+        for index, tensor in enumerate(made):
+            if id(tensor) not in nodes:
+                self.register(tensor, self.made(tensor, call, index, sources, where))
+        return result
+
+    @staticmethod
+    def _reads(known: Facts) -> bool:
+        """Whether an in-place function reads what it overwrites."""
+        return known.writes and known.spelling.rpartition(".")[2] not in ("zero_", "fill_", "copy_", "set_", "normal_", "uniform_")
+
+    def made(self, tensor: Any, call: Call, index: int, sources: list[Node], where: Where) -> Node:
+        """The node of a new tensor."""
+        if tensor.requires_grad:
+            return Node("call", tensor.detach(), version(tensor), where, call, index, owner=weakref.ref(tensor))
+        return self.data(tensor, cut_of(tensor, call, sources, where), where)
+
+    def data(self, tensor: Any, cut: Cut | None, where: Where | None) -> Node:
+        """A node without history."""
+        return Node("data", tensor.detach(), version(tensor), where, cut=cut, owner=weakref.ref(tensor))
+
+    def node_of(self, tensor: Any) -> Node:
+        """The node of a tensor's present value; a tensor nobody has seen yet is a leaf, data, or unknown."""
+        node: Node | None = self.nodes.get(tensor)
+        if node is not None and (node.version is None or node.version == version(tensor) or node.kind == "data"):
+            if node.kind != "data" or not tensor.requires_grad:
+                if node.kind != "leaf" or tensor.requires_grad:
+                    if node.kind != "data" or node.version == version(tensor) or node.version is None:
+                        return node
+        if node is not None and node.kind not in ("leaf", "data"):
+            found = self._unseen(tensor, node)
+        else:
+            found = self._source(tensor)
+        self.register(tensor, found)
+        return found
+
+    def _source(self, tensor: Any) -> Node:
+        """A tensor that comes from outside."""
+        if not tensor.requires_grad:
+            return self.data(tensor, None, None)
+        kind = "leaf" if tensor.is_leaf else "unknown"
+        return Node(kind, tensor.detach(), version(tensor), frames.here(), owner=weakref.ref(tensor))
+
+    def _unseen(self, tensor: Any, node: Node) -> Node:
+        """A tensor that something wrote without being seen."""
+        if not tensor.requires_grad:
+            return self.data(tensor, None, None)
+        return Node("unknown", tensor.detach(), version(tensor), frames.here(), owner=weakref.ref(tensor))
+
+    def register(self, tensor: Any, node: Node) -> None:
+        """``node`` is the present value of ``tensor``."""
+        self.nodes[tensor] = node
+        self.storages.add(tensor)
+
+    def protect(self, tensor: Any) -> None:
+        """Copy what shares storage with ``tensor``, because it may be overwritten now."""
+        for alias in self.storages.sharing(tensor):
+            node = self.nodes.get(alias)
+            if node is not None:
+                node.keep()
+
+    def overwritten(self, tensor: Any, old: Node, call: Call, where: Where) -> None:
+        """A tensor was written in place: it, and everything that shares entries with it, has a new value."""
+        others = [t for t in self.storages.sharing(tensor) if t is not tensor and t in self.nodes]
+        silent = not torch.is_grad_enabled() or "__set__" in call.spelling
+        if tensor.requires_grad and silent and old.kind not in ("leaf", "data"):
+            new = Node("shift", tensor.detach(), version(tensor), where, parents=(old,), owner=weakref.ref(tensor))
+        elif tensor.is_leaf and tensor.requires_grad:
+            new = self._source(tensor)
+            new.where = where
+        elif tensor.requires_grad:
+            new = Node("call", tensor.detach(), version(tensor), where, call, 0, owner=weakref.ref(tensor), whole=True)
+        else:
+            new = self.data(tensor, None, where)
+        self.register(tensor, new)
+        for other in others:
+            self.alias_changed(other, tensor, new, where, silent)
+        if self.listener is not None:
+            self.listener(call.spelling, tensor, where)
+
+    def alias_changed(self, other: Any, tensor: Any, new: Node, where: Where, silent: bool) -> None:
+        """``other`` shares storage with ``tensor``, which now has the value ``new``."""
+        places = positions_in(other, tensor)
+        if places is None or not (places >= 0).any():
+            self.nodes[other].keep()
+            self.nodes[other].version = None
+            return
+        old: Node = self.nodes[other]
+        owner = weakref.ref(other)
+        if not other.requires_grad:
+            node = self.data(other, new.cut, where)
+        elif other.is_leaf:
+            node = self._source(other)
+        elif silent or not related(other, tensor):
+            node = Node("shift", other.detach(), version(other), where, parents=(old,), owner=owner)
+        else:
+            node = Node("overwrite", other.detach(), version(other), where, parents=(old, new), places=places, owner=owner)
+        self.nodes[other] = node
+
+
+def version(tensor: Any) -> int | None:
+    """How often the storage was written; None for inference tensors, which do not count."""
+    return None if tensor.is_inference() else int(tensor._version)
+
+
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Every tensor in nested containers, in order."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from tensors_in(part)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from tensors_in(part)
+    elif isinstance(value, slice):
+        yield from tensors_in((value.start, value.stop, value.step))
+
+
+def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | None:
+    """Why ``tensor`` has no gradient although something it was computed from has one; an earlier cut is handed on."""
+    carrying = [node for node in sources if node.carries]
+    if not carrying:
+        return next((node.cut for node in sources if node.cut is not None), None)
+    word = call.spelling.rpartition(".")[2]
+    if word in ("detach", "detach_", "data"):
+        how = f".{word}{'' if word == 'data' else '()'}"
+    elif not torch.is_grad_enabled():
+        how = "torch.no_grad()"
+    elif not tensor.is_floating_point() and not tensor.is_complex():
+        how = f"{word}: its result is {str(tensor.dtype).removeprefix('torch.')}, which has no derivative"
+    else:
+        how = f"{word}: torch has no derivative for it"
+    return Cut(how, where, leaves_of(carrying))
+
+
+def places_of(key: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """Which entries of a tensor of ``shape`` an index reads, by their row-major numbers."""
+    count = int(np.prod(shape, dtype=object))
+    return np.asarray(torch.arange(count).reshape(shape)[key].numpy())

@@ -1,0 +1,185 @@
+"""What was seen while a PyTorch program ran: values that know the call they came from.
+
+A `Node` is one value of one tensor: a tensor written in place is a new node from there on. Nodes point at the
+calls that made them and calls at the nodes they read, so that whatever nobody can reach any more is freed, as in
+autograd's own graph. Only what carries a gradient keeps its history; everything else is data of this run.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import UnsupportedError
+from symgrad.numeric.exact import Array
+
+
+@dataclass(frozen=True)
+class Where:
+    """A line of the user's: file, number, text, and the function it stands in; ``turn`` tells executions apart."""
+
+    file: str
+    line: int
+    text: str
+    turn: int = 0
+
+    @property
+    def short(self) -> str:
+        """``train.py:12``."""
+        return f"{self.file.rpartition('/')[2]}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a path to some leaves ends: ``how`` in words, and the leaves behind it."""
+
+    how: str
+    where: Where
+    leaves: tuple[Any, ...] = ()
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of a torch function: its arguments with nodes for tensors, where it stands, its random state.
+
+    ``target`` is the place among the arguments of the tensor it wrote in place, or None.
+    """
+
+    function: Callable[..., Any]
+    spelling: str
+    arguments: tuple[Any, ...]
+    keywords: dict[str, Any]
+    where: Where
+    random: Any = None
+    in_place: bool = False
+    results: int = 1
+    number: int = 0
+
+    def nodes(self) -> Iterator[Node]:
+        """The nodes it read, in order."""
+        yield from nodes_in((self.arguments, self.keywords))
+
+
+@dataclass(eq=False)
+class Node:
+    """One value of one tensor.
+
+    ``kind`` is ``leaf`` (a gradient can be stored here), ``call`` (``call`` made it, as its result ``index``),
+    ``overwrite`` (the first of ``parents`` with entries of the second put in, where ``places`` says), ``shift``
+    (the first of ``parents`` with another value, behind autograd's back), ``data`` (no gradient), or ``unknown``
+    (a gradient comes from something that was not seen).
+    """
+
+    kind: str
+    held: Any
+    version: int | None
+    where: Where | None = None
+    call: Call | None = None
+    index: int = 0
+    parents: tuple[Node, ...] = ()
+    places: Array | None = None
+    cut: Cut | None = None
+    owner: weakref.ref[Any] | None = None
+    whole: bool = False
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def carries(self) -> bool:
+        """Whether a gradient flows through it."""
+        return self.kind != "data"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return tuple(self.held.shape)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the value was overwritten before it could be kept."""
+        return self.version is not None and self.held._version != self.version
+
+    def keep(self) -> None:
+        """Copy the value now, since the storage is about to be written."""
+        if self.version is not None and not self.changed:
+            self.held, self.version = self.held.clone(), None
+
+    def tensor(self) -> Any:
+        """The value as torch holds it; raises `UnsupportedError` when it was overwritten unseen."""
+        if self.changed:
+            raise UnsupportedError("a value was overwritten by something that was not recorded",
+                                   found=(self.where.short if self.where else "",))  # fmt: skip
+        return self.held
+
+    def value(self) -> Array:
+        """The value as an array: floats in their own precision, half precision in single."""
+        return as_array(self.tensor())
+
+    def sources(self) -> tuple[Node, ...]:
+        """What it was computed from."""
+        return tuple(self.call.nodes()) if self.call is not None else self.parents
+
+
+def as_array(tensor: Any) -> Array:
+    """A tensor's numbers, not copied where NumPy can share them."""
+    found = tensor.detach().cpu()
+    if str(found.layout) != "torch.strided":
+        found = found.to_dense()
+    if str(found.dtype) in ("torch.bfloat16", "torch.float16"):
+        found = found.float()
+    return np.asarray(found.resolve_conj().resolve_neg().numpy())
+
+
+
+
+def nodes_in(value: Any) -> Iterator[Node]:
+    """Every node in nested containers, in order."""
+    if isinstance(value, Node):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from nodes_in(part)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from nodes_in(part)
+    elif isinstance(value, slice):
+        yield from nodes_in((value.start, value.stop, value.step))
+
+
+def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
+    """``value`` with ``change`` applied to everything that is not a container."""
+    if isinstance(value, (tuple, list)):
+        parts = [mapped(part, change) for part in value]
+        return tuple(parts) if isinstance(value, tuple) else parts
+    if isinstance(value, dict):
+        return {key: mapped(part, change) for key, part in value.items()}
+    if isinstance(value, slice):
+        return slice(*(mapped(part, change) for part in (value.start, value.stop, value.step)))
+    return change(value)
+
+
+def upstream(starts: tuple[Node, ...] | list[Node]) -> list[Node]:
+    """Every node that carries a gradient into ``starts``, sources first."""
+    order: list[Node] = []
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(starts)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+            continue
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        stack.append((node, True))
+        stack += [(parent, False) for parent in reversed(node.sources()) if id(parent) not in seen]
+    return order
+
+
+def leaves_of(nodes: list[Node]) -> tuple[Any, ...]:
+    """The leaf tensors (weakly held) upstream of ``nodes``, at most fifty."""
+    found = {id(n.owner): n.owner for n in upstream([n for n in nodes if n.carries]) if n.kind == "leaf" and n.owner}
+    return tuple(found.values())[:50]

@@ -1,0 +1,117 @@
+"""Arrays with named axes, and what is done to them: contracting, adding at places, numbering entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import opt_einsum
+
+from symgrad.errors import bug
+from symgrad.indexing import Index, Ravel, Unravel
+from symgrad.indexing.symbols import Expr
+from symgrad.numeric.exact import Array, as_float, exact
+from symgrad.shapes import Size, with_numbers
+
+
+def number(size: Size, sizes: Mapping[Size, int]) -> int:
+    """A size as a number."""
+    value = with_numbers(size, sizes)
+    if not value.is_Integer:
+        raise bug(f"the size {size} has no number")
+    return int(value)
+
+
+@dataclass(frozen=True)
+class Named:
+    """An array whose axes are indices, in order."""
+
+    array: Array
+    axes: tuple[Index, ...]
+
+    def on(self, axes: Sequence[Index]) -> Array:
+        """The array with one axis for each of ``axes``, of size 1 where it does not vary."""
+        order = [self.axes.index(a) for a in axes if a in self.axes]
+        shape = iter(np.transpose(self.array, order).shape)
+        return np.transpose(self.array, order).reshape([next(shape) if a in self.axes else 1 for a in axes])
+
+
+def union(parts: Sequence[Named]) -> tuple[Index, ...]:
+    """The axes of all ``parts``, each once, in order of appearance."""
+    return tuple(dict.fromkeys(axis for part in parts for axis in part.axes))
+
+
+def contract(parts: Sequence[Named], bound: Sequence[Index], sizes: Mapping[Size, int], exactly: bool) -> Named:
+    """Σ over ``bound`` of the product of ``parts``."""
+    axes = union(parts)
+    kept = tuple(a for a in axes if a not in bound)
+    factor = int(np.prod([number(k.size, sizes) for k in bound if k not in axes], dtype=object))
+    letters = {axis: opt_einsum.get_symbol(n) for n, axis in enumerate(axes)}
+    terms = ["".join(letters[a] for a in part.axes) for part in parts]
+    arrays = [part.array if exactly else as_float(part.array) for part in parts]
+    equation = f"{','.join(terms)}->{''.join(letters[a] for a in kept)}"
+    result = opt_einsum.contract(equation, *arrays) if len(arrays) > 1 else np.einsum(equation, *arrays)
+    return Named(np.asarray(result) * factor if factor != 1 else np.asarray(result), kept)
+
+
+def scatter_target(d: Expr, bound: Sequence[Index], factors: Sequence[Expr]) -> tuple[tuple[Index, ...], Expr] | None:
+    """(p, f) for δ(f(i), p) where i is summed over and p is an index, or numbers an entry, and stands nowhere else."""
+    for target, place in (d.args, d.args[::-1]):
+        indices = target.indices if isinstance(target, Ravel) else (target,)
+        others = (place, *(f for f in factors if f is not d))
+        if (
+            all(isinstance(p, Index) and p not in bound for p in indices)
+            and (not isinstance(target, Ravel) or [p.size for p in indices] == list(target.shape))
+            and set(bound) & place.free_symbols
+            and not any(set(indices) & f.free_symbols for f in others)
+        ):
+            return tuple(indices), place
+    return None
+
+
+def added(places: Array, terms: Array, length: int, exactly: bool) -> Array:
+    """Each term added at its place."""
+    if not exactly:
+        return np.bincount(places, weights=as_float(terms), minlength=length)
+    result = exact(np.zeros(length, dtype=np.int64))
+    np.add.at(result, places, terms)
+    return result
+
+
+def merged(
+    array: Array, indices: Sequence[Expr], numbers: Callable[[Sequence[Size]], tuple[int, ...]]
+) -> tuple[Array, list[Expr]]:
+    """Axes that unravel one entry number, joined into one axis with that number as its index."""
+    result: list[Expr] = []
+    axis = 0
+    while axis < len(indices):
+        first = indices[axis]
+        group = indices[axis : axis + len(first.shape)] if isinstance(first, Unravel) else ()
+        whole = [isinstance(i, Unravel) and i.args[1:] == first.args[1:] and i.axis == a for a, i in enumerate(group)]
+        at = len(result)
+        if group and all(whole) and numbers(first.shape) == array.shape[at : at + len(group)]:
+            array = array.reshape([*array.shape[:at], -1 if array.size else 0, *array.shape[at + len(group) :]])
+            result.append(first.number)
+            axis += len(group)
+        else:
+            result.append(first)
+            axis += 1
+    return array, result
+
+
+def ravel_rows(indices: Sequence[Array], shape: Sequence[int]) -> Array:
+    """Row-major numbers."""
+    result: Any = 0
+    for index, size in zip(indices, shape, strict=True):
+        result = result * size + index
+    return np.asarray(result)
+
+
+def unravel_rows(numbers: Array, shape: Sequence[int]) -> tuple[Array, ...]:
+    """Indices from row-major numbers."""
+    result: list[Array] = []
+    for size in reversed(shape):
+        result.append(np.mod(numbers, size))
+        numbers = np.floor_divide(numbers, size)
+    return tuple(reversed(result))

@@ -1,0 +1,255 @@
+"""Windows that slide along an axis: sums over i and r of v[i]·w[r] at the place p = a·i + r.
+
+Comes in: the factors of a sum in which an index expression e is held inside 0 ≤ e < n by brackets, as the
+pullback of a convolution has them: Σ_i [0 ≤ p − a·i < n]·v[i]·w[p − a·i]. Goes out: the same sum over a new
+index r in the place of e. Where p is free, each product of v[i] and w[r] is added at p = a·i + r; where p is
+summed over, it is replaced by a·i + r. Either way the grid of all p and i is never formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
+from symgrad.indexing.symbols import Expr, indices_of, is_access
+from symgrad.numeric.exact import Array
+from symgrad.shapes import Size
+
+
+@dataclass(frozen=True)
+class Line:
+    """Σ slope·index + constant; the constant may hold sizes."""
+
+    slopes: tuple[tuple[Index, int], ...]
+    constant: Expr
+
+    @property
+    def indices(self) -> tuple[Index, ...]:
+        """The indices it runs over."""
+        return tuple(index for index, _ in self.slopes)
+
+
+@lru_cache(maxsize=4096)
+def line(expression: Expr) -> Line | None:
+    """``expression`` as a `Line`, or None where it is not one."""
+    if isinstance(expression, Index):
+        return Line(((expression, 1),), sp.S.Zero)
+    if expression.has(Ravel, Unravel, sp.Indexed, sp.floor, sp.Mod, Bracket):
+        indices = [s for s in expression.free_symbols if isinstance(s, Index)]
+        if indices or expression.has(sp.Indexed):
+            return None
+        return Line((), expression)
+    slopes, constant = [], sp.S.Zero
+    for term in sp.Add.make_args(sp.expand(expression)):
+        slope, rest = term.as_coeff_Mul()
+        if isinstance(rest, Index) and slope.is_Integer:
+            slopes.append((rest, int(slope)))
+        elif any(isinstance(s, Index) for s in term.free_symbols):
+            return None
+        else:
+            constant += term
+    return Line(tuple(sorted(slopes, key=lambda pair: pair[0].dummy_index)), constant)
+
+
+@dataclass(frozen=True)
+class Window:
+    """``place`` = ``top`` / ``step``, a whole number in 0 … extent−1 wherever none of ``guards`` is 0."""
+
+    place: Expr
+    top: Line
+    step: int
+    extent: Size
+    guards: tuple[Expr, ...]
+
+
+def windows(factors: Sequence[Expr]) -> list[Window]:
+    """The windows that brackets among ``factors`` hold."""
+    low: dict[Expr, Expr] = {}
+    high: dict[Expr, tuple[Expr, Size]] = {}
+    for factor in factors:
+        if isinstance(factor, Bracket):
+            relation = factor.args[0]
+            if isinstance(relation, sp.Ge) and relation.rhs == 0:
+                low[relation.lhs] = factor
+            elif isinstance(relation, sp.Lt) and not any(isinstance(s, Index) for s in relation.rhs.free_symbols):
+                high[relation.lhs] = (factor, relation.rhs)
+    found = []
+    for place, first in low.items():
+        if place in high:
+            window = _window(place, first, *high[place], factors)
+            found += [window] if window else []
+    return found
+
+
+def _window(place: Expr, first: Expr, second: Expr, extent: Size, factors: Sequence[Expr]) -> Window | None:
+    """One window; a place that is divided has to be exact by a δ(top mod step, 0)."""
+    if not isinstance(place, sp.floor):
+        top = line(place)
+        return Window(place, top, 1, extent, (first, second)) if top else None
+    numerator, step = sp.fraction(sp.together(place.args[0]))
+    top = line(numerator)
+    if top is None or not step.is_Integer:
+        return None
+    for factor in factors:
+        if isinstance(factor, sp.KroneckerDelta) and 0 in factor.args:
+            (rest,) = [a for a in factor.args if a != 0] or [sp.S.Zero]
+            if isinstance(rest, sp.Mod) and rest.args[1] == step and _same_remainder(rest.args[0], top, int(step)):
+                return Window(place, top, int(step), extent, (first, second, factor))
+    return None
+
+
+def _same_remainder(expression: Expr, top: Line, step: int) -> bool:
+    """Whether ``expression`` is a multiple of ``step`` exactly where ``top`` is."""
+    other = line(expression)
+    if other is None or set(other.indices) != set(top.indices):
+        return False
+    mine = dict(top.slopes)
+    for sign in (1, -1):
+        gap = sp.expand(other.constant - sign * top.constant) / step
+        if gap.is_integer and all((slope - sign * mine[k]) % step == 0 for k, slope in other.slopes):
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The result has an axis ``target`` at (step·inner − Σ slope·index − constant)·sign instead of the others."""
+
+    target: Index
+    sign: int
+    inner: Index
+    window: Window
+
+
+def replaced(expression: Expr, swap: Mapping[Expr, Expr]) -> Expr:
+    """``expression`` with whole index expressions replaced."""
+    return expression.xreplace(dict(swap))
+
+
+def slide(factors: list[Expr], bound: list[Index]) -> tuple[list[Expr], list[Index], list[Fold]] | None:
+    """The factors over new indices, what is still summed over, and the folds to do after; None without a window."""
+    folds: list[Fold] = []
+    changed = False
+    bound = list(bound)
+    held: set[Index] = set()
+    for window in windows(factors):
+        inside = set(window.top.indices)
+        if not inside & set(bound) or inside & held:
+            continue
+        rest = [f for f in factors if f not in window.guards]
+        inner = fresh("r", window.extent)
+        without = [replaced(f, {window.place: inner}) for f in rest]
+        free = [(t, s) for t, s in window.top.slopes if t not in bound and abs(s) == 1]
+        free = [(t, s) for t, s in free if not any(t in f.free_symbols for f in without)]
+        if free and len(inside) == 2:
+            target, sign = free[0]
+            folds.append(Fold(target, sign, inner, window))
+            held |= inside
+            factors, changed = without, True
+            continue
+        for target, sign in window.top.slopes:
+            if target in bound and abs(sign) == 1 and len(inside) > 1:
+                others = sum((s * k for k, s in window.top.slopes if k is not target), window.top.constant)
+                value = sp.expand(sign * (window.step * inner - others))
+                factors = [f.xreplace({target: value}) for f in without]
+                factors += [Bracket(sp.Ge(value, 0, evaluate=False)), Bracket(sp.Lt(value, target.size, evaluate=False))]
+                bound = [inner if k is target else k for k in bound]
+                held |= inside
+                changed = True
+                break
+    return (factors, bound, folds) if changed else None
+
+
+def absorb(factors: list[Expr], lengths: Any, number: Any) -> list[Expr]:
+    """Without the brackets that only say that an index lies on its axis: an entry outside counts as 0.
+
+    ``lengths(access)`` are the sizes of the axes that an access reads.
+    """
+    inside: dict[Expr, set[int]] = {}
+    for factor in factors:
+        if is_access(factor):
+            for index, length in zip(indices_of(factor), lengths(factor), strict=True):
+                inside.setdefault(index, set()).add(length)
+
+    def needless(factor: Expr) -> bool:
+        if not isinstance(factor, Bracket):
+            return False
+        relation = factor.args[0]
+        if isinstance(relation, sp.Ge) and relation.rhs == 0:
+            return relation.lhs in inside
+        if isinstance(relation, sp.Lt) and relation.lhs in inside:
+            indices = [s for s in relation.rhs.free_symbols if isinstance(s, Index)]
+            return not indices and number(relation.rhs) in inside[relation.lhs]
+        return False
+
+    return [f for f in factors if not needless(f)]
+
+
+def fold(array: Array, axes: tuple[Index, ...], work: Fold, number: Any) -> tuple[Array, tuple[Index, ...]]:
+    """Add what stands at (index, inner) at the target: one slice for each step of the shorter of the two."""
+    (moving, slope), *_ = [(k, s) for k, s in work.window.top.slopes if k is not work.target]
+    kept = tuple(a for a in axes if a not in (moving, work.inner))
+    order = [axes.index(a) for a in kept]
+    # target = sign·(step·inner − slope·moving − constant)
+    shifts = {work.inner: work.sign * work.window.step, moving: -work.sign * slope}
+    begin = -work.sign * number(work.window.top.constant)
+    sizes = {k: number(k.size) for k in shifts}
+    length = number(work.target.size)
+    shape = [array.shape[n] for n in order]
+    result = np.zeros([*shape, length], dtype=array.dtype)
+    if array.dtype == object:
+        result[...] = array.reshape(-1)[0] * 0 if array.size else 0
+    present = [k for k in (moving, work.inner) if k in axes]
+    whole = np.transpose(array, [*order, *(axes.index(k) for k in present)])
+    whole = whole.reshape([*shape, *(sizes[k] if k in present else 1 for k in (moving, work.inner))])
+    whole = np.broadcast_to(whole, [*shape, sizes[moving], sizes[work.inner]])
+    long, short = (moving, work.inner) if sizes[moving] >= sizes[work.inner] else (work.inner, moving)
+    for n in range(sizes[short]):
+        start, jump = begin + shifts[short] * n, shifts[long]
+        # the first and last entry of the long index that land on the axis
+        if jump > 0:
+            first, last = max(0, -(start // jump)), min(sizes[long] - 1, (length - 1 - start) // jump)
+        else:
+            first, last = max(0, -((length - 1 - start) // -jump)), min(sizes[long] - 1, start // -jump)
+        if first > last:
+            continue
+        part = whole[..., n] if short is work.inner else whole[..., n, :]
+        here = start + jump * first
+        there = start + jump * last
+        if jump > 0:
+            result[..., here : there + 1 : jump] += part[..., first : last + 1]
+        else:
+            result[..., there : here + 1 : -jump] += part[..., first : last + 1][..., ::-1]
+    return result, (*kept, work.target)
+
+
+def strided(array: Array, axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: bool) -> Array:
+    """``array`` with ``axis`` replaced by one axis per (slope, length): a view of the entries at Σ slope·index + constant.
+
+    Outside the axis an entry counts as 0 if ``zero``, and as the nearest one on it otherwise.
+    """
+    lengths = [n for _, n in slopes]
+    if 0 in lengths or array.shape[axis] == 0:
+        return np.zeros([*array.shape[:axis], *lengths, *array.shape[axis + 1 :]], dtype=array.dtype)
+    least = constant + sum(min(s * (n - 1), 0) for s, n in slopes)
+    most = constant + sum(max(s * (n - 1), 0) for s, n in slopes)
+    before, after = max(0, -least), max(0, most - array.shape[axis] + 1)
+    if before or after:
+        widths = [(0, 0)] * array.ndim
+        widths[axis] = (before, after)
+        nothing = array.reshape(-1)[0] * 0
+        array = np.pad(array, widths, constant_values=nothing) if zero else np.pad(array, widths, mode="edge")
+    begin = array[(slice(None),) * axis + (slice(constant + before, None),)]
+    pace = array.strides[axis]
+    return np.lib.stride_tricks.as_strided(
+        begin,
+        [*array.shape[:axis], *lengths, *array.shape[axis + 1 :]],
+        [*array.strides[:axis], *(s * pace for s, _ in slopes), *array.strides[axis + 1 :]],
+        writeable=False,
+    )

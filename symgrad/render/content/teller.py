@@ -1,0 +1,141 @@
+"""What the sections share while a page is being put together: names, folded steps, notation explained once.
+
+Steps that only move entries (a transpose, a broadcast) and that nobody named are folded into the formulas
+that read them, so that x @ x.T is a formula in x alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import sympy as sp
+
+from symgrad.calculus import local
+from symgrad.calculus.sweeps import substitute
+from symgrad.closed_form.form import views
+from symgrad.explanation.entries import guarded, hold, written_out
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.numeric import Values
+from symgrad.program import Apply, Program
+from symgrad.render.letters import SEED, Names, names_of
+from symgrad.render.page import Formula, Paragraph, Ready, Words, named
+from symgrad.shapes import Size
+
+
+@dataclass
+class Teller:
+    """One page in the making."""
+
+    program: Program
+    names: Names
+    folded: Mapping[str, Equation]
+    sizes: Mapping[Size, int]
+    told: set[str] = field(default_factory=set)
+
+    def steps(self) -> Iterator[tuple[Apply, Equation]]:
+        """The steps that are shown, with the folded ones put in."""
+        for step in self.program.steps:
+            if step.result.name not in self.folded:
+                yield step, self.fold(local(step, self.program).equation)
+
+    def fold(self, equation: Equation) -> Equation:
+        """``equation`` without folded tensors."""
+        return substitute(equation, self.folded) if self.folded else equation
+
+    def left(self, name: str, axes: tuple[Index, ...], names: Names) -> Ready:
+        """``out[i,k]``."""
+        return named(names.name(name), [names.letter(i) for i in axes])
+
+    def numbered(self, expression: Expr, places: Mapping[Index, Expr], values: Values) -> Expr:
+        """``expression`` at numbered places: sums written out, folded tensors put in."""
+        held = hold(expression, values, places).xreplace(dict(places))
+        whole = self.fold(Equation((), written_out(held, values.sizes))).right
+        return guarded(written_out(hold(whole, values, {}), values.sizes))
+
+    def aside(self, *formulas: Formula) -> tuple[Paragraph, ...]:
+        """The notation of ``formulas``, explained where it is met for the first time."""
+        found: list[tuple[str, Words]] = []
+        for formula in formulas:
+            found += explained(formula.expression, formula.names)
+        fresh = [(kind, words) for kind, words in dict(reversed(found)).items() if kind not in self.told]
+        fresh.reverse()
+        sizes = self._sizes_in(formulas)
+        self.told |= {kind for kind, _ in fresh} | {str(s) for s in sizes}
+        parts = [words for _, words in fresh]
+        if sizes:
+            parts.append((f"here {', '.join(f'{s} = {self.sizes[s]}' for s in sizes)}",))
+        if not parts:
+            return ()
+        words: Words = ()
+        for part in parts:
+            words = (*words, "; ", *part) if words else part
+        return (Paragraph(("(", *words, ")"), aside=True),)
+
+    def _sizes_in(self, formulas: tuple[Formula, ...]) -> list[Size]:
+        """The sizes that are read in ``formulas`` and have not been told."""
+        seen = {n for f in formulas for n in visible(f.expression) if n in self.sizes and str(n) not in self.told}
+        return sorted(seen, key=str)
+
+
+def teller_of(program: Program, symbolic: bool = False) -> Teller:
+    """Everything a page about ``program`` needs to know first."""
+    folded = {name: e for name, e in views(program).items() if re.fullmatch(r"t\d+", name)}
+    return Teller(program, names_of(program), folded, {} if symbolic else program.sizes)
+
+
+def visible(expression: Expr) -> Iterator[Any]:
+    """Every node that can be seen on the page: the bounds of sums cannot."""
+    yield expression
+    if isinstance(expression, (sp.Sum, sp.Product)):
+        yield from visible(expression.function)
+    elif is_access(expression):
+        for index in indices_of(expression):
+            yield from visible(index)
+    else:
+        for argument in expression.args:
+            yield from visible(argument)
+
+
+def explained(expression: Expr, names: Names) -> list[tuple[str, Words]]:
+    """The marks in a formula that have to be read aloud once, by kind."""
+    found: dict[str, Words] = {}
+    for node, here in scoped(expression, names):
+        if isinstance(node, sp.KroneckerDelta) and all(isinstance(a, Index) for a in node.args):
+            delta = Formula(node, here)
+            i, p = delta.text[2], delta.text[3]
+            found.setdefault("δ", (delta, " is 1 where ", Ready(f"{i} = {p}", f"{i} = {p}"), " and 0 elsewhere"))
+        elif isinstance(node, (Bracket, sp.KroneckerDelta)):
+            found.setdefault("[]", (Formula(node, here), " is 1 where the condition holds and 0 elsewhere"))
+        elif isinstance(node, sp.Sum):
+            k = here.bound([node.limits[0][0]], node.function).letter(node.limits[0][0])
+            found.setdefault("Σ", (Ready(f"Σ_{k}", f"\\sum_{{{k}}}"), " adds up over every ", Ready(k, k)))
+        elif isinstance(node, sp.Product):
+            k = here.bound([node.limits[0][0]], node.function).letter(node.limits[0][0])
+            found.setdefault("Π", (Ready(f"Π_{k}", f"\\prod_{{{k}}}"), " multiplies over every ", Ready(k, k)))
+        elif isinstance(node, (sp.floor, Unravel)):
+            found.setdefault("⌊⌋", (Ready("⌊ ⌋", r"\lfloor\;\rfloor"), " rounds down, mod is the remainder of a division"))
+        elif is_access(node) and "·" in name_of(node):
+            found.setdefault("held", (Formula(node, here), " is the place that the forward pass found"))
+        elif isinstance(node, Ravel):
+            found.setdefault("ravel", (Formula(node, here), " counts the entries row by row"))
+    return list(found.items())
+
+
+def scoped(expression: Expr, names: Names) -> Iterator[tuple[Expr, Names]]:
+    """Every visible node with the names that are in scope there."""
+    yield expression, names
+    if isinstance(expression, (sp.Sum, sp.Product)):
+        yield from scoped(expression.function, names.bound([limit[0] for limit in expression.limits], expression.function))
+    elif isinstance(expression, sp.KroneckerDelta):
+        return
+    else:
+        parts = indices_of(expression) if is_access(expression) else expression.args
+        for part in parts:
+            yield from scoped(part, names)
+
+
+__all__ = ["SEED", "Teller", "explained", "teller_of", "visible"]

@@ -1,0 +1,101 @@
+"""Small pieces that every section uses: the letters v, J and L, sizes in words, the notation of a structure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from symgrad.render.formula_latex import name_latex
+from symgrad.render.formula_text import SUBSCRIPTS
+from symgrad.render.page import Code, Math, Ready, Words
+from symgrad.shapes import Shape, Size
+
+V = Ready("v", "v")
+J = Ready("J", "J")
+L = Ready("L", "L")
+PRODUCT = Ready("vᵀJ", r"v^{\top} J")
+DOTS = Ready("…", r"\cdots")
+PLUS = Ready(" + ", " + ")
+EQUALS = Ready(" = ", " = ")
+
+
+def size_text(shape: Sequence[Any]) -> str:
+    """``2×3``; a tensor without axes is one number."""
+    return "×".join(_size(s) for s in shape) if shape else "1 number"
+
+
+def _size(size: Any) -> str:
+    """A size; a symbolic one in brackets if it is a sum."""
+    text = str(size).replace("*", "·")
+    return f"({text})" if re.search(r"[+-]", text) else text
+
+
+def in_numbers(shape: Shape, sizes: Mapping[Size, int]) -> tuple[Any, ...]:
+    """A shape with the sizes that are known as numbers."""
+    return tuple(size.xreplace(dict(sizes)) for size in shape)
+
+
+def grad(name: str) -> Code:
+    """``x.grad``."""
+    return Code(f"{name}.grad")
+
+
+def listed(parts: Sequence[Words]) -> Words:
+    """a, b and c."""
+    result: Words = ()
+    for place, part in enumerate(parts):
+        joint: Words = () if place == 0 else (" and ",) if place == len(parts) - 1 else (", ",)
+        result = (*result, *joint, *part)
+    return result
+
+
+def structure_math(notation: str, sizes: Mapping[Size, int]) -> Math:
+    """``I(m) ⊗ aᵀ`` with the size in its place: I₂ ⊗ aᵀ."""
+    numbers = {str(size): value for size, value in sizes.items()}
+    text = re.sub(r"\bI\(([^()]*)\)", lambda m: f"I{_subscript(_product(m[1], numbers))}", notation)
+    return Ready(text, _notation_latex(re.sub(r"\bI\(([^()]*)\)", lambda m: f"I({_product(m[1], numbers)})", notation)))
+
+
+def _product(text: str, numbers: Mapping[str, int]) -> str:
+    """A product of sizes as a number, if all are known."""
+    result = 1
+    for factor in text.split("*"):
+        if factor.isdecimal():
+            result *= int(factor)
+        elif factor in numbers:
+            result *= numbers[factor]
+        else:
+            return text.replace("*", "·")
+    return str(result)
+
+
+def _subscript(size: str) -> str:
+    """₂ for numbers, _m for symbols."""
+    return size.translate(SUBSCRIPTS) if size.isdecimal() else f"_{size}" if len(size) == 1 else f"_({size})"
+
+
+def _notation_latex(notation: str) -> str:
+    """I_{2} \\otimes a^{\\top}; a block in torch's syntax in typewriter."""
+    parts = []
+    for part in notation.split(" ⊗ "):
+        identity = re.fullmatch(r"I\((.*)\)", part)
+        if part == "I":
+            parts.append("I")
+        elif identity:
+            parts.append(f"I_{{{identity[1].replace('·', ' ')}}}")
+        elif part.isidentifier() or (part.endswith("ᵀ") and part[:-1].isidentifier()):
+            parts.append(name_latex(part.rstrip("ᵀ")) + (r"^{\top}" if part.endswith("ᵀ") else ""))
+        elif part.startswith("diag(") and part[5:-1].isidentifier():
+            parts.append(f"\\operatorname{{diag}}({name_latex(part[5:-1])})")
+        else:
+            parts.append(typewriter(part))
+    return r" \otimes ".join(parts)
+
+
+def typewriter(code: str) -> str:
+    r"""Code inside a formula."""
+    escaped = code.replace("\\", "").replace("ᵀ", ".T")
+    for character in "_{}#%&$":
+        escaped = escaped.replace(character, f"\\{character}")
+    return f"\\texttt{{{escaped}}}"

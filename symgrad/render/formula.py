@@ -1,0 +1,222 @@
+"""From a SymPy index expression to one line, whatever the alphabet: the walk and the brackets.
+
+Comes in: an expression and the `Names` in scope. Goes out: text. `Formula` is both together, as the page
+holds it; the two alphabets (`formula_text`, `formula_latex`) say how each kind of node looks, this walk says
+what it is made of and where brackets are needed. Σ reaches to the end of its product, so that it stands last
+or in brackets.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import sympy as sp
+
+from symgrad.closed_form.rules import Mean, Softmax
+from symgrad.indexing import Bracket, Index, Ravel, Unravel
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.render import arrange
+from symgrad.render.arrange import Shown
+from symgrad.render.letters import Names
+
+ADD, OPEN, MULTIPLY, POWER, ATOM = range(5)
+"""How tightly a text holds together; OPEN is Σ, which takes all that follows it."""
+
+Text = tuple[str, int]
+
+
+class Printer(ABC):
+    """The walk over an expression; subclasses are alphabets."""
+
+    times: str
+    minus: str
+
+    def write(self, expression: Expr, names: Names) -> str:
+        """``expression`` on one line."""
+        return self.node(arrange.with_numbers(expression, names), names)[0]
+
+    def node(self, node: Expr, names: Names) -> Text:
+        """A node and how tightly it holds together."""
+        if isinstance(node, Shown):
+            return self.number(node.value)
+        if node.is_Integer:
+            return self.number(int(node))
+        if is_access(node):
+            return self.access(node, names), ATOM
+        if isinstance(node, Index):
+            return self.letter(names.letter(node)), ATOM
+        if node.is_Symbol:
+            return self.symbol(str(node)), ATOM
+        if isinstance(node, Mean):
+            return self.big_operator(self.word("mean"), node, names)
+        if isinstance(node, sp.Sum):
+            return self.big_operator(self.sigma, node, names)
+        if isinstance(node, sp.Product):
+            return self.big_operator(self.pi, node, names)
+        if node.is_Add:
+            return self.sum(node, names)
+        if node.is_Mul or node.is_Rational or (node.is_Pow and node.exp.is_number and node.exp.is_negative):
+            return self.product(node, names)
+        if node.is_Pow:
+            return self.power(node, names)
+        if isinstance(node, sp.KroneckerDelta):
+            return self.delta(node, names), ATOM
+        if isinstance(node, Bracket):
+            return self.condition(node.args[0], names), ATOM
+        return self.other(node, names)
+
+    def other(self, node: Expr, names: Names) -> Text:
+        """Row-major numbers, and functions by name."""
+        if isinstance(node, Ravel):
+            number: Expr = sp.S.Zero
+            for index, size in zip(node.indices, node.shape, strict=True):
+                number = number * size + index
+            return self.node(number, names)
+        if isinstance(node, Unravel):
+            return self.unravelled(node, names)
+        if isinstance(node, Softmax):
+            return self.function("softmax", (node.args[0],), names, tuple(node.args[1])), ATOM
+        if isinstance(node, sp.Mod):
+            left, right = (self.inside(a, MULTIPLY, names) for a in node.args)
+            return f"{left} {self.word('mod')} {right}", ADD
+        if node.is_Float:
+            return self.number(float(node))
+        if node == sp.pi:
+            return self.symbol("π"), ATOM
+        if node == sp.E:
+            return self.symbol("e"), ATOM
+        if isinstance(node, (sp.Abs, sp.floor)):
+            return self.fence(type(node).__name__, self.node(node.args[0], names)[0]), ATOM
+        name = {"loggamma": "logΓ", "gamma": "Γ", "sigmoid": "σ"}.get(node.func.__name__, node.func.__name__)
+        return self.function(name, node.args, names, ()), ATOM
+
+    def inside(self, node: Expr, level: int, names: Names) -> str:
+        """A node as a part of something that holds together at ``level``."""
+        text, binds = self.node(node, names)
+        return text if binds >= level else self.bracketed(text)
+
+    def sum(self, node: Expr, names: Names) -> Text:
+        """Terms, each with its sign in front."""
+        result = ""
+        for term in arrange.terms(node, names):
+            text, binds = self.fraction(term, names)
+            text = text if binds > ADD else self.bracketed(text)
+            if result:
+                result += f" {self.minus if term.negative else '+'} {text}"
+            else:
+                result = f"{self.minus}{text}" if term.negative else text
+        return result, ADD
+
+    def product(self, node: Expr, names: Names) -> Text:
+        """Factors over what they are divided by, the sign in front."""
+        parts = arrange.fraction(node, names)
+        text, binds = self.fraction(parts, names)
+        if not parts.negative:
+            return text, binds
+        return f"{self.minus}{text if binds > ADD else self.bracketed(text)}", ADD
+
+    def factors(self, parts: Sequence[Expr], names: Names, last_open: bool) -> Text:
+        """Factors side by side; an open one only at the end, where ``last_open`` allows it."""
+        if len(parts) == 1:
+            text, binds = self.node(parts[0], names)
+            return (text, binds) if binds != OPEN or last_open else (self.bracketed(text), ATOM)
+        texts = []
+        for place, part in enumerate(parts):
+            text, binds = self.node(part, names)
+            at_end = last_open and place == len(parts) - 1
+            texts.append(text if binds >= MULTIPLY or (binds == OPEN and at_end) else self.bracketed(text))
+        open_end = last_open and self.node(parts[-1], names)[1] == OPEN
+        return self.times.join(texts), OPEN if open_end else MULTIPLY
+
+    def unravelled(self, node: Unravel, names: Names) -> Text:
+        """The index along one axis of entry number e: ⌊e / n⌋ mod m."""
+        behind = sp.Mul(*node.shape[node.axis + 1 :])
+        text, binds = self.node(node.number, names)
+        if behind != 1:
+            over = self.fraction(arrange.Fraction(False, (node.number,), (behind,)), names)
+            text, binds = self.fence("floor", over[0]), ATOM
+        if node.axis == 0:
+            return text, binds
+        left = text if binds >= MULTIPLY else self.bracketed(text)
+        return f"{left} {self.word('mod')} {self.inside(node.shape[node.axis], MULTIPLY, names)}", ADD
+
+    def big_operator(self, sign: str, node: Expr, names: Names) -> Text:
+        """Σ_k body, nested sums under one sign."""
+        indices: list[Index] = []
+        body = node
+        while type(body) is type(node):
+            indices = [*indices, *(limit[0] for limit in reversed(body.limits))]
+            body = body.function
+        inner = names.bound(indices, body)
+        text, binds = self.node(body, inner)
+        text = text if binds >= OPEN else self.bracketed(text)
+        return self.over(sign, [inner.letter(k) for k in indices], text), OPEN
+
+    # The alphabet ---------------------------------------------------------------------------------------
+
+    sigma: str
+    pi: str
+
+    @abstractmethod
+    def number(self, value: Any) -> Text:
+        """A plain number."""
+
+    @abstractmethod
+    def letter(self, name: str) -> str:
+        """An index."""
+
+    @abstractmethod
+    def symbol(self, name: str) -> str:
+        """A size or a constant."""
+
+    @abstractmethod
+    def word(self, name: str) -> str:
+        """A word used as an operator."""
+
+    @abstractmethod
+    def access(self, node: Expr, names: Names) -> str:
+        """An entry of a tensor."""
+
+    @abstractmethod
+    def fraction(self, parts: arrange.Fraction, names: Names) -> Text:
+        """A fraction without its sign."""
+
+    @abstractmethod
+    def power(self, node: Expr, names: Names) -> Text:
+        """A base with an exponent that is not negative."""
+
+    @abstractmethod
+    def delta(self, node: Expr, names: Names) -> str:
+        """1 where two indices are equal."""
+
+    @abstractmethod
+    def condition(self, relation: Expr, names: Names) -> str:
+        """1 where a condition holds."""
+
+    @abstractmethod
+    def function(self, name: str, arguments: Sequence[Expr], names: Names, along: Sequence[Index]) -> str:
+        """A function by name."""
+
+    @abstractmethod
+    def fence(self, kind: str, text: str) -> str:
+        """Abs: |text|, floor: ⌊text⌋."""
+
+    @abstractmethod
+    def over(self, sign: str, letters: Sequence[str], text: str) -> str:
+        """A big operator over indices."""
+
+    @abstractmethod
+    def bracketed(self, text: str) -> str:
+        """Round brackets."""
+
+
+def numbered(node: Expr, names: Names) -> str | None:
+    """The digits of a numbered entry that is written short, ``01`` of x01; None for any other."""
+    indices = indices_of(node)
+    if indices and name_of(node) in names.compact and all(i.is_Integer and 0 <= i <= 9 for i in indices):
+        return "".join(map(str, indices))
+    return None
+
+

@@ -1,0 +1,205 @@
+"""What a page consists of: plain data between the content, which knows the words, and the writers, which know the form.
+
+A page has sections, a section blocks. Words are tuples of plain text, `Code` and mathematics; mathematics is
+anything with ``.text`` (Unicode) and ``.latex``. Code and mathematics are never taken apart by a writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from symgrad.indexing.symbols import Expr
+from symgrad.numeric import Array
+from symgrad.render.formula_latex import LATEX, formula_latex, label_latex, name_latex
+from symgrad.render.formula_text import UNICODE, formula_text, label_text
+from symgrad.render.letters import Names
+
+
+class Math(Protocol):
+    """Mathematics, in both alphabets."""
+
+    @property
+    def text(self) -> str:
+        """In Unicode, on one line."""
+
+    @property
+    def latex(self) -> str:
+        """In LaTeX, for math mode."""
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Mathematics that is written out already."""
+
+    text: str
+    latex: str
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """An index expression under the names in scope."""
+
+    expression: Expr
+    names: Names
+
+    @cached_property
+    def text(self) -> str:
+        """In Unicode."""
+        return formula_text(self.expression, self.names)
+
+    @cached_property
+    def latex(self) -> str:
+        """In LaTeX."""
+        return formula_latex(self.expression, self.names)
+
+
+@dataclass(frozen=True)
+class Chained:
+    """Mathematics side by side, with an operator between."""
+
+    parts: tuple[Math, ...]
+    operator: Math
+
+    @property
+    def text(self) -> str:
+        """In Unicode."""
+        return self.operator.text.join(p.text for p in self.parts)
+
+    @property
+    def latex(self) -> str:
+        """In LaTeX."""
+        return self.operator.latex.join(p.latex for p in self.parts)
+
+
+@dataclass(frozen=True)
+class Code:
+    """Something to type, or an answer of a program."""
+
+    code: str
+
+
+Words = tuple["str | Code | Math", ...]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Sentences; ``aside`` ones explain the notation; ``alarm`` ones say that something is wrong."""
+
+    words: Words
+    aside: bool = False
+    alarm: bool = False
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Lines of code or of a program's output."""
+
+    code: str
+
+
+@dataclass(frozen=True)
+class Equation:
+    """``parts[0] = parts[1] = …``, and a remark beside it."""
+
+    parts: tuple[Math, ...]
+    remark: Words = ()
+
+
+@dataclass(frozen=True)
+class Equations:
+    """Equations below one another."""
+
+    rows: tuple[Equation, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Numbers of an array in its own shape: ``name =`` and the rows. Long ones are shortened by the writer."""
+
+    name: Math
+    values: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Grids:
+    """Several arrays, one after the other."""
+
+    grids: tuple[Grid, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A matrix with labelled rows and columns; None is an entry that is always 0.
+
+    Lines are drawn after every ``row_block`` rows and ``column_block`` columns (0: none).
+    """
+
+    rows: tuple[Math, ...]
+    columns: tuple[Math, ...]
+    cells: tuple[tuple[Math | None, ...], ...]
+    row_block: int = 0
+    column_block: int = 0
+
+
+@dataclass(frozen=True)
+class Table:
+    """Words in columns; the first row is the heading."""
+
+    heading: tuple[Words, ...]
+    rows: tuple[tuple[Words, ...], ...]
+
+
+Block = Paragraph | Listing | Equations | Grids | Matrix | Table
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands below it."""
+
+    heading: Words
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """``title`` is the expression, ``facts`` the tensors with their sizes, ``lead`` what stands before section 1."""
+
+    title: Words
+    facts: tuple[tuple[str, str], ...]
+    lead: tuple[Block, ...]
+    sections: tuple[Section, ...]
+
+
+def named(name: str, letters: Sequence[str] = ()) -> Ready:
+    """``out[i,k]``: a tensor's entry under letters or numbers; ``x.grad`` upright."""
+    if "." in name:
+        base, _, attribute = name.partition(".")
+        latex = f"\\mathtt{{{_typewriter(base)}.{attribute}}}"
+    else:
+        latex = name_latex(name)
+    return Ready(label_text(name, letters), label_latex(latex, letters))
+
+
+def entry(name: str, at: Sequence[int], names: Names) -> Ready:
+    """A numbered entry, ``x01`` where that can be read."""
+    text = label_text(names.name(name), at)
+    if at and name in names.compact and all(0 <= i <= 9 for i in at):
+        text = names.name(name) + "".join(map(str, at))
+    return Ready(text, label_latex(name_latex(names.name(name)), at))
+
+
+def partial(out: Math, by: Math) -> Ready:
+    """∂out/∂x."""
+    return Ready(f"∂{out.text}/∂{by.text}", f"\\frac{{\\partial {out.latex}}}{{\\partial {by.latex}}}")
+
+
+def number(value: Any) -> Ready:
+    """A number."""
+    return Ready(UNICODE.number(value)[0], LATEX.number(value)[0])
+
+
+def _typewriter(name: str) -> str:
+    return name.replace("_", "\\_")

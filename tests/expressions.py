@@ -1,0 +1,420 @@
+"""Random expressions over the whole table, as hypothesis draws them: text for symgrad, text for torch, inputs.
+
+An expression grows step by step from its inputs; each step takes terms that are there (the newest one often, the
+same one twice at times), applies an operation in one of its spellings, and is kept if torch accepts it. What an
+operation of a family takes is read off its entry in the table (operands, shape rule, domain, spellings); the
+others have a way to be called in `WAYS`. `test_every_operation_can_be_drawn` holds the two against the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from hypothesis import strategies as st
+from symgrad.ops import TABLE, Op
+from symgrad.ops.pointwise import common_shape
+from symgrad.ops.reductions import one_axis_shape, reduced_shape
+from tests import torch_side
+
+LARGEST = 1e3
+"""Values beyond this are not built upon: differences there are rounding, not mistakes."""
+
+INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "matmul": "@",
+    "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Term:
+    """A piece of an expression: how symgrad reads it, how torch does, and what torch makes of it."""
+
+    text: str
+    torch_text: str
+    value: torch.Tensor
+
+    @property
+    def rank(self) -> int:
+        """The number of axes."""
+        return self.value.dim()
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape."""
+        return tuple(self.value.shape)
+
+
+@dataclass(frozen=True)
+class Expression:
+    """What a test runs: ``text`` over ``inputs``, ``torch_text`` the same for torch."""
+
+    text: str
+    torch_text: str
+    inputs: dict[str, np.ndarray] = field(compare=False)
+    shape: tuple[int, ...] = ()
+    number: int = 0
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{name}: {array.shape}" for name, array in self.inputs.items())
+        return f"{self.text!r} with {shapes}, numbers from seed {self.number}"
+
+
+def family(op: Op) -> str | None:
+    """unary, binary or reduction, as the table's facts say; None for an operation with a way of its own."""
+    if op.name in WAYS:
+        return None
+    if op.shape is common_shape and len(op.operands) <= 2:
+        return "unary" if len(op.operands) == 1 else "binary"
+    return "reduction" if op.shape in (reduced_shape, one_axis_shape) else None
+
+
+def within_domain(op: Op, operand: str, term: Term) -> tuple[str, str]:
+    """The two texts of ``term``, brought into the domain of an operand by functions that are smooth."""
+    domain = op.domain.get(operand)
+    if domain is None or (domain.low == -np.inf and domain.draw[1] >= 2):
+        return term.text, term.torch_text
+    bring = "(({}) ** 2 + 0.5)" if domain.low > -np.inf else "sin({})"
+    return bring.format(term.text), bring.format(term.torch_text)
+
+
+class Growth:
+    """An expression while it grows; ``draw`` is hypothesis's."""
+
+    def __init__(self, draw: Callable[[Any], Any], exact: bool) -> None:
+        self.draw, self.exact = draw, exact
+        self.number = draw(st.integers(0, 10_000))
+        self.generator = np.random.default_rng(self.number)
+        self.inputs: dict[str, np.ndarray] = {}
+        self.terms: list[Term] = []
+
+    # Inputs -------------------------------------------------------------------------------------------------
+
+    def numbers(self, shape: Sequence[int]) -> np.ndarray:
+        """Values away from 0, or small integers among which there are zeros and ties."""
+        if self.exact:
+            return self.generator.integers(-2, 3, size=tuple(shape))
+        return self.generator.uniform(0.2, 1.8, size=tuple(shape)) * self.generator.choice([-1, 1], size=tuple(shape))
+
+    def add_input(self, shape: Sequence[int]) -> Term:
+        """A new input."""
+        name = "xyab"[len(self.inputs)]
+        self.inputs[name] = self.numbers(shape)
+        term = Term(name, name, torch_side.tensor(self.inputs[name]))
+        self.terms.append(term)
+        return term
+
+    def start(self) -> None:
+        """One to three inputs whose shapes have something to do with each other."""
+        sizes = st.sampled_from((2, 3, 3, 2, 4, 1, 0) if self.draw(st.booleans()) else (2, 3))
+        first = self.draw(st.lists(sizes, min_size=0, max_size=3))
+        self.add_input(first)
+        for _ in range(self.draw(st.integers(0, 2))):
+            self.add_input(self.related(first, sizes))
+
+    def related(self, first: Sequence[int], sizes: Any) -> list[int]:
+        """A shape that may meet ``first``: equal, broadcast, or on the other side of a matrix product."""
+        kind = self.draw(st.sampled_from(("same", "tail", "ones", "matrix", "any")))
+        if kind == "same":
+            return list(first)
+        if kind == "tail":
+            return list(first[self.draw(st.integers(0, len(first))) :])
+        if kind == "ones":
+            return [1 if self.draw(st.booleans()) else size for size in first]
+        if kind == "matrix" and first:
+            return [first[-1], self.draw(sizes)]
+        return list(self.draw(st.lists(sizes, min_size=0, max_size=3)))
+
+    # Steps --------------------------------------------------------------------------------------------------
+
+    def pick(self, newest: bool = False) -> Term:
+        """A term that is there."""
+        if newest or self.draw(st.booleans()):
+            return self.terms[-1]
+        return self.draw(st.sampled_from(self.terms))
+
+    def partner(self, term: Term) -> Term | None:
+        """A term that broadcasts with ``term``."""
+        fits = [other for other in self.terms if broadcasts(term.shape, other.shape)]
+        return self.draw(st.sampled_from(fits)) if fits else None
+
+    def keep(self, text: str, torch_text: str) -> bool:
+        """Adds the step as a term if torch takes it and its values are moderate."""
+        tensors = {name: torch_side.tensor(array) for name, array in self.inputs.items()}
+        try:
+            value = torch_side.evaluate(torch_text, tensors)
+        except (RuntimeError, IndexError, TypeError, ValueError):
+            return False
+        moderate = bool(torch.isfinite(value).all()) and (value.numel() == 0 or value.abs().max() < LARGEST)
+        if not moderate or value.numel() > 200:
+            return False
+        self.terms.append(Term(f"({text})" if " " in text else text, f"({torch_text})", value))
+        return True
+
+    def step(self, op: Op) -> bool:
+        """One application of ``op``."""
+        kind = family(op)
+        if kind is None:
+            made = WAYS[op.name](self, op)
+            return made is not None and self.keep(*((made, made) if isinstance(made, str) else made))
+        if kind == "reduction":
+            return self.keep(*self.reduced(op))
+        first = self.pick()
+        if kind == "unary":
+            return self.keep(*self.called(op, [within_domain(op, op.operands[0], first)]))
+        second = self.partner(first)
+        if second is None:
+            return False
+        pair = [within_domain(op, o, t) for o, t in zip(op.operands, (first, second), strict=True)]
+        number = self.draw(st.sampled_from((None, None, None, "2", "0.5", "3")))
+        if number is not None:
+            pair[self.draw(st.integers(0, 1))] = (number, number)
+        if op.name in INFIX and (number is not None or self.draw(st.booleans())):
+            return self.keep(*(f"{a} {INFIX[op.name]} {b}" for a, b in zip(*pair, strict=True)))
+        return self.keep(*self.called(op, pair)) if number is None else False
+
+    def called(self, op: Op, operands: Sequence[tuple[str, str]], options: str = "") -> tuple[str, str]:
+        """A call in one of the operation's spellings; torch's text is in torch's own."""
+        texts, torch_texts = ([pair[side] for pair in operands] for side in (0, 1))
+        plain = f"{op.name}({', '.join([*torch_texts, *([options] if options else [])])})"
+        spelling = self.draw(st.sampled_from((op.name, *op.spelled)))
+        module, _, word = spelling.rpartition(".")
+        if module == "Tensor":
+            rest = ", ".join([*texts[1:], *([options] if options else [])])
+            return f"{texts[0]}.{word}({rest})", plain
+        if module == "np":
+            options = options.replace("keepdim", "keepdims").replace("dim=", "axis=")
+        return f"{spelling}({', '.join([*texts, *([options] if options else [])])})", plain
+
+    def reduced(self, op: Op) -> tuple[str, str]:
+        """A reduction over one axis, several, or all."""
+        term = self.pick()
+        several = op.shape is reduced_shape and op.name != "prod"
+        dims: list[str] = [str(d) for d in range(-term.rank, term.rank)]
+        if several and term.rank > 1:
+            dims.append(f"({', '.join(map(str, range(term.rank - 1)))},)" if term.rank < 3 else "(0, -1)")
+        dim = self.draw(st.sampled_from((None, *dims)))
+        options = "" if dim is None else f"dim={dim}"
+        if dim is not None and self.draw(st.booleans()):
+            options += ", keepdim=True"
+        text, torch_text = self.called(op, [(term.text, term.torch_text)], options)
+        if op.shape is one_axis_shape and dim is not None:
+            text, torch_text = f"{text}.values", f"{torch_text}.values"
+        return text, torch_text
+
+
+def broadcasts(first: Sequence[int], second: Sequence[int]) -> bool:
+    """Whether two shapes meet elementwise."""
+    return all(a == b or 1 in (a, b) for a, b in zip(first[::-1], second[::-1], strict=False))
+
+
+# Ways to call what belongs to no family ---------------------------------------------------------------------
+# Each answers with one text for both, or a pair, or None where nothing fits.
+
+Made = str | tuple[str, str] | None
+
+
+def both(form: str, *terms: Term) -> tuple[str, str]:
+    """``form`` filled with the terms, for symgrad and for torch."""
+    return form.format(*(t.text for t in terms)), form.format(*(t.torch_text for t in terms))
+
+
+def of_rank(growth: Growth, *ranks: int) -> Term | None:
+    """A term with one of these numbers of axes."""
+    fits = [t for t in growth.terms if t.rank in ranks]
+    return growth.draw(st.sampled_from(fits)) if fits else None
+
+
+def paired(form: str, first: int, second: int) -> Callable[[Growth, Op], Made]:
+    """Two operands of the given ranks, or a new input that fits the first."""
+
+    def made(growth: Growth, op: Op) -> Made:
+        x = of_rank(growth, first)
+        if x is None:
+            return None
+        fits = [t for t in growth.terms if t.rank == second and t.shape[max(second - 2, 0)] == x.shape[-1]]
+        if not fits and len(growth.inputs) < 4:
+            newest = growth.terms[-1]
+            fits = [growth.add_input([*x.shape[: max(second - 2, 0)], x.shape[-1], 2][:second])]
+            growth.terms.append(newest)  # the newest result stays what the expression ends in
+        return both(form, x, growth.draw(st.sampled_from(fits))) if fits else None
+
+    return made
+
+
+def options_of(form: str, *choices: tuple[Any, ...]) -> Callable[[Growth, Op], Made]:
+    """One term, and options drawn from ``choices``."""
+
+    def made(growth: Growth, op: Op) -> Made:
+        term = growth.pick()
+        chosen = [growth.draw(st.sampled_from(c)) for c in choices]
+        return tuple(form.format(t, *chosen) for t in (term.text, term.torch_text))  # type: ignore[return-value]  # two
+
+    return made
+
+
+def any_matmul(growth: Growth, op: Op) -> Made:
+    """``@`` between any two that torch multiplies."""
+    x = of_rank(growth, 1, 2, 3)
+    if x is None:
+        return None
+    fits = [t for t in growth.terms if t.rank and t.shape[max(t.rank - 2, 0)] == x.shape[-1]]
+    if not fits:
+        return paired("{} @ {}", x.rank, 2)(growth, op) if x.rank == 2 else None
+    form = growth.draw(st.sampled_from(("{} @ {}", "torch.matmul({}, {})", "{}.matmul({})")))
+    return both(form, x, growth.draw(st.sampled_from(fits)))
+
+
+def any_einsum(growth: Growth, op: Op) -> Made:
+    """Letters for the axes of one or two terms, some of which are kept."""
+    terms = [growth.pick()]
+    if growth.draw(st.booleans()):
+        terms.append(growth.pick())
+    letters: dict[int, str] = {}
+    words = []
+    for term in terms:
+        word = ""
+        for size in term.shape:
+            same = [c for n, c in enumerate("ijklmn") if letters.get(n) == str(size)]
+            if same and growth.draw(st.booleans()):
+                word += growth.draw(st.sampled_from(same))
+            else:
+                word += "ijklmn"[len(letters)]
+                letters[len(letters)] = str(size)
+        words.append(word)
+    used = sorted(set("".join(words)))
+    output = [c for c in used if growth.draw(st.booleans())]
+    text = f"{','.join(words)}->{''.join(growth.draw(st.permutations(output)))}"
+    return both(f'einsum("{text}", ' + ", ".join("{}" for _ in terms) + ")", *terms)
+
+
+def any_reshape(growth: Growth, op: Op) -> Made:
+    """A shape with as many entries."""
+    term = growth.pick()
+    count = term.value.numel()
+    shapes = ["-1"] + [f"{a}, {count // a}" for a in (1, 2, 3, 4) if count and count % a == 0]
+    form = growth.draw(st.sampled_from(("{}.reshape({})", "torch.reshape({}, ({},))", "{}.view({})")))
+    chosen = growth.draw(st.sampled_from(shapes))
+    pair = tuple(form.format(t, chosen) for t in (term.text, term.torch_text))
+    return pair[0], pair[1].replace(".view(", ".reshape(")
+
+
+def any_getitem(growth: Growth, op: Op) -> Made:
+    """Integers, slices with steps, new axes and an ellipsis."""
+    term = growth.pick()
+    items = [growth.draw(st.sampled_from(("0", "-1", ":", "1:", ":-1", "::2", "1::2", "None", ":2", "-2:"))) for _ in term.shape]
+    if growth.draw(st.booleans()):
+        items = ["...", *items[-1:]]
+    return both("{}[" + ", ".join(items or ["None"]) + "]", term)
+
+
+def any_expand(growth: Growth, op: Op) -> Made:
+    """A new leading axis, and another size where it was 1."""
+    term = growth.pick()
+    sizes = [growth.draw(st.sampled_from((2, 3))) if size == 1 else size for size in term.shape]
+    lead = [2] if growth.draw(st.booleans()) else []
+    return both("{}.expand(" + ", ".join(map(str, [*lead, *sizes])) + ")", term) if [*lead, *sizes] else None
+
+
+def any_permute(growth: Growth, op: Op) -> Made:
+    """Every axis in another place."""
+    term = growth.pick()
+    order = growth.draw(st.permutations(range(term.rank)))
+    return both("{}.permute(" + ", ".join(map(str, order)) + ")", term) if term.rank else None
+
+
+def joined(name: str) -> Callable[[Growth, Op], Made]:
+    """Two or three terms of one shape side by side."""
+
+    def made(growth: Growth, op: Op) -> Made:
+        term = growth.pick()
+        same = [t for t in growth.terms if t.shape == term.shape]
+        terms = [term, *(growth.draw(st.sampled_from(same)) for _ in range(growth.draw(st.integers(0, 2))))]
+        dim = growth.draw(st.sampled_from((0, -1)))
+        return both(f"{name}([{', '.join('{}' for _ in terms)}], dim={dim})", *terms)
+
+    return made
+
+
+def any_where(growth: Growth, op: Op) -> Made:
+    """A comparison that chooses between two terms."""
+    x = growth.pick()
+    y, z = growth.partner(x), growth.partner(x)
+    return both("where({} > {}, {}, {})", x, y, x, z) if y is not None and z is not None else None
+
+
+def any_loss(form: str) -> Callable[[Growth, Op], Made]:
+    """Two terms of one shape."""
+
+    def made(growth: Growth, op: Op) -> Made:
+        x = growth.pick()
+        same = [t for t in growth.terms if t.shape == x.shape]
+        return both(form, x, growth.draw(st.sampled_from(same))) if x.value.numel() else None
+
+    return made
+
+
+DIMS = (0, -1, 1)
+WAYS: dict[str, Callable[[Growth, Op], Made]] = {
+    "clamp": options_of("{}.clamp({}, {})", ("-0.7", "None", "0"), ("0.9", "1.1")),
+    "where": any_where,
+    "prod": options_of("prod({}{})", ("", ", dim=0", ", dim=-1")),
+    "norm": options_of("norm({}{})", ("", ", dim=0", ", 1", ", 3, dim=-1", ", 2, dim=-1, keepdim=True")),
+    "matmul": any_matmul,
+    "mm": paired("mm({}, {})", 2, 2),
+    "mv": paired("torch.mv({}, {})", 2, 1),
+    "bmm": paired("torch.bmm({}, {})", 3, 3),
+    "dot": paired("dot({}, {})", 1, 1),
+    "outer": paired("torch.outer({}, {})", 1, 1),
+    "trace": options_of("torch.trace({})"),
+    "einsum": any_einsum,
+    "expand": any_expand,
+    "permute": any_permute,
+    "transpose": options_of("{}.transpose({}, {})", DIMS, DIMS),
+    "T": options_of("{}.T"),
+    "mT": options_of("{}.mT"),
+    "reshape": any_reshape,
+    "flatten": options_of("flatten({}{})", ("", ", 1", ", 0, 1")),
+    "unsqueeze": options_of("{}.unsqueeze({})", DIMS),
+    "squeeze": options_of("{}.squeeze({})", ("", "0", "-1")),
+    "getitem": any_getitem,
+    "cat": joined("cat"),
+    "stack": joined("torch.stack"),
+    "diag": options_of("torch.diag({})"),
+    "softmax": options_of("{}.softmax({})", DIMS),
+    "log_softmax": options_of("F.log_softmax({}, dim={})", DIMS),
+    "mse_loss": any_loss("F.mse_loss({}, {})"),
+    "cross_entropy": any_loss("F.cross_entropy({}, {})"),
+    "layer_norm": options_of("layer_norm({})"),
+}
+
+
+def covered() -> set[str]:
+    """The operations that can be drawn."""
+    return {op.name for op in TABLE.values() if op.name in WAYS or family(op) is not None}
+
+
+@st.composite
+def expressions(draw: Any, most: int = 5, exact: bool = False) -> Expression:
+    """An expression of up to ``most`` operations; with ``exact``, its inputs are small integers."""
+    growth = Growth(draw, exact)
+    growth.start()
+    wanted = draw(st.integers(1, most))
+    names = st.sampled_from(sorted(covered()))
+    done = 0
+    for _ in range(4 * most):
+        if done == wanted:
+            break
+        done += growth.step(TABLE[draw(names)])
+    last = growth.terms[-1]
+    used = {n: a for n, a in growth.inputs.items() if mentions(last.text, n)}
+    return Expression(last.text, last.torch_text, used, last.shape, growth.number)
+
+
+def mentions(text: str, name: str) -> bool:
+    """Whether ``name`` stands in ``text`` as a word."""
+    inside = "".join(c if c.isalnum() or c == "_" else " " for c in text)
+    return name in inside.split()

@@ -1,0 +1,235 @@
+"""The command line: what is printed where, exit statuses, files, and every kind of bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import symgrad
+from symgrad_cli.main import main
+
+FORUM = ("explain", "x@a", "--seed", "[[1,2,3,4],[5,6,7,8]]")
+
+
+def run(*arguments: str) -> Result:
+    """One call in this process; stdout and stderr apart."""
+    return CliRunner().invoke(main, list(arguments), catch_exceptions=False)
+
+
+@pytest.mark.parametrize("spelling", ["x@a", "torch.mm(x, a)", "x.matmul(a)", "np.matmul(x, a)"])
+def test_the_forum_example_prints_10_and_26(spelling: str) -> None:
+    """The one command that has to work, in every spelling, with no other flag."""
+    result = run("explain", spelling, "--seed", "[[1,2,3,4],[5,6,7,8]]")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    text = " ".join(result.stdout.split())
+    assert "v @ a.T" in text
+    assert "x.T @ v" in text
+    assert "10 10 10" in text
+    assert "26 26 26" in text
+    assert "6 8 10 12" in text
+    assert "grad can be implicitly created only for scalar outputs" in text
+
+
+def test_json_holds_the_same_numbers() -> None:
+    """A machine reads what a person reads."""
+    result = run(*FORUM, "--format", "json")
+    assert result.exit_code == 0
+    story = json.loads(result.stdout)
+    assert story["gradients"]["x"]["value"] == [[10, 10, 10], [26, 26, 26]]
+    assert story["gradients"]["x"]["closed_form"] == "v @ a.T"
+    assert story["passed"] is True
+
+
+@pytest.mark.parametrize("style", ["text", "markdown", "latex", "json"])
+def test_a_file_holds_what_the_terminal_shows(style: str, tmp_path: Path) -> None:
+    """-o writes the same, whole, and leaves nothing else behind."""
+    target = tmp_path / "out"
+    written = run(*FORUM, "--format", style, "-o", str(target))
+    shown = run(*FORUM, "--format", style, "--no-color") if style == "text" else run(*FORUM, "--format", style)
+    assert written.exit_code == 0
+    assert written.stdout == ""
+    assert target.read_text(encoding="utf-8") == shown.stdout
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_values_shapes_and_wrt() -> None:
+    """--let, --shape and --wrt reach the explanation."""
+    story = json.loads(
+        run(
+            "explain", "x@w + b", "--let", "x=[[1,2]]", "--let", "w=eye(2)", "--shape", "b=2", "--wrt", "w,b",
+            "--seed", "ones", "--format", "json",
+        ).stdout
+    )  # fmt: skip
+    assert sorted(story["gradients"]) == ["b", "w"]
+    assert story["gradients"]["w"]["value"] == [[1, 1], [2, 2]]
+
+
+def test_then_derives_the_seed() -> None:
+    """A training step: v is ∂L/∂out."""
+    story = json.loads(
+        run("explain", "a@x", "--let", "x=[1,2]", "--let", "a=eye(2)", "--let", "y=[0,0]", "--then",
+            "sum((out-y)**2)", "--format", "json").stdout
+    )  # fmt: skip
+    assert story["seed"]["value"] == [2, 4]
+    assert story["gradients"]["x"]["value"] == [2, 4]
+
+
+def test_names_of_options_can_be_inputs() -> None:
+    """An input may be called like a parameter of explain."""
+    story = json.loads(run("explain", "seed * check", "--let", "seed=[1,2]", "--let", "check=[3,4]",
+                           "--format", "json").stdout)  # fmt: skip
+    assert story["gradients"]["seed"]["value"] == [3, 4]
+
+
+def test_without_a_seed_the_error_is_shown_and_ones_are_named() -> None:
+    """What torch would say, and what the story goes on with."""
+    text = run("explain", "x@a").stdout
+    assert "grad can be implicitly created only for scalar outputs" in text
+    assert "gradient of the sum" in " ".join(text.split())
+
+
+def test_entry_tells_one_story() -> None:
+    """--entry shows how one number comes about."""
+    text = run(*FORUM, "--entry", "x[1,0]").stdout
+    assert "26" in text
+    assert "x[1,0]" in text
+
+
+@pytest.mark.parametrize("style", ["text", "markdown", "latex", "json"])
+def test_derive_needs_no_numbers(style: str) -> None:
+    """Formulas for every size."""
+    result = run("derive", "tanh(x@w + b)", "--format", style)
+    assert result.exit_code == 0
+    assert "(v * (1 - out ** 2)) @ w.T" in result.stdout or style == "latex"
+
+
+def test_ops_lists_and_shows() -> None:
+    """The table, and one entry with what is derived on the spot."""
+    assert "softmax" in run("ops").stdout
+    shown = run("ops", "softmax").stdout
+    assert "out * (v - (v * out).sum(-1, keepdim=True))" in shown
+    assert run("ops", "softmaks").exit_code == 2
+
+
+def test_docs_writes_pages(tmp_path: Path) -> None:
+    """One page an operation, the forum page, an index."""
+    result = run("docs", str(tmp_path / "pages"), "--ops", "matmul,tanh")
+    assert result.exit_code == 0
+    assert (tmp_path / "pages" / "ops" / "tanh.md").read_text(encoding="utf-8").startswith("# tanh")
+    assert "26" in (tmp_path / "pages" / "forum.md").read_text(encoding="utf-8")
+    assert "ops/matmul.md" in (tmp_path / "pages" / "index.md").read_text(encoding="utf-8")
+
+
+def test_version_and_help() -> None:
+    """The version is the package's; help has examples."""
+    assert symgrad.__version__ in run("--version").stdout
+    assert 'symgrad explain "x@a"' in run("--help").stdout
+    assert "--seed" in run("explain", "--help").stdout
+
+
+BAD = [
+    (("explain", "softmaks(x)"), "there is no function softmaks", "softmax"),
+    (("explain", "x@"), "error[syntax]", ""),
+    (("explain", "x@a", "--let", "x=[[1,2]]", "--let", "a=[[1,2]]"), "error[shape]", "^"),
+    (("explain", "x@a", "--seed", "[1,2,3]", "--shape", "x=2,3", "--shape", "a=3,4"), "error[shape]", "2×4"),
+    (("explain", "x", "--let", "x=[1,1e999]"), "error[value]", ""),
+    (("explain", "x", "--let", "x=[[1],[2,3]]"), "error[value]", ""),
+    (("explain", "x", "--let", "y=1"), "error[name]", ""),
+    (("explain", "x", "--let", "x"), "error[value]", "NAME=VALUE"),
+    (("explain", "x", "--shape", "x=-3"), "error[value]", ""),
+    (("explain", "+".join(["x"] * 5000)), "error[syntax]", ""),
+    (("explain", "(" * 500 + "x" + ")" * 500), "error[syntax]", ""),
+    (("explain", "-" * 500 + "x"), "error[syntax]", ""),
+    (("explain", "__import__('os').system('true')"), "error[syntax]", ""),
+    (("explain", "x.__class__.__mro__"), "error[syntax]", ""),
+    (("explain", "(lambda: x)()"), "error[syntax]", ""),
+    (("explain", "x", "--wrt", "y"), "error[name]", ""),
+    (("explain", "x", "--entry", "x[9]"), "error[shape]", ""),
+    (("explain", "x", "--entry", "???"), "error[value]", ""),
+    (("explain", "x", "--seed", "ones", "--then", "sum(out)"), "error[value]", ""),
+    (("explain", "x", "--then", "out"), "error[shape]", ""),
+    (("explain", "x", "--let", "x=@missing.npy"), "error[value]", "missing.npy"),
+    (("explain", "v*x"), "error[name]", "seed"),
+    (("explain", ""), "error[syntax]", ""),
+    (("derive", "nonsense("), "error[syntax]", ""),
+    (("docs", "/dev/null/x"), "error[value]", ""),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says", "also"), BAD, ids=[" ".join(b[0])[:40] for b in BAD])
+def test_bad_input_is_told_on_stderr(arguments: tuple[str, ...], says: str, also: str) -> None:
+    """Exit 2, a message of the agreed form, nothing on stdout, no traceback."""
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert says in result.stderr
+    assert also in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_pickled_array_is_never_unpickled(tmp_path: Path) -> None:
+    """An object array in a .npy file would run code when loaded."""
+    path = tmp_path / "bad.npy"
+    np.save(path, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    result = run("explain", "x", "--let", f"x=@{path}")
+    assert result.exit_code == 2
+    assert "error[value]" in result.stderr
+
+
+def test_a_huge_explicit_matrix_is_refused_before_it_is_made() -> None:
+    """10⁵×10⁵ entries: told with its size and what to ask for instead."""
+    jacobian = symgrad.jacobian("x + 0", "x", shapes={"x": (100_000,)}, check=False)
+    with pytest.raises(symgrad.InputError, match="100000×100000"):
+        jacobian.dense()
+    assert jacobian.nonzeros == 100_000
+
+
+def test_a_file_that_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+    """Half a file is worse than none."""
+    target = tmp_path / "folder"
+    target.mkdir()
+    assert run(*FORUM, "-o", str(target)).exit_code == 2
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_failed_check_is_a_report_with_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
+    """When an oracle disagrees, that is the result: shown, and status 1."""
+    from symgrad.explanation import build as module
+
+    honest = module.numeric_pullback
+    monkeypatch.setattr(module, "numeric_pullback", lambda *a: {n: 2 * g for n, g in honest(*a).items()})
+    result = run(*FORUM)
+    assert result.exit_code == 1
+    assert "DIFFERS" in result.stdout
+
+
+def test_output_into_head_is_no_error() -> None:
+    """A reader that stops early is no fault of ours."""
+    shell = f'"{sys.executable}" -m symgrad_cli explain "x@a" --no-check | head -n 1'
+    done = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    assert done.stdout
+
+
+def test_without_torch_the_check_says_so() -> None:
+    """Everything else is still checked."""
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import importlib.util as u; real = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name == 'torch' else real(name, *a)\n"
+        "from symgrad_cli.main import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "explain", "x@a", "--no-color"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "torch is not installed" in " ".join(done.stdout.split())

@@ -1,0 +1,85 @@
+"""What README and docs show is what happens: their Python runs, their commands run, their output is real."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from symgrad.documents import forum_page, index_page, operation_page
+from symgrad.ops import entries, find
+from symgrad_cli.main import main
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """The fenced blocks of a language, with where they stand."""
+    found = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for number, body in enumerate(re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)):
+            found.append((f"{page.name}-{number}", body))
+    return found
+
+
+RUNNABLE = [(name, body) for name, body in blocks("python") if "@operation(" not in body]
+
+
+@pytest.mark.parametrize(("name", "body"), RUNNABLE, ids=[name for name, _ in RUNNABLE])
+def test_python_runs(name: str, body: str) -> None:
+    """Each block by itself, and the tests it defines."""
+    scope: dict[str, object] = {"__name__": name}
+    exec(compile(body, name, "exec"), scope)  # noqa: S102 -- our own documentation, run on purpose
+    for word, thing in scope.items():
+        if word.startswith("test_") and callable(thing):
+            thing()
+
+
+COMMANDS = re.findall(r"`(symgrad [^`]*)`", (ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_run(command: str, tmp_path: Path) -> None:
+    """Each command of the README's table."""
+    arguments = shlex.split(command.replace("OUT_DIR", f"{tmp_path} --ops exp --no-check"))[1:]
+    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout
+
+
+def test_the_output_in_the_readme_is_real() -> None:
+    """The block under the first command is what that command prints."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"<!-- forum-output -->\n```text\n(.*?)```", text, re.DOTALL)
+    assert shown is not None
+    command = re.search(r"symgrad (explain .*)$", text, re.MULTILINE)
+    assert command is not None
+    result = CliRunner().invoke(main, [*shlex.split(command[1]), "--no-color"], catch_exceptions=False)
+    assert shown[1] == result.stdout
+
+
+@pytest.mark.parametrize("name", ["matmul", "softmax", "tan"])
+def test_pages_in_the_repository_are_generated(name: str) -> None:
+    """A page of the table is what `symgrad docs docs/reference` writes today."""
+    op = find(name)
+    assert op is not None
+    page = operation_page(op)
+    assert (ROOT / "docs" / "reference" / page.path).read_text(encoding="utf-8") == page.text.rstrip("\n") + "\n"
+
+
+def test_index_and_forum_page_are_generated() -> None:
+    """As is the index, which so names every operation."""
+    for page in (index_page(list(entries())), forum_page()):
+        assert (ROOT / "docs" / "reference" / page.path).read_text(encoding="utf-8") == page.text.rstrip("\n") + "\n"
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """Relative links between pages."""
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
