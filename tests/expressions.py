@@ -3,13 +3,15 @@
 An expression grows step by step from its inputs; each step takes terms that are there (the newest one often, the
 same one twice at times), applies an operation in one of its spellings, and is kept if torch accepts it. What an
 operation of a family takes is read off its entry in the table (operands, shape rule, domain, spellings); the
-others have a way to be called in `WAYS`. `test_every_operation_can_be_drawn` holds the two against the table.
+others have a way to be called in `WAYS`, and a new entry that has neither is drawn by its examples.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,9 @@ from tests import torch_side
 
 LARGEST = 1e3
 """Values beyond this are not built upon: differences there are rounding, not mistakes."""
+
+NAMES = "xyab"
+"""What inputs are called."""
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "matmul": "@",
@@ -82,14 +87,28 @@ def within_domain(op: Op, operand: str, term: Term) -> tuple[str, str]:
 
 
 class Growth:
-    """An expression while it grows; ``draw`` is hypothesis's."""
+    """An expression while it grows. Choices are even, which hypothesis's own are not: it favours what is small."""
 
-    def __init__(self, draw: Callable[[Any], Any], exact: bool) -> None:
-        self.draw, self.exact = draw, exact
-        self.number = draw(st.integers(0, 10_000))
-        self.generator = np.random.default_rng(self.number)
+    def __init__(self, number: int, exact: bool) -> None:
+        self.random, self.generator, self.exact = Random(number), np.random.default_rng(number), exact
         self.inputs: dict[str, np.ndarray] = {}
         self.terms: list[Term] = []
+
+    def choose(self, choices: Sequence[Any]) -> Any:
+        """One of ``choices``."""
+        return self.random.choice(choices)
+
+    def flip(self) -> bool:
+        """True or False."""
+        return self.random.random() < 0.5
+
+    def between(self, low: int, high: int) -> int:
+        """An integer, both ends included."""
+        return self.random.randint(low, high)
+
+    def shuffled(self, items: Sequence[Any]) -> list[Any]:
+        """The items in another order."""
+        return self.random.sample(list(items), len(items))
 
     # Inputs -------------------------------------------------------------------------------------------------
 
@@ -101,7 +120,7 @@ class Growth:
 
     def add_input(self, shape: Sequence[int]) -> Term:
         """A new input."""
-        name = "xyab"[len(self.inputs)]
+        name = NAMES[len(self.inputs)]
         self.inputs[name] = self.numbers(shape)
         term = Term(name, name, torch_side.tensor(self.inputs[name]))
         self.terms.append(term)
@@ -109,37 +128,41 @@ class Growth:
 
     def start(self) -> None:
         """One to three inputs whose shapes have something to do with each other."""
-        sizes = st.sampled_from((2, 3, 3, 2, 4, 1, 0) if self.draw(st.booleans()) else (2, 3))
-        first = self.draw(st.lists(sizes, min_size=0, max_size=3))
+        sizes = self.choose(((2, 3), (2, 3, 4), (2, 3, 4, 1), (2, 3, 1, 0)))
+        first = self.shape(sizes)
         self.add_input(first)
-        for _ in range(self.draw(st.integers(0, 2))):
+        for _ in range(self.between(0, 2)):
             self.add_input(self.related(first, sizes))
 
-    def related(self, first: Sequence[int], sizes: Any) -> list[int]:
+    def shape(self, sizes: Sequence[int]) -> list[int]:
+        """Up to three axes of these sizes."""
+        return [self.choose(sizes) for _ in range(self.choose((0, 1, 1, 2, 2, 2, 3)))]
+
+    def related(self, first: Sequence[int], sizes: Sequence[int]) -> list[int]:
         """A shape that may meet ``first``: equal, broadcast, or on the other side of a matrix product."""
-        kind = self.draw(st.sampled_from(("same", "tail", "ones", "matrix", "any")))
+        kind = self.choose(("same", "tail", "ones", "matrix", "any"))
         if kind == "same":
             return list(first)
         if kind == "tail":
-            return list(first[self.draw(st.integers(0, len(first))) :])
+            return list(first[self.between(0, len(first)) :])
         if kind == "ones":
-            return [1 if self.draw(st.booleans()) else size for size in first]
+            return [1 if self.flip() else size for size in first]
         if kind == "matrix" and first:
-            return [first[-1], self.draw(sizes)]
-        return list(self.draw(st.lists(sizes, min_size=0, max_size=3)))
+            return [first[-1], self.choose(sizes)]
+        return self.shape(sizes)
 
     # Steps --------------------------------------------------------------------------------------------------
 
     def pick(self, newest: bool = False) -> Term:
         """A term that is there."""
-        if newest or self.draw(st.booleans()):
+        if newest or self.flip():
             return self.terms[-1]
-        return self.draw(st.sampled_from(self.terms))
+        return self.choose(self.terms)
 
     def partner(self, term: Term) -> Term | None:
         """A term that broadcasts with ``term``."""
         fits = [other for other in self.terms if broadcasts(term.shape, other.shape)]
-        return self.draw(st.sampled_from(fits)) if fits else None
+        return self.choose(fits) if fits else None
 
     def keep(self, text: str, torch_text: str) -> bool:
         """Adds the step as a term if torch takes it and its values are moderate."""
@@ -158,7 +181,7 @@ class Growth:
         """One application of ``op``."""
         kind = family(op)
         if kind is None:
-            made = WAYS[op.name](self, op)
+            made = WAYS.get(op.name, by_example)(self, op)
             return made is not None and self.keep(*((made, made) if isinstance(made, str) else made))
         if kind == "reduction":
             return self.keep(*self.reduced(op))
@@ -169,10 +192,10 @@ class Growth:
         if second is None:
             return False
         pair = [within_domain(op, o, t) for o, t in zip(op.operands, (first, second), strict=True)]
-        number = self.draw(st.sampled_from((None, None, None, "2", "0.5", "3")))
+        number = self.choose((None, None, None, "2", "0.5", "3"))
         if number is not None:
-            pair[self.draw(st.integers(0, 1))] = (number, number)
-        if op.name in INFIX and (number is not None or self.draw(st.booleans())):
+            pair[self.between(0, 1)] = (number, number)
+        if op.name in INFIX and (number is not None or self.flip()):
             return self.keep(*(f"{a} {INFIX[op.name]} {b}" for a, b in zip(*pair, strict=True)))
         return self.keep(*self.called(op, pair)) if number is None else False
 
@@ -180,7 +203,7 @@ class Growth:
         """A call in one of the operation's spellings; torch's text is in torch's own."""
         texts, torch_texts = ([pair[side] for pair in operands] for side in (0, 1))
         plain = f"{op.name}({', '.join([*torch_texts, *([options] if options else [])])})"
-        spelling = self.draw(st.sampled_from((op.name, *op.spelled)))
+        spelling = self.choose((op.name, *op.spelled))
         module, _, word = spelling.rpartition(".")
         if module == "Tensor":
             rest = ", ".join([*texts[1:], *([options] if options else [])])
@@ -196,9 +219,9 @@ class Growth:
         dims: list[str] = [str(d) for d in range(-term.rank, term.rank)]
         if several and term.rank > 1:
             dims.append(f"({', '.join(map(str, range(term.rank - 1)))},)" if term.rank < 3 else "(0, -1)")
-        dim = self.draw(st.sampled_from((None, *dims)))
+        dim = self.choose((None, *dims))
         options = "" if dim is None else f"dim={dim}"
-        if dim is not None and self.draw(st.booleans()):
+        if dim is not None and self.flip():
             options += ", keepdim=True"
         text, torch_text = self.called(op, [(term.text, term.torch_text)], options)
         if op.shape is one_axis_shape and dim is not None:
@@ -225,7 +248,7 @@ def both(form: str, *terms: Term) -> tuple[str, str]:
 def of_rank(growth: Growth, *ranks: int) -> Term | None:
     """A term with one of these numbers of axes."""
     fits = [t for t in growth.terms if t.rank in ranks]
-    return growth.draw(st.sampled_from(fits)) if fits else None
+    return growth.choose(fits) if fits else None
 
 
 def paired(form: str, first: int, second: int) -> Callable[[Growth, Op], Made]:
@@ -236,11 +259,11 @@ def paired(form: str, first: int, second: int) -> Callable[[Growth, Op], Made]:
         if x is None:
             return None
         fits = [t for t in growth.terms if t.rank == second and t.shape[max(second - 2, 0)] == x.shape[-1]]
-        if not fits and len(growth.inputs) < 4:
+        if not fits and len(growth.inputs) < len(NAMES):
             newest = growth.terms[-1]
             fits = [growth.add_input([*x.shape[: max(second - 2, 0)], x.shape[-1], 2][:second])]
             growth.terms.append(newest)  # the newest result stays what the expression ends in
-        return both(form, x, growth.draw(st.sampled_from(fits))) if fits else None
+        return both(form, x, growth.choose(fits)) if fits else None
 
     return made
 
@@ -250,8 +273,18 @@ def options_of(form: str, *choices: tuple[Any, ...]) -> Callable[[Growth, Op], M
 
     def made(growth: Growth, op: Op) -> Made:
         term = growth.pick()
-        chosen = [growth.draw(st.sampled_from(c)) for c in choices]
+        chosen = [growth.choose(c) for c in choices]
         return tuple(form.format(t, *chosen) for t in (term.text, term.torch_text))  # type: ignore[return-value]  # two
+
+    return made
+
+
+def of_ranks(form: str, *ranks: int) -> Callable[[Growth, Op], Made]:
+    """One term that has as many axes."""
+
+    def made(growth: Growth, op: Op) -> Made:
+        term = of_rank(growth, *ranks)
+        return None if term is None else both(form, term)
 
     return made
 
@@ -264,14 +297,14 @@ def any_matmul(growth: Growth, op: Op) -> Made:
     fits = [t for t in growth.terms if t.rank and t.shape[max(t.rank - 2, 0)] == x.shape[-1]]
     if not fits:
         return paired("{} @ {}", x.rank, 2)(growth, op) if x.rank == 2 else None
-    form = growth.draw(st.sampled_from(("{} @ {}", "torch.matmul({}, {})", "{}.matmul({})")))
-    return both(form, x, growth.draw(st.sampled_from(fits)))
+    form = growth.choose(("{} @ {}", "torch.matmul({}, {})", "{}.matmul({})"))
+    return both(form, x, growth.choose(fits))
 
 
 def any_einsum(growth: Growth, op: Op) -> Made:
     """Letters for the axes of one or two terms, some of which are kept."""
     terms = [growth.pick()]
-    if growth.draw(st.booleans()):
+    if growth.flip():
         terms.append(growth.pick())
     letters: dict[int, str] = {}
     words = []
@@ -279,15 +312,15 @@ def any_einsum(growth: Growth, op: Op) -> Made:
         word = ""
         for size in term.shape:
             same = [c for n, c in enumerate("ijklmn") if letters.get(n) == str(size)]
-            if same and growth.draw(st.booleans()):
-                word += growth.draw(st.sampled_from(same))
+            if same and growth.flip():
+                word += growth.choose(same)
             else:
                 word += "ijklmn"[len(letters)]
                 letters[len(letters)] = str(size)
         words.append(word)
     used = sorted(set("".join(words)))
-    output = [c for c in used if growth.draw(st.booleans())]
-    text = f"{','.join(words)}->{''.join(growth.draw(st.permutations(output)))}"
+    output = [c for c in used if growth.flip()]
+    text = f"{','.join(words)}->{''.join(growth.shuffled(output))}"
     return both(f'einsum("{text}", ' + ", ".join("{}" for _ in terms) + ")", *terms)
 
 
@@ -296,8 +329,8 @@ def any_reshape(growth: Growth, op: Op) -> Made:
     term = growth.pick()
     count = term.value.numel()
     shapes = ["-1"] + [f"{a}, {count // a}" for a in (1, 2, 3, 4) if count and count % a == 0]
-    form = growth.draw(st.sampled_from(("{}.reshape({})", "torch.reshape({}, ({},))", "{}.view({})")))
-    chosen = growth.draw(st.sampled_from(shapes))
+    form = growth.choose(("{}.reshape({})", "torch.reshape({}, ({},))", "{}.view({})"))
+    chosen = growth.choose(shapes)
     pair = tuple(form.format(t, chosen) for t in (term.text, term.torch_text))
     return pair[0], pair[1].replace(".view(", ".reshape(")
 
@@ -305,8 +338,8 @@ def any_reshape(growth: Growth, op: Op) -> Made:
 def any_getitem(growth: Growth, op: Op) -> Made:
     """Integers, slices with steps, new axes and an ellipsis."""
     term = growth.pick()
-    items = [growth.draw(st.sampled_from(("0", "-1", ":", "1:", ":-1", "::2", "1::2", "None", ":2", "-2:"))) for _ in term.shape]
-    if growth.draw(st.booleans()):
+    items = [growth.choose(("0", "-1", ":", "1:", ":-1", "::2", "1::2", "None", ":2", "-2:")) for _ in term.shape]
+    if growth.flip():
         items = ["...", *items[-1:]]
     return both("{}[" + ", ".join(items or ["None"]) + "]", term)
 
@@ -314,15 +347,15 @@ def any_getitem(growth: Growth, op: Op) -> Made:
 def any_expand(growth: Growth, op: Op) -> Made:
     """A new leading axis, and another size where it was 1."""
     term = growth.pick()
-    sizes = [growth.draw(st.sampled_from((2, 3))) if size == 1 else size for size in term.shape]
-    lead = [2] if growth.draw(st.booleans()) else []
+    sizes = [growth.choose((2, 3)) if size == 1 else size for size in term.shape]
+    lead = [2] if growth.flip() else []
     return both("{}.expand(" + ", ".join(map(str, [*lead, *sizes])) + ")", term) if [*lead, *sizes] else None
 
 
 def any_permute(growth: Growth, op: Op) -> Made:
     """Every axis in another place."""
     term = growth.pick()
-    order = growth.draw(st.permutations(range(term.rank)))
+    order = growth.shuffled(range(term.rank))
     return both("{}.permute(" + ", ".join(map(str, order)) + ")", term) if term.rank else None
 
 
@@ -332,8 +365,8 @@ def joined(name: str) -> Callable[[Growth, Op], Made]:
     def made(growth: Growth, op: Op) -> Made:
         term = growth.pick()
         same = [t for t in growth.terms if t.shape == term.shape]
-        terms = [term, *(growth.draw(st.sampled_from(same)) for _ in range(growth.draw(st.integers(0, 2))))]
-        dim = growth.draw(st.sampled_from((0, -1)))
+        terms = [term, *(growth.choose(same) for _ in range(growth.between(0, 2)))]
+        dim = growth.choose((0, -1))
         return both(f"{name}([{', '.join('{}' for _ in terms)}], dim={dim})", *terms)
 
     return made
@@ -352,7 +385,7 @@ def any_loss(form: str) -> Callable[[Growth, Op], Made]:
     def made(growth: Growth, op: Op) -> Made:
         x = growth.pick()
         same = [t for t in growth.terms if t.shape == x.shape]
-        return both(form, x, growth.draw(st.sampled_from(same))) if x.value.numel() else None
+        return both(form, x, growth.choose(same)) if x.value.numel() else None
 
     return made
 
@@ -369,13 +402,13 @@ WAYS: dict[str, Callable[[Growth, Op], Made]] = {
     "bmm": paired("torch.bmm({}, {})", 3, 3),
     "dot": paired("dot({}, {})", 1, 1),
     "outer": paired("torch.outer({}, {})", 1, 1),
-    "trace": options_of("torch.trace({})"),
+    "trace": of_ranks("torch.trace({})", 2),
     "einsum": any_einsum,
     "expand": any_expand,
     "permute": any_permute,
     "transpose": options_of("{}.transpose({}, {})", DIMS, DIMS),
-    "T": options_of("{}.T"),
-    "mT": options_of("{}.mT"),
+    "T": of_ranks("{}.T", 2),
+    "mT": of_ranks("{}.mT", 2, 3),
     "reshape": any_reshape,
     "flatten": options_of("flatten({}{})", ("", ", 1", ", 0, 1")),
     "unsqueeze": options_of("{}.unsqueeze({})", DIMS),
@@ -383,7 +416,7 @@ WAYS: dict[str, Callable[[Growth, Op], Made]] = {
     "getitem": any_getitem,
     "cat": joined("cat"),
     "stack": joined("torch.stack"),
-    "diag": options_of("torch.diag({})"),
+    "diag": of_ranks("torch.diag({})", 1, 2),
     "softmax": options_of("{}.softmax({})", DIMS),
     "log_softmax": options_of("F.log_softmax({}, dim={})", DIMS),
     "mse_loss": any_loss("F.mse_loss({}, {})"),
@@ -392,26 +425,43 @@ WAYS: dict[str, Callable[[Growth, Op], Made]] = {
 }
 
 
-def covered() -> set[str]:
-    """The operations that can be drawn."""
-    return {op.name for op in TABLE.values() if op.name in WAYS or family(op) is not None}
+def by_example(growth: Growth, op: Op) -> Made:
+    """For an operation of no family and with no way of its own: an example of its entry, on terms of those shapes."""
+    example = growth.choose(op.examples)
+    text = torch_text = example.text
+    for name, shape in example.shapes:
+        fits = [t for t in growth.terms if t.shape == shape]
+        if not fits and len(growth.inputs) == len(NAMES):
+            return None
+        newest = growth.terms[-1]
+        term = growth.choose(fits) if fits else growth.add_input(shape)
+        growth.terms.append(newest)
+        text, torch_text = (re.sub(rf"\b{name}\b", f"«{new}»", old) for old, new in ((text, term.text), (torch_text, term.torch_text)))
+    return tuple(t.replace("«", "").replace("»", "") for t in (text, torch_text))  # type: ignore[return-value]  # two
+
+
+def weight(op: Op) -> int:
+    """How often an operation is drawn: what joins terms more often than what takes one, comparisons seldom."""
+    if op.name in ("lt", "le", "gt", "ge", "eq", "ne", "sign", "identity"):
+        return 1
+    return 4 if len(op.operands) > 1 or op.variadic else 2
 
 
 @st.composite
 def expressions(draw: Any, most: int = 5, exact: bool = False) -> Expression:
     """An expression of up to ``most`` operations; with ``exact``, its inputs are small integers."""
-    growth = Growth(draw, exact)
+    number = draw(st.randoms(use_true_random=True)).getrandbits(32)
+    growth = Growth(number, exact)
     growth.start()
-    wanted = draw(st.integers(1, most))
-    names = st.sampled_from(sorted(covered()))
-    done = 0
-    for _ in range(4 * most):
+    names = [op.name for op in TABLE.values() for _ in range(weight(op))]
+    wanted, done = growth.choose([n for n in range(1, most + 1) for _ in range(n)]), 0
+    for _ in range(8 * most):
         if done == wanted:
             break
-        done += growth.step(TABLE[draw(names)])
+        done += growth.step(TABLE[growth.choose(names)])
     last = growth.terms[-1]
     used = {n: a for n, a in growth.inputs.items() if mentions(last.text, n)}
-    return Expression(last.text, last.torch_text, used, last.shape, growth.number)
+    return Expression(last.text, last.torch_text, used, last.shape, number)
 
 
 def mentions(text: str, name: str) -> bool:

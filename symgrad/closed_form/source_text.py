@@ -70,7 +70,10 @@ class Writer:
             return f"-{bracketed(*arguments[0], NEGATE)}", NEGATE
         if step.op in INFIX:
             sign, binds = INFIX[step.op]
-            left, right = bracketed(*arguments[0], binds), bracketed(*arguments[1], NEGATE if binds in (MULTIPLY, MATMUL) else binds + 1)
+            left, right = (
+                bracketed(*arguments[0], binds),
+                bracketed(*arguments[1], NEGATE if binds in (MULTIPLY, MATMUL) else binds + 1),
+            )
             if step.op == "pow":
                 left = bracketed(*arguments[0], ATOM)
                 right = bracketed(*arguments[1], POWER)

@@ -23,7 +23,7 @@ from symgrad.numeric.named import number
 from symgrad.shapes import with_numbers
 
 if TYPE_CHECKING:
-    from symgrad.explanation.data import Gradient
+    from symgrad.explanation.data import Gradient, Jacobian
 
 LONGEST = 64
 """Sums of more terms are not written out."""
@@ -72,6 +72,13 @@ def written_out(expression: Expr, sizes: Mapping[Expr, int]) -> Expr:
 def guarded(expression: Expr) -> Expr:
     """Terms whose index condition is false are dropped, so that no access outside a tensor is left."""
     return rebuild(expression, lambda n: sp.S.Zero if n.is_Mul and any(a == 0 for a in n.args) else None)
+
+
+def symbolic_entry(jacobian: Jacobian, at: tuple[int, ...], inner: tuple[int, ...]) -> Expr:
+    """One entry of the Jacobian in symbols."""
+    places = dict(zip((*jacobian.axes, *jacobian.inner), map(sp.Integer, (*at, *inner)), strict=True))
+    held = hold(jacobian.formula, jacobian.values, places)
+    return guarded(written_out(held.xreplace(places), jacobian.values.sizes))
 
 
 def hold(expression: Expr, values: Values, places: Mapping[Index, Expr]) -> Expr:

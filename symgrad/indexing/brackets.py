@@ -42,15 +42,23 @@ class Bracket(sp.Function):
 
 
 def extremes(expression: Expr) -> tuple[Expr, Expr]:
-    """Least and greatest value of an index expression that is linear in its indices."""
-    low = high = expression
-    for index in [s for s in expression.free_symbols if isinstance(s, Index)]:
-        slope = sp.diff(expression, index)
-        first, last = sp.S.Zero, index.size - 1
+    """Least and greatest value of an index expression that is linear in its indices; ±oo where it is not."""
+    low = high = sp.S.Zero
+    slopes: dict[Index, Expr] = {}
+    for term in sp.Add.make_args(expression):
+        indices = [s for s in term.free_symbols if isinstance(s, Index)]
+        if not indices:
+            low, high = low + term, high + term
+            continue
+        slope, rest = term.as_independent(*indices, as_Add=False)
+        if rest is not indices[0]:
+            return -sp.oo, sp.oo
+        slopes[rest] = slopes.get(rest, sp.S.Zero) + slope
+    for index, slope in slopes.items():
         if slope.is_nonnegative:
-            low, high = low.xreplace({index: first}), high.xreplace({index: last})
+            high += slope * (index.size - 1)
         elif slope.is_nonpositive:
-            low, high = low.xreplace({index: last}), high.xreplace({index: first})
+            low += slope * (index.size - 1)
         else:
             return -sp.oo, sp.oo
     return low, high

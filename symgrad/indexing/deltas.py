@@ -11,13 +11,15 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.indexing.brackets import Ravel, bracket, extremes, unravel
+from symgrad.indexing.brackets import Bracket, Ravel, bracket, extremes, unravel
 from symgrad.indexing.sums import over_terms, pull_out
 from symgrad.indexing.symbols import Expr, Index
 
 
 def delta(first: Expr, second: Expr) -> Expr:
     """δ: 1 where two index expressions are equal, 0 elsewhere; 0 at once when their ranges do not meet."""
+    if isinstance(first, Index) and isinstance(second, Index):
+        return sp.KroneckerDelta(first, second)
     if not (first.has(Ravel) or second.has(Ravel) or first.has(sp.Indexed) or second.has(sp.Indexed)):
         low, high = extremes(sp.expand(first - second))
         if low.is_positive or high.is_negative:
@@ -50,10 +52,27 @@ def _sum_term(term: Expr, pending: list[Index]) -> Expr:
             substitution, condition = solution
             rest = sp.Mul(*(f for f in sp.Mul.make_args(term) if f is not factor))
             left = [k for k in pending if k not in substitution]
-            return add_up(rest.xreplace(substitution) * condition, left)
+            rest = decided(known_by(factor, rest).xreplace(substitution))
+            return add_up(rest * condition, left)
     for position in range(len(pending) - 1, -1, -1):
         term = sp.Add(*(pull_out(t, pending[position]) for t in sp.Add.make_args(term)))
     return term
+
+
+def known_by(factor: Expr, rest: Expr) -> Expr:
+    """``rest`` with e replaced by p, where ``factor`` is δ(e, p) and p an index."""
+    for index, other in (factor.args, factor.args[::-1]):
+        if isinstance(index, Index) and other.is_Add:
+            return rest.xreplace({other: index})
+    return rest
+
+
+def decided(term: Expr) -> Expr:
+    """A product with every bracket on indices decided that the sizes decide."""
+    factors = sp.Mul.make_args(term)
+    if not any(isinstance(f, Bracket) for f in factors):
+        return term
+    return sp.Mul(*(bracket(f.args[0]) if isinstance(f, Bracket) else f for f in factors))
 
 
 def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], Expr] | None:

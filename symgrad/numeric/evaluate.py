@@ -15,13 +15,25 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy import special
+from symgrad import special
 
 from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.numeric.exact import Array, as_float, exact, is_exact
-from symgrad.numeric.named import Named, added, contract, merged, number, ravel_rows, scatter_target, union, unravel_rows
+from symgrad.numeric.named import (
+    Named,
+    added,
+    contract,
+    finite,
+    merged,
+    multiplied,
+    number,
+    ravel_rows,
+    scatter_target,
+    union,
+    unravel_rows,
+)
 from symgrad.numeric.windows import absorb, fold, line, slide, strided
 from symgrad.ops.functions import STABLE, sign
 from symgrad.shapes import Size
@@ -211,12 +223,7 @@ class Evaluator:
         return self._combine(lambda b, e: as_float(b) ** e, (base, exponent))
 
     def _multiply(self, factors: Sequence[Expr]) -> Named:
-        parts = [self.value(f) for f in factors]
-        axes = union(parts)
-        result: Any = parts[0].on(axes)
-        for part in parts[1:]:
-            result = result * part.on(axes)
-        return Named(np.asarray(result), axes)
+        return multiplied([self.value(f) for f in factors], [self.value(f) for f in factors if is_mask(f)])
 
     def _stable_factors(self, node: Expr) -> list[Expr]:
         """exp(a)·exp(b) / Σ exp(c) as one exponential, exp(a + b − log Σ exp(c)): large exponents cancel first."""
@@ -252,7 +259,8 @@ class Evaluator:
     def _sum(self, node: Expr) -> Named:
         """Σ of a product as a contraction; where windows slide, over the window; against a δ as a scatter-add."""
         bound = [limit[0] for limit in node.limits]
-        factors = self._stable_factors(node.function) if node.function.is_Mul else [node.function]
+        function, bound = flat(node.function, bound)
+        factors = self._stable_factors(function) if function.is_Mul else [function]
         scattered = [f for f in factors if isinstance(f, sp.KroneckerDelta) and scatter_target(f, bound, factors)]
         if scattered:
             return self._scatter(factors, bound, scattered)
@@ -266,6 +274,9 @@ class Evaluator:
         zero = len(fewer) < len(factors)
         moving = {k for f in folds for k in f.window.top.indices}
         parts = [self._access(f, zero) if zero and is_access(f) else self.value(f) for f in fewer]
+        masks = [part for f, part in zip(fewer, parts, strict=True) if is_mask(f)]
+        if masks and not finite(parts):
+            parts = [multiplied(parts, masks)]
         found = contract(parts or [self._number(sp.S.One)], [k for k in bound if k not in moving], self.sizes, self.exactly)
         array, axes = found.array, found.axes
         for work in folds:
@@ -295,6 +306,25 @@ class Evaluator:
         where, inside = np.broadcast_to(where, shape), np.broadcast_to(inside, shape)
         result = added(where[inside], np.broadcast_to(rest.on(grid), shape)[inside], int(np.prod(outer)), self.exactly)
         return Named(result.reshape(outer), (*kept, *targets))
+
+
+def is_mask(node: Expr) -> bool:
+    """Whether ``node`` is a condition: what it excludes counts as 0, whatever stands beside it."""
+    return isinstance(node, (Bracket, sp.KroneckerDelta))
+
+
+def flat(function: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
+    """Σ_i c(i)·Σ_j f(i,j) as Σ_i,j c(i)·f(i,j) where conditions or deltas stand among the factors."""
+    factors = sp.Mul.make_args(function)
+    sums = [f for f in factors if isinstance(f, sp.Sum)]
+    if len(sums) != 1:
+        return function, bound
+    others = [f for f in factors if f is not sums[0]]
+    inner = [limit[0] for limit in sums[0].limits]
+    every = (*others, *sp.Mul.make_args(sums[0].function))
+    if set(inner) & set(bound) or not any(isinstance(f, (Bracket, sp.KroneckerDelta)) for f in every):
+        return function, bound
+    return flat(sp.Mul(*others, sums[0].function), [*bound, *inner])
 
 
 def exponentials_only(node: Expr) -> bool:

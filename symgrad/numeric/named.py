@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import opt_einsum
@@ -40,6 +41,22 @@ class Named:
 def union(parts: Sequence[Named]) -> tuple[Index, ...]:
     """The axes of all ``parts``, each once, in order of appearance."""
     return tuple(dict.fromkeys(axis for part in parts for axis in part.axes))
+
+
+def multiplied(parts: Sequence[Named], masks: Sequence[Named]) -> Named:
+    """The product of ``parts``; 0 where one of ``masks`` is 0, even beside an infinity or a NaN."""
+    axes = union(parts)
+    result: Any = parts[0].on(axes)
+    for part in parts[1:]:
+        result = result * part.on(axes)
+    for mask in masks if not finite([Named(np.asarray(result), axes)]) else ():
+        result = np.where(mask.on(axes) == 0, 0.0, result)
+    return Named(np.asarray(result), axes)
+
+
+def finite(parts: Sequence[Named]) -> bool:
+    """Whether every entry is a finite number; fractions and integers always are."""
+    return all(part.array.dtype != np.float64 or bool(np.isfinite(part.array).all()) for part in parts)
 
 
 def contract(parts: Sequence[Named], bound: Sequence[Index], sizes: Mapping[Size, int], exactly: bool) -> Named:

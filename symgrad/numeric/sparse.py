@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy import sparse
 
 from symgrad.calculus import local
 from symgrad.errors import bug
@@ -48,6 +47,8 @@ class Triplets:
 
     def sparse(self) -> Any:
         """As a `scipy.sparse.csr_array`: int64 where all entries are whole numbers, float64 elsewhere."""
+        from scipy import sparse  # noqa: PLC0415 -- slow to load, and few runs ask for it
+
         values = plain(self.values)
         values = as_float(values) if values.dtype == object else values
         return sparse.csr_array(sparse.coo_array((values, (self.rows, self.columns)), shape=self.shape))
@@ -118,6 +119,8 @@ def _solve(factor: Expr, free: Sequence[Index]) -> tuple[Expr, dict[Index, Expr]
 
 def chain_jacobian(program: Program, wanted: str, values: Values) -> Any:
     """The whole Jacobian as a product of the steps' sparse Jacobians, added over the ways through the program."""
+    from scipy import sparse  # noqa: PLC0415 -- slow to load, and few runs ask for it
+
     size = int(np.size(values[program.output]))
     carried: dict[str, Any] = {program.output: sparse.csr_array(sparse.eye_array(size, dtype=np.float64))}
     for step in reversed(program.steps):

@@ -17,7 +17,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
-from symgrad.indexing.symbols import Expr, indices_of, is_access
+from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access
 from symgrad.numeric.exact import Array
 from symgrad.shapes import Size
 
@@ -40,9 +40,9 @@ def line(expression: Expr) -> Line | None:
     """``expression`` as a `Line`, or None where it is not one."""
     if isinstance(expression, Index):
         return Line(((expression, 1),), sp.S.Zero)
-    if expression.has(Ravel, Unravel, sp.Indexed, sp.floor, sp.Mod, Bracket):
-        indices = [s for s in expression.free_symbols if isinstance(s, Index)]
-        if indices or expression.has(sp.Indexed):
+    reads = any(accesses(expression))
+    if reads or expression.has(Ravel, Unravel, sp.floor, sp.Mod, Bracket):
+        if reads or any(isinstance(s, Index) for s in expression.free_symbols):
             return None
         return Line((), expression)
     slopes, constant = [], sp.S.Zero
@@ -59,13 +59,17 @@ def line(expression: Expr) -> Line | None:
 
 @dataclass(frozen=True)
 class Window:
-    """``place`` = ``top`` / ``step``, a whole number in 0 … extent−1 wherever none of ``guards`` is 0."""
+    """``place`` = ``top`` / ``step``, in 0 … extent−1 wherever none of ``guards`` is 0.
+
+    The remainder of the division is less than ``rests``: it is 0 where a guard says that the division is exact.
+    """
 
     place: Expr
     top: Line
     step: int
     extent: Size
     guards: tuple[Expr, ...]
+    rests: int = 1
 
 
 def windows(factors: Sequence[Expr]) -> list[Window]:
@@ -89,10 +93,11 @@ def windows(factors: Sequence[Expr]) -> list[Window]:
 
 def _window(place: Expr, first: Expr, second: Expr, extent: Size, factors: Sequence[Expr]) -> Window | None:
     """One window; a place that is divided has to be exact by a δ(top mod step, 0)."""
-    if not isinstance(place, sp.floor):
+    parts = [part for part in sp.Add.make_args(place) if isinstance(part, sp.floor)]
+    if not parts:
         top = line(place)
         return Window(place, top, 1, extent, (first, second)) if top else None
-    numerator, step = sp.fraction(sp.together(place.args[0]))
+    numerator, step = sp.fraction(sp.together(place - parts[0] + parts[0].args[0]))
     top = line(numerator)
     if top is None or not step.is_Integer:
         return None
@@ -101,18 +106,18 @@ def _window(place: Expr, first: Expr, second: Expr, extent: Size, factors: Seque
             (rest,) = [a for a in factor.args if a != 0] or [sp.S.Zero]
             if isinstance(rest, sp.Mod) and rest.args[1] == step and _same_remainder(rest.args[0], top, int(step)):
                 return Window(place, top, int(step), extent, (first, second, factor))
-    return None
+    return Window(place, top, int(step), extent, (first, second), rests=int(step))
 
 
 def _same_remainder(expression: Expr, top: Line, step: int) -> bool:
     """Whether ``expression`` is a multiple of ``step`` exactly where ``top`` is."""
     other = line(expression)
-    if other is None or set(other.indices) != set(top.indices):
+    if other is None:
         return False
-    mine = dict(top.slopes)
+    mine, theirs = dict(top.slopes), dict(other.slopes)
     for sign in (1, -1):
         gap = sp.expand(other.constant - sign * top.constant) / step
-        if gap.is_integer and all((slope - sign * mine[k]) % step == 0 for k, slope in other.slopes):
+        if gap.is_integer and all((theirs.get(k, 0) - sign * mine.get(k, 0)) % step == 0 for k in {**mine, **theirs}):
             return True
     return False
 
@@ -156,10 +161,11 @@ def slide(factors: list[Expr], bound: list[Index]) -> tuple[list[Expr], list[Ind
         for target, sign in window.top.slopes:
             if target in bound and abs(sign) == 1 and len(inside) > 1:
                 others = sum((s * k for k, s in window.top.slopes if k is not target), window.top.constant)
-                value = sp.expand(sign * (window.step * inner - others))
+                rest = fresh("rest", window.rests) if window.rests > 1 else sp.S.Zero
+                value = sp.expand(sign * (window.step * inner + rest - others))
                 factors = [f.xreplace({target: value}) for f in without]
                 factors += [Bracket(sp.Ge(value, 0, evaluate=False)), Bracket(sp.Lt(value, target.size, evaluate=False))]
-                bound = [inner if k is target else k for k in bound]
+                bound = [inner if k is target else k for k in bound] + ([rest] if window.rests > 1 else [])
                 held |= inside
                 changed = True
                 break
@@ -196,7 +202,7 @@ def fold(array: Array, axes: tuple[Index, ...], work: Fold, number: Any) -> tupl
     (moving, slope), *_ = [(k, s) for k, s in work.window.top.slopes if k is not work.target]
     kept = tuple(a for a in axes if a not in (moving, work.inner))
     order = [axes.index(a) for a in kept]
-    # target = sign·(step·inner − slope·moving − constant)
+    # target = sign·(step·inner + rest − slope·moving − constant)
     shifts = {work.inner: work.sign * work.window.step, moving: -work.sign * slope}
     begin = -work.sign * number(work.window.top.constant)
     sizes = {k: number(k.size) for k in shifts}
@@ -210,8 +216,8 @@ def fold(array: Array, axes: tuple[Index, ...], work: Fold, number: Any) -> tupl
     whole = whole.reshape([*shape, *(sizes[k] if k in present else 1 for k in (moving, work.inner))])
     whole = np.broadcast_to(whole, [*shape, sizes[moving], sizes[work.inner]])
     long, short = (moving, work.inner) if sizes[moving] >= sizes[work.inner] else (work.inner, moving)
-    for n in range(sizes[short]):
-        start, jump = begin + shifts[short] * n, shifts[long]
+    for n, rest in np.ndindex(sizes[short], work.window.rests):
+        start, jump = begin + shifts[short] * n + work.sign * rest, shifts[long]
         # the first and last entry of the long index that land on the axis
         if jump > 0:
             first, last = max(0, -(start // jump)), min(sizes[long] - 1, (length - 1 - start) // jump)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy import special
+from symgrad import special
 
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import add_up, fresh_axes

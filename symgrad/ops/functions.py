@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import sympy as sp
-from scipy import special
+from symgrad import special
 
 from symgrad.indexing.symbols import Expr
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy import special
+from symgrad import special
 
 from symgrad.errors import InputError
 from symgrad.indexing import Bracket

@@ -21,7 +21,8 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.numeric import Values
 from symgrad.program import Apply, Program
-from symgrad.render.letters import SEED, Names, names_of
+from symgrad.render.arrange import delta_sides
+from symgrad.render.letters import Names, names_of
 from symgrad.render.page import Formula, Paragraph, Ready, Words, named
 from symgrad.shapes import Size
 
@@ -58,14 +59,14 @@ class Teller:
 
     def aside(self, *formulas: Formula) -> tuple[Paragraph, ...]:
         """The notation of ``formulas``, explained where it is met for the first time."""
-        found: list[tuple[str, Words]] = []
+        fresh: dict[str, Words] = {}
         for formula in formulas:
-            found += explained(formula.expression, formula.names)
-        fresh = [(kind, words) for kind, words in dict(reversed(found)).items() if kind not in self.told]
-        fresh.reverse()
+            for kind, words in explained(formula.expression, formula.names):
+                if kind not in self.told:
+                    fresh.setdefault(kind, words)
         sizes = self._sizes_in(formulas)
-        self.told |= {kind for kind, _ in fresh} | {str(s) for s in sizes}
-        parts = [words for _, words in fresh]
+        self.told |= set(fresh) | {str(s) for s in sizes}
+        parts = list(fresh.values())
         if sizes:
             parts.append((f"here {', '.join(f'{s} = {self.sizes[s]}' for s in sizes)}",))
         if not parts:
@@ -105,9 +106,8 @@ def explained(expression: Expr, names: Names) -> list[tuple[str, Words]]:
     found: dict[str, Words] = {}
     for node, here in scoped(expression, names):
         if isinstance(node, sp.KroneckerDelta) and all(isinstance(a, Index) for a in node.args):
-            delta = Formula(node, here)
-            i, p = delta.text[2], delta.text[3]
-            found.setdefault("δ", (delta, " is 1 where ", Ready(f"{i} = {p}", f"{i} = {p}"), " and 0 elsewhere"))
+            i, p = (here.letter(side) for side in delta_sides(node, here))
+            found.setdefault("δ", (Formula(node, here), " is 1 where ", Ready(f"{i} = {p}", f"{i} = {p}"), " and 0 elsewhere"))
         elif isinstance(node, (Bracket, sp.KroneckerDelta)):
             found.setdefault("[]", (Formula(node, here), " is 1 where the condition holds and 0 elsewhere"))
         elif isinstance(node, sp.Sum):
@@ -136,6 +136,3 @@ def scoped(expression: Expr, names: Names) -> Iterator[tuple[Expr, Names]]:
         parts = indices_of(expression) if is_access(expression) else expression.args
         for part in parts:
             yield from scoped(part, names)
-
-
-__all__ = ["SEED", "Teller", "explained", "teller_of", "visible"]

@@ -1,0 +1,109 @@
+"""A torch call's arguments → operands and options of an entry of the table.
+
+torch's own names for parameters are renamed to the table's, what has no mathematics (``dtype``, ``out``,
+``device``) is dropped: the value is compared with torch's afterwards, so that a dropped argument that mattered
+is noticed. Binding itself is the language's (`symgrad.language.calls.bind`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.language.builder import Operand
+from symgrad.language.calls import Argument, Ref, bind
+from symgrad.ops.spec import Op, View
+
+NOWHERE = (0, 0)
+"""Captured calls have no place in a text."""
+
+DROPPED = frozenset({
+    "out", "inplace", "dtype", "layout", "device", "memory_format", "generator", "requires_grad", "pin_memory",
+    "non_blocking", "_stacklevel", "copy", "half_to_float", "size_average", "reduce", "_dtype",
+})  # fmt: skip
+"""Keywords without mathematics."""
+
+RENAMED: Mapping[str, tuple[str, ...]] = {
+    "input": ("x",), "self": ("x",), "tensor": ("x",), "other": ("y", "a"), "mat2": ("a", "y"), "mat": ("x", "a"),
+    "vec": ("a",), "vec2": ("a",), "tensor2": ("a",), "batch2": ("a",), "batch1": ("x",), "mat1": ("x",),
+    "exponent": ("y",), "size": ("shape",), "axis": ("dim",), "axes": ("dims", "dim"), "keepdims": ("keepdim",),
+    "dim": ("dims", "dim"), "dims": ("dims", "dim"), "weight": ("weight", "w", "a"), "bias": ("bias", "b"), "ord": ("p",),
+    "target": ("target", "y"), "sizes": ("shape", "size"), "condition": ("condition",), "A": ("x",), "B": ("a", "y"),
+    "start": ("x",), "end": ("y",), "values": ("y",), "negative_slope": ("slope",), "indices": ("index", "n"),
+    "index": ("n",), "vec1": ("x",), "theta": ("x",),
+}  # fmt: skip
+"""torch's parameter name → what it may be called in the table, most likely first."""
+
+
+class Sort:
+    """A dtype, device or layout among positional arguments: it has no mathematics."""
+
+
+SORT = Sort()
+
+
+def meaning(value: Any, refs: Mapping[int, Any]) -> Any:
+    """An argument as the language means it: a `Ref`, a number, text, a tuple, None."""
+    if id(value) in refs:
+        return refs[id(value)]
+    if isinstance(value, (tuple, list)):
+        return tuple(meaning(part, refs) for part in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return int(value) if value.is_integer() and abs(value) < 2**31 else value
+    if type(value).__name__ in ("dtype", "device", "layout", "memory_format", "Generator"):
+        return SORT
+    raise UnsupportedError(f"an argument of type {type(value).__name__} has no place in the table")
+
+
+def keyword(op: Op, name: str) -> str | None:
+    """The entry's parameter that torch calls ``name``."""
+    parameters = op.signature.parameters
+    if name in parameters:
+        return name
+    return next((n for n in RENAMED.get(name, ()) if n in parameters), None)
+
+
+def bound(
+    op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any]
+) -> tuple[list[Operand], dict[str, Any]]:
+    """Operands and options for ``op``; raises `SymgradError` where the entry does not take these arguments."""
+    given = [Argument(a, NOWHERE) for a in arguments if a is not SORT]
+    for name, value in keywords.items():
+        if name in DROPPED or value is SORT:
+            continue
+        own = keyword(op, name)
+        if own is None:
+            if value is None or value is False:
+                continue
+            own = name
+        given.append(Argument(value, NOWHERE, own))
+    given = [a for a in given if not (a.keyword and a.meaning is None and _has_default(op, a.keyword))]
+    _check_kinds(op, given)
+    found = bind(op, spelling, given, NOWHERE)
+    return [Operand(m, m.name if isinstance(m, Ref) else str(m)) for m, _ in found.operands], dict(found.options)
+
+
+def _has_default(op: Op, name: str) -> bool:
+    """Whether leaving a parameter out means None."""
+    parameter = op.signature.parameters.get(name)
+    return parameter is not None and parameter.default is None
+
+
+def _check_kinds(op: Op, given: Sequence[Argument]) -> None:
+    """Refuse a tensor where the entry has an option: its value would have to be known beforehand."""
+    options = {p.name for p in op.signature.parameters.values() if p.annotation is not View}
+    for argument in given:
+        if argument.keyword in options and isinstance(argument.meaning, Ref) and not op.variadic:
+            raise UnsupportedError(f"{argument.keyword} of {op.name} is a tensor here")
+
+
+Refusals = (SymgradError, TypeError, ValueError, AttributeError, ArithmeticError, LookupError, NotImplementedError,
+            AssertionError, RuntimeError)  # fmt: skip
+"""What an entry may raise when it does not fit a call: then the next way is tried."""

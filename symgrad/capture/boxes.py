@@ -1,0 +1,94 @@
+"""Black boxes: steps whose local products torch itself computes, because no equation reached them.
+
+Comes in: a call with the values it read. Goes out: vᵀJ and Ju of that one call, by re-running it on copies, with
+the random state it had. Wherever one appears it is marked as not derived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from symgrad.capture.mode import tensors_in
+from symgrad.capture.trace import Call, Node, as_array, mapped
+from symgrad.numeric.exact import Array
+
+
+@dataclass(frozen=True, eq=False)
+class BlackBox:
+    """One result of one call.
+
+    ``name`` is what the result is called, ``spelling`` the function; ``reason`` says why there is no equation;
+    ``arguments`` are the nodes it differentiates by, in the order of the step's arguments.
+    """
+
+    name: str
+    spelling: str
+    reason: str
+    call: Call
+    index: int
+    arguments: tuple[Node, ...]
+
+    def run(self, tensors: Sequence[Any]) -> Any:
+        """The result on other values for ``arguments``."""
+        given = {id(node): tensor for node, tensor in zip(self.arguments, tensors, strict=True)}
+
+        def value(part: Any) -> Any:
+            return given.get(id(part), part.tensor().detach().clone()) if isinstance(part, Node) else part
+
+        arguments, keywords = mapped((self.call.arguments, self.call.keywords), value)
+        return rerun(self.call, arguments, keywords, self.index)
+
+    def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
+        """vᵀJ by the ``wanted`` arguments, from torch."""
+        leaves, found = self._graph()
+        weights = torch.as_tensor(np.array(cotangent), dtype=found.dtype).reshape(found.shape)
+        chosen = [leaves[n] for n in wanted]
+        if not found.requires_grad:
+            return {n: np.zeros(tuple(leaves[n].shape)) for n in wanted}
+        products = torch.autograd.grad(found, chosen, weights, allow_unused=True)
+        return {
+            n: np.zeros(tuple(leaf.shape)) if g is None else as_array(g).astype(np.float64)
+            for n, leaf, g in zip(wanted, chosen, products, strict=True)
+        }
+
+    def push(self, tangents: Mapping[int, Array]) -> Array:
+        """Ju for changes of some arguments, from torch: the pullback is linear in v, and its own pullback is J."""
+        leaves, found = self._graph()
+        chosen = [leaves[n] for n in tangents]
+        if not found.requires_grad:
+            return np.zeros(tuple(found.shape))
+        weights = torch.zeros_like(found, requires_grad=True)
+        products = torch.autograd.grad(found, chosen, weights, create_graph=True, allow_unused=True)
+        pairs = [(g, torch.as_tensor(np.array(u), dtype=g.dtype)) for g, u in zip(products, tangents.values(), strict=True)
+                 if g is not None and g.requires_grad]  # fmt: skip
+        if not pairs:
+            return np.zeros(tuple(found.shape))
+        (result,) = torch.autograd.grad([g for g, _ in pairs], [weights], [u for _, u in pairs], allow_unused=True)
+        return np.zeros(tuple(found.shape)) if result is None else as_array(result).astype(np.float64)
+
+    def _graph(self) -> tuple[list[Any], Any]:
+        """Fresh leaves, and the result computed from them."""
+        with torch._C.DisableTorchFunction(), torch.enable_grad():
+            leaves = [node.tensor().detach().clone().requires_grad_(True) for node in self.arguments]
+            return leaves, self.run([leaf.clone() for leaf in leaves])
+
+
+def rerun(call: Call, arguments: Any, keywords: Any, index: int) -> Any:
+    """The call once more, with the random state it had; in-place calls give what they wrote."""
+    after = torch.get_rng_state()
+    with torch._C.DisableTorchFunction():
+        try:
+            if call.random is not None:
+                torch.set_rng_state(call.random)
+            result = call.function(*arguments, **keywords)
+        finally:
+            torch.set_rng_state(after)
+    if call.in_place:
+        return next(tensors_in(keywords.get("out")), None) if "out" in keywords else next(tensors_in(arguments))
+    found = list(tensors_in(result))
+    return found[index]

@@ -1,0 +1,306 @@
+"""From what was seen to a program: each recorded call becomes steps of the table, or a black box.
+
+Comes in: nodes. Goes out: a `Lifted`: the program, the value of every tensor in it, and its black boxes. A call
+is tried as its entry of the table, then as a choice of entries, then as its decomposition into simpler calls;
+each try is held against the value torch computed, and taken back as a whole when it does not agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.calculus.local import known_name
+from symgrad.capture import rewrites
+from symgrad.capture.binding import Refusals, bound, meaning
+from symgrad.capture.boxes import BlackBox
+from symgrad.capture.spelling import plain_spelling
+from symgrad.capture.trace import Node, Where, mapped, upstream
+from symgrad.capture.verify import disagreement
+from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.language.builder import Builder, Operand
+from symgrad.language.calls import Ref
+from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.forward import apply, constant, options_of
+from symgrad.ops.lookup import find, named
+from symgrad.ops.spec import Op
+from symgrad.program import Apply, Constant, Program
+from symgrad.shapes import Sizes
+
+RESERVED = frozenset({"v", "out", "inf", "nan", "pi", "e", "torch", "F", "np"})
+"""Names that mean something else in a formula."""
+
+
+class Refused(Exception):
+    """One way to lift a call does not work; the message says why."""
+
+
+@dataclass
+class Lifted:
+    """A program in the making, and the values that belong to it.
+
+    ``labels`` gives inputs and steps the names that the user knows them by; ``nodes`` are the inputs' nodes;
+    ``lines`` says where a step was written, ``spellings`` what was called there.
+    """
+
+    outputs: tuple[str, ...]
+    program: Program
+    arrays: dict[str, Array]
+    boxes: dict[str, BlackBox]
+    labels: dict[str, str]
+    nodes: dict[str, Node]
+    lines: dict[str, Where] = field(default_factory=dict)
+    spellings: dict[str, str] = field(default_factory=dict)
+
+
+class Lifter:
+    """Lifts the calls behind some nodes; ``names`` gives nodes the names that the user knows them by."""
+
+    def __init__(self, names: Mapping[int, str]) -> None:
+        self.names = names
+        self.builder = Builder(Sizes(), {}, RESERVED)
+        self.refs: dict[int, Ref] = {}
+        self.inputs: list[Ref] = []
+        self.arrays: dict[str, Array] = {}
+        self.boxes: dict[str, BlackBox] = {}
+        self.labels: dict[str, str] = {}
+        self.nodes: dict[str, Node] = {}
+        self.lines: dict[str, Where] = {}
+        self.spellings: dict[str, str] = {}
+        self.keep: list[Any] = []
+
+    def lift(self, outputs: Sequence[Node], declared: Sequence[Node] = ()) -> Lifted:
+        """The program behind ``outputs``; ``declared`` nodes are inputs, used or not."""
+        for node in declared:
+            self.source(node)
+        for node in upstream(list(outputs)):
+            if id(node) not in self.refs:
+                self.node(node)
+        ends = tuple(self.refs[id(node)].name for node in outputs)
+        inputs = tuple(_tensor(ref) for ref in self.inputs)
+        program = Program(inputs, tuple(self.builder.steps), ends[-1])
+        return Lifted(ends, program, self.arrays, self.boxes, self.labels, self.nodes, self.lines, self.spellings)
+
+    def node(self, node: Node) -> None:
+        """One node, whose sources are lifted already."""
+        if node.kind in ("leaf", "data"):
+            self.source(node)
+        elif node.kind == "unknown":
+            raise UnsupportedError(
+                "a gradient comes from something that was not recorded: torch.compile, torch.func, a second backward, "
+                "another thread, or a value made before recording began",
+                found=(f"{node.where.short}: {node.where.text}" if node.where else "an unknown place",),
+            )  # fmt: skip
+        elif node.notes:
+            raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
+        elif node.kind == "shift":
+            self.shifted(node)
+        elif node.kind == "overwrite":
+            self.finish(node, rewrites.overwrite(self, node))
+        else:
+            self.call(node)
+
+    # Inputs ---------------------------------------------------------------------------------------------
+
+    def source(self, node: Node) -> Ref:
+        """A tensor that is given: a leaf, or data of this run."""
+        if id(node) in self.refs:
+            return self.refs[id(node)]
+        if node.held.is_complex():
+            raise UnsupportedError("complex tensors are not supported yet", hints=("torch.view_as_real splits them",))
+        label = self.names.get(id(node)) or ("data" if node.kind == "data" else "x")
+        ref = self.data(label, node.value())
+        self.refs[id(node)] = ref
+        self.nodes[ref.name] = node
+        return ref
+
+    def data(self, label: str, array: Array) -> Ref:
+        """A new input with a value."""
+        name = self.builder.claim(identifier(label))
+        self.builder.used.add(name)
+        ref = Ref(name, tuple(sp.Integer(int(n)) for n in np.shape(array)))
+        self.builder.inputs[name] = ref.shape
+        self.inputs.append(ref)
+        self.arrays[name] = array
+        self.labels[name] = label if identifier(label) == name else f"{label}{name[len(identifier(label)):]}"
+        return ref
+
+    # Calls ----------------------------------------------------------------------------------------------
+
+    def call(self, node: Node) -> None:
+        """A call: each way in turn."""
+        if node.held.is_complex():
+            raise UnsupportedError("complex tensors are not supported yet", hints=("torch.view_as_real splits them",))
+        reasons = []
+        for way in (self.by_table, rewrites.by_choice, rewrites.by_decomposition):
+            try:
+                with self.trial():
+                    bound_way: Callable[[Node], Ref] = way if way == self.by_table else lambda n, w=way: w(self, n)  # type: ignore[misc, assignment]
+                    self.finish(node, bound_way(node))
+                    return
+            except Refused as refusal:
+                reasons.append(str(refusal))
+        self.box(node, "; ".join(dict.fromkeys(r for r in reasons if r)))
+
+    def by_table(self, node: Node) -> Ref:
+        """The call as one entry of the table."""
+        call = node.call
+        assert call is not None
+        spelling, arguments, keywords = rewrites.plain(self, node)
+        op = find(spelling)
+        if op is None:
+            raise Refused(f"{plain_spelling(call.spelling)} is not in the table")
+        return self.apply_op(op, spelling, arguments, keywords, self.wish(node))
+
+    def apply_op(
+        self, op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any], name: str | None = None
+    ) -> Ref:
+        """``op`` on arguments that hold nodes or references."""
+        refs = self.refs_in((arguments, keywords))
+        try:
+            given = [meaning(a, refs) for a in arguments]
+            spoken = {k: meaning(v, refs) for k, v in keywords.items()}
+            operands, options = bound(op, spelling, given, spoken)
+            return self.emit(op, operands, options, name)
+        except Refusals as error:
+            problem = error.problem if isinstance(error, SymgradError) else str(error)
+            raise Refused(f"{spelling}: {problem}") from error
+
+    def emit(self, op: Op, operands: Sequence[Operand], options: Mapping[str, Any], name: str | None = None) -> Ref:
+        """Append a step with its value; what broadcasts its operands comes before it."""
+        begin = len(self.builder.steps)
+        ref = self.builder.apply(op, [self.finite(o) for o in operands], options, None, name=name)
+        for step in self.builder.steps[begin:]:
+            self.evaluate(step)
+        return ref
+
+    def evaluate(self, step: Apply) -> None:
+        """The value of a step, and the integers it holds."""
+        op = named(step.op)
+        options = options_of(step, {})
+        arguments = [self.arrays[a] if isinstance(a, str) else constant(a, {}) for a in step.arguments]
+        if step.op == "expand":
+            self.arrays[step.result.name] = np.broadcast_to(arguments[0], [int(s) for s in step.result.shape])
+        else:
+            with np.errstate(all="ignore"):
+                self.arrays[step.result.name] = apply(op, [_plain(a) for a in arguments], options)
+        for key, rule in op.known.items():
+            known = rule(*arguments, **options)
+            if known is not None:
+                self.arrays[known_name(step, key)] = np.asarray(known)
+
+    def finite(self, operand: Operand) -> Operand:
+        """Infinities as data: no formula has them."""
+        value = operand.meaning
+        if isinstance(value, float) and not np.isfinite(value):
+            return Operand(self.data("bound", np.asarray(value)), operand.text)
+        return operand
+
+    def finish(self, node: Node, ref: Ref) -> None:
+        """``ref`` is ``node``, if the values agree."""
+        value = node.value()
+        precision = str(node.held.dtype).removeprefix("torch.")
+        wrong = disagreement(self.arrays[ref.name], value, precision)
+        if wrong is not None:
+            raise Refused(f"the table's entry gives another value: {wrong}")
+        self.settle(node, ref, value)
+
+    def settle(self, node: Node, ref: Ref, value: Array) -> None:
+        """Note what ``node`` is called from now on, and where it was written."""
+        if ref.name not in self.labels:
+            self.arrays[ref.name] = value
+        self.refs[id(node)] = ref
+        self.labels.setdefault(ref.name, ref.name)
+        if node.where is not None:
+            self.lines.setdefault(ref.name, node.where)
+        if node.call is not None:
+            self.spellings.setdefault(ref.name, node.call.spelling)
+
+    def shifted(self, node: Node) -> None:
+        """A value changed behind autograd's back: the gradient passes, the difference is data."""
+        (old,) = node.parents
+        difference = as_float(node.value()) - as_float(old.value())
+        ref = self.refs[id(old)]
+        shift = self.data("change", difference)
+        self.settle(node, self.emit(named("add"), [Operand(ref, ref.name), Operand(shift, shift.name)], {}), node.value())
+
+    def box(self, node: Node, reason: str) -> None:
+        """A black box: torch's own local product."""
+        call = node.call
+        assert call is not None
+        read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
+        for other in read:
+            if other.changed:
+                other.tensor()
+        name = self.builder.claim(self.wish(node) or self.builder.fresh_name())
+        self.builder.used.add(name)
+        ref = Ref(name, tuple(sp.Integer(n) for n in node.shape))
+        arguments = tuple(self.refs[id(n)].name for n in read)
+        self.builder.steps.append(Apply(f"black box {call.spelling}", arguments, (), _tensor(ref)))
+        self.boxes[name] = BlackBox(name, call.spelling, reason, call, node.index, read)
+        self.settle(node, ref, node.value())
+        self.arrays[name] = node.value()
+
+    # Bookkeeping ----------------------------------------------------------------------------------------
+
+    def wish(self, node: Node) -> str | None:
+        """The name the user knows a node by, as an identifier."""
+        label = self.names.get(id(node))
+        return identifier(label) if label else None
+
+    def refs_in(self, value: Any) -> dict[int, Ref]:
+        """References for the nodes inside ``value``; data that nobody used so far becomes an input."""
+        found: dict[int, Ref] = {}
+
+        def visit(part: Any) -> Any:
+            if isinstance(part, Node):
+                found[id(part)] = self.refs[id(part)] if id(part) in self.refs else self.source(part)
+            elif isinstance(part, Ref):
+                found[id(part)] = part
+                self.keep.append(part)
+            return part
+
+        mapped(value, visit)
+        return found
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Take everything back when the body is refused."""
+        builder = self.builder
+        saved = (list(builder.steps), set(builder.used), builder.count, dict(builder.inputs), builder.sizes.copy())
+        own = (dict(self.refs), list(self.inputs), dict(self.arrays), dict(self.labels), dict(self.nodes))
+        try:
+            yield
+        except (Refused, *Refusals) as error:
+            builder.steps, builder.used, builder.count, builder.inputs, builder.sizes = saved
+            self.refs, self.inputs, self.arrays, self.labels, self.nodes = own
+            if isinstance(error, Refused):
+                raise
+            raise Refused(error.problem if isinstance(error, SymgradError) else str(error)) from error
+
+
+def identifier(label: str) -> str:
+    """``label`` as one word: ``conv1.weight`` is ``conv1_weight``."""
+    word = "".join(c if c.isalnum() or c == "_" else "_" for c in label).strip("_") or "x"
+    word = f"x{word}" if word[0].isdigit() else word
+    return f"{word}_" if word in RESERVED else word
+
+
+def _tensor(ref: Ref) -> Any:
+    """A reference as the program's tensor."""
+    from symgrad.program import Tensor  # noqa: PLC0415 -- one word for two things in this file
+
+    return Tensor(ref.name, ref.shape)
+
+
+def _plain(array: Array) -> Array:
+    """Exact constants as they are, everything else in floats where it is no integer."""
+    return array if array.dtype == object or not np.issubdtype(array.dtype, np.floating) else as_float(array)
+
+
+__all__ = ["Constant", "Lifted", "Lifter", "Refused", "identifier"]

@@ -1,0 +1,286 @@
+"""Ways to say a torch call in entries of the table that spell it differently.
+
+`plain` undoes operators, in-place forms and casts; `by_choice` says that a call only picks entries;
+`by_decomposition` takes the call apart with torch's own decompositions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy as sp
+import torch
+
+from symgrad.capture.boxes import rerun
+from symgrad.capture.mode import places_of
+from symgrad.capture.spelling import plain_spelling, reflected
+from symgrad.capture.trace import Node, mapped
+from symgrad.language.calls import Ref
+from symgrad.language.builder import Operand
+from symgrad.numeric.exact import Array
+from symgrad.ops.lookup import find, named
+
+if TYPE_CHECKING:
+    from symgrad.capture.lift import Lifter
+
+Rewritten = tuple[str, tuple[Any, ...], dict[str, Any]]
+
+SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as", "cpu", "contiguous", "clone", "alias",
+                  "positive", "view_as_real", "lift_fresh", "lift_fresh_copy", "_to_copy", "expand_copy", "cuda",
+                  "requires_grad", "_conj", "resolve_conj", "resolve_neg", "real", "conj"})  # fmt: skip
+"""Casts and copies: the value stays."""
+LIKE = {"expand_as": "Tensor.expand", "view_as": "Tensor.reshape", "reshape_as": "Tensor.reshape"}
+"""Functions that take a shape from another tensor."""
+CHOICES = frozenset({
+    "split", "split_with_sizes", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "select", "narrow",
+    "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "as_strided", "unfold", "take", "index_select", "gather",
+    "take_along_dim", "roll", "flip", "fliplr", "flipud", "rot90", "tile", "repeat", "repeat_interleave", "movedim",
+    "moveaxis", "swapdims", "diagonal", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "unflatten", "squeeze",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "broadcast_tensors", "meshgrid", "view", "reshape",
+    "__getitem__", "permute", "ravel", "swapaxes", "transpose", "masked_select", "slice", "expand", "narrow_copy",
+    "native_channel_shuffle", "adjoint", "T", "mT", "H", "mH", "squeeze_copy", "index", "embedding", "select_copy",
+    "slice_copy", "diagonal_copy", "unfold_copy", "as_strided_copy", "transpose_copy", "t", "flatten", "combinations",
+    "cartesian_prod", "unsqueeze", "expand_as", "reshape_as", "view_as", "sort", "topk", "kthvalue", "mode", "median",
+    "nanmedian", "msort", "cummax", "cummin", "max_pool1d", "max_pool2d", "max_pool3d",
+})  # fmt: skip
+"""Functions each of whose results is an entry of their first argument."""
+RANKED = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian", "msort", "cummax", "cummin"})
+"""Choices that depend on the values: the places come as the second result."""
+
+
+def plain(lifter: Lifter, node: Node) -> Rewritten:
+    """The call with operators, in-place forms, casts and shapes of others said plainly."""
+    from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+
+    call = node.call
+    assert call is not None
+    spelling, arguments, keywords = plain_spelling(call.spelling), call.arguments, dict(call.keywords)
+    word = spelling.rpartition(".")[2]
+    if reflected(call.spelling):
+        arguments = (arguments[1], arguments[0], *arguments[2:])
+    keywords.pop("out", None)
+    first = arguments[0] if arguments else None
+    if word in SAME and isinstance(first, Node) and not first.held.is_complex() and not node.held.is_complex():
+        return "Tensor.clone", (first,), {}
+    if word in LIKE:
+        return LIKE[word], (first, tuple(arguments[1].shape)), {}
+    if word in ("add", "sub", "subtract") and keywords.get("alpha", 1) != 1:
+        scaled = lifter.apply_op(named("mul"), "torch.mul", (arguments[1], keywords.pop("alpha")), {})
+        return spelling, (first, scaled), keywords
+    keywords.pop("alpha", None)
+    if word == "__getitem__":
+        key = basic_key(arguments[1], len(arguments[0].shape))
+        if key is None:
+            raise Refused("an index that is a tensor or a list")
+        return spelling, (first,), {"key": key}
+    if word == "copy":
+        return "Tensor.expand", (arguments[1], node.shape), {}
+    if word in ("__setitem__",):
+        return written(lifter, node)
+    if "dropout" in word and call.random is not None and isinstance(first, Node):
+        return dropped(lifter, node)
+    return spelling, arguments, keywords
+
+
+def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:
+    """An index in the table's form, or None for one that holds tensors, lists or masks."""
+    items: list[Any] = []
+    dots = None
+    for part in key if isinstance(key, tuple) else (key,):
+        if part is Ellipsis:
+            dots = len(items)
+        elif part is None:
+            items.append(("new",))
+        elif isinstance(part, bool) or isinstance(part, (Node, list, tuple)) or not isinstance(
+            part, (int, slice, np.integer)):  # fmt: skip
+            return None
+        elif isinstance(part, slice):
+            if any(isinstance(p, Node) for p in (part.start, part.stop, part.step)):
+                return None
+            whole = part.start in (None, 0) and part.stop is None and part.step in (None, 1)
+            items.append(("all",) if whole else ("slice", part.start, part.stop, part.step or 1))
+        else:
+            items.append(("int", int(part)))
+    reads = sum(item != ("new",) for item in items)
+    fill = [("all",)] * (rank - reads)
+    at = len(items) if dots is None else dots
+    return tuple([*items[:at], *fill, *items[at:]])
+
+
+def dropped(lifter: Lifter, node: Node) -> Rewritten:
+    """Dropout of this run: times the mask that was drawn, which is data."""
+    call = node.call
+    assert call is not None
+    first = call.arguments[0]
+    ones = torch.ones_like(first.tensor())
+    arguments = mapped(call.arguments, lambda v: ones if v is first else v.tensor() if isinstance(v, Node) else v)
+    mask = rerun(call, arguments, call.keywords, 0)
+    ref = lifter.data("mask", np.asarray(mask.detach().numpy()))
+    return "torch.mul", (first, ref), {}
+
+
+# Choices --------------------------------------------------------------------------------------------------
+
+
+def by_choice(lifter: Lifter, node: Node) -> Ref:
+    """The call as a choice of entries of its first argument: where each comes from is found by sending the
+    entries' own numbers through the call."""
+    from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+
+    call = node.call
+    assert call is not None
+    word = plain_spelling(call.spelling).rpartition(".")[2]
+    nodes = [n for n in call.nodes() if n.carries]
+    if word not in CHOICES or len(nodes) != 1:
+        raise Refused("")
+    (source,) = nodes
+    if source.held.numel() == 0 or node.held.numel() == 0:
+        raise Refused("")
+    places = ranked_places(node, source) if word in RANKED else sent_through(node, source)
+    if places is None or places.shape != node.shape:
+        raise Refused("")
+    return choose(lifter, lifter.refs[id(source)], places, lifter.wish(node))
+
+
+def sent_through(node: Node, source: Node) -> Array | None:
+    """The call on the numbers 0, 1, 2, … in place of the entries."""
+    call = node.call
+    assert call is not None
+    count = torch.arange(source.held.numel(), dtype=torch.float64).reshape(source.held.shape)
+    arguments, keywords = mapped(
+        (call.arguments, call.keywords),
+        lambda v: count if v is source else v.tensor() if isinstance(v, Node) else v,
+    )
+    places = rerun(call, arguments, keywords, node.index)
+    return np.asarray(places.numpy()).astype(np.int64)
+
+
+def ranked_places(node: Node, source: Node) -> Array | None:
+    """Where sorted entries stood: the call's own second result along its axis."""
+    call = node.call
+    assert call is not None
+    arguments, keywords = mapped((call.arguments, call.keywords), lambda v: v.tensor() if isinstance(v, Node) else v)
+    with torch._C.DisableTorchFunction():
+        result = call.function(*arguments, **keywords)
+    if isinstance(result, torch.Tensor) or len(result) < 2 or node.index != 0:
+        return None
+    values, indices = result[0], result[1]
+    count = torch.arange(source.held.numel()).reshape(source.held.shape)
+    if values.dim() == count.dim():
+        for axis in range(count.dim()):
+            same = all(a == b for n, (a, b) in enumerate(zip(values.shape, count.shape, strict=True)) if n != axis)
+            if same and int(indices.max()) < count.shape[axis]:
+                places = torch.gather(count, axis, indices)
+                if torch.equal(source.held.reshape(-1)[places], values):
+                    return np.asarray(places.numpy())
+    for axis in range(count.dim()):
+        if count.dim() == values.dim() + 1 and tuple(s for n, s in enumerate(count.shape) if n != axis) == tuple(values.shape):
+            places = torch.gather(count, axis, indices.unsqueeze(axis)).squeeze(axis)
+            if torch.equal(source.held.reshape(-1)[places], values):
+                return np.asarray(places.numpy())
+    return None
+
+
+def choose(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Ref:
+    """``source``'s entries at ``places``: by an index where that says it, else by gathering."""
+    shape = tuple(int(s) for s in source.shape)
+    key = slice_key(places, shape)
+    if key is not None:
+        return lifter.emit(named("getitem"), [Operand(source, source.name)], {"key": key}, name)
+    return gathered(lifter, source, places, name)
+
+
+def gathered(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Ref:
+    """reshape(-1), gather, reshape."""
+    from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+
+    op = find("torch.gather") or find("torch.index_select")
+    if op is None:
+        raise Refused("the table has no gather")
+    flat = lifter.apply_op(named("reshape"), "torch.reshape", (source, (-1,)), {})
+    index = lifter.data("places", places.reshape(-1))
+    picked = lifter.apply_op(op, op.name, (flat, 0, index), {}, None if places.ndim != 1 else name)
+    if places.ndim == 1:
+        return picked
+    return lifter.apply_op(named("reshape"), "torch.reshape", (picked, tuple(places.shape)), {}, name)
+
+
+def slice_key(places: Array, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
+    """The index that reads ``places``, if one of integers and slices with step 1 does."""
+    count = np.arange(int(np.prod(shape, dtype=object))).reshape(shape)
+    if not places.size or not shape or places.min() < 0:
+        return None
+    first = np.unravel_index(int(places.reshape(-1)[0]), shape)
+    last = np.unravel_index(int(places.reshape(-1)[-1]), shape)
+    if places.ndim == len(shape):
+        slices = tuple(slice(int(a), int(b) + 1) for a, b in zip(first, last, strict=True))
+        if np.array_equal(count[slices], places):
+            return tuple(
+                ("all",) if s.start == 0 and s.stop == n else ("slice", s.start, s.stop, 1)
+                for s, n in zip(slices, shape, strict=True)
+            )
+    if places.ndim == len(shape) - 1:
+        for axis in range(len(shape)):
+            index: Any = [slice(None)] * len(shape)
+            index[axis] = int(first[axis])
+            if np.array_equal(count[tuple(index)], places):
+                return tuple(("int", int(first[axis])) if a == axis else ("all",) for a in range(len(shape)))
+    return None
+
+
+# Writing in place -----------------------------------------------------------------------------------------
+
+
+def overwrite(lifter: Lifter, node: Node) -> Ref:
+    """A tensor some of whose entries were overwritten through another name for them."""
+    old, new = node.parents
+    assert node.places is not None
+    lifter.refs_in((old, new))
+    return put(lifter, lifter.refs[id(old)], lifter.refs[id(new)], node.places, lifter.wish(node))
+
+
+def written(lifter: Lifter, node: Node) -> Rewritten:
+    """``x[key] = value``."""
+    from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+
+    call = node.call
+    assert call is not None
+    target, key, value = call.arguments
+    plain_key = mapped(key, lambda v: v.tensor() if isinstance(v, Node) else v)
+    read = places_of(plain_key, node.shape)
+    if len(np.unique(read)) < read.size:
+        raise Refused("an entry is written twice")
+    places = np.full(int(np.prod(node.shape, dtype=object)), -1, dtype=np.int64)
+    places[read.reshape(-1)] = np.arange(read.size)
+    refs = lifter.refs_in((target, value))
+    source = refs.get(id(value))
+    if source is None:
+        dtype = np.float64 if node.held.is_floating_point() else np.int64
+        source = lifter.data("value", np.full(read.shape, value, dtype=dtype))
+    elif tuple(source.shape) != tuple(sp.Integer(n) for n in read.shape):
+        extra = len(source.shape) - read.ndim
+        if extra > 0:
+            source = lifter.apply_op(named("reshape"), "torch.reshape", (source, tuple(source.shape[extra:])), {})
+        source = lifter.apply_op(named("expand"), "Tensor.expand", (source, tuple(read.shape)), {})
+    return "Tensor.clone", (put(lifter, refs[id(target)], source, places.reshape(node.shape), None),), {}
+
+
+def put(lifter: Lifter, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
+    """``old`` with the entries of ``new`` where ``places`` is not -1."""
+    if (places >= 0).all():
+        return choose(lifter, new, places, name)
+    spread = gathered(lifter, new, np.maximum(places, 0), None)
+    mask = lifter.data("written", (places >= 0))
+    return lifter.apply_op(named("where"), "torch.where", (mask, spread, old), {}, name)
+
+
+def by_decomposition(lifter: Lifter, node: Node) -> Ref:
+    """The call in core ATen operations."""
+    from symgrad.capture.decompose import decomposed  # noqa: PLC0415 -- torch.fx takes a while to load
+
+    return decomposed(lifter, node)
+
+
+__all__ = ["Callable", "by_choice", "by_decomposition", "overwrite", "plain"]

@@ -1,0 +1,103 @@
+"""Writing one access: x[p,q] is x, a shift is a slice, a row-major number a reshape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import sympy as sp
+
+from symgrad.closed_form.asking import indices_in
+from symgrad.closed_form.pieces import ATOM, MATMUL, NoForm, Piece, method
+from symgrad.indexing import Index, Ravel, Unravel
+from symgrad.indexing.symbols import Expr, indices_of, name_of
+from symgrad.shapes import Size
+
+if TYPE_CHECKING:
+    from symgrad.closed_form.writer import Notation
+
+
+def entry(notation: Notation, node: Expr) -> Piece:
+    """x[p,q] is x; constants and shifts are slices; row-major numbers are reshapes."""
+    name, indices = name_of(node), indices_of(node)
+    text, binds = notation.texts.tensor(name)
+    piece = Piece(text, binds, ())
+    shape = shape_of(notation, name)
+    if all(isinstance(i, Index) for i in indices):
+        if len(set(indices)) == len(indices):
+            return Piece(text, binds, indices, flipped=flipped_product(notation, name, indices))
+        if len(indices) == 2:
+            return method(piece, "diag()", (indices[0],))
+        raise NoForm
+    if any(isinstance(i, (Ravel, Unravel)) for i in indices):
+        return reshaped(notation, piece, indices)
+    items: list[str] = []
+    axes: list[Index] = []
+    for index, size in zip(indices, shape, strict=True):
+        if isinstance(index, Index):
+            items.append(":")
+            axes.append(index)
+        elif index.is_Integer:
+            items.append(str(index))
+        else:
+            items.append(shifted(notation, index, size, axes))
+    while items and items[-1] == ":":
+        items.pop()
+    return Piece(f"{piece.inside(ATOM)}[{', '.join(items)}]" if items else text, ATOM if items else binds, tuple(axes))
+
+
+def flipped_product(notation: Notation, name: str, indices: Sequence[Index]) -> Piece | None:
+    """The transpose of a forward value that is a matrix product: (a @ b).T is b.T @ a.T."""
+    factors = notation.texts.factors(name)
+    if factors is None or len(indices) != 2:
+        return None
+    turned = [method(Piece(*factor, ()), "T", ()) for factor in reversed(factors)]
+    turned = [Piece(p.text.removesuffix(".T.T"), ATOM, ()) if p.text.endswith(".T.T") else p for p in turned]
+    text = f"{turned[0].inside(MATMUL)} @ {turned[1].inside(MATMUL + 1)}"
+    return Piece(text, MATMUL, tuple(reversed(indices)))
+
+
+def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index]) -> str:
+    """x[c + p] for p below n is x[c:c + n]."""
+    (moving,) = indices_in(index) if len(indices_in(index)) == 1 else (None,)
+    if moving is None or index.coeff(moving) != 1:
+        raise NoForm
+    start = index - moving
+    if indices_in(start):
+        raise NoForm
+    axes.append(moving)
+    stop = sp.expand(start + moving.size)
+    return f"{'' if start == 0 else notation.number(start).text}:{'' if stop == size else notation.number(stop).text}"
+
+
+def reshaped(notation: Notation, piece: Piece, indices: Sequence[Expr]) -> Piece:
+    """x[row-major number of (p, q)] is x.reshape(the sizes of p and q)."""
+    axes: list[Index] = []
+    unravelled = [i for i in indices if isinstance(i, Unravel)]
+    numbers = list(dict.fromkeys(i.number for i in unravelled))
+    done: list[Expr] = []
+    for index in indices:
+        number = index.number if isinstance(index, Unravel) else index
+        if isinstance(index, Unravel) and number in done:
+            continue
+        done.append(number)
+        parts = number.indices if isinstance(number, Ravel) else (number,)
+        if not all(isinstance(i, Index) for i in parts):
+            raise NoForm
+        axes += parts
+    if len(numbers) > 1 or len(set(axes)) < len(axes):
+        raise NoForm
+    return method(piece, f"reshape({sizes_text(notation, [a.size for a in axes])})", tuple(axes))
+
+
+def sizes_text(notation: Notation, sizes: Sequence[Size]) -> str:
+    """Sizes as arguments; an input's own shape by its name."""
+    for tensor in notation.program.inputs:
+        if tensor.shape == tuple(sizes) and len(sizes) > 1:
+            return f"{tensor.name}.shape"
+    return ", ".join(notation.texts.size(s) for s in sizes)
+
+
+def shape_of(notation: Notation, name: str) -> Sequence[Size]:
+    """The shape of a tensor of the program, or of the seed."""
+    return notation.program.out.shape if name == "v" else notation.program.tensor(name).shape

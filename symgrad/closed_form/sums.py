@@ -1,0 +1,95 @@
+"""Writing a sum: a matrix product where two groups of factors meet in one index, else the sum of a product, else einsum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import sympy as sp
+
+from symgrad.closed_form.asking import body_order, components, indices_in, mentions_seed, place_of
+from symgrad.closed_form.pieces import ATOM, Axes, NoForm, Piece, matmul, matrix, method
+from symgrad.closed_form.rules import Mean
+from symgrad.indexing import Index
+from symgrad.indexing.sums import split_factors
+from symgrad.indexing.symbols import Expr
+
+if TYPE_CHECKING:
+    from symgrad.closed_form.writer import Notation
+
+
+def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+    """Σ over one index as a matrix product, over several as a sum of a product, else einsum."""
+    bound = [limit[0] for limit in node.limits]
+    factors = split_factors(node.function) if node.function.is_Mul else [node.function]
+    if isinstance(node, Mean):
+        return sum_of_product(notation, factors, bound, prefer, "mean")
+    ways = (matrix_product, sum_of_product, contraction)
+    for write in ways:
+        try:
+            return write(notation, factors, bound, prefer)
+        except NoForm:
+            continue
+    raise NoForm
+
+
+def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Σ_k f[p,k]·g[k,q] is f @ g, either side a vector or a product of factors."""
+    if len(bound) != 1 or len(factors) < 2:
+        raise NoForm
+    (k,) = bound
+    batch = [i for i in prefer if i != k and all(i in indices_in(f) for f in factors)]
+    groups = components(factors, {k, *batch})
+    if len(groups) != 2:
+        raise NoForm
+    free = [[i for i in indices_in(sp.Mul(*g)) if i != k and i not in batch] for g in groups]
+    if any(len(f) > 1 for f in free) or not any(free) or (batch and not all(free)):
+        raise NoForm
+    first, second = sorted(range(2), key=lambda n: place_of(free[n], prefer))
+    rows, columns = tuple(free[first]), tuple(free[second])
+    if not columns and mentions_seed(sp.Mul(*groups[second])):
+        first, second, rows, columns = second, first, columns, rows
+    left = matrix(group(notation, groups[first], (*batch, *rows, k)), (*batch, *rows, k))
+    right = matrix(group(notation, groups[second], (*batch, k, *columns)), (*batch, k, *columns))
+    return matmul(left, right, (*batch, *rows, *columns))
+
+
+def group(notation: Notation, factors: list[Expr], prefer: Sequence[Index]) -> Piece:
+    """The elementwise product of some factors."""
+    return notation.write(factors[0], prefer) if len(factors) == 1 else notation.product(factors, prefer)
+
+
+def sum_of_product(
+    notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index], word: str = "sum"
+) -> Piece:
+    """Σ_k f[p,k]·g[p,k] is (f * g).sum(-1)."""
+    body = group(notation, factors, body_order(factors, bound, prefer))
+    if not set(bound) <= set(body.indices()) or None in body.axes:
+        raise NoForm
+    if not any(indices_in(f) >= set(body.indices()) for f in factors):
+        raise NoForm
+    places = [n for n, a in enumerate(body.axes) if a in bound]
+    dims = [str(n - len(body.axes) if n == len(body.axes) - 1 and n else n) for n in places]
+    dim = dims[0] if len(dims) == 1 else f"({', '.join(dims)})"
+    rest: Axes = tuple(a for a in body.axes if a not in bound)
+    kept_axes: Axes = tuple(None if a in bound else a for a in body.axes)
+    kept_dim = "-1" if len(body.axes) == 1 else dim
+    kept = method(body, f"{word}({kept_dim}, keepdim=True)", kept_axes)
+    plain = method(body, f"{word}({dim if rest else ''})", rest)
+    return Piece(plain.text, ATOM, rest, kept)
+
+
+def contraction(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Any other sum of products is an einsum."""
+    pieces = [notation.write(f, prefer) for f in factors]
+    if any(None in p.axes or not p.axes for p in pieces):
+        raise NoForm
+    axes = list(dict.fromkeys(i for p in pieces for i in p.indices()))
+    if not set(bound) <= set(axes) or len(axes) > 20:
+        raise NoForm
+    letters = {i: "ijklmnopqrstuvwxyzab"[n] for n, i in enumerate(axes)}
+    output = [i for i in prefer if i in axes and i not in bound]
+    output += [i for i in axes if i not in bound and i not in output]
+    terms = ",".join("".join(letters[i] for i in p.indices()) for p in pieces)
+    text = f'einsum("{terms}->{"".join(letters[i] for i in output)}", {", ".join(p.text for p in pieces)})'
+    return Piece(text, ATOM, tuple(output))

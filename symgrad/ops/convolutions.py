@@ -1,0 +1,289 @@
+"""Convolutions and their transposes: windows that slide over the last axes.
+
+    out[n,o,i,j] = Σ_{c,r,s} x[n, c, a·i + d·r − p, …]·w[o,c,r,s]      a: stride, d: dilation, p: padding
+
+A transposed convolution is stated the other way round: each product of an entry and a weight is added at the
+place p = a·i + d·r − padding, which a δ says; the calculus solves it. Leading axes are torch's: (n, channels,
+space…) or (channels, space…). Groups number the channels as a matrix of (group, channel in the group).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import InputError, ShapeError
+from symgrad.indexing import Unravel, add_up, bracket, delta, fresh
+from symgrad.indexing.symbols import Expr, Index
+from symgrad.ops.spec import At, Op, View, example, operation
+from symgrad.shapes import Shape, Size, Sizes
+
+Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
+
+
+def per_axis(value: Any, count: int, name: str, least: int = 1) -> tuple[int, ...]:
+    """One integer for each axis of space."""
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    values = values * count if len(values) == 1 else values
+    numbers = [int(v) for v in values if isinstance(v, (int, sp.Integer)) and not isinstance(v, bool)]
+    if len(values) != count or len(numbers) != count or any(v < least for v in numbers):
+        raise InputError(
+            f"{name} has to be an integer from {least} up, or {count} of them", found=(f"{name}={value!r}",)
+        )
+    return tuple(numbers)
+
+
+def size_of(expression: Any) -> Size:
+    """An expression as a size."""
+    return sp.sympify(expression, strict=True)
+
+
+def slid(size: Size, kernel: Size, stride: int, before: Size, after: Size, dilation: int) -> Size:
+    """How many places a window has on an axis."""
+    room = size_of(size + before + after - dilation * (kernel - 1) - 1)
+    return room + 1 if stride == 1 else sp.floor(room / stride) + 1
+
+
+def inside(place: Expr, size: Size) -> Expr:
+    """[0 ≤ place < size]: an entry of the padding counts as 0."""
+    return bracket(sp.Ge(place, 0, evaluate=False)) * bracket(sp.Lt(place, size, evaluate=False))
+
+
+def margins(padding: Any, weight: Shape, dilation: Sequence[int]) -> list[tuple[Size, Size]]:
+    """How much is padded before and after each axis; "same" puts the odd one after."""
+    if padding != "same":
+        return [(p, p) for p in padding]
+    whole = [d * (k - 1) for d, k in zip(dilation, weight[2:], strict=True)]
+    return [(sp.floor(size_of(w) / 2), w - sp.floor(size_of(w) / 2)) for w in whole]
+
+
+def prepare(
+    shapes: tuple[Shape, ...], stride: Ints = 1, padding: Any = 0, dilation: Ints = 1, groups: int = 1, **more: Any
+) -> dict[str, Hashable]:
+    """One stride, padding and dilation for each axis of space."""
+    count = len(shapes[1]) - 2
+    stride, dilation = per_axis(stride, count, "stride"), per_axis(dilation, count, "dilation")
+    if isinstance(padding, str):
+        if padding not in ("valid", "same") or (padding == "same" and set(stride) != {1}):
+            raise InputError(
+                "there is no such padding", found=(f"padding={padding!r}, stride={stride}",),
+                hints=('integers, "valid", or "same" with stride 1',),
+            )  # fmt: skip
+        padding = (0,) * count if padding == "valid" else padding
+    else:
+        padding = per_axis(padding, count, "padding", least=0)
+    if not isinstance(groups, int) or groups < 1:
+        raise InputError("groups has to be an integer from 1 up", found=(f"groups={groups!r}",))
+    return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups, **more}
+
+
+def check_ranks(shapes: tuple[Shape, ...], space: int) -> None:
+    """x is (n, channels, space…) or (channels, space…), weight (out, in, space…)."""
+    x, weight = shapes[:2]
+    if len(weight) != space + 2:
+        raise ShapeError(f"the weight has {len(weight)} axes, it needs {space + 2}: two of channels, {space} of space")
+    if len(x) not in (space + 1, space + 2):
+        raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
+
+
+def convolved_shape(
+    sizes: Sizes, shapes: tuple[Shape, ...], stride: Any, padding: Any, dilation: Any, groups: int
+) -> Shape:
+    """(n, out channels, places of the window…)."""
+    x, weight, *bias = shapes
+    space = len(weight) - 2
+    check_ranks(shapes, space)
+    sizes.unify(x[-space - 1], groups * weight[1])
+    if bias and bias[0] is not None:
+        (length,) = bias[0] if len(bias[0]) == 1 else (None,)
+        if length is None:
+            raise ShapeError(f"the bias is a vector, not a tensor with {len(bias[0])} axes")
+        sizes.unify(length, weight[0])
+    pads = margins(padding, weight, dilation)
+    places = [slid(*axis[:3], *axis[3], axis[4]) for axis in zip(x[-space:], weight[2:], stride, pads, dilation, strict=True)]
+    return (*x[: -space - 1], weight[0], *places)
+
+
+def convolve(at: At, x: View, weight: View, bias: View | None, options: dict[str, Any]) -> Expr:
+    """The definition, for any number of axes of space."""
+    space, groups = weight.rank - 2, options["groups"]
+    lead, out, places = at[: -space - 1], at[-space - 1], at[-space:]
+    channel = fresh("c", weight.shape[1])
+    shifts = [fresh(h, k) for h, k in zip("rst", weight.shape[2:], strict=False)]
+    pads = margins(options["padding"], weight.shape, options["dilation"])
+    reached = [a * i + d * r - p for a, i, d, r, (p, _) in
+               zip(options["stride"], places, options["dilation"], shifts, pads, strict=True)]  # fmt: skip
+    padded = [inside(e, n) for e, n, p in zip(reached, x.shape[-space:], pads, strict=True) if p != (0, 0)]
+    source = channel if groups == 1 else group_of(out, weight.shape[0], groups) * weight.shape[1] + channel
+    term = x[[*lead, source, *reached]] * weight[[out, channel, *shifts]] * sp.Mul(*padded)
+    result = add_up(term, [channel, *shifts])
+    return result if bias is None else result + bias[out]
+
+
+def group_of(channel: Index, size: Size, groups: int) -> Expr:
+    """The group that a channel belongs to."""
+    return Unravel(sp.S.Zero, channel, sp.Integer(groups), size_of(size) / groups)
+
+
+def windows_of(x: Any, kernel: Sequence[int], stride: Sequence[int], pads: Any, dilation: Sequence[int], fill: Any = 0) -> Any:
+    """NumPy: (…, space…) as (…, places…, kernel…)."""
+    space = len(kernel)
+    x = np.pad(x, [(0, 0)] * (np.ndim(x) - space) + [(int(a), int(b)) for a, b in pads], constant_values=fill)
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(-space, 0)))
+    return seen[(..., *(slice(None, None, s) for s in stride), *(slice(None, None, d) for d in dilation))]
+
+
+def convolved(x: Any, weight: Any, bias: Any = None, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    """NumPy's forward: windows times weights, a group at a time."""
+    space = np.ndim(weight) - 2
+    batch = np.reshape(x, (1, *np.shape(x))) if np.ndim(x) == space + 1 else x
+    pads = [tuple(map(int, p)) for p in margins(padding, np.shape(weight), dilation)]
+    seen = windows_of(batch, np.shape(weight)[2:], stride, pads, dilation)
+    parts = []
+    for own, kernels in zip(np.split(seen, groups, axis=1), np.split(weight, groups, axis=0), strict=True):
+        axes = [1, *range(2 + space, 2 + 2 * space)]
+        part = np.tensordot(own, kernels, axes=(axes, list(range(1, 2 + space))))
+        parts.append(np.moveaxis(part, -1, 1))
+    result = np.concatenate(parts, axis=1)
+    result = result if bias is None else result + np.reshape(bias, (-1, *[1] * space))
+    return result[0] if np.ndim(x) == space + 1 else result
+
+
+def convolution(space: int) -> Op:
+    """conv1d, conv2d or conv3d."""
+    name, letters = f"conv{space}d", "noijkl"[: space + 2]
+    small = {1: ((1, 2, 5), (2, 2, 3)), 2: ((1, 2, 4, 3), (2, 2, 2, 2)), 3: ((1, 1, 3, 2, 2), (1, 1, 2, 2, 1))}[space]
+    x, weight = small
+    alone = f"F.{name}(x, weight)"
+
+    @operation(
+        name=name, says=f"slides every weight over the last {space} {'axis' if space == 1 else 'axes'} and adds up the products",
+        numpy=convolved, torch=lambda torch, *tensors, **options: getattr(torch.nn.functional, name)(*tensors, **options),
+        shape=convolved_shape, prepare=prepare, letters=letters, ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
+        spelled=(f"torch.{name}", f"F.{name}"),
+        examples=(
+            example(alone, x=x, weight=weight),
+            example(f"F.{name}(x, weight, bias, padding=1)", x=x, weight=weight, bias=(weight[0],)),
+            example(f"F.{name}(x, weight, stride=2)", x=x, weight=weight),
+            *((example(f"F.{name}(x, weight, dilation=2, groups=2)", x=x, weight=(2, 1, *weight[2:])),) if space < 3 else ()),
+            *((example(f'F.{name}(x, weight, padding="same")', x=x, weight=weight),) if space < 3 else ()),
+        ),
+    )  # fmt: skip
+    def conv(
+        at: At, x: View, weight: View, bias: View | None = None, stride: Ints = 1, padding: Ints | str = 0,
+        dilation: Ints = 1, groups: int = 1,
+    ) -> Expr:  # fmt: skip
+        """out[n,o,i] = Σ_{c,r} x[n, c, stride·i + dilation·r − padding]·w[o,c,r] + b[o]"""
+        options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+        return convolve(at, x, weight, bias, options)
+
+    return conv
+
+
+conv1d, conv2d, conv3d = (convolution(space) for space in (1, 2, 3))
+
+# Transposed -----------------------------------------------------------------------------------------
+
+
+def prepare_transposed(
+    shapes: tuple[Shape, ...], output_padding: Ints = 0, padding: Ints = 0, **options: Any
+) -> dict[str, Hashable]:
+    """As for a convolution; padding is integers."""
+    count = len(shapes[1]) - 2
+    padding = per_axis(padding, count, "padding", least=0)
+    extra = per_axis(output_padding, count, "output_padding", least=0)
+    return {**prepare(shapes, padding=padding, **options), "output_padding": extra}
+
+
+def transposed_shape(
+    sizes: Sizes, shapes: tuple[Shape, ...], stride: Any, padding: Any, output_padding: Any, dilation: Any, groups: int
+) -> Shape:
+    """The shape that a convolution with this weight and these options would take to that of x."""
+    x, weight, *bias = shapes
+    space = len(weight) - 2
+    check_ranks(shapes, space)
+    sizes.unify(x[-space - 1], weight[0])
+    channels = weight[1] * groups
+    if bias and bias[0] is not None:
+        if len(bias[0]) != 1:
+            raise ShapeError(f"the bias is a vector, not a tensor with {len(bias[0])} axes")
+        sizes.unify(bias[0][0], channels)
+    places = [
+        (n - 1) * a - 2 * p + d * (k - 1) + e + 1
+        for n, k, a, p, e, d in zip(x[-space:], weight[2:], stride, padding, output_padding, dilation, strict=True)
+    ]
+    return (*x[: -space - 1], channels, *(size_of(p) for p in places))
+
+
+def transposed_values(
+    x: Any, weight: Any, bias: Any = None, *, stride: Any, padding: Any, output_padding: Any, dilation: Any, groups: int
+) -> Any:
+    """NumPy's forward: each entry times the weight is added where the window lies, place by place."""
+    space = np.ndim(weight) - 2
+    batch = np.reshape(x, (1, *np.shape(x))) if np.ndim(x) == space + 1 else np.asarray(x)
+    weight = np.asarray(weight)
+    size = [
+        (n - 1) * a + d * (k - 1) + e + 1
+        for n, k, a, e, d in zip(batch.shape[2:], weight.shape[2:], stride, output_padding, dilation, strict=True)
+    ]
+    wide = np.zeros((len(batch), weight.shape[1] * groups, *(max(s, 0) for s in size)), dtype=np.result_type(batch, weight))
+    wide = wide if wide.dtype != object else wide + 0
+    inner, outer = weight.shape[0] // groups, weight.shape[1]
+    for g in range(groups):
+        products = np.tensordot(batch[:, g * inner : (g + 1) * inner], weight[g * inner : (g + 1) * inner], axes=(1, 0))
+        products = np.moveaxis(products, 1 + space, 1)
+        for r in np.ndindex(*weight.shape[2:]):
+            places = tuple(slice(d * q, d * q + a * (n - 1) + 1, a) for d, q, a, n in zip(dilation, r, stride, batch.shape[2:], strict=True))
+            wide[(slice(None), slice(g * outer, (g + 1) * outer), *places)] += products[(..., *r)]
+    cut = tuple(slice(p, s - p) for p, s in zip(padding, size, strict=True))
+    result = wide[(slice(None), slice(None), *cut)]
+    result = result if bias is None else result + np.reshape(bias, (-1, *[1] * space))
+    return result[0] if np.ndim(x) == space + 1 else result
+
+
+def transposed(space: int) -> Op:
+    """conv_transpose1d, 2d or 3d."""
+    name, letters = f"conv_transpose{space}d", "noijkl"[: space + 2]
+    x, weight = {1: ((1, 2, 3), (2, 2, 2)), 2: ((1, 1, 2, 2), (1, 2, 2, 3)), 3: ((1, 1, 2, 1, 2), (1, 1, 2, 2, 1))}[space]
+
+    @operation(
+        name=name, says="adds every entry times the weight where a convolution would have read it",
+        numpy=transposed_values, torch=lambda torch, *tensors, **options: getattr(torch.nn.functional, name)(*tensors, **options),
+        shape=transposed_shape, prepare=prepare_transposed, letters=letters, spelled=(f"torch.{name}", f"F.{name}"),
+        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
+        examples=(
+            example(f"F.{name}(x, weight)", x=x, weight=weight),
+            example(f"F.{name}(x, weight, bias, stride=2, padding=1, output_padding=1)", x=x, weight=weight, bias=(weight[1],)),
+        ),
+    )  # fmt: skip
+    def conv_transpose(
+        at: At, x: View, weight: View, bias: View | None = None, stride: Ints = 1, padding: Ints = 0,
+        output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
+    ) -> Expr:  # fmt: skip
+        """out[n,o,p] = Σ_{c,i,r} δ(p, stride·i + dilation·r − padding)·x[n,c,i]·w[c,o,r] + b[o]"""
+        lead, out, places = at[: -space - 1], at[-space - 1], at[-space:]
+        shifts = [fresh(h, k) for h, k in zip("rst", weight.shape[2:], strict=False)]
+        sources = [fresh(h, n) for h, n in zip("ijk", x.shape[-space:], strict=False)]
+        meets = [
+            delta(p, a * i + d * r - q)
+            for p, a, i, d, r, q in zip(places, stride, sources, dilation, shifts, padding, strict=True)
+        ]
+        if groups == 1:
+            channel = fresh("c", weight.shape[0])
+            source, target = channel, out
+        else:
+            channel = fresh("c", size_of(weight.shape[0]) / groups)
+            own = group_of(out, weight.shape[1] * groups, groups)
+            source, target = own * channel.size + channel, Unravel(sp.S.One, out, sp.Integer(groups), weight.shape[1])
+        term = x[[*lead, source, *sources]] * weight[[source, target, *shifts]] * sp.Mul(*meets)
+        result = add_up(term, [*shifts, channel, *sources])
+        return result if bias is None else result + bias[out]
+
+    return conv_transpose
+
+
+conv_transpose1d, conv_transpose2d, conv_transpose3d = (transposed(space) for space in (1, 2, 3))

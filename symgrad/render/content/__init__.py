@@ -1,0 +1,10 @@
+"""An explanation as a page: what is said, in which order, in which words. How it looks is the writers' business.
+
+Comes in: an `Explanation` (or, for `symgrad derive`, a program and its formulas). Goes out: a `Page`. This is
+the only place that knows the words, so that the writers need not repeat them.
+"""
+
+from symgrad.render.content.derivation import derivation_page
+from symgrad.render.content.whole import page_of
+
+__all__ = ["derivation_page", "page_of"]

@@ -1,0 +1,59 @@
+"""The page of `symgrad derive`: formulas alone, sizes as symbols, no numbers and no proofs by numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from symgrad.explanation.build import Derived
+from symgrad.indexing import Equation as IndexEquation
+from symgrad.program import Program
+from symgrad.render.content.forward import forward_equations
+from symgrad.render.content.jacobian import LONGEST, sentence, structure_words
+from symgrad.render.content.pullback import sweep_blocks
+from symgrad.render.content.teller import Teller, teller_of
+from symgrad.render.content.whole import title
+from symgrad.render.content.words import PRODUCT, J, size_text
+from symgrad.render.page import Block, Code, Equation, Equations, Formula, Page, Paragraph, Section, named, partial
+
+
+def derivation_page(expression: str, program: Program, derived: Sequence[Derived]) -> Page:
+    """Forward, Jacobian and pullback of every input, for every size."""
+    teller = teller_of(program, symbolic=True)
+    formulas, equations = forward_equations(teller, expression)
+    forward = Section(("Forward",), (equations, *teller.aside(*formulas)))
+    jacobians = [block for d in derived for block in _jacobian(teller, d)]
+    pullbacks = [block for d in derived for block in _pullback(teller, d)]
+    facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [("out", size_text(program.out.shape))]
+    return Page(
+        title(expression), tuple(facts), (),
+        (
+            forward,
+            Section(("The Jacobian ", J), tuple(jacobians)),
+            Section((PRODUCT, ": what ", Code("out.backward(v)"), " computes"), tuple(pullbacks)),
+        ),
+    )  # fmt: skip
+
+
+def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
+    """∂out/∂x and its structure."""
+    names = teller.names.entry(derived.axes, teller.program.output).inner(derived.inner)
+    if derived.jacobian is not None:
+        whole = teller.fold(IndexEquation((*derived.axes, *derived.inner), derived.jacobian))
+        back = dict(zip(whole.axes, (*derived.axes, *derived.inner), strict=True))
+        formula = Formula(whole.right.xreplace(back), names)
+        if len(formula.text) <= LONGEST:
+            left = partial(
+                named(teller.program.output, [names.letter(i) for i in derived.axes]),
+                named(derived.name, [names.letter(i) for i in derived.inner]),
+            )
+            yield Equations((Equation((left, formula)),))
+            yield from structure_words(derived.structure, teller)
+            yield from teller.aside(formula)
+            return
+    yield Paragraph(("For ", Code(derived.name), f": the formula is too long to be read. {sentence(derived.structure)}"))
+
+
+def _pullback(teller: Teller, derived: Derived) -> Iterator[Block]:
+    """x.grad as a formula and as code."""
+    yield from sweep_blocks(teller, derived.name, derived.sweep, derived.form.text if derived.form else None)
+

@@ -1,0 +1,116 @@
+"""Section 1: how out is computed, what it is here, and why ``out.backward()`` alone would stop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import sympy as sp
+
+from symgrad.explanation import Explanation
+from symgrad.explanation.entries import terms_in
+from symgrad.indexing import Equation as IndexEquation
+from symgrad.numeric import Array
+from symgrad.program import Apply
+from symgrad.render import numbers
+from symgrad.render.arrange import reading
+from symgrad.render.content.teller import Teller
+from symgrad.render.content.words import J
+from symgrad.render.page import (
+    Block,
+    Code,
+    Equation,
+    Equations,
+    Formula,
+    Grid,
+    Grids,
+    Listing,
+    Paragraph,
+    Section,
+    Words,
+    entry,
+    named,
+    number,
+)
+
+MOST_ENTRIES = 8
+"""Outputs that are written out one by one."""
+LONGEST = 90
+"""Characters of an entry that is still written out."""
+
+
+def forward_section(teller: Teller, explanation: Explanation) -> Section:
+    """The whole section."""
+    shown = list(teller.steps())
+    formulas, equations = forward_equations(teller, None if explanation.expanded else explanation.expression)
+    blocks: list[Block] = [equations, *teller.aside(*formulas)]
+    if shown:
+        blocks += _entries(teller, explanation, *shown[-1])
+    blocks += [_numbers(explanation), *_rounding(explanation), *_scalar_only(explanation)]
+    return Section(("Forward: how ", Code("out"), " is computed"), tuple(blocks))
+
+
+def forward_equations(teller: Teller, source: str | None) -> tuple[list[Formula], Equations]:
+    """One index equation a step; beside each the code it comes from, where that can be found."""
+    formulas, rows = [], []
+    shown = list(teller.steps())
+    for step, equation in shown:
+        names = teller.names.entry(equation.axes, step.result.name)
+        formula = Formula(equation.right, names)
+        code = source[slice(*step.span)] if source and step.span else ""
+        remark: Words = (Code(code),) if code and code != source and len(shown) > 1 else ()
+        formulas.append(formula)
+        rows.append(Equation((teller.left(step.result.name, equation.axes, names), formula), remark))
+    return formulas, Equations(tuple(rows))
+
+
+def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: IndexEquation) -> Iterator[Block]:
+    """Every output as a formula in numbered entries, and its number."""
+    output, values = explanation.output, explanation.values
+    if output.size == 0 or output.size > 4096 or terms_in(equation.right, values.sizes) > MOST_ENTRIES:
+        return
+    count = output.size if output.size <= MOST_ENTRIES else 3
+    scope = teller.names.entry(equation.axes, step.result.name)
+    names = scope.ordered(list(reading(equation.right, scope)))
+    rows = []
+    for at in list(np.ndindex(*output.shape))[:count]:
+        places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
+        formula = Formula(teller.numbered(equation.right, places, values), names)
+        if len(formula.text) > LONGEST:
+            return
+        rows.append(Equation((entry(step.result.name, at, names), formula, number(output[at]))))
+    yield Equations(tuple(rows))
+    if count < output.size:
+        yield Paragraph((f"… and {output.size - count} more like these",))
+
+
+def _numbers(explanation: Explanation) -> Block:
+    """The inputs that were given, and the output."""
+    grids = [Grid(named(g.name), g.value) for g in explanation.inputs if g.value_given]
+    return Grids((*grids, Grid(named("out"), explanation.output)))
+
+
+def _rounding(explanation: Explanation) -> Iterator[Block]:
+    """Said once where decimals are cut."""
+    arrays: list[Array] = [explanation.output, explanation.seed, *(g.value for g in explanation.inputs)]
+    arrays += [g.value for g in explanation.gradients.values()]
+    if any(numbers.rounded(array) for array in arrays):
+        yield Paragraph((f"(decimals are shown with {numbers.DIGITS} digits)",), aside=True)
+
+
+def _scalar_only(explanation: Explanation) -> Iterator[Block]:
+    """Why backward() alone works for a scalar, and stops for everything else."""
+    count = explanation.output.size
+    if count == 1:
+        yield Paragraph((
+            Code("out"), " is a single number, so ", Code("out.backward()"), " needs no argument: ",
+            "there is one row of derivatives, and it is the gradient.",
+        ))  # fmt: skip
+        return
+    yield Paragraph((Code("out"), f" has {count} elements, so ", Code("out.backward()"), " alone stops with"))
+    yield Listing("RuntimeError: grad can be implicitly created only for scalar outputs")
+    yield Paragraph((
+        "Why: each of these elements has derivatives of its own. They are the rows of the Jacobian ", J,
+        f" below: {count} rows, and one gradient to hand back. The rows have to be weighed and added up, ",
+        "and nobody said how to weigh them.",
+    ))  # fmt: skip

@@ -1,0 +1,200 @@
+"""Section 2: the Jacobian by each input, as a formula, as a structure, and entry by entry where it is small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from symgrad.explanation import Jacobian, Structure
+from symgrad.explanation.entries import symbolic_entry
+from symgrad.indexing import Equation as IndexEquation
+from symgrad.render.arrange import reading
+from symgrad.render.content.teller import Teller
+from symgrad.render.content.words import J, structure_math
+from symgrad.render.letters import Names
+from symgrad.render.page import (
+    Block,
+    Code,
+    Equation,
+    Equations,
+    Formula,
+    Math,
+    Matrix,
+    Paragraph,
+    Section,
+    Words,
+    entry,
+    named,
+    number,
+    partial,
+)
+
+MOST_ROWS, MOST_COLUMNS = 16, 12
+"""The largest matrix that is written out."""
+COUNTABLE = 4_000_000
+"""Entries of the largest Jacobian whose nonzeros are counted."""
+LONGEST = 600
+"""Characters of the longest formula that anyone reads."""
+LONGEST_CELL = 40
+
+
+def jacobian_section(teller: Teller, jacobians: tuple[Jacobian, ...]) -> Section:
+    """The whole section."""
+    blocks: list[Block] = [
+        Paragraph((
+            "One row for each entry of ", Code("out"), ", one column for each entry of the input. Where they meet ",
+            "stands how fast that output moves when only that entry of the input moves.",
+        )),
+    ]  # fmt: skip
+    for jacobian in jacobians:
+        blocks += jacobian_blocks(teller, jacobian)
+    return Section(("The Jacobian ", J, ": how each output answers to each input"), tuple(blocks))
+
+
+def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
+    """Formula, size, structure, and the matrix itself."""
+    name, reaches = jacobian.name, jacobian.name in teller.program.relevant()
+    if not reaches:
+        yield Paragraph((
+            "For ", Code(name), ": ", Code("out"), " does not depend on ", Code(name), " at all. Nothing leads from one to ",
+            "the other, every derivative is 0, and torch leaves ", Code(f"{name}.grad"), " at ", Code("None"), ".",
+        ))  # fmt: skip
+        return
+    size: Words = (_count(jacobian),)
+    formula, names = formula_of(teller, jacobian)
+    if formula is None or len(formula.text) > LONGEST:
+        yield Paragraph(("For ", Code(name), f": {size[0]}; the formula is too long to be read. {sentence(jacobian.structure)}"))
+    else:
+        left = partial(named(teller.program.output, _letters(names, jacobian.axes)),
+                       named(name, _letters(names, jacobian.inner)))  # fmt: skip
+        yield Equations((Equation((left, formula), size),))
+        yield from structure_words(jacobian.structure, teller)
+        yield from teller.aside(formula)
+    yield from _explicit(teller, jacobian, formula, names)
+
+
+def formula_of(teller: Teller, jacobian: Jacobian) -> tuple[Formula | None, Names]:
+    """∂out[i,k]/∂x[p,q] with folded tensors put in, and the names it is under."""
+    names = teller.names.entry(jacobian.axes, teller.program.output).inner(jacobian.inner)
+    if jacobian.formula is None:
+        return None, names
+    whole = teller.fold(IndexEquation((*jacobian.axes, *jacobian.inner), jacobian.formula))
+    back = dict(zip(whole.axes, (*jacobian.axes, *jacobian.inner), strict=True))
+    return Formula(whole.right.xreplace(back), names), names
+
+
+def structure_words(structure: Structure, teller: Teller) -> Iterator[Block]:
+    """J = I₂ ⊗ aᵀ: one block aᵀ per row of x, nothing across rows."""
+    words: Words = (sentence(structure),)
+    if structure.notation:
+        words = (J, " = ", structure_math(structure.notation, teller.sizes), f": {structure.says}")
+        if "⊗" in structure.notation and "⊗" not in teller.told:
+            teller.told.add("⊗")
+            identity = structure_math("I", {})
+            words = (*words, " (", identity, " is the identity; ⊗ multiplies every entry of its left side ",
+                     "by the whole right side)")  # fmt: skip
+    yield Paragraph(words)
+
+
+def sentence(structure: Structure) -> str:
+    """What a structure says, as a sentence."""
+    return f"{structure.says[0].upper()}{structure.says[1:]}."
+
+
+def countable(jacobian: Jacobian) -> bool:
+    """Whether the nonzeros are counted at all."""
+    rows, columns = jacobian.shape
+    return rows * columns <= COUNTABLE
+
+
+def _letters(names: Names, axes: tuple) -> list[str]:  # type: ignore[type-arg]  # a tuple of indices
+    return [names.letter(i) for i in axes]
+
+
+def _count(jacobian: Jacobian) -> str:
+    """8×6, 24 of 48 entries can be nonzero."""
+    rows, columns = jacobian.shape
+    size = f"{rows}×{columns}"
+    if not countable(jacobian):
+        return size
+    found, total = jacobian.nonzeros, rows * columns
+    if found == total:
+        return f"{size}, all {total:,} entries can be nonzero" if total != 1 else f"{size}, one entry"
+    return f"{size}, {found:,} of {total:,} entries can be nonzero"
+
+
+def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names: Names) -> Iterator[Block]:
+    """The matrix in symbols and in numbers, or where to get it."""
+    rows, columns = jacobian.shape
+    if rows == 0 or columns == 0:
+        return
+    if rows > MOST_ROWS or columns > MOST_COLUMNS:
+        where = f'.gradients["{jacobian.name}"].jacobian'
+        yield Paragraph((
+            f"{rows}×{columns} is too large to be written out here; in Python ", Code(f"{where}.sparse()"), " has the numbers, ",
+            Code(f"{where}.matrix()"), " the symbols.",
+        ))  # fmt: skip
+        return
+    dense = jacobian.dense()
+    possible = np.zeros(jacobian.shape, dtype=bool)
+    if formula is not None:
+        symbols = _symbols(teller, jacobian, names)
+        possible = np.array([[cell is not None for cell in row] for row in symbols]).reshape(jacobian.shape)
+        if all(cell is None or len(cell.text) <= LONGEST_CELL for row in symbols for cell in row):
+            yield _matrix(jacobian, symbols, names)
+            if all(cell is None or not _in_symbols(cell) for row in symbols for cell in row):
+                return
+            values = {numbers_key(v) for v in dense[possible]}
+            if len(values) == 1:
+                yield Paragraph(("Here every entry that is written out is ", number(dense[possible][0]), "."))
+                return
+            if not possible.any():
+                return
+            yield Paragraph(("In numbers:",))
+    cells = tuple(
+        tuple(number(v) if possible[r, c] or v != 0 else None for c, v in enumerate(row)) for r, row in enumerate(dense)
+    )
+    yield _matrix(jacobian, cells, names)
+
+
+def numbers_key(value: object) -> str:
+    """Equal numbers have equal keys."""
+    return repr(value)
+
+
+def _in_symbols(cell: Math) -> bool:
+    """Whether a cell is anything but a number."""
+    return isinstance(cell, Formula) and not cell.expression.is_number
+
+
+def _symbols(teller: Teller, jacobian: Jacobian, names: Names) -> tuple[tuple[Formula | None, ...], ...]:
+    """Every entry in symbols; None where it is 0 whatever the numbers."""
+    assert jacobian.formula is not None
+    names = names.ordered(list(reading(jacobian.formula, names)))
+    result = []
+    for at in np.ndindex(*jacobian.out_shape):
+        row: list[Formula | None] = []
+        for inner in np.ndindex(*jacobian.in_shape):
+            raw = symbolic_entry(jacobian, at, inner)
+            cell = teller.numbered(raw, {}, jacobian.values) if raw != 0 else raw
+            row.append(Formula(cell, names) if cell != 0 else None)
+        result.append(tuple(row))
+    return tuple(result)
+
+
+def _matrix(jacobian: Jacobian, cells: tuple[tuple[Math | None, ...], ...], names: Names) -> Matrix:
+    """The matrix with its labels, and lines between the blocks where it falls into blocks."""
+    rows = tuple(named(jacobian.program.output, [str(i) for i in at]) for at in np.ndindex(*jacobian.out_shape))
+    columns = tuple(entry(jacobian.name, at, names) for at in np.ndindex(*jacobian.in_shape))
+    blocks = jacobian.structure.kind in ("kronecker", "block-diagonal")
+    row_block = block_size(jacobian.out_shape) if blocks else 0
+    column_block = block_size(jacobian.in_shape) if blocks else 0
+    return Matrix(rows, columns, cells, row_block, column_block)
+
+
+def block_size(shape: tuple[int, ...]) -> int:
+    """How many entries go with one value of the first index; 0 where no line is wanted."""
+    size = int(np.prod(shape[1:], dtype=object)) if len(shape) > 1 else 0
+    return size if size > 1 else 0
+

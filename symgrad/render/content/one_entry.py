@@ -1,0 +1,143 @@
+"""The story of one entry: which outputs it moves, how much each of them counts, and what that adds up to.
+
+The column of J that belongs to the entry, the weights beside it, their products, and the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import UnknownNameError
+from symgrad.explanation import Explanation, Gradient
+from symgrad.explanation.entries import symbolic_entry
+from symgrad.numeric import Array, as_float, exact, is_exact, numeric_pushforward, plain
+from symgrad.render.arrange import reading
+from symgrad.render.content.forward import forward_equations
+from symgrad.render.content.jacobian import formula_of, jacobian_blocks
+from symgrad.render.content.proof import proof_section
+from symgrad.render.content.pullback import entry_rows, formula_blocks
+from symgrad.render.content.seed import seed_section
+from symgrad.render.content.teller import Teller
+from symgrad.render.content.words import J, V, grad
+from symgrad.render.page import (
+    Block,
+    Code,
+    Equation,
+    Equations,
+    Formula,
+    Math,
+    Paragraph,
+    Section,
+    Table,
+    Words,
+    entry,
+    named,
+    number,
+    partial,
+)
+
+MOST_ROWS = 24
+"""Outputs that are listed."""
+SYMBOLIC = 400
+"""Outputs whose derivative is also written in symbols."""
+LONGEST = 50
+
+
+def entry_sections(
+    teller: Teller, explanation: Explanation, name: str, at: tuple[int, ...]
+) -> tuple[Section, ...]:
+    """Forward, the outputs that the entry moves, what they add up to, the proof."""
+    gradient = gradient_of(explanation, name)
+    story = gradient.entry(at)
+    formulas, equations = forward_equations(teller, None if explanation.expanded else explanation.expression)
+    forward = Section(("Forward: how ", Code("out"), " is computed"), (equations, *teller.aside(*formulas)))
+    it = entry(name, at, teller.names)
+    if name not in teller.program.relevant():
+        nothing = Section(("What moves with ", it), tuple(jacobian_blocks(teller, gradient.jacobian)))
+        return forward, nothing, proof_section(explanation)
+    moves = Section(("Which outputs move with ", it, ": one column of ", J), tuple(_column(teller, explanation, gradient, at)))
+    total: list[Block] = [
+        Paragraph((
+            "L is the sum of every output times its weight in ", V, ". When ", it, " moves, each output above moves L by its ",
+            "derivative times its weight; together that is ", grad(name), " at this place.",
+        )),
+        *formula_blocks(teller, gradient),
+        *([Equations(rows)] if (rows := tuple(entry_rows(teller, gradient, story, in_full=True))) else []),
+        Equations((Equation((named(f"{name}.grad", [str(i) for i in at]), number(story.total))),)),
+    ]  # fmt: skip
+    return (
+        forward,
+        seed_section(teller, explanation),
+        moves,
+        Section(("What that adds up to: ", named(f"{name}.grad", [str(i) for i in at])), tuple(total)),
+        proof_section(explanation),
+    )
+
+
+def gradient_of(explanation: Explanation, name: str) -> Gradient:
+    """The gradient by ``name``, or the names there are."""
+    if name not in explanation.gradients:
+        raise UnknownNameError(
+            f"there is no gradient by {name!r} here", found=(f"gradients: {', '.join(explanation.gradients) or 'none'}",)
+        )
+    return explanation.gradients[name]
+
+
+def column_of(explanation: Explanation, gradient: Gradient, at: tuple[int, ...]) -> Array:
+    """∂out/∂x[at] for every output: J times the unit change of that entry, J never formed."""
+    unit = np.zeros(gradient.value.shape, dtype=np.int64)
+    unit[at] = 1
+    values = explanation.values
+    tangent = exact(unit) if is_exact(values[gradient.name]) else as_float(unit)
+    return plain(numeric_pushforward(explanation.program, values, gradient.name, tangent))
+
+
+def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tuple[int, ...]) -> Iterator[Block]:
+    """A table: output, derivative in symbols and in numbers, weight, product; the sum below."""
+    jacobian = gradient.jacobian
+    formula, names = formula_of(teller, jacobian)
+    if formula is not None:
+        outer = [names.letter(i) for i in jacobian.axes]
+        inner = [names.letter(i) for i in jacobian.inner]
+        left = partial(named(teller.program.output, outer), named(gradient.name, inner))
+        yield Equations((Equation((left, formula)),))
+        yield from teller.aside(formula)
+        names = names.ordered(list(reading(formula.expression, names)))
+    numbers = column_of(explanation, gradient, at)
+    seed = plain(explanation.seed)
+    rows: list[tuple[Words, ...]] = []
+    moved = 0
+    for place in np.ndindex(*explanation.output.shape):
+        symbols: Math | None = None
+        if formula is not None and explanation.output.size <= SYMBOLIC:
+            raw = symbolic_entry(jacobian, place, at)
+            if raw == 0 or (cell := teller.numbered(raw, {}, explanation.values)) == 0:
+                continue
+            symbols = Formula(cell, names)
+        elif numbers[place] == 0:
+            continue
+        moved += 1
+        if len(rows) < MOST_ROWS:
+            shown: Words = (symbols,) if symbols is not None and len(symbols.text) <= LONGEST else ()
+            output = named(teller.program.output, [str(i) for i in place])
+            product = seed[place] * numbers[place]
+            rows.append(((output,), shown, (number(numbers[place]),), (number(seed[place]),), (number(product),)))
+    count = explanation.output.size
+    it = entry(gradient.name, at, teller.names)
+    if not moved:
+        yield Paragraph(("None of the ", f"{count} outputs moves with ", it, "."))
+        return
+    verb = "moves" if moved == 1 else "move"
+    yield Paragraph((f"{moved} of {count} outputs {verb} with ", it, ":" if moved <= MOST_ROWS else f"; the first {MOST_ROWS}:"))
+    total = sum((seed * numbers).reshape(-1).tolist(), start=0)
+    rows.append((("sum",), (), (), (), (number(total),)))
+    by = partial(named("out"), it)
+    symbolic = any(row[1] for row in rows)
+    heading: tuple[Words, ...] = (("output",), (by,), ("in numbers",), ("weight ", V), ("product",))
+    if not symbolic or all(not isinstance(p, Formula) or isinstance(p.expression, sp.Number) for row in rows for p in row[1]):
+        heading = (("output",), (by,), ("weight ", V), ("product",))
+        rows = [(row[0], *row[2:]) for row in rows]
+    yield Table(heading, tuple(rows))

@@ -1,0 +1,107 @@
+"""Section 5: which independent answers agree with the derived gradients, and how closely.
+
+A table, one row an oracle, one column an input; below it what the table has no room for: the worst entry of a
+disagreement, the reason why a check was not made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from symgrad.explanation import Explanation, Gradient
+from symgrad.oracles.report import Check
+from symgrad.render import numbers
+from symgrad.render.content.words import J, V
+from symgrad.render.page import Block, Code, Paragraph, Section, Table, Words, named, partial
+
+PLACED = ("out.backward", "central differences", "the index formula", "the closed form")
+"""Oracles whose comparison has the shape of the input, so that the worst place is one of its entries."""
+
+
+def proof_section(explanation: Explanation) -> Section:
+    """The whole section."""
+    heading: Words = ("Proof: the same numbers from elsewhere",)
+    if not explanation.checked:
+        blocks: list[Block] = [Paragraph(("No check was made: nothing here has been compared with anything.",))]
+        return Section(heading, (*blocks, _convention()))
+    columns: list[tuple[Words, str, Gradient]] = [((Code(n),), n, g) for n, g in explanation.gradients.items()]
+    if explanation.downstream is not None:
+        columns.insert(0, ((V,), "v", explanation.downstream.gradients["out"]))
+    oracles = dict.fromkeys(check.oracle for *_, g in columns for check in g.checks)
+    found = {(oracle, name): _check(g, oracle) for oracle in oracles for _, name, g in columns}
+    rows = tuple(((oracle,), *((verdict(found[oracle, name]),) for _, name, _ in columns)) for oracle in oracles)
+    blocks = [Table((("compared with",), *(title for title, _, _ in columns)), rows)]
+    blocks += _remarks([(name, check) for (_, name), check in found.items() if check is not None])
+    if not explanation.passed:
+        blocks.append(Paragraph(("The oracles disagree: do not use these formulas.",), alarm=True))
+    exactly = all(check.exact for check in found.values() if check is not None and check.passed and _derived(check))
+    if exactly and explanation.exact and explanation.passed:
+        blocks.append(Paragraph(("Exact integers throughout: equal means identical." if _integers(explanation)
+                                 else "Exact fractions throughout: equal means identical.",)))  # fmt: skip
+    elif explanation.passed:
+        blocks.append(Paragraph(("Decimal numbers: the table shows the largest difference of any entry.",)))
+    blocks.append(_convention())
+    return Section(heading, tuple(blocks))
+
+
+def verdict(check: Check | None) -> str:
+    """equal, the largest difference, DIFFERS, not made."""
+    if check is None:
+        return ""
+    if check.passed is None:
+        return "not made"
+    if not check.passed:
+        return "DIFFERS"
+    if check.exact or check.max_error == 0:
+        return "equal"
+    return f"{check.max_error:.0e}".replace("e-0", "e-")
+
+
+def _check(gradient: Gradient, oracle: str) -> Check | None:
+    return next((check for check in gradient.checks if check.oracle == oracle), None)
+
+
+def _derived(check: Check) -> bool:
+    """Whether a check is about the numbers shown, not about the text of a closed form at a random point."""
+    return not check.oracle.startswith("the closed form")
+
+
+def _integers(explanation: Explanation) -> bool:
+    """Whether every gradient is whole."""
+    return all(np.issubdtype(np.asarray(g.value).dtype, np.integer) for g in explanation.gradients.values())
+
+
+def _remarks(found: list[tuple[str, Check]]) -> Iterator[Block]:
+    """Disagreements first, then what was not made and why, then other notes."""
+    for name, check in found:
+        if check.passed is False:
+            yield Paragraph((f"DIFFERS: {check.oracle}, for ", Code(name), f": {_worst(name, check)}"), alarm=True)
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for name, check in found:
+        if check.passed is None:
+            reasons.setdefault((check.oracle, check.note), []).append(name)
+    for (oracle, note), names in reasons.items():
+        yield Paragraph((f"Not made for {', '.join(names)}: {oracle}: {note}.",))
+    for name, check in found:
+        if check.passed and check.note and check.note != name:
+            yield Paragraph((Code(name), f": {check.note}."))
+
+
+def _worst(name: str, check: Check) -> str:
+    """At x[0,1]: expected 3, got 4."""
+    if check.worst is None or check.expected is None or check.got is None:
+        return check.note or "no more is known"
+    place = ",".join(map(str, check.worst))
+    where = f"{name}[{place}]" if check.oracle.startswith(PLACED) and place else f"place [{place}]"
+    return f"at {where} expected {numbers.text(check.expected)}, got {numbers.text(check.got)}"
+
+
+def _convention() -> Paragraph:
+    """How J is laid out."""
+    return Paragraph((
+        "Convention, torch's own: the rows of ", J, " are outputs, its columns inputs, both numbered row by row; ",
+        partial(named("out"), named("x")), " in ", Code("torch.autograd.functional.jacobian"),
+        " is the same with the shape of ", Code("out"), " followed by that of the input.",
+    ), aside=True)  # fmt: skip

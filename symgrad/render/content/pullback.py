@@ -1,0 +1,248 @@
+"""Section 4: vᵀJ for each input, as an index formula, as code, entry by entry, and whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from symgrad.calculus import Sweep
+from symgrad.explanation import Explanation, Gradient
+from symgrad.explanation.entries import Entry
+from symgrad.indexing import Equation as IndexEquation
+from symgrad.numeric import as_float, plain
+from symgrad.render import numbers
+from symgrad.render.arrange import reading
+from symgrad.render.content.jacobian import COUNTABLE
+from symgrad.render.content.teller import Teller
+from symgrad.render.content.words import PRODUCT, J, V, grad
+from symgrad.render.letters import SEED, Names
+from symgrad.render.page import (
+    Block,
+    Code,
+    Equation,
+    Equations,
+    Formula,
+    Grid,
+    Grids,
+    Math,
+    Paragraph,
+    Ready,
+    Section,
+    Words,
+    named,
+    number,
+    partial,
+)
+
+LONGEST = 600
+"""Characters of the longest formula that anyone reads."""
+LONGEST_ENTRY = 240
+"""Characters of an entry that is still written out."""
+NEGLIGIBLE = 1e-12
+"""A float this small beside the weights and the Jacobian is rounding."""
+
+
+def pullback_section(teller: Teller, explanation: Explanation) -> Section:
+    """The whole section."""
+    blocks: list[Block] = list(_rule(teller, explanation))
+    for gradient in explanation.gradients.values():
+        blocks += gradient_blocks(teller, explanation, gradient)
+    return Section((PRODUCT, ": the weighed rows of ", J, ", added up"), tuple(blocks))
+
+
+def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
+    """x.grad[p,q] = Σ_{i,k} v[i,k]·∂out[i,k]/∂x[p,q], before any formula is put in."""
+    reaching = [g for g in explanation.gradients.values() if g.name in teller.program.relevant()]
+    if not reaching:
+        return
+    jacobian = reaching[0].jacobian
+    if not jacobian.axes:
+        return
+    names = teller.names.entry(jacobian.axes, teller.program.output).inner(jacobian.inner)
+    at, inner = ([names.letter(i) for i in axes] for axes in (jacobian.axes, jacobian.inner))
+    weight = named(SEED, at)
+    derivative = partial(named(teller.program.output, at), named(jacobian.name, inner))
+    many = ",".join(at)
+    total = Ready(
+        f"Σ_{many if len(at) == 1 else '{' + many + '}'} {weight.text}·{derivative.text}",
+        f"\\sum_{{{many}}} {weight.latex} \\, {derivative.latex}",
+    )
+    words: Words = (
+        "Each entry of a gradient adds up one column of ", J, ", every number in it times the weight of its row:",
+    )  # fmt: skip
+    yield Paragraph(words)
+    yield Equations((Equation((named(f"{jacobian.name}.grad", inner), total)),))
+    yield Paragraph(("With the formulas of section 2 put in, the sums become short:",))
+
+
+def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient) -> Iterator[Block]:
+    """Formula, closed form, uses, stages, entries and all numbers of one gradient."""
+    if gradient.name not in teller.program.relevant():
+        yield Paragraph((
+            grad(gradient.name), ": ", Code("out"), " does not depend on ", Code(gradient.name),
+            ", so there is nothing to add up; as a number it is 0 everywhere.",
+        ))  # fmt: skip
+        return
+    yield from formula_blocks(teller, gradient)
+    yield from _entries(teller, gradient)
+    yield Grids((Grid(named(f"{gradient.name}.grad"), gradient.value),))
+    yield from _zero(explanation, gradient)
+
+
+def formula_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
+    """What needs no numbers of one gradient."""
+    yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form)
+
+
+def sweep_blocks(teller: Teller, name: str, sweep: Sweep, closed_form: str | None) -> Iterator[Block]:
+    """The formula with its stages and uses, and the closed form."""
+    formulas: list[Formula] = []
+    for stage, equation in sweep.stages[:-1]:
+        tensor = stage.removeprefix("g_")
+        if len(formulas) == 0:
+            yield Paragraph((
+                "The formula in one piece would be long. ", Code(stage),
+                " is the gradient that has come back as far as ", Code(tensor), ":",
+            ))  # fmt: skip
+        formula, left = formula_of(teller, stage, equation, teller.names.entry(equation.axes, tensor))
+        formulas.append(formula)
+        yield Equations((Equation((left, formula)),))
+    uses = _uses(teller, name, sweep) if len(sweep.uses) > 1 else []
+    if uses:
+        yield Paragraph((Code(name), f" is used {len(uses)} times. Each use has its share of the gradient, and the shares add up:"))
+        yield Equations(tuple(uses))
+        formulas += [row.parts[1] for row in uses if isinstance(row.parts[1], Formula)]
+    names = teller.names.inner(sweep.equation.axes)
+    formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
+    formulas.append(formula)
+    remark: Words = (Code(f"= {closed_form}"),) if closed_form else ()
+    if len(formula.text) <= LONGEST:
+        yield Equations((Equation((left, formula), remark),))
+        yield from teller.aside(*formulas)
+    else:
+        yield Paragraph((grad(name), ": the index formula is too long to be read."))
+        if remark:
+            yield Paragraph((grad(name), " ", *remark))
+    if not closed_form and sweep.whole:
+        yield Paragraph(("(There is no short matrix notation for this; the index formula is the answer.)",), aside=True)
+
+
+def formula_of(teller: Teller, name: str, equation: IndexEquation, names: Names) -> tuple[Formula, Ready]:
+    """A gradient's formula with folded tensors put in, and its left-hand side."""
+    whole = teller.fold(equation)
+    formula = Formula(whole.right.xreplace(dict(zip(whole.axes, equation.axes, strict=True))), names)
+    return formula, named(name, [names.letter(i) for i in equation.axes])
+
+
+def _uses(teller: Teller, name: str, sweep: Sweep) -> list[Equation]:
+    """One row for each use: its share, and where in the program it is."""
+    rows = []
+    for where, equation in sweep.uses:
+        names = teller.names.inner(equation.axes)
+        formula, _ = formula_of(teller, name, equation, names)
+        result, _, argument = where.partition(", argument ")
+        letters = [names.letter(i) for i in equation.axes]
+        remark: Words = ("from argument ", argument, " of the step ", Code(result)) if argument else ("from ", Code(where))
+        rows.append(Equation((_share(named(f"{name}.grad", letters), len(rows) + 1), formula), remark))
+    return rows
+
+
+def _share(left: Ready, place: int) -> Ready:
+    """The left-hand side of one use's share."""
+    return Ready(f"use {place}: {left.text}", f"\\text{{use {place}: }} {left.latex}")
+
+
+# Entries --------------------------------------------------------------------------------------------
+
+
+def _entries(teller: Teller, gradient: Gradient) -> Iterator[Block]:
+    """The first entry in full, and the first of the next row."""
+    shape = gradient.value.shape
+    if 0 in shape:
+        return
+    first = (0,) * len(shape)
+    places = [first]
+    if shape and shape[0] > 1:
+        places.append((1, *first[1:]))
+    rows = [row for n, at in enumerate(places) for row in entry_rows(teller, gradient, gradient.entry(at), in_full=n == 0)]
+    if rows:
+        yield Equations(tuple(rows))
+
+
+def entry_rows(teller: Teller, gradient: Gradient, story: Entry, in_full: bool) -> Iterator[Equation]:
+    """x.grad[0,0] = 1·a00 + 2·a01 = 1·1 + 2·1 = 3; without ``in_full`` the products are done at once."""
+    left = named(f"{gradient.name}.grad", [str(i) for i in story.at])
+    if not story.terms:
+        return
+    names = teller.names.inner(gradient.inner).ordered(list(reading(gradient.formula, teller.names.inner(gradient.inner))))
+    values = gradient.values
+    terms = [teller.numbered(term, {}, values) for term, _ in story.terms]
+    seeded = added([Formula(t, names.written({SEED: plain(values[SEED])})) for t in terms])
+    arrays = {name: plain(array) for name, array in values.arrays.items()}
+    in_numbers = added([Formula(t, names.written(arrays)) for t in terms])
+    done = added([number(value) for _, value in story.terms])
+    parts: list[Math] = [left]
+    for part in (seeded, in_numbers if in_full else done, number(story.total)):
+        if part.text != parts[-1].text:
+            parts.append(part)
+    if len(seeded.text) <= LONGEST_ENTRY:
+        yield Equation(tuple(parts))
+
+
+def added(parts: list[Formula] | list[Ready]) -> Math:
+    """Terms side by side, a negative one taken away."""
+    text, latex = parts[0].text, parts[0].latex
+    for part in parts[1:]:
+        if part.text.startswith("−"):
+            text, latex = f"{text} − {part.text[1:]}", f"{latex} - {part.latex.removeprefix('-')}"
+        else:
+            text, latex = f"{text} + {part.text}", f"{latex} + {part.latex}"
+    return Ready(text, latex)
+
+
+# Zeros and values that are none ---------------------------------------------------------------------
+
+
+def _zero(explanation: Explanation, gradient: Gradient) -> Iterator[Block]:
+    """A gradient that is 0 although J is not, one that is 0 because J is, and nan."""
+    value = as_float(gradient.value)
+    if value.size == 0:
+        return
+    if not np.isfinite(value).all():
+        yield Paragraph((
+            "Some entries are not finite: at this point ", Code("out"), " has no derivative by them, ",
+            "and what stands there is what the arithmetic makes of it.",
+        ), alarm=True)  # fmt: skip
+        return
+    rows, columns = gradient.jacobian.shape
+    if rows * columns > COUNTABLE:
+        return
+    largest = _largest(gradient)
+    weights = float(np.abs(as_float(explanation.seed)).max(initial=0.0))
+    if np.abs(value).max() > NEGLIGIBLE * max(1.0, largest * weights):
+        return
+    if largest == 0:
+        yield Paragraph((grad(gradient.name), " is 0 because every entry of ", J, " is 0 at these numbers."))
+    elif weights == 0:
+        yield Paragraph((grad(gradient.name), " is 0 because every weight in ", V, " is 0."))
+    else:
+        equal = len({numbers.text(v) for v in plain(explanation.seed).reshape(-1)}) == 1
+        why: Words = (
+            ("With equal weights L is a multiple of the sum of the outputs, and that sum stays the same whatever ",
+             Code(gradient.name), " does. Other weights show more.") if equal
+            else ("These weights balance each other out: L does not move when ", Code(gradient.name), " does.")
+        )  # fmt: skip
+        yield Paragraph((grad(gradient.name), " is 0 although ", J, " is not: ", *_null(), *why))
+
+
+def _null() -> Words:
+    """What that is called."""
+    return (Ready("vᵀJ = 0", r"v^{\top} J = 0"), ", ", V, " lies in the left null space of ", J, ". ")
+
+
+def _largest(gradient: Gradient) -> float:
+    """The largest entry of J."""
+    entries = as_float(gradient.jacobian.sparse().data)
+    return float(np.abs(entries).max(initial=0.0))
+

@@ -1,0 +1,56 @@
+"""The page of an explanation: the expression, what was assumed, and the five sections.
+
+With an entry, the page tells the story of that one entry instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from symgrad.explanation import Explanation
+from symgrad.render.content.forward import forward_section
+from symgrad.render.content.jacobian import jacobian_section
+from symgrad.render.content.one_entry import entry_sections
+from symgrad.render.content.proof import proof_section
+from symgrad.render.content.pullback import pullback_section
+from symgrad.render.content.seed import seed_section
+from symgrad.render.content.teller import teller_of
+from symgrad.render.content.words import size_text
+from symgrad.render.page import Block, Code, Page, Paragraph, Words
+
+
+def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None = None) -> Page:
+    """The page, whole or about one entry of one gradient."""
+    teller = teller_of(explanation.program)
+    if entry is None:
+        sections = (
+            forward_section(teller, explanation),
+            jacobian_section(teller, tuple(g.jacobian for g in explanation.gradients.values())),
+            seed_section(teller, explanation),
+            pullback_section(teller, explanation),
+            proof_section(explanation),
+        )
+    else:
+        sections = entry_sections(teller, explanation, *entry)
+    facts = [(g.name, size_text(g.value.shape)) for g in explanation.inputs]
+    facts.append(("out", size_text(explanation.output.shape)))
+    return Page(title(explanation.expression), tuple(facts), tuple(_lead(explanation)), sections)
+
+
+def title(expression: str) -> Words:
+    """out = x@a; several statements as they stand."""
+    whole = ";" in expression or "\n" in expression.strip() or expression.replace(" ", "").startswith("out=")
+    return (Code(expression.strip() if whole else f"out = {expression.strip()}"),)
+
+
+def _lead(explanation: Explanation) -> Iterator[Block]:
+    """A warning if the oracles disagree; what was assumed and how to change it."""
+    if not explanation.passed:
+        yield Paragraph(("The oracles disagree with what was derived: see the last section.",), alarm=True)
+    if explanation.assumptions:
+        yield Paragraph(("Assumed: ", "; ".join(explanation.assumptions), "."))
+    if explanation.hints:
+        hints: Words = ()
+        for place, hint in enumerate(explanation.hints):
+            hints = (*hints, "  " if place else "", Code(hint))
+        yield Paragraph(("To change that: ", *hints))

@@ -1,0 +1,270 @@
+"""Pages for a terminal: plain lines no wider than asked for, with colour on request.
+
+Comes in: an explanation or a `Page`. Goes out: text. rich is imported only when colour is wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from symgrad.explanation import Explanation
+from symgrad.render import numbers
+from symgrad.render.content import page_of
+from symgrad.render.flow import Line, flow, painted, plain, spread, width_of
+from symgrad.render.page import (
+    Block,
+    Equation,
+    Equations,
+    Grid,
+    Grids,
+    Listing,
+    Math,
+    Matrix,
+    Page,
+    Paragraph,
+    Table,
+    Words,
+)
+
+MARGIN = 3
+INSET = 5
+MOST_ROWS, MOST_COLUMNS = 16, 16
+"""Rows and columns of an array that are printed; the middle of a larger one is left out."""
+REMARK_AT = 48
+"""Where remarks beside equations begin, if there is room."""
+
+
+def to_text(
+    explanation: Explanation, *, width: int = 100, color: bool = False, entry: tuple[str, tuple[int, ...]] | None = None
+) -> str:
+    """The explanation for a terminal of ``width`` columns; with ``entry``, the story of that one entry."""
+    return page_text(page_of(explanation, entry), width=width, color=color)
+
+
+def page_text(page: Page, *, width: int = 100, color: bool = False) -> str:
+    """Any page for a terminal."""
+    writer = TextWriter(max(width, 40))
+    lines = writer.page(page)
+    return "\n".join(painted(line) if color else plain(line).rstrip() for line in lines) + "\n"
+
+
+class TextWriter:
+    """Blocks as lines."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+
+    def page(self, page: Page) -> list[Line]:
+        """Title, lead and sections."""
+        lines = [*self.title(page), *self.blocks(page.lead, 2)]
+        for place, section in enumerate(page.sections, start=1):
+            lines += [[], *flow((f"{place}  ", *section.heading), self.width, 0, MARGIN, style="heading")]
+            lines += self.blocks(section.blocks, MARGIN)
+        return lines
+
+    def title(self, page: Page) -> list[Line]:
+        """The expression, and the sizes beside it or below."""
+        facts = "   ".join(f"{name} {size}" for name, size in page.facts)
+        left = flow(page.title, self.width, 2, 4, style="heading")
+        gap = self.width - width_of(left[-1]) - len(facts)
+        if len(left) == 1 and gap >= 3:
+            return [[*left[0], (" " * min(gap, max(3, 45 - width_of(left[0]))), ""), (facts, "")]]
+        return [*left, *flow((facts,), self.width, 2, 2)]
+
+    def blocks(self, blocks: Iterable[Block], indent: int) -> list[Line]:
+        """Blocks with blank lines where the eye needs them."""
+        lines: list[Line] = []
+        before: Block | None = None
+        for block in blocks:
+            written = self.block(block, indent)
+            if not written:
+                continue
+            if before is not None and not self._close(before, block):
+                lines.append([])
+            lines += written
+            before = block
+        return lines
+
+    @staticmethod
+    def _close(before: Block, block: Block) -> bool:
+        """Whether two blocks stand together without a blank line."""
+        if isinstance(block, Paragraph) and block.aside:
+            return True
+        if isinstance(before, Paragraph):
+            last = before.words[-1] if before.words else ""
+            return isinstance(last, str) and last.endswith((":", "with")) and not isinstance(block, Paragraph)
+        return isinstance(before, Equations) and isinstance(block, (Equations, Paragraph))
+
+    def block(self, block: Block, indent: int) -> list[Line]:
+        """One block."""
+        inner = indent + INSET - MARGIN
+        if isinstance(block, Paragraph):
+            style = "alarm" if block.alarm else "aside" if block.aside else ""
+            at = inner if block.aside else indent
+            return flow(block.words, self.width, at, at, style=style)
+        if isinstance(block, Listing):
+            return [[(" " * inner, ""), (line, "code")] for line in block.code.splitlines()]
+        if isinstance(block, Equations):
+            return self.equations(block, inner)
+        if isinstance(block, Grids):
+            return [line for grid in block.grids for line in self.grid(grid, inner)]
+        if isinstance(block, Matrix):
+            return [[], *self.matrix(block, inner), []] if block.rows and block.columns else []
+        return self.table(block, inner)
+
+    # Equations ------------------------------------------------------------------------------------------
+
+    def equations(self, block: Equations, indent: int) -> list[Line]:
+        """Equations below one another, remarks in a column of their own."""
+        written = [self.equation(row, indent) for row in block.rows]
+        single = [width_of(lines[0]) for lines, row in zip(written, block.rows, strict=True) if row.remark and len(lines) == 1]
+        column = max([REMARK_AT, *(n + 3 for n in single)])
+        result: list[Line] = []
+        for lines, row in zip(written, block.rows, strict=True):
+            remark = flow(row.remark, 10_000, 0, 0)[0] if row.remark else []
+            here = width_of(lines[-1])
+            room = min(column, self.width - width_of(remark))
+            if remark and here + 2 <= room and len(lines) == 1:
+                lines = [[*lines[0], (" " * (room - here), ""), *remark]]
+            elif remark:
+                lines = [*lines, *flow(row.remark, self.width, indent + 2, indent + 4)]
+            result += lines
+        return result
+
+    def equation(self, row: Equation, indent: int) -> list[Line]:
+        """One equation on one line, or one part a line, or parts broken at + and −."""
+        texts = [part.text for part in row.parts]
+        whole = " = ".join(texts)
+        if indent + len(whole) <= self.width:
+            return [[(" " * indent + whole, "")]]
+        head, *rest = texts
+        column = indent + len(head) + 1 if len(head) <= self.width // 2 else indent + 2
+        lines: list[Line] = []
+        for place, part in enumerate(rest):
+            broken = spread(part, self.width - column - 2)
+            first = f"{' ' * indent}{head} " if place == 0 and column == indent + len(head) + 1 else " " * column
+            if place == 0 and not first.strip():
+                lines += [[(f"{' ' * indent}{line}", "")] for line in spread(head, self.width - indent)]
+            lines.append([(f"{first}= {broken[0]}", "")])
+            lines += [[(f"{' ' * (column + 2)}{more}", "")] for more in broken[1:]]
+        return lines or [[(" " * indent + line, "")] for line in spread(head, self.width - indent)]
+
+    # Numbers --------------------------------------------------------------------------------------------
+
+    def grid(self, grid: Grid, indent: int) -> list[Line]:
+        """An array after its name: rows below one another, further axes one after the other."""
+        label = f"{grid.name.text} = "
+        values = np.asarray(grid.values)
+        if values.ndim <= 2:
+            rows = self.rows(values, self.width - indent - len(label))
+            return [[(" " * indent + (label if n == 0 else " " * len(label)) + row, "")] for n, row in enumerate(rows)]
+        lines: list[Line] = []
+        places = list(np.ndindex(*values.shape[:-2]))
+        for at in places[:MOST_ROWS]:
+            name = f"{grid.name.text}[{','.join(map(str, at))}] = "
+            rows = self.rows(values[at], self.width - indent - len(name))
+            lines += [[(" " * indent + (name if n == 0 else " " * len(name)) + row, "")] for n, row in enumerate(rows)]
+        if len(places) > MOST_ROWS:
+            lines.append([(f"{' ' * indent}… and {len(places) - MOST_ROWS} more matrices", "")])
+        return lines
+
+    def rows(self, values: np.ndarray, room: int) -> list[str]:  # type: ignore[type-arg]  # any dtype
+        """Numbers in columns, the middle left out where there are too many."""
+        if values.size == 0:
+            return [f"(empty, {numbers.size(values.shape)})"]
+        if values.ndim == 0:
+            return [numbers.text(values[()])]
+        table = np.atleast_2d(values)
+        down = shortened(table.shape[0], MOST_ROWS)
+        for most in range(min(MOST_COLUMNS, table.shape[1]), 2, -1):
+            across = shortened(table.shape[1], most)
+            cells = [["…" if r is None or c is None else numbers.text(table[r, c]) for c in across] for r in down]
+            widths = [max(len(row[c]) for row in cells) for c in range(len(across))]
+            if sum(widths) + len(widths) - 1 <= room:
+                break
+        else:
+            across = shortened(table.shape[1], 3)
+            cells = [["…" if r is None or c is None else numbers.text(table[r, c]) for c in across] for r in down]
+            widths = [max(len(row[c]) for row in cells) for c in range(len(across))]
+        return [" ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in cells]
+
+    # Matrices and tables --------------------------------------------------------------------------------
+
+    def matrix(self, block: Matrix, indent: int) -> list[Line]:
+        """A labelled matrix with lines between its blocks; row by row in words where it would be too wide."""
+        cells = [["·" if cell is None else cell.text for cell in row] for row in block.cells]
+        heads = [label.text for label in block.columns]
+        widths = [max(len(row[c]) for row in [heads, *cells]) for c in range(len(heads))]
+        left = max(len(label.text) for label in block.rows)
+        bars = {c for c in range(1, len(heads)) if block.column_block and c % block.column_block == 0}
+        if indent + left + 1 + sum(w + 2 for w in widths) + 2 * len(bars) > self.width:
+            return self.matrix_in_rows(block, indent)
+        lines = [self._row("", heads, widths, left, bars, indent, "heading", str.center)]
+        for place, (label, row) in enumerate(zip(block.rows, cells, strict=True)):
+            if block.row_block and place and place % block.row_block == 0:
+                rule = "".join(("─┼" if c in bars else "") + "─" * (w + 2) for c, w in enumerate(widths))
+                lines.append([(" " * (indent + left + 1) + rule, "aside")])
+            lines.append(self._row(label.text, row, widths, left, bars, indent, "", str.center))
+        return lines
+
+    @staticmethod
+    def _row(
+        label: str, cells: list[str], widths: list[int], left: int, bars: set[int], indent: int, style: str, align: object
+    ) -> Line:
+        """One row of a matrix."""
+        line: Line = [(" " * indent + label.ljust(left + 1), "heading")]
+        for column, (cell, size) in enumerate(zip(cells, widths, strict=True)):
+            if column in bars:
+                line.append((" │", "aside"))
+            line.append((f"  {cell.center(size) if len(cell) < size else cell}", "aside" if cell == "·" else style))
+        return line
+
+    def matrix_in_rows(self, block: Matrix, indent: int) -> list[Line]:
+        """A wide matrix: for each row what it holds and where."""
+        lines: list[Line] = []
+        for label, row in zip(block.rows, block.cells, strict=True):
+            words: list[str | Math] = []
+            for column, cell in zip(block.columns, row, strict=True):
+                if cell is not None:
+                    words += [";  " if words else "", column, ": ", cell]
+            lines += flow((label, "   ", *(words or ["all 0"])), self.width, indent, indent + 4)
+        return lines
+
+    def table(self, block: Table, indent: int) -> list[Line]:
+        """Words in columns; the first one gives way where there is no room."""
+        rows = [[flow(cell, 10_000, 0, 0)[0] if cell else [] for cell in row] for row in (block.heading, *block.rows)]
+        count = len(block.heading)
+        widths = [max(width_of(row[c]) for row in rows) for c in range(count)]
+        others = sum(widths[1:]) + 3 * (count - 1)
+        first = min(widths[0], max(self.width - indent - others, 16))
+        result: list[Line] = []
+        for place, row in enumerate(rows):
+            source = (block.heading, *block.rows)[place][0]
+            parts = flow(source, first, 0, 2) if source else [[]]
+            for number, part in enumerate(parts):
+                line: Line = [(" " * indent, ""), *part, (" " * (first - width_of(part)), "")]
+                if number == 0:
+                    for column in range(1, count):
+                        text = plain(row[column])
+                        style = VERDICTS.get(text, "heading" if place == 0 else "")
+                        line += [("   " + text.ljust(widths[column]), style)]
+                result.append(line)
+        return result
+
+
+VERDICTS = {"DIFFERS": "alarm", "equal": "good"}
+
+
+def shortened(count: int, most: int) -> list[int | None]:
+    """All places, or the first and last ones with None for what is left out."""
+    if count <= most:
+        return list(range(count))
+    tail = max(1, most // 4)
+    return [*range(most - tail - 1), None, *range(count - tail, count)]
+
+
+def words_text(words: Words) -> str:
+    """Words on one line."""
+    return plain(flow(words, 10_000, 0, 0)[0])
