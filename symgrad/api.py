@@ -19,6 +19,7 @@ from symgrad.program import Program
 from symgrad.render import to_json, to_latex, to_markdown, to_text
 
 WRITERS = Writers(to_text, to_markdown, to_latex, to_json)
+KINDS = {0: ("a number", "numbers"), 1: ("a vector", "vectors"), 2: ("a matrix", "matrices")}
 Shapes = Mapping[str, Sequence[int | str]]
 
 
@@ -235,7 +236,12 @@ def _assumptions(reading: Reading, inputs: Sequence[Given]) -> tuple[str, ...]:
     for name, axis, number in reading.assumed_sizes:
         sizes.setdefault(number, []).append(f"axis {axis} of {name}")
     result += [f"the size of {_listed(places)} is {number}" for number, places in sizes.items()]
-    result += [f"{name} has {rank} {'axis' if rank == 1 else 'axes'}" for name, rank in reading.assumed_ranks]
+    ranks: dict[int, list[str]] = {}
+    for name, rank in reading.assumed_ranks:
+        ranks.setdefault(rank, []).append(name)
+    for rank, names in ranks.items():
+        one, many = KINDS.get(rank, (f"a tensor with {rank} axes", f"tensors with {rank} axes"))
+        result.append(f"{_listed(names)} are {many}" if len(names) > 1 else f"{names[0]} is {one}")
     return tuple(result)
 
 

@@ -84,6 +84,7 @@ def evaluate(text: str, tensors: Mapping[str, Any]) -> torch.Tensor:
     *statements, last = [part.strip() for part in text.split(";")]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch advises against some things that it does
+        torch.set_default_dtype(F64)  # (x > 0) / 3 is float32 otherwise
         for statement in statements:
             name, _, right = statement.partition(" = ")
             scope[name] = eval(right, nothing, scope)  # noqa: S307 -- the tests' own texts are torch code

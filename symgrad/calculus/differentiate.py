@@ -75,10 +75,10 @@ def product_derivative(expression: Expr, name: str, at: Sequence[Index]) -> Expr
 
 
 def atomic_parts(expression: Expr) -> list[Expr]:
-    """The accesses, sums and products that ``expression`` is a scalar function of."""
+    """The accesses, sums and products that ``expression`` varies with: conditions are constant between their edges."""
     if is_access(expression) or isinstance(expression, (sp.Sum, sp.Product)):
         return [expression]
-    if isinstance(expression, sp.KroneckerDelta):
+    if isinstance(expression, (sp.KroneckerDelta, Bracket)):
         return []
     return list(dict.fromkeys(part for a in expression.args for part in atomic_parts(a)))
 

@@ -101,7 +101,12 @@ class Lifter:
         elif node.kind == "shift":
             self.shifted(node)
         elif node.kind == "overwrite":
-            self.finish(node, rewrites.overwrite(self, node))
+            try:
+                with self.trial():
+                    self.finish(node, rewrites.overwrite(self, node))
+            except Refused as refusal:
+                node.call = rewrites.overwriting(node)
+                self.box(node, str(refusal))
         else:
             self.call(node)
 
@@ -163,6 +168,9 @@ class Lifter:
         """``op`` on arguments that hold nodes or references."""
         refs = self.refs_in((arguments, keywords))
         try:
+            if op.name == "getitem":
+                ref = refs[id(arguments[0])]
+                return self.emit(op, [Operand(ref, ref.name)], dict(keywords), name)
             given = [meaning(a, refs) for a in arguments]
             spoken = {k: meaning(v, refs) for k, v in keywords.items()}
             operands, options = bound(op, spelling, given, spoken)

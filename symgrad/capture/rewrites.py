@@ -16,7 +16,7 @@ import torch
 from symgrad.capture.boxes import rerun
 from symgrad.capture.mode import places_of
 from symgrad.capture.spelling import plain_spelling, reflected
-from symgrad.capture.trace import Node, mapped
+from symgrad.capture.trace import Call, Node, Where, mapped
 from symgrad.language.calls import Ref
 from symgrad.language.builder import Operand
 from symgrad.numeric.exact import Array
@@ -43,7 +43,7 @@ CHOICES = frozenset({
     "native_channel_shuffle", "adjoint", "T", "mT", "H", "mH", "squeeze_copy", "index", "embedding", "select_copy",
     "slice_copy", "diagonal_copy", "unfold_copy", "as_strided_copy", "transpose_copy", "t", "flatten", "combinations",
     "cartesian_prod", "unsqueeze", "expand_as", "reshape_as", "view_as", "sort", "topk", "kthvalue", "mode", "median",
-    "nanmedian", "msort", "cummax", "cummin", "max_pool1d", "max_pool2d", "max_pool3d",
+    "nanmedian", "msort", "cummax", "cummin",
 })  # fmt: skip
 """Functions each of whose results is an entry of their first argument."""
 RANKED = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian", "msort", "cummax", "cummin"})
@@ -239,6 +239,18 @@ def overwrite(lifter: Lifter, node: Node) -> Ref:
     assert node.places is not None
     lifter.refs_in((old, new))
     return put(lifter, lifter.refs[id(old)], lifter.refs[id(new)], node.places, lifter.wish(node))
+
+
+def overwriting(node: Node) -> Call:
+    """The same as a call, for a black box."""
+    old, new = node.parents
+    places = torch.as_tensor(node.places)
+
+    def function(first: Any, second: Any) -> Any:
+        return torch.where(places >= 0, second.reshape(-1)[places.clamp(min=0)], first)
+
+    where = node.where or Where("?", 0, "")
+    return Call(function, "in-place write through a view", (old, new), {}, where)
 
 
 def written(lifter: Lifter, node: Node) -> Rewritten:

@@ -79,6 +79,9 @@ def spelled(function: Callable[..., Any]) -> str:
     if not name:
         owner = getattr(function, "__module__", None) or "torch"
         name = f"{owner}.{getattr(function, '__name__', type(function).__name__)}"
+    word = getattr(function, "__name__", "")
+    if name.startswith("torch.") and name.count(".") == 1 and _is(word, function):
+        name = f"torch.{word}"  # torch.mm is torch.spmm as well
     if name.endswith(".__get__"):
         name = name.removesuffix(".__get__")
     for long, short in (("torch.nn.functional.", "F."), ("torch.Tensor.", "Tensor."), ("torch.functional.", "torch."),
@@ -87,6 +90,13 @@ def spelled(function: Callable[..., Any]) -> str:
         if name.startswith(long):
             name = short + name.removeprefix(long)
     return name
+
+
+def _is(word: str, function: Any) -> bool:
+    """Whether ``torch.word`` is ``function``."""
+    import torch  # noqa: PLC0415 -- torch is loaded by then
+
+    return getattr(torch, word, None) is function
 
 
 def plain_spelling(spelling: str) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 def entry(notation: Notation, node: Expr) -> Piece:
     """x[p,q] is x; constants and shifts are slices; row-major numbers are reshapes."""
     name, indices = name_of(node), indices_of(node)
+    if "·" in name:  # integers that the forward pass computed: nothing in scope holds them
+        raise NoForm
     text, binds = notation.texts.tensor(name)
     piece = Piece(text, binds, ())
     shape = shape_of(notation, name)

@@ -115,6 +115,6 @@ def matmul(left: Piece, right: Piece, axes: Axes) -> Piece:
 
 def matrix(piece: Piece, axes: Sequence[Index]) -> Piece:
     """``piece`` with exactly the axes ``axes`` in this order, for a matrix product."""
-    if set(piece.indices()) != set(axes) or None in piece.axes:
-        raise NoForm
+    if set(piece.indices()) != set(axes) or None in piece.axes or piece.binds == COMPARE:
+        raise NoForm  # torch multiplies no matrix of booleans
     return permuted(piece, tuple(axes))

@@ -160,7 +160,21 @@ def complement(expression: Expr) -> Expr:
     return expression
 
 
+def guard(expression: Expr) -> Expr:
+    """[e > 0] / e → 1 / e, where e ≠ 0: the form is for the points that have a derivative"""
+    if not expression.is_Mul:
+        return expression
+    below = [base for base, exponent in (f.as_base_exp() for f in expression.args) if exponent.is_negative]
+    kept = [
+        f
+        for f in expression.args
+        if not (isinstance(f, Bracket) and isinstance(f.args[0], sp.Gt) and f.args[0].rhs == 0 and f.args[0].lhs in below)
+    ]
+    return sp.Mul(*kept) if len(kept) < len(expression.args) else expression
+
+
 RULES = (
+    Rule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", guard),
     Rule("complement", "1 − [c] → [not c]", complement),
     Rule("mean", "Σ_k f(k) / n → mean_k f(k)", mean_of),
     Rule("softmax", "exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]", softmax_ratio),

@@ -82,7 +82,7 @@ class Writer:
             return f"{bracketed(*arguments[0], ATOM)}.{step.op}", ATOM
         if step.op == "getitem":
             return f"{bracketed(*arguments[0], ATOM)}[{key_text(dict(step.options)['key'])}]", ATOM
-        return self.call(step, [text for text, _ in arguments])
+        return self.call(step, arguments)
 
     def operands(self, step: Apply) -> list[Argument]:
         """The arguments of a step; what only broadcasts them is left out where the operation does it by itself."""
@@ -103,22 +103,26 @@ class Writer:
         maker = self._steps.get(argument) if isinstance(argument, str) else None
         return argument if maker is None or maker.op != "expand" else maker.arguments[0]
 
-    def call(self, step: Apply, arguments: list[str]) -> Text:
-        """A call, with the options that are not the default."""
-        op = named(step.op)
+    def call(self, step: Apply, operands: list[Text]) -> Text:
+        """A call, with the options that are not the default; as a method where torch has only that."""
+        op, arguments = named(step.op), [text for text, _ in operands]
         parameters = op.signature.parameters
         options = []
         for name, value in step.options:
             if name in parameters and value != parameters[name].default and value is not None:
                 if name == "dim" and isinstance(value, tuple) and self._is_whole(step, value):
                     continue
-                options.append(f"{name}={self.option(value)}")
+                one = name == "dim" and isinstance(value, tuple) and len(value) == 1
+                options.append(f"{name}={self.option(value[0] if one else value)}")
         if op.variadic:
             if step.op == "einsum":
                 return f"einsum({dict(step.options)['equation']!r}, {', '.join(arguments)})", ATOM
             arguments = [f"[{', '.join(arguments)}]"]
-        values = ".values" if step.op in PAIRS and dict(step.options)["dim"] is not None else ""
-        return f"{step.op}({', '.join([*arguments, *options])}){values}", ATOM
+        pair = ".values" if step.op in PAIRS and dict(step.options)["dim"] is not None else ""
+        if f"Tensor.{step.op}" in op.spelled and not {f"torch.{step.op}", f"F.{step.op}"} & set(op.spelled):
+            values = [self.option(value).strip("(),") for _, value in step.options]
+            return f"{bracketed(*operands[0], ATOM)}.{step.op}({', '.join([*arguments[1:], *values])})", ATOM
+        return f"{step.op}({', '.join([*arguments, *options])}){pair}", ATOM
 
     def _is_whole(self, step: Apply, dim: tuple[Any, ...]) -> bool:
         """Whether ``dim`` names every axis of the operand."""
@@ -128,7 +132,7 @@ class Writer:
     def option(self, value: Hashable) -> str:
         """An option's value."""
         if isinstance(value, tuple):
-            return self.option(value[0]) if len(value) == 1 else f"({', '.join(self.option(v) for v in value)})"
+            return f"({', '.join(self.option(v) for v in value)}{',' if len(value) == 1 else ''})"
         if isinstance(value, Constant):
             return number_text(value.value)[0]
         if hasattr(value, "free_symbols"):

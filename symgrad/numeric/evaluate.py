@@ -41,10 +41,10 @@ from symgrad.shapes import Size
 FUNCTIONS: dict[Any, Callable[..., Array]] = {
     sp.log: np.log, sp.sin: np.sin, sp.cos: np.cos, sp.tan: np.tan, sp.sinh: np.sinh, sp.cosh: np.cosh,
     sp.tanh: np.tanh, sp.erf: special.erf, sp.asin: np.arcsin, sp.acos: np.arccos, sp.atan: np.arctan,
-    sp.loggamma: special.gammaln, sp.gamma: special.gamma,
+    sp.Max: np.maximum, sp.loggamma: special.gammaln, sp.gamma: special.gamma,
     **{function: function.evaluate for function in STABLE},
 }  # fmt: skip
-EITHER: dict[Any, Callable[..., Array]] = {sp.Abs: np.abs, sign: np.sign, sp.floor: np.floor}
+EITHER: dict[Any, Callable[..., Array]] = {sp.Abs: np.abs, sp.sign: np.sign, sign: np.sign, sp.floor: np.floor}
 RELATIONS: dict[Any, Callable[[Any, Any], Any]] = {
     sp.Eq: np.equal, sp.Ne: np.not_equal, sp.Lt: np.less, sp.Le: np.less_equal, sp.Gt: np.greater,
     sp.Ge: np.greater_equal,
@@ -269,7 +269,7 @@ class Evaluator:
     def _slide(self, factors: list[Expr], bound: list[Index]) -> Named:
         """Σ over ``bound`` of the product of ``factors``."""
         size = partial(number, sizes=self.sizes)
-        factors, bound, folds = slide(factors, bound) or (factors, bound, [])
+        factors, bound, folds = slide(factors, bound, size) or (factors, bound, [])
         fewer = absorb(factors, lambda node: self.arrays[name_of(node)].shape, size)
         zero = len(fewer) < len(factors)
         moving = {k for f in folds for k in f.window.top.indices}

@@ -35,6 +35,13 @@ def as_float(array: Any) -> Array:
     return np.asarray(array, dtype=np.float64)
 
 
+def plus(first: Array, second: Array) -> Array:
+    """The sum of two arrays: exact if both are."""
+    if is_exact(first) and is_exact(second):
+        return np.asarray(first + second)
+    return as_float(first) + as_float(second)
+
+
 def plain(array: Any) -> Array:
     """Fractions as int64 where all of them are whole numbers and fit, as they are otherwise.
 

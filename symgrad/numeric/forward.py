@@ -83,7 +83,7 @@ def apply(op: Op, arguments: list[Array | None], options: Mapping[str, Any]) -> 
     if all(a is None or is_exact(a) for a in arguments):
         try:
             result = np.asarray(op.numpy(*arguments, **options))
-        except (TypeError, AttributeError):
+        except (TypeError, AttributeError, ZeroDivisionError):
             pass
         else:
             if is_exact(result):

@@ -7,6 +7,7 @@ evaluates the pullback that was derived once for its operation, ranks and option
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from symgrad.calculus.local import SEED, TANGENT, Standard
 from symgrad.indexing import Equation
 from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.named import number
-from symgrad.numeric.exact import Array
+from symgrad.numeric.exact import Array, plus
 from symgrad.numeric.forward import Values
 from symgrad.program import Apply, Program
 
@@ -30,7 +31,7 @@ def push_step(step: Apply, program: Program, values: Values, tangents: Mapping[i
     """Σ Ju of one step over the positions whose arguments change."""
     form = standard(step, program)
     parts = [_evaluated(local_pushforward(form.key, n), form, values, {TANGENT: u}) for n, u in tangents.items()]
-    return sum(parts[1:], start=parts[0])
+    return reduce(plus, parts)
 
 
 def _evaluated(equation: Equation, form: Standard, values: Values, more: Mapping[str, Array]) -> Array:
@@ -59,7 +60,7 @@ def numeric_pullback(program: Program, values: Values, seed: Array, wanted: Sequ
             continue
         for place, part in pull_step(step, program, values, cotangent, places).items():
             name = str(step.arguments[place])
-            carried[name] = carried[name] + part if name in carried else part
+            carried[name] = plus(carried[name], part) if name in carried else part
     return {name: carried.get(name, np.zeros(values[name].shape, dtype=np.int64)) for name in wanted}
 
 

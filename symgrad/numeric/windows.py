@@ -137,8 +137,11 @@ def replaced(expression: Expr, swap: Mapping[Expr, Expr]) -> Expr:
     return expression.xreplace(dict(swap))
 
 
-def slide(factors: list[Expr], bound: list[Index]) -> tuple[list[Expr], list[Index], list[Fold]] | None:
-    """The factors over new indices, what is still summed over, and the folds to do after; None without a window."""
+def slide(factors: list[Expr], bound: list[Index], number: Any) -> tuple[list[Expr], list[Index], list[Fold]] | None:
+    """The factors over new indices, what is still summed over, and the folds to do after; None without a window.
+
+    Only where the window is shorter than the axis that it takes the place of.
+    """
     folds: list[Fold] = []
     changed = False
     bound = list(bound)
@@ -147,10 +150,14 @@ def slide(factors: list[Expr], bound: list[Index]) -> tuple[list[Expr], list[Ind
         inside = set(window.top.indices)
         if not inside & set(bound) or inside & held:
             continue
+
+        def smaller(target: Index, extent: Size = window.extent) -> bool:
+            return bool(number(extent) < number(target.size))
+
         rest = [f for f in factors if f not in window.guards]
         inner = fresh("r", window.extent)
         without = [replaced(f, {window.place: inner}) for f in rest]
-        free = [(t, s) for t, s in window.top.slopes if t not in bound and abs(s) == 1]
+        free = [(t, s) for t, s in window.top.slopes if t not in bound and abs(s) == 1 and smaller(t)]
         free = [(t, s) for t, s in free if not any(t in f.free_symbols for f in without)]
         if free and len(inside) == 2:
             target, sign = free[0]
@@ -159,7 +166,7 @@ def slide(factors: list[Expr], bound: list[Index]) -> tuple[list[Expr], list[Ind
             factors, changed = without, True
             continue
         for target, sign in window.top.slopes:
-            if target in bound and abs(sign) == 1 and len(inside) > 1:
+            if target in bound and abs(sign) == 1 and len(inside) > 1 and smaller(target):
                 others = sum((s * k for k, s in window.top.slopes if k is not target), window.top.constant)
                 rest = fresh("rest", window.rests) if window.rests > 1 else sp.S.Zero
                 value = sp.expand(sign * (window.step * inner + rest - others))

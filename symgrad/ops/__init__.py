@@ -1,6 +1,6 @@
 """The table of operations: one entry each, one file a family."""
 
-from symgrad.ops import composites, contractions, pointwise, reductions, views
+from symgrad.ops import composites, contractions, convolutions, layers, pointwise, pooling, reductions, views
 from symgrad.ops.domain import Domain
 from symgrad.ops.lookup import close, find, named
 from symgrad.ops.spec import TABLE, Data, Example, Held, Op, View, entries
@@ -16,10 +16,13 @@ __all__ = [
     "close",
     "composites",
     "contractions",
+    "convolutions",
     "entries",
     "find",
+    "layers",
     "named",
     "pointwise",
+    "pooling",
     "reductions",
     "views",
 ]

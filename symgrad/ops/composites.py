@@ -17,7 +17,7 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import add_up, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.pointwise import broadcast
-from symgrad.ops.reductions import Reduction, axis_of, variance
+from symgrad.ops.reductions import Reduction, axis_of, entries_of, spread, variance
 from symgrad.ops.spec import At, Example, View, example, kept, operation
 from symgrad.shapes import Shape, Sizes
 
@@ -157,7 +157,7 @@ def cross_entropy(at: At, x: View, target: View, reduction: str = "mean") -> Exp
 
 
 def prepare_layer_norm(
-    shapes: tuple[Shape, ...], normalized_shape: Any = None, eps: float = 1e-5
+    shapes: tuple[Shape, ...], normalized_shape: Any = None, eps: Any = 1e-5
 ) -> dict[str, Hashable]:
     """The number of trailing axes that are normalised."""
     if normalized_shape is None:
@@ -170,33 +170,47 @@ def prepare_layer_norm(
     return {"normalized_shape": normalized_shape or (None,), "eps": eps}
 
 
-def layer_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: Any, eps: float) -> Shape:
-    """The input's shape; the named sizes have to be its last ones."""
+def layer_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: Any, eps: Any) -> Shape:
+    """The input's shape; the named sizes have to be its last ones, and those of weight and bias."""
+    for factor in shapes[1:]:
+        if factor is None:
+            continue
+        if len(factor) != len(normalized_shape):
+            raise ShapeError(f"weight and bias of layer_norm have the {len(normalized_shape)} axes that are normalised")
+        for size, own in zip(shapes[0][-len(normalized_shape) :], factor, strict=True):
+            sizes.unify(size, own)
     for size, wanted in zip(shapes[0][-len(normalized_shape) :], normalized_shape, strict=True):
         if wanted is not None:
             sizes.unify(size, wanted)
     return kept(sizes, shapes)
 
 
-def layer_norm_values(x: Any, normalized_shape: Any, eps: float) -> Any:
-    """(x − mean) / √(var + eps) over the trailing axes."""
+def layer_norm_values(x: Any, weight: Any = None, bias: Any = None, *, normalized_shape: Any, eps: float) -> Any:
+    """(x − mean) / √(var + eps)·weight + bias over the trailing axes."""
     axes = tuple(range(-len(normalized_shape), 0))
     x = np.asarray(x, float)
-    return (x - x.mean(axis=axes, keepdims=True)) / np.sqrt(x.var(axis=axes, keepdims=True) + eps)
+    mean = np.sum(x, axis=axes, keepdims=True) / entries_of(x, axes)
+    normal = (x - mean) / np.sqrt(spread(x, axes, 0, keepdim=True) + eps)
+    return normal * (1 if weight is None else weight) + (0 if bias is None else bias)
 
 
 @operation(
     says="shifts and scales the trailing axes to mean 0 and variance 1",
     numpy=layer_norm_values,
-    torch=lambda torch, x, normalized_shape, eps: torch.nn.functional.layer_norm(
-        x, tuple(x.shape[-len(normalized_shape) :]), eps=eps
+    torch=lambda torch, x, weight=None, bias=None, *, normalized_shape, eps: torch.nn.functional.layer_norm(
+        x, tuple(x.shape[-len(normalized_shape) :]), weight, bias, eps
     ),
     shape=layer_norm_shape, prepare=prepare_layer_norm, spelled=("F.layer_norm",),
-    examples=(example("layer_norm(x)", x=(2, 3)), example("layer_norm(x, (3,))", x=(3,))),
+    examples=(example("layer_norm(x)", x=(2, 3)), example("layer_norm(x, (3,))", x=(3,)),
+              example("F.layer_norm(x, (3,), weight, bias)", x=(2, 3), weight=(3,), bias=(3,))),
 )  # fmt: skip
-def layer_norm(at: At, x: View, normalized_shape: Any = None, eps: float = 1e-5) -> Expr:
-    """out[i] = (x[i] − mean) / √(var + eps)"""
+def layer_norm(
+    at: At, x: View, normalized_shape: Any = None, weight: View | None = None, bias: View | None = None, eps: float = 1e-5
+) -> Expr:
+    """out[i] = (x[i] − mean) / √(var + eps)·w[i] + b[i]"""
     dim = tuple(range(x.rank - len(normalized_shape), x.rank))
     over = along(at, x, dim)
     mean = over.sum(lambda i: x[i], hint="k") / over.count
-    return (x[at] - mean) / sp.sqrt(variance(over, x, 0) + sp.nsimplify(eps))
+    normal = (x[at] - mean) / sp.sqrt(variance(over, x, 0) + sp.Rational(str(eps)))
+    inner = [at[a] for a in dim]
+    return normal * (1 if weight is None else weight[inner]) + (0 if bias is None else bias[inner])

@@ -90,6 +90,16 @@ class Reduction:
         return add_up(body(self.full(inner)), inner)
 
 
+def entries_of(x: Any, dim: tuple[int, ...]) -> Any:
+    """How many entries of an array one output entry is made of."""
+    return divisor(int(np.prod([np.shape(x)[a] for a in dim])))
+
+
+def divisor(count: Any) -> Any:
+    """``count`` to divide by, exact where it can be; nothing and less is 0, and gives NaN or an infinity."""
+    return count if count > 0 else np.float64(0)
+
+
 def reduction_examples(name: str) -> tuple[Example, ...]:
     """The options every reduction is shown with."""
     return (
@@ -123,7 +133,7 @@ def sum_(at: At, x: View, dim: Dim = None, keepdim: bool = False) -> Expr:
 
 @operation(
     says="the average along dim",
-    numpy=lambda x, dim, keepdim: np.mean(x, axis=dim, keepdims=keepdim),
+    numpy=lambda x, dim, keepdim: np.sum(x, axis=dim, keepdims=keepdim) / entries_of(x, dim),
     torch=lambda torch, x, dim, keepdim: torch.mean(x, dim=dim, keepdim=keepdim) if dim else x.clone(),
     shape=reduced_shape, prepare=prepare_axes, spelled=spelled("mean"), examples=reduction_examples("mean"),
 )  # fmt: skip
@@ -263,9 +273,16 @@ def prepare_spread(
 
 
 def variance(over: Reduction, x: View, correction: int) -> Expr:
-    """Σ_j (x[j] − mean)² / (n − correction)."""
+    """Σ_j (x[j] − mean)² / (n − correction), where a negative n − correction counts as 0."""
     mean_ = over.sum(lambda i: x[i], hint="k") / over.count
-    return over.sum(lambda i: (x[i] - mean_) ** 2) / (over.count - correction)
+    below = over.count - correction
+    return over.sum(lambda i: (x[i] - mean_) ** 2) / (below if below.is_nonnegative else sp.Max(below, 0))
+
+
+def spread(x: Any, dim: tuple[int, ...], correction: int, keepdim: bool) -> Any:
+    """Σ (x − mean)² / (n − correction) on arrays; NumPy's own complains on stderr where n is 1 or 0."""
+    far = x - np.sum(x, axis=dim, keepdims=True) / entries_of(x, dim)
+    return np.sum(far * far, axis=dim, keepdims=keepdim) / divisor(entries_of(x, dim) - correction)
 
 
 def torch_spread(word: str) -> Callable[..., Any]:
@@ -277,7 +294,7 @@ def torch_spread(word: str) -> Callable[..., Any]:
 
 @operation(
     says="the variance along dim: squared distances from the mean, divided by n − 1 (correction=0: by n)",
-    numpy=lambda x, dim, correction, keepdim: np.var(x, axis=dim, ddof=correction, keepdims=keepdim),
+    numpy=spread,
     torch=torch_spread("var"), shape=reduced_shape, prepare=prepare_spread, spelled=("torch.var", "Tensor.var"),
     examples=(*reduction_examples("var"), example("var(x, dim=1, correction=0)", x=(2, 3))),
 )  # fmt: skip
@@ -289,17 +306,17 @@ def var(
 
 
 @operation(
-    says="the standard deviation along dim: the root of the variance",
-    numpy=lambda x, dim, correction, keepdim: np.std(np.asarray(x, float), axis=dim, ddof=correction, keepdims=keepdim),
+    says="the standard deviation along dim: the root of the variance; the derivative at 0 is 0",
+    numpy=lambda x, dim, correction, keepdim: np.sqrt(spread(np.asarray(x, float), dim, correction, keepdim)),
     torch=torch_spread("std"), shape=reduced_shape, prepare=prepare_spread, spelled=("torch.std", "Tensor.std"),
     examples=reduction_examples("std"), reuse=True,
     domain={"x": reals(distinct=True)},
 )  # fmt: skip
 def std(
-    at: At, x: View, dim: Dim = None, unbiased: Any = None, correction: Any = None, keepdim: bool = False
+    at: At, x: View, out: Held, dim: Dim = None, unbiased: Any = None, correction: Any = None, keepdim: bool = False
 ) -> Expr:
     """out = √(Σ_j (x[j] − Σ_k x[k]/n)² / (n − 1))"""
-    return sp.sqrt(variance(Reduction(at, x.shape, dim, keepdim), x, correction))
+    return Bracket(out[at] > 0) * sp.sqrt(variance(Reduction(at, x.shape, dim, keepdim), x, correction))
 
 
 def prepare_norm(shapes: tuple[Shape, ...], p: Any = 2, dim: Dim = None, keepdim: bool = False) -> dict[str, Hashable]:
@@ -318,7 +335,7 @@ def norm_values(x: Any, p: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
 
 
 @operation(
-    says="the length along dim: (Σ |x|ᵖ)^(1/p), Euclid's for p=2",
+    says="the length along dim: (Σ |x|ᵖ)^(1/p), Euclid's for p=2; the derivative at 0 is 0",
     numpy=norm_values,
     torch=lambda torch, x, p, dim, keepdim: torch.linalg.vector_norm(x, float(p), torch_dim(dim, x), keepdim),
     shape=reduced_shape, prepare=prepare_norm, reuse=True,
@@ -326,12 +343,12 @@ def norm_values(x: Any, p: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
     domain={"x": reals(avoid=(0.0,))}, smooth=False,
     examples=(*reduction_examples("norm"), example("norm(x, 1)", x=(3,)), example("norm(x, 3, dim=1)", x=(2, 3))),
 )  # fmt: skip
-def norm(at: At, x: View, p: Any = 2, dim: Dim = None, keepdim: bool = False) -> Expr:
+def norm(at: At, x: View, out: Held, p: Any = 2, dim: Dim = None, keepdim: bool = False) -> Expr:
     """out = √(Σ_j x[j]²)"""
     over = Reduction(at, x.shape, dim, keepdim)
     even = isinstance(p, int) and p % 2 == 0
     sums = over.sum(lambda i: x[i] ** p if even else (x[i] * sign(x[i])) ** p)
-    return sums if p == 1 else sums ** (1 / sp.sympify(p, strict=True))
+    return sums if p == 1 else Bracket(out[at] > 0) * sums ** (1 / sp.sympify(p, strict=True))
 
 
 @operation(

@@ -8,8 +8,8 @@ An entry is a function from output indices to the output's entry there, under `o
         …
 
 Its Python signature is the signature users call; parameters annotated `View` are the tensors, the others
-are options. A tensor that may be left out is `View | None = None`; a tensor of whole numbers (positions,
-classes, a mask) is `Data`: it is read, and nothing flows back to it. There is no field in which a derivative could be written.
+are options. A tensor that may be left out is `View | None = None`; one that is only read (positions, classes,
+a mask) is `Data`: nothing flows back to it. There is no field in which a derivative could be written.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class View:
 
 
 class Data(View):
-    """An operand of whole numbers: positions, classes, a mask. It is read, and nothing flows back to it."""
+    """An operand that is only read: positions, classes, a mask, running statistics. Nothing flows back to it."""
 
 
 class Held(View):
@@ -82,7 +82,7 @@ class Op:
     """One row of the table.
 
     ``index(at, *views, **options)`` is the definition. Operands in ``optional`` may be left out (their view is
-    None), those in ``data`` hold whole numbers. ``returns`` names the parts of what torch returns when it is
+    None), those in ``data`` are only read. ``returns`` names the parts of what torch returns when it is
     not one tensor; the entry defines the first that is not None.
     ``shape`` and ``align`` say which sizes fit; ``prepare`` brings options to canonical form.
     ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
@@ -124,10 +124,12 @@ class Op:
         for name, parameter in list(inspect.signature(self.index).parameters.items())[1:]:
             if parameter.kind is parameter.VAR_POSITIONAL:
                 arguments += list(tensors)
-            elif name in held:
-                arguments.append(held[name])
-            elif name in self.operands:
-                arguments.append(next(tensors, None))
+            elif name in held or name in self.operands:
+                value = held[name] if name in held else next(tensors, None)
+                if named_:
+                    named_[name] = value
+                else:
+                    arguments.append(value)
             elif self.variadic and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
                 arguments.append(options[name])
             else:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import InputError, ShapeError
+from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import bracket, ravel, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.reductions import axes_of, axis_of
@@ -87,14 +87,12 @@ def whole_order(dims: tuple[Any, ...], rank: int) -> tuple[int, ...]:
 
 def swapped(rank: int, first: int, second: int) -> tuple[int, ...]:
     """The order of axes with two exchanged."""
-    order = list(range(rank))
-    order[first], order[second] = order[second], order[first]
-    return tuple(order)
+    return tuple({first: second, second: first}.get(axis, axis) for axis in range(rank))
 
 
 @operation(
     says="exchanges two axes",
-    numpy=lambda x, dim0, dim1: np.swapaxes(x, dim0, dim1),
+    numpy=lambda x, dim0, dim1: np.transpose(x, swapped(np.ndim(x), dim0, dim1)),
     torch=lambda torch, x, dim0, dim1: torch.transpose(x, dim0, dim1),
     shape=lambda sizes, shapes, dim0, dim1: tuple(shapes[0][a] for a in swapped(len(shapes[0]), dim0, dim1)),
     prepare=lambda shapes, dim0, dim1: {n: axis_of(d, len(shapes[0])) for n, d in (("dim0", dim0), ("dim1", dim1))},
@@ -304,8 +302,18 @@ def sliced_shape(sizes: Sizes, shapes: tuple[Shape, ...], key: tuple[Item, ...])
             if number is not None and not -number <= item[1] < number:
                 raise ShapeError(f"index {item[1]} is out of range for an axis of size {number}")
         else:
-            result.append(slice_extent(known_size(sizes, size), *item[1:])[1])
+            result.append(sliced_size(sizes, size, *item[1:]))
     return tuple(result)
+
+
+def sliced_size(sizes: Sizes, size: Size, start: Any, stop: Any, step: Any) -> Size:
+    """How many entries a slice keeps; ``x[-9:]`` of a shorter axis is all of it."""
+    number = sizes.number(size)
+    if size.is_Integer or start is None or number is None or start >= -number:
+        return slice_extent(known_size(sizes, size), start, stop, step)[1]
+    if stop is None and step in (None, 1):
+        return size
+    raise UnsupportedError("a slice that begins before its axis does", hints=("begin it with a colon",))
 
 
 def python_key(key: Sequence[Item]) -> tuple[Any, ...]:
@@ -340,10 +348,10 @@ def getitem(at: At, x: View, key: tuple[Item, ...]) -> Expr:
 
 def slice_start(size: Size, item: Item, extent: Size) -> Size:
     """Where the slice begins on an axis of symbolic ``size``."""
-    _, start, _, step = item
-    if step not in (None, 1) and size.is_Integer:
+    _, start, _, _ = item
+    if size.is_Integer:
         return slice_extent(size, *item[1:])[0]
-    if start is None:
+    if start is None or (start < 0 and extent == size):
         return sp.Integer(0)
     return size + start if start < 0 else sp.Integer(start)
 

@@ -8,7 +8,7 @@ from symgrad.oracles.adjoint import check_adjoint
 from symgrad.oracles.differences import check_differences
 from symgrad.oracles.elementwise import Elementwise
 from symgrad.oracles.forms import check_form
-from symgrad.oracles.report import Check, compare, skipped
+from symgrad.oracles.report import Check, compare, compare_mathematics, skipped
 from symgrad.oracles.torch import TorchRun, run_torch, torch_version
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "check_differences",
     "check_form",
     "compare",
+    "compare_mathematics",
     "run_torch",
     "skipped",
     "torch_version",

@@ -62,6 +62,27 @@ def compare(oracle: str, expected: Array, got: Array, tolerance: float = TOLERAN
     return _check(oracle, a, b, gap, gap <= allowed, exact=False, note=note)
 
 
+def compare_mathematics(oracle: str, mathematics: Array, program: Array) -> Check:
+    """A formula for the whole against what the program's steps give, one after the other.
+
+    Where the steps meet 0·∞ the program has NaN and the formula may have a number, and where J does not
+    exist the program's convention has a number and the formula none: both are told, neither is an error.
+    """
+    formula, steps = as_float(mathematics), as_float(program)
+    if formula.shape != steps.shape or (np.isfinite(formula) & np.isfinite(steps)).all():
+        return compare(oracle, mathematics, program)
+    lost = ~(np.isfinite(formula) & np.isfinite(steps))
+    at = tuple(int(i) for i in np.argwhere(lost)[0])
+    place = f"at {list(at)} " if at else ""
+    if np.isfinite(formula[at]):
+        note = f"{place}the program's steps give {steps[at]:g}, the mathematics {formula[at]:g}"
+    elif np.isfinite(steps[at]):
+        note = f"{place}there is no derivative; the program's convention is {steps[at]:g}"
+    else:
+        note = f"{place}there is no derivative; the program gives {steps[at]:g}"
+    return compare(oracle, np.where(lost, 0.0, formula), np.where(lost, 0.0, steps), note=note)
+
+
 def _check(oracle: str, expected: Array, got: Array, gap: Array, equal: Array, exact: bool, note: str) -> Check:
     """The check with its worst entry."""
     if gap.size == 0:

@@ -84,9 +84,13 @@ def fraction(product: Expr, names: Names) -> Fraction:
 
 def terms(total: Expr, names: Names) -> list[Fraction]:
     """The terms of a sum in reading order."""
-    found = [(fraction(term, names), term) for term in sp.Add.make_args(total)]
-    found.sort(key=lambda pair: (pair[0].negative, _loose(pair[1]), _term_key(pair[1], names)))
-    return [term for term, _ in found]
+    return [fraction(term, names) for term in sorted(sp.Add.make_args(total), key=lambda t: term_key(t, names))]
+
+
+def term_key(term: Expr, names: Names) -> Key:
+    """Where a term stands in its sum."""
+    factors = tuple(factor_key(f, names) for f in _sorted(sp.Mul.make_args(term), names) if not f.is_number)
+    return (fraction(term, names).negative, _loose(term), factors)
 
 
 def reading(expression: Expr, names: Names) -> Iterator[str]:
@@ -121,11 +125,6 @@ def _sorted(factors: Sequence[Expr], names: Names) -> list[Expr]:
 def _loose(term: Expr) -> bool:
     """Whether a term has neither entries nor indices: it comes after those that have."""
     return not (term.atoms(Shown) or free_indices(term) or any(accesses(term)))
-
-
-def _term_key(term: Expr, names: Names) -> Key:
-    """Terms by their factors."""
-    return tuple(factor_key(f, names) for f in _sorted(sp.Mul.make_args(term), names) if not f.is_number)
 
 
 def factor_key(factor: Expr, names: Names) -> Key:

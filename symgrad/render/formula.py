@@ -55,9 +55,9 @@ class Printer(ABC):
             return self.big_operator(self.sigma, node, names)
         if isinstance(node, sp.Product):
             return self.big_operator(self.pi, node, names)
-        if node.is_Add:
+        if node.is_Add and node.primitive()[0] == 1:
             return self.sum(node, names)
-        if node.is_Mul or node.is_Rational or (node.is_Pow and node.exp.is_number and node.exp.is_negative):
+        if node.is_Mul or node.is_Add or node.is_Rational or (node.is_Pow and node.exp.is_number and node.exp.is_negative):
             return self.product(node, names)
         if node.is_Pow:
             return self.power(node, names)
@@ -152,7 +152,7 @@ class Printer(ABC):
         inner = names.bound(indices, body)
         text, binds = self.node(body, inner)
         text = text if binds >= OPEN else self.bracketed(text)
-        return self.over(sign, [inner.letter(k) for k in indices], text), OPEN
+        return self.over(sign, sorted(inner.letter(k) for k in indices), text), OPEN
 
     # The alphabet ---------------------------------------------------------------------------------------
 

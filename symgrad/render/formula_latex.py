@@ -16,7 +16,7 @@ from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.render import arrange, numbers
 from symgrad.render.formula import ADD, ATOM, MULTIPLY, POWER, Printer, Text
 from symgrad.render.formula_text import power_of_ten
-from symgrad.render.letters import Names
+from symgrad.render.letters import Names, loose_names
 
 RELATIONS = {sp.Eq: "=", sp.Ne: r"\neq", sp.Lt: "<", sp.Le: r"\leq", sp.Gt: ">", sp.Ge: r"\geq"}
 FUNCTIONS = {
@@ -29,9 +29,9 @@ GREEK = dict(zip(
 ))  # fmt: skip
 
 
-def formula_latex(expression: Expr, names: Names) -> str:
-    """``expression`` in LaTeX, for math mode."""
-    return LATEX.write(expression, names)
+def formula_latex(expression: Expr, names: Names | Sequence[Index]) -> str:
+    """``expression`` in LaTeX, for math mode, under ``names`` or with p, q, r, s for the given indices."""
+    return LATEX.write(expression, names if isinstance(names, Names) else loose_names(expression, names))
 
 
 def name_latex(name: str) -> str:

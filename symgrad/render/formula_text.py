@@ -11,7 +11,7 @@ from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.render import arrange, numbers
 from symgrad.render.formula import ADD, ATOM, MULTIPLY, OPEN, POWER, Printer, Text, numbered
-from symgrad.render.letters import Names
+from symgrad.render.letters import Names, loose_names
 
 SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
@@ -20,9 +20,9 @@ TINY = 1000
 """A power of ten this large or larger is written 10⁻³ under the line."""
 
 
-def formula_text(expression: Expr, names: Names) -> str:
-    """``expression`` on one line of Unicode."""
-    return UNICODE.write(expression, names)
+def formula_text(expression: Expr, names: Names | Sequence[Index]) -> str:
+    """``expression`` on one line of Unicode, under ``names`` or with p, q, r, s for the given indices."""
+    return UNICODE.write(expression, names if isinstance(names, Names) else loose_names(expression, names))
 
 
 def label_text(name: str, at: Sequence[Any]) -> str:

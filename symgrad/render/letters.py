@@ -131,6 +131,13 @@ def names_of(program: Program) -> Names:
     return replace(names, along=along)
 
 
+def loose_names(expression: Expr, axes: Sequence[Index]) -> Names:
+    """Names for a formula that stands alone: p, q, r, s for ``axes``."""
+    tensors = list(dict.fromkeys(name_of(entry) for entry in accesses(expression)))
+    sizes = {str(s) for s in expression.free_symbols if not isinstance(s, Index)}
+    return Names(taken=frozenset({*tensors, *sizes}), order={name: n for n, name in enumerate(tensors)}).inner(axes)
+
+
 def _letters_in(expression: Expr, names: Names) -> dict[Expr, str]:
     """The letter of every index of ``expression``, the summed ones included."""
     found: dict[Expr, str] = dict(names.letters)

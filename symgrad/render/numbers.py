@@ -58,3 +58,15 @@ def data(value: Any) -> Any:
 def size(shape: tuple[Any, ...]) -> str:
     """``2×3``; a scalar is said to be one."""
     return "×".join(map(str, shape)) if shape else "a scalar"
+
+
+def shortened(count: int, most: int) -> list[int | None]:
+    """All places, or the first and last ones with None for what is left out.
+
+    >>> shortened(3, 5), shortened(9, 5)
+    ([0, 1, 2], [0, 1, 2, None, 8])
+    """
+    if count <= most:
+        return list(range(count))
+    tail = max(1, most // 4)
+    return [*range(most - tail - 1), None, *range(count - tail, count)]

@@ -24,8 +24,8 @@ from symgrad.render.page import (
     Matrix,
     Page,
     Paragraph,
+    Ready,
     Table,
-    Words,
 )
 
 MARGIN = 3
@@ -111,7 +111,7 @@ class TextWriter:
         if isinstance(block, Grids):
             return [line for grid in block.grids for line in self.grid(grid, inner)]
         if isinstance(block, Matrix):
-            return [[], *self.matrix(block, inner), []] if block.rows and block.columns else []
+            return self.matrix(block, inner) if block.rows and block.columns else []
         return self.table(block, inner)
 
     # Equations ------------------------------------------------------------------------------------------
@@ -177,15 +177,15 @@ class TextWriter:
         if values.ndim == 0:
             return [numbers.text(values[()])]
         table = np.atleast_2d(values)
-        down = shortened(table.shape[0], MOST_ROWS)
+        down = numbers.shortened(table.shape[0], MOST_ROWS)
         for most in range(min(MOST_COLUMNS, table.shape[1]), 2, -1):
-            across = shortened(table.shape[1], most)
+            across = numbers.shortened(table.shape[1], most)
             cells = [["…" if r is None or c is None else numbers.text(table[r, c]) for c in across] for r in down]
             widths = [max(len(row[c]) for row in cells) for c in range(len(across))]
             if sum(widths) + len(widths) - 1 <= room:
                 break
         else:
-            across = shortened(table.shape[1], 3)
+            across = numbers.shortened(table.shape[1], 3)
             cells = [["…" if r is None or c is None else numbers.text(table[r, c]) for c in across] for r in down]
             widths = [max(len(row[c]) for row in cells) for c in range(len(across))]
         return [" ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in cells]
@@ -224,12 +224,15 @@ class TextWriter:
     def matrix_in_rows(self, block: Matrix, indent: int) -> list[Line]:
         """A wide matrix: for each row what it holds and where."""
         lines: list[Line] = []
-        for label, row in zip(block.rows, block.cells, strict=True):
+        for place, (label, row) in enumerate(zip(block.rows, block.cells, strict=True)):
             words: list[str | Math] = []
             for column, cell in zip(block.columns, row, strict=True):
                 if cell is not None:
-                    words += [";  " if words else "", column, ": ", cell]
+                    words += [";  " if words else "", Ready(f"{column.text}: {cell.text}", "")]
             lines += flow((label, "   ", *(words or ["all 0"])), self.width, indent, indent + 4)
+            if len(lines) > MOST_ROWS and place + 1 < len(block.rows):
+                lines.append([(f"{' ' * indent}… and {len(block.rows) - place - 1} more rows like these", "")])
+                break
         return lines
 
     def table(self, block: Table, indent: int) -> list[Line]:
@@ -256,15 +259,3 @@ class TextWriter:
 
 VERDICTS = {"DIFFERS": "alarm", "equal": "good"}
 
-
-def shortened(count: int, most: int) -> list[int | None]:
-    """All places, or the first and last ones with None for what is left out."""
-    if count <= most:
-        return list(range(count))
-    tail = max(1, most // 4)
-    return [*range(most - tail - 1), None, *range(count - tail, count)]
-
-
-def words_text(words: Words) -> str:
-    """Words on one line."""
-    return plain(flow(words, 10_000, 0, 0)[0])

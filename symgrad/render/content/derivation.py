@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from symgrad.closed_form.pieces import NoForm
+from symgrad.closed_form.source_text import Writer
 from symgrad.explanation.build import Derived
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.program import Program
@@ -11,27 +13,39 @@ from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.jacobian import LONGEST, sentence, structure_words
 from symgrad.render.content.pullback import sweep_blocks
 from symgrad.render.content.teller import Teller, teller_of
-from symgrad.render.content.whole import title
 from symgrad.render.content.words import PRODUCT, J, size_text
 from symgrad.render.page import Block, Code, Equation, Equations, Formula, Page, Paragraph, Section, named, partial
 
+MOST_STEPS = 12
+"""Steps of a program that is written as one expression."""
 
-def derivation_page(expression: str, program: Program, derived: Sequence[Derived]) -> Page:
+
+def derivation_page(program: Program, derived: Sequence[Derived]) -> Page:
     """Forward, Jacobian and pullback of every input, for every size."""
     teller = teller_of(program, symbolic=True)
-    formulas, equations = forward_equations(teller, expression)
+    formulas, equations = forward_equations(teller)
     forward = Section(("Forward",), (equations, *teller.aside(*formulas)))
     jacobians = [block for d in derived for block in _jacobian(teller, d)]
     pullbacks = [block for d in derived for block in _pullback(teller, d)]
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [("out", size_text(program.out.shape))]
     return Page(
-        title(expression), tuple(facts), (),
+        (Code(f"out = {source_of(program)}"),), tuple(facts), (),
         (
             forward,
             Section(("The Jacobian ", J), tuple(jacobians)),
             Section((PRODUCT, ": what ", Code("out.backward(v)"), " computes"), tuple(pullbacks)),
         ),
     )  # fmt: skip
+
+
+def source_of(program: Program) -> str:
+    """The program as one expression, if that is short."""
+    if not program.steps or len(program.steps) > MOST_STEPS:
+        return "…"
+    try:
+        return Writer(program).step(program.steps[-1])[0]
+    except NoForm:
+        return "…"
 
 
 def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:

@@ -42,7 +42,7 @@ LONGEST = 90
 def forward_section(teller: Teller, explanation: Explanation) -> Section:
     """The whole section."""
     shown = list(teller.steps())
-    formulas, equations = forward_equations(teller, None if explanation.expanded else explanation.expression)
+    formulas, equations = forward_equations(teller)
     blocks: list[Block] = [equations, *teller.aside(*formulas)]
     if shown:
         blocks += _entries(teller, explanation, *shown[-1])
@@ -50,15 +50,15 @@ def forward_section(teller: Teller, explanation: Explanation) -> Section:
     return Section(("Forward: how ", Code("out"), " is computed"), tuple(blocks))
 
 
-def forward_equations(teller: Teller, source: str | None) -> tuple[list[Formula], Equations]:
+def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
     """One index equation a step; beside each the code it comes from, where that can be found."""
     formulas, rows = [], []
     shown = list(teller.steps())
     for step, equation in shown:
         names = teller.names.entry(equation.axes, step.result.name)
         formula = Formula(equation.right, names)
-        code = source[slice(*step.span)] if source and step.span else ""
-        remark: Words = (Code(code),) if code and code != source and len(shown) > 1 else ()
+        code = teller.code(step)
+        remark: Words = (Code(code),) if code and code != teller.source and len(shown) > 1 else ()
         formulas.append(formula)
         rows.append(Equation((teller.left(step.result.name, equation.axes, names), formula), remark))
     return formulas, Equations(tuple(rows))

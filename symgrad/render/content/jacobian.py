@@ -68,6 +68,7 @@ def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     else:
         left = partial(named(teller.program.output, _letters(names, jacobian.axes)),
                        named(name, _letters(names, jacobian.inner)))  # fmt: skip
+        yield Paragraph(("For ", Code(name), ":"))
         yield Equations((Equation((left, formula), size),))
         yield from structure_words(jacobian.structure, teller)
         yield from teller.aside(formula)
@@ -147,7 +148,7 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
                 return
             values = {numbers_key(v) for v in dense[possible]}
             if len(values) == 1:
-                yield Paragraph(("Here every entry that is written out is ", number(dense[possible][0]), "."))
+                yield Paragraph(("In numbers: every entry written out above is ", number(dense[possible][0]), " here."))
                 return
             if not possible.any():
                 return

@@ -52,12 +52,12 @@ def entry_sections(
     """Forward, the outputs that the entry moves, what they add up to, the proof."""
     gradient = gradient_of(explanation, name)
     story = gradient.entry(at)
-    formulas, equations = forward_equations(teller, None if explanation.expanded else explanation.expression)
+    formulas, equations = forward_equations(teller)
     forward = Section(("Forward: how ", Code("out"), " is computed"), (equations, *teller.aside(*formulas)))
     it = entry(name, at, teller.names)
     if name not in teller.program.relevant():
         nothing = Section(("What moves with ", it), tuple(jacobian_blocks(teller, gradient.jacobian)))
-        return forward, nothing, proof_section(explanation)
+        return forward, nothing, proof_section(explanation, name)
     moves = Section(("Which outputs move with ", it, ": one column of ", J), tuple(_column(teller, explanation, gradient, at)))
     total: list[Block] = [
         Paragraph((
@@ -65,15 +65,15 @@ def entry_sections(
             "derivative times its weight; together that is ", grad(name), " at this place.",
         )),
         *formula_blocks(teller, gradient),
-        *([Equations(rows)] if (rows := tuple(entry_rows(teller, gradient, story, in_full=True))) else []),
-        Equations((Equation((named(f"{name}.grad", [str(i) for i in at]), number(story.total))),)),
+        Equations(tuple(entry_rows(teller, gradient, story, in_full=True)) or
+                  (Equation((named(f"{name}.grad", [str(i) for i in at]), number(story.total))),)),
     ]  # fmt: skip
     return (
         forward,
-        seed_section(teller, explanation),
+        seed_section(explanation),
         moves,
         Section(("What that adds up to: ", named(f"{name}.grad", [str(i) for i in at])), tuple(total)),
-        proof_section(explanation),
+        proof_section(explanation, name),
     )
 
 

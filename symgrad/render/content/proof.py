@@ -20,13 +20,13 @@ PLACED = ("out.backward", "central differences", "the index formula", "the close
 """Oracles whose comparison has the shape of the input, so that the worst place is one of its entries."""
 
 
-def proof_section(explanation: Explanation) -> Section:
-    """The whole section."""
+def proof_section(explanation: Explanation, only: str | None = None) -> Section:
+    """The whole section; ``only`` one input's column."""
     heading: Words = ("Proof: the same numbers from elsewhere",)
     if not explanation.checked:
         blocks: list[Block] = [Paragraph(("No check was made: nothing here has been compared with anything.",))]
         return Section(heading, (*blocks, _convention()))
-    columns: list[tuple[Words, str, Gradient]] = [((Code(n),), n, g) for n, g in explanation.gradients.items()]
+    columns: list[tuple[Words, str, Gradient]] = [((Code(n),), n, g) for n, g in explanation.gradients.items() if only in (None, n)]
     if explanation.downstream is not None:
         columns.insert(0, ((V,), "v", explanation.downstream.gradients["out"]))
     oracles = dict.fromkeys(check.oracle for *_, g in columns for check in g.checks)
@@ -85,7 +85,7 @@ def _remarks(found: list[tuple[str, Check]]) -> Iterator[Block]:
     for (oracle, note), names in reasons.items():
         yield Paragraph((f"Not made for {', '.join(names)}: {oracle}: {note}.",))
     for name, check in found:
-        if check.passed and check.note and check.note != name:
+        if check.passed and check.note and _derived(check):
             yield Paragraph((Code(name), f": {check.note}."))
 
 

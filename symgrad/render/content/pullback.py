@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.explanation import Explanation, Gradient
@@ -12,10 +13,10 @@ from symgrad.explanation.entries import Entry
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.numeric import as_float, plain
 from symgrad.render import numbers
-from symgrad.render.arrange import reading
+from symgrad.render.arrange import reading, term_key
 from symgrad.render.content.jacobian import COUNTABLE
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import PRODUCT, J, V, grad
+from symgrad.render.content.words import PRODUCT, J, V, grad, shape_words
 from symgrad.render.letters import SEED, Names
 from symgrad.render.page import (
     Block,
@@ -48,7 +49,7 @@ def pullback_section(teller: Teller, explanation: Explanation) -> Section:
     blocks: list[Block] = list(_rule(teller, explanation))
     for gradient in explanation.gradients.values():
         blocks += gradient_blocks(teller, explanation, gradient)
-    return Section((PRODUCT, ": the weighed rows of ", J, ", added up"), tuple(blocks))
+    return Section((PRODUCT, ": the weighted rows of ", J, ", added up"), tuple(blocks))
 
 
 def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
@@ -68,12 +69,18 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
         f"Σ_{many if len(at) == 1 else '{' + many + '}'} {weight.text}·{derivative.text}",
         f"\\sum_{{{many}}} {weight.latex} \\, {derivative.latex}",
     )
-    words: Words = (
-        "Each entry of a gradient adds up one column of ", J, ", every number in it times the weight of its row:",
-    )  # fmt: skip
-    yield Paragraph(words)
+    rows, columns = jacobian.shape
+    yield Paragraph((
+        "Lay ", V, f" out as one row of {rows} numbers. That row times ", J, f", {rows}×{columns}, is one row of {columns}: ",
+        PRODUCT, ". In the shape of ", Code(jacobian.name), f" ({shape_words(jacobian.in_shape)}) it is ", grad(jacobian.name),
+        ". So each entry of the gradient is one column of ", J, ", every number in it times the weight of its row, added up:",
+    ))  # fmt: skip
     yield Equations((Equation((named(f"{jacobian.name}.grad", inner), total)),))
-    yield Paragraph(("With the formulas of section 2 put in, the sums become short:",))
+    contracted = any(g.jacobian.formula is not None and g.jacobian.formula.has(sp.KroneckerDelta) for g in reaching)
+    yield Paragraph((
+        "With the formulas of section 2 put in",
+        ", δ leaves only the terms whose indices agree:" if contracted else ", that is:",
+    ))  # fmt: skip
 
 
 def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient) -> Iterator[Block]:
@@ -143,7 +150,9 @@ def _uses(teller: Teller, name: str, sweep: Sweep) -> list[Equation]:
         formula, _ = formula_of(teller, name, equation, names)
         result, _, argument = where.partition(", argument ")
         letters = [names.letter(i) for i in equation.axes]
-        remark: Words = ("from argument ", argument, " of the step ", Code(result)) if argument else ("from ", Code(where))
+        step = next((s for s in teller.program.steps if s.result.name == result), None)
+        code = (teller.code(step) if step else "") or result
+        remark: Words = ("as argument ", argument, " of ", Code(code)) if argument else ("from ", Code(where))
         rows.append(Equation((_share(named(f"{name}.grad", letters), len(rows) + 1), formula), remark))
     return rows
 
@@ -175,13 +184,15 @@ def entry_rows(teller: Teller, gradient: Gradient, story: Entry, in_full: bool) 
     left = named(f"{gradient.name}.grad", [str(i) for i in story.at])
     if not story.terms:
         return
-    names = teller.names.inner(gradient.inner).ordered(list(reading(gradient.formula, teller.names.inner(gradient.inner))))
+    scope = teller.names.inner(gradient.inner)
+    names = scope.ordered(list(reading(gradient.formula, scope)))
     values = gradient.values
-    terms = [teller.numbered(term, {}, values) for term, _ in story.terms]
+    pairs = sorted(((teller.numbered(term, {}, values), value) for term, value in story.terms), key=lambda p: term_key(p[0], names))
+    terms = [term for term, _ in pairs]
     seeded = added([Formula(t, names.written({SEED: plain(values[SEED])})) for t in terms])
     arrays = {name: plain(array) for name, array in values.arrays.items()}
     in_numbers = added([Formula(t, names.written(arrays)) for t in terms])
-    done = added([number(value) for _, value in story.terms])
+    done = added([number(value) for _, value in pairs])
     parts: list[Math] = [left]
     for part in (seeded, in_numbers if in_full else done, number(story.total)):
         if part.text != parts[-1].text:

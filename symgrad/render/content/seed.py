@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 import sympy as sp
 
+from symgrad.calculus.sweeps import substitute
 from symgrad.explanation import Explanation
+from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing.symbols import Expr, access
 from symgrad.numeric import plain
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.teller import Teller, teller_of
-from symgrad.render.content.words import DOTS, L, PLUS, PRODUCT, V, grad, listed, size_text
+from symgrad.render.content.words import DOTS, PLUS, PRODUCT, L, V, grad, listed, shape_words
 from symgrad.render.letters import SEED
 from symgrad.render.page import (
     Block,
@@ -35,25 +38,32 @@ from symgrad.render.page import (
 
 MOST_TERMS = 8
 """Terms of L that are all written out."""
+MOST_OPERATIONS = 12
+"""Operations in a formula that is short."""
 WEIGHED = Ready("Σ v∘out", r"\sum v \circ \mathrm{out}")
 
 
-def seed_section(teller: Teller, explanation: Explanation) -> Section:
+def seed_section(explanation: Explanation) -> Section:
     """The whole section."""
     blocks: list[Block] = list(_origin(explanation))
     if explanation.seed_info.origin == "downstream":
         return Section(("The seed ", V, ": how the loss answers to each output"), tuple(blocks))
-    blocks += [Grids((Grid(V, explanation.seed),)), _loss(explanation)]
-    blocks += _meaning(teller, explanation)
+    blocks.append(Grids((Grid(V, explanation.seed),)))
+    if explanation.seed_info.origin != "scalar":
+        blocks += [_loss(explanation), *_meaning(explanation)]
     return Section(("The seed ", V, ": one weight for each output"), tuple(blocks))
 
 
 def _origin(explanation: Explanation) -> Iterator[Block]:
     """Where v comes from, and what that makes of it."""
     origin = explanation.seed_info.origin
-    shape = size_text(explanation.seed.shape)
+    shape = shape_words(explanation.seed.shape)
     if origin == "scalar":
-        yield Paragraph(("There is one output, so its weight is 1.",))
+        by: Words = listed([(partial(Ready("out", r"\mathrm{out}"), named(n)),) for n in explanation.gradients])
+        yield Paragraph((
+            "There is one output, and its weight is 1: ", L, " is ", Code("out"), " itself, and ", Code("out.backward()"),
+            " computes its gradient, ", *by, ".",
+        ))  # fmt: skip
     elif origin == "assumed":
         yield Paragraph((
             "No seed was given. What follows goes on with ones: every output counts the same, ", L,
@@ -63,7 +73,7 @@ def _origin(explanation: Explanation) -> Iterator[Block]:
     elif origin == "downstream":
         yield from downstream_blocks(explanation)
     else:
-        yield Paragraph((V, " has the shape of ", Code("out"), f", {shape}: it gives every output a weight."))
+        yield Paragraph((V, " has the shape of ", Code("out"), f" ({shape}): it gives every output a weight."))
 
 
 def _loss(explanation: Explanation) -> Block:
@@ -87,7 +97,7 @@ def _weighed(output: str, weight: object, at: tuple[int, ...]) -> Math:
     return Ready(f"{text}·{place.text}", f"{latex} \\cdot {place.latex}")
 
 
-def _meaning(teller: Teller, explanation: Explanation) -> Iterator[Block]:
+def _meaning(explanation: Explanation) -> Iterator[Block]:
     """backward(v) is the gradient of L; it is not v times out."""
     names = list(explanation.gradients)
     by: Words = listed([(partial(L, named(n)),) for n in names])
@@ -99,7 +109,7 @@ def _meaning(teller: Teller, explanation: Explanation) -> Iterator[Block]:
     if explanation.output.size == 1:
         return
     words: Words = (
-        "It does not multiply ", Code("out"), " by ", V, " and hand that back. ", V, " weighs the rows of J, and the weighed rows ",
+        "It does not multiply ", Code("out"), " by ", V, " and hand that back. ", V, " weighs the rows of J, and the weighted rows ",
         "are added up to a single row ", PRODUCT, ", with one number for each entry of the input.",
     )  # fmt: skip
     out = explanation.output.shape
@@ -107,8 +117,8 @@ def _meaning(teller: Teller, explanation: Explanation) -> Iterator[Block]:
     if other is not None:
         shape = explanation.gradients[other].value.shape
         words = (
-            *words, " (The shapes tell them apart: ", Ready("v∘out", r"v \circ \mathrm{out}"), f" is {size_text(out)} like ",
-            Code("out"), ", ", grad(other), f" is {size_text(shape)} like ", Code(other), ".)",
+            *words, " (The shapes tell them apart: ", Ready("v∘out", r"v \circ \mathrm{out}"), f" is {shape_words(out)} like ",
+            Code("out"), ", ", grad(other), f" is {shape_words(shape)} like ", Code(other), ".)",
         )  # fmt: skip
     yield Paragraph(words)
 
@@ -120,13 +130,13 @@ def downstream_blocks(explanation: Explanation) -> Iterator[Block]:
     """v = ∂L/∂out, derived from the loss that is computed from out."""
     later = explanation.downstream
     assert later is not None
-    teller = teller_of(later.program)
+    teller = teller_of(later.program, later.expression)
     yield Paragraph((
         "A loss is computed from ", Code("out"), ": ", L, " = ", Code(later.expression), ". In training this is all that counts, ",
         "and ", Code("L.backward()"), " starts there. The weight of each output is then no choice: it is how fast ", L,
         " moves with that output.",
     ))  # fmt: skip
-    formulas, equations = forward_equations(teller, later.expression)
+    formulas, equations = forward_equations(teller)
     result = later.program.output
     rows = [row if step.result.name != result else Equation((L, *row.parts[1:], number(plain(later.output)[()])))
             for row, (step, _) in zip(equations.rows, teller.steps(), strict=True)]  # fmt: skip
@@ -138,9 +148,9 @@ def downstream_blocks(explanation: Explanation) -> Iterator[Block]:
     if extra:
         yield Grids(extra)
     gradient = later.gradients["out"]
-    equation = teller.fold(gradient.sweep.equation)
     if gradient.sweep.whole:
-        names = teller.names.inner(equation.axes)
+        equation = unfolded(teller, gradient.sweep.equation)
+        names = teller.names.entry(equation.axes, "out")
         letters = [names.letter(i) for i in equation.axes]
         formula = Formula(without_seed(equation.right), names)
         yield Equations((Equation((named(SEED, letters), partial(L, named("out", letters)), formula)),))
@@ -151,6 +161,16 @@ def downstream_blocks(explanation: Explanation) -> Iterator[Block]:
         "by ", V, " and adds them up to one row ", PRODUCT, ". It does not multiply ", Code("out"), " by ", V,
         " and hand that back.",
     ))  # fmt: skip
+
+
+def unfolded(teller: Teller, equation: IndexEquation) -> IndexEquation:
+    """``equation`` with the unnamed steps put in that are short and add nothing up: 2·(out[i] − y[i]) for 2·t1[i]."""
+    short = {step.result.name: e for step, e in teller.steps() if re.fullmatch(r"t\d+", step.result.name)}
+    short = {name: e for name, e in short.items() if not e.right.has(sp.Sum, sp.Product)}
+    whole = teller.fold(equation)
+    for _ in short:
+        whole = substitute(whole, short)
+    return whole if sp.count_ops(whole.right) <= MOST_OPERATIONS else teller.fold(equation)
 
 
 def without_seed(expression: Expr) -> Expr:

@@ -29,9 +29,10 @@ from symgrad.shapes import Size
 
 @dataclass
 class Teller:
-    """One page in the making."""
+    """One page in the making; ``source`` is the text that the program's spans are places in."""
 
     program: Program
+    source: str | None
     names: Names
     folded: Mapping[str, Equation]
     sizes: Mapping[Size, int]
@@ -42,6 +43,10 @@ class Teller:
         for step in self.program.steps:
             if step.result.name not in self.folded:
                 yield step, self.fold(local(step, self.program).equation)
+
+    def code(self, step: Apply) -> str:
+        """How the user wrote a step; empty where that is not known."""
+        return self.source[slice(*step.span)] if self.source and step.span else ""
 
     def fold(self, equation: Equation) -> Equation:
         """``equation`` without folded tensors."""
@@ -82,10 +87,10 @@ class Teller:
         return sorted(seen, key=str)
 
 
-def teller_of(program: Program, symbolic: bool = False) -> Teller:
+def teller_of(program: Program, source: str | None = None, symbolic: bool = False) -> Teller:
     """Everything a page about ``program`` needs to know first."""
     folded = {name: e for name, e in views(program).items() if re.fullmatch(r"t\d+", name)}
-    return Teller(program, names_of(program), folded, {} if symbolic else program.sizes)
+    return Teller(program, source, names_of(program), folded, {} if symbolic else program.sizes)
 
 
 def visible(expression: Expr) -> Iterator[Any]:

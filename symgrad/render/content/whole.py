@@ -21,12 +21,12 @@ from symgrad.render.page import Block, Code, Page, Paragraph, Words
 
 def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None = None) -> Page:
     """The page, whole or about one entry of one gradient."""
-    teller = teller_of(explanation.program)
+    teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
     if entry is None:
         sections = (
             forward_section(teller, explanation),
             jacobian_section(teller, tuple(g.jacobian for g in explanation.gradients.values())),
-            seed_section(teller, explanation),
+            seed_section(explanation),
             pullback_section(teller, explanation),
             proof_section(explanation),
         )
@@ -47,10 +47,12 @@ def _lead(explanation: Explanation) -> Iterator[Block]:
     """A warning if the oracles disagree; what was assumed and how to change it."""
     if not explanation.passed:
         yield Paragraph(("The oracles disagree with what was derived: see the last section.",), alarm=True)
+    words: Words = ()
     if explanation.assumptions:
-        yield Paragraph(("Assumed: ", "; ".join(explanation.assumptions), "."))
+        words = ("Assumed: ", "; ".join(explanation.assumptions), ".")
     if explanation.hints:
-        hints: Words = ()
+        words = (*words, " Another choice: ")
         for place, hint in enumerate(explanation.hints):
-            hints = (*hints, "  " if place else "", Code(hint))
-        yield Paragraph(("To change that: ", *hints))
+            words = (*words, "  " if place else "", Code(hint))
+    if words:
+        yield Paragraph(words)

@@ -25,6 +25,13 @@ def size_text(shape: Sequence[Any]) -> str:
     return "×".join(_size(s) for s in shape) if shape else "1 number"
 
 
+def shape_words(shape: Sequence[Any]) -> str:
+    """``2×3``, ``3 entries``, ``one number``: a shape inside a sentence."""
+    if not shape:
+        return "one number"
+    return f"{shape[0]} {'entry' if shape[0] == 1 else 'entries'}" if len(shape) == 1 else size_text(shape)
+
+
 def _size(size: Any) -> str:
     """A size; a symbolic one in brackets if it is a sum."""
     text = str(size).replace("*", "·")

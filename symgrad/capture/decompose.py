@@ -1,0 +1,248 @@
+"""A call that the table does not spell, taken apart by torch's own decompositions into core ATen operations.
+
+Comes in: a call and the values it read. Goes out: steps of the table, one or more for each ATen operation. One
+operation that is not in the table refuses the whole: half a derivation is none.
+"""
+
+from __future__ import annotations
+
+import operator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from symgrad.capture.boxes import rerun
+from symgrad.capture.rewrites import CHOICES, SAME, choose, slice_key
+from symgrad.capture.trace import Node, as_array, mapped
+from symgrad.capture.verify import disagreement
+from symgrad.language.calls import Ref
+from symgrad.ops.lookup import find, named
+
+if TYPE_CHECKING:
+    from symgrad.capture.lift import Lifter
+
+NEW = ("rand_like", "randn_like", "bernoulli", "zeros_like", "ones_like", "full_like", "empty_like", "randint_like",
+       "new_zeros", "new_ones", "new_full", "new_empty", "detach", "native_dropout_mask", "sign_like")  # fmt: skip
+"""Operations whose result does not follow the values they are given: it is data."""
+
+
+@lru_cache(maxsize=1)
+def table() -> dict[Any, Any]:
+    """torch's decompositions into core ATen operations."""
+    return dict(torch._decomp.core_aten_decompositions())
+
+
+def decomposed(lifter: Lifter, node: Node) -> Ref:
+    """The steps of ``node``'s call; the reference of its result."""
+    from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+
+    call = node.call
+    assert call is not None
+    sources = list({id(n): n for n in call.nodes() if n.carries}.values())
+    if any(n.held.numel() == 0 for n in sources):
+        raise Refused("nothing to take apart: it is empty")
+
+    def function(*tensors: Any) -> Any:
+        given = {id(n): t for n, t in zip(sources, tensors, strict=True)}
+
+        def value(part: Any) -> Any:
+            return given.get(id(part), part.tensor().detach().clone()) if isinstance(part, Node) else part
+
+        arguments, keywords = mapped((call.arguments, call.keywords), value)
+        return rerun(call, arguments, keywords, node.index)
+
+    inputs = [n.tensor().detach().clone() for n in sources]
+    after = torch.get_rng_state()
+    try:
+        with torch._C.DisableTorchFunction(), torch.enable_grad():
+            graph = make_fx(function, decomposition_table=table())(*inputs)
+            if call.random is not None:
+                torch.set_rng_state(call.random)
+            return Taken(lifter, node, sources, inputs).run(graph)
+    except (Refused, NotImplementedError):
+        raise
+    except Exception as error:  # whatever torch's tracing cannot do
+        raise Refused(f"torch does not take it apart: {type(error).__name__}") from error
+    finally:
+        torch.set_rng_state(after)
+
+
+class Taken:
+    """One graph of ATen operations, run and lifted at the same time."""
+
+    def __init__(self, lifter: Lifter, node: Node, sources: list[Node], inputs: list[Any]) -> None:
+        self.lifter, self.node = lifter, node
+        self.refs: dict[Any, Ref] = {}
+        self.values: dict[Any, Any] = {}
+        self.sources, self.inputs = sources, inputs
+
+    def run(self, graph: Any) -> Ref:
+        """Every operation in order."""
+        from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+
+        given = iter(zip(self.sources, self.inputs, strict=True))
+        for step in graph.graph.nodes:
+            if step.op == "placeholder":
+                source, value = next(given)
+                self.refs[step] = self.lifter.refs[id(source)]
+                self.values[step] = value.clone()
+            elif step.op == "get_attr":
+                self.values[step] = getattr(graph, step.target).clone()
+            elif step.op == "output":
+                end = step.args[0][0] if isinstance(step.args[0], (tuple, list)) else step.args[0]
+                if end not in self.refs:
+                    raise Refused("its decomposition loses the gradient")
+                return self.refs[end]
+            else:
+                self.step(step)
+        raise Refused("its decomposition has no output")
+
+    def step(self, step: Any) -> None:
+        """One ATen operation."""
+        from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+
+        given, spoken = (_map(part, self.values) for part in (step.args, dict(step.kwargs)))
+        value = step.target(*given, **spoken)
+        self.values[step] = value
+        if step.target is operator.getitem:
+            if step.args[0] in self.refs and step.args[1] == 0:
+                self.refs[step] = self.refs[step.args[0]]
+            elif _followed(step.args[0], self.refs) or step.args[0] in self.refs:
+                self.pick(step)
+            return
+        followed = any(s in self.refs for s in step.all_input_nodes)
+        name = step.target._schema.name.removeprefix("aten::")
+        if not followed or name in NEW or not _floating(value):
+            return
+        if name.endswith("_") and not name.startswith("_"):
+            raise Refused(f"its decomposition writes in place ({name})")
+        self.refs[step] = self.lifted(step, name, value)
+
+    def pick(self, step: Any) -> None:
+        """The second or later result of an operation with several."""
+        from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+
+        if not _floating(self.values[step]):
+            return
+        maker = step.args[0]
+        name = maker.target._schema.name.removeprefix("aten::")
+        if name in CHOICES:
+            self.refs[step] = self.chosen(maker, step.args[1])
+        else:
+            self.values[step] = self.values[step]
+            if any(u.op == "output" or _matters(u) for u in step.users):
+                raise Refused(f"aten.{name}: its result {step.args[1]} is not in the table")
+
+    def lifted(self, step: Any, name: str, value: Any) -> Ref:
+        """The operation as an entry of the table, or as a choice."""
+        from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+
+        lifter = self.lifter
+        first = step.args[0] if step.args else None
+        arguments, keywords = self.arguments(step)
+        if name in SAME or name in ("_unsafe_view", "view"):
+            shape = tuple(value.shape)
+            if name in SAME:
+                return lifter.apply_op(named("identity"), "torch.clone", (self.refs[first],), {})
+            return lifter.apply_op(named("reshape"), "torch.reshape", (self.refs[first], shape), {})
+        single = value[0] if isinstance(value, (tuple, list)) else value
+        reason = f"aten.{name} is not in the table"
+        if name in ("add", "sub") and keywords.pop("alpha", 1) != 1:
+            scaled = lifter.apply_op(named("mul"), "torch.mul", (arguments[1], step.kwargs["alpha"]), {})
+            arguments = (arguments[0], scaled, *arguments[2:])
+        word = {"_softmax": "softmax", "_log_softmax": "log_softmax"}.get(name, name)
+        for spelling in (f"aten.{name}", f"torch.{word}", f"Tensor.{word}", f"F.{word}"):
+            op = find(spelling)
+            if op is None:
+                continue
+            try:
+                with lifter.trial():
+                    ref = lifter.apply_op(op, spelling, arguments, keywords)
+                    wrong = disagreement(lifter.arrays[ref.name], as_array(single), str(single.dtype).removeprefix("torch."))
+                    if wrong is not None:
+                        raise Refused(f"{spelling} gives another value: {wrong}")
+                    lifter.labels.setdefault(ref.name, ref.name)
+                    return ref
+            except Refused as error:
+                reason = str(error)
+        if name in CHOICES and isinstance(single, torch.Tensor) and first in self.refs:
+            return self.chosen(step, 0 if isinstance(value, (tuple, list)) else None)
+        raise Refused(reason)
+
+    def chosen(self, step: Any, index: int | None) -> Ref:
+        """A result that holds entries of the first argument."""
+        from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+
+        first = step.args[0]
+        if [s for s in step.all_input_nodes if s in self.refs] != [first]:
+            raise Refused("more than one tensor is chosen from")
+        source = self.values[first]
+        count = torch.arange(source.numel(), dtype=torch.float64).reshape(source.shape)
+        arguments = [count, *_map(tuple(step.args[1:]), self.values)]
+        result = step.target(*arguments, **_map(dict(step.kwargs), self.values))
+        value = self.values[step]
+        if index is not None:
+            result, value = result[index], value[index]
+        places = np.asarray(result.numpy()).astype(np.int64)
+        if not torch.equal(source.reshape(-1)[torch.as_tensor(places)], value):
+            raise Refused("it does not only choose")
+        ref = choose(self.lifter, self.refs[first], places, None)
+        self.lifter.labels.setdefault(ref.name, ref.name)
+        return ref
+
+    def arguments(self, step: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments with references for what is followed and data for other tensors."""
+
+        def change(part: Any) -> Any:
+            if isinstance(part, torch.fx.Node):
+                if part in self.refs:
+                    return self.refs[part]
+                value = self.values[part]
+                return self.lifter.data("data", as_array(value)) if isinstance(value, torch.Tensor) else value
+            return part
+
+        return mapped((tuple(_plain(step.args)), _plain(dict(step.kwargs))), change)  # type: ignore[no-any-return]  # the containers stay
+
+
+def _plain(value: Any) -> Any:
+    """torch.fx's immutable containers as ordinary ones."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(_plain(v) for v in value) if type(value) in (list, tuple) else [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return value
+
+
+def _map(value: Any, values: dict[Any, Any]) -> Any:
+    """Graph nodes replaced by their values."""
+    if isinstance(value, torch.fx.Node):
+        return values[value]
+    if isinstance(value, tuple):
+        return tuple(_map(v, values) for v in value)
+    if isinstance(value, list):
+        return [_map(v, values) for v in value]
+    if isinstance(value, dict):
+        return {k: _map(v, values) for k, v in value.items()}
+    return value
+
+
+def _floating(value: Any) -> bool:
+    """Whether any of the results is floating."""
+    parts = value if isinstance(value, (tuple, list)) else [value]
+    return any(isinstance(p, torch.Tensor) and p.is_floating_point() for p in parts)
+
+
+def _followed(step: Any, refs: dict[Any, Ref]) -> bool:
+    """Whether something that is followed went into ``step``."""
+    return any(s in refs for s in step.all_input_nodes)
+
+
+def _matters(step: Any) -> bool:
+    """Whether a use of a result is more than telling its shape."""
+    return not str(step.target).startswith("aten.sym_")
+
+
+__all__ = ["decomposed", "slice_key"]

@@ -1,0 +1,186 @@
+"""Capturing one function: run it once on copies of its arguments, and lift what was seen.
+
+Comes in: a function or module and its arguments. Goes out: a `Program` whose inputs are the floating arguments
+and the parameters that were used.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from symgrad.capture import frames
+from symgrad.capture.lift import Lifter
+from symgrad.capture.mode import Recorder, tensors_in
+from symgrad.capture.names import node_names
+from symgrad.capture.program import Program
+from symgrad.capture.spelling import Facts
+from symgrad.capture.trace import Node, Where, mapped, upstream
+from symgrad.errors import InputError, UnsupportedError
+
+
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[Recorder]:
+    """Record everything, the user's own ``autograd.Function`` classes as one call each."""
+    base = torch.autograd.Function
+    original = base.__dict__["apply"]
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        bare = original.__get__(None, cls)
+
+        def run() -> Any:
+            with torch._C.DisableTorchFunction():
+                return bare(*args, **kwargs)
+
+        modes = torch.overrides._get_current_function_mode_stack()
+        if recorder not in modes:
+            return bare(*args, **kwargs)
+        known = Facts(f"{cls.__qualname__}.apply", False, True, True, False, None)
+        return recorder.record(bare, known, args, kwargs, run)
+
+    base.apply = classmethod(apply)  # type: ignore[assignment, method-assign]
+    try:
+        with recorder:
+            yield recorder
+    finally:
+        base.apply = original  # type: ignore[method-assign]
+
+
+def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+    """`symgrad.capture.capture`."""
+    if not callable(fn):
+        raise InputError("capture takes a function or a module", found=(type(fn).__name__,))
+    recorder = Recorder()
+    labels: dict[int, str] = {}
+    declared: list[Node] = []
+    copies: dict[int, Any] = {}
+
+    def fresh(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if isinstance(value, torch.nn.Parameter) and value.requires_grad:
+            return value
+        if value.is_complex():
+            raise UnsupportedError("complex tensors are not supported yet", hints=("torch.view_as_real splits them",))
+        if id(value) not in copies:
+            copy = value.detach().clone()
+            leaf = copy.requires_grad_(True) if copy.is_floating_point() else copy
+            copies[id(value)] = (leaf, leaf.clone() if leaf.requires_grad else leaf, value)
+        return copies[id(value)][1]
+
+    bound = _labels(fn, args, kwargs)
+    given, spoken = mapped((args, kwargs), fresh)
+    if args and isinstance(args[0], tuple) and hasattr(args[0], "_fields"):
+        raise UnsupportedError("named tuples as arguments are not supported yet")
+    for original, (leaf, inner, _) in copies.items():
+        node = Node("leaf", inner.detach(), int(inner._version), owner=None) if leaf.requires_grad else (
+            recorder.data(inner, None, None))  # fmt: skip
+        recorder.register(inner, node)
+        labels[id(node)] = bound.get(original, "x")
+        if leaf.requires_grad:
+            declared.append(node)
+    with recording(recorder), torch.enable_grad():
+        result = fn(*given, **spoken)
+    found = list(tensors_in(_contents(result)))
+    if not found:
+        raise InputError("the function returns no tensor", found=(type(result).__name__,))
+    floating = [t for t in found if t.is_floating_point() or t.is_complex()]
+    if not floating:
+        raise InputError("the function returns integers only: they have no derivative", found=(str(found[0].dtype),))
+    ends = [recorder.node_of(t) for t in floating]
+    leaves = {id(t): name for name, t in _known(fn, args, kwargs)}
+    order = upstream([*declared, *ends])
+    for node in order:
+        tensor = node.owner() if node.owner is not None else None
+        if node.kind in ("leaf", "data") and tensor is not None and id(tensor) in leaves:
+            labels.setdefault(id(node), leaves[id(tensor)])
+    names = node_names(order, labels, {}, skip=_skipped(fn))
+    lifted = Lifter(names).lift(ends, declared)
+    wanted = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
+    title = getattr(fn, "__name__", None) or type(fn).__name__
+    return Program(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, wanted, lifted.lines,
+                   lifted.spellings, title)  # fmt: skip
+
+
+def _contents(result: Any) -> Any:
+    """A result as nested containers: model outputs and data classes by their fields."""
+    if isinstance(result, (torch.Tensor, tuple, list, dict)):
+        return result
+    if hasattr(result, "__dict__") and not isinstance(result, type):
+        return dict(vars(result))
+    return ()
+
+
+def _labels(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, str]:
+    """What the function calls its arguments, by identity; parts of containers are numbered."""
+    target = fn.forward if isinstance(fn, torch.nn.Module) else fn
+    try:
+        bound = inspect.signature(target).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        bound = {f"x{n + 1}" if n else "x": a for n, a in enumerate(args)} | kwargs
+    found: dict[int, str] = {}
+
+    def visit(name: str, value: Any) -> None:
+        if isinstance(value, torch.Tensor):
+            found.setdefault(id(value), name)
+        elif isinstance(value, (tuple, list)):
+            for n, part in enumerate(value):
+                visit(f"{name}[{n}]", part)
+        elif isinstance(value, dict):
+            for key, part in value.items():
+                visit(f"{name}.{key}", part)
+
+    try:
+        parameters = inspect.signature(target).parameters
+    except (TypeError, ValueError):
+        parameters = {}  # type: ignore[assignment]
+    for name, value in bound.items():
+        kind = parameters[name].kind if name in parameters else None
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            for key, part in value.items():
+                visit(key, part)
+        else:
+            visit(name, value)
+    return found
+
+
+def _known(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Parameters, buffers and tensors that the function can see, under their names."""
+    modules: list[tuple[str, Any]] = []
+    if isinstance(fn, torch.nn.Module):
+        modules.append(("", fn))
+    owner = getattr(fn, "__self__", None)
+    if isinstance(owner, torch.nn.Module):
+        modules.append(("", owner))
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.nn.Module):
+            modules.append(("", value))
+    inner = inspect.unwrap(fn) if not isinstance(fn, torch.nn.Module) else None
+    if isinstance(inner, types.FunctionType):
+        seen = inspect.getclosurevars(inner)
+        for name, value in (*seen.nonlocals.items(), *seen.globals.items()):
+            if isinstance(value, torch.nn.Module):
+                modules.append((name, value))
+            elif isinstance(value, torch.Tensor):
+                yield name, value
+            elif isinstance(value, (list, tuple)):
+                for n, part in enumerate(value):
+                    if isinstance(part, torch.Tensor):
+                        yield f"{name}[{n}]", part
+    single = len(modules) == 1
+    for prefix, module in modules:
+        for path, tensor in (*module.named_parameters(), *module.named_buffers()):
+            yield (path if single or not prefix else f"{prefix}.{path}"), tensor
+
+
+def _skipped(fn: Callable[..., Any]) -> frozenset[str]:
+    """Files whose assignments are not the user's own."""
+    return frozenset({frames.HERE, ""}) | ({"<stdin>"} if fn is None else frozenset())
+
+
+__all__ = ["Where", "capture_function", "recording"]

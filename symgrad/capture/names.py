@@ -1,0 +1,34 @@
+"""What to call the values of a program: as their author did, where that can be seen.
+
+Comes in: nodes in order, names that are known by identity, names of tensors in sight. Goes out: a name for each
+node that has one: the variable it is bound to, or the one that its line assigns to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from symgrad.capture import frames
+from symgrad.capture.trace import Node
+
+
+def node_names(
+    order: Sequence[Node], known: Mapping[int, str], in_sight: Mapping[int, str], skip: Collection[str] = ()
+) -> dict[int, str]:
+    """Names by the identity of nodes; the same name may stand twice, as in programs."""
+    names = dict(known)
+    for node in order:
+        tensor = node.owner() if node.owner is not None else None
+        if id(node) not in names and tensor is not None and id(tensor) in in_sight:
+            names[id(node)] = in_sight[id(tensor)]
+    last: dict[tuple[str, int, str], Node] = {}
+    for node in order:
+        where = node.where
+        if where is None or node.kind in ("leaf", "data") or where.file in skip:
+            continue
+        name = frames.assigned(where.file, where.line)
+        if name is not None:
+            last[(where.file, where.line, name)] = node
+    for (_, _, name), node in last.items():
+        names.setdefault(id(node), name)
+    return names

@@ -1,0 +1,249 @@
+"""The captured program, as users hold it.
+
+Comes in: what `symgrad.capture.lift` made of a run. Goes out: derivatives of any kind, by the derived equations;
+where a black box stands on the way its local product is torch's, and the program says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from symgrad.capture.sweeps import pull, push, reaching
+from symgrad.capture.words import relabelled, step_text
+from symgrad.closed_form import closed_form
+from symgrad.calculus import pullback as derive_pullback
+from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
+from symgrad.explanation import Explanation, Given, Seed, Writers, build
+from symgrad.explanation.build import derive
+from symgrad.explanation.data import Jacobian
+from symgrad.numeric import Array, Values
+from symgrad.numeric.exact import as_float
+from symgrad.oracles.forms import check_form
+from symgrad.program import Apply
+from symgrad.program import Program as Recording
+from symgrad.render import to_json, to_latex, to_markdown, to_text
+
+WRITERS = Writers(to_text, to_markdown, to_latex, to_json)
+
+
+@dataclass(frozen=True)
+class Box:
+    """A black box in words: what it is called, the function, and why there is no equation."""
+
+    name: str
+    spelling: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """What a PyTorch function did, once: this run's path, this run's random numbers.
+
+    ``inputs`` are the tensors to differentiate by, ``data`` the others; ``outputs`` the results, in order;
+    ``operations`` the steps, one each; ``black_boxes`` the steps that were not derived.
+    """
+
+    recording: Recording
+    ends: tuple[str, ...]
+    arrays: Mapping[str, Array]
+    boxes: Mapping[str, Any]
+    labels: Mapping[str, str]
+    wanted: tuple[str, ...]
+    lines: Mapping[str, Any] = field(default_factory=dict)
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in the order of the arguments, then of the parameters."""
+        return tuple(self.labels[name] for name in self.wanted)
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """What is given and not differentiated by: integers, buffers, random numbers."""
+        return tuple(self.labels[t.name] for t in self.recording.inputs if t.name not in self.wanted)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the results."""
+        return tuple(self.labels.get(name, name) for name in self.ends)
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The steps in symgrad's language, in order; broadcasting goes without saying."""
+        return tuple(step_text(self.recording, step, self.labels) for step in self.told)
+
+    @property
+    def told(self) -> tuple[Apply, ...]:
+        """The steps but those that only broadcast an operand of the next."""
+        return tuple(s for s in self.recording.steps if s.op != "expand" or s.result.name in self.labels)
+
+    @property
+    def black_boxes(self) -> tuple[Box, ...]:
+        """The steps whose local products are torch's."""
+        return tuple(Box(self.labels.get(n, n), b.spelling, b.reason) for n, b in self.boxes.items())
+
+    @cached_property
+    def values(self) -> Values:
+        """The value of every tensor, as torch computed it."""
+        return Values(self.arrays, {})
+
+    @property
+    def results(self) -> tuple[Array, ...]:
+        """The values of the outputs."""
+        return tuple(self.arrays[name] for name in self.ends)
+
+    def pullback(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> dict[str, Array]:
+        """vᵀJ for every input: what ``backward(seed)`` would add to its ``.grad``.
+
+        ``seed`` has the shape of the output (1 for an output of one entry when left out); for several outputs
+        it is a sequence with one seed for each, None for none.
+        """
+        chosen = self._names(wrt)
+        found = pull(self.recording, self.values, self.boxes, self._seeds(seed), chosen)
+        return {self.labels[name]: found[name] for name in chosen}
+
+    def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:
+        """Ju: the change of the outputs for a change of some inputs."""
+        changes = {}
+        for name, tangent in tangents.items():
+            own = self._name(name)
+            array = _array(tangent)
+            if array.shape != np.shape(self.arrays[own]):
+                raise ShapeError(f"the tangent of {name} has to have its shape",
+                                 found=(f"tangent {array.shape}, {name} {np.shape(self.arrays[own])}",))  # fmt: skip
+            changes[own] = array
+        found = push(self.recording, self.values, self.boxes, changes, self.ends)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def closed_form(self, name: str, *, output: str | None = None) -> str | None:
+        """The gradient by one input in matrix notation, or None where it has none that is short."""
+        own, program = self._name(name), self._single(output)
+        self._derived(program, own, "a closed form")
+        sweep = derive_pullback(program, own)
+        form = closed_form(program, sweep, own)
+        if form is None:
+            return None
+        seed = np.random.default_rng(0).integers(-3, 4, size=np.shape(self.arrays[program.output]))
+        check = check_form(form.text, program, sweep, self.values, seed)
+        return relabelled(form.text, self.labels) if check.passed else None
+
+    def jacobian(self, name: str, *, output: str | None = None) -> Jacobian:
+        """∂out/∂input: formula where it is short, structure, sparse and dense numbers."""
+        own, program = self._name(name), self._single(output)
+        self._derived(program, own, "a Jacobian")
+        derived = derive(program, own)
+        return Jacobian(
+            own, program, self.values, derived.axes, derived.inner, derived.jacobian, derived.structure,
+            np.shape(self.arrays[program.output]), np.shape(self.arrays[own]),
+        )  # fmt: skip
+
+    def explain(self, seed: Any = None, *, wrt: Sequence[str] | None = None, output: str | None = None,
+                check: bool = True) -> Explanation:  # fmt: skip
+        """What ``backward(seed)`` computes for this program, derived and proven; refuses where a black box stands."""
+        program = self._single(output)
+        chosen = self._names(wrt)
+        for name in chosen:
+            self._derived(program, name, "an explanation")
+        shape = np.shape(self.arrays[program.output])
+        kind = "given" if seed is not None else "scalar" if int(np.prod(shape, dtype=object)) == 1 else "assumed"
+        weights = np.ones(shape, dtype=np.int64) if seed is None else _seed(seed, shape, self.labels[program.output])
+        given = tuple(Given(t.name, np.asarray(self.arrays[t.name]), True, True) for t in program.inputs)
+        text = {"given": str(weights.tolist()), "scalar": "1", "assumed": "ones"}[kind]
+        return build("; ".join(self.operations), program, given, Seed(weights, kind, text), chosen, check=check,
+                     writers=WRITERS)  # fmt: skip
+
+    def reaches(self, name: str) -> bool:
+        """Whether the outputs depend on an input at all."""
+        return self._name(name) in reaching(self.recording, self.ends)
+
+    # Names and seeds ------------------------------------------------------------------------------------
+
+    def _name(self, label: str) -> str:
+        """The recording's name for what the user calls ``label``."""
+        for name in self.wanted:
+            if label in (self.labels[name], name):
+                return name
+        raise UnknownNameError(f"there is no input {label!r}", found=(f"inputs: {', '.join(self.inputs)}",))
+
+    def _names(self, wrt: Sequence[str] | None) -> tuple[str, ...]:
+        chosen = (wrt,) if isinstance(wrt, str) else wrt
+        return self.wanted if chosen is None else tuple(self._name(label) for label in chosen)
+
+    def _seeds(self, seed: Any) -> dict[str, Array]:
+        """One seed for each output, added where one output stands twice."""
+        several = len(self.ends) > 1
+        parts = list(seed) if several and seed is not None else [seed] * (1 if seed is not None or not several else 0)
+        if len(parts) != len(self.ends):
+            raise InputError(f"there are {len(self.ends)} outputs: a seed for each is needed",
+                             hints=("None for an output that does not count",))  # fmt: skip
+        found: dict[str, Array] = {}
+        for name, part in zip(self.ends, parts, strict=True):
+            if part is None and several:
+                continue
+            weights = _seed(part, np.shape(self.arrays[name]), self.labels.get(name, name))
+            found[name] = found[name] + weights if name in found else weights
+        return found
+
+    def _single(self, output: str | None) -> Recording:
+        """The recording with one output."""
+        if output is None and len(self.ends) > 1:
+            raise InputError("there are several outputs", hints=(f"output={self.outputs[0]!r}",))
+        for name in self.ends:
+            if output in (None, name, self.labels.get(name)):
+                return Recording(self.recording.inputs, self.recording.steps, name, self.recording.sizes)
+        raise UnknownNameError(f"there is no output {output!r}", found=(f"outputs: {', '.join(self.outputs)}",))
+
+    def _derived(self, program: Recording, wanted: str, what: str) -> None:
+        """Refuse where a black box stands between an input and the output."""
+        on_the_way = reaching(program, (program.output,)) & _reached(program, wanted)
+        boxes = [self.boxes[n] for n in on_the_way if n in self.boxes]
+        if boxes:
+            raise UnsupportedError(
+                f"{what} by {self.labels[wanted]} cannot be derived: {boxes[0].spelling} on the way is a black box",
+                found=(boxes[0].reason,), hints=("pullback(seed) gives its numbers, with torch's for that step",),
+            )  # fmt: skip
+
+    def __repr__(self) -> str:
+        from symgrad.capture.words import listing  # noqa: PLC0415 -- only for showing
+
+        return listing(self)
+
+
+def _reached(program: Recording, wanted: str) -> set[str]:
+    """What depends on ``wanted``."""
+    found = {wanted}
+    for step in program.steps:
+        if found & set(step.tensors):
+            found.add(step.result.name)
+    return found
+
+
+def _seed(seed: Any, shape: tuple[int, ...], name: str) -> Array:
+    """A seed as an array of the output's shape."""
+    if seed is None:
+        if int(np.prod(shape, dtype=object)) != 1:
+            raise ShapeError(
+                f"{name} has {int(np.prod(shape, dtype=object))} entries: a seed says how much each of them counts",
+                hints=(f"a seed of shape {shape}", "ones for the gradient of the sum"),
+            )
+        return np.ones(shape)
+    array = _array(seed)
+    if array.shape != shape:
+        raise ShapeError("the seed has to have the shape of the output: one weight for each of its entries",
+                         found=(f"seed {array.shape}, {name} {shape}",))  # fmt: skip
+    return array
+
+
+def _array(value: Any) -> Array:
+    """Numbers from a tensor, an array or nested lists; exactness is kept for integers."""
+    array = np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+    return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
+
+
+__all__ = ["Apply", "Box", "Program"]

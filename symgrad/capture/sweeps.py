@@ -1,0 +1,70 @@
+"""vᵀJ and Ju through a captured program: derived steps by their equations, black boxes by torch.
+
+The same sweep as `symgrad.numeric.sweeps`, over programs that have several outputs and steps nobody derived. A
+cotangent is let go as soon as it has been pulled through its step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.numeric.exact import Array
+from symgrad.numeric.forward import Values
+from symgrad.numeric.sweeps import positions, pull_step, push_step
+from symgrad.program import Program
+
+
+def pull(
+    program: Program, values: Values, boxes: Mapping[str, Any], seeds: Mapping[str, Array], wanted: Sequence[str],
+    seen: Any = None,
+) -> dict[str, Array]:  # fmt: skip
+    """vᵀJ for each of ``wanted``; ``seen(step, position, cotangent in, cotangent out)`` may watch."""
+    reached = set(wanted)
+    for step in program.steps:
+        if reached & set(step.tensors):
+            reached.add(step.result.name)
+    keep = set(wanted)
+    carried: dict[str, Array] = {name: np.asarray(seed) for name, seed in seeds.items()}
+    for step in reversed(program.steps):
+        name = step.result.name
+        cotangent = carried.get(name) if name in keep else carried.pop(name, None)
+        places = positions(step, reached)
+        if cotangent is None or not places:
+            continue
+        if name in boxes:
+            parts = boxes[name].pull(cotangent, places)
+        else:
+            parts = pull_step(step, program, values, cotangent, places)
+        for place, part in parts.items():
+            if seen is not None:
+                seen(step, place, cotangent, part)
+            source = str(step.arguments[place])
+            carried[source] = carried[source] + part if source in carried else part
+    return {name: carried.get(name, np.zeros(np.shape(values[name]), dtype=np.int64)) for name in wanted}
+
+
+def push(
+    program: Program, values: Values, boxes: Mapping[str, Any], tangents: Mapping[str, Array], ends: Sequence[str]
+) -> list[Array]:
+    """Ju for each of ``ends``."""
+    carried: dict[str, Array] = dict(tangents)
+    for step in program.steps:
+        places = positions(step, carried)
+        if not places:
+            continue
+        changes = {n: carried[str(step.arguments[n])] for n in places}
+        name = step.result.name
+        carried[name] = boxes[name].push(changes) if name in boxes else push_step(step, program, values, changes)
+    return [carried.get(name, np.zeros(np.shape(values[name]), dtype=np.int64)) for name in ends]
+
+
+def reaching(program: Program, ends: Sequence[str]) -> set[str]:
+    """Everything that ``ends`` depend on."""
+    needed = set(ends)
+    for step in reversed(program.steps):
+        if step.result.name in needed:
+            needed.update(step.tensors)
+    return needed

@@ -1,0 +1,435 @@
+"""Layers of neural networks: linear maps, normalisations, embeddings and attention.
+
+Every normalisation is (x − mean)/√(variance + eps)·w + b; they differ in the axes that mean and variance run
+over. With running statistics these are data: torch lets nothing flow back to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.indexing import Bracket, Unravel, add_up, fresh, fresh_axes
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.composites import prepare_layer_norm
+from symgrad.ops.domain import positive, whole
+from symgrad.ops.reductions import Reduction, variance
+from symgrad.ops.spec import At, Data, Held, View, example, kept, operation
+from symgrad.shapes import Shape, Sizes
+
+
+def number(value: Any) -> Expr:
+    """A plain number as an exact one: 1e-5 is 1/100000."""
+    return sp.Rational(str(value)) if isinstance(value, float) else sp.sympify(value, strict=True)
+
+
+def unify_vector(sizes: Sizes, shape: Shape | None, size: Any, name: str) -> None:
+    """``shape`` is that of a vector of ``size`` entries, or left out."""
+    if shape is None:
+        return
+    if len(shape) != 1:
+        raise ShapeError(f"{name} is a vector, not a tensor with {len(shape)} axes")
+    sizes.unify(shape[0], size)
+
+
+def linear_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+    """(…, in) and (out, in) give (…, out); a weight without out gives (…)."""
+    x, weight, *bias = shapes
+    if not x or len(weight) not in (1, 2):
+        raise ShapeError("linear takes x with at least one axis and a matrix (out, in) or a vector (in)")
+    sizes.unify(x[-1], weight[-1])
+    if bias and bias[0] is not None:
+        if len(weight) == 1:
+            if bias[0] != ():
+                raise ShapeError("the bias of a linear map to one number is one number")
+        else:
+            unify_vector(sizes, bias[0], weight[0], "the bias")
+    return (*x[:-1], *weight[:-1])
+
+
+@operation(
+    says="a linear layer: x @ weight.T + bias",
+    numpy=lambda x, weight, bias=None: np.matmul(x, np.transpose(weight)) + (0 if bias is None else bias),
+    torch=lambda torch, x, weight, bias=None: torch.nn.functional.linear(x, weight, bias),
+    shape=linear_shape, spelled=("F.linear", "aten.linear"), ranks={"x": (2, 1, 3), "weight": (2,), "bias": (1,)}, letters="ikjl",
+    examples=(
+        example("F.linear(x, weight, bias)", x=(2, 3), weight=(4, 3), bias=(4,)),
+        example("F.linear(x, weight)", x=(3,), weight=(2, 3)),
+        example("F.linear(x, weight, bias)", x=(2, 2, 3), weight=(2, 3), bias=(2,)),
+    ),
+)  # fmt: skip
+def linear(at: At, x: View, weight: View, bias: View | None = None) -> Expr:
+    """out[i,k] = Σ_j x[i,j]·w[k,j] + b[k]"""
+    inner = fresh("j", weight.shape[-1])
+    lead, out = (at, ()) if weight.rank == 1 else (at[:-1], at[-1:])
+    result = add_up(x[[*lead, inner]] * weight[[*out, inner]], [inner])
+    return result if bias is None else result + bias[out]
+
+
+def bilinear_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+    """(…, m), (…, n) and (k, m, n) give (…, k)."""
+    x, y, weight, *bias = shapes
+    if len(x) != len(y) or not x or len(weight) != 3:
+        raise ShapeError("bilinear takes two tensors with as many axes each and a weight with three")
+    for a, b in zip(x[:-1], y[:-1], strict=True):
+        sizes.unify(a, b)
+    sizes.unify(x[-1], weight[1])
+    sizes.unify(y[-1], weight[2])
+    unify_vector(sizes, bias[0] if bias else None, weight[0], "the bias")
+    return (*x[:-1], weight[0])
+
+
+@operation(
+    says="a bilinear layer: one number xᵀ·W·y for each matrix W of the weight",
+    numpy=lambda x, y, weight, bias=None: np.einsum("...i,kij,...j->...k", x, weight, y) + (0 if bias is None else bias),
+    torch=lambda torch, x, y, weight, bias=None: torch.nn.functional.bilinear(x, y, weight, bias),
+    shape=bilinear_shape, spelled=("F.bilinear", "torch.bilinear"), ranks={"x": (2,), "y": (2,), "weight": (3,), "bias": (1,)},
+    examples=(example("F.bilinear(x, y, weight, bias)", x=(2, 3), y=(2, 2), weight=(2, 3, 2), bias=(2,)),),
+)  # fmt: skip
+def bilinear(at: At, x: View, y: View, weight: View, bias: View | None = None) -> Expr:
+    """out[i,k] = Σ_{j,l} x[i,j]·w[k,j,l]·y[i,l] + b[k]"""
+    j, k = fresh("j", weight.shape[1]), fresh("l", weight.shape[2])
+    result = add_up(x[[*at[:-1], j]] * weight[at[-1], j, k] * y[[*at[:-1], k]], [j, k])
+    return result if bias is None else result + bias[at[-1]]
+
+
+# Normalisation --------------------------------------------------------------------------------------
+
+
+def scaled(normal: Expr, weight: View | None, bias: View | None, at: Sequence[Expr]) -> Expr:
+    """normal·w + b."""
+    return normal * (1 if weight is None else weight[at]) + (0 if bias is None else bias[at])
+
+
+def along(factor: Any, rank: int, axis: int) -> Any:
+    """NumPy: a vector laid along one axis; 1 and 0 stay."""
+    return factor if np.ndim(factor) == 0 else np.reshape(factor, [-1 if a == axis else 1 for a in range(rank)])
+
+
+def channels_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
+    """The input's shape; every other operand is a vector over the channels, axis 1."""
+    x = shapes[0]
+    if len(x) < 2:
+        raise ShapeError("the input needs a batch axis and a channel axis", found=(f"{len(x)} axes",))
+    for shape in shapes[1:]:
+        unify_vector(sizes, shape, x[1], "each of the statistics, weight and bias")
+    return kept(sizes, shapes)
+
+
+def prepare_batch_norm(
+    shapes: tuple[Shape, ...], training: bool = False, momentum: Any = 0.1, eps: float = 1e-5
+) -> dict[str, Hashable]:
+    """Momentum says how torch updates its buffers; the output does not depend on it."""
+    if not training and (len(shapes) < 3 or shapes[1] is None or shapes[2] is None):
+        raise InputError("batch_norm needs running_mean and running_var", hints=("training=True takes them from the batch",))
+    return {"training": bool(training), "eps": eps}
+
+
+def normalised(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
+    """NumPy: over axis 1 the given statistics."""
+    rank = np.ndim(x)
+    scale = 1 if weight is None else along(weight, rank, 1)
+    return (x - mean) / np.sqrt(var + eps) * scale + (0 if bias is None else along(bias, rank, 1))
+
+
+def batch_norm_values(
+    x: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None, *, training: bool, eps: float
+) -> Any:  # fmt: skip
+    """NumPy's forward."""
+    x = np.asarray(x, float)
+    if training:
+        axes = tuple(a for a in range(x.ndim) if a != 1)
+        mean, var = x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True)
+    else:
+        mean, var = along(running_mean, x.ndim, 1), along(running_var, x.ndim, 1)
+    return normalised(x, mean, var, weight, bias, eps)
+
+
+def copies(tensors: Sequence[Any]) -> list[Any]:
+    """torch writes into running statistics: copies of them."""
+    return [None if t is None else t.detach().clone() for t in tensors]
+
+
+def torch_batch_norm(torch: Any, x: Any, mean: Any = None, var: Any = None, weight: Any = None, bias: Any = None, **options: Any) -> Any:
+    """torch's forward."""
+    return torch.nn.functional.batch_norm(x, *copies([mean, var]), weight, bias, **options)
+
+
+@operation(
+    says="each channel to mean 0 and variance 1: of the batch in training, by running statistics otherwise",
+    numpy=batch_norm_values, torch=torch_batch_norm, shape=channels_shape, prepare=prepare_batch_norm,
+    spelled=("F.batch_norm",), ranks={"x": (2, 3, 4)}, domain={"running_var": positive()}, letters="ncij",
+    examples=(
+        example("F.batch_norm(x, None, None, weight, bias, training=True)", x=(3, 2), weight=(2,), bias=(2,)),
+        example("F.batch_norm(x, None, None, training=True)", x=(2, 2, 3)),
+        example("F.batch_norm(x, running_mean, running_var, weight, bias)", x=(3, 2), running_mean=(2,), running_var=(2,), weight=(2,), bias=(2,)),
+    ),
+)  # fmt: skip
+def batch_norm(
+    at: At, x: View, running_mean: Data | None = None, running_var: Data | None = None, weight: View | None = None,
+    bias: View | None = None, training: bool = False, momentum: Any = 0.1, eps: float = 1e-5,
+) -> Expr:  # fmt: skip
+    """out[n,c,i] = (x[n,c,i] − mean[c]) / √(var[c] + eps)·w[c] + b[c]"""
+    if training or running_mean is None or running_var is None:
+        over = Reduction(at, x.shape, tuple(a for a in range(x.rank) if a != 1), keepdim=True)
+        mean, var = over.sum(lambda i: x[i], hint="k") / over.count, variance(over, x, 0)
+    else:
+        mean, var = running_mean[at[1]], running_var[at[1]]
+    return scaled((x[at] - mean) / sp.sqrt(var + number(eps)), weight, bias, [at[1]])
+
+
+def prepare_instance_norm(
+    shapes: tuple[Shape, ...], use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-5
+) -> dict[str, Hashable]:
+    """Statistics of the input, or running ones."""
+    if not use_input_stats and (len(shapes) < 3 or shapes[1] is None or shapes[2] is None):
+        raise InputError("instance_norm without the input's own statistics needs running_mean and running_var")
+    return {"use_input_stats": bool(use_input_stats), "eps": eps}
+
+
+def instance_norm_values(
+    x: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None, *, use_input_stats: bool, eps: float
+) -> Any:  # fmt: skip
+    """NumPy's forward."""
+    x = np.asarray(x, float)
+    if not use_input_stats:
+        return batch_norm_values(x, running_mean, running_var, weight, bias, training=False, eps=eps)
+    axes = tuple(range(2, x.ndim))
+    return normalised(x, x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True), weight, bias, eps)
+
+
+@operation(
+    says="each channel of each sample to mean 0 and variance 1",
+    numpy=instance_norm_values, shape=channels_shape, prepare=prepare_instance_norm,
+    torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
+        x, *copies([mean, var]), weight, bias, **options
+    ),
+    spelled=("F.instance_norm",), ranks={"x": (3, 4)}, domain={"running_var": positive()}, letters="ncij",
+    examples=(example("F.instance_norm(x)", x=(2, 2, 3)),
+              example("F.instance_norm(x, None, None, weight, bias)", x=(1, 2, 3), weight=(2,), bias=(2,))),
+)  # fmt: skip
+def instance_norm(
+    at: At, x: View, running_mean: Data | None = None, running_var: Data | None = None, weight: View | None = None,
+    bias: View | None = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-5,
+) -> Expr:  # fmt: skip
+    """out[n,c,i] = (x[n,c,i] − mean[n,c]) / √(var[n,c] + eps)·w[c] + b[c]"""
+    if use_input_stats or running_mean is None or running_var is None:
+        over = Reduction(at, x.shape, tuple(range(2, x.rank)), keepdim=True)
+        mean, var = over.sum(lambda i: x[i], hint="k") / over.count, variance(over, x, 0)
+    else:
+        mean, var = running_mean[at[1]], running_var[at[1]]
+    return scaled((x[at] - mean) / sp.sqrt(var + number(eps)), weight, bias, [at[1]])
+
+
+def prepare_group_norm(shapes: tuple[Shape, ...], num_groups: int, eps: float = 1e-5) -> dict[str, Hashable]:
+    """A number of groups that divides the channels."""
+    if not isinstance(num_groups, int) or num_groups < 1:
+        raise InputError("num_groups has to be an integer from 1 up", found=(f"num_groups={num_groups!r}",))
+    return {"num_groups": num_groups, "eps": eps}
+
+
+def grouped_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_groups: int, eps: float) -> Shape:
+    """The input's shape; the groups divide the channels."""
+    shape = channels_shape(sizes, shapes)
+    channels = sizes.number(shape[1])
+    if channels is not None and channels % num_groups:
+        raise ShapeError(f"{channels} channels do not make {num_groups} equal groups")
+    return shape
+
+
+def group_norm_values(x: Any, weight: Any = None, bias: Any = None, *, num_groups: int, eps: float) -> Any:
+    """NumPy's forward."""
+    x = np.asarray(x, float)
+    flat = x.reshape(x.shape[0], num_groups, -1)
+    normal = (flat - flat.mean(axis=2, keepdims=True)) / np.sqrt(flat.var(axis=2, keepdims=True) + eps)
+    return normalised(normal.reshape(x.shape), 0, 1, weight, bias, 0)
+
+
+@operation(
+    says="each group of channels of each sample to mean 0 and variance 1",
+    numpy=group_norm_values, shape=grouped_shape, prepare=prepare_group_norm,
+    torch=lambda torch, x, weight=None, bias=None, *, num_groups, eps: torch.nn.functional.group_norm(
+        x, num_groups, weight, bias, eps
+    ),
+    spelled=("F.group_norm", "torch.group_norm"), ranks={"x": (3, 4)}, letters="ncij",
+    examples=(example("F.group_norm(x, 2)", x=(1, 4, 2)),
+              example("F.group_norm(x, 2, weight, bias)", x=(2, 4, 2), weight=(4,), bias=(4,))),
+)  # fmt: skip
+def group_norm(
+    at: At, x: View, num_groups: int, weight: View | None = None, bias: View | None = None, eps: float = 1e-5
+) -> Expr:
+    """out[n,c,i] = (x[n,c,i] − mean[n,g]) / √(var[n,g] + eps)·w[c] + b[c], g: the group of c"""
+    size = sp.sympify(x.shape[1] / num_groups, strict=True)
+    first = Unravel(sp.S.Zero, at[1], sp.Integer(num_groups), size) * size if num_groups > 1 else sp.S.Zero
+
+    def sum_over(body: Any, hint: str) -> Expr:
+        inner = (fresh(hint, size), *fresh_axes(x.shape[2:], "jkl" if hint == "c" else "abd"))
+        return add_up(body(x[[at[0], first + inner[0], *inner[1:]]]), inner)
+
+    count = size * sp.Mul(*x.shape[2:])
+    mean = sum_over(lambda e: e, "k") / count
+    var = sum_over(lambda e: (e - mean) ** 2, "c") / count
+    return scaled((x[at] - mean) / sp.sqrt(var + number(eps)), weight, bias, [at[1]])
+
+
+def prepare_rms_norm(shapes: tuple[Shape, ...], normalized_shape: Any = None, eps: Any = None) -> dict[str, Hashable]:
+    """Without eps torch takes the spacing of numbers near 1."""
+    return prepare_layer_norm(shapes, normalized_shape, float(np.finfo(np.float64).eps) if eps is None else eps)
+
+
+def rms_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: Any, eps: float) -> Shape:
+    """The input's shape; the named sizes are its last ones, and the weight's."""
+    last = shapes[0][-len(normalized_shape) :]
+    for wanted in (normalized_shape, shapes[1] if len(shapes) > 1 else None):
+        if wanted is None:
+            continue
+        if len(wanted) != len(last):
+            raise ShapeError(f"the weight of rms_norm has the {len(last)} axes that are normalised")
+        for size, own in zip(last, wanted, strict=True):
+            if own is not None:
+                sizes.unify(size, own)
+    return kept(sizes, shapes)
+
+
+@operation(
+    says="divides by the root of the mean square over the trailing axes",
+    numpy=lambda x, weight=None, *, normalized_shape, eps: x / np.sqrt(
+        np.mean(np.square(np.asarray(x, float)), axis=tuple(range(-len(normalized_shape), 0)), keepdims=True) + eps
+    ) * (1 if weight is None else weight),
+    torch=lambda torch, x, weight=None, *, normalized_shape, eps: torch.nn.functional.rms_norm(
+        x, tuple(x.shape[-len(normalized_shape) :]), weight, eps
+    ),
+    shape=rms_norm_shape, prepare=prepare_rms_norm, spelled=("F.rms_norm", "torch.rms_norm"),
+    examples=(example("F.rms_norm(x, (3,))", x=(2, 3)), example("F.rms_norm(x, (3,), weight)", x=(2, 3), weight=(3,))),
+)  # fmt: skip
+def rms_norm(at: At, x: View, normalized_shape: Any, weight: View | None = None, eps: Any = None) -> Expr:
+    """out[i] = x[i] / √(Σ_j x[j]²/n + eps)·w[i]"""
+    dim = tuple(range(x.rank - len(normalized_shape), x.rank))
+    over = Reduction(at, x.shape, dim, keepdim=True)
+    normal = x[at] / sp.sqrt(over.sum(lambda i: x[i] ** 2) / over.count + number(eps))
+    return scaled(normal, weight, None, [at[a] for a in dim])
+
+
+# Embedding and attention ----------------------------------------------------------------------------
+
+
+def prepare_embedding(
+    shapes: tuple[Shape, ...], padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> dict[str, Hashable]:  # fmt: skip
+    """Options that rescale rows or gradients are not covered."""
+    if max_norm is not None or scale_grad_by_freq:
+        raise UnsupportedError("embedding with max_norm or scale_grad_by_freq is not supported yet")
+    return {"padding_idx": padding_idx}
+
+
+def rows(n: Any) -> Any:
+    """Positions as NumPy takes them."""
+    return np.asarray(n).astype(np.int64)
+
+
+def embedding_shape(sizes: Sizes, shapes: tuple[Shape, ...], padding_idx: Any) -> Shape:
+    """The shape of the positions, and the length of a row."""
+    if len(shapes[1]) != 2:
+        raise ShapeError(f"the weight of an embedding is a matrix, not a tensor with {len(shapes[1])} axes")
+    return (*shapes[0], shapes[1][1])
+
+
+@operation(
+    says="the rows of the weight at the given positions; nothing flows to the row padding_idx",
+    numpy=lambda x, weight, padding_idx: np.asarray(weight)[rows(x)],
+    torch=lambda torch, x, weight, padding_idx: torch.nn.functional.embedding(x.long(), weight, padding_idx),
+    shape=embedding_shape, prepare=prepare_embedding, spelled=("F.embedding",), ranks={"x": (1, 2), "weight": (2,)},
+    domain={"x": whole(0, 2)}, smooth=False,
+    examples=(example("F.embedding(x, weight)", x=(4,), weight=(3, 2)),
+              example("F.embedding(x, weight, padding_idx=0)", x=(2, 3), weight=(3, 2))),
+)  # fmt: skip
+def embedding(
+    at: At, x: Data, weight: View, out: Held, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False, sparse: bool = False,
+) -> Expr:  # fmt: skip
+    """out[i,e] = w[x[i], e]"""
+    row = x[at[:-1]]
+    if padding_idx is None:
+        return weight[row, at[-1]]
+    place = sp.Integer(padding_idx) if padding_idx >= 0 else weight.shape[0] + padding_idx
+    skip = Bracket(sp.Eq(row, place))
+    return (1 - skip) * weight[row, at[-1]] + skip * out[at]
+
+
+def prepare_attention(
+    shapes: tuple[Shape, ...], dropout_p: Any = 0.0, is_causal: bool = False, scale: Any = None, enable_gqa: bool = False
+) -> dict[str, Hashable]:
+    """Attention without dropout."""
+    if dropout_p:
+        raise UnsupportedError("attention with dropout is not supported yet", hints=("dropout_p=0",))
+    if enable_gqa:
+        raise UnsupportedError("enable_gqa=True is not supported yet")
+    if is_causal and len(shapes) > 3:
+        raise InputError("attention takes a mask or is_causal, not both")
+    return {"is_causal": bool(is_causal), "scale": scale}
+
+
+def attention_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:
+    """Leading axes broadcast; the last two are positions and features."""
+    query, key, value, *mask = shapes
+    if min(len(query), len(key), len(value)) < 2:
+        raise ShapeError("attention takes tensors (…, positions, features)")
+    lead = sizes.broadcast_shapes([s[:-2] for s in (query, key, value)])
+    full = [(*lead, *s[-2:]) for s in (query, key, value)]
+    return (*full, *((*lead, query[-2], key[-2]) for _ in mask))
+
+
+def attention_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
+    """(…, positions of the query, features of the value)."""
+    query, key, value, *_ = shapes
+    sizes.unify(query[-1], key[-1])
+    sizes.unify(key[-2], value[-2])
+    return (*query[:-1], value[-1])
+
+
+def attention_values(query: Any, key: Any, value: Any, mask: Any = None, *, is_causal: bool, scale: Any) -> Any:
+    """NumPy's forward."""
+    query, key, value = (np.asarray(t, float) for t in (query, key, value))
+    scores = query @ np.swapaxes(key, -1, -2) * (1 / np.sqrt(query.shape[-1]) if scale is None else float(scale))
+    scores = scores if mask is None else scores + mask
+    if is_causal:
+        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True) @ value
+
+
+@operation(
+    says="averages of the values, weighed by softmax of how well query and key agree (a mask is added to the scores)",
+    numpy=attention_values, shape=attention_shape, align=attention_align, prepare=prepare_attention,
+    torch=lambda torch, *tensors, is_causal, scale: torch.nn.functional.scaled_dot_product_attention(
+        *tensors, is_causal=is_causal, scale=None if scale is None else float(scale)
+    ),
+    spelled=("F.scaled_dot_product_attention", "torch._C._nn.scaled_dot_product_attention"),
+    ranks={"query": (2, 3, 4), "key": (2, 3, 4), "value": (2, 3, 4)}, letters="bhld",
+    examples=(
+        example("F.scaled_dot_product_attention(query, key, value)", query=(2, 2), key=(3, 2), value=(3, 2)),
+        example("F.scaled_dot_product_attention(query, key, value, is_causal=True)", query=(3, 2), key=(3, 2), value=(3, 2)),
+        example("F.scaled_dot_product_attention(query, key, value, attn_mask)", query=(2, 2), key=(3, 2), value=(3, 2), attn_mask=(2, 3)),
+    ),
+)  # fmt: skip
+def scaled_dot_product_attention(
+    at: At, query: View, key: View, value: View, attn_mask: View | None = None, dropout_p: float = 0.0,
+    is_causal: bool = False, scale: Any = None, enable_gqa: bool = False,
+) -> Expr:  # fmt: skip
+    """out[l,e] = Σ_s exp(score[l,s])·v[s,e] / Σ_s exp(score[l,s]), score[l,s] = Σ_d q[l,d]·k[s,d] / √D + mask[l,s]"""
+    lead, place = at[:-2], at[-2]
+
+    def weight(s: Any) -> Expr:
+        inner = fresh("d", query.shape[-1])
+        factor = 1 / sp.sqrt(query.shape[-1]) if scale is None else number(scale)
+        score = factor * add_up(query[[*lead, place, inner]] * key[[*lead, s, inner]], [inner])
+        score += 0 if attn_mask is None else attn_mask[[*lead, place, s]]
+        return sp.exp(score) * (Bracket(sp.Le(s, place, evaluate=False)) if is_causal else 1)
+
+    j, k = fresh("j", key.shape[-2]), fresh("k", key.shape[-2])
+    return add_up(weight(j) * value[[*lead, j, at[-1]]], [j]) / add_up(weight(k), [k])

@@ -1,0 +1,36 @@
+"""Formulas alone, as `symgrad derive` and the pages about operations show them: sizes are symbols.
+
+Comes in: a program and what was derived from it. Goes out: text, Markdown, LaTeX or JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.explanation.build import Derived
+from symgrad.program import Program
+from symgrad.render.content import derivation_page
+from symgrad.render.json import derived_data, dumped
+from symgrad.render.latex import page_latex
+from symgrad.render.markdown import page_markdown
+from symgrad.render.text import page_text
+
+
+def derived_text(program: Program, derived: Sequence[Derived], *, width: int = 100, color: bool = False) -> str:
+    """For a terminal."""
+    return page_text(derivation_page(program, derived), width=width, color=color)
+
+
+def derived_markdown(program: Program, derived: Sequence[Derived], *, level: int = 2, title: bool = True) -> str:
+    """As Markdown; its sections are headings of ``level``, for a page of its own or under another heading."""
+    return page_markdown(derivation_page(program, derived), level=level, title=title)
+
+
+def derived_latex(program: Program, derived: Sequence[Derived]) -> str:
+    """As a LaTeX fragment."""
+    return page_latex(derivation_page(program, derived))
+
+
+def derived_json(program: Program, derived: Sequence[Derived]) -> str:
+    """As JSON, by the schema's ``derivation``."""
+    return dumped(derived_data(program, derived))

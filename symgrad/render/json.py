@@ -1,0 +1,269 @@
+"""Explanations as JSON, by the schema in ``schema.json``: every number as it is, every formula in both alphabets.
+
+Integers are integers, fractions text ("1/3"), decimals numbers, nan and inf text. What grows with the square
+of the sizes (labels, entries of J) is null beyond ``MOST_ENTRIES``.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from symgrad.calculus import Step, Sweep, local
+from symgrad.explanation import Explanation, Gradient, Jacobian, Structure
+from symgrad.explanation.build import Derived
+from symgrad.indexing import Index
+from symgrad.indexing import Equation as IndexEquation
+from symgrad.indexing.symbols import Expr, accesses, name_of
+from symgrad.oracles.report import Check
+from symgrad.program import Constant, Program
+from symgrad.render import numbers
+from symgrad.render.content.jacobian import countable
+from symgrad.render.content.one_entry import column_of, gradient_of
+from symgrad.render.formula_latex import formula_latex, label_latex, name_latex
+from symgrad.render.formula_text import formula_text, label_text
+from symgrad.render.letters import Names, names_of
+
+VERSION = 1
+MOST_ENTRIES = 10_000
+"""Entries or labels of a Jacobian that are listed."""
+
+Data = dict[str, Any]
+
+
+def to_json(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None) -> str:
+    """The explanation as JSON; with ``entry``, the story of that one entry beside it."""
+    data = explanation_data(explanation)
+    if entry is not None:
+        data["entry"] = entry_data(explanation, *entry)
+    return dumped(data)
+
+
+def schema() -> Data:
+    """The JSON schema that every result obeys."""
+    text = importlib.resources.files("symgrad.render").joinpath("schema.json").read_text(encoding="utf-8")
+    found: Data = json.loads(text)
+    return found
+
+
+def dumped(data: Data) -> str:
+    """JSON text; lists of numbers on one line."""
+    return json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+
+
+def explanation_data(explanation: Explanation) -> Data:
+    """Everything an explanation says."""
+    program, names = explanation.program, names_of(explanation.program)
+    later = explanation.downstream
+    return {
+        "kind": "explanation",
+        "schema": VERSION,
+        "expression": explanation.expression,
+        "sizes": {str(size): int(value) for size, value in explanation.values.sizes.items()},
+        "inputs": [
+            {
+                "name": given.name, "shape": list(given.value.shape), "value": numbers.data(given.value),
+                "value_given": given.value_given, "shape_given": given.shape_given,
+            }
+            for given in explanation.inputs
+        ],
+        "assumptions": list(explanation.assumptions),
+        "hints": list(explanation.hints),
+        "steps": steps_data(program, names),
+        "output": {"shape": list(explanation.output.shape), "value": numbers.data(explanation.output)},
+        "seed": {
+            "origin": explanation.seed_info.origin, "text": explanation.seed_info.text,
+            "shape": list(explanation.seed.shape), "value": numbers.data(explanation.seed),
+        },
+        "gradients": {name: gradient_data(gradient, names) for name, gradient in explanation.gradients.items()},
+        "downstream": None if later is None else explanation_data(later),
+        "checked": explanation.checked,
+        "exact": explanation.exact,
+        "passed": explanation.passed,
+        "torch": explanation.torch_version,
+    }  # fmt: skip
+
+
+def derived_data(program: Program, derived: Sequence[Derived]) -> Data:
+    """The formulas of a program for every size."""
+    names = names_of(program)
+    return {
+        "kind": "derivation",
+        "schema": VERSION,
+        "inputs": [{"name": t.name, "shape": [str(s) for s in t.shape]} for t in program.inputs],
+        "steps": steps_data(program, names),
+        "output": {"shape": [str(s) for s in program.out.shape]},
+        "gradients": {
+            d.name: {
+                "closed_form": d.form.text if d.form else None,
+                **sweep_data(d.sweep, d.name, names),
+                "jacobian": {
+                    "formula": jacobian_formula(program, d.name, d.axes, d.inner, d.jacobian, names),
+                    "structure": structure_data(d.structure),
+                },
+            }
+            for d in derived
+        },
+    }
+
+
+def steps_data(program: Program, names: Names) -> list[Data]:
+    """The program, one operation a step, each with its index equation."""
+    result = []
+    for step in program.steps:
+        equation = local(step, program).equation
+        result.append({
+            "name": step.result.name,
+            "op": step.op,
+            "arguments": [str(a.value) if isinstance(a, Constant) else a for a in step.arguments],
+            "options": {key: option(value) for key, value in step.options},
+            "shape": [str(s) for s in step.result.shape],
+            "equation": formula_data(step.result.name, equation, names.entry(equation.axes, step.result.name)),
+        })  # fmt: skip
+    return result
+
+
+def option(value: Any) -> Any:
+    """An option as JSON has it; sizes as text."""
+    if isinstance(value, tuple):
+        return [option(v) for v in value]
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def formula_data(left: str, equation: IndexEquation, names: Names) -> Data:
+    """``left[axes] = right`` in both alphabets."""
+    letters = [names.letter(i) for i in equation.axes]
+    return {
+        "left": label_text(left, letters),
+        "text": formula_text(equation.right, names),
+        "latex": formula_latex(equation.right, names),
+    }
+
+
+def sweep_data(sweep: Sweep, name: str, names: Names) -> Data:
+    """The gradient's formula, the named gradients it mentions, and its share from each use."""
+
+    def formula(left: str, equation: IndexEquation, scope: Names) -> Data:
+        return formula_data(left, equation, scope)
+
+    stages = [
+        {"name": stage, "formula": formula(stage, e, names.entry(e.axes, stage.removeprefix("g_")))}
+        for stage, e in sweep.stages[:-1]
+    ]
+    whole = formula(f"{name}.grad", sweep.equation, names.inner(sweep.equation.axes))
+    uses = [{"where": where, "formula": formula(f"{name}.grad", e, names.inner(e.axes))} for where, e in sweep.uses]
+    return {"formula": whole, "stages": stages, "uses": uses}
+
+
+def gradient_data(gradient: Gradient, names: Names) -> Data:
+    """One gradient with its Jacobian and its proofs."""
+    return {
+        "closed_form": gradient.closed_form,
+        **sweep_data(gradient.sweep, gradient.name, names),
+        "shape": list(gradient.value.shape),
+        "value": numbers.data(gradient.value),
+        "jacobian": jacobian_data(gradient.jacobian, names),
+        "derivation": [step_data(step, names) for step in gradient.steps],
+        "checks": [check_data(check) for check in gradient.checks],
+        "passed": gradient.passed,
+    }
+
+
+def step_data(step: Step, names: Names) -> Data:
+    """One move of the derivation; a formula in the operation's own letters is left out."""
+    foreign = any(name_of(entry).startswith("#") for entry in accesses(step.formula))
+    free = sorted((s for s in step.formula.free_symbols if isinstance(s, Index)), key=lambda s: str(s.name))
+    return {
+        "rule": step.rule,
+        "why": step.why,
+        "text": None if foreign else formula_text(step.formula, names.inner(free)),
+    }
+
+
+def jacobian_formula(
+    program: Program, name: str, axes: Sequence[Index], inner: Sequence[Index], formula: Expr | None, names: Names
+) -> Data | None:
+    """∂out/∂x in both alphabets."""
+    if formula is None:
+        return None
+    scope = names.entry(axes, program.output).inner(inner)
+    out, by = ([scope.letter(i) for i in indices] for indices in (axes, inner))
+    latex = f"\\frac{{\\partial {label_latex(name_latex(program.output), out)}}}{{\\partial {label_latex(name_latex(name), by)}}}"
+    return {
+        "left": f"∂{label_text(program.output, out)}/∂{label_text(name, by)}",
+        "left_latex": latex,
+        "text": formula_text(formula, scope),
+        "latex": formula_latex(formula, scope),
+    }
+
+
+def structure_data(structure: Structure) -> Data:
+    """Kind, notation and sentence; sizes in the notation are symbols."""
+    return {"kind": structure.kind, "notation": structure.notation, "says": structure.says}
+
+
+def jacobian_data(jacobian: Jacobian, names: Names) -> Data:
+    """Size, structure and, where they are few enough, the entries that are not 0."""
+    rows, columns = jacobian.shape
+    labelled = rows + columns <= MOST_ENTRIES
+    nonzeros = jacobian.nonzeros if countable(jacobian) else None
+    return {
+        "shape": [rows, columns],
+        "formula": jacobian_formula(jacobian.program, jacobian.name, jacobian.axes, jacobian.inner, jacobian.formula, names),
+        "structure": structure_data(jacobian.structure),
+        "nonzeros": nonzeros,
+        "row_labels": list(jacobian.row_labels) if labelled else None,
+        "column_labels": list(jacobian.column_labels) if labelled else None,
+        "entries": _entries(jacobian) if nonzeros is not None and nonzeros <= MOST_ENTRIES else None,
+    }
+
+
+def _entries(jacobian: Jacobian) -> list[list[Any]]:
+    """[row, column, value] of every entry that is not 0."""
+    rows, columns = jacobian.shape
+    if rows * columns <= MOST_ENTRIES:
+        dense = jacobian.dense()
+        return [[int(r), int(c), numbers.data(dense[r, c])] for r, c in np.argwhere(dense != 0)]
+    found = jacobian.sparse().tocoo()
+    places = zip(found.row.tolist(), found.col.tolist(), found.data.tolist(), strict=True)
+    return [[r, c, numbers.data(value)] for r, c, value in places if value != 0]
+
+
+def check_data(check: Check) -> Data:
+    """What one oracle said."""
+    def number(value: float | None) -> Any:
+        return None if value is None else numbers.data(value)
+
+    return {
+        "oracle": check.oracle,
+        "passed": check.passed,
+        "exact": check.exact,
+        "max_error": number(check.max_error),
+        "note": check.note,
+        "worst": None if check.worst is None else list(check.worst),
+        "expected": number(check.expected),
+        "got": number(check.got),
+    }
+
+
+def entry_data(explanation: Explanation, name: str, at: tuple[int, ...]) -> Data:
+    """One entry of a gradient: every output that moves with it, and the sum."""
+    gradient = gradient_of(explanation, name)
+    story = gradient.entry(at)
+    moving: list[Mapping[str, Any]] = []
+    if name in explanation.program.relevant():
+        column, seed = column_of(explanation, gradient, at), explanation.seed
+        moving = [
+            {
+                "output": [int(i) for i in place],
+                "derivative": numbers.data(column[tuple(place)]),
+                "weight": numbers.data(seed[tuple(place)]),
+                "product": numbers.data(column[tuple(place)] * seed[tuple(place)]),
+            }
+            for place in np.argwhere(column != 0)
+        ]
+    return {"name": name, "at": list(at), "outputs": moving, "total": numbers.data(story.total)}

@@ -1,0 +1,104 @@
+r"""Pages as the body of a LaTeX document.
+
+Comes in: an explanation or a `Page`. Goes out: what stands between ``\begin{document}`` and ``\end{document}``;
+it needs amsmath and nothing else. Plain ASCII, so that every engine sets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from symgrad.explanation import Explanation
+from symgrad.render import mathmode
+from symgrad.render.content import page_of
+from symgrad.render.mathmode import escaped, typewriter
+from symgrad.render.page import (
+    Block,
+    Code,
+    Equation,
+    Equations,
+    Grids,
+    Listing,
+    Matrix,
+    Page,
+    Paragraph,
+    Table,
+    Words,
+)
+
+
+def to_latex(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None) -> str:
+    """The explanation as a LaTeX fragment; with ``entry``, the story of that one entry."""
+    return page_latex(page_of(explanation, entry))
+
+
+def page_latex(page: Page) -> str:
+    """Any page as a LaTeX fragment."""
+    facts = ", ".join(f"{name} {size}" for name, size in page.facts)
+    parts = ["% needs \\usepackage{amsmath}", f"\\section*{{{words(page.title)}}}", f"Sizes: {escaped(facts)}.", *blocks(page.lead)]
+    for place, section in enumerate(page.sections, start=1):
+        parts += [f"\\subsection*{{{place}. {words(section.heading)}}}", *blocks(section.blocks)]
+    return "\n\n".join(parts) + "\n"
+
+
+def blocks(found: Iterable[Block]) -> list[str]:
+    """Blocks as paragraphs."""
+    return [part for block in found for part in written(block)]
+
+
+def written(block: Block) -> list[str]:
+    """One block."""
+    if isinstance(block, Paragraph):
+        text = words(block.words)
+        return [f"\\textbf{{{text}}}" if block.alarm else text]
+    if isinstance(block, Listing):
+        lines = " \\\\\n".join(typewriter(line) for line in block.code.splitlines())
+        return [f"\\begin{{quote}}\n{lines}\n\\end{{quote}}"]
+    if isinstance(block, Equations):
+        return [equations(block.rows)]
+    if isinstance(block, Grids):
+        return [f"\\[\n{formula}\n\\]" for grid in block.grids for formula in mathmode.grids(grid)]
+    if isinstance(block, Matrix):
+        return [matrix(block)]
+    return [table(block)]
+
+
+def equations(rows: Iterable[Equation]) -> str:
+    """Equations under one another, their remarks beside them."""
+    lines = []
+    for row in rows:
+        parts = mathmode.equation(row)
+        if row.remark:
+            parts[-1] += f" \\qquad \\text{{{words(row.remark)}}}"
+        lines += parts
+    body = " \\\\\n".join(lines)
+    return f"\\[\n\\begin{{aligned}}\n{body}\n\\end{{aligned}}\n\\]"
+
+
+def matrix(block: Matrix) -> str:
+    """A matrix with labelled rows and columns, and lines between its blocks."""
+    width = len(block.columns)
+    step = block.column_block or width
+    columns = "|".join("c" * min(step, width - start) for start in range(0, width, step))
+    lines = [" & ".join(["", *(label.latex for label in block.columns)]) + r" \\ \hline"]
+    for place, (label, row) in enumerate(zip(block.rows, block.cells, strict=True), start=1):
+        rule = block.row_block and place % block.row_block == 0 and place < len(block.rows)
+        cells = [label.latex, *(mathmode.cell(cell) for cell in row)]
+        lines.append(" & ".join(cells) + (r" \\ \hline" if rule else r" \\"))
+    body = "\n".join(lines)
+    return f"\\[\n\\begin{{array}}{{r|{columns}}}\n{body}\n\\end{{array}}\n\\]"
+
+
+def table(block: Table) -> str:
+    """Words in columns."""
+    rows = [" & ".join(words(cell) for cell in row) + r" \\" for row in block.rows]
+    heading = " & ".join(words(cell) for cell in block.heading) + r" \\ \hline"
+    return "\n".join([f"\\begin{{tabular}}{{{'l' * len(block.heading)}}}", heading, *rows, "\\end{tabular}"])
+
+
+def words(parts: Words) -> str:
+    """Words with code and formulas in them."""
+    return "".join(
+        escaped(part) if isinstance(part, str) else typewriter(part.code) if isinstance(part, Code) else f"${part.latex}$"
+        for part in parts
+    )

@@ -1,0 +1,139 @@
+r"""Pages as GitHub's Markdown: words, tables, and formulas between dollars.
+
+Comes in: an explanation or a `Page`. Goes out: Markdown. A backslash before punctuation would be eaten by
+Markdown before the formula is set, so that ``\\`` and ``\,`` are written ``\cr`` and ``\thinspace``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from symgrad.explanation import Explanation
+from symgrad.render import mathmode
+from symgrad.render.content import page_of
+from symgrad.render.page import (
+    Block,
+    Code,
+    Equation,
+    Equations,
+    Grids,
+    Listing,
+    Matrix,
+    Page,
+    Paragraph,
+    Table,
+    Words,
+)
+
+
+def to_markdown(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None) -> str:
+    """The explanation as Markdown with LaTeX formulas; with ``entry``, the story of that one entry."""
+    return page_markdown(page_of(explanation, entry))
+
+
+def page_markdown(page: Page, level: int = 2, title: bool = True) -> str:
+    """Any page as Markdown, its sections under headings of ``level``."""
+    facts = ", ".join(f"{name} {size}" for name, size in page.facts)
+    heading = [f"{'#' * (level - 1)} {words(page.title)}"] if title else []
+    parts = [*heading, plain(f"Sizes: {facts}."), *blocks(page.lead)]
+    for place, section in enumerate(page.sections, start=1):
+        parts += [f"{'#' * level} {place}. {words(section.heading)}", *blocks(section.blocks)]
+    return "\n\n".join(parts) + "\n"
+
+
+def blocks(found: Iterable[Block]) -> list[str]:
+    """Blocks as paragraphs of Markdown."""
+    return [part for block in found for part in written(block)]
+
+
+def written(block: Block) -> list[str]:
+    """One block."""
+    if isinstance(block, Paragraph):
+        text = words(block.words)
+        return [f"**{text}**" if block.alarm else text]
+    if isinstance(block, Listing):
+        return [f"```text\n{block.code}\n```"]
+    if isinstance(block, Equations):
+        return equations(block)
+    if isinstance(block, Grids):
+        return [display(formula) for grid in block.grids for formula in mathmode.grids(grid)]
+    if isinstance(block, Matrix):
+        return [matrix(block)]
+    return [table(block)]
+
+
+def equations(block: Equations) -> list[str]:
+    """Rows without remarks together; a remark stands below its row."""
+    parts: list[str] = []
+    together: list[Equation] = []
+    for row in block.rows:
+        together.append(row)
+        if row.remark:
+            parts += [aligned(together), words(row.remark)]
+            together = []
+    return [*parts, aligned(together)] if together else parts
+
+
+def aligned(rows: list[Equation]) -> str:
+    """Equations under one another."""
+    lines = [line for row in rows for line in mathmode.equation(row)]
+    if len(lines) == 1:
+        return display(lines[0].replace("& ", "", 1).replace("&=", "=", 1))
+    body = " \\\\\n".join(lines)
+    return display(f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}")
+
+
+def matrix(block: Matrix) -> str:
+    """A table with labelled rows and columns."""
+    heading = ["", *(inline(column.latex) for column in block.columns)]
+    rows = [
+        [inline(label.latex), *(inline(mathmode.cell(cell)) for cell in row)]
+        for label, row in zip(block.rows, block.cells, strict=True)
+    ]
+    return grid_of(heading, rows, ":-:")
+
+
+def table(block: Table) -> str:
+    """Words in columns."""
+    return grid_of([words(cell) for cell in block.heading], [[words(cell) for cell in row] for row in block.rows], ":--")
+
+
+def grid_of(heading: list[str], rows: list[list[str]], align: str) -> str:
+    """A Markdown table."""
+    lines = [heading, [align] * len(heading), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+def words(parts: Words) -> str:
+    """Words with code and formulas in them."""
+    return "".join(
+        plain(part) if isinstance(part, str) else code(part.code) if isinstance(part, Code) else inline(part.latex)
+        for part in parts
+    )
+
+
+def plain(text: str) -> str:
+    """Plain text in which Markdown sees no marks."""
+    return re.sub(r"([\\*_`<\[\]])", r"\\\1", text)
+
+
+def code(text: str) -> str:
+    """Code, with as many ticks as it needs."""
+    ticks = "`" * (1 + max((len(run) for run in re.findall(r"`+", text)), default=0))
+    return f"{ticks}{text}{ticks}" if "`" not in text else f"{ticks} {text} {ticks}"
+
+
+def inline(latex: str) -> str:
+    """A formula within a line."""
+    return f"${guarded(latex)}$"
+
+
+def display(latex: str) -> str:
+    """A formula on its own."""
+    return f"$$\n{guarded(latex)}\n$$"
+
+
+def guarded(latex: str) -> str:
+    """A formula that survives Markdown."""
+    return latex.replace(r"\\", r"\cr").replace(r"\,", r"\thinspace").replace(r"\;", r"\thickspace")

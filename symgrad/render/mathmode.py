@@ -1,0 +1,92 @@
+r"""LaTeX that Markdown and LaTeX pages share: equations, arrays of numbers, characters that LaTeX has no key for.
+
+Everything here is for math mode but ``escaped``, which is text.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symgrad.render import numbers
+from symgrad.render.formula_latex import LATEX
+from symgrad.render.page import Equation, Grid, Math
+from symgrad.render.page import number as number_math
+
+MOST_ROWS, MOST_COLUMNS = 12, 12
+"""Rows and columns of an array that are printed."""
+WIDE = 84
+"""Characters (of the Unicode text) beyond which every part of an equation gets a line."""
+
+CHARACTERS = {
+    "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"$<$", ">": r"$>$", "|": r"$\vert$", '"': "''",
+    "×": r"$\times$", "⊗": r"$\otimes$", "∘": r"$\circ$", "·": r"$\cdot$", "−": "$-$", "…": r"\ldots{}",
+    "∂": r"$\partial$", "⟨": r"$\langle$", "⟩": r"$\rangle$", "Σ": r"$\Sigma$", "Π": r"$\Pi$", "δ": r"$\delta$",
+    "σ": r"$\sigma$", "ᵀ": r"$^{\top}$", "≤": r"$\leq$", "≥": r"$\geq$", "≠": r"$\neq$", "√": r"$\surd$", "⌊": r"$\lfloor$",
+    "⌋": r"$\rfloor$", "→": r"$\to$", "–": "--", "’": "'", "²": "$^{2}$", "³": "$^{3}$", "π": r"$\pi$", "\n": " ",
+}  # fmt: skip
+
+
+def escaped(text: str) -> str:
+    """Plain text for LaTeX's text mode."""
+    return "".join(CHARACTERS.get(character, character) for character in text)
+
+
+def typewriter(code: str) -> str:
+    r"""Code for either mode; spaces are kept."""
+    return f"\\texttt{{{escaped(code)}}}"
+
+
+def equation(row: Equation) -> list[str]:
+    r"""One equation as lines of an ``aligned`` environment; each part on a line of its own where it is wide."""
+    head, *rest = row.parts
+    if not rest:
+        return [f"& {head.latex}"]
+    width = sum(len(part.text) + 3 for part in row.parts)
+    if width <= WIDE:
+        return [f"{head.latex} &= {' = '.join(part.latex for part in rest)}"]
+    return [f"{head.latex if n == 0 else ''} &= {part.latex}".strip() for n, part in enumerate(rest)]
+
+
+def grids(grid: Grid) -> list[str]:
+    """An array after its name; one formula for each of its matrices."""
+    values = np.asarray(grid.values)
+    if values.ndim <= 2:
+        return [f"{grid.name.latex} = {array(values)}"]
+    places = list(np.ndindex(*values.shape[:-2]))
+    shown = [f"{grid.name.latex}[{','.join(map(str, at))}] = {array(values[at])}" for at in places[:MOST_ROWS]]
+    if len(places) > MOST_ROWS:
+        shown.append(f"\\text{{and {len(places) - MOST_ROWS} more matrices}}")
+    return shown
+
+
+def array(values: np.ndarray) -> str:  # type: ignore[type-arg]  # any dtype
+    """Numbers in square brackets, the middle left out where there are too many."""
+    if values.size == 0:
+        return r"\left[\;\right]"
+    if values.ndim == 0:
+        return number(values[()])
+    table = np.atleast_2d(values)
+    down, across = numbers.shortened(table.shape[0], MOST_ROWS), numbers.shortened(table.shape[1], MOST_COLUMNS)
+    rows = [
+        " & ".join(_dots(r, c) if r is None or c is None else number(table[r, c]) for c in across) for r in down
+    ]
+    return f"\\left[\\begin{{array}}{{{'r' * len(across)}}} {' \\\\ '.join(rows)} \\end{{array}}\\right]"
+
+
+def number(value: object) -> str:
+    """One number."""
+    return number_math(value).latex
+
+
+def cell(math: Math | None) -> str:
+    """One entry of a matrix; a dot where it is always 0."""
+    return r"\cdot" if math is None else math.latex
+
+
+def _dots(row: int | None, column: int | None) -> str:
+    """What stands for left-out numbers."""
+    return r"\ddots" if row is None and column is None else r"\vdots" if row is None else r"\cdots"
+
+
+

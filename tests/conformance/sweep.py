@@ -1,0 +1,237 @@
+"""torch's own operator database against captured pullbacks.
+
+``PYTHONPATH=. python tests/conformance/sweep.py`` runs every variant with autograd support, in float64, on the
+first samples of each, and writes docs/reference/coverage.md. ``--samples N``, ``--only NAME``, ``--jobs N``,
+``--output FILE``. A variant is counted as the worst of its samples: error, wrong, refused, black box, derived.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import types
+import unittest
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ORDER = ("derived", "black box", "refused", "wrong", "error")
+RTOL, RTOL_DECOMPOSED = 1e-9, 1e-7
+LARGEST = 20_000
+SLOWEST = 20.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one variant: its worst sample, and why."""
+
+    name: str
+    status: str
+    note: str = ""
+    samples: int = 0
+    seconds: float = 0.0
+
+
+def variants(only: str | None = None) -> list[str]:
+    """The variants with autograd support in float64, by name."""
+    return [_name(op) for op in _database() if only is None or only in _name(op)]
+
+
+def run(name: str, samples: int) -> Outcome:
+    """One variant."""
+    import torch  # noqa: PLC0415 -- each worker loads its own
+
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    begin = time.monotonic()
+    op = next(op for op in _database() if _name(op) == name)
+    worst, note, count = "derived", "", 0
+    try:
+        for sample in islice(op.sample_inputs("cpu", torch.float64, requires_grad=True), samples):
+            status, why = judge(op, sample)
+            if status == "skipped":
+                continue
+            count += 1
+            if ORDER.index(status) > ORDER.index(worst) or not note:
+                worst, note = (status, why) if ORDER.index(status) >= ORDER.index(worst) else (worst, note)
+            if time.monotonic() - begin > SLOWEST:
+                break
+    except Exception as error:
+        worst, note = "error", f"samples: {type(error).__name__}: {error}"
+    return Outcome(name, worst if count else "refused" if worst == "derived" else worst, note or ("" if count else "no usable sample"),
+                   count, time.monotonic() - begin)  # fmt: skip
+
+
+def judge(op: Any, sample: Any) -> tuple[str, str]:
+    """Capture, pull a random seed back, compare with torch.autograd.grad."""
+    import torch  # noqa: PLC0415 -- each worker loads its own
+
+    from symgrad.capture import capture  # noqa: PLC0415 -- after torch
+    from symgrad.errors import SymgradError  # noqa: PLC0415 -- after torch
+
+    state = torch.get_rng_state()
+    tensors = [t for t in _tensors((sample.input, sample.args, sample.kwargs))]
+    if sum(t.numel() for t in tensors) > LARGEST:
+        return "skipped", "too large"
+    leaves = [t for t in tensors if t.is_floating_point()]
+    if not leaves:
+        return "skipped", "no floating input"
+    leaves = [t.detach().clone().requires_grad_(True) for t in leaves]
+    given = iter(leaves)
+
+    def own(part: Any) -> Any:
+        return next(given).clone() if isinstance(part, torch.Tensor) and part.is_floating_point() else part
+
+    arguments = _map((sample.input, sample.args, sample.kwargs), own)
+    try:
+        expected = [t for t in _tensors(_called(op, sample, arguments)) if t.is_floating_point()]
+    except Exception as error:
+        return "skipped", f"torch itself: {error}"
+    if not any(t.requires_grad for t in expected):
+        return "skipped", "no gradient"
+    torch.set_rng_state(state)
+    copies = iter([t.detach().clone() for t in leaves])
+    plain = _map((sample.input, sample.args, sample.kwargs), lambda p: next(copies)
+                 if isinstance(p, torch.Tensor) and p.is_floating_point() else p)  # fmt: skip
+    try:
+        program = capture(lambda first, args, kwargs: _called(op, sample, (first, args, kwargs)), *plain)
+        if len(program.inputs) != len(leaves):
+            return "error", f"{len(program.inputs)} inputs for {len(leaves)} tensors"
+        generator = torch.Generator().manual_seed(0)
+        seeds = [torch.randn(t.shape, generator=generator, dtype=torch.float64) for t in expected]
+        pairs = [(t, s) for t, s in zip(expected, seeds, strict=True) if t.requires_grad]
+        truth = torch.autograd.grad([t for t, _ in pairs], leaves, [s for _, s in pairs], allow_unused=True)
+        found = program.pullback(seeds if len(seeds) > 1 else seeds[0])
+    except SymgradError as error:
+        return "refused", error.problem
+    except Exception as error:
+        return "error", f"{type(error).__name__}: {error}"[:200]
+    decomposed = len(program.operations) > 1
+    for (name, got), true in zip(found.items(), truth, strict=True):
+        right = np.zeros(got.shape) if true is None else true.detach().to_dense().numpy()
+        if not close(np.asarray(got, dtype=float), right, RTOL_DECOMPOSED if decomposed else RTOL):
+            gap = np.nanmax(np.abs(np.asarray(got, dtype=float) - right)) if right.size else 0
+            return "wrong", f"{name} differs by {gap:.3g}"
+    boxes = program.black_boxes
+    return ("black box", boxes[0].reason or boxes[0].spelling) if boxes else ("derived", "")
+
+
+def close(got: Any, right: Any, tolerance: float) -> bool:
+    """Equal within ``tolerance`` of the largest entry; a NaN only with a NaN."""
+    if got.shape != right.shape:
+        return False
+    finite = np.abs(right[np.isfinite(right)])
+    scale = max(1.0, float(finite.max())) if finite.size else 1.0
+    with np.errstate(invalid="ignore"):
+        same = (got == right) | (np.isnan(got) & np.isnan(right)) | (np.abs(got - right) <= tolerance * scale)
+    return bool(same.all())
+
+
+def table(outcomes: Sequence[Outcome], samples: int, version: str) -> str:
+    """The coverage page."""
+    counts = Counter(o.status for o in outcomes)
+    lines = [
+        "# What is derived",
+        "",
+        f"torch {version}'s operator database: {len(outcomes)} variants with autograd support, float64, the first "
+        f"{samples} samples of each. Written by `tests/conformance/sweep.py`.",
+        "",
+        "| | variants |", "|---|---:|",
+        *(f"| {status} | {counts.get(status, 0)} |" for status in ORDER),
+        "",
+        "*Derived*: every step by its own equation. *Black box*: right, with torch's own product for some step. "
+        "*Refused*: symgrad says why it does not answer.",
+        "",
+        "| variant | | why |", "|---|---|---|",
+        *(f"| `{o.name}` | {o.status} | {_cell(o.note) if o.status != 'derived' else ''} |" for o in outcomes),
+    ]  # fmt: skip
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")[:160]
+
+
+def _database() -> list[Any]:
+    # torch's test helpers import expecttest for a base class that the database itself never uses.
+    stub = types.ModuleType("expecttest")
+    stub.TestCase = unittest.TestCase  # type: ignore[attr-defined]
+    sys.modules.setdefault("expecttest", stub)
+    import torch  # noqa: PLC0415 -- each worker loads its own
+    from torch.testing._internal.common_methods_invocations import op_db  # noqa: PLC0415 -- takes seconds
+
+    return [op for op in op_db if op.supports_autograd and torch.float64 in op.dtypes]
+
+
+def _name(op: Any) -> str:
+    return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
+
+
+def _called(op: Any, sample: Any, arguments: tuple[Any, ...]) -> Any:
+    first, args, kwargs = arguments
+    result = op(first, *args, **kwargs)
+    return sample.output_process_fn_grad(result)
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    import torch  # noqa: PLC0415 -- each worker loads its own
+
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from _tensors(part)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _tensors(part)
+
+
+def _map(value: Any, change: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        parts = [_map(part, change) for part in value]
+        return tuple(parts) if isinstance(value, tuple) else parts
+    if isinstance(value, dict):
+        return {key: _map(part, change) for key, part in value.items()}
+    return change(value)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--samples", type=int, default=3)
+    parser.add_argument("--only")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--output", type=Path, default=Path("docs/reference/coverage.md"))
+    parser.add_argument("--verbose", action="store_true")
+    chosen = parser.parse_args(arguments)
+    names = variants(chosen.only)
+    outcomes = []
+    with get_context("spawn").Pool(chosen.jobs, maxtasksperchild=200) as pool:
+        for outcome in pool.imap(_run, [(name, chosen.samples) for name in names], chunksize=4):
+            outcomes.append(outcome)
+            if chosen.verbose or outcome.status in ("wrong", "error"):
+                sys.stderr.write(f"{outcome.status:10} {outcome.name:45} {outcome.seconds:6.1f}s {outcome.note}\n")
+    import torch  # noqa: PLC0415 -- only for its version
+
+    outcomes.sort(key=lambda o: o.name)
+    if chosen.only is None:
+        chosen.output.parent.mkdir(parents=True, exist_ok=True)
+        chosen.output.write_text(table(outcomes, chosen.samples, torch.__version__.split("+")[0]), encoding="utf-8")
+    sys.stdout.write(f"{dict(Counter(o.status for o in outcomes))}\n")
+    return 1 if any(o.status in ("wrong", "error") for o in outcomes) else 0
+
+
+def _run(pair: tuple[str, int]) -> Outcome:
+    return run(*pair)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
