@@ -216,17 +216,23 @@ def test_given_shapes_are_made_of_sizes(size: object) -> None:
     ids=lambda text: text[:12],
 )  # fmt: skip
 def test_what_is_too_long_or_too_deep_is_refused_at_once(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(SymgradError) as caught:
         read(text)
     assert caught.value.kind == "syntax"
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 0.5
 
 
 @pytest.mark.parametrize("depth", [20, DEPTH // 2, DEPTH - 10])
 def test_what_is_not_too_deep_is_read(depth: int) -> None:
     for text in ("exp(" * depth + "x" + ")" * depth, "-" * depth + "x", "+".join(["x"] * depth)):
         assert isinstance(read(text), Reading)
+
+
+@pytest.mark.parametrize("between", ["\n", "; ", "\r\n"])
+def test_depth_is_counted_for_each_statement_and_argument(between: str) -> None:
+    assert isinstance(read(between.join(["h = x + x * 2 - exp(x.T)"] * 60)), Reading)
+    assert isinstance(read(f"cat([{', '.join(['x + 2 * x'] * 90)}])"), Reading)
 
 
 # What is read ---------------------------------------------------------------------------------------
@@ -558,6 +564,12 @@ def test_expansion_goes_on_until_nothing_composite_is_left() -> None:
     assert expand_composites(simple) is simple
 
 
+def test_expansion_needs_no_numbers() -> None:
+    program = expand_composites(read("log_softmax(x@w, dim=1)", symbolic=True).program)
+    assert [step.op for step in program.steps] == ["matmul", "exp", "sum", "log", "expand", "sub"]
+    assert {str(s) for t in program.tensors() for size in t.shape for s in size.free_symbols} == {"m", "n", "h"}
+
+
 def test_an_expansion_that_ignores_an_option_holds_for_its_default_only() -> None:
     names = {step.op for step in expand_composites(read("mse_loss(x, y, reduction='sum')").program).steps}
     assert "mean" not in names
@@ -664,9 +676,9 @@ def watched(text: str, way: dict) -> Reading | str:
 @settings(max_examples=600, suppress_health_check=[HealthCheck.too_slow])
 @given(TEXTS, WAYS)
 def test_any_text_gives_a_reading_or_a_symgrad_error_soon_and_runs_nothing(text: str, way: dict) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     result = watched(text, way)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert not watching
     if isinstance(result, Reading):
         check(result)

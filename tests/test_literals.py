@@ -189,9 +189,9 @@ def outcome(function: Callable[[Any], Any], argument: object) -> Any:
 
 @given(st.text(max_size=60))
 def test_any_text_gives_a_value_or_a_symgrad_error(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert isinstance(outcome(literal, text), (Value, SymgradError))
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 @given(st.recursive(st.integers(-9, 9) | st.floats(-5, 5), lambda e: st.lists(e, max_size=3), max_leaves=12))

@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Argument, Ref, bind
-from symgrad.ops.spec import Op, View
+from symgrad.ops.spec import Op
 
 NOWHERE = (0, 0)
 """Captured calls have no place in a text."""
@@ -98,7 +98,7 @@ def _has_default(op: Op, name: str) -> bool:
 
 def _check_kinds(op: Op, given: Sequence[Argument]) -> None:
     """Refuse a tensor where the entry has an option: its value would have to be known beforehand."""
-    options = {p.name for p in op.signature.parameters.values() if p.annotation is not View}
+    options = {p.name for p in op.signature.parameters.values() if "View" not in str(p.annotation)}
     for argument in given:
         if argument.keyword in options and isinstance(argument.meaning, Ref) and not op.variadic:
             raise UnsupportedError(f"{argument.keyword} of {op.name} is a tensor here")

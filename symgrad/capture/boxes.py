@@ -15,7 +15,7 @@ import torch
 
 from symgrad.capture.mode import tensors_in
 from symgrad.capture.trace import Call, Node, as_array, mapped
-from symgrad.numeric.exact import Array
+from symgrad.numeric.exact import Array, as_float
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class BlackBox:
     def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
         """vᵀJ by the ``wanted`` arguments, from torch."""
         leaves, found = self._graph()
-        weights = torch.as_tensor(np.array(cotangent), dtype=found.dtype).reshape(found.shape)
+        weights = torch.as_tensor(as_float(cotangent).copy(), dtype=found.dtype).reshape(found.shape)
         chosen = [leaves[n] for n in wanted]
         if not found.requires_grad:
             return {n: np.zeros(tuple(leaves[n].shape)) for n in wanted}
@@ -64,7 +64,7 @@ class BlackBox:
             return np.zeros(tuple(found.shape))
         weights = torch.zeros_like(found, requires_grad=True)
         products = torch.autograd.grad(found, chosen, weights, create_graph=True, allow_unused=True)
-        pairs = [(g, torch.as_tensor(np.array(u), dtype=g.dtype)) for g, u in zip(products, tangents.values(), strict=True)
+        pairs = [(g, torch.as_tensor(as_float(u).copy(), dtype=g.dtype)) for g, u in zip(products, tangents.values(), strict=True)
                  if g is not None and g.requires_grad]  # fmt: skip
         if not pairs:
             return np.zeros(tuple(found.shape))

@@ -33,7 +33,7 @@ class Recorder(TorchFunctionMode):
         self.storages = Storages()
         self.listener = listener
         self.calls = 0
-        self._apply: Any = None
+        self.opening: list[Any] = []
 
     def __enter__(self) -> Recorder:
         super().__enter__()
@@ -47,10 +47,17 @@ class Recorder(TorchFunctionMode):
         if known.silent:
             if known.spelling == "Tensor.register_hook":
                 self.node_of(args[0]).notes.append("a hook changes the gradient here")
-            return func(*args, **keywords)
-        if known.opened is not None:
-            with self:
-                return known.opened(*args, **keywords)
+            result = func(*args, **keywords)
+            if self.listener is not None and known.spelling.startswith("Tensor.grad") and "grad_fn" not in known.spelling:
+                self.listener("grad" if result is None and len(args) == 1 else known.spelling, args, frames.here())
+            return result
+        if known.opened is not None and func not in self.opening:
+            self.opening.append(func)
+            try:
+                with self:
+                    return known.opened(*args, **keywords)
+            finally:
+                self.opening.pop()
         return self.record(func, known, args, keywords, lambda: func(*args, **keywords))
 
     def record(
@@ -149,6 +156,7 @@ class Recorder(TorchFunctionMode):
         """A tensor was written in place: it, and everything that shares entries with it, has a new value."""
         others = [t for t in self.storages.sharing(tensor) if t is not tensor and t in self.nodes]
         silent = not torch.is_grad_enabled() or "__set__" in call.spelling
+        old.destroyed = old.destroyed or where
         if tensor.requires_grad and silent and old.kind not in ("leaf", "data"):
             new = Node("shift", tensor.detach(), version(tensor), where, parents=(old,), owner=weakref.ref(tensor))
         elif tensor.is_leaf and tensor.requires_grad:
@@ -172,6 +180,7 @@ class Recorder(TorchFunctionMode):
             self.nodes[other].version = None
             return
         old: Node = self.nodes[other]
+        old.destroyed = old.destroyed or where
         owner = weakref.ref(other)
         if not other.requires_grad:
             node = self.data(other, new.cut, where)

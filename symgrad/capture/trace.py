@@ -71,7 +71,8 @@ class Node:
     ``kind`` is ``leaf`` (a gradient can be stored here), ``call`` (``call`` made it, as its result ``index``),
     ``overwrite`` (the first of ``parents`` with entries of the second put in, where ``places`` says), ``shift``
     (the first of ``parents`` with another value, behind autograd's back), ``data`` (no gradient), or ``unknown``
-    (a gradient comes from something that was not seen).
+    (a gradient comes from something that was not seen). ``destroyed`` says which line overwrote the value,
+    ``freed`` which backward let go of what was kept for the pullback.
     """
 
     kind: str
@@ -86,6 +87,8 @@ class Node:
     owner: weakref.ref[Any] | None = None
     whole: bool = False
     notes: list[str] = field(default_factory=list)
+    destroyed: Where | None = None
+    freed: Where | None = None
 
     @property
     def carries(self) -> bool:
@@ -130,7 +133,7 @@ def as_array(tensor: Any) -> Array:
         found = found.to_dense()
     if str(found.dtype) in ("torch.bfloat16", "torch.float16"):
         found = found.float()
-    return np.asarray(found.resolve_conj().resolve_neg().numpy())
+    return np.asarray(found.numpy(force=True))
 
 
 

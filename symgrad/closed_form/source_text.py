@@ -110,7 +110,7 @@ class Writer:
         options = []
         for name, value in step.options:
             if name in parameters and value != parameters[name].default and value is not None:
-                if name == "dim" and isinstance(value, tuple) and self._is_whole(step, value):
+                if name == "dim" and self._is_whole(step, value) and not dict(step.options).get("keepdim"):
                     continue
                 one = name == "dim" and isinstance(value, tuple) and len(value) == 1
                 options.append(f"{name}={self.option(value[0] if one else value)}")
@@ -124,10 +124,10 @@ class Writer:
             return f"{bracketed(*operands[0], ATOM)}.{step.op}({', '.join([*arguments[1:], *values])})", ATOM
         return f"{step.op}({', '.join([*arguments, *options])}){pair}", ATOM
 
-    def _is_whole(self, step: Apply, dim: tuple[Any, ...]) -> bool:
+    def _is_whole(self, step: Apply, dim: object) -> bool:
         """Whether ``dim`` names every axis of the operand."""
         first = step.arguments[0]
-        return isinstance(first, str) and len(self.program.tensor(first).shape) == len(dim)
+        return isinstance(dim, tuple) and isinstance(first, str) and len(self.program.tensor(first).shape) == len(dim)
 
     def option(self, value: Hashable) -> str:
         """An option's value."""

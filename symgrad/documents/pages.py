@@ -67,7 +67,9 @@ def formulas(example: Example) -> str:
     """Jacobian, pullback and closed form of one example, sizes left open."""
     ranks = {name: tuple(1 if n == 1 else n for n in shape) for name, shape in example.shapes}
     program = read(example.text, shapes=ranks).program
-    return f"### `{example.text}`\n\n" + derived_markdown(program, derive_only(program, [t.name for t in program.inputs]))
+    return f"### `{example.text}`\n\n" + derived_markdown(
+        program, derive_only(program, [t.name for t in program.inputs]), level=4, title=False
+    )
 
 
 def worked(op: Op, example: Example, check: bool) -> str:

@@ -27,15 +27,15 @@ MOST_AXES = 16
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor or a number, and how the user wrote it."""
+    """A tensor or a number, and how the user wrote it; None is an operand that was left out."""
 
-    meaning: Ref | Number
+    meaning: Ref | Number | None
     text: str
 
     @property
-    def shape(self) -> Shape:
-        """The shape; a number has no axes."""
-        return self.meaning.shape if isinstance(self.meaning, Ref) else ()
+    def shape(self) -> Shape | None:
+        """The shape; a number has no axes, what was left out no shape."""
+        return self.meaning.shape if isinstance(self.meaning, Ref) else None if self.meaning is None else ()
 
 
 class Builder:
@@ -77,15 +77,20 @@ class Builder:
         span: Span | None,
         label: str | None = None,
         name: str | None = None,
+        chosen: Collection[str] = (),
     ) -> Ref:
-        """The result of one operation, as a new step (after those that broadcast its operands)."""
+        """The result of one operation, as a new step (after those that broadcast its operands).
+
+        ``label`` is what the user calls it, ``name`` what the result should be called, ``chosen`` the options
+        that the user wrote: the table is made for sensible ones, so what it trips over with others is refused.
+        """
         label = label or op.name
         shapes = tuple(operand.shape for operand in operands)
         try:
             prepared = op.prepare(shapes, **options)
             targets = op.align(self.sizes, shapes, **prepared)
             arguments = [self.aligned(o, t, span) for o, t in zip(operands, targets, strict=True)]
-            aligned = tuple(a.shape if isinstance(a, Ref) else () for a in arguments)
+            aligned = tuple(a.shape if isinstance(a, Ref) else None if a is None else () for a in arguments)
             shape = self.sizes.shape(op.shape(self.sizes, aligned, **prepared))
         except SizeMismatch as error:
             found = [(o.text, o.shape) for o in operands if isinstance(o.meaning, Ref)]
@@ -93,9 +98,9 @@ class Builder:
         except SymgradError as error:
             raise self.placed(error, operands, span) from None
         except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
-            if not options:
+            if not chosen:
                 raise
-            written = ", ".join(f"{key}={value!r}" for key, value in options.items())
+            written = ", ".join(f"{key}={options[key]!r}" for key in chosen)
             raise InputError(f"{label} cannot take these options", span=span, found=(written,)) from error
         if len(shape) > MOST_AXES:
             raise UnsupportedError(f"{label} would have {len(shape)} axes, more than {MOST_AXES}", span=span)
@@ -124,7 +129,7 @@ class Builder:
             error.found = (*error.found, shapes_found(tensors, self.sizes))
         return error
 
-    def aligned(self, operand: Operand, target: Shape, span: Span | None) -> Ref | Number:
+    def aligned(self, operand: Operand, target: Shape, span: Span | None) -> Ref | Number | None:
         """``operand`` broadcast to ``target`` where it has another shape; a number fits everywhere."""
         meaning = operand.meaning
         if not isinstance(meaning, Ref):

@@ -18,7 +18,7 @@ import sympy as sp
 
 from symgrad.errors import NotationError, Span, UnknownNameError
 from symgrad.language.constants import is_number
-from symgrad.ops.spec import Op, View
+from symgrad.ops.spec import Op, is_operand
 from symgrad.program import Number
 from symgrad.shapes import Shape
 
@@ -49,7 +49,7 @@ class Argument:
 class Bound:
     """The arguments of a call by role."""
 
-    operands: tuple[tuple[Ref | Number, Span], ...]
+    operands: tuple[tuple[Ref | Number | None, Span], ...]
     options: dict[str, Hashable]
     chosen: tuple[str, ...]
 
@@ -113,21 +113,26 @@ def by_role(
     op: Op, spelled: str, given: dict[str, Argument], listed: list[Argument], span: Span, form: tuple[str, ...]
 ) -> Bound:
     """Operands and options, checked for their kind, with the defaults filled in."""
-    operands: list[tuple[Ref | Number, Span]] = []
+    operands: list[tuple[Ref | Number | None, Span]] = []
     options: dict[str, Hashable] = {}
     for parameter in op.signature.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
             if not listed:
                 raise NotationError(f"{spelled} needs a list of tensors", span=span, hints=form)
             operands += [operand(spelled, parameter.name, a, form) for a in listed]
-        elif parameter.name in given and parameter.annotation is View:
-            operands.append(operand(spelled, parameter.name, given[parameter.name], form))
+        elif is_operand(parameter.annotation) and (parameter.name in given or parameter.default is None):
+            absent = parameter.name not in given or (
+                parameter.default is None and given[parameter.name].meaning is None
+            )
+            operands.append((None, span) if absent else operand(spelled, parameter.name, given[parameter.name], form))
         elif parameter.name in given:
             options[parameter.name] = option(spelled, parameter, given[parameter.name], form)
         elif parameter.default is parameter.empty:
             raise NotationError(f"{spelled} needs {parameter.name}", span=span, hints=form)
         else:
             options[parameter.name] = parameter.default
+    while operands and operands[-1][0] is None:
+        operands.pop()
     return Bound(tuple(operands), options, tuple(name for name in given if name in options))
 
 
@@ -147,7 +152,7 @@ def packable(op: Op, parameters: Sequence[inspect.Parameter], rest: Sequence[Arg
 
     Only where the operation has a single option without a default, as torch allows it.
     """
-    options = [n for n, p in enumerate(parameters) if p.annotation is not View]
+    options = [n for n, p in enumerate(parameters) if not is_operand(p.annotation)]
     if op.variadic or len(options) != 1 or parameters[options[0]].default is not inspect.Parameter.empty:
         return None
     first = options[0]

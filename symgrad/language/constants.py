@@ -125,8 +125,6 @@ def power(base: Any, exponent: Any) -> Any:
         if abs(exponent) > LARGEST_POWER or any(abs(p.exp) > LARGEST_POWER for p in base.atoms(sp.Pow)):
             raise InputError(f"the exponent is larger than {LARGEST_POWER}")
         return base ** (sp.Rational(Fraction(exponent)) if Fraction(exponent).denominator <= 64 else exponent)
-    if base == 0 and exponent < 0:
-        raise ZeroDivisionError
     if isinstance(base, float) or isinstance(exponent, float) or Fraction(exponent).denominator != 1:
         return float(base) ** float(exponent)
     whole = Fraction(base)

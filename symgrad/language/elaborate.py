@@ -230,7 +230,7 @@ class Elaborator:
             raise NotationError(
                 f"{spelled} holds no tensor, only numbers", span=span, hints=("work the number out and write it",)
             )
-        result = self.step(op, operands, bound.options, span, spelled, name)
+        result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
         if op.name in PAIRS and bound.options.get("dim") is not None:
             return Ref(result.name, result.shape, pair=True)
         return result
@@ -299,10 +299,11 @@ class Elaborator:
         span: Span,
         label: str,
         name: str | None,
+        chosen: tuple[str, ...] = (),
     ) -> Ref:
-        """One operation of the table."""
+        """One operation of the table; ``chosen`` are the options that the text gives."""
         described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
-        return self.builder.apply(op, described, options, span, label, name)
+        return self.builder.apply(op, described, options, span, label, name, chosen)
 
     def at(self, span: Span, compute: Callable[[], Meaning]) -> Meaning:
         """The result of ``compute``, its errors placed at ``span``."""

@@ -6,7 +6,7 @@ written in simpler ones, which is what ``--expand`` shows.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,16 @@ def along(at: At, x: View, dim: tuple[int, ...]) -> Reduction:
     return Reduction(at, x.shape, dim, keepdim=True)
 
 
+def unless_empty(function: Callable[..., Any]) -> Callable[..., Any]:
+    """SciPy's function over ``dim``, which it does not have for a scalar; an empty array is left as it is."""
+
+    def values(x: Any, dim: tuple[int, ...]) -> Any:
+        x = np.asarray(x, float)
+        return function(x, axis=dim or None) if x.size else x
+
+    return values
+
+
 def softmax_examples(name: str) -> tuple[Example, ...]:
     """A vector, and both axes of a matrix."""
     return (example(f"{name}(x)", x=(3,)), example(f"{name}(x, dim=1)", x=(2, 3)), example(f"{name}(x, dim=0)", x=(2, 3)))
@@ -41,7 +51,7 @@ def softmax_examples(name: str) -> tuple[Example, ...]:
 
 @operation(
     says="positive weights along one axis that sum to one",
-    numpy=lambda x, dim: special.softmax(np.asarray(x, float), axis=dim),
+    numpy=unless_empty(special.softmax),
     torch=lambda torch, x, dim: torch.softmax(x, dim[0] if dim else 0),
     prepare=one_axis, reuse=True, spelled=("torch.softmax", "F.softmax", "Tensor.softmax", "torch.special.softmax"),
     examples=softmax_examples("softmax"), expands="exp(x) / sum(exp(x), dim=dim, keepdim=True)",
@@ -53,7 +63,7 @@ def softmax(at: At, x: View, dim: Axis = -1) -> Expr:
 
 @operation(
     says="the logarithm of softmax",
-    numpy=lambda x, dim: special.log_softmax(np.asarray(x, float), axis=dim) if dim else np.zeros(()),
+    numpy=unless_empty(special.log_softmax),
     torch=lambda torch, x, dim: torch.log_softmax(x, dim[0] if dim else 0),
     prepare=one_axis, reuse=True, spelled=("torch.log_softmax", "F.log_softmax", "Tensor.log_softmax"),
     examples=softmax_examples("log_softmax"), expands="x - logsumexp(x, dim=dim, keepdim=True)",

@@ -285,6 +285,11 @@ def spread(x: Any, dim: tuple[int, ...], correction: int, keepdim: bool) -> Any:
     return np.sum(far * far, axis=dim, keepdims=keepdim) / divisor(entries_of(x, dim) - correction)
 
 
+def unless_zero(out: Expr) -> Expr:
+    """[out ≠ 0]: a root has no derivative at 0, and torch takes 0 there for std and norm (not for sqrt)."""
+    return Bracket(sp.Ne(out, 0))
+
+
 def torch_spread(word: str) -> Callable[..., Any]:
     """torch's var or std under prepared options."""
     return lambda torch, x, dim, correction, keepdim: getattr(torch, word)(
@@ -316,7 +321,7 @@ def std(
     at: At, x: View, out: Held, dim: Dim = None, unbiased: Any = None, correction: Any = None, keepdim: bool = False
 ) -> Expr:
     """out = √(Σ_j (x[j] − Σ_k x[k]/n)² / (n − 1))"""
-    return Bracket(out[at] > 0) * sp.sqrt(variance(Reduction(at, x.shape, dim, keepdim), x, correction))
+    return unless_zero(out[at]) * sp.sqrt(variance(Reduction(at, x.shape, dim, keepdim), x, correction))
 
 
 def prepare_norm(shapes: tuple[Shape, ...], p: Any = 2, dim: Dim = None, keepdim: bool = False) -> dict[str, Hashable]:
@@ -348,7 +353,7 @@ def norm(at: At, x: View, out: Held, p: Any = 2, dim: Dim = None, keepdim: bool 
     over = Reduction(at, x.shape, dim, keepdim)
     even = isinstance(p, int) and p % 2 == 0
     sums = over.sum(lambda i: x[i] ** p if even else (x[i] * sign(x[i])) ** p)
-    return sums if p == 1 else Bracket(out[at] > 0) * sums ** (1 / sp.sympify(p, strict=True))
+    return sums if p == 1 else unless_zero(out[at]) * sums ** (1 / sp.sympify(p, strict=True))
 
 
 @operation(

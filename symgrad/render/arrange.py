@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import sympy as sp
@@ -127,22 +128,28 @@ def _loose(term: Expr) -> bool:
     return not (term.atoms(Shown) or free_indices(term) or any(accesses(term)))
 
 
+@lru_cache(maxsize=4096)
+def _text(node: Expr) -> str:
+    """SymPy's own text of a node, which decides between equals."""
+    return str(node)
+
+
 def factor_key(factor: Expr, names: Names) -> Key:
     """Where a factor stands in its product."""
     if factor.is_number:
-        return (0, str(factor))
-    read = list(accesses(factor)) + [shown.entry for shown in sorted(factor.atoms(Shown), key=lambda s: str(s.entry))]
+        return (0, _text(factor))
+    read = list(accesses(factor)) + [shown.entry for shown in sorted(factor.atoms(Shown), key=lambda s: _text(s.entry))]
     if isinstance(factor, sp.KroneckerDelta):
-        return (2, _place(factor, names), str(factor))
+        return (2, _place(factor, names), _text(factor))
     if not read and not free_indices(factor):
-        return (1, str(factor))
+        return (1, _text(factor))
     if not read and isinstance(factor, Bracket):
-        return (3, _place(factor, names), _upper(factor), str(factor))
+        return (3, _place(factor, names), _upper(factor), _text(factor))
     if isinstance(factor, (sp.Sum, sp.Product)):
-        return (5, _place(factor, names), _first(read, names), str(factor))
+        return (5, _place(factor, names), _first(read, names), _text(factor))
     kind = 0 if is_access(factor) or isinstance(factor, Shown) else 4 if factor.is_Add else 1 if factor.is_Pow else 2
     place = -1 if is_access(factor) and not indices_of(factor) and carries_weights(name_of(factor)) else _place(factor, names)
-    return (4, place, kind, _first(read, names), _upper(factor), str(factor))
+    return (4, place, kind, _first(read, names), _upper(factor), _text(factor))
 
 
 def _upper(factor: Expr) -> bool:

@@ -123,11 +123,11 @@ class Printer(ABC):
             text, binds = self.node(parts[0], names)
             return (text, binds) if binds != OPEN or last_open else (self.bracketed(text), ATOM)
         texts = []
+        open_end = False
         for place, part in enumerate(parts):
             text, binds = self.node(part, names)
-            at_end = last_open and place == len(parts) - 1
-            texts.append(text if binds >= MULTIPLY or (binds == OPEN and at_end) else self.bracketed(text))
-        open_end = last_open and self.node(parts[-1], names)[1] == OPEN
+            open_end = binds == OPEN and last_open and place == len(parts) - 1
+            texts.append(text if binds >= MULTIPLY or open_end else self.bracketed(text))
         return self.times.join(texts), OPEN if open_end else MULTIPLY
 
     def unravelled(self, node: Unravel, names: Names) -> Text:

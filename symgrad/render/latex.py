@@ -71,8 +71,7 @@ def equations(rows: Iterable[Equation]) -> str:
         if row.remark:
             parts[-1] += f" \\qquad \\text{{{words(row.remark)}}}"
         lines += parts
-    body = " \\\\\n".join(lines)
-    return f"\\[\n\\begin{{aligned}}\n{body}\n\\end{{aligned}}\n\\]"
+    return f"\\[\n{mathmode.aligned(lines)}\n\\]"
 
 
 def matrix(block: Matrix) -> str:

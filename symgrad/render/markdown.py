@@ -77,11 +77,7 @@ def equations(block: Equations) -> list[str]:
 
 def aligned(rows: list[Equation]) -> str:
     """Equations under one another."""
-    lines = [line for row in rows for line in mathmode.equation(row)]
-    if len(lines) == 1:
-        return display(lines[0].replace("& ", "", 1).replace("&=", "=", 1))
-    body = " \\\\\n".join(lines)
-    return display(f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}")
+    return display(mathmode.aligned([line for row in rows for line in mathmode.equation(row)]))
 
 
 def matrix(block: Matrix) -> str:

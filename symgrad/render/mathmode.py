@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from symgrad.render import numbers
-from symgrad.render.formula_latex import LATEX
-from symgrad.render.page import Equation, Grid, Math
+from symgrad.render.formula_latex import GREEK
+from symgrad.render.page import Chained, Equation, Grid, Math
 from symgrad.render.page import number as number_math
 
 MOST_ROWS, MOST_COLUMNS = 12, 12
@@ -23,7 +23,7 @@ CHARACTERS = {
     "×": r"$\times$", "⊗": r"$\otimes$", "∘": r"$\circ$", "·": r"$\cdot$", "−": "$-$", "…": r"\ldots{}",
     "∂": r"$\partial$", "⟨": r"$\langle$", "⟩": r"$\rangle$", "Σ": r"$\Sigma$", "Π": r"$\Pi$", "δ": r"$\delta$",
     "σ": r"$\sigma$", "ᵀ": r"$^{\top}$", "≤": r"$\leq$", "≥": r"$\geq$", "≠": r"$\neq$", "√": r"$\surd$", "⌊": r"$\lfloor$",
-    "⌋": r"$\rfloor$", "→": r"$\to$", "–": "--", "’": "'", "²": "$^{2}$", "³": "$^{3}$", "π": r"$\pi$", "\n": " ",
+    "⌋": r"$\rfloor$", **{letter: f"$\\{name}$" for letter, name in GREEK.items()}, "→": r"$\to$", "–": "--", "’": "'", "²": "$^{2}$", "³": "$^{3}$", "π": r"$\pi$", "\n": " ",
 }  # fmt: skip
 
 
@@ -33,8 +33,8 @@ def escaped(text: str) -> str:
 
 
 def typewriter(code: str) -> str:
-    r"""Code for either mode; spaces are kept."""
-    return f"\\texttt{{{escaped(code)}}}"
+    r"""Code for either mode; typewriter fonts have <, > and | as they are."""
+    return f"\\texttt{{{''.join(c if c in '<>|' else CHARACTERS.get(c, c) for c in code)}}}"
 
 
 def equation(row: Equation) -> list[str]:
@@ -45,7 +45,36 @@ def equation(row: Equation) -> list[str]:
     width = sum(len(part.text) + 3 for part in row.parts)
     if width <= WIDE:
         return [f"{head.latex} &= {' = '.join(part.latex for part in rest)}"]
-    return [f"{head.latex if n == 0 else ''} &= {part.latex}".strip() for n, part in enumerate(rest)]
+    lines: list[str] = []
+    for part in rest:
+        first, *more = broken(part)
+        lines.append(f"{'' if lines else head.latex} &= {first}".strip())
+        lines += [f"&\\quad {line}" for line in more]
+    return lines
+
+
+def broken(part: Math) -> list[str]:
+    """A wide sum of several parts over several lines."""
+    if not isinstance(part, Chained) or len(part.text) <= WIDE:
+        return [part.latex]
+    lines = [part.parts[0].latex]
+    length = len(part.parts[0].text)
+    for one in part.parts[1:]:
+        if length + len(one.text) + 3 > WIDE:
+            lines.append(part.operator.latex.lstrip() + one.latex)
+            length = 0
+        else:
+            lines[-1] += part.operator.latex + one.latex
+        length += len(one.text) + 3
+    return lines
+
+
+def aligned(lines: list[str]) -> str:
+    """Lines of equations as one formula."""
+    if len(lines) == 1:
+        return lines[0].replace("&= ", "= ", 1).removeprefix("& ")
+    body = " \\\\\n".join(lines)
+    return f"\\begin{{aligned}}\n{body}\n\\end{{aligned}}"
 
 
 def grids(grid: Grid) -> list[str]:
@@ -71,7 +100,8 @@ def array(values: np.ndarray) -> str:  # type: ignore[type-arg]  # any dtype
     rows = [
         " & ".join(_dots(r, c) if r is None or c is None else number(table[r, c]) for c in across) for r in down
     ]
-    return f"\\left[\\begin{{array}}{{{'r' * len(across)}}} {' \\\\ '.join(rows)} \\end{{array}}\\right]"
+    body = " \\\\ ".join(rows)
+    return f"\\left[\\begin{{array}}{{{'r' * len(across)}}} {body} \\end{{array}}\\right]"
 
 
 def number(value: object) -> str:
@@ -87,6 +117,3 @@ def cell(math: Math | None) -> str:
 def _dots(row: int | None, column: int | None) -> str:
     """What stands for left-out numbers."""
     return r"\ddots" if row is None and column is None else r"\vdots" if row is None else r"\cdots"
-
-
-

@@ -26,6 +26,7 @@ from symgrad.render.page import (
     Paragraph,
     Ready,
     Table,
+    Words,
 )
 
 MARGIN = 3
@@ -105,7 +106,8 @@ class TextWriter:
             at = inner if block.aside else indent
             return flow(block.words, self.width, at, at, style=style)
         if isinstance(block, Listing):
-            return [[(" " * inner, ""), (line, "code")] for line in block.code.splitlines()]
+            lines = block.code.splitlines()
+            return [part for line in lines for part in flow((line,), self.width, inner, inner + 2, style="code")]
         if isinstance(block, Equations):
             return self.equations(block, inner)
         if isinstance(block, Grids):
@@ -236,26 +238,43 @@ class TextWriter:
         return lines
 
     def table(self, block: Table, indent: int) -> list[Line]:
-        """Words in columns; the first one gives way where there is no room."""
-        rows = [[flow(cell, 10_000, 0, 0)[0] if cell else [] for cell in row] for row in (block.heading, *block.rows)]
-        count = len(block.heading)
-        widths = [max(width_of(row[c]) for row in rows) for c in range(count)]
-        others = sum(widths[1:]) + 3 * (count - 1)
-        first = min(widths[0], max(self.width - indent - others, 16))
-        result: list[Line] = []
-        for place, row in enumerate(rows):
-            source = (block.heading, *block.rows)[place][0]
-            parts = flow(source, first, 0, 2) if source else [[]]
-            for number, part in enumerate(parts):
-                line: Line = [(" " * indent, ""), *part, (" " * (first - width_of(part)), "")]
-                if number == 0:
-                    for column in range(1, count):
-                        text = plain(row[column])
-                        style = VERDICTS.get(text, "heading" if place == 0 else "")
-                        line += [("   " + text.ljust(widths[column]), style)]
-                result.append(line)
+        """Words in columns; the first one gives way, then the last ones go below."""
+        widths = [max(width_of(flat(row[c])) for row in (block.heading, *block.rows)) for c in range(len(block.heading))]
+        first = max(min(widths[0], LEAST), self.width - indent - sum(w + 3 for w in widths[1:]))
+        first, result, start = min(first, widths[0]), [], 1
+        while start < len(widths) or not result:
+            end, used = start, indent + first
+            while end < len(widths) and (end == start or used + widths[end] + 3 <= self.width):
+                used += widths[end] + 3
+                end += 1
+            result += [[]] if result else []
+            for place, row in enumerate((block.heading, *block.rows)):
+                cells = [flat(cell) for cell in row[start:end]]
+                result += self.table_row(row[0], cells, widths[start:end], first, indent, place == 0)
+            start = end
         return result
 
+    @staticmethod
+    def table_row(
+        label: Words, cells: list[Line], widths: list[int], first: int, indent: int, heading: bool
+    ) -> list[Line]:
+        """One row, its label over several lines where it is long."""
+        lines: list[Line] = []
+        for part in flow(label, first, 0, 2):
+            line: Line = [(" " * indent, ""), *part, (" " * (first - width_of(part)), "")]
+            if not lines:
+                for cell, size in zip(cells, widths, strict=True):
+                    style = "heading" if heading else VERDICTS.get(plain(cell), "")
+                    line.append((f"   {plain(cell).ljust(size)}", style))
+            lines.append(line)
+        return lines
 
+
+def flat(words: Words) -> Line:
+    """Words on one line."""
+    return flow(words, 10_000, 0, 0)[0] if words else []
+
+
+LEAST = 26
+"""Columns that the first column of a table keeps."""
 VERDICTS = {"DIFFERS": "alarm", "equal": "good"}
-

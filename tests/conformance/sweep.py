@@ -81,16 +81,17 @@ def judge(op: Any, sample: Any) -> tuple[str, str]:
     tensors = [t for t in _tensors((sample.input, sample.args, sample.kwargs))]
     if sum(t.numel() for t in tensors) > LARGEST:
         return "skipped", "too large"
-    leaves = [t for t in tensors if t.is_floating_point()]
-    if not leaves:
+    chosen = [t for t in tensors if t.is_floating_point() and t.requires_grad]
+    if not chosen:
         return "skipped", "no floating input"
-    leaves = [t.detach().clone().requires_grad_(True) for t in leaves]
-    given = iter(leaves)
+    leaves = [t.detach().clone().requires_grad_(True) for t in chosen]
+    whole = (sample.input, sample.args, sample.kwargs)
 
-    def own(part: Any) -> Any:
-        return next(given).clone() if isinstance(part, torch.Tensor) and part.is_floating_point() else part
+    def filled(values: Sequence[Any]) -> Any:
+        by_identity = {id(t): v for t, v in zip(chosen, values, strict=True)}
+        return _map(whole, lambda part: by_identity.get(id(part), _copied(part)))
 
-    arguments = _map((sample.input, sample.args, sample.kwargs), own)
+    arguments = filled([leaf.clone() for leaf in leaves])
     try:
         expected = [t for t in _tensors(_called(op, sample, arguments)) if t.is_floating_point()]
     except Exception as error:
@@ -98,15 +99,12 @@ def judge(op: Any, sample: Any) -> tuple[str, str]:
     if not any(t.requires_grad for t in expected):
         return "skipped", "no gradient"
     torch.set_rng_state(state)
-    copies = iter([t.detach().clone() for t in leaves])
-    plain = _map((sample.input, sample.args, sample.kwargs), lambda p: next(copies)
-                 if isinstance(p, torch.Tensor) and p.is_floating_point() else p)  # fmt: skip
     try:
-        program = capture(lambda first, args, kwargs: _called(op, sample, (first, args, kwargs)), *plain)
+        program = capture(lambda *values: _called(op, sample, filled(values)), *[t.detach().clone() for t in leaves])
         if len(program.inputs) != len(leaves):
             return "error", f"{len(program.inputs)} inputs for {len(leaves)} tensors"
         generator = torch.Generator().manual_seed(0)
-        seeds = [torch.randn(t.shape, generator=generator, dtype=torch.float64) for t in expected]
+        seeds = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype) for t in expected]
         pairs = [(t, s) for t, s in zip(expected, seeds, strict=True) if t.requires_grad]
         truth = torch.autograd.grad([t for t, _ in pairs], leaves, [s for _, s in pairs], allow_unused=True)
         found = program.pullback(seeds if len(seeds) > 1 else seeds[0])
@@ -116,7 +114,7 @@ def judge(op: Any, sample: Any) -> tuple[str, str]:
         return "error", f"{type(error).__name__}: {error}"[:200]
     decomposed = len(program.operations) > 1
     for (name, got), true in zip(found.items(), truth, strict=True):
-        right = np.zeros(got.shape) if true is None else true.detach().to_dense().numpy()
+        right = np.zeros(got.shape) if true is None else true.detach().to_dense().numpy(force=True)
         if not close(np.asarray(got, dtype=float), right, RTOL_DECOMPOSED if decomposed else RTOL):
             gap = np.nanmax(np.abs(np.asarray(got, dtype=float) - right)) if right.size else 0
             return "wrong", f"{name} differs by {gap:.3g}"
@@ -173,6 +171,10 @@ def _database() -> list[Any]:
 
 def _name(op: Any) -> str:
     return f"{op.name}.{op.variant_test_name}" if op.variant_test_name else str(op.name)
+
+
+def _copied(part: Any) -> Any:
+    return part.detach().clone() if hasattr(part, "detach") else part
 
 
 def _called(op: Any, sample: Any, arguments: tuple[Any, ...]) -> Any:

@@ -132,7 +132,7 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
         return
     verb = "moves" if moved == 1 else "move"
     yield Paragraph((f"{moved} of {count} outputs {verb} with ", it, ":" if moved <= MOST_ROWS else f"; the first {MOST_ROWS}:"))
-    total = sum((seed * numbers).reshape(-1).tolist(), start=0)
+    total = np.sum(seed * numbers)
     rows.append((("sum",), (), (), (), (number(total),)))
     by = partial(named("out"), it)
     symbolic = any(row[1] for row in rows)

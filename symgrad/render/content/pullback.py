@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import sympy as sp
@@ -123,14 +124,14 @@ def sweep_blocks(teller: Teller, name: str, sweep: Sweep, closed_form: str | Non
     names = teller.names.inner(sweep.equation.axes)
     formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
     formulas.append(formula)
-    remark: Words = (Code(f"= {closed_form}"),) if closed_form else ()
+    remark: Words = (Code(f"{name}.grad = {closed_form}"),) if closed_form else ()
     if len(formula.text) <= LONGEST:
         yield Equations((Equation((left, formula), remark),))
         yield from teller.aside(*formulas)
     else:
         yield Paragraph((grad(name), ": the index formula is too long to be read."))
         if remark:
-            yield Paragraph((grad(name), " ", *remark))
+            yield Paragraph(("In code: ", *remark))
     if not closed_form and sweep.whole:
         yield Paragraph(("(There is no short matrix notation for this; the index formula is the answer.)",), aside=True)
 
@@ -189,10 +190,12 @@ def entry_rows(teller: Teller, gradient: Gradient, story: Entry, in_full: bool) 
     values = gradient.values
     pairs = sorted(((teller.numbered(term, {}, values), value) for term, value in story.terms), key=lambda p: term_key(p[0], names))
     terms = [term for term, _ in pairs]
-    seeded = added([Formula(t, names.written({SEED: plain(values[SEED])})) for t in terms])
+    if sum(sp.count_ops(t) for t in terms) > LONGEST_ENTRY:
+        return
+    seeded = Added([Formula(t, names.written({SEED: plain(values[SEED])})) for t in terms])
     arrays = {name: plain(array) for name, array in values.arrays.items()}
-    in_numbers = added([Formula(t, names.written(arrays)) for t in terms])
-    done = added([number(value) for _, value in pairs])
+    in_numbers = Added([Formula(t, names.written(arrays)) for t in terms])
+    done = Added([number(value) for _, value in pairs])
     parts: list[Math] = [left]
     for part in (seeded, in_numbers if in_full else done, number(story.total)):
         if part.text != parts[-1].text:
@@ -201,15 +204,23 @@ def entry_rows(teller: Teller, gradient: Gradient, story: Entry, in_full: bool) 
         yield Equation(tuple(parts))
 
 
-def added(parts: list[Formula] | list[Ready]) -> Math:
+@dataclass(frozen=True, eq=False)
+class Added:
     """Terms side by side, a negative one taken away."""
-    text, latex = parts[0].text, parts[0].latex
-    for part in parts[1:]:
-        if part.text.startswith("−"):
-            text, latex = f"{text} − {part.text[1:]}", f"{latex} - {part.latex.removeprefix('-')}"
-        else:
-            text, latex = f"{text} + {part.text}", f"{latex} + {part.latex}"
-    return Ready(text, latex)
+
+    parts: Sequence[Math]
+
+    @property
+    def text(self) -> str:
+        """In Unicode."""
+        first, *others = (part.text for part in self.parts)
+        return first + "".join(f" − {t[1:]}" if t.startswith("−") else f" + {t}" for t in others)
+
+    @property
+    def latex(self) -> str:
+        """In LaTeX."""
+        first, *others = (part.latex for part in self.parts)
+        return first + "".join(f" - {t[1:]}" if t.startswith("-") else f" + {t}" for t in others)
 
 
 # Zeros and values that are none ---------------------------------------------------------------------

@@ -15,7 +15,7 @@ from symgrad.indexing.symbols import Expr, access
 from symgrad.numeric import plain
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.teller import Teller, teller_of
-from symgrad.render.content.words import DOTS, PLUS, PRODUCT, L, V, grad, listed, shape_words
+from symgrad.render.content.words import DOTS, PLUS, PRODUCT, J, L, V, grad, listed, shape_words
 from symgrad.render.letters import SEED
 from symgrad.render.page import (
     Block,
@@ -109,7 +109,7 @@ def _meaning(explanation: Explanation) -> Iterator[Block]:
     if explanation.output.size == 1:
         return
     words: Words = (
-        "It does not multiply ", Code("out"), " by ", V, " and hand that back. ", V, " weighs the rows of J, and the weighted rows ",
+        "It does not multiply ", Code("out"), " by ", V, " and hand that back. ", V, " weighs the rows of ", J, ", and the weighted rows ",
         "are added up to a single row ", PRODUCT, ", with one number for each entry of the input.",
     )  # fmt: skip
     out = explanation.output.shape
@@ -157,8 +157,8 @@ def downstream_blocks(explanation: Explanation) -> Iterator[Block]:
         yield from teller.aside(formula)
     yield Grids((Grid(V, explanation.seed),))
     yield Paragraph((
-        Code("out.backward(v)"), " with this ", V, " does what ", Code("L.backward()"), " does from here on: it weighs the rows of J ",
-        "by ", V, " and adds them up to one row ", PRODUCT, ". It does not multiply ", Code("out"), " by ", V,
+        Code("out.backward(v)"), " with this ", V, " does what ", Code("L.backward()"), " does from here on: it weighs the rows of ", J,
+        " by ", V, " and adds them up to one row ", PRODUCT, ". It does not multiply ", Code("out"), " by ", V,
         " and hand that back.",
     ))  # fmt: skip
 

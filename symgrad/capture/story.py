@@ -1,0 +1,89 @@
+"""What a script's calls of ``backward`` did: plain data, in the order it happened.
+
+Built by `symgrad.capture.watch`, written by `symgrad.capture.tell`. A `Session` is a list of events: a call of
+``backward`` or ``grad``, or a note about something that happened between two of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from symgrad.capture.trace import Where
+from symgrad.numeric.exact import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """One tensor that a gradient could be stored in, at one call.
+
+    ``jacobian`` is size and structure in words; ``form`` vᵀJ in matrix notation, where short; ``added`` is vᵀJ
+    as derived, ``before`` and ``after`` what stood in ``.grad``; ``error`` is how far torch's vᵀJ is from the
+    derived one, relative to the largest entry, None where they were not compared.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    jacobian: str
+    form: str | None
+    before: Array | None
+    added: Array | None
+    after: Array | None
+    error: float | None
+    agrees: bool | None
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Backward:
+    """One call: its number, line and text; the seed in words; the program; the leaves; what has to be said.
+
+    ``failure`` is the exception's own text; ``reasons`` explain it. ``repeated`` says that an earlier call from
+    the same line ran the same program.
+    """
+
+    number: int
+    where: Where
+    seed: str
+    weights: str
+    program: tuple[str, ...]
+    roles: tuple[str, ...]
+    leaves: tuple[Leaf, ...]
+    notes: tuple[str, ...] = ()
+    boxes: tuple[str, ...] = ()
+    failure: str = ""
+    reasons: tuple[str, ...] = ()
+    repeated: bool = False
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing that was compared differs."""
+        return all(leaf.agrees is not False for leaf in self.leaves)
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something between two calls: a gradient set to zero, a ``.grad`` that was read and is None."""
+
+    where: Where
+    text: str
+
+
+@dataclass
+class Session:
+    """A script's run: its events, the calls that were only counted, and how it ended."""
+
+    script: str
+    events: list[Backward | Note] = field(default_factory=list)
+    counted: dict[str, int] = field(default_factory=dict)
+    status: int = 0
+    torch_version: str = ""
+
+    @property
+    def calls(self) -> list[Backward]:
+        """The calls that were explained."""
+        return [event for event in self.events if isinstance(event, Backward)]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether torch agreed with everything that was derived."""
+        return all(call.agrees for call in self.calls)
