@@ -106,7 +106,7 @@ def test_the_picture_of_the_layers_is_the_contract() -> None:
 
 # --- what `import symgrad` costs ----------------------------------------------------------------------------
 
-HEAVY = ("click", "rich", "torch")
+HEAVY = ("click", "rich", "scipy", "torch")
 
 
 def loaded(statements: str, cwd: Path) -> set[str]:

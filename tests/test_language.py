@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.language import Reading, expand_composites, literal, read
+from symgrad.language.names import candidate_ranks, names_of
 from symgrad.language.nodes import Call, walk
 from symgrad.language.ranks import assignments
 from symgrad.language.syntax import parse
@@ -171,6 +172,12 @@ def test_shapes_of_intermediate_results_come_with_those_of_the_inputs() -> None:
     assert caught.value.hints == ("--shape b=4",)
 
 
+def test_a_mismatch_is_between_two_operands_even_if_one_of_them_has_both_sizes() -> None:
+    with pytest.raises(ShapeError) as caught:
+        read("x @ relu(x)", shapes={"x": (2, 3)})
+    assert caught.value.found[1] == "3 is axis 1 of x, 2 is axis 0 of relu(x)"
+
+
 @pytest.mark.parametrize(
     ("text", "shapes", "problem"),
     [
@@ -233,6 +240,8 @@ def test_what_is_not_too_deep_is_read(depth: int) -> None:
 def test_depth_is_counted_for_each_statement_and_argument(between: str) -> None:
     assert isinstance(read(between.join(["h = x + x * 2 - exp(x.T)"] * 60)), Reading)
     assert isinstance(read(f"cat([{', '.join(['x + 2 * x'] * 90)}])"), Reading)
+    with pytest.raises(SymgradError, match="only the last expression is the output"):
+        read(between.join(["x + x"] * 200))
 
 
 # What is read ---------------------------------------------------------------------------------------
@@ -504,6 +513,22 @@ def test_what_was_assumed_is_said() -> None:
     assert read("x.T").assumed_ranks == ()
 
 
+def test_a_size_that_turns_out_small_counts_for_what_was_read_before() -> None:
+    program = read("x[:5] + 0 * (y@x)", shapes={"y": (3,)}).program
+    assert program.numbers(program.out.shape) == (3,)
+
+
+def test_constants_made_of_sizes_are_numbers_in_the_end() -> None:
+    assert read("x * (x.shape[0] - 1)**0.5", shapes={"x": (5,)}).program.numbers(()) == ()
+    with pytest.raises(SymgradError, match="this constant is not a finite real number"):
+        read("x * (1 - x.shape[0])**0.5", shapes={"x": (5,)})
+
+
+def test_a_rank_has_to_suit_every_use() -> None:
+    script = parse(Source("diag(x) + x.T + mm(a, b)"))
+    assert candidate_ranks(script, names_of(script, ())) == {"x": ((2, 2),), "a": ((2, 0),), "b": ((2, 0),)}
+
+
 def test_letters_are_sizes_that_are_equal_where_the_letter_is() -> None:
     program = read("x@a + y", shapes={"x": ("n", 3), "a": (3, "n"), "y": ("k", "n")}, out_shape=(5, 5)).program
     assert [program.numbers(t.shape) for t in program.inputs] == [(5, 3), (3, 5), (5, 5)]
@@ -521,9 +546,14 @@ def test_an_output_shape_that_cannot_be_is_left_to_the_caller() -> None:
 
 
 def test_symbolic_programs_have_letters_in_order_and_no_numbers() -> None:
-    program = read("h = relu(x@w + b); h @ u", symbolic=True).program
+    program = read("y = relu(x@w + b); y @ u", symbolic=True).program
     assert dict(program.sizes) == {}
     assert [tuple(map(str, t.shape)) for t in program.inputs] == [("m", "n"), ("n", "h"), ("h",), ("h", "c")]
+
+
+def test_a_size_is_not_called_like_a_tensor() -> None:
+    program = read("n = m@x; n@h", symbolic=True).program
+    assert [tuple(map(str, t.shape)) for t in program.inputs] == [("c", "d"), ("d", "e"), ("e", "f")]
 
 
 def test_the_sizes_0_and_1_stay_literal() -> None:
@@ -593,17 +623,16 @@ CONSTANTS = st.sampled_from(["2", "-1", "0.5", "1/3", "x.shape[0]", "len(y)", "m
 INDICES = st.sampled_from(
     ["0", "-1", ":", "1:", ":-1", "::2", "...", "None", "1:3", "5", ":x.shape[0]//2", "3:1", "0:0"]
 )
-# Without clamp, which torch refuses at run time when it is given no bounds.
 FUNCTIONS = st.sampled_from(
-    sorted(
-        {
-            s.replace("Tensor.", "torch.Tensor.")
-            for op in entries()
-            for s in (op.name, *op.spelled)
-            if op.name != "clamp"
-        }
-    )
+    sorted({s.replace("Tensor.", "torch.Tensor.") for op in entries() for s in (op.name, *op.spelled)})
 )
+COMMON = st.sampled_from(
+    [
+        "exp", "torch.tanh", "F.relu", "np.abs", "torch.maximum", "where", "sum", "mean", "amax", "torch.prod", "diag",
+        "logsumexp", "softmax", "mse_loss", "torch.mm", "torch.Tensor.mv", "dot", "outer", "trace", "matmul", "stack",
+        "permute", "transpose", "torch.Tensor.T", "reshape", "torch.flatten", "unsqueeze", "squeeze",
+    ]
+)  # fmt: skip
 OPTIONS = st.sampled_from(
     [
         "0", "1", "-1", "-9", "10**17", "0.5", "True", "None", "(0, 1)", "(1, 0)", "(2, -1)", "(1.5,)", "()", "'mean'",
@@ -613,12 +642,12 @@ OPTIONS = st.sampled_from(
 )  # fmt: skip
 
 
-def larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+def larger(inner: st.SearchStrategy[str], functions: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     """Expressions made of smaller ones, plausible more often than right."""
     signs = st.sampled_from(["+", "-", "*", "/", "@", "**", "<", "=="])
     calls = st.builds(
         lambda f, operands, options: f"{f}({', '.join([*operands, *options])})",
-        FUNCTIONS,
+        functions,
         st.lists(inner, min_size=1, max_size=2),
         st.one_of(st.just([]), st.lists(OPTIONS, max_size=2)),
     )
@@ -631,12 +660,13 @@ def larger(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
         st.builds("{}[{}]".format, inner, st.lists(INDICES, min_size=1, max_size=3).map(", ".join)),
         st.builds("{}.{}".format, inner, st.sampled_from(["T", "mT", "mT", "shape[0]", "values"])),
         st.builds("cat([{}, {}], {})".format, inner, inner, st.sampled_from(["0", "1", "-1", "x", "(0,)"])),
-        st.builds("einsum({!r}, {}, {})".format, st.sampled_from(["ij,jk->ik", "i,i->", "ii,i", "ij,j"]), inner, inner),
+        st.builds("einsum({}, {}, {})".format, st.sampled_from(["'ij,jk->ik'", "'i,i->'", "'ij,j'"]), inner, inner),
     )
 
 
-EXPRESSIONS = st.recursive(NAMES, larger, max_leaves=6)
-TEXTS = st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=30).map("".join), EXPRESSIONS)
+EXPRESSIONS = st.recursive(NAMES, lambda inner: larger(inner, COMMON), max_leaves=6)
+ANYTHING = st.recursive(NAMES, lambda inner: larger(inner, FUNCTIONS), max_leaves=6)
+TEXTS = st.one_of(st.text(max_size=60), st.lists(WORDS, max_size=30).map("".join), ANYTHING)
 WAYS = st.sampled_from(
     [{}, {"out_shape": (2, 3)}, {"out_shape": ()}, {"symbolic": True}, {"shapes": {"x": (2, 3)}}, {"reserved": ()}]
 )
@@ -710,7 +740,6 @@ def check(reading: Reading) -> None:
     expand_composites(program)
 
 
-@pytest.mark.filterwarnings("ignore:.*degrees of freedom:UserWarning")  # var of one entry is NaN in torch, too
 @settings(max_examples=150)
 @given(EXPRESSIONS)
 def test_what_is_read_has_the_shape_that_torch_gives_it(text: str) -> None:
@@ -725,7 +754,7 @@ def test_what_is_read_has_the_shape_that_torch_gives_it(text: str) -> None:
     assert tuple(out.shape) == program.numbers(program.out.shape)
 
 
-@given(EXPRESSIONS)
+@given(ANYTHING)
 def test_a_reading_is_the_reading_of_its_own_shapes(text: str) -> None:
     try:
         program = read(text).program

@@ -80,7 +80,7 @@ class Names(dict[str, Any]):
 def evaluate(text: str, tensors: Mapping[str, Any]) -> torch.Tensor:
     """What ``text`` comes to in torch."""
     scope = Names({"torch": torch, "F": F, "math": math, **tensors})
-    nothing: dict[str, Any] = {"__builtins__": {"len": len}}
+    nothing: dict[str, Any] = {}
     *statements, last = [part.strip() for part in text.split(";")]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch advises against some things that it does

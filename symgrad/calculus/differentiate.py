@@ -37,15 +37,17 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
         return sp.Add(*(differentiate(part, name, at) for part in expression.args))
     parts = atomic_parts(expression)
     stand_in = {part: sp.Dummy(real=True) for part in parts}
-    scalar = expression.xreplace(stand_in)
-    back = {dummy: part for part, dummy in stand_in.items()}
+    held = {bracket: sp.Dummy(real=True) for bracket in expression.atoms(Bracket)}
+    scalar = expression.xreplace({**stand_in, **held})
+    back = {dummy: part for part, dummy in (*stand_in.items(), *held.items())}
     result = sp.S.Zero
     for part, dummy in stand_in.items():
         inner = differentiate(part, name, at)
         if inner != 0:
-            partial = sp.powsimp(sp.diff(scalar, dummy))
+            partial = sp.diff(scalar, dummy)
+            partial = sp.powsimp(partial) if partial.has(sp.Pow, sp.exp) else partial
             if output is not None:
-                partial = through_output(partial, scalar, dummy, output, list(back))
+                partial = through_output(partial, scalar, dummy, output, list(stand_in))
             result += partial.xreplace(back) * inner
     return result
 

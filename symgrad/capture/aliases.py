@@ -18,13 +18,18 @@ class Storages:
 
     def __init__(self) -> None:
         self._by_storage: dict[int, list[weakref.ref[Any]]] = {}
+        self._holders: dict[int, list[weakref.ref[Any]]] = {}
         self._count = 0
 
-    def add(self, tensor: Any) -> None:
-        """Remember ``tensor``."""
+    def add(self, tensor: Any, holder: Any) -> None:
+        """Remember ``tensor``, and that ``holder`` relies on its present value."""
         key = storage(tensor)
         if key is None:
             return
+        holders = self._holders.setdefault(key, [])
+        if len(holders) > 8:
+            holders[:] = [ref for ref in holders if ref() is not None]
+        holders.append(weakref.ref(holder))
         known = self._by_storage.setdefault(key, [])
         if all(ref() is not tensor for ref in known):
             if len(known) > 8:
@@ -32,14 +37,25 @@ class Storages:
             known.append(weakref.ref(tensor))
         self._count += 1
         if self._count % PRUNE == 0:
-            alive = {k: [r for r in refs if r() is not None] for k, refs in self._by_storage.items()}
-            self._by_storage = {k: refs for k, refs in alive.items() if refs}
+            self._by_storage, self._holders = pruned(self._by_storage), pruned(self._holders)
+
+    def holders(self, tensor: Any) -> list[Any]:
+        """Whoever relies on the present value of something in ``tensor``'s storage."""
+        key = storage(tensor)
+        found = [ref() for ref in self._holders.pop(key, [])] if key is not None else []
+        return [holder for holder in found if holder is not None and storage(holder.held) == key]
 
     def sharing(self, tensor: Any) -> list[Any]:
         """The known tensors that share storage with ``tensor``, itself included."""
         key = storage(tensor)
         found = [ref() for ref in self._by_storage.get(key, [])] if key is not None else []
         return [t for t in found if t is not None and storage(t) == key]
+
+
+def pruned(table: dict[int, list[weakref.ref[Any]]]) -> dict[int, list[weakref.ref[Any]]]:
+    """``table`` without the dead."""
+    alive = {k: [r for r in refs if r() is not None] for k, refs in table.items()}
+    return {k: refs for k, refs in alive.items() if refs}
 
 
 def storage(tensor: Any) -> int | None:

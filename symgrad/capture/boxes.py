@@ -33,24 +33,27 @@ class BlackBox:
     index: int
     arguments: tuple[Node, ...]
 
-    def run(self, tensors: Sequence[Any]) -> Any:
-        """The result on other values for ``arguments``."""
+    def run(self, tensors: Sequence[Any]) -> list[Any]:
+        """All results of the call on other values for ``arguments``."""
         given = {id(node): tensor for node, tensor in zip(self.arguments, tensors, strict=True)}
 
         def value(part: Any) -> Any:
             return given.get(id(part), part.tensor().detach().clone()) if isinstance(part, Node) else part
 
         arguments, keywords = mapped((self.call.arguments, self.call.keywords), value)
-        return rerun(self.call, arguments, keywords, self.index)
+        return list(tensors_in(rerun(self.call, arguments, keywords, None)))
 
     def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
         """vᵀJ by the ``wanted`` arguments, from torch."""
-        leaves, found = self._graph()
+        leaves, results = self._graph()
+        found = results[self.index]
         weights = torch.as_tensor(as_float(cotangent).copy(), dtype=found.dtype).reshape(found.shape)
         chosen = [leaves[n] for n in wanted]
         if not found.requires_grad:
             return {n: np.zeros(tuple(leaves[n].shape)) for n in wanted}
-        products = torch.autograd.grad(found, chosen, weights, allow_unused=True)
+        # The other results get zeros: some of torch's formulas give nothing where only a later result has a weight.
+        pairs = [(r, weights if r is found else torch.zeros_like(r)) for r in results if r.requires_grad]
+        products = torch.autograd.grad([r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True)
         return {
             n: np.zeros(tuple(leaf.shape)) if g is None else as_array(g).astype(np.float64)
             for n, leaf, g in zip(wanted, chosen, products, strict=True)
@@ -58,7 +61,8 @@ class BlackBox:
 
     def push(self, tangents: Mapping[int, Array]) -> Array:
         """Ju for changes of some arguments, from torch: the pullback is linear in v, and its own pullback is J."""
-        leaves, found = self._graph()
+        leaves, results = self._graph()
+        found = results[self.index]
         chosen = [leaves[n] for n in tangents]
         if not found.requires_grad:
             return np.zeros(tuple(found.shape))
@@ -71,24 +75,29 @@ class BlackBox:
         (result,) = torch.autograd.grad([g for g, _ in pairs], [weights], [u for _, u in pairs], allow_unused=True)
         return np.zeros(tuple(found.shape)) if result is None else as_array(result).astype(np.float64)
 
-    def _graph(self) -> tuple[list[Any], Any]:
-        """Fresh leaves, and the result computed from them."""
+    def _graph(self) -> tuple[list[Any], list[Any]]:
+        """Fresh leaves, and the results computed from them."""
         with torch._C.DisableTorchFunction(), torch.enable_grad():
             leaves = [node.tensor().detach().clone().requires_grad_(True) for node in self.arguments]
             return leaves, self.run([leaf.clone() for leaf in leaves])
 
 
-def rerun(call: Call, arguments: Any, keywords: Any, index: int) -> Any:
-    """The call once more, with the random state it had; in-place calls give what they wrote."""
-    after = torch.get_rng_state()
+def rerun(call: Call, arguments: Any, keywords: Any, index: int | None) -> Any:
+    """The call once more, with the random state it had."""
     with torch._C.DisableTorchFunction():
+        if call.random is None:
+            return result_of(call, arguments, keywords, index)
+        after = torch.get_rng_state()
         try:
-            if call.random is not None:
-                torch.set_rng_state(call.random)
-            result = call.function(*arguments, **keywords)
+            torch.set_rng_state(call.random)
+            return result_of(call, arguments, keywords, index)
         finally:
             torch.set_rng_state(after)
+
+
+def result_of(call: Call, arguments: Any, keywords: Any, index: int | None) -> Any:
+    """What the call gives on other arguments, all of it or one result; an in-place call gives what it wrote."""
+    result = call.function(*arguments, **keywords)
     if call.in_place:
         return next(tensors_in(keywords.get("out")), None) if "out" in keywords else next(tensors_in(arguments))
-    found = list(tensors_in(result))
-    return found[index]
+    return result if index is None else list(tensors_in(result))[index]

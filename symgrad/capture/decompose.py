@@ -14,7 +14,9 @@ import numpy as np
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from symgrad.capture.boxes import rerun
+from symgrad.capture.aliases import positions_in, storage
+from symgrad.capture.boxes import result_of
+from symgrad.capture.mode import tensors_in
 from symgrad.capture.rewrites import CHOICES, SAME, choose, slice_key
 from symgrad.capture.trace import Node, as_array, mapped
 from symgrad.capture.verify import disagreement
@@ -29,6 +31,10 @@ NEW = ("rand_like", "randn_like", "bernoulli", "zeros_like", "ones_like", "full_
 """Operations whose result does not follow the values they are given: it is data."""
 
 
+PRODUCTS = ("addmm", "addmv", "baddbmm")
+"""A product of matrices added to something: two steps of the table."""
+
+
 @lru_cache(maxsize=1)
 def table() -> dict[Any, Any]:
     """torch's decompositions into core ATen operations."""
@@ -41,6 +47,8 @@ def decomposed(lifter: Lifter, node: Node) -> Ref:
 
     call = node.call
     assert call is not None
+    if node.index in lifter.shared.get(id(call), {}):
+        return lifter.shared[id(call)][node.index]
     sources = list({id(n): n for n in call.nodes() if n.carries}.values())
     if any(n.held.numel() == 0 for n in sources):
         raise Refused("nothing to take apart: it is empty")
@@ -52,7 +60,9 @@ def decomposed(lifter: Lifter, node: Node) -> Ref:
             return given.get(id(part), part.tensor().detach().clone()) if isinstance(part, Node) else part
 
         arguments, keywords = mapped((call.arguments, call.keywords), value)
-        return rerun(call, arguments, keywords, node.index)
+        if call.in_place:
+            return result_of(call, arguments, keywords, node.index)
+        return list(tensors_in(call.function(*arguments, **keywords)))
 
     inputs = [n.tensor().detach().clone() for n in sources]
     after = torch.get_rng_state()
@@ -77,12 +87,15 @@ class Taken:
         self.lifter, self.node = lifter, node
         self.refs: dict[Any, Ref] = {}
         self.values: dict[Any, Any] = {}
+        self.order: dict[Any, int] = {}
+        self.ends_in_nan = _has_nan(node.held) or any(_has_nan(value) for value in inputs)
         self.sources, self.inputs = sources, inputs
 
     def run(self, graph: Any) -> Ref:
         """Every operation in order."""
         from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
 
+        self.order = {step: n for n, step in enumerate(graph.graph.nodes)}
         given = iter(zip(self.sources, self.inputs, strict=True))
         for step in graph.graph.nodes:
             if step.op == "placeholder":
@@ -92,10 +105,12 @@ class Taken:
             elif step.op == "get_attr":
                 self.values[step] = getattr(graph, step.target).clone()
             elif step.op == "output":
-                end = step.args[0][0] if isinstance(step.args[0], (tuple, list)) else step.args[0]
-                if end not in self.refs:
+                ends = step.args[0] if isinstance(step.args[0], (tuple, list)) else [step.args[0]]
+                found = {n: self.refs[end] for n, end in enumerate(ends) if end in self.refs}
+                if self.node.index not in found:
                     raise Refused("its decomposition loses the gradient")
-                return self.refs[end]
+                self.lifter.shared[id(self.node.call)] = found
+                return found[self.node.index]
             else:
                 self.step(step)
         raise Refused("its decomposition has no output")
@@ -105,6 +120,10 @@ class Taken:
         from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
 
         given, spoken = (_map(part, self.values) for part in (step.args, dict(step.kwargs)))
+        overloaded = getattr(step.target, "_schema", None)
+        written = overloaded is not None and overloaded.name.endswith("_") and not overloaded.name.endswith("__")
+        if written:
+            self.check_written(step)
         value = step.target(*given, **spoken)
         self.values[step] = value
         if step.target is operator.getitem:
@@ -114,12 +133,28 @@ class Taken:
                 self.pick(step)
             return
         followed = any(s in self.refs for s in step.all_input_nodes)
+        if followed and _has_nan(value) and not self.ends_in_nan:
+            raise Refused("its decomposition passes through nan, which the whole avoids")
         name = step.target._schema.name.removeprefix("aten::")
         if not followed or name in NEW or not _floating(value):
             return
-        if name.endswith("_") and not name.startswith("_"):
-            raise Refused(f"its decomposition writes in place ({name})")
-        self.refs[step] = self.lifted(step, name, value)
+        self.refs[step] = self.lifted(step, name.rstrip("_") if written else name, value)
+        if written:
+            self.refs[step.args[0]] = self.refs[step]
+
+    def check_written(self, step: Any) -> None:
+        """Refuse a write in place that another name for the same entries would notice later."""
+        from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+
+        target = step.args[0]
+        value = self.values[target]
+        for other, held in self.values.items():
+            if other is target or not isinstance(held, torch.Tensor) or storage(held) != storage(value):
+                continue
+            places = positions_in(held, value)
+            if places is None or (places >= 0).any():
+                if any(self.order[user] > self.order[step] for user in other.users):
+                    raise Refused(f"its decomposition writes in place ({step.target})")
 
     def pick(self, step: Any) -> None:
         """The second or later result of an operation with several."""
@@ -145,15 +180,21 @@ class Taken:
         arguments, keywords = self.arguments(step)
         if name in SAME or name in ("_unsafe_view", "view"):
             shape = tuple(value.shape)
-            if name in SAME:
-                return lifter.apply_op(named("identity"), "torch.clone", (self.refs[first],), {})
+            if name in SAME or shape == tuple(self.values[first].shape):
+                return self.refs[first]
             return lifter.apply_op(named("reshape"), "torch.reshape", (self.refs[first], shape), {})
+        if name == "expand" and tuple(value.shape) == tuple(self.values[first].shape):
+            return self.refs[first]
         single = value[0] if isinstance(value, (tuple, list)) else value
         reason = f"aten.{name} is not in the table"
         if name in ("add", "sub") and keywords.pop("alpha", 1) != 1:
             scaled = lifter.apply_op(named("mul"), "torch.mul", (arguments[1], step.kwargs["alpha"]), {})
             arguments = (arguments[0], scaled, *arguments[2:])
         word = {"_softmax": "softmax", "_log_softmax": "log_softmax"}.get(name, name)
+        if word != name:
+            arguments = arguments[:2]
+        if name in PRODUCTS and find(f"aten.{name}") is None:
+            return self.added_product(name, step)
         for spelling in (f"aten.{name}", f"torch.{word}", f"Tensor.{word}", f"F.{word}"):
             op = find(spelling)
             if op is None:
@@ -171,6 +212,19 @@ class Taken:
         if name in CHOICES and isinstance(single, torch.Tensor) and first in self.refs:
             return self.chosen(step, 0 if isinstance(value, (tuple, list)) else None)
         raise Refused(reason)
+
+    def added_product(self, name: str, step: Any) -> Ref:
+        """β·base + α·(one @ other)."""
+        lifter = self.lifter
+        (base, one, other), keywords = self.arguments(step)
+        product = lifter.apply_op(named("matmul"), "torch.matmul", (one, other), {})
+        if keywords.get("alpha", 1) != 1:
+            product = lifter.apply_op(named("mul"), "torch.mul", (product, keywords["alpha"]), {})
+        if keywords.get("beta", 1) != 1:
+            base = lifter.apply_op(named("mul"), "torch.mul", (base, keywords["beta"]), {})
+        result = lifter.apply_op(named("add"), "torch.add", (base, product), {})
+        lifter.labels.setdefault(result.name, result.name)
+        return result
 
     def chosen(self, step: Any, index: int | None) -> Ref:
         """A result that holds entries of the first argument."""
@@ -233,6 +287,12 @@ def _floating(value: Any) -> bool:
     """Whether any of the results is floating."""
     parts = value if isinstance(value, (tuple, list)) else [value]
     return any(isinstance(p, torch.Tensor) and p.is_floating_point() for p in parts)
+
+
+def _has_nan(value: Any) -> bool:
+    """Whether a tensor, or the first of several, holds a NaN."""
+    first = value[0] if isinstance(value, (tuple, list)) and value else value
+    return isinstance(first, torch.Tensor) and first.is_floating_point() and bool(torch.isnan(first).any())
 
 
 def _followed(step: Any, refs: dict[Any, Ref]) -> bool:

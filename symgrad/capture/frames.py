@@ -80,6 +80,19 @@ def assignments(file: str) -> dict[int, str]:
     return found
 
 
+def argument(text: str) -> str | None:
+    """The first argument of the call of ``backward`` in a line, as it is written there."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
+            given = [*node.args, *(k.value for k in node.keywords if k.arg == "gradient")]
+            return ast.unparse(given[0]) if given else None
+    return None
+
+
 def names_in(start: FrameType | None) -> dict[int, str]:
     """What the tensors in sight are called, by identity: variables first, then parameters of modules."""
     found: dict[int, str] = {}
@@ -122,3 +135,11 @@ def _is(value: Any, kind: str) -> bool:
     import torch  # noqa: PLC0415 -- torch is loaded by then
 
     return isinstance(value, torch.Tensor if kind == "Tensor" else torch.nn.Module)
+
+
+def asked_by_torch() -> bool:
+    """Whether torch itself, and not the user's line, is what runs: an optimiser that reads ``.grad``."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(HERE):
+        frame = frame.f_back
+    return frame is None or internal(frame.f_code.co_filename)

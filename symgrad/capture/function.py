@@ -55,7 +55,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     """`symgrad.capture.capture`."""
     if not callable(fn):
         raise InputError("capture takes a function or a module", found=(type(fn).__name__,))
-    recorder = Recorder()
+    recorder, asked = Recorder(), frames.here()
     labels: dict[int, str] = {}
     declared: list[Node] = []
     copies: dict[int, Any] = {}
@@ -99,7 +99,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         tensor = node.owner() if node.owner is not None else None
         if node.kind in ("leaf", "data") and tensor is not None and id(tensor) in leaves:
             labels.setdefault(id(node), leaves[id(tensor)])
-    names = node_names(order, labels, {}, skip=_skipped(fn))
+    names = node_names(order, labels, {}, outside=asked)
     lifted = Lifter(names).lift(ends, declared)
     wanted = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
     title = getattr(fn, "__name__", None) or type(fn).__name__
@@ -176,11 +176,6 @@ def _known(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     for prefix, module in modules:
         for path, tensor in (*module.named_parameters(), *module.named_buffers()):
             yield (path if single or not prefix else f"{prefix}.{path}"), tensor
-
-
-def _skipped(fn: Callable[..., Any]) -> frozenset[str]:
-    """Files whose assignments are not the user's own."""
-    return frozenset({frames.HERE, ""}) | ({"<stdin>"} if fn is None else frozenset())
 
 
 __all__ = ["Where", "capture_function", "recording"]

@@ -56,6 +56,7 @@ class Lifted:
     nodes: dict[str, Node]
     lines: dict[str, Where] = field(default_factory=dict)
     spellings: dict[str, str] = field(default_factory=dict)
+    refs: dict[int, Ref] = field(default_factory=dict)
 
 
 class Lifter:
@@ -73,6 +74,7 @@ class Lifter:
         self.lines: dict[str, Where] = {}
         self.spellings: dict[str, str] = {}
         self.keep: list[Any] = []
+        self.shared: dict[int, dict[int, Ref]] = {}
 
     def lift(self, outputs: Sequence[Node], declared: Sequence[Node] = ()) -> Lifted:
         """The program behind ``outputs``; ``declared`` nodes are inputs, used or not."""
@@ -84,7 +86,8 @@ class Lifter:
         ends = tuple(self.refs[id(node)].name for node in outputs)
         inputs = tuple(_tensor(ref) for ref in self.inputs)
         program = Program(inputs, tuple(self.builder.steps), ends[-1])
-        return Lifted(ends, program, self.arrays, self.boxes, self.labels, self.nodes, self.lines, self.spellings)
+        return Lifted(ends, program, self.arrays, self.boxes, self.labels, self.nodes, self.lines, self.spellings,
+                      self.refs)  # fmt: skip
 
     def node(self, node: Node) -> None:
         """One node, whose sources are lifted already."""
@@ -132,8 +135,15 @@ class Lifter:
         self.builder.inputs[name] = ref.shape
         self.inputs.append(ref)
         self.arrays[name] = array
-        self.labels[name] = label if identifier(label) == name else f"{label}{name[len(identifier(label)):]}"
+        self.labels[name] = self.shown(name, label)
         return ref
+
+    @staticmethod
+    def shown(name: str, label: str | None) -> str:
+        """What a name is shown as: the user's own word, numbered as the name is; ``v`` is the weights' name."""
+        if label is None or label == "v" or not name.startswith(identifier(label)):
+            return name
+        return f"{label}{name[len(identifier(label)):]}"
 
     # Calls ----------------------------------------------------------------------------------------------
 
@@ -157,6 +167,11 @@ class Lifter:
         call = node.call
         assert call is not None
         spelling, arguments, keywords = rewrites.plain(self, node)
+        if not spelling:
+            ref = arguments[0] if isinstance(arguments[0], Ref) else self.refs_in(arguments)[id(arguments[0])]
+            if np.array_equal(as_float(self.arrays[ref.name]), as_float(node.value()), equal_nan=True):
+                return ref
+            return self.emit(named("identity"), [Operand(ref, ref.name)], {}, self.wish(node))  # a cast that rounds
         op = find(spelling)
         if op is None:
             raise Refused(f"{plain_spelling(call.spelling)} is not in the table")
@@ -212,7 +227,9 @@ class Lifter:
     def finish(self, node: Node, ref: Ref) -> None:
         """``ref`` is ``node``, if the values agree."""
         value = node.value()
-        precision = str(node.held.dtype).removeprefix("torch.")
+        read = list(node.call.nodes()) if node.call is not None else []
+        kinds = {str(n.held.dtype).removeprefix("torch.") for n in (node, *read)}
+        precision = next((p for p in ("bfloat16", "float16", "float32") if p in kinds), "float64")
         wrong = disagreement(self.arrays[ref.name], value, precision)
         if wrong is not None:
             raise Refused(f"the table's entry gives another value: {wrong}")
@@ -223,7 +240,7 @@ class Lifter:
         if ref.name not in self.labels:
             self.arrays[ref.name] = value
         self.refs[id(node)] = ref
-        self.labels.setdefault(ref.name, ref.name)
+        self.labels.setdefault(ref.name, self.shown(ref.name, self.names.get(id(node))))
         if node.where is not None:
             self.lines.setdefault(ref.name, node.where)
         if node.call is not None:
@@ -281,12 +298,13 @@ class Lifter:
         """Take everything back when the body is refused."""
         builder = self.builder
         saved = (list(builder.steps), set(builder.used), builder.count, dict(builder.inputs), builder.sizes.copy())
-        own = (dict(self.refs), list(self.inputs), dict(self.arrays), dict(self.labels), dict(self.nodes))
+        own = (dict(self.refs), list(self.inputs), dict(self.arrays), dict(self.labels), dict(self.nodes),
+               dict(self.shared))  # fmt: skip
         try:
             yield
         except (Refused, *Refusals) as error:
             builder.steps, builder.used, builder.count, builder.inputs, builder.sizes = saved
-            self.refs, self.inputs, self.arrays, self.labels, self.nodes = own
+            self.refs, self.inputs, self.arrays, self.labels, self.nodes, self.shared = own
             if isinstance(error, Refused):
                 raise
             raise Refused(error.problem if isinstance(error, SymgradError) else str(error)) from error

@@ -104,6 +104,8 @@ class Recorder(TorchFunctionMode):
 
     def made(self, tensor: Any, call: Call, index: int, sources: list[Node], where: Where) -> Node:
         """The node of a new tensor."""
+        if tensor.requires_grad and tensor.is_leaf:
+            return self._source(tensor)
         if tensor.requires_grad:
             return Node("call", tensor.detach(), version(tensor), where, call, index, owner=weakref.ref(tensor))
         return self.data(tensor, cut_of(tensor, call, sources, where), where)
@@ -143,14 +145,12 @@ class Recorder(TorchFunctionMode):
     def register(self, tensor: Any, node: Node) -> None:
         """``node`` is the present value of ``tensor``."""
         self.nodes[tensor] = node
-        self.storages.add(tensor)
+        self.storages.add(tensor, node)
 
     def protect(self, tensor: Any) -> None:
         """Copy what shares storage with ``tensor``, because it may be overwritten now."""
-        for alias in self.storages.sharing(tensor):
-            node = self.nodes.get(alias)
-            if node is not None:
-                node.keep()
+        for node in self.storages.holders(tensor):
+            node.keep()
 
     def overwritten(self, tensor: Any, old: Node, call: Call, where: Where) -> None:
         """A tensor was written in place: it, and everything that shares entries with it, has a new value."""
@@ -178,7 +178,7 @@ class Recorder(TorchFunctionMode):
         if places is None or not (places >= 0).any():
             self.nodes[other].keep()
             self.nodes[other].version = None
-            return
+            return  # no entry in common
         old: Node = self.nodes[other]
         old.destroyed = old.destroyed or where
         owner = weakref.ref(other)
@@ -190,7 +190,7 @@ class Recorder(TorchFunctionMode):
             node = Node("shift", other.detach(), version(other), where, parents=(old,), owner=owner)
         else:
             node = Node("overwrite", other.detach(), version(other), where, parents=(old, new), places=places, owner=owner)
-        self.nodes[other] = node
+        self.register(other, node)
 
 
 def version(tensor: Any) -> int | None:

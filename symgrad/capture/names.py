@@ -6,16 +6,19 @@ node that has one: the variable it is bound to, or the one that its line assigns
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from symgrad.capture import frames
-from symgrad.capture.trace import Node
+from symgrad.capture.trace import Node, Where
 
 
 def node_names(
-    order: Sequence[Node], known: Mapping[int, str], in_sight: Mapping[int, str], skip: Collection[str] = ()
+    order: Sequence[Node], known: Mapping[int, str], in_sight: Mapping[int, str], outside: Where | None = None
 ) -> dict[int, str]:
-    """Names by the identity of nodes; the same name may stand twice, as in programs."""
+    """Names by the identity of nodes; the same name may stand twice, as in programs.
+
+    What happened in the line ``outside`` has no name: there the whole was asked for.
+    """
     names = dict(known)
     for node in order:
         tensor = node.owner() if node.owner is not None else None
@@ -24,7 +27,7 @@ def node_names(
     last: dict[tuple[str, int, str], Node] = {}
     for node in order:
         where = node.where
-        if where is None or node.kind in ("leaf", "data") or where.file in skip:
+        if where is None or node.kind in ("leaf", "data") or (outside is not None and (where.file, where.line) == (outside.file, outside.line)):
             continue
         name = frames.assigned(where.file, where.line)
         if name is not None:

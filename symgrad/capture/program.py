@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.capture.sweeps import pull, push, reaching
-from symgrad.capture.words import relabelled, step_text
+from symgrad.capture.trace import as_array
+from symgrad.capture.words import listing, relabelled, step_text
 from symgrad.closed_form import closed_form
 from symgrad.calculus import pullback as derive_pullback
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
@@ -210,8 +211,6 @@ class Program:
             )  # fmt: skip
 
     def __repr__(self) -> str:
-        from symgrad.capture.words import listing  # noqa: PLC0415 -- only for showing
-
         return listing(self)
 
 
@@ -242,7 +241,7 @@ def _seed(seed: Any, shape: tuple[int, ...], name: str) -> Array:
 
 def _array(value: Any) -> Array:
     """Numbers from a tensor, an array or nested lists; exactness is kept for integers."""
-    array = np.asarray(value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+    array = as_array(value) if hasattr(value, "detach") else np.asarray(value)
     return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
 
 

@@ -51,11 +51,16 @@ RANKED = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian", "
 
 
 def plain(lifter: Lifter, node: Node) -> Rewritten:
-    """The call with operators, in-place forms, casts and shapes of others said plainly."""
+    """The call with operators, in-place forms, casts and shapes of others said plainly.
+
+    An empty spelling says that the result is the first argument as it is.
+    """
     from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
 
     call = node.call
     assert call is not None
+    if call.spelling.endswith(".apply"):
+        raise Refused("an autograd.Function of the user's own: its backward is what its author wrote")
     spelling, arguments, keywords = plain_spelling(call.spelling), call.arguments, dict(call.keywords)
     word = spelling.rpartition(".")[2]
     if reflected(call.spelling):
@@ -63,13 +68,15 @@ def plain(lifter: Lifter, node: Node) -> Rewritten:
     keywords.pop("out", None)
     first = arguments[0] if arguments else None
     if word in SAME and isinstance(first, Node) and not first.held.is_complex() and not node.held.is_complex():
-        return "Tensor.clone", (first,), {}
+        return "", (first,), {}
     if word in LIKE:
         return LIKE[word], (first, tuple(arguments[1].shape)), {}
     if word in ("add", "sub", "subtract") and keywords.get("alpha", 1) != 1:
         scaled = lifter.apply_op(named("mul"), "torch.mul", (arguments[1], keywords.pop("alpha")), {})
         return spelling, (first, scaled), keywords
     keywords.pop("alpha", None)
+    if word == "norm" and keywords.get("p") in ("fro", None):
+        keywords.pop("p", None)
     if word == "__getitem__":
         key = basic_key(arguments[1], len(arguments[0].shape))
         if key is None:
@@ -186,6 +193,11 @@ def ranked_places(node: Node, source: Node) -> Array | None:
 def choose(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Ref:
     """``source``'s entries at ``places``: by an index where that says it, else by gathering."""
     shape = tuple(int(s) for s in source.shape)
+    if np.array_equal(places.reshape(-1), np.arange(int(np.prod(shape, dtype=object)))):
+        return lifter.apply_op(named("reshape"), "torch.reshape", (source, tuple(places.shape)), {}, name)
+    order = axes_order(places, shape)
+    if order is not None:
+        return lifter.apply_op(named("permute"), "torch.permute", (source, order), {}, name)
     key = slice_key(places, shape)
     if key is not None:
         return lifter.emit(named("getitem"), [Operand(source, source.name)], {"key": key}, name)
@@ -193,18 +205,37 @@ def choose(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Ref:
 
 
 def gathered(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Ref:
-    """reshape(-1), gather, reshape."""
+    """Laid out in one row, looked up, and put into shape: every number of places is one equation."""
     from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
 
-    op = find("torch.gather") or find("torch.index_select")
-    if op is None:
-        raise Refused("the table has no gather")
-    flat = lifter.apply_op(named("reshape"), "torch.reshape", (source, (-1,)), {})
+    op = find("torch.gather")
     index = lifter.data("places", places.reshape(-1))
-    picked = lifter.apply_op(op, op.name, (flat, 0, index), {}, None if places.ndim != 1 else name)
-    if places.ndim == 1:
-        return picked
+    if op is not None:
+        flat = lifter.apply_op(named("reshape"), "torch.reshape", (source, (-1,)), {})
+        picked = lifter.apply_op(op, "torch.gather", (flat, 0, index), {}, name if places.ndim == 1 else None)
+        if places.ndim == 1:
+            return picked
+    else:
+        rows = find("F.embedding")
+        if rows is None:
+            raise Refused("the table has no gather")
+        column = lifter.apply_op(named("reshape"), "torch.reshape", (source, (-1, 1)), {})
+        picked = lifter.apply_op(rows, "F.embedding", (index, column), {})
     return lifter.apply_op(named("reshape"), "torch.reshape", (picked, tuple(places.shape)), {}, name)
+
+
+def axes_order(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The order of axes in which ``places`` reads everything, if it only exchanges axes."""
+    if places.ndim != len(shape) or places.size != int(np.prod(shape, dtype=object)) or 1 in shape:
+        return None
+    origin = [0] * places.ndim
+    steps = [int(places[tuple(int(a == axis) for a in range(places.ndim))] - places[tuple(origin)]) for axis in range(places.ndim)]
+    strides = [int(np.prod(shape[axis + 1 :], dtype=object)) for axis in range(len(shape))]
+    if sorted(steps) != sorted(strides):
+        return None
+    order = tuple(strides.index(step) for step in steps)
+    count = np.arange(places.size).reshape(shape)
+    return order if np.array_equal(np.transpose(count, order), places) else None
 
 
 def slice_key(places: Array, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
@@ -276,7 +307,7 @@ def written(lifter: Lifter, node: Node) -> Rewritten:
         if extra > 0:
             source = lifter.apply_op(named("reshape"), "torch.reshape", (source, tuple(source.shape[extra:])), {})
         source = lifter.apply_op(named("expand"), "Tensor.expand", (source, tuple(read.shape)), {})
-    return "Tensor.clone", (put(lifter, refs[id(target)], source, places.reshape(node.shape), None),), {}
+    return "", (put(lifter, refs[id(target)], source, places.reshape(node.shape), lifter.wish(node)),), {}
 
 
 def put(lifter: Lifter, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
@@ -290,6 +321,10 @@ def put(lifter: Lifter, old: Ref, new: Ref, places: Array, name: str | None) -> 
 
 def by_decomposition(lifter: Lifter, node: Node) -> Ref:
     """The call in core ATen operations."""
+    from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+
+    if node.call is not None and node.call.spelling.endswith(".apply"):
+        raise Refused("")
     from symgrad.capture.decompose import decomposed  # noqa: PLC0415 -- torch.fx takes a while to load
 
     return decomposed(lifter, node)

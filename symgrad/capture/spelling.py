@@ -116,6 +116,8 @@ def reflected(spelling: str) -> bool:
 def _silent(name: str) -> bool:
     """Whether a call only tells something about a tensor."""
     module, _, word = name.rpartition(".")
+    if name == "Tensor.grad.__set__":
+        return True
     if name.startswith("Tensor.") and hasattr_getter(word):
         return word not in PROPERTIES
     return word in ("backward", "register_hook", "retain_grad", "item", "tolist", "size", "dim", "numel", "stride",

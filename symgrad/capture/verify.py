@@ -6,7 +6,7 @@ import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
 
-TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2}
+TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Relative to the largest entry, by the precision torch computed in."""
 
 

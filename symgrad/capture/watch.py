@@ -31,6 +31,8 @@ from symgrad.numeric.exact import as_float
 
 HANDFUL = 6
 """With more leaves than this, formulas are shown on request only."""
+LONGEST_FORM = 56
+"""A longer closed form is shown on request only."""
 SHORT = 14
 """Programs with more steps than this get no Jacobian in one piece."""
 OFTEN = 40
@@ -230,12 +232,12 @@ class Scene:
             for name, (tensor, true) in targets.items()
             if not self.watch.only or program.labels[name] in self.watch.only
         ]
-        notes = [*self.accumulated(rows), *self.missing(lifted)]
+        notes = [*self.accumulated(rows), *([] if repeated else self.missing(lifted))]
         if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
             row.after is not None and not np.isfinite(row.after).all() for row in rows):  # fmt: skip
             notes += diagnose.not_finite(program, births)
         notes += [f"{n} was changed by a hook" for n in self.hooked(program, targets)]
-        self.watch.weights.append((self.where, self.seed_text()))
+        self.watch.weights.append((self.where, frames.argument(self.where.text) or self.seed_text()))
         return Backward(
             self.number, self.where, self.seed_text(), self.meaning(lifted), shown, self.roles(program, targets), tuple(rows),
             tuple(notes), tuple(f"{b.name}: {b.spelling} is a black box, not derived: {b.reason}" for b in program.black_boxes),
@@ -244,7 +246,7 @@ class Scene:
 
     def unexplained(self, problem: str, found: tuple[str, ...], error: Exception | None) -> Backward:
         """A call that could not be explained, with the reason."""
-        failure = "" if error is None else f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        failure = "" if error is None else f"{type(error).__name__}: {first_words(error)}"
         return Backward(self.number, self.where, self.seed_text(), "", (), (), (), (f"not explained: {problem}", *found),
                         failure=failure)  # fmt: skip
 
@@ -261,8 +263,8 @@ class Scene:
                               lifted.lines, lifted.spellings)  # fmt: skip
         reasons = diagnose.failure(self, lifted, program, error)
         shown = self.operations(program) if program is not None else ()
-        roles = self.roles(program, {n: None for n in program.wanted}) if program is not None else ()
-        message = str(error).splitlines()[0] if str(error) else ""
+        roles = self.roles(program, program.wanted) if program is not None and shown else ()
+        message = first_words(error)
         return Backward(self.number, self.where, self.seed_text(), "", shown, roles, (), (), (),
                         f"{type(error).__name__}: {message}", tuple(reasons))  # fmt: skip
 
@@ -318,6 +320,8 @@ class Scene:
         kind = structure.notation or structure.kind
         for own, label in program.labels.items():
             kind = kind.replace(own, label) if own != label else kind
+        if form is not None and len(form) > LONGEST_FORM and not self.watch.only:
+            form = None
         return f"{size} {kind}".replace("diag(", "diagonal("), form
 
     @staticmethod
@@ -355,7 +359,8 @@ class Scene:
         if seed is None:
             return "1 (implicit: one output)"
         array = as_float(as_array(seed))
-        return f"{written(array).strip('[]') if array.ndim < 2 and array.size <= 8 else short(array)} (given)"
+        inside = written(array) if array.size <= 8 else short(array)
+        return f"{inside.strip('[]') if array.ndim < 2 else inside} (given)"
 
     def meaning(self, lifted: Lifted) -> str:
         """``L = z[0] + z[1]``: the scalar that the weights stand for."""
@@ -384,19 +389,29 @@ class Scene:
 
     def missing(self, lifted: Lifted) -> list[str]:
         """Tensors in the program, or cut off from it, that get no gradient, and why."""
-        notes = []
+        notes: list[str] = []
+        unasked: list[str] = []
         for name, node in lifted.nodes.items():
             if node.kind == "data" and id(node) in node_names([node], {}, self.sight) and node.cut is None:
                 tensor = node.owner() if node.owner is not None else None
                 if tensor is not None and tensor.is_floating_point() and tensor.dim() and not tensor.requires_grad:
-                    label = lifted.labels[name]
-                    notes.append(f"{label} is not asked: requires_grad=False, so {label}.grad stays None")
+                    unasked.append(lifted.labels[name])
             if node.cut is not None:
                 reached = {id(t) for _, t in self.leaves}
-                lost = [r() for r in node.cut.leaves]
-                away = [self.sight.get(id(t), "a leaf") for t in lost if t is not None and id(t) not in reached]
-                what = ", ".join(dict.fromkeys(away)) or "a path"
-                notes.append(f"{what}: the path was cut in {node.cut.where.short} by {node.cut.how}")
+                lost = [t for t in (r() for r in node.cut.leaves) if t is not None]
+                away = [self.sight.get(id(t), "a leaf") for t in lost if id(t) not in reached]
+                here = [self.sight.get(id(t), "a leaf") for t in lost if id(t) in reached]
+                if away:
+                    who = ", ".join(dict.fromkeys(away))
+                    notes.append(f"{who} gets nothing: the path was cut in {node.cut.where.short} by {node.cut.how}")
+                elif "detach" in node.cut.how or "data" in node.cut.how or "no_grad" in node.cut.how:
+                    who = ", ".join(dict.fromkeys(here)) or "a leaf"
+                    notes.append(f"one of the ways from {who} was cut in {node.cut.where.short} by {node.cut.how}: "
+                                 "its part of vᵀJ is left out")  # fmt: skip
+        if len(unasked) == 1:
+            notes.append(f"{unasked[0]} is not asked: requires_grad=False, so {unasked[0]}.grad stays None")
+        elif unasked:
+            notes.append(f"{', '.join(unasked)} are not asked: requires_grad=False, so their .grad stays None")
         return list(dict.fromkeys(notes))[:8]
 
     def hooked(self, program: Program, targets: dict[str, tuple[Any, Any]]) -> list[str]:
@@ -423,6 +438,13 @@ def difference(derived: Any, got: Any, tolerance: float, before: Any) -> tuple[f
         gap = np.where(same, 0.0, np.abs(derived - got))
     worst = float(np.max(np.where(np.isfinite(gap), gap, np.inf))) if gap.size else 0.0
     return worst / scale, bool(worst <= tolerance * max(scale, 1e-6))
+
+
+def first_words(error: Exception) -> str:
+    """An exception's first sentence: the whole stands in the traceback."""
+    line = (str(error).splitlines() or [""])[0]
+    sentence = line.split(". ")[0].split(": [")[0]
+    return sentence if len(sentence) <= 120 else f"{sentence[:117]}…"
 
 
 def _seeds(value: Any, count: int) -> tuple[Any, ...]:

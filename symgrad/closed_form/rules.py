@@ -108,6 +108,8 @@ def _softmax_axis(above: Expr, base: Expr) -> list[Expr] | None:
     if not (is_access(pattern) and is_access(target) and pattern.base == target.base):
         return None
     pairs = dict(zip(pattern.indices, target.indices, strict=True))
+    if not set(bound) <= set(pairs):
+        return None
     if any(pairs[i] != i for i in pattern.indices if i not in bound):
         return None
     return [pairs[k] for k in bound]

@@ -6,6 +6,7 @@ the inputs are in scope.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Hashable
 from fractions import Fraction
 from typing import Any
@@ -63,7 +64,8 @@ class Writer:
 
     def step(self, step: Apply) -> Text:
         """One operation and what it is applied to."""
-        arguments = [self.tensor(a) if isinstance(a, str) else number_text(a.value) for a in self.operands(step)]
+        found = [self.operand(a) for a in self.operands(step)]
+        arguments = [text for text in found if text is not None]
         if step.op == "identity":
             return arguments[0]
         if step.op == "neg":
@@ -82,7 +84,13 @@ class Writer:
             return f"{bracketed(*arguments[0], ATOM)}.{step.op}", ATOM
         if step.op == "getitem":
             return f"{bracketed(*arguments[0], ATOM)}[{key_text(dict(step.options)['key'])}]", ATOM
-        return self.call(step, arguments)
+        return self.call(step, found)
+
+    def operand(self, argument: Argument) -> Text | None:
+        """A tensor or a constant; None for an operand that is left out."""
+        if isinstance(argument, str):
+            return self.tensor(argument)
+        return None if argument.value is None else number_text(argument.value)
 
     def operands(self, step: Apply) -> list[Argument]:
         """The arguments of a step; what only broadcasts them is left out where the operation does it by itself."""
@@ -103,31 +111,49 @@ class Writer:
         maker = self._steps.get(argument) if isinstance(argument, str) else None
         return argument if maker is None or maker.op != "expand" else maker.arguments[0]
 
-    def call(self, step: Apply, operands: list[Text]) -> Text:
-        """A call, with the options that are not the default; as a method where torch has only that."""
-        op, arguments = named(step.op), [text for text, _ in operands]
-        parameters = op.signature.parameters
-        options = []
-        for name, value in step.options:
-            if name in parameters and value != parameters[name].default and value is not None:
-                if name == "dim" and self._is_whole(step, value) and not dict(step.options).get("keepdim"):
-                    continue
-                one = name == "dim" and isinstance(value, tuple) and len(value) == 1
-                options.append(f"{name}={self.option(value[0] if one else value)}")
+    def call(self, step: Apply, operands: list[Text | None]) -> Text:
+        """A call; as a method where torch has only that."""
+        op = named(step.op)
         if op.variadic:
+            tensors = ", ".join(text for text, _ in filter(None, operands))
             if step.op == "einsum":
-                return f"einsum({dict(step.options)['equation']!r}, {', '.join(arguments)})", ATOM
-            arguments = [f"[{', '.join(arguments)}]"]
+                return f"einsum({dict(step.options)['equation']!r}, {tensors})", ATOM
+            return f"{step.op}({', '.join([f'[{tensors}]', *self.options(step).values()])})", ATOM
+        first, *rest = self.arguments(step, operands)
         pair = ".values" if step.op in PAIRS and dict(step.options)["dim"] is not None else ""
         if f"Tensor.{step.op}" in op.spelled and not {f"torch.{step.op}", f"F.{step.op}"} & set(op.spelled):
-            values = [self.option(value).strip("(),") for _, value in step.options]
-            return f"{bracketed(*operands[0], ATOM)}.{step.op}({', '.join([*arguments[1:], *values])})", ATOM
-        return f"{step.op}({', '.join([*arguments, *options])}){pair}", ATOM
+            owner = bracketed(*(operands[0] or (first, ATOM)), ATOM)
+            sizes = [self.option(value).strip("(),") for _, value in step.options]
+            return f"{owner}.{step.op}({', '.join(sizes)})", ATOM
+        return f"{step.op}({', '.join([first, *rest])}){pair}", ATOM
 
-    def _is_whole(self, step: Apply, dim: object) -> bool:
-        """Whether ``dim`` names every axis of the operand."""
-        first = step.arguments[0]
-        return isinstance(dim, tuple) and isinstance(first, str) and len(self.program.tensor(first).shape) == len(dim)
+    def arguments(self, step: Apply, operands: list[Text | None]) -> list[str]:
+        """Operands and options in the order of the signature, by name once something before them is left out."""
+        options, tensors, gap = self.options(step), iter(operands), False
+        result = []
+        for name in named(step.op).signature.parameters:
+            operand = next(tensors, None) if name in named(step.op).operands else None
+            if operand is not None:
+                result.append(f"{name}={operand[0]}" if gap else operand[0])
+            elif name in options:
+                result.append(options[name])
+            gap = gap or operand is None
+        return result
+
+    def options(self, step: Apply) -> dict[str, str]:
+        """The options that are not what the operation takes by itself, as ``name=value``."""
+        op, own = named(step.op), dict(step.options)
+        defaults = {n: p.default for n, p in op.signature.parameters.items() if n not in op.operands}
+        given = {n: own.get(n) if d is inspect.Parameter.empty else d for n, d in defaults.items()}
+        shapes = tuple(self.program.tensor(a).shape if isinstance(a, str) else () for a in step.arguments)
+        usual = op.prepare(shapes, **given)
+        result = {}
+        for name, value in own.items():
+            required = defaults.get(name) is inspect.Parameter.empty or (name == "dim" and own.get("keepdim"))
+            if value is not None and (required or usual.get(name) != value):
+                one = name == "dim" and isinstance(value, tuple) and len(value) == 1
+                result[name] = f"{name}={self.option(value).strip('(),') if one else self.option(value)}"
+        return result
 
     def option(self, value: Hashable) -> str:
         """An option's value."""

@@ -30,7 +30,6 @@ from symgrad.oracles import (
     compare_mathematics,
     run_torch,
     skipped,
-    torch_version,
 )
 from symgrad.oracles.elementwise import TooLarge
 from symgrad.program import Program
@@ -120,7 +119,7 @@ def build(
         )  # fmt: skip
     return Explanation(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
-        tuple(assumptions), tuple(hints), proofs.version if proofs else torch_version(), downstream, expanded, check, writers,
+        tuple(assumptions), tuple(hints), proofs.version if proofs else None, downstream, expanded, check, writers,
     )  # fmt: skip
 
 

@@ -53,6 +53,8 @@ def read_structure(
     whole = [pairs for pairs, _ in terms if len(pairs) == len(inner)]
     if whole and len(whole) < len(terms):
         return Structure("diagonal plus dense", "", "a diagonal plus a part in which every output answers to every entry")
+    if all(pairs for pairs, _ in terms):
+        return Structure("sparse", "", "outputs answer only to the entries that share an index with them")
     return Structure("dense", "", f"every output can answer to every entry of {name}")
 
 
@@ -64,6 +66,8 @@ def _single(
     plain = not any(accesses(rest))
     if not plain and any(is_delta(f) for f in sp.Mul.make_args(rest)):
         return Structure("selection", "", f"a selection: each output copies one entry of {name}, found in the forward pass")
+    if plain and any(outer[a].size != inner[b].size for a, b in pairs.items()):
+        return Structure("part", "", f"a part of out holds entries of {name}; the rest does not answer to it")
     if len(pairs) == len(outer) == len(inner):
         ordered = all(a == b for a, b in pairs.items())
         if rest == 1:
@@ -91,18 +95,21 @@ def _kronecker(
     used = free_indices(rest)
     trail = _trailing(pairs, outer, inner)
     if lead and lead == len(pairs) and not used & {*outer[:lead], *inner[:lead]}:
-        block = _notation(program, rest, (*outer[lead:], *inner[lead:])) if len(outer) - lead <= 1 else ""
+        block = _block(program, rest, outer[lead:], inner[lead:])
         size = _times([i.size for i in outer[:lead]])
         text = f"I({size}) ⊗ {block}" if block else ""
         one = f"one block {block} per {_rows(lead)} of {name}" if block else f"the same block for every {_rows(lead)}"
         return Structure("kronecker", text, f"{one}, nothing across {_rows(lead)}s")
     if trail and trail == len(pairs) and not used & {*outer[-trail:], *inner[-trail:]}:
-        block = _notation(program, rest, (*outer[:-trail], *inner[:-trail])) if len(outer) - trail <= 1 else ""
+        block = _block(program, rest, outer[:-trail], inner[:-trail])
         size = _times([i.size for i in outer[-trail:]])
         text = f"{block} ⊗ I({size})" if block else ""
         return Structure("kronecker", text, "every entry of the block is a multiple of an identity: columns do not mix")
     if lead:
         return Structure("block-diagonal", "", f"block-diagonal: one block per {_rows(lead)}, nothing across them")
+    whole = "" if pairs else _block(program, rest, outer, inner)
+    if whole:
+        return Structure("dense", whole, f"every output can answer to every entry of {name}")
     if pairs:
         return Structure("sparse", "", "outputs answer only to the entries that share an index with them")
     return Structure("dense", "", f"every output can answer to every entry of {name}")
@@ -140,6 +147,16 @@ def _trailing(pairs: dict[int, int], outer: Sequence[Index], inner: Sequence[Ind
     while count < min(len(outer), len(inner)) and pairs.get(len(outer) - 1 - count) == len(inner) - 1 - count:
         count += 1
     return count
+
+
+def _block(program: Program, expression: Expr, rows: Sequence[Index], columns: Sequence[Index]) -> str:
+    """A matrix with at most one row and one column index in matrix notation; a single row is a vector transposed."""
+    if len(rows) > 1 or len(columns) > 1:
+        return ""
+    text = _notation(program, expression, (*rows, *columns))
+    if rows or not columns or not text:
+        return text
+    return f"{text}ᵀ" if text.isidentifier() else f"({text})ᵀ"
 
 
 def _notation(program: Program, expression: Expr, axes: Sequence[Index]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.indexing.symbols import Expr, Index
-from symgrad.shapes import Shape
+from symgrad.shapes import Shape, Size
 
 
 class Bracket(sp.Function):
@@ -41,24 +41,33 @@ class Bracket(sp.Function):
         return self if exponent.is_positive else None
 
 
+def extent(node: Expr) -> Size | None:
+    """How many values, from 0 up, an index takes, or the number or index that a reshape makes; None for the rest."""
+    if isinstance(node, Index):
+        return node.size
+    if isinstance(node, Ravel):
+        return sp.Mul(*node.shape)
+    return node.shape[node.axis] if isinstance(node, Unravel) else None
+
+
 def extremes(expression: Expr) -> tuple[Expr, Expr]:
     """Least and greatest value of an index expression that is linear in its indices; ±oo where it is not."""
     low = high = sp.S.Zero
-    slopes: dict[Index, Expr] = {}
+    slopes: dict[Expr, Expr] = {}
     for term in sp.Add.make_args(expression):
         indices = [s for s in term.free_symbols if isinstance(s, Index)]
         if not indices:
             low, high = low + term, high + term
             continue
         slope, rest = term.as_independent(*indices, as_Add=False)
-        if rest is not indices[0]:
+        if extent(rest) is None:
             return -sp.oo, sp.oo
         slopes[rest] = slopes.get(rest, sp.S.Zero) + slope
     for index, slope in slopes.items():
         if slope.is_nonnegative:
-            high += slope * (index.size - 1)
+            high += slope * (extent(index) - 1)
         elif slope.is_nonpositive:
-            low += slope * (index.size - 1)
+            low += slope * (extent(index) - 1)
         else:
             return -sp.oo, sp.oo
     return low, high
@@ -69,7 +78,7 @@ def bracket(condition: Expr) -> Expr:
 
     Only conditions on indices are decided here: one on entries of a tensor always stays.
     """
-    if isinstance(condition, (sp.Lt, sp.Le, sp.Gt, sp.Ge)) and not condition.atoms(sp.Indexed, Ravel, Unravel):
+    if isinstance(condition, (sp.Lt, sp.Le, sp.Gt, sp.Ge)) and not condition.atoms(sp.Indexed):
         gap = condition.gts - condition.lts
         low, high = extremes(sp.expand(gap))
         strict = isinstance(condition, (sp.Lt, sp.Gt))

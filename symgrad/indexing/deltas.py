@@ -17,13 +17,15 @@ from symgrad.indexing.symbols import Expr, Index
 
 
 def delta(first: Expr, second: Expr) -> Expr:
-    """δ: 1 where two index expressions are equal, 0 elsewhere; 0 at once when their ranges do not meet."""
+    """δ: 1 where two index expressions are equal, 0 elsewhere; a number at once where their ranges decide it."""
     if isinstance(first, Index) and isinstance(second, Index):
-        return sp.KroneckerDelta(first, second)
-    if not (first.has(Ravel) or second.has(Ravel) or first.has(sp.Indexed) or second.has(sp.Indexed)):
+        return sp.S.One if first.size == second.size == 1 else sp.KroneckerDelta(first, second)
+    if not (first.has(Ravel, sp.Indexed) or second.has(Ravel, sp.Indexed)):
         low, high = extremes(sp.expand(first - second))
         if low.is_positive or high.is_negative:
             return sp.S.Zero
+        if low == high == 0:
+            return sp.S.One
     return sp.KroneckerDelta(first, second)
 
 
@@ -88,9 +90,14 @@ def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], E
     for this, other in ((a, b), (b, a)):
         if isinstance(this, Ravel) and set(this.indices) <= set(unknowns) and len(set(this.indices)) > 1:
             if not set(this.indices) & other.free_symbols:
-                return dict(zip(this.indices, unravel(other, this.shape), strict=True)), sp.S.One
+                found = dict(zip(this.indices, unravel(other, this.shape), strict=True))
+                return found, sp.Mul(*(_within(value, index) for index, value in found.items()))
     if a.has(Ravel, sp.Indexed) or b.has(Ravel, sp.Indexed):
         return None
+    for this, other in ((a, b), (b, a)):
+        turned = turn(this, other, unknowns)
+        if turned is not None:
+            return turned, sp.S.One
     difference = sp.expand(a - b)
     for index in unknowns:
         slope = difference.coeff(index)
@@ -102,6 +109,17 @@ def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], E
         value = sp.expand(-rest / slope) if abs(slope) == 1 else sp.floor(-rest / slope)
         exact = sp.S.One if abs(slope) == 1 else delta(sp.Mod(-rest, abs(slope)), sp.S.Zero)
         return {index: value}, exact * _within(value, index)
+    return None
+
+
+def turn(this: Expr, other: Expr, unknowns: Sequence[Index]) -> dict[Index, Expr] | None:
+    """i = (p − c) mod n from δ((i + c) mod n, p), where i and p run over n."""
+    if not isinstance(this, sp.Mod) or not (isinstance(other, Index) and other.size == this.args[1]):
+        return None
+    for index in unknowns:
+        rest = this.args[0] - index
+        if index.size == this.args[1] and index not in rest.free_symbols and other not in rest.free_symbols:
+            return {index: sp.Mod(other - rest, index.size)}
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import lcm
 
 import sympy as sp
@@ -120,13 +121,18 @@ def number(sizes: Sizes, size: Size) -> int:
 
 
 def program_of(attempt: Attempt, values: Mapping[Size, int]) -> Program:
-    """The program of an attempt, its sizes lettered m, n, h, … by order of appearance in the inputs."""
+    """The program of an attempt, its sizes lettered m, n, h, … by order of appearance in the inputs.
+
+    A letter that names a tensor is left out.
+    """
+    builder = attempt.builder
     inputs = {name: attempt.sizes.shape(shape) for name, shape in attempt.shapes.items()}
     symbols = {s: None for shape in inputs.values() for size in shape for s in sorted(size.free_symbols, key=str)}
-    letters = {symbol: size_symbol(place) for place, symbol in enumerate(symbols)}
+    free = (letter for letter in map(size_symbol, count()) if letter.name not in builder.used)
+    letters = dict(zip(symbols, free, strict=False))
     program = Program(
         tuple(Tensor(n, tuple(size.xreplace(letters) for size in shape)) for n, shape in inputs.items()),
-        attempt.builder.settled(letters),
+        builder.settled(letters),
         attempt.output.name,
         {letters[size]: number for size, number in values.items() if size in letters},
     )

@@ -93,7 +93,7 @@ class Builder:
             aligned = tuple(a.shape if isinstance(a, Ref) else None if a is None else () for a in arguments)
             shape = self.sizes.shape(op.shape(self.sizes, aligned, **prepared))
         except SizeMismatch as error:
-            found = [(o.text, o.shape) for o in operands if isinstance(o.meaning, Ref)]
+            found = [(o.text, o.meaning.shape) for o in operands if isinstance(o.meaning, Ref)]
             raise mismatch(error, label, found, self.inputs, self.sizes, span or (0, 0)) from None
         except SymgradError as error:
             raise self.placed(error, operands, span) from None
@@ -124,7 +124,7 @@ class Builder:
     def placed(self, error: SymgradError, operands: Sequence[Operand], span: Span | None) -> SymgradError:
         """``error`` of the table with its place and the shapes it is about."""
         error.span = error.span or span
-        tensors = [(o.text, o.shape) for o in operands if isinstance(o.meaning, Ref)]
+        tensors = [(o.text, o.meaning.shape) for o in operands if isinstance(o.meaning, Ref)]
         if isinstance(error, ShapeError) and tensors:
             error.found = (*error.found, shapes_found(tensors, self.sizes))
         return error

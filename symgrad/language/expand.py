@@ -84,9 +84,9 @@ def defaults(op: Op) -> dict[str, Meaning]:
 
 
 def meanings(op: Op, step: Apply, shapes: Mapping[str, Shape]) -> dict[str, Meaning]:
-    """The operands and options of a step under the names that its expansion uses."""
+    """The operands and options of a step under the names that its expansion uses; None is what was left out."""
     operands = {
         name: a.value if isinstance(a, Constant) else Ref(a, shapes[a])
-        for name, a in zip(op.operands, step.arguments, strict=True)
+        for name, a in zip(op.operands, step.arguments, strict=False)
     }
-    return {**operands, **dict(step.options)}
+    return {**dict.fromkeys(op.operands), **operands, **dict(step.options)}

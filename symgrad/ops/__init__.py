@@ -1,6 +1,22 @@
 """The table of operations: one entry each, one file a family."""
 
-from symgrad.ops import composites, contractions, convolutions, layers, pointwise, pooling, reductions, views
+from symgrad.ops import (
+    activations,
+    arranging,
+    composites,
+    contractions,
+    convolutions,
+    gathering,
+    layers,
+    losses,
+    pointwise,
+    pooling,
+    products,
+    reductions,
+    scalars,
+    scans,
+    views,
+)
 from symgrad.ops.domain import Domain
 from symgrad.ops.lookup import close, find, named
 from symgrad.ops.spec import TABLE, Data, Example, Held, Op, View, entries
@@ -13,16 +29,23 @@ __all__ = [
     "Held",
     "Op",
     "View",
+    "activations",
+    "arranging",
     "close",
     "composites",
     "contractions",
     "convolutions",
     "entries",
     "find",
+    "gathering",
     "layers",
+    "losses",
     "named",
     "pointwise",
     "pooling",
+    "products",
     "reductions",
+    "scalars",
+    "scans",
     "views",
 ]

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy import special
 
+from symgrad import special
 from symgrad.errors import ShapeError
 from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import Expr

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from symgrad import special
 
+from symgrad import special
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import add_up, fresh_axes
 from symgrad.indexing.symbols import Expr
@@ -112,55 +112,6 @@ def mse_loss(at: At, x: View, y: View, reduction: str = "mean") -> Expr:
     inner = fresh_axes(shape)
     squares = add_up((x[inner] - y[inner]) ** 2, inner)
     return squares if reduction == "sum" else squares / sp.Mul(*shape)
-
-
-def classes_axis(shape: Shape) -> int:
-    """Scores are (classes), (n, classes) or (n, classes, d…): torch's order."""
-    if not shape:
-        raise ShapeError("cross_entropy needs at least one axis, the classes")
-    return 0 if len(shape) == 1 else 1
-
-
-def entropy_shape(sizes: Sizes, shapes: tuple[Shape, ...], reduction: str) -> Shape:
-    """One loss per sample, or a scalar; targets are weights in the shape of the scores."""
-    x, target = shapes
-    if len(x) != len(target):
-        raise ShapeError(
-            f"targets have {len(target)} axes and scores {len(x)}",
-            hints=("symgrad takes soft targets: one weight per class, in the shape of the scores",),
-        )
-    for a, b in zip(x, target, strict=True):
-        sizes.unify(a, b)
-    axis = classes_axis(x)
-    return (*x[:axis], *x[axis + 1 :]) if reduction == "none" else ()
-
-
-def entropy_values(x: Any, target: Any, reduction: str) -> Any:
-    """−Σ target·log_softmax(x), averaged over the samples."""
-    axis = 0 if np.ndim(x) == 1 else 1
-    scores = special.log_softmax(np.asarray(x, float), axis=axis)
-    return numpy_reduced(-np.sum(np.asarray(target, float) * scores, axis=axis), reduction)
-
-
-@operation(
-    says="minus the log-probability that softmax gives the targets (one weight per class)",
-    numpy=entropy_values,
-    torch=lambda torch, x, target, reduction: torch.nn.functional.cross_entropy(x, target, reduction=reduction),
-    shape=entropy_shape, prepare=prepare_loss, spelled=("F.cross_entropy",), ranks={"x": (2, 1), "target": (2, 1)},
-    examples=(example("cross_entropy(x, y)", x=(2, 3), y=(2, 3)), example("cross_entropy(x, y)", x=(3,), y=(3,)),
-              example('cross_entropy(x, y, reduction="sum")', x=(2, 3), y=(2, 3))),
-)  # fmt: skip
-def cross_entropy(at: At, x: View, target: View, reduction: str = "mean") -> Expr:
-    """out = −Σ_i Σ_k y[i,k]·(x[i,k] − log Σ_l exp(x[i,l])) / n"""
-    axis = classes_axis(x.shape)
-    samples = at if reduction == "none" else fresh_axes((*x.shape[:axis], *x.shape[axis + 1 :]))
-    over = Reduction(samples, x.shape, (axis,), keepdim=False)
-    normaliser = sp.log(over.sum(lambda i: sp.exp(x[i]), hint="l"))
-    losses = -over.sum(lambda i: target[i] * (x[i] - normaliser), hint="k")
-    if reduction == "none":
-        return losses
-    result = add_up(losses, samples)
-    return result / sp.Mul(*(i.size for i in samples)) if reduction == "mean" else result
 
 
 # Normalisation --------------------------------------------------------------------------------------

@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 import sympy as sp
-from symgrad import special
 
+from symgrad import special
+from symgrad.indexing.brackets import Bracket
 from symgrad.indexing.symbols import Expr
 
 Array = npt.NDArray[np.float64]
@@ -88,4 +91,117 @@ class sign(Stable):  # noqa: N801 -- SymPy functions are spelled as they are wri
         return sp.S.Zero
 
 
-STABLE: tuple[type[Stable], ...] = (sigmoid, softplus, sign)
+def step(name: str, evaluate: Callable[[Array], Array], definition: Callable[[Expr], Expr], says: str) -> type[Stable]:
+    """A function that is constant between its jumps: its derivative is 0."""
+    members = {
+        "__doc__": says, "evaluate": staticmethod(evaluate), "definition": staticmethod(definition),
+        "fdiff": lambda self, argindex=1: sp.S.Zero,
+    }  # fmt: skip
+    return type(name, (Stable,), members)
+
+
+floor = step("floor", np.floor, sp.floor, "The largest whole number up to x.")
+ceil = step("ceil", np.ceil, sp.ceiling, "The smallest whole number from x on.")
+trunc = step(
+    "trunc", np.trunc, lambda x: sp.Piecewise((sp.floor(x), x >= 0), (sp.ceiling(x), True)), "x without its fraction."
+)
+nearest = step(
+    "nearest", np.round, lambda x: sp.floor(x + sp.Rational(1, 2)), "The nearest whole number; halves go to the even one."
+)
+side = step(
+    "side", lambda x: np.copysign(1.0, x), lambda x: sp.Piecewise((sp.S.One, x >= 0), (sp.S.NegativeOne, True)),
+    "1 from 0 on, −1 below.",
+)  # fmt: skip
+finite = step("finite", lambda x: np.isfinite(x).astype(float), lambda x: sp.S.One, "1 for a number, 0 for ±∞ and what is none.")
+
+
+class number_or_zero(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
+    """x, with finite numbers in the place of ±∞ and of what is not a number."""
+
+    @staticmethod
+    def definition(x: Expr) -> Expr:
+        return x
+
+    @staticmethod
+    def evaluate(x: Array) -> Array:
+        result: Array = np.nan_to_num(x)
+        return result
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        """1 where x is finite."""
+        return finite(self.args[0])
+
+
+class i0e(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
+    """exp(−|x|)·I₀(x), the Bessel function without its growth."""
+
+    @staticmethod
+    def definition(x: Expr) -> Expr:
+        return sp.exp(-sp.Abs(x)) * sp.besseli(0, x)
+
+    @staticmethod
+    def evaluate(x: Array) -> Array:
+        result: Array = special.i0e(x)
+        return result
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        """i0e' = i1e − sign·i0e."""
+        return i1e(self.args[0]) - sign(self.args[0]) * self
+
+
+class i1e(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
+    """exp(−|x|)·I₁(x)."""
+
+    @staticmethod
+    def definition(x: Expr) -> Expr:
+        return sp.exp(-sp.Abs(x)) * sp.besseli(1, x)
+
+    @staticmethod
+    def evaluate(x: Array) -> Array:
+        result: Array = special.i1e(x)
+        return result
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        """i1e' = i0e − i1e/x − sign·i1e; ½ at 0, where i1e/x is ½ too."""
+        (x,) = self.args
+        zero = Bracket(sp.Eq(x, 0))
+        return i0e(x) - (1 - zero) * self / (x + zero) - sign(x) * self - zero / 2
+
+
+class erfcx(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
+    """exp(x²)·erfc(x)."""
+
+    @staticmethod
+    def definition(x: Expr) -> Expr:
+        return sp.exp(x**2) * sp.erfc(x)
+
+    @staticmethod
+    def evaluate(x: Array) -> Array:
+        result: Array = special.erfcx(x)
+        return result
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        """erfcx' = 2x·erfcx − 2/√π."""
+        return 2 * self.args[0] * self - 2 / sp.sqrt(sp.pi)
+
+
+class log_ndtr(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
+    """The logarithm of the normal distribution function."""
+
+    @staticmethod
+    def definition(x: Expr) -> Expr:
+        return sp.log(sp.erfc(-x / sp.sqrt(2)) / 2)
+
+    @staticmethod
+    def evaluate(x: Array) -> Array:
+        result: Array = special.log_ndtr(x)
+        return result
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        """log_ndtr' = exp(−x²/2 − log_ndtr)/√(2π)."""
+        return sp.exp(-(self.args[0] ** 2) / 2 - self) / sp.sqrt(2 * sp.pi)
+
+
+STABLE: tuple[type[Stable], ...] = (
+    sigmoid, softplus, sign, floor, ceil, trunc, nearest, side, finite, number_or_zero, i0e, i1e, erfcx, log_ndtr,
+)  # fmt: skip

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from scipy import special
 
+from symgrad import special
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, add_up, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.composites import numpy_reduced, prepare_loss
-from symgrad.ops.domain import Domain, between, positive, reals, whole
+from symgrad.ops.domain import between, positive, reals, whole
 from symgrad.ops.functions import sign, softplus
 from symgrad.ops.layers import number
 from symgrad.ops.reductions import Reduction
-from symgrad.ops.spec import At, Example, Op, View, example, operation
+from symgrad.ops.spec import At, Data, Example, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes
 
 
@@ -47,19 +47,19 @@ def loss(
     *,
     examples: tuple[Example, ...] = (),
     smooth: bool = True,
+    data: bool = False,
     **facts: Any,
 ) -> Op:
     """An entry from the loss of one entry, as torch.nn.functional spells it.
 
     Parameters of ``formula`` without a default are operands, those with the default None are operands that may
-    be left out, the others are options.
+    be left out, the others are options. Nothing flows to weights in torch, nor to the targets if ``data``.
     """
     parameters = list(inspect.signature(formula).parameters.values())
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    annotations = {inspect.Parameter.empty: View, None: View | None}
-    public = [
-        p.replace(kind=kind, annotation=annotations.get(p.default, p.annotation)) for p in parameters
-    ]  # fmt: skip
+    annotations = {inspect.Parameter.empty: Data if data else View, None: Data | None}
+    public = [p.replace(kind=kind, annotation=annotations.get(p.default, p.annotation)) for p in parameters]
+    public[0] = public[0].replace(annotation=View)
     operands = [p.name for p in public if p.default in (inspect.Parameter.empty, None)]
 
     def index(at: At, *views: View | None, **options: Any) -> Expr:
@@ -210,7 +210,7 @@ kl_div = loss(
 )  # fmt: skip
 soft_margin_loss = loss(
     "soft_margin_loss", lambda x, target: softplus(-target * x), "log(1 + exp(−y[i]·x[i]))", "the logistic loss, for targets ±1",
-    lambda x, y: np.logaddexp(0, -np.asarray(x * y, float)),
+    lambda x, y: np.logaddexp(0, -np.asarray(x * y, float)), data=True,
 )  # fmt: skip
 poisson_nll_loss = loss(
     "poisson_nll_loss",
@@ -259,5 +259,160 @@ def hinge(x: Expr, target: Expr, margin: float = 1.0) -> Expr:
 hinge_embedding_loss = loss(
     "hinge_embedding_loss", hinge, "(x[i] where y[i] = 1, max(0, margin − x[i]) where y[i] = −1)", "small for near pairs that belong together",
     lambda x, y, margin=1.0: np.where(y != -1, x, 0) + np.where(y != 1, np.maximum(float(margin) - np.asarray(x, float), 0), 0),
-    smooth=False, domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)},
+    smooth=False, data=True, domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)},
 )  # fmt: skip
+
+
+# Classes ----------------------------------------------------------------------------------------------
+
+
+def classes_axis(shape: Shape) -> int:
+    """Scores are (classes), (n, classes) or (n, classes, d…): torch's order."""
+    if not shape:
+        raise ShapeError("scores need at least one axis, the classes")
+    return 0 if len(shape) == 1 else 1
+
+
+def by_class(shapes: tuple[Shape | None, ...]) -> bool:
+    """Whether targets are classes (one number for each sample) and not a weight for each class."""
+    return len(shapes[1] or ()) < len(shapes[0] or ())
+
+
+def class_shape(sizes: Sizes, shapes: tuple[Shape, ...], reduction: str, **options: Any) -> Shape:
+    """One loss per sample, or a scalar."""
+    x, target, *weight = shapes
+    axis = classes_axis(x)
+    samples = (*x[:axis], *x[axis + 1 :])
+    wanted = x if len(target) == len(x) and "label_smoothing" in options else samples
+    if len(target) != len(wanted):
+        raise ShapeError(
+            f"targets have {len(target)} axes and scores {len(x)}",
+            hints=("targets are a class for each sample, or for cross_entropy one weight for each class",),
+        )
+    for a, b in zip(wanted, target, strict=True):
+        sizes.unify(a, b)
+    if weight and weight[0] is not None:
+        if len(weight[0]) != 1:
+            raise ShapeError("the weight of a loss over classes is a vector, one number for each class")
+        sizes.unify(weight[0][0], x[axis])
+    return samples if reduction == "none" else ()
+
+
+def class_loss(
+    at: At, x: View, target: View, weight: View | None, score: Callable[[tuple[Expr, ...]], Expr], ignore_index: int,
+    reduction: str, label_smoothing: float = 0.0,
+) -> Expr:  # fmt: skip
+    """Minus the score at the target's class, times the class's weight; ignored targets do not count."""
+    axis = classes_axis(x.shape)
+    samples = at if reduction == "none" else fresh_axes((*x.shape[:axis], *x.shape[axis + 1 :]))
+    chosen = target[samples]
+    counted = Bracket(sp.Ne(chosen, sp.Integer(ignore_index)))
+    own = counted if weight is None else counted * weight[chosen]
+    losses = -own * score((*samples[:axis], chosen, *samples[axis:]))
+    if label_smoothing:
+        share = number(label_smoothing)
+        over = Reduction(samples, x.shape, (axis,), keepdim=False)
+        every = -over.sum(lambda i: score(i) * (1 if weight is None else weight[i[axis]]), hint="k")
+        losses = (1 - share) * losses + share * counted * every / x.shape[axis]
+    if reduction == "none":
+        return losses
+    result = add_up(losses, samples)
+    return result / add_up(own, samples) if reduction == "mean" else result
+
+
+def class_values(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float = 0.0) -> Any:
+    """NumPy's forward, from log-probabilities."""
+    x, n = np.asarray(x, float), np.asarray(target).astype(np.int64)
+    axis = 0 if x.ndim == 1 else 1
+    counted = n != ignore_index
+    safe = np.where(counted, n, 0)
+    scale = np.ones(x.shape[axis]) if weight is None else np.asarray(weight, float)
+    own = np.where(counted, scale[safe], 0.0)
+    losses = -own * np.take_along_axis(x, np.expand_dims(safe, axis), axis).squeeze(axis)
+    if label_smoothing:
+        every = -np.tensordot(scale, x, axes=(0, axis))
+        losses = (1 - label_smoothing) * losses + label_smoothing * np.where(counted, every, 0) / x.shape[axis]
+    return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.sum() / own.sum()
+
+
+CLASSES = {"target": whole(0, 2), "weight": positive()}
+
+
+@operation(
+    says="minus the log-probability at each target's class",
+    numpy=lambda x, target, weight=None, *, ignore_index, reduction: class_values(x, target, weight, ignore_index, reduction),
+    torch=lambda torch, x, target, weight=None, **options: torch.nn.functional.nll_loss(x, target.long(), weight, **options),
+    shape=class_shape, prepare=prepare_loss, spelled=("F.nll_loss", "F.nll_loss_nd", "torch._C._nn.nll_loss_nd"),
+    ranks={"x": (2, 1), "target": (1, 0)}, domain=CLASSES,
+    examples=(example("F.nll_loss(x, target)", x=(2, 3), target=(2,)), example("F.nll_loss(x, target, weight)", x=(2, 3), target=(2,), weight=(3,)),
+              example('F.nll_loss(x, target, reduction="sum")', x=(2, 3, 2), target=(2, 2))),
+)  # fmt: skip
+def nll_loss(
+    at: At, x: View, target: Data, weight: Data | None = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Expr:
+    """out = −Σ_i w[t[i]]·x[i, t[i]] / Σ_i w[t[i]]"""
+    return class_loss(at, x, target, weight, lambda i: x[i], ignore_index, reduction)
+
+
+def prepare_entropy(
+    shapes: tuple[Shape, ...], ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
+) -> dict[str, Hashable]:
+    """Options of cross_entropy, checked."""
+    if not 0 <= label_smoothing <= 1:
+        raise InputError("label_smoothing lies between 0 and 1", found=(f"label_smoothing={label_smoothing}",))
+    return {**prepare_loss(shapes, reduction), "ignore_index": ignore_index, "label_smoothing": label_smoothing}
+
+
+def entropy_values(x: Any, target: Any, weight: Any = None, *, ignore_index: int, reduction: str, label_smoothing: float) -> Any:
+    """NumPy's forward, for classes or for a weight per class."""
+    x, smoothing = np.asarray(x, float), float(label_smoothing)
+    axis = 0 if x.ndim == 1 else 1
+    scores = special.log_softmax(x, axis=axis)
+    if np.ndim(target) < x.ndim:
+        return class_values(scores, target, weight, ignore_index, reduction, smoothing)
+    target = np.asarray(target, float) * (1 - smoothing) + smoothing / x.shape[axis]
+    scale = 1 if weight is None else np.reshape(weight, [-1 if a == axis else 1 for a in range(x.ndim)])
+    losses = -np.sum(scale * target * scores, axis=axis)
+    return numpy_reduced(losses, reduction)
+
+
+def torch_entropy(torch: Any, x: Any, target: Any, weight: Any = None, **options: Any) -> Any:
+    """torch's forward."""
+    options["label_smoothing"] = float(options["label_smoothing"])
+    return torch.nn.functional.cross_entropy(x, target.long() if target.dim() < x.dim() else target, weight, **options)
+
+
+@operation(
+    says="minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
+    numpy=entropy_values, torch=torch_entropy, shape=class_shape, prepare=prepare_entropy,
+    spelled=("F.cross_entropy",), ranks={"x": (2, 1), "target": (2, 1)}, domain={"weight": positive()},
+    examples=(example("cross_entropy(x, y)", x=(2, 3), y=(2, 3)), example("cross_entropy(x, y)", x=(3,), y=(3,)),
+              example('cross_entropy(x, y, reduction="sum")', x=(2, 3), y=(2, 3))),
+)  # fmt: skip
+def cross_entropy(
+    at: At, x: View, target: View, weight: Data | None = None, ignore_index: int = -100, reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Expr:  # fmt: skip
+    """out = −Σ_i Σ_k y[i,k]·(x[i,k] − log Σ_l exp(x[i,l])) / n"""
+    axis = classes_axis(x.shape)
+
+    def score(i: tuple[Expr, ...]) -> Expr:
+        over = Reduction((*i[:axis], *i[axis + 1 :]), x.shape, (axis,), keepdim=False)
+        return x[i] - sp.log(over.sum(lambda j: sp.exp(x[j]), hint="l"))
+
+    if by_class((x.shape, target.shape)):
+        return class_loss(at, x, target, weight, score, ignore_index, reduction, label_smoothing)
+    samples = at if reduction == "none" else fresh_axes((*x.shape[:axis], *x.shape[axis + 1 :]))
+    over = Reduction(samples, x.shape, (axis,), keepdim=False)
+    normaliser = sp.log(over.sum(lambda i: sp.exp(x[i]), hint="l"))
+    share = number(label_smoothing)
+
+    def term(i: tuple[Expr, ...]) -> Expr:
+        wanted = target[i] if not label_smoothing else (1 - share) * target[i] + share / x.shape[axis]
+        return weighed(wanted * (x[i] - normaliser), None if weight is None else weight[i[axis]])
+
+    losses = -over.sum(term, hint="k")
+    if reduction == "none":
+        return losses
+    result = add_up(losses, samples)
+    return result / sp.Mul(*(i.size for i in samples)) if reduction == "mean" else result

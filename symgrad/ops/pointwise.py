@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from symgrad import special
 
+from symgrad import special
 from symgrad.errors import InputError
 from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import Expr

@@ -95,7 +95,7 @@ def max_pooling(space: int) -> Op:
         numpy=largest, torch=lambda torch, x, **options: getattr(torch.nn.functional, name)(x, **options),
         known={"n": winners}, shape=pooled_shape, prepare=prepare, spelled=(f"F.{name}", f"torch.{name}"),
         domain={"x": reals(distinct=True)}, smooth=False, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
-        returns=("values", "indices"), kinks=(0.0,),
+        kinks=(0.0,),
         examples=(
             example(f"F.{name}(x, 2)", x=shape),
             example(f"F.{name}(x, 3, stride=2, padding=1)", x=shape),

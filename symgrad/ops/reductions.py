@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from symgrad import special
 
+from symgrad import special
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, add_up, fresh, multiply_up
 from symgrad.indexing.symbols import Expr, Index

@@ -387,9 +387,9 @@ def cat(at: At, *tensors: View, dim: int = 0) -> Expr:
     """out[i] = x[i] where i < m, y[i − m] from there on"""
     result, begin = sp.S.Zero, sp.S.Zero
     for view in tensors:
-        inside = bracket(sp.Ge(at[dim], begin, evaluate=False))
-        inside *= bracket(sp.Lt(at[dim], begin + view.shape[dim], evaluate=False))
-        result += inside * view[[*at[:dim], at[dim] - begin, *at[dim + 1 :]]]
+        place = at[dim] - begin
+        inside = bracket(sp.Ge(place, 0, evaluate=False)) * bracket(sp.Lt(place, view.shape[dim], evaluate=False))
+        result += inside * view[[*at[:dim], place, *at[dim + 1 :]]]
         begin += view.shape[dim]
     return result
 

@@ -28,7 +28,7 @@ def check_form(text: str, program: Program, sweep: Sweep, values: Values, seed: 
     seeds = [seed, np.asarray(generator.integers(-4, 5, size=np.shape(seed)))]
     for inputs, weights in zip(points, seeds, strict=True):
         found = forward(program, inputs)
-        known = {"v": weights, "out": found[program.output], **inputs}
+        known = {"v": weights, "out": found[program.output], program.output: found[program.output], **inputs}
         try:
             written = evaluate_text(text, known)
         except SymgradError as error:

@@ -5,7 +5,6 @@ The only place outside `symgrad.capture` and `symgrad.testing` that imports torc
 
 from __future__ import annotations
 
-import importlib.metadata
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,9 @@ def torch_version() -> str | None:
     """The installed torch's version, or None; torch is not imported to find out."""
     if importlib.util.find_spec("torch") is None:
         return None
-    return importlib.metadata.version("torch").split("+")[0]
+    from importlib import metadata  # loads the e-mail parser, among others
+
+    return metadata.version("torch").split("+")[0]
 
 
 def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted: Sequence[str]) -> TorchRun | None:

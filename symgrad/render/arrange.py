@@ -20,14 +20,17 @@ from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, i
 from symgrad.render.letters import Names, carries_weights
 
 Key = tuple[Any, ...]
+LARGEST_DENOMINATOR = 12
+"""Denominators up to this are taken out of a sum."""
 
 
-class Shown(sp.Dummy):
+class Shown(sp.Dummy):  # type: ignore[misc]  # SymPy's classes are Any
     """An entry that is written as its number; ``entry`` is what it stands for, ``value`` the number."""
 
     __slots__ = ("entry", "value")
 
     def __new__(cls, entry: Expr, value: Any) -> Shown:
+        """The stand-in for ``entry``."""
         shown: Shown = super().__new__(cls, "number", real=True)
         shown.entry, shown.value = entry, value
         return shown
@@ -56,15 +59,14 @@ def fraction(product: Expr, names: Names) -> Fraction:
     """A product taken apart: the sign in front, numbers first, negative powers below."""
     above: list[Expr] = []
     below: list[Expr] = []
-    numerator, denominator, negative = sp.S.One, sp.S.One, False
+    coefficient, negative = sp.S.One, False
     for factor in sp.Mul.make_args(product):
         if factor.is_Rational:
             negative ^= bool(factor < 0)
-            numerator, denominator = numerator * abs(factor.p), denominator * factor.q
-        elif factor.is_Add and factor.primitive()[0] != 1:
-            content, rest = factor.primitive()
-            numerator, denominator = numerator * content.p, denominator * content.q
-            above.append(rest)
+            coefficient *= abs(factor)
+        elif factor.is_Add and content(factor) != 1:
+            coefficient *= content(factor)
+            above.append(sp.Add(*(term / content(factor) for term in factor.args)))
         elif factor.is_Float:
             negative ^= bool(factor < 0)
             above.append(abs(factor))
@@ -76,11 +78,17 @@ def fraction(product: Expr, names: Names) -> Fraction:
         else:
             above.append(factor)
     above, below = _sorted(above, names), _sorted(below, names)
-    if denominator != 1:
-        below.insert(0, denominator)
-    if numerator != 1 or not above:
-        above.insert(0, numerator)
+    if coefficient.q != 1:
+        below.insert(0, sp.Integer(coefficient.q))
+    if coefficient.p != 1 or not above:
+        above.insert(0, sp.Integer(coefficient.p))
     return Fraction(negative, tuple(above), tuple(below))
+
+
+def content(total: Expr) -> Expr:
+    """The number that a sum is written as a multiple of: 2·(x − y) for 2·x − 2·y, but no 1/100000."""
+    number = total.primitive()[0]
+    return number if number.q <= LARGEST_DENOMINATOR else sp.S.One
 
 
 def terms(total: Expr, names: Names) -> list[Fraction]:
@@ -148,7 +156,8 @@ def factor_key(factor: Expr, names: Names) -> Key:
     if isinstance(factor, (sp.Sum, sp.Product)):
         return (5, _place(factor, names), _first(read, names), _text(factor))
     kind = 0 if is_access(factor) or isinstance(factor, Shown) else 4 if factor.is_Add else 1 if factor.is_Pow else 2
-    place = -1 if is_access(factor) and not indices_of(factor) and carries_weights(name_of(factor)) else _place(factor, names)
+    scalar_weight = is_access(factor) and not indices_of(factor) and carries_weights(name_of(factor))
+    place = -1 if scalar_weight else _place(factor, names)
     return (4, place, kind, _first(read, names), _upper(factor), _text(factor))
 
 
@@ -176,8 +185,12 @@ def _first(read: Sequence[Expr], names: Names) -> Key:
 
 def delta_sides(delta: Expr, names: Names) -> tuple[Expr, Expr]:
     """The two sides of a delta: the index that stands first on the left-hand side first, numbers last."""
-    sides = sorted(delta.args, key=lambda side: (side.is_number, _place(side, names), not isinstance(side, Index), str(side)))
-    return sides[0], sides[1]
+
+    def key(side: Expr) -> Key:
+        return bool(side.is_number), _place(side, names), not isinstance(side, Index), str(side)
+
+    first, second = sorted(delta.args, key=key)
+    return first, second
 
 
 def comparison(relation: Expr) -> tuple[Expr, Expr]:

@@ -31,8 +31,8 @@ def width_of(line: Line) -> int:
 
 def painted(line: Line) -> str:
     """A line with the colours of a terminal."""
-    from rich.color import ColorSystem  # noqa: PLC0415 -- only when colour is wanted
-    from rich.style import Style  # noqa: PLC0415 -- only when colour is wanted
+    from rich.color import ColorSystem
+    from rich.style import Style
 
     pieces = list(line)
     while pieces and not pieces[-1][0].strip():

@@ -55,9 +55,14 @@ class Printer(ABC):
             return self.big_operator(self.sigma, node, names)
         if isinstance(node, sp.Product):
             return self.big_operator(self.pi, node, names)
-        if node.is_Add and node.primitive()[0] == 1:
+        if node.is_Add and arrange.content(node) == 1:
             return self.sum(node, names)
-        if node.is_Mul or node.is_Add or node.is_Rational or (node.is_Pow and node.exp.is_number and node.exp.is_negative):
+        if (
+            node.is_Mul
+            or node.is_Add
+            or node.is_Rational
+            or (node.is_Pow and node.exp.is_number and node.exp.is_negative)
+        ):
             return self.product(node, names)
         if node.is_Pow:
             return self.power(node, names)
@@ -218,5 +223,3 @@ def numbered(node: Expr, names: Names) -> str | None:
     if indices and name_of(node) in names.compact and all(i.is_Integer and 0 <= i <= 9 for i in indices):
         return "".join(map(str, indices))
     return None
-
-

@@ -22,11 +22,12 @@ RELATIONS = {sp.Eq: "=", sp.Ne: r"\neq", sp.Lt: "<", sp.Le: r"\leq", sp.Gt: ">",
 FUNCTIONS = {
     "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh",
 }  # fmt: skip
-GREEK = dict(zip(
-    "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ",
-    "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi "
-    "omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega".split(), strict=True,
-))  # fmt: skip
+GREEK = {
+    "α": "alpha", "β": "beta", "γ": "gamma", "δ": "delta", "ε": "epsilon", "ζ": "zeta", "η": "eta", "θ": "theta",
+    "ι": "iota", "κ": "kappa", "λ": "lambda", "μ": "mu", "ν": "nu", "ξ": "xi", "π": "pi", "ρ": "rho", "σ": "sigma",
+    "τ": "tau", "υ": "upsilon", "φ": "phi", "χ": "chi", "ψ": "psi", "ω": "omega", "Γ": "Gamma", "Δ": "Delta",
+    "Θ": "Theta", "Λ": "Lambda", "Ξ": "Xi", "Π": "Pi", "Σ": "Sigma", "Φ": "Phi", "Ψ": "Psi", "Ω": "Omega",
+}  # fmt: skip
 
 
 def formula_latex(expression: Expr, names: Names | Sequence[Index]) -> str:
@@ -42,7 +43,7 @@ def name_latex(name: str) -> str:
         return f"g^{{{name_latex(name[2:])}}}"
     if len(name) == 1 and name.isascii():
         return name
-    return f"\\mathrm{{{''.join(_letter(c) for c in name)}}}"
+    return f"\\mathrm{{{spelled(name)}}}"
 
 
 def label_latex(name: str, at: Sequence[Any]) -> str:
@@ -54,11 +55,9 @@ def label_latex(name: str, at: Sequence[Any]) -> str:
     return f"{name}_{{{joined}}}"
 
 
-def _letter(character: str) -> str:
-    """One character of a name."""
-    if character in GREEK:
-        return f"\\{GREEK[character]}{{}}"
-    return f"\\{character}" if character == "_" else character
+def spelled(name: str) -> str:
+    """The characters of a name, for upright letters."""
+    return "".join(f"{{\\{GREEK[c]}}}" if c in GREEK else r"\_" if c == "_" else c for c in name)
 
 
 class Latex(Printer):
@@ -150,7 +149,7 @@ class Latex(Printer):
         elif name == "logΓ":
             head = r"\log\Gamma"
         else:
-            head = f"\\operatorname{{{''.join(_letter(c) for c in name)}}}"
+            head = f"\\operatorname{{{spelled(name)}}}"
         over = f"_{{{''.join(self.letter(names.letter(i)) for i in along)}}}" if along else ""
         return f"{head}{over}\\left({', '.join(self.node(a, names)[0] for a in arguments)}\\right)"
 

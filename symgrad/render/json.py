@@ -16,17 +16,18 @@ import numpy as np
 from symgrad.calculus import Step, Sweep, local
 from symgrad.explanation import Explanation, Gradient, Jacobian, Structure
 from symgrad.explanation.build import Derived
-from symgrad.indexing import Index
 from symgrad.indexing import Equation as IndexEquation
+from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.oracles.report import Check
 from symgrad.program import Constant, Program
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import countable
 from symgrad.render.content.one_entry import column_of, gradient_of
-from symgrad.render.formula_latex import formula_latex, label_latex, name_latex
+from symgrad.render.formula_latex import formula_latex
 from symgrad.render.formula_text import formula_text, label_text
 from symgrad.render.letters import Names, names_of
+from symgrad.render.page import named, partial
 
 VERSION = 1
 MOST_ENTRIES = 10_000
@@ -192,10 +193,10 @@ def jacobian_formula(
         return None
     scope = names.entry(axes, program.output).inner(inner)
     out, by = ([scope.letter(i) for i in indices] for indices in (axes, inner))
-    latex = f"\\frac{{\\partial {label_latex(name_latex(program.output), out)}}}{{\\partial {label_latex(name_latex(name), by)}}}"
+    left = partial(named(program.output, out), named(name, by))
     return {
-        "left": f"∂{label_text(program.output, out)}/∂{label_text(name, by)}",
-        "left_latex": latex,
+        "left": left.text,
+        "left_latex": left.latex,
         "text": formula_text(formula, scope),
         "latex": formula_latex(formula, scope),
     }
@@ -211,9 +212,10 @@ def jacobian_data(jacobian: Jacobian, names: Names) -> Data:
     rows, columns = jacobian.shape
     labelled = rows + columns <= MOST_ENTRIES
     nonzeros = jacobian.nonzeros if countable(jacobian) else None
+    axes, inner = jacobian.axes, jacobian.inner
     return {
         "shape": [rows, columns],
-        "formula": jacobian_formula(jacobian.program, jacobian.name, jacobian.axes, jacobian.inner, jacobian.formula, names),
+        "formula": jacobian_formula(jacobian.program, jacobian.name, axes, inner, jacobian.formula, names),
         "structure": structure_data(jacobian.structure),
         "nonzeros": nonzeros,
         "row_labels": list(jacobian.row_labels) if labelled else None,
@@ -235,6 +237,7 @@ def _entries(jacobian: Jacobian) -> list[list[Any]]:
 
 def check_data(check: Check) -> Data:
     """What one oracle said."""
+
     def number(value: float | None) -> Any:
         return None if value is None else numbers.data(value)
 

@@ -19,6 +19,7 @@ from symgrad.render.page import (
     Equations,
     Grids,
     Listing,
+    Math,
     Matrix,
     Page,
     Paragraph,
@@ -35,7 +36,12 @@ def to_latex(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | N
 def page_latex(page: Page) -> str:
     """Any page as a LaTeX fragment."""
     facts = ", ".join(f"{name} {size}" for name, size in page.facts)
-    parts = ["% needs \\usepackage{amsmath}", f"\\section*{{{words(page.title)}}}", f"Sizes: {escaped(facts)}.", *blocks(page.lead)]
+    parts = [
+        "% needs \\usepackage{amsmath}",
+        f"\\section*{{{words(page.title)}}}",
+        f"Sizes: {escaped(facts)}.",
+        *blocks(page.lead),
+    ]
     for place, section in enumerate(page.sections, start=1):
         parts += [f"\\subsection*{{{place}. {words(section.heading)}}}", *blocks(section.blocks)]
     return "\n\n".join(parts) + "\n"
@@ -97,7 +103,11 @@ def table(block: Table) -> str:
 
 def words(parts: Words) -> str:
     """Words with code and formulas in them."""
-    return "".join(
-        escaped(part) if isinstance(part, str) else typewriter(part.code) if isinstance(part, Code) else f"${part.latex}$"
-        for part in parts
-    )
+    return "".join(word(part) for part in parts)
+
+
+def word(part: str | Code | Math) -> str:
+    """One piece of words."""
+    if isinstance(part, str):
+        return escaped(part)
+    return typewriter(part.code) if isinstance(part, Code) else f"${part.latex}$"

@@ -9,12 +9,12 @@ like a tensor or a size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.calculus import local
 from symgrad.errors import bug
-from symgrad.indexing import Index
+from symgrad.indexing import Equation, Index
 from symgrad.indexing.symbols import Expr, accesses, indices_of, name_of
 from symgrad.numeric import Array
 from symgrad.program import Program
@@ -86,7 +86,7 @@ class Names:
     def _free(wish: str, used: set[str] | frozenset[str]) -> str:
         """``wish`` if nothing is called so, else the first spare letter."""
         candidates = (wish, *SPARE, *(f"{wish[0]}{n}" for n in range(1, 100)))
-        return next(letter for letter in candidates if letter not in used)
+        return str(next(letter for letter in candidates if letter not in used))
 
     def _axis_letter(self, index: Index, body: Expr) -> str:
         """The letter of the axis that a summed index runs along: the weights' first, then any tensor's."""
@@ -110,19 +110,19 @@ def carries_weights(name: str) -> bool:
 def names_of(program: Program) -> Names:
     """The names on a page about ``program``, nothing in scope yet."""
     tensors = [tensor.name for tensor in program.tensors()]
+    equations = {step.result.name: local(step, program).equation for step in program.steps}
     sizes = {str(s) for tensor in program.tensors() for size in tensor.shape for s in size.free_symbols}
     names = Names(
         taken=frozenset({*tensors, *sizes, SEED, "L", "J"}),
         order={name: n for n, name in enumerate([SEED, *tensors])},
         compact=_compact(program),
-        called=dict(_held(program, tensors)),
+        called=dict(_held(equations.values(), tensors)),
     )
     along: dict[str, tuple[str, ...]] = {}
-    for step in program.steps:
-        equation = local(step, program).equation
-        here = replace(names, along=along).entry(equation.axes, step.result.name)
+    for name, equation in equations.items():
+        here = replace(names, along=along).entry(equation.axes, name)
         letters = _letters_in(equation.right, here)
-        along.setdefault(step.result.name, tuple(here.letter(i) for i in equation.axes))
+        along.setdefault(name, tuple(here.letter(i) for i in equation.axes))
         for entry in accesses(equation.right):
             plain = tuple(letters.get(i, "") for i in indices_of(entry))
             if all(plain):
@@ -161,14 +161,9 @@ def _compact(program: Program) -> frozenset[str]:
     )
 
 
-def _held(program: Program, tensors: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _held(equations: Iterable[Equation], tensors: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Integers found in the forward pass: ``n·out`` is called n where that is unique, else n_out."""
-    held = [
-        name_of(entry)
-        for step in program.steps
-        for entry in accesses(local(step, program).equation.right)
-        if "·" in name_of(entry)
-    ]
+    held = [name_of(entry) for e in equations for entry in accesses(e.right) if "·" in name_of(entry)]
     for name in dict.fromkeys(held):
         base, _, owner = name.partition("·")
         unique = sum(other.startswith(f"{base}·") for other in set(held)) == 1

@@ -19,6 +19,7 @@ from symgrad.render.page import (
     Equations,
     Grids,
     Listing,
+    Math,
     Matrix,
     Page,
     Paragraph,
@@ -92,7 +93,8 @@ def matrix(block: Matrix) -> str:
 
 def table(block: Table) -> str:
     """Words in columns."""
-    return grid_of([words(cell) for cell in block.heading], [[words(cell) for cell in row] for row in block.rows], ":--")
+    rows = [[words(cell) for cell in row] for row in block.rows]
+    return grid_of([words(cell) for cell in block.heading], rows, ":--")
 
 
 def grid_of(heading: list[str], rows: list[list[str]], align: str) -> str:
@@ -103,10 +105,14 @@ def grid_of(heading: list[str], rows: list[list[str]], align: str) -> str:
 
 def words(parts: Words) -> str:
     """Words with code and formulas in them."""
-    return "".join(
-        plain(part) if isinstance(part, str) else code(part.code) if isinstance(part, Code) else inline(part.latex)
-        for part in parts
-    )
+    return "".join(word(part) for part in parts)
+
+
+def word(part: str | Code | Math) -> str:
+    """One piece of words."""
+    if isinstance(part, str):
+        return plain(part)
+    return code(part.code) if isinstance(part, Code) else inline(part.latex)
 
 
 def plain(text: str) -> str:

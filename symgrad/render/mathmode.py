@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.formula_latex import GREEK
 from symgrad.render.page import Chained, Equation, Grid, Math
@@ -21,9 +22,9 @@ CHARACTERS = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
     "^": r"\textasciicircum{}", "~": r"\textasciitilde{}", "<": r"$<$", ">": r"$>$", "|": r"$\vert$", '"': "''",
     "×": r"$\times$", "⊗": r"$\otimes$", "∘": r"$\circ$", "·": r"$\cdot$", "−": "$-$", "…": r"\ldots{}",
-    "∂": r"$\partial$", "⟨": r"$\langle$", "⟩": r"$\rangle$", "Σ": r"$\Sigma$", "Π": r"$\Pi$", "δ": r"$\delta$",
-    "σ": r"$\sigma$", "ᵀ": r"$^{\top}$", "≤": r"$\leq$", "≥": r"$\geq$", "≠": r"$\neq$", "√": r"$\surd$", "⌊": r"$\lfloor$",
-    "⌋": r"$\rfloor$", **{letter: f"$\\{name}$" for letter, name in GREEK.items()}, "→": r"$\to$", "–": "--", "’": "'", "²": "$^{2}$", "³": "$^{3}$", "π": r"$\pi$", "\n": " ",
+    "∂": r"$\partial$", "⟨": r"$\langle$", "⟩": r"$\rangle$", "ᵀ": r"$^{\top}$", "≤": r"$\leq$", "≥": r"$\geq$",
+    "≠": r"$\neq$", "√": r"$\surd$", "⌊": r"$\lfloor$", "⌋": r"$\rfloor$", "→": r"$\to$", "–": "--", "’": "'",
+    "²": "$^{2}$", "³": "$^{3}$", "\n": " ", **{letter: f"$\\{name}$" for letter, name in GREEK.items()},
 }  # fmt: skip
 
 
@@ -80,6 +81,9 @@ def aligned(lines: list[str]) -> str:
 def grids(grid: Grid) -> list[str]:
     """An array after its name; one formula for each of its matrices."""
     values = np.asarray(grid.values)
+    alike = numbers.everywhere(values)
+    if alike:
+        return [f"{grid.name.latex} = \\text{{{escaped(alike)}}}"]
     if values.ndim <= 2:
         return [f"{grid.name.latex} = {array(values)}"]
     places = list(np.ndindex(*values.shape[:-2]))
@@ -89,7 +93,7 @@ def grids(grid: Grid) -> list[str]:
     return shown
 
 
-def array(values: np.ndarray) -> str:  # type: ignore[type-arg]  # any dtype
+def array(values: Array) -> str:
     """Numbers in square brackets, the middle left out where there are too many."""
     if values.size == 0:
         return r"\left[\;\right]"
@@ -97,9 +101,7 @@ def array(values: np.ndarray) -> str:  # type: ignore[type-arg]  # any dtype
         return number(values[()])
     table = np.atleast_2d(values)
     down, across = numbers.shortened(table.shape[0], MOST_ROWS), numbers.shortened(table.shape[1], MOST_COLUMNS)
-    rows = [
-        " & ".join(_dots(r, c) if r is None or c is None else number(table[r, c]) for c in across) for r in down
-    ]
+    rows = [" & ".join(_dots(r, c) if r is None or c is None else number(table[r, c]) for c in across) for r in down]
     body = " \\\\ ".join(rows)
     return f"\\left[\\begin{{array}}{{{'r' * len(across)}}} {body} \\end{{array}}\\right]"
 

@@ -13,6 +13,8 @@ import numpy as np
 
 from symgrad.numeric import Array, plain
 
+MOST_EQUAL = 32
+"""Entries of an array that is written out although they are all equal."""
 DIGITS = 5
 """Significant digits of a decimal on the page."""
 
@@ -36,9 +38,8 @@ def text(value: Any) -> str:
 
 def rounded(array: Array) -> bool:
     """Whether any entry is written with fewer digits than it has."""
-    return any(
-        isinstance(v, float) and math.isfinite(v) and float(text(v)) != v for v in plain(array).reshape(-1)[:1000].tolist()
-    )
+    first = plain(array).reshape(-1)[:1000].tolist()
+    return any(isinstance(v, float) and math.isfinite(v) and float(text(v)) != v for v in first)
 
 
 def data(value: Any) -> Any:
@@ -58,6 +59,14 @@ def data(value: Any) -> Any:
 def size(shape: tuple[Any, ...]) -> str:
     """``2×3``; a scalar is said to be one."""
     return "×".join(map(str, shape)) if shape else "a scalar"
+
+
+def everywhere(array: Array) -> str | None:
+    """The one number that a large array consists of, in words; None for any other array."""
+    entries = plain(array).reshape(-1)
+    if entries.size <= MOST_EQUAL or not (entries == entries[0]).all():
+        return None
+    return f"{text(entries[0])} in all {entries.size:,} entries"
 
 
 def shortened(count: int, most: int) -> list[int | None]:

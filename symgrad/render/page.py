@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array
-from symgrad.render.formula_latex import LATEX, formula_latex, label_latex, name_latex
+from symgrad.render.formula_latex import LATEX, formula_latex, label_latex, name_latex, spelled
 from symgrad.render.formula_text import UNICODE, formula_text, label_text
 from symgrad.render.letters import Names
 
@@ -177,7 +177,7 @@ def named(name: str, letters: Sequence[str] = ()) -> Ready:
     """``out[i,k]``: a tensor's entry under letters or numbers; ``x.grad`` upright."""
     if "." in name:
         base, _, attribute = name.partition(".")
-        latex = f"\\mathtt{{{_typewriter(base)}.{attribute}}}"
+        latex = f"\\mathtt{{{spelled(base)}.{attribute}}}"
     else:
         latex = name_latex(name)
     return Ready(label_text(name, letters), label_latex(latex, letters))
@@ -199,7 +199,3 @@ def partial(out: Math, by: Math) -> Ready:
 def number(value: Any) -> Ready:
     """A number."""
     return Ready(UNICODE.number(value)[0], LATEX.number(value)[0])
-
-
-def _typewriter(name: str) -> str:
-    return name.replace("_", "\\_")

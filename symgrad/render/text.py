@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from symgrad.explanation import Explanation
+from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.content import page_of
 from symgrad.render.flow import Line, flow, painted, plain, spread, width_of
@@ -33,6 +34,8 @@ MARGIN = 3
 INSET = 5
 MOST_ROWS, MOST_COLUMNS = 16, 16
 """Rows and columns of an array that are printed; the middle of a larger one is left out."""
+MOST_LINES = 6
+"""Lines of a matrix that is too wide to be printed as one."""
 REMARK_AT = 48
 """Where remarks beside equations begin, if there is room."""
 
@@ -121,10 +124,11 @@ class TextWriter:
     def equations(self, block: Equations, indent: int) -> list[Line]:
         """Equations below one another, remarks in a column of their own."""
         written = [self.equation(row, indent) for row in block.rows]
-        single = [width_of(lines[0]) for lines, row in zip(written, block.rows, strict=True) if row.remark and len(lines) == 1]
+        pairs = list(zip(written, block.rows, strict=True))
+        single = [width_of(lines[0]) for lines, row in pairs if row.remark and len(lines) == 1]
         column = max([REMARK_AT, *(n + 3 for n in single)])
         result: list[Line] = []
-        for lines, row in zip(written, block.rows, strict=True):
+        for lines, row in pairs:
             remark = flow(row.remark, 10_000, 0, 0)[0] if row.remark else []
             here = width_of(lines[-1])
             room = min(column, self.width - width_of(remark))
@@ -159,6 +163,9 @@ class TextWriter:
         """An array after its name: rows below one another, further axes one after the other."""
         label = f"{grid.name.text} = "
         values = np.asarray(grid.values)
+        alike = numbers.everywhere(values)
+        if alike:
+            return flow((label, alike), self.width, indent, indent)
         if values.ndim <= 2:
             rows = self.rows(values, self.width - indent - len(label))
             return [[(" " * indent + (label if n == 0 else " " * len(label)) + row, "")] for n, row in enumerate(rows)]
@@ -172,7 +179,7 @@ class TextWriter:
             lines.append([(f"{' ' * indent}… and {len(places) - MOST_ROWS} more matrices", "")])
         return lines
 
-    def rows(self, values: np.ndarray, room: int) -> list[str]:  # type: ignore[type-arg]  # any dtype
+    def rows(self, values: Array, room: int) -> list[str]:
         """Numbers in columns, the middle left out where there are too many."""
         if values.size == 0:
             return [f"(empty, {numbers.size(values.shape)})"]
@@ -203,24 +210,23 @@ class TextWriter:
         bars = {c for c in range(1, len(heads)) if block.column_block and c % block.column_block == 0}
         if indent + left + 1 + sum(w + 2 for w in widths) + 2 * len(bars) > self.width:
             return self.matrix_in_rows(block, indent)
-        lines = [self._row("", heads, widths, left, bars, indent, "heading", str.center)]
+        margin = " " * indent
+        lines = [self.matrix_row(margin + " " * (left + 1), heads, widths, bars, "heading")]
         for place, (label, row) in enumerate(zip(block.rows, cells, strict=True)):
             if block.row_block and place and place % block.row_block == 0:
                 rule = "".join(("─┼" if c in bars else "") + "─" * (w + 2) for c, w in enumerate(widths))
                 lines.append([(" " * (indent + left + 1) + rule, "aside")])
-            lines.append(self._row(label.text, row, widths, left, bars, indent, "", str.center))
+            lines.append(self.matrix_row(margin + label.text.ljust(left + 1), row, widths, bars, ""))
         return lines
 
     @staticmethod
-    def _row(
-        label: str, cells: list[str], widths: list[int], left: int, bars: set[int], indent: int, style: str, align: object
-    ) -> Line:
-        """One row of a matrix."""
-        line: Line = [(" " * indent + label.ljust(left + 1), "heading")]
+    def matrix_row(label: str, cells: list[str], widths: list[int], bars: set[int], style: str) -> Line:
+        """One row of a matrix, ``label`` in its full width."""
+        line: Line = [(label, "heading")]
         for column, (cell, size) in enumerate(zip(cells, widths, strict=True)):
             if column in bars:
                 line.append((" │", "aside"))
-            line.append((f"  {cell.center(size) if len(cell) < size else cell}", "aside" if cell == "·" else style))
+            line.append((f"  {cell.center(size)}", "aside" if cell == "·" else style))
         return line
 
     def matrix_in_rows(self, block: Matrix, indent: int) -> list[Line]:
@@ -232,23 +238,25 @@ class TextWriter:
                 if cell is not None:
                     words += [";  " if words else "", Ready(f"{column.text}: {cell.text}", "")]
             lines += flow((label, "   ", *(words or ["all 0"])), self.width, indent, indent + 4)
-            if len(lines) > MOST_ROWS and place + 1 < len(block.rows):
+            if len(lines) > MOST_LINES and place + 1 < len(block.rows):
                 lines.append([(f"{' ' * indent}… and {len(block.rows) - place - 1} more rows like these", "")])
                 break
         return lines
 
     def table(self, block: Table, indent: int) -> list[Line]:
         """Words in columns; the first one gives way, then the last ones go below."""
-        widths = [max(width_of(flat(row[c])) for row in (block.heading, *block.rows)) for c in range(len(block.heading))]
+        rows = (block.heading, *block.rows)
+        widths = [max(width_of(flat(row[c])) for row in rows) for c in range(len(block.heading))]
         first = max(min(widths[0], LEAST), self.width - indent - sum(w + 3 for w in widths[1:]))
-        first, result, start = min(first, widths[0]), [], 1
+        first, start = min(first, widths[0]), 1
+        result: list[Line] = []
         while start < len(widths) or not result:
             end, used = start, indent + first
             while end < len(widths) and (end == start or used + widths[end] + 3 <= self.width):
                 used += widths[end] + 3
                 end += 1
             result += [[]] if result else []
-            for place, row in enumerate((block.heading, *block.rows)):
+            for place, row in enumerate(rows):
                 cells = [flat(cell) for cell in row[start:end]]
                 result += self.table_row(row[0], cells, widths[start:end], first, indent, place == 0)
             start = end

@@ -25,6 +25,8 @@ import numpy as np
 
 ORDER = ("derived", "black box", "refused", "wrong", "error")
 RTOL, RTOL_DECOMPOSED = 1e-9, 1e-7
+COARSE = {"nn.functional.hardsigmoid": 1e-7}
+"""torch's own gradient is coarser than float64 there: it multiplies by 1/6 in single precision."""
 LARGEST = 20_000
 SLOWEST = 20.0
 
@@ -115,7 +117,7 @@ def judge(op: Any, sample: Any) -> tuple[str, str]:
     decomposed = len(program.operations) > 1
     for (name, got), true in zip(found.items(), truth, strict=True):
         right = np.zeros(got.shape) if true is None else true.detach().to_dense().numpy(force=True)
-        if not close(np.asarray(got, dtype=float), right, RTOL_DECOMPOSED if decomposed else RTOL):
+        if not close(np.asarray(got, dtype=float), right, COARSE.get(_name(op), RTOL_DECOMPOSED if decomposed else RTOL)):
             gap = np.nanmax(np.abs(np.asarray(got, dtype=float) - right)) if right.size else 0
             return "wrong", f"{name} differs by {gap:.3g}"
     boxes = program.black_boxes

@@ -10,11 +10,11 @@ from symgrad.explanation.build import Derived
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.program import Program
 from symgrad.render.content.forward import forward_equations
-from symgrad.render.content.jacobian import LONGEST, sentence, structure_words
+from symgrad.render.content.jacobian import LONGEST, left_of, structure_words, too_long
 from symgrad.render.content.pullback import sweep_blocks
 from symgrad.render.content.teller import Teller, teller_of
-from symgrad.render.content.words import PRODUCT, J, size_text
-from symgrad.render.page import Block, Code, Equation, Equations, Formula, Page, Paragraph, Section, named, partial
+from symgrad.render.content.words import J, say, size_text
+from symgrad.render.page import Block, Code, Equation, Equations, Formula, Page, Paragraph, Section
 
 MOST_STEPS = 12
 """Steps of a program that is written as one expression."""
@@ -33,7 +33,7 @@ def derivation_page(program: Program, derived: Sequence[Derived]) -> Page:
         (
             forward,
             Section(("The Jacobian ", J), tuple(jacobians)),
-            Section((PRODUCT, ": what ", Code("out.backward(v)"), " computes"), tuple(pullbacks)),
+            Section(say("{vJ}: what `out.backward(v)` computes"), tuple(pullbacks)),
         ),
     )  # fmt: skip
 
@@ -56,18 +56,14 @@ def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
         back = dict(zip(whole.axes, (*derived.axes, *derived.inner), strict=True))
         formula = Formula(whole.right.xreplace(back), names)
         if len(formula.text) <= LONGEST:
-            left = partial(
-                named(teller.program.output, [names.letter(i) for i in derived.axes]),
-                named(derived.name, [names.letter(i) for i in derived.inner]),
-            )
+            left = left_of(names, teller.program.output, derived.name, derived.axes, derived.inner)
             yield Equations((Equation((left, formula)),))
             yield from structure_words(derived.structure, teller)
             yield from teller.aside(formula)
             return
-    yield Paragraph(("For ", Code(derived.name), f": the formula is too long to be read. {sentence(derived.structure)}"))
+    yield Paragraph(too_long(derived.name, "", derived.structure))
 
 
 def _pullback(teller: Teller, derived: Derived) -> Iterator[Block]:
     """x.grad as a formula and as code."""
     yield from sweep_blocks(teller, derived.name, derived.sweep, derived.form.text if derived.form else None)
-

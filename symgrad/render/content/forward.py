@@ -15,7 +15,7 @@ from symgrad.program import Apply
 from symgrad.render import numbers
 from symgrad.render.arrange import reading
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import J
+from symgrad.render.content.words import say
 from symgrad.render.page import (
     Block,
     Code,
@@ -35,30 +35,34 @@ from symgrad.render.page import (
 
 MOST_ENTRIES = 8
 """Outputs that are written out one by one."""
+FIRST_ENTRIES = 3
+"""Outputs that are written out of more than that."""
+LARGEST = 4096
+"""Elements of an output of which some are written out."""
 LONGEST = 90
 """Characters of an entry that is still written out."""
+ERROR = "RuntimeError: grad can be implicitly created only for scalar outputs"
+HEADING = say("Forward: how `out` is computed")
 
 
 def forward_section(teller: Teller, explanation: Explanation) -> Section:
     """The whole section."""
-    shown = list(teller.steps())
     formulas, equations = forward_equations(teller)
     blocks: list[Block] = [equations, *teller.aside(*formulas)]
-    if shown:
-        blocks += _entries(teller, explanation, *shown[-1])
-    blocks += [_numbers(explanation), *_rounding(explanation), *_scalar_only(explanation)]
-    return Section(("Forward: how ", Code("out"), " is computed"), tuple(blocks))
+    if teller.steps:
+        blocks += _entries(teller, explanation, *teller.steps[-1])
+    blocks += [_numbers(teller, explanation), *_rounding(explanation), *_scalar_only(explanation)]
+    return Section(HEADING, tuple(blocks))
 
 
 def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
     """One index equation a step; beside each the code it comes from, where that can be found."""
     formulas, rows = [], []
-    shown = list(teller.steps())
-    for step, equation in shown:
+    for step, equation in teller.steps:
         names = teller.names.entry(equation.axes, step.result.name)
         formula = Formula(equation.right, names)
         code = teller.code(step)
-        remark: Words = (Code(code),) if code and code != teller.source and len(shown) > 1 else ()
+        remark: Words = (Code(code),) if code and code != teller.source and len(teller.steps) > 1 else ()
         formulas.append(formula)
         rows.append(Equation((teller.left(step.result.name, equation.axes, names), formula), remark))
     return formulas, Equations(tuple(rows))
@@ -67,9 +71,9 @@ def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
 def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: IndexEquation) -> Iterator[Block]:
     """Every output as a formula in numbered entries, and its number."""
     output, values = explanation.output, explanation.values
-    if output.size == 0 or output.size > 4096 or terms_in(equation.right, values.sizes) > MOST_ENTRIES:
+    if not 0 < output.size <= LARGEST or terms_in(equation.right, values.sizes) > MOST_ENTRIES:
         return
-    count = output.size if output.size <= MOST_ENTRIES else 3
+    count = output.size if output.size <= MOST_ENTRIES else FIRST_ENTRIES
     scope = teller.names.entry(equation.axes, step.result.name)
     names = scope.ordered(list(reading(equation.right, scope)))
     rows = []
@@ -81,12 +85,14 @@ def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: In
         rows.append(Equation((entry(step.result.name, at, names), formula, number(output[at]))))
     yield Equations(tuple(rows))
     if count < output.size:
-        yield Paragraph((f"… and {output.size - count} more like these",))
+        yield Paragraph(say("… and {more} more like these", more=output.size - count), aside=True)
 
 
-def _numbers(explanation: Explanation) -> Block:
-    """The inputs that were given, and the output."""
+def _numbers(teller: Teller, explanation: Explanation) -> Block:
+    """The inputs that were given, what the forward pass found, and the output."""
     grids = [Grid(named(g.name), g.value) for g in explanation.inputs if g.value_given]
+    held = [(called, explanation.values.arrays.get(name)) for name, called in teller.names.called.items()]
+    grids += [Grid(named(called), places) for called, places in held if places is not None]
     return Grids((*grids, Grid(named("out"), explanation.output)))
 
 
@@ -95,22 +101,27 @@ def _rounding(explanation: Explanation) -> Iterator[Block]:
     arrays: list[Array] = [explanation.output, explanation.seed, *(g.value for g in explanation.inputs)]
     arrays += [g.value for g in explanation.gradients.values()]
     if any(numbers.rounded(array) for array in arrays):
-        yield Paragraph((f"(decimals are shown with {numbers.DIGITS} digits)",), aside=True)
+        yield Paragraph(say("(decimals are shown with {digits} digits)", digits=numbers.DIGITS), aside=True)
 
 
 def _scalar_only(explanation: Explanation) -> Iterator[Block]:
     """Why backward() alone works for a scalar, and stops for everything else."""
     count = explanation.output.size
     if count == 1:
-        yield Paragraph((
-            Code("out"), " is a single number, so ", Code("out.backward()"), " needs no argument: ",
-            "there is one row of derivatives, and it is the gradient.",
-        ))  # fmt: skip
+        yield Paragraph(
+            say(
+                "`out` is a single number, so `out.backward()` needs no argument: there is one row of derivatives, "
+                "and it is the gradient."
+            )
+        )
         return
-    yield Paragraph((Code("out"), f" has {count} elements, so ", Code("out.backward()"), " alone stops with"))
-    yield Listing("RuntimeError: grad can be implicitly created only for scalar outputs")
-    yield Paragraph((
-        "Why: each of these elements has derivatives of its own. They are the rows of the Jacobian ", J,
-        f" below: {count} rows, and one gradient to hand back. The rows have to be weighed and added up, ",
-        "and nobody said how to weigh them.",
-    ))  # fmt: skip
+    yield Paragraph(say("`out` has {count} elements, so `out.backward()` alone stops with", count=count))
+    yield Listing(ERROR)
+    yield Paragraph(
+        say(
+            "Why: each of these elements has derivatives of its own. They are the rows of the Jacobian {J} below: "
+            "{count} rows, and one gradient to hand back. The rows have to be weighed and added up, and nobody "
+            "said how to weigh them.",
+            count=count,
+        )
+    )

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from symgrad.explanation import Jacobian, Structure
-from symgrad.explanation.entries import symbolic_entry
 from symgrad.indexing import Equation as IndexEquation
+from symgrad.indexing import Index
 from symgrad.render.arrange import reading
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import J, structure_math
+from symgrad.render.content.words import J, say, structure_math
 from symgrad.render.letters import Names
 from symgrad.render.page import (
     Block,
-    Code,
     Equation,
     Equations,
     Formula,
     Math,
     Matrix,
     Paragraph,
+    Ready,
     Section,
     Words,
     entry,
@@ -42,11 +42,13 @@ LONGEST_CELL = 40
 def jacobian_section(teller: Teller, jacobians: tuple[Jacobian, ...]) -> Section:
     """The whole section."""
     blocks: list[Block] = [
-        Paragraph((
-            "One row for each entry of ", Code("out"), ", one column for each entry of the input. Where they meet ",
-            "stands how fast that output moves when only that entry of the input moves.",
-        )),
-    ]  # fmt: skip
+        Paragraph(
+            say(
+                "One row for each entry of `out`, one column for each entry of the input. Where they meet stands "
+                "how fast that output moves when only that entry of the input moves."
+            )
+        )
+    ]
     for jacobian in jacobians:
         blocks += jacobian_blocks(teller, jacobian)
     return Section(("The Jacobian ", J, ": how each output answers to each input"), tuple(blocks))
@@ -56,20 +58,27 @@ def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     """Formula, size, structure, and the matrix itself."""
     name, reaches = jacobian.name, jacobian.name in teller.program.relevant()
     if not reaches:
-        yield Paragraph((
-            "For ", Code(name), ": ", Code("out"), " does not depend on ", Code(name), " at all. Nothing leads from one to ",
-            "the other, every derivative is 0, and torch leaves ", Code(f"{name}.grad"), " at ", Code("None"), ".",
-        ))  # fmt: skip
+        yield Paragraph(
+            say(
+                "For `{name}`: `out` does not depend on `{name}` at all. Nothing leads from one to the other, every "
+                "derivative is 0, and torch leaves `{name}.grad` at `None`.",
+                name=name,
+            )
+        )
         return
-    size: Words = (_count(jacobian),)
+    size = _count(jacobian)
     formula, names = formula_of(teller, jacobian)
     if formula is None or len(formula.text) > LONGEST:
-        yield Paragraph(("For ", Code(name), f": {size[0]}; the formula is too long to be read. {sentence(jacobian.structure)}"))
+        yield Paragraph(too_long(name, f"{size}; ", jacobian.structure))
     else:
-        left = partial(named(teller.program.output, _letters(names, jacobian.axes)),
-                       named(name, _letters(names, jacobian.inner)))  # fmt: skip
-        yield Paragraph(("For ", Code(name), ":"))
-        yield Equations((Equation((left, formula), size),))
+        yield Paragraph(say("For `{name}`:", name=name))
+        yield Equations(
+            (
+                Equation(
+                    (left_of(names, jacobian.program.output, name, jacobian.axes, jacobian.inner), formula), (size,)
+                ),
+            )
+        )
         yield from structure_words(jacobian.structure, teller)
         yield from teller.aside(formula)
     yield from _explicit(teller, jacobian, formula, names)
@@ -87,15 +96,26 @@ def formula_of(teller: Teller, jacobian: Jacobian) -> tuple[Formula | None, Name
 
 def structure_words(structure: Structure, teller: Teller) -> Iterator[Block]:
     """J = I₂ ⊗ aᵀ: one block aᵀ per row of x, nothing across rows."""
-    words: Words = (sentence(structure),)
-    if structure.notation:
-        words = (J, " = ", structure_math(structure.notation, teller.sizes), f": {structure.says}")
-        if "⊗" in structure.notation and "⊗" not in teller.told:
-            teller.told.add("⊗")
-            identity = structure_math("I", {})
-            words = (*words, " (", identity, " is the identity; ⊗ multiplies every entry of its left side ",
-                     "by the whole right side)")  # fmt: skip
+    if not structure.notation:
+        yield Paragraph((sentence(structure),))
+        return
+    notation = structure_math(structure.notation, teller.sizes)
+    words = say("{J} = {notation}: {says}", notation=notation, says=structure.says)
+    if "⊗" in structure.notation and "⊗" not in teller.told:
+        teller.told.add("⊗")
+        tensor = say(
+            " ({I} is the identity; ⊗ multiplies every entry of its left side by the whole right side)",
+            I=structure_math("I", {}),
+        )
+        words = (*words, *tensor)
     yield Paragraph(words)
+
+
+def too_long(name: str, size: str, structure: Structure) -> Words:
+    """What is said in place of a formula that nobody would read."""
+    return say(
+        "For `{name}`: {size}the formula is too long to be read. {says}", name=name, size=size, says=sentence(structure)
+    )
 
 
 def sentence(structure: Structure) -> str:
@@ -109,8 +129,9 @@ def countable(jacobian: Jacobian) -> bool:
     return rows * columns <= COUNTABLE
 
 
-def _letters(names: Names, axes: tuple) -> list[str]:  # type: ignore[type-arg]  # a tuple of indices
-    return [names.letter(i) for i in axes]
+def left_of(names: Names, output: str, name: str, axes: Sequence[Index], inner: Sequence[Index]) -> Ready:
+    """∂out[i,k]/∂x[p,q]."""
+    return partial(named(output, [names.letter(i) for i in axes]), named(name, [names.letter(i) for i in inner]))
 
 
 def _count(jacobian: Jacobian) -> str:
@@ -131,11 +152,15 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
     if rows == 0 or columns == 0:
         return
     if rows > MOST_ROWS or columns > MOST_COLUMNS:
-        where = f'.gradients["{jacobian.name}"].jacobian'
-        yield Paragraph((
-            f"{rows}×{columns} is too large to be written out here; in Python ", Code(f"{where}.sparse()"), " has the numbers, ",
-            Code(f"{where}.matrix()"), " the symbols.",
-        ))  # fmt: skip
+        yield Paragraph(
+            say(
+                "{rows}×{columns} is too large to be written out here; in Python `{where}.sparse()` has the numbers, "
+                "`{where}.matrix()` the symbols.",
+                rows=rows,
+                columns=columns,
+                where=f'.gradients["{jacobian.name}"].jacobian',
+            )
+        )
         return
     dense = jacobian.dense()
     possible = np.zeros(jacobian.shape, dtype=bool)
@@ -148,7 +173,9 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
                 return
             values = {numbers_key(v) for v in dense[possible]}
             if len(values) == 1:
-                yield Paragraph(("In numbers: every entry written out above is ", number(dense[possible][0]), " here."))
+                yield Paragraph(
+                    say("In numbers: every entry written out above is {n} here.", n=number(dense[possible][0]))
+                )
                 return
             if not possible.any():
                 return
@@ -173,14 +200,11 @@ def _symbols(teller: Teller, jacobian: Jacobian, names: Names) -> tuple[tuple[Fo
     """Every entry in symbols; None where it is 0 whatever the numbers."""
     assert jacobian.formula is not None
     names = names.ordered(list(reading(jacobian.formula, names)))
+    matrix = jacobian.matrix()
     result = []
-    for at in np.ndindex(*jacobian.out_shape):
-        row: list[Formula | None] = []
-        for inner in np.ndindex(*jacobian.in_shape):
-            raw = symbolic_entry(jacobian, at, inner)
-            cell = teller.numbered(raw, {}, jacobian.values) if raw != 0 else raw
-            row.append(Formula(cell, names) if cell != 0 else None)
-        result.append(tuple(row))
+    for r in range(matrix.rows):
+        cells = [teller.numbered(matrix[r, c], {}, jacobian.values) for c in range(matrix.cols)]
+        result.append(tuple(Formula(cell, names) if cell != 0 else None for cell in cells))
     return tuple(result)
 
 
@@ -198,4 +222,3 @@ def block_size(shape: tuple[int, ...]) -> int:
     """How many entries go with one value of the first index; 0 where no line is wanted."""
     size = int(np.prod(shape[1:], dtype=object)) if len(shape) > 1 else 0
     return size if size > 1 else 0
-

@@ -12,23 +12,20 @@ import sympy as sp
 
 from symgrad.errors import UnknownNameError
 from symgrad.explanation import Explanation, Gradient
-from symgrad.explanation.entries import symbolic_entry
 from symgrad.numeric import Array, as_float, exact, is_exact, numeric_pushforward, plain
 from symgrad.render.arrange import reading
-from symgrad.render.content.forward import forward_equations
+from symgrad.render.content.forward import HEADING, forward_equations
 from symgrad.render.content.jacobian import formula_of, jacobian_blocks
 from symgrad.render.content.proof import proof_section
 from symgrad.render.content.pullback import entry_rows, formula_blocks
 from symgrad.render.content.seed import seed_section
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import J, V, grad
+from symgrad.render.content.words import V, say
 from symgrad.render.page import (
     Block,
-    Code,
     Equation,
     Equations,
     Formula,
-    Math,
     Paragraph,
     Section,
     Table,
@@ -46,33 +43,37 @@ SYMBOLIC = 400
 LONGEST = 50
 
 
-def entry_sections(
-    teller: Teller, explanation: Explanation, name: str, at: tuple[int, ...]
-) -> tuple[Section, ...]:
+def entry_sections(teller: Teller, explanation: Explanation, name: str, at: tuple[int, ...]) -> tuple[Section, ...]:
     """Forward, the outputs that the entry moves, what they add up to, the proof."""
     gradient = gradient_of(explanation, name)
     story = gradient.entry(at)
     formulas, equations = forward_equations(teller)
-    forward = Section(("Forward: how ", Code("out"), " is computed"), (equations, *teller.aside(*formulas)))
+    forward = Section(HEADING, (equations, *teller.aside(*formulas)))
     it = entry(name, at, teller.names)
     if name not in teller.program.relevant():
-        nothing = Section(("What moves with ", it), tuple(jacobian_blocks(teller, gradient.jacobian)))
+        nothing = Section(say("What moves with {it}", it=it), tuple(jacobian_blocks(teller, gradient.jacobian)))
         return forward, nothing, proof_section(explanation, name)
-    moves = Section(("Which outputs move with ", it, ": one column of ", J), tuple(_column(teller, explanation, gradient, at)))
+    heading = say("Which outputs move with {it}: one column of {J}", it=it)
+    moves = Section(heading, tuple(_column(teller, explanation, gradient, at)))
+    place = named(f"{name}.grad", [str(i) for i in at])
+    rows = tuple(entry_rows(teller, gradient, story, in_full=True, whole=True))
     total: list[Block] = [
-        Paragraph((
-            "L is the sum of every output times its weight in ", V, ". When ", it, " moves, each output above moves L by its ",
-            "derivative times its weight; together that is ", grad(name), " at this place.",
-        )),
+        Paragraph(
+            say(
+                "{L} is the sum of every output times its weight in {v}. When {it} moves, each output above moves "
+                "{L} by its derivative times its weight; together that is {place}.",
+                it=it,
+                place=place,
+            )
+        ),
         *formula_blocks(teller, gradient),
-        Equations(tuple(entry_rows(teller, gradient, story, in_full=True)) or
-                  (Equation((named(f"{name}.grad", [str(i) for i in at]), number(story.total))),)),
-    ]  # fmt: skip
+        Equations(rows or (Equation((place, number(story.total))),)),
+    ]
     return (
         forward,
         seed_section(explanation),
         moves,
-        Section(("What that adds up to: ", named(f"{name}.grad", [str(i) for i in at])), tuple(total)),
+        Section(say("What that adds up to: {place}", place=place), tuple(total)),
         proof_section(explanation, name),
     )
 
@@ -80,9 +81,8 @@ def entry_sections(
 def gradient_of(explanation: Explanation, name: str) -> Gradient:
     """The gradient by ``name``, or the names there are."""
     if name not in explanation.gradients:
-        raise UnknownNameError(
-            f"there is no gradient by {name!r} here", found=(f"gradients: {', '.join(explanation.gradients) or 'none'}",)
-        )
+        known = ", ".join(explanation.gradients) or "none"
+        raise UnknownNameError(f"there is no gradient by {name!r} here", found=(f"gradients: {known}",))
     return explanation.gradients[name]
 
 
@@ -107,37 +107,48 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
         yield from teller.aside(formula)
         names = names.ordered(list(reading(formula.expression, names)))
     numbers = column_of(explanation, gradient, at)
+    axes = (*jacobian.axes, *jacobian.inner)
     seed = plain(explanation.seed)
     rows: list[tuple[Words, ...]] = []
     moved = 0
     for place in np.ndindex(*explanation.output.shape):
-        symbols: Math | None = None
+        cell: Formula | None = None
         if formula is not None and explanation.output.size <= SYMBOLIC:
-            raw = symbolic_entry(jacobian, place, at)
-            if raw == 0 or (cell := teller.numbered(raw, {}, explanation.values)) == 0:
+            places = dict(zip(axes, map(sp.Integer, (*place, *at)), strict=True))
+            cell = Formula(teller.numbered(formula.expression, places, explanation.values), names)
+            if cell.expression == 0:
                 continue
-            symbols = Formula(cell, names)
         elif numbers[place] == 0:
             continue
         moved += 1
         if len(rows) < MOST_ROWS:
-            shown: Words = (symbols,) if symbols is not None and len(symbols.text) <= LONGEST else ()
+            shown: Words = (cell,) if cell is not None and len(cell.text) <= LONGEST else ()
             output = named(teller.program.output, [str(i) for i in place])
             product = seed[place] * numbers[place]
             rows.append(((output,), shown, (number(numbers[place]),), (number(seed[place]),), (number(product),)))
     count = explanation.output.size
     it = entry(gradient.name, at, teller.names)
     if not moved:
-        yield Paragraph(("None of the ", f"{count} outputs moves with ", it, "."))
+        yield Paragraph(say("None of the {count} outputs moves with {it}.", count=count, it=it))
         return
     verb = "moves" if moved == 1 else "move"
-    yield Paragraph((f"{moved} of {count} outputs {verb} with ", it, ":" if moved <= MOST_ROWS else f"; the first {MOST_ROWS}:"))
+    first = ":" if moved <= MOST_ROWS else f"; the first {MOST_ROWS}:"
+    yield Paragraph(
+        say(
+            "{moved} of {count} outputs {verb} with {it}{first}",
+            moved=moved,
+            count=count,
+            verb=verb,
+            it=it,
+            first=first,
+        )
+    )
     total = np.sum(seed * numbers)
     rows.append((("sum",), (), (), (), (number(total),)))
     by = partial(named("out"), it)
-    symbolic = any(row[1] for row in rows)
+    symbols = [part for row in rows for part in row[1] if isinstance(part, Formula)]
     heading: tuple[Words, ...] = (("output",), (by,), ("in numbers",), ("weight ", V), ("product",))
-    if not symbolic or all(not isinstance(p, Formula) or isinstance(p.expression, sp.Number) for row in rows for p in row[1]):
+    if all(isinstance(part.expression, sp.Number) for part in symbols):
         heading = (("output",), (by,), ("weight ", V), ("product",))
         rows = [(row[0], *row[2:]) for row in rows]
     yield Table(heading, tuple(rows))

@@ -13,8 +13,8 @@ import numpy as np
 from symgrad.explanation import Explanation, Gradient
 from symgrad.oracles.report import Check
 from symgrad.render import numbers
-from symgrad.render.content.words import J, V
-from symgrad.render.page import Block, Code, Paragraph, Section, Table, Words, named, partial
+from symgrad.render.content.words import V, say
+from symgrad.render.page import Block, Code, Paragraph, Section, Table, Words
 
 PLACED = ("out.backward", "central differences", "the index formula", "the closed form")
 """Oracles whose comparison has the shape of the input, so that the worst place is one of its entries."""
@@ -26,7 +26,8 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
     if not explanation.checked:
         blocks: list[Block] = [Paragraph(("No check was made: nothing here has been compared with anything.",))]
         return Section(heading, (*blocks, _convention()))
-    columns: list[tuple[Words, str, Gradient]] = [((Code(n),), n, g) for n, g in explanation.gradients.items() if only in (None, n)]
+    wanted = [(name, g) for name, g in explanation.gradients.items() if only in (None, name)]
+    columns: list[tuple[Words, str, Gradient]] = [((Code(name),), name, g) for name, g in wanted]
     if explanation.downstream is not None:
         columns.insert(0, ((V,), "v", explanation.downstream.gradients["out"]))
     oracles = dict.fromkeys(check.oracle for *_, g in columns for check in g.checks)
@@ -38,8 +39,8 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
         blocks.append(Paragraph(("The oracles disagree: do not use these formulas.",), alarm=True))
     exactly = all(check.exact for check in found.values() if check is not None and check.passed and _derived(check))
     if exactly and explanation.exact and explanation.passed:
-        blocks.append(Paragraph(("Exact integers throughout: equal means identical." if _integers(explanation)
-                                 else "Exact fractions throughout: equal means identical.",)))  # fmt: skip
+        kind = "integers" if _integers(explanation) else "fractions"
+        blocks.append(Paragraph((f"Exact {kind} throughout: equal means identical.",)))
     elif explanation.passed:
         blocks.append(Paragraph(("Decimal numbers: the table shows the largest difference of any entry.",)))
     blocks.append(_convention())
@@ -77,7 +78,10 @@ def _remarks(found: list[tuple[str, Check]]) -> Iterator[Block]:
     """Disagreements first, then what was not made and why, then other notes."""
     for name, check in found:
         if check.passed is False:
-            yield Paragraph((f"DIFFERS: {check.oracle}, for ", Code(name), f": {_worst(name, check)}"), alarm=True)
+            worst = _worst(name, check)
+            yield Paragraph(
+                say("DIFFERS: {oracle}, for `{name}`: {worst}", oracle=check.oracle, name=name, worst=worst), alarm=True
+            )
     reasons: dict[tuple[str, str], list[str]] = {}
     for name, check in found:
         if check.passed is None:
@@ -86,7 +90,7 @@ def _remarks(found: list[tuple[str, Check]]) -> Iterator[Block]:
         yield Paragraph((f"Not made for {', '.join(names)}: {oracle}: {note}.",))
     for name, check in found:
         if check.passed and check.note and _derived(check):
-            yield Paragraph((Code(name), f": {check.note}."))
+            yield Paragraph(say("For `{name}`, {oracle}: {note}.", name=name, oracle=check.oracle, note=check.note))
 
 
 def _worst(name: str, check: Check) -> str:
@@ -100,8 +104,9 @@ def _worst(name: str, check: Check) -> str:
 
 def _convention() -> Paragraph:
     """How J is laid out."""
-    return Paragraph((
-        "Convention, torch's own: the rows of ", J, " are outputs, its columns inputs, both numbered row by row; ",
-        partial(named("out"), named("x")), " in ", Code("torch.autograd.functional.jacobian"),
-        " is the same with the shape of ", Code("out"), " followed by that of the input.",
-    ), aside=True)  # fmt: skip
+    words = say(
+        "Convention, torch's own: the rows of {J} are outputs, its columns inputs, both numbered row by row. "
+        "`torch.autograd.functional.jacobian` has the same numbers, in the shape of `out` followed by that of the "
+        "input."
+    )
+    return Paragraph(words, aside=True)

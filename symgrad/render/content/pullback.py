@@ -17,7 +17,7 @@ from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
 from symgrad.render.content.jacobian import COUNTABLE
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import PRODUCT, J, V, grad, shape_words
+from symgrad.render.content.words import DOTS, say, shape_words
 from symgrad.render.letters import SEED, Names
 from symgrad.render.page import (
     Block,
@@ -39,8 +39,12 @@ from symgrad.render.page import (
 
 LONGEST = 600
 """Characters of the longest formula that anyone reads."""
+MOST_TERMS = 8
+"""Terms of an entry that are all written out."""
 LONGEST_ENTRY = 240
 """Characters of an entry that is still written out."""
+SMALL = 1e-6
+"""Gradients above this are not 0, whatever the Jacobian."""
 NEGLIGIBLE = 1e-12
 """A float this small beside the weights and the Jacobian is rounding."""
 
@@ -50,7 +54,7 @@ def pullback_section(teller: Teller, explanation: Explanation) -> Section:
     blocks: list[Block] = list(_rule(teller, explanation))
     for gradient in explanation.gradients.values():
         blocks += gradient_blocks(teller, explanation, gradient)
-    return Section((PRODUCT, ": the weighted rows of ", J, ", added up"), tuple(blocks))
+    return Section(say("{vJ}: the weighted rows of {J}, added up"), tuple(blocks))
 
 
 def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
@@ -71,26 +75,33 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
         f"\\sum_{{{many}}} {weight.latex} \\, {derivative.latex}",
     )
     rows, columns = jacobian.shape
-    yield Paragraph((
-        "Lay ", V, f" out as one row of {rows} numbers. That row times ", J, f", {rows}×{columns}, is one row of {columns}: ",
-        PRODUCT, ". In the shape of ", Code(jacobian.name), f" ({shape_words(jacobian.in_shape)}) it is ", grad(jacobian.name),
-        ". So each entry of the gradient is one column of ", J, ", every number in it times the weight of its row, added up:",
-    ))  # fmt: skip
+    yield Paragraph(
+        say(
+            "Lay {v} out as one row of {rows} numbers. That row times {J}, {rows}×{columns}, is one row of "
+            "{columns}: {vJ}. In the shape of `{name}` ({shape}) it is `{name}.grad`. So each entry of the "
+            "gradient is one column of {J}, every number in it times the weight of its row, added up:",
+            rows=rows,
+            columns=columns,
+            name=jacobian.name,
+            shape=shape_words(jacobian.in_shape),
+        )
+    )
     yield Equations((Equation((named(f"{jacobian.name}.grad", inner), total)),))
     contracted = any(g.jacobian.formula is not None and g.jacobian.formula.has(sp.KroneckerDelta) for g in reaching)
-    yield Paragraph((
-        "With the formulas of section 2 put in",
-        ", δ leaves only the terms whose indices agree:" if contracted else ", that is:",
-    ))  # fmt: skip
+    effect = "δ leaves only the terms whose indices agree" if contracted else "that is"
+    yield Paragraph((f"With the formulas of section 2 put in, {effect}:",))
 
 
 def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient) -> Iterator[Block]:
     """Formula, closed form, uses, stages, entries and all numbers of one gradient."""
     if gradient.name not in teller.program.relevant():
-        yield Paragraph((
-            grad(gradient.name), ": ", Code("out"), " does not depend on ", Code(gradient.name),
-            ", so there is nothing to add up; as a number it is 0 everywhere.",
-        ))  # fmt: skip
+        yield Paragraph(
+            say(
+                "`{name}.grad`: `out` does not depend on `{name}`, so there is nothing to add up; as a number it "
+                "is 0 everywhere.",
+                name=gradient.name,
+            )
+        )
         return
     yield from formula_blocks(teller, gradient)
     yield from _entries(teller, gradient)
@@ -109,16 +120,22 @@ def sweep_blocks(teller: Teller, name: str, sweep: Sweep, closed_form: str | Non
     for stage, equation in sweep.stages[:-1]:
         tensor = stage.removeprefix("g_")
         if len(formulas) == 0:
-            yield Paragraph((
-                "The formula in one piece would be long. ", Code(stage),
-                " is the gradient that has come back as far as ", Code(tensor), ":",
-            ))  # fmt: skip
+            yield Paragraph(
+                say(
+                    "The formula for `{name}` in one piece would be long. `{stage}` is the gradient that has come "
+                    "back as far as `{tensor}`:",
+                    name=name,
+                    stage=stage,
+                    tensor=tensor,
+                )
+            )
         formula, left = formula_of(teller, stage, equation, teller.names.entry(equation.axes, tensor))
         formulas.append(formula)
         yield Equations((Equation((left, formula)),))
     uses = _uses(teller, name, sweep) if len(sweep.uses) > 1 else []
     if uses:
-        yield Paragraph((Code(name), f" is used {len(uses)} times. Each use has its share of the gradient, and the shares add up:"))
+        shares = "`{name}` is used {count} times. Each use has its share of the gradient, and the shares add up:"
+        yield Paragraph(say(shares, name=name, count=len(uses)))
         yield Equations(tuple(uses))
         formulas += [row.parts[1] for row in uses if isinstance(row.parts[1], Formula)]
     names = teller.names.inner(sweep.equation.axes)
@@ -129,10 +146,10 @@ def sweep_blocks(teller: Teller, name: str, sweep: Sweep, closed_form: str | Non
         yield Equations((Equation((left, formula), remark),))
         yield from teller.aside(*formulas)
     else:
-        yield Paragraph((grad(name), ": the index formula is too long to be read."))
+        yield Paragraph(say("`{name}.grad`: the index formula is too long to be read.", name=name))
         if remark:
             yield Paragraph(("In code: ", *remark))
-    if not closed_form and sweep.whole:
+    if not closed_form and sweep.whole and formula.expression != 0:
         yield Paragraph(("(There is no short matrix notation for this; the index formula is the answer.)",), aside=True)
 
 
@@ -145,7 +162,7 @@ def formula_of(teller: Teller, name: str, equation: IndexEquation, names: Names)
 
 def _uses(teller: Teller, name: str, sweep: Sweep) -> list[Equation]:
     """One row for each use: its share, and where in the program it is."""
-    rows = []
+    rows: list[Equation] = []
     for where, equation in sweep.uses:
         names = teller.names.inner(equation.axes)
         formula, _ = formula_of(teller, name, equation, names)
@@ -175,40 +192,52 @@ def _entries(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     places = [first]
     if shape and shape[0] > 1:
         places.append((1, *first[1:]))
-    rows = [row for n, at in enumerate(places) for row in entry_rows(teller, gradient, gradient.entry(at), in_full=n == 0)]
+    stories = [gradient.entry(at) for at in places]
+    rows = [row for n, story in enumerate(stories) for row in entry_rows(teller, gradient, story, in_full=n == 0)]
     if rows:
         yield Equations(tuple(rows))
 
 
-def entry_rows(teller: Teller, gradient: Gradient, story: Entry, in_full: bool) -> Iterator[Equation]:
-    """x.grad[0,0] = 1·a00 + 2·a01 = 1·1 + 2·1 = 3; without ``in_full`` the products are done at once."""
+def entry_rows(
+    teller: Teller, gradient: Gradient, story: Entry, in_full: bool, whole: bool = False
+) -> Iterator[Equation]:
+    """x.grad[0,0] = 1·a00 + 2·a01 = 1·1 + 2·1 = 3; without ``in_full`` the products are done at once.
+
+    Many terms are shortened unless ``whole``.
+    """
     left = named(f"{gradient.name}.grad", [str(i) for i in story.at])
     if not story.terms:
         return
     scope = teller.names.inner(gradient.inner)
     names = scope.ordered(list(reading(gradient.formula, scope)))
     values = gradient.values
-    pairs = sorted(((teller.numbered(term, {}, values), value) for term, value in story.terms), key=lambda p: term_key(p[0], names))
+    pairs = [(teller.numbered(term, {}, values), value) for term, value in story.terms]
+    pairs.sort(key=lambda pair: term_key(pair[0], names))
     terms = [term for term, _ in pairs]
     if sum(sp.count_ops(t) for t in terms) > LONGEST_ENTRY:
         return
-    seeded = Added([Formula(t, names.written({SEED: plain(values[SEED])})) for t in terms])
-    arrays = {name: plain(array) for name, array in values.arrays.items()}
-    in_numbers = Added([Formula(t, names.written(arrays)) for t in terms])
-    done = Added([number(value) for _, value in pairs])
+    seeded = Added([Formula(t, names.written({SEED: values[SEED]})) for t in terms], whole)
+    in_numbers = Added([Formula(t, names.written(values.arrays)) for t in terms], whole)
+    done = Added([number(value) for _, value in pairs], whole)
     parts: list[Math] = [left]
     for part in (seeded, in_numbers if in_full else done, number(story.total)):
         if part.text != parts[-1].text:
             parts.append(part)
-    if len(seeded.text) <= LONGEST_ENTRY:
+    if whole or len(seeded.text) <= LONGEST_ENTRY:
         yield Equation(tuple(parts))
 
 
 @dataclass(frozen=True, eq=False)
 class Added:
-    """Terms side by side, a negative one taken away."""
+    """Terms side by side, a negative one taken away; the middle of many left out unless ``whole``."""
 
-    parts: Sequence[Math]
+    terms: Sequence[Math]
+    whole: bool = False
+
+    @property
+    def parts(self) -> Sequence[Math]:
+        """The terms that are shown."""
+        return self.terms if self.whole or len(self.terms) <= MOST_TERMS else (*self.terms[:3], DOTS, self.terms[-1])
 
     @property
     def text(self) -> str:
@@ -232,39 +261,47 @@ def _zero(explanation: Explanation, gradient: Gradient) -> Iterator[Block]:
     if value.size == 0:
         return
     if not np.isfinite(value).all():
-        yield Paragraph((
-            "Some entries are not finite: at this point ", Code("out"), " has no derivative by them, ",
-            "and what stands there is what the arithmetic makes of it.",
-        ), alarm=True)  # fmt: skip
+        yield Paragraph(
+            say(
+                "Some entries are not finite: at this point `out` has no derivative by them, and what stands there "
+                "is what the arithmetic makes of it."
+            ),
+            alarm=True,
+        )
         return
     rows, columns = gradient.jacobian.shape
-    if rows * columns > COUNTABLE:
+    if rows * columns > COUNTABLE or np.abs(value).max() > SMALL:
         return
     largest = _largest(gradient)
     weights = float(np.abs(as_float(explanation.seed)).max(initial=0.0))
-    if np.abs(value).max() > NEGLIGIBLE * max(1.0, largest * weights):
-        return
+    if np.abs(value).max() <= NEGLIGIBLE * max(1.0, largest * weights):
+        yield Paragraph(_why_zero(explanation, gradient, largest, weights))
+
+
+def _why_zero(explanation: Explanation, gradient: Gradient, largest: float, weights: float) -> Words:
+    """Whether J is 0, or the weights are, or the weighted rows add up to 0."""
+    name = gradient.name
     if largest == 0:
-        yield Paragraph((grad(gradient.name), " is 0 because every entry of ", J, " is 0 at these numbers."))
-    elif weights == 0:
-        yield Paragraph((grad(gradient.name), " is 0 because every weight in ", V, " is 0."))
+        when = "whatever the numbers" if gradient.jacobian.formula == 0 else "at these numbers"
+        return say("`{name}.grad` is 0 because every entry of {J} is 0 {when}.", name=name, when=when)
+    if weights == 0:
+        return say("`{name}.grad` is 0 because every weight in {v} is 0.", name=name)
+    if len({numbers.text(v) for v in plain(explanation.seed).reshape(-1)}) == 1:
+        why = (
+            "With equal weights {L} is a multiple of the sum of the outputs, and that sum stays the same whatever "
+            "`{name}` does. Other weights show more."
+        )
     else:
-        equal = len({numbers.text(v) for v in plain(explanation.seed).reshape(-1)}) == 1
-        why: Words = (
-            ("With equal weights L is a multiple of the sum of the outputs, and that sum stays the same whatever ",
-             Code(gradient.name), " does. Other weights show more.") if equal
-            else ("These weights balance each other out: L does not move when ", Code(gradient.name), " does.")
-        )  # fmt: skip
-        yield Paragraph((grad(gradient.name), " is 0 although ", J, " is not: ", *_null(), *why))
-
-
-def _null() -> Words:
-    """What that is called."""
-    return (Ready("vᵀJ = 0", r"v^{\top} J = 0"), ", ", V, " lies in the left null space of ", J, ". ")
+        why = "These weights balance each other out: {L} does not move when `{name}` does."
+    zero = "0, but for rounding," if np.asarray(gradient.value).any() else "0"
+    return say(
+        "`{name}.grad` is {zero} although {J} is not: {vJ} = 0, {v} lies in the left null space of {J}. " + why,
+        name=name,
+        zero=zero,
+    )
 
 
 def _largest(gradient: Gradient) -> float:
     """The largest entry of J."""
     entries = as_float(gradient.jacobian.sparse().data)
     return float(np.abs(entries).max(initial=0.0))
-

@@ -15,12 +15,11 @@ from symgrad.indexing.symbols import Expr, access
 from symgrad.numeric import plain
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.teller import Teller, teller_of
-from symgrad.render.content.words import DOTS, PLUS, PRODUCT, J, L, V, grad, listed, shape_words
+from symgrad.render.content.words import DOTS, PLUS, L, V, listed, say, shape_words
 from symgrad.render.letters import SEED
 from symgrad.render.page import (
     Block,
     Chained,
-    Code,
     Equation,
     Equations,
     Formula,
@@ -45,35 +44,38 @@ WEIGHED = Ready("Σ v∘out", r"\sum v \circ \mathrm{out}")
 
 def seed_section(explanation: Explanation) -> Section:
     """The whole section."""
-    blocks: list[Block] = list(_origin(explanation))
-    if explanation.seed_info.origin == "downstream":
-        return Section(("The seed ", V, ": how the loss answers to each output"), tuple(blocks))
-    blocks.append(Grids((Grid(V, explanation.seed),)))
-    if explanation.seed_info.origin != "scalar":
+    origin = explanation.seed_info.origin
+    if origin == "downstream":
+        return Section(say("The seed {v}: how the loss answers to each output"), tuple(_downstream(explanation)))
+    blocks: list[Block] = [Paragraph(_origin(explanation)), Grids((Grid(V, explanation.seed),))]
+    if origin != "scalar":
         blocks += [_loss(explanation), *_meaning(explanation)]
-    return Section(("The seed ", V, ": one weight for each output"), tuple(blocks))
+    return Section(say("The seed {v}: one weight for each output"), tuple(blocks))
 
 
-def _origin(explanation: Explanation) -> Iterator[Block]:
+def _origin(explanation: Explanation) -> Words:
     """Where v comes from, and what that makes of it."""
     origin = explanation.seed_info.origin
-    shape = shape_words(explanation.seed.shape)
     if origin == "scalar":
-        by: Words = listed([(partial(Ready("out", r"\mathrm{out}"), named(n)),) for n in explanation.gradients])
-        yield Paragraph((
-            "There is one output, and its weight is 1: ", L, " is ", Code("out"), " itself, and ", Code("out.backward()"),
-            " computes its gradient, ", *by, ".",
-        ))  # fmt: skip
-    elif origin == "assumed":
-        yield Paragraph((
-            "No seed was given. What follows goes on with ones: every output counts the same, ", L,
-            " is the sum of all outputs, and the result is the gradient of that sum, as ",
-            Code("out.sum().backward()"), " gives it.",
-        ))  # fmt: skip
-    elif origin == "downstream":
-        yield from downstream_blocks(explanation)
-    else:
-        yield Paragraph((V, " has the shape of ", Code("out"), f" ({shape}): it gives every output a weight."))
+        return say(
+            "There is one output, and its weight is 1: {L} is `out` itself, and `out.backward()` computes its "
+            "gradient, {partials}.",
+            partials=_partials(explanation, Ready("out", r"\mathrm{out}")),
+        )
+    if origin == "assumed":
+        return say(
+            "No seed was given. What follows goes on with ones: every output counts the same, {L} is the sum of all "
+            "outputs, and the result is the gradient of that sum, as `out.sum().backward()` gives it."
+        )
+    return say(
+        "{v} has the shape of `out` ({shape}): it gives every output a weight.",
+        shape=shape_words(explanation.seed.shape),
+    )
+
+
+def _partials(explanation: Explanation, of: Math) -> Words:
+    """∂L/∂x and ∂L/∂a."""
+    return listed([(partial(of, named(name)),) for name in explanation.gradients])
 
 
 def _loss(explanation: Explanation) -> Block:
@@ -99,52 +101,52 @@ def _weighed(output: str, weight: object, at: tuple[int, ...]) -> Math:
 
 def _meaning(explanation: Explanation) -> Iterator[Block]:
     """backward(v) is the gradient of L; it is not v times out."""
-    names = list(explanation.gradients)
-    by: Words = listed([(partial(L, named(n)),) for n in names])
-    call = Code("out.backward(v)") if explanation.output.size != 1 else Code("out.backward()")
-    yield Paragraph((
-        Ready("v∘out", r"v \circ \mathrm{out}"), " multiplies entry by entry, ", Ready("Σ", r"\sum"), " adds it all up: ",
-        L, " is one number. ", call, " computes the gradient of this ", L, ": ", *by, ".",
-    ))  # fmt: skip
-    if explanation.output.size == 1:
-        return
-    words: Words = (
-        "It does not multiply ", Code("out"), " by ", V, " and hand that back. ", V, " weighs the rows of ", J, ", and the weighted rows ",
-        "are added up to a single row ", PRODUCT, ", with one number for each entry of the input.",
-    )  # fmt: skip
+    yield Paragraph(
+        say(
+            "{weighed} multiplies entry by entry, {sum} adds it all up: {L} is one number. `out.backward(v)` "
+            "computes the gradient of this {L}: {partials}.",
+            partials=_partials(explanation, L),
+        )
+    )
+    words = say(
+        "It does not multiply `out` by {v} and hand that back. {v} weighs the rows of {J}, and the weighted rows "
+        "are added up to a single row {vJ}, with one number for each entry of the input."
+    )
     out = explanation.output.shape
-    other = next((n for n, g in explanation.gradients.items() if g.value.shape != out), None)
+    other = next((g for g in explanation.gradients.values() if g.value.shape != out), None)
     if other is not None:
-        shape = explanation.gradients[other].value.shape
-        words = (
-            *words, " (The shapes tell them apart: ", Ready("v∘out", r"v \circ \mathrm{out}"), f" is {shape_words(out)} like ",
-            Code("out"), ", ", grad(other), f" is {shape_words(shape)} like ", Code(other), ".)",
-        )  # fmt: skip
+        shapes = say(
+            " (The shapes tell them apart: {weighed} is {out} like `out`, `{name}.grad` is {shape} like `{name}`.)",
+            out=shape_words(out),
+            name=other.name,
+            shape=shape_words(other.value.shape),
+        )
+        words = (*words, *shapes)
     yield Paragraph(words)
 
 
 # A loss downstream ----------------------------------------------------------------------------------
 
 
-def downstream_blocks(explanation: Explanation) -> Iterator[Block]:
+def _downstream(explanation: Explanation) -> Iterator[Block]:
     """v = ∂L/∂out, derived from the loss that is computed from out."""
     later = explanation.downstream
     assert later is not None
     teller = teller_of(later.program, later.expression)
-    yield Paragraph((
-        "A loss is computed from ", Code("out"), ": ", L, " = ", Code(later.expression), ". In training this is all that counts, ",
-        "and ", Code("L.backward()"), " starts there. The weight of each output is then no choice: it is how fast ", L,
-        " moves with that output.",
-    ))  # fmt: skip
+    yield Paragraph(
+        say(
+            "A loss is computed from `out`: {L} = `{loss}`. In training this is all that counts, and "
+            "`L.backward()` starts there. The weight of each output is then no choice: it is how fast {L} moves "
+            "with that output.",
+            loss=later.expression,
+        )
+    )
     formulas, equations = forward_equations(teller)
-    result = later.program.output
-    rows = [row if step.result.name != result else Equation((L, *row.parts[1:], number(plain(later.output)[()])))
-            for row, (step, _) in zip(equations.rows, teller.steps(), strict=True)]  # fmt: skip
-    yield Equations(tuple(rows))
+    *rows, last = equations.rows
+    yield Equations((*rows, Equation((L, *last.parts[1:], number(plain(later.output)[()])))))
     yield from teller.aside(*formulas)
-    given = [Grid(named(g.name), g.value) for g in later.inputs if g.value_given and g.name != "out"]
-    known = {g.name for g in explanation.inputs}
-    extra = tuple(g for g in given if g.name.text not in known)
+    known = {g.name for g in explanation.inputs} | {"out"}
+    extra = tuple(Grid(named(g.name), g.value) for g in later.inputs if g.value_given and g.name not in known)
     if extra:
         yield Grids(extra)
     gradient = later.gradients["out"]
@@ -156,16 +158,17 @@ def downstream_blocks(explanation: Explanation) -> Iterator[Block]:
         yield Equations((Equation((named(SEED, letters), partial(L, named("out", letters)), formula)),))
         yield from teller.aside(formula)
     yield Grids((Grid(V, explanation.seed),))
-    yield Paragraph((
-        Code("out.backward(v)"), " with this ", V, " does what ", Code("L.backward()"), " does from here on: it weighs the rows of ", J,
-        " by ", V, " and adds them up to one row ", PRODUCT, ". It does not multiply ", Code("out"), " by ", V,
-        " and hand that back.",
-    ))  # fmt: skip
+    yield Paragraph(
+        say(
+            "`out.backward(v)` with this {v} does what `L.backward()` does from here on: it weighs the rows of {J} "
+            "by {v} and adds them up to one row {vJ}. It does not multiply `out` by {v} and hand that back."
+        )
+    )
 
 
 def unfolded(teller: Teller, equation: IndexEquation) -> IndexEquation:
     """``equation`` with the unnamed steps put in that are short and add nothing up: 2·(out[i] − y[i]) for 2·t1[i]."""
-    short = {step.result.name: e for step, e in teller.steps() if re.fullmatch(r"t\d+", step.result.name)}
+    short = {step.result.name: e for step, e in teller.steps if re.fullmatch(r"t\d+", step.result.name)}
     short = {name: e for name, e in short.items() if not e.right.has(sp.Sum, sp.Product)}
     whole = teller.fold(equation)
     for _ in short:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import sympy as sp
@@ -18,7 +19,7 @@ from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.form import views
 from symgrad.explanation.entries import guarded, hold, written_out
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
-from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, indices_of, is_access, mentions, name_of
 from symgrad.numeric import Values
 from symgrad.program import Apply, Program
 from symgrad.render.arrange import delta_sides
@@ -38,11 +39,11 @@ class Teller:
     sizes: Mapping[Size, int]
     told: set[str] = field(default_factory=set)
 
-    def steps(self) -> Iterator[tuple[Apply, Equation]]:
+    @cached_property
+    def steps(self) -> tuple[tuple[Apply, Equation], ...]:
         """The steps that are shown, with the folded ones put in."""
-        for step in self.program.steps:
-            if step.result.name not in self.folded:
-                yield step, self.fold(local(step, self.program).equation)
+        shown = [step for step in self.program.steps if step.result.name not in self.folded]
+        return tuple((step, self.fold(local(step, self.program).equation)) for step in shown)
 
     def code(self, step: Apply) -> str:
         """How the user wrote a step; empty where that is not known."""
@@ -50,7 +51,9 @@ class Teller:
 
     def fold(self, equation: Equation) -> Equation:
         """``equation`` without folded tensors."""
-        return substitute(equation, self.folded) if self.folded else equation
+        if any(mentions(equation.right, name) for name in self.folded):
+            return substitute(equation, self.folded)
+        return equation
 
     def left(self, name: str, axes: tuple[Index, ...], names: Names) -> Ready:
         """``out[i,k]``."""
@@ -59,8 +62,9 @@ class Teller:
     def numbered(self, expression: Expr, places: Mapping[Index, Expr], values: Values) -> Expr:
         """``expression`` at numbered places: sums written out, folded tensors put in."""
         held = hold(expression, values, places).xreplace(dict(places))
-        whole = self.fold(Equation((), written_out(held, values.sizes))).right
-        return guarded(written_out(hold(whole, values, {}), values.sizes))
+        written = guarded(written_out(held, values.sizes))
+        whole = self.fold(Equation((), written)).right
+        return written if whole is written else guarded(written_out(hold(whole, values, {}), values.sizes))
 
     def aside(self, *formulas: Formula) -> tuple[Paragraph, ...]:
         """The notation of ``formulas``, explained where it is met for the first time."""
@@ -76,10 +80,8 @@ class Teller:
             parts.append((f"here {', '.join(f'{s} = {self.sizes[s]}' for s in sizes)}",))
         if not parts:
             return ()
-        words: Words = ()
-        for part in parts:
-            words = (*words, "; ", *part) if words else part
-        return (Paragraph(("(", *words, ")"), aside=True),)
+        joined = tuple(piece for n, part in enumerate(parts) for piece in (("; ", *part) if n else part))
+        return (Paragraph(("(", *joined, ")"), aside=True),)
 
     def _sizes_in(self, formulas: tuple[Formula, ...]) -> list[Size]:
         """The sizes that are read in ``formulas`` and have not been told."""
@@ -109,10 +111,11 @@ def visible(expression: Expr) -> Iterator[Any]:
 def explained(expression: Expr, names: Names) -> list[tuple[str, Words]]:
     """The marks in a formula that have to be read aloud once, by kind."""
     found: dict[str, Words] = {}
+    deltas: dict[str, Words] = {}
     for node, here in scoped(expression, names):
         if isinstance(node, sp.KroneckerDelta) and all(isinstance(a, Index) for a in node.args):
             i, p = (here.letter(side) for side in delta_sides(node, here))
-            found.setdefault("δ", (Formula(node, here), " is 1 where ", Ready(f"{i} = {p}", f"{i} = {p}"), " and 0 elsewhere"))
+            deltas[i + p] = (Formula(node, here), " is 1 where ", Ready(f"{i} = {p}", f"{i} = {p}"), " and 0 elsewhere")
         elif isinstance(node, (Bracket, sp.KroneckerDelta)):
             found.setdefault("[]", (Formula(node, here), " is 1 where the condition holds and 0 elsewhere"))
         elif isinstance(node, sp.Sum):
@@ -122,19 +125,24 @@ def explained(expression: Expr, names: Names) -> list[tuple[str, Words]]:
             k = here.bound([node.limits[0][0]], node.function).letter(node.limits[0][0])
             found.setdefault("Π", (Ready(f"Π_{k}", f"\\prod_{{{k}}}"), " multiplies over every ", Ready(k, k)))
         elif isinstance(node, (sp.floor, Unravel)):
-            found.setdefault("⌊⌋", (Ready("⌊ ⌋", r"\lfloor\;\rfloor"), " rounds down, mod is the remainder of a division"))
+            found.setdefault(
+                "⌊⌋", (Ready("⌊ ⌋", r"\lfloor\;\rfloor"), " rounds down, mod is the remainder of a division")
+            )
         elif is_access(node) and "·" in name_of(node):
             found.setdefault("held", (Formula(node, here), " is the place that the forward pass found"))
         elif isinstance(node, Ravel):
             found.setdefault("ravel", (Formula(node, here), " counts the entries row by row"))
-    return list(found.items())
+    first = [("δ", deltas[min(deltas)])] if deltas else []
+    return [*first, *found.items()]
 
 
 def scoped(expression: Expr, names: Names) -> Iterator[tuple[Expr, Names]]:
     """Every visible node with the names that are in scope there."""
     yield expression, names
     if isinstance(expression, (sp.Sum, sp.Product)):
-        yield from scoped(expression.function, names.bound([limit[0] for limit in expression.limits], expression.function))
+        yield from scoped(
+            expression.function, names.bound([limit[0] for limit in expression.limits], expression.function)
+        )
     elif isinstance(expression, sp.KroneckerDelta):
         return
     else:

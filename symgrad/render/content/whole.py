@@ -16,14 +16,14 @@ from symgrad.render.content.pullback import pullback_section
 from symgrad.render.content.seed import seed_section
 from symgrad.render.content.teller import teller_of
 from symgrad.render.content.words import size_text
-from symgrad.render.page import Block, Code, Page, Paragraph, Words
+from symgrad.render.page import Block, Code, Page, Paragraph, Section, Words
 
 
 def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None = None) -> Page:
     """The page, whole or about one entry of one gradient."""
     teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
     if entry is None:
-        sections = (
+        sections: tuple[Section, ...] = (
             forward_section(teller, explanation),
             jacobian_section(teller, tuple(g.jacobian for g in explanation.gradients.values())),
             seed_section(explanation),

@@ -20,6 +20,53 @@ PLUS = Ready(" + ", " + ")
 EQUALS = Ready(" = ", " = ")
 
 
+SYMBOLS: Mapping[str, Math] = {
+    "v": V,
+    "J": J,
+    "L": L,
+    "vJ": PRODUCT,
+    "weighed": Ready("v∘out", r"v \circ \mathrm{out}"),
+    "sum": Ready("Σ", r"\sum"),
+}
+
+
+def say(template: str, **parts: Any) -> Words:
+    """Words from a template: ``{name}`` is a part or one of the symbols, text between backticks is code.
+
+    Parts may be text, numbers, mathematics, code or words; inside backticks they have to be text.
+
+    >>> say("`{name}.grad` is {count} times {J}", name="x", count=2)
+    (Code(code='x.grad'), ' is 2 times ', Ready(text='J', latex='J'))
+    """
+    known: dict[str, Any] = {**SYMBOLS, **parts}
+    result: list[str | Code | Math] = []
+    for piece in re.split(r"(`[^`]*`|\{\w+\})", template):
+        if piece.startswith("`"):
+            result.append(Code(piece[1:-1].format(**parts)))
+        elif piece.startswith("{"):
+            value = known[piece[1:-1]]
+            result += value if isinstance(value, tuple) else [value if _is_part(value) else str(value)]
+        elif piece:
+            result.append(piece)
+    return _merged(result)
+
+
+def _is_part(value: Any) -> bool:
+    """Whether a value is code or mathematics already."""
+    return isinstance(value, Code) or hasattr(value, "latex")
+
+
+def _merged(parts: Sequence[str | Code | Math]) -> Words:
+    """Neighbouring text in one piece."""
+    result: list[str | Code | Math] = []
+    for part in parts:
+        if isinstance(part, str) and result and isinstance(result[-1], str):
+            result[-1] += part
+        else:
+            result.append(part)
+    return tuple(result)
+
+
 def size_text(shape: Sequence[Any]) -> str:
     """``2×3``; a tensor without axes is one number."""
     return "×".join(_size(s) for s in shape) if shape else "1 number"
@@ -83,7 +130,7 @@ def _subscript(size: str) -> str:
 
 
 def _notation_latex(notation: str) -> str:
-    """I_{2} \\otimes a^{\\top}; a block in torch's syntax in typewriter."""
+    r"""I_{2} \otimes a^{\top}; a block in torch's syntax in typewriter."""
     parts = []
     for part in notation.split(" ⊗ "):
         identity = re.fullmatch(r"I\((.*)\)", part)

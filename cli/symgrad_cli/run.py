@@ -1,0 +1,74 @@
+"""``symgrad run SCRIPT``: run a PyTorch script and explain each ``backward()`` in it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from symgrad.capture import run_script
+from symgrad.capture.tell import closing, event_text, to_json, to_markdown
+from symgrad_cli import options, output
+from symgrad_cli.failures import DISAGREED, reporting
+
+EPILOG = """
+\b
+Examples:
+  symgrad run train.py --epochs 2
+  symgrad run --only conv1.weight --call 3 train.py
+  symgrad run --format markdown -o story.md train.py
+"""
+FORMATS = ("text", "markdown", "json")
+
+
+@click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("script")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--only", multiple=True, metavar="NAME", help="Only this parameter, with its formulas. Repeatable.")
+@click.option("--call", type=click.IntRange(min=1), metavar="N", help="Only the N-th call of backward or grad.")
+@click.option("--format", "style", type=click.Choice(FORMATS), default="text", show_default=True, help="How to write it.")
+@click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write the explanation to FILE; the script's own output stays where it was.")  # fmt: skip
+@options.traceback_option
+@reporting
+def run(
+    script: str, arguments: tuple[str, ...], only: tuple[str, ...], call: int | None, style: str, path: Path | None,
+    traceback: bool,
+) -> int:  # fmt: skip
+    """Run SCRIPT as python would, and explain each call of backward and grad in it.
+
+    ARGUMENTS after SCRIPT are the script's own. Its output, its exit status and its exceptions stay what they
+    are; an explanation follows each call.
+    """
+    parts: list[str] = []
+
+    def tell(event: Any) -> None:
+        if style == "text":
+            parts.append(event_text(event))
+            if path is None:
+                say(parts[-1])
+
+    session = run_script(script, list(arguments), tell=tell, only=only, call=call)
+    if style == "text":
+        end = closing(session)
+        if path is None:
+            say(end)
+        text = "\n".join(parts) + end
+    else:
+        text = to_markdown(session) if style == "markdown" else to_json(session)
+    if style != "text" or path is not None:
+        output.deliver(text, path)
+    return session.status or (0 if session.agrees else DISAGREED)
+
+
+def say(text: str) -> None:
+    """Print between the script's own lines; a script that closed stdout is not disturbed."""
+    if not text:
+        return
+    try:
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+    except (OSError, ValueError):
+        return

@@ -1,0 +1,578 @@
+"""More ways to move entries about: mirrored, turned, cut into parts, repeated, padded, laid out in windows.
+
+Each output entry is one input entry (or a constant), found by arithmetic on its indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import InputError, ShapeError
+from symgrad.indexing import Unravel, bracket, delta
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.layers import number
+from symgrad.ops.reductions import axes_of, axis_of
+from symgrad.ops.spec import At, View, example, kept, operation
+from symgrad.ops.views import numbers, sequence
+from symgrad.shapes import Shape, Size, Sizes
+
+Ints = Any  # one int or several, as users write them
+
+
+def put(at: At, axis: int, index: Expr) -> list[Expr]:
+    """The indices ``at`` with one of them replaced."""
+    return [*at[:axis], index, *at[axis + 1 :]]
+
+
+def size_of(value: Any) -> Size:
+    """A number or expression as a size."""
+    return sp.sympify(value, strict=True)
+
+
+# Mirrored and turned --------------------------------------------------------------------------------
+
+
+@operation(
+    says="the entries in reverse order along dims",
+    numpy=lambda x, dims: np.flip(x, dims), torch=lambda torch, x, dims: torch.flip(x, dims), shape=kept,
+    prepare=lambda shapes, dims: {"dims": axes_of(sequence(dims), len(shapes[0])) if sequence(dims) else ()},
+    spelled=("torch.flip", "Tensor.flip", "aten.flip", "np.flip"),
+    examples=(example("flip(x, (0,))", x=(3,)), example("flip(x, (0, 1))", x=(2, 3))),
+)  # fmt: skip
+def flip(at: At, x: View, dims: Ints) -> Expr:
+    """out[i] = x[n − 1 − i]"""
+    return x[[size - 1 - i if a in dims else i for a, (i, size) in enumerate(zip(at, x.shape, strict=True))]]
+
+
+def mirror(name: str, axis: int) -> Any:
+    """fliplr or flipud."""
+
+    @operation(
+        name=name, says=f"the entries in reverse order along axis {axis}", numpy=lambda x: np.flip(x, axis),
+        torch=lambda torch, x: torch.flip(x, (axis,)), spelled=(f"torch.{name}", f"Tensor.{name}", f"np.{name}"), ranks={"x": (2,)},
+        shape=lambda sizes, shapes: at_least(shapes[0], axis + 1), examples=(example(f"{name}(x)", x=(2, 3)),),
+    )  # fmt: skip
+    def flipped(at: At, x: View) -> Expr:
+        """out[i] = x[n − 1 − i]"""
+        return x[put(at, axis, x.shape[axis] - 1 - at[axis])]
+
+    return flipped
+
+
+def at_least(shape: Shape, rank: int) -> Shape:
+    """``shape``, which has to have so many axes."""
+    if len(shape) < rank:
+        raise ShapeError(f"this takes a tensor with at least {rank} axes, not {len(shape)}")
+    return shape
+
+
+flipud, fliplr = mirror("flipud", 0), mirror("fliplr", 1)
+
+
+def prepare_roll(shapes: tuple[Shape, ...], shifts: Ints, dims: Ints = ()) -> dict[str, Hashable]:
+    """One shift for each of dims; without dims the tensor is one row."""
+    amounts, axes = sequence(shifts), sequence(dims) if dims is not None else ()
+    if axes and len(amounts) != len(axes) or not axes and len(amounts) != 1:
+        raise InputError("roll takes one shift for each of dims", found=(f"shifts={shifts}, dims={dims}",))
+    return {"shifts": amounts, "dims": tuple(axis_of(d, len(shapes[0])) for d in axes)}
+
+
+@operation(
+    says="moves the entries along dims; what leaves at one end comes in at the other",
+    numpy=lambda x, shifts, dims: np.roll(x, shifts, dims) if dims else np.roll(x, shifts[0]),
+    torch=lambda torch, x, shifts, dims: torch.roll(x, shifts, dims), shape=kept, prepare=prepare_roll,
+    spelled=("torch.roll", "Tensor.roll", "aten.roll", "np.roll"),
+    examples=(example("roll(x, 1, 0)", x=(4,)), example("roll(x, (1, -1), (0, 1))", x=(2, 3)), example("roll(x, 2)", x=(2, 3))),
+)  # fmt: skip
+def roll(at: At, x: View, shifts: Ints, dims: Ints = ()) -> Expr:
+    """out[i] = x[(i − shift) mod n]"""
+    if not dims:
+        from_row = sp.Mod(ravelled(at, x.shape) - shifts[0], sp.Mul(*x.shape))
+        return x[[Unravel(sp.Integer(a), from_row, *x.shape) for a in range(x.rank)] if x.rank > 1 else [from_row] * x.rank]
+    places = list(at)
+    for shift, axis in zip(shifts, dims, strict=True):
+        places[axis] = sp.Mod(places[axis] - shift, x.shape[axis])
+    return x[places]
+
+
+def ravelled(at: At, shape: Shape) -> Expr:
+    """The row-major number as arithmetic."""
+    result: Expr = sp.S.Zero
+    for index, size in zip(at, shape, strict=True):
+        result = result * size + index
+    return result
+
+
+def prepare_rot90(shapes: tuple[Shape, ...], k: int = 1, dims: Ints = (0, 1)) -> dict[str, Hashable]:
+    """Quarter turns in a plane."""
+    axes = tuple(axis_of(d, len(shapes[0])) for d in sequence(dims))
+    if len(axes) != 2 or axes[0] == axes[1]:
+        raise InputError("rot90 takes two different dims", found=(f"dims={dims}",))
+    return {"k": int(k) % 4, "dims": axes}
+
+
+def turned_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> Shape:
+    """An odd number of quarter turns exchanges the two axes."""
+    shape = list(shapes[0])
+    if k % 2:
+        shape[dims[0]], shape[dims[1]] = shape[dims[1]], shape[dims[0]]
+    return tuple(shape)
+
+
+@operation(
+    says="a quarter turn, k times, from the first of dims towards the second",
+    numpy=lambda x, k, dims: np.rot90(x, k, dims), torch=lambda torch, x, k, dims: torch.rot90(x, k, dims),
+    shape=turned_shape, prepare=prepare_rot90, spelled=("torch.rot90", "Tensor.rot90", "np.rot90"), ranks={"x": (2,)},
+    examples=(example("rot90(x)", x=(2, 3)), example("rot90(x, 2)", x=(2, 3)), example("rot90(x, -1)", x=(2, 3))),
+)  # fmt: skip
+def rot90(at: At, x: View, k: int = 1, dims: Ints = (0, 1)) -> Expr:
+    """out[i,j] = x[j, n − 1 − i]"""
+    first, second = dims
+    i, j, places = at[first], at[second], list(at)
+    m, n = x.shape[first], x.shape[second]
+    places[first], places[second] = [(i, j), (j, n - 1 - i), (m - 1 - i, n - 1 - j), (m - 1 - j, i)][k]
+    return x[places]
+
+
+def triangle(name: str, keep: Callable[[Expr], Expr], numpy: Any, says: str) -> Any:
+    """tril or triu."""
+
+    @operation(
+        name=name, says=says, numpy=lambda x, diagonal: numpy(x, diagonal), torch=lambda torch, x, diagonal: getattr(torch, name)(x, diagonal),
+        shape=lambda sizes, shapes, diagonal: at_least(shapes[0], 2), ranks={"x": (2, 3)},
+        spelled=(f"torch.{name}", f"Tensor.{name}", f"aten.{name}", f"np.{name}"),
+        examples=(example(f"{name}(x)", x=(3, 3)), example(f"{name}(x, 1)", x=(2, 3)), example(f"{name}(x, -1)", x=(2, 3, 2))),
+    )  # fmt: skip
+    def part(at: At, x: View, diagonal: int = 0) -> Expr:
+        """out[i,j] = x[i,j] on one side of the diagonal, 0 on the other"""
+        return x[at] * bracket(keep(at[-1] - at[-2] - diagonal))
+
+    return part
+
+
+tril = triangle("tril", lambda e: sp.Le(e, 0, evaluate=False), np.tril, "the lower triangle, from a diagonal on; 0 above")
+triu = triangle("triu", lambda e: sp.Ge(e, 0, evaluate=False), np.triu, "the upper triangle, from a diagonal on; 0 below")
+
+
+def prepare_diagonal(shapes: tuple[Shape, ...], offset: int = 0, dim1: int = 0, dim2: int = 1) -> dict[str, Hashable]:
+    """Two different axes."""
+    axes = axis_of(dim1, len(shapes[0])), axis_of(dim2, len(shapes[0]))
+    if axes[0] == axes[1]:
+        raise InputError("a diagonal lies in two different axes", found=(f"dim1={dim1}, dim2={dim2}",))
+    return {"offset": offset, "dim1": axes[0], "dim2": axes[1]}
+
+
+def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: int, dim2: int) -> Shape:
+    """The other axes, and the diagonal as the last one."""
+    (x,) = shapes
+    rows, columns = x[dim1] + min(offset, 0), x[dim2] - max(offset, 0)
+    known = sizes.number(rows), sizes.number(columns)
+    if None in known:
+        sizes.unify(rows, columns)
+        length = rows
+    else:
+        length = rows if known[0] <= known[1] else columns
+        length = sp.S.Zero if min(known) < 0 else length
+    return (*(s for a, s in enumerate(x) if a not in (dim1, dim2)), size_of(length))
+
+
+@operation(
+    says="a diagonal of the matrices in the axes dim1 and dim2, as the last axis",
+    numpy=lambda x, offset, dim1, dim2: np.diagonal(x, offset, dim1, dim2),
+    torch=lambda torch, x, offset, dim1, dim2: torch.diagonal(x, offset, dim1, dim2), shape=diagonal_shape, prepare=prepare_diagonal,
+    spelled=("torch.diagonal", "Tensor.diagonal", "aten.diagonal", "np.diagonal", "torch.linalg.diagonal"), ranks={"x": (2, 3)},
+    examples=(example("diagonal(x)", x=(3, 3)), example("diagonal(x, 1)", x=(2, 3)), example("diagonal(x, 0, 0, 2)", x=(2, 2, 3))),
+)  # fmt: skip
+def diagonal(at: At, x: View, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
+    """out[…,i] = x[…, i, i + offset]"""
+    others, place = iter(at[:-1]), at[-1]
+    rows, columns = place - min(offset, 0), place + max(offset, 0)
+    return x[[rows if a == dim1 else columns if a == dim2 else next(others) for a in range(x.rank)]]
+
+
+def prepare_embed(shapes: tuple[Shape, ...], offset: int = 0, dim1: int = -2, dim2: int = -1) -> dict[str, Hashable]:
+    """Two different axes of the result."""
+    return prepare_diagonal(((*shapes[0], sp.S.One),), offset, dim1, dim2)
+
+
+def embed_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: int, dim2: int) -> Shape:
+    """The last axis becomes a square matrix in the axes dim1 and dim2."""
+    (x,) = shapes
+    others, side = iter(x[:-1]), x[-1] + abs(offset)
+    return tuple(side if a in (dim1, dim2) else next(others) for a in range(len(x) + 1))
+
+
+def embedded(x: Any, offset: int, dim1: int, dim2: int) -> Any:
+    """NumPy's forward."""
+    x = np.asarray(x)
+    side, places = x.shape[-1] + abs(offset), np.arange(x.shape[-1])
+    result = np.zeros((*x.shape[:-1], side, side), dtype=x.dtype)
+    result[..., places - min(offset, 0), places + max(offset, 0)] = x
+    return np.moveaxis(result, (-2, -1), (dim1, dim2))
+
+
+@operation(
+    says="the last axis as a diagonal of new matrices",
+    numpy=embedded, torch=lambda torch, x, offset, dim1, dim2: torch.diag_embed(x, offset, dim1, dim2),
+    shape=embed_shape, prepare=prepare_embed, spelled=("torch.diag_embed", "Tensor.diag_embed", "aten.diag_embed"), ranks={"x": (1, 2)},
+    examples=(example("diag_embed(x)", x=(2, 3)), example("diag_embed(x, 1)", x=(2,)), example("diag_embed(x, -1, 0, 2)", x=(2, 2))),
+)  # fmt: skip
+def diag_embed(at: At, x: View, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Expr:
+    """out[…,i,j] = δ(i + offset, j)·x[…,i]"""
+    others = [i for a, i in enumerate(at) if a not in (dim1, dim2)]
+    row, column = at[dim1] + min(offset, 0), at[dim2] - max(offset, 0)
+    first = bracket(sp.Ge(row, 0, evaluate=False)) * bracket(sp.Lt(row, x.shape[-1], evaluate=False))
+    return first * delta(row, column) * x[[*others, row]]
+
+
+def prepare_movedim(shapes: tuple[Shape, ...], source: Ints, destination: Ints) -> dict[str, Hashable]:
+    """The order of the axes."""
+    rank = len(shapes[0])
+    origin = [axis_of(d, rank) for d in sequence(source)]
+    target = [axis_of(d, rank) for d in sequence(destination)]
+    if len(set(origin)) != len(set(target)) or len(set(origin)) != len(origin) or len(target) != len(origin):
+        raise InputError("movedim takes as many sources as destinations, each once", found=(f"source={source}, destination={destination}",))
+    return {"source": tuple(origin), "destination": tuple(target)}
+
+
+def moved(rank: int, source: tuple[int, ...], destination: tuple[int, ...]) -> list[int]:
+    """Which axis of the operand each axis of the result is."""
+    order = [a for a in range(rank) if a not in source]
+    for place, axis in sorted(zip(destination, source, strict=True)):
+        order.insert(place, axis)
+    return order
+
+
+@operation(
+    says="moves axes to other places; the rest keep their order",
+    numpy=lambda x, source, destination: np.moveaxis(x, source, destination),
+    torch=lambda torch, x, source, destination: torch.movedim(x, source, destination),
+    shape=lambda sizes, shapes, source, destination: tuple(shapes[0][a] for a in moved(len(shapes[0]), source, destination)),
+    prepare=prepare_movedim, spelled=("torch.movedim", "torch.moveaxis", "Tensor.movedim", "Tensor.moveaxis", "np.moveaxis"),
+    examples=(example("movedim(x, 0, 2)", x=(2, 3, 4)), example("movedim(x, (0, 1), (2, 0))", x=(2, 3, 2))),
+)  # fmt: skip
+def movedim(at: At, x: View, source: Ints, destination: Ints) -> Expr:
+    """out[j,k,i] = x[i,j,k]"""
+    order = moved(x.rank, source, destination)
+    return x[[at[order.index(a)] for a in range(x.rank)]]
+
+
+# Parts ----------------------------------------------------------------------------------------------
+
+
+@operation(
+    says="the entries at one place of dim", numpy=lambda x, dim, index: np.take(x, index, axis=dim),
+    torch=lambda torch, x, dim, index: torch.select(x, dim, index),
+    shape=lambda sizes, shapes, dim, index: (*shapes[0][:dim], *shapes[0][dim + 1 :]),
+    prepare=lambda shapes, dim, index: {"dim": axis_of(dim, len(shapes[0])), "index": index},
+    spelled=("torch.select", "Tensor.select", "aten.select"), examples=(example("select(x, 1, 0)", x=(2, 3)), example("select(x, 0, -1)", x=(3,))),
+)  # fmt: skip
+def select(at: At, x: View, dim: int, index: int) -> Expr:
+    """out[i] = x[i, index]"""
+    return x[[*at[:dim], sp.Integer(index) if index >= 0 else x.shape[dim] + index, *at[dim:]]]
+
+
+@operation(
+    says="length entries along dim, from start on",
+    numpy=lambda x, dim, start, length: np.take(x, range(start % max(np.shape(x)[dim], 1) if start < 0 else start, (start % np.shape(x)[dim] if start < 0 else start) + int(length)), axis=dim),
+    torch=lambda torch, x, dim, start, length: torch.narrow(x, dim, start, int(length)),
+    shape=lambda sizes, shapes, dim, start, length: (*shapes[0][:dim], size_of(length), *shapes[0][dim + 1 :]),
+    prepare=lambda shapes, dim, start, length: {"dim": axis_of(dim, len(shapes[0])), "start": start, "length": length},
+    spelled=("torch.narrow", "Tensor.narrow", "torch.narrow_copy", "Tensor.narrow_copy", "aten.narrow"),
+    examples=(example("narrow(x, 0, 1, 2)", x=(4,)), example("narrow(x, 1, 0, 2)", x=(2, 3))),
+)  # fmt: skip
+def narrow(at: At, x: View, dim: int, start: int, length: int) -> Expr:
+    """out[i] = x[start + i]"""
+    return x[put(at, dim, at[dim] + (start if start >= 0 else x.shape[dim] + start))]
+
+
+def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size, count: int | None = None) -> Shape:
+    """Parts of ``length`` along dim, the last one shorter where they do not come out even."""
+    whole = sizes.number(shape[dim])
+    size = sizes.number(length)
+    if whole is None or size is None:
+        raise ShapeError("the size of the axis that is cut has to be known", hints=("--shape x=…",))
+    parts = max(-(-whole // size), 1) if size else 1
+    if not -parts <= part < parts:
+        raise ShapeError(f"there is no part {part} among {parts}")
+    return (*shape[:dim], sp.Integer(min(size, whole - size * (part % parts))), *shape[dim + 1 :])
+
+
+def piece(x: Any, dim: int, start: int, length: int) -> Any:
+    """NumPy: ``length`` entries from ``start`` on, fewer at the end."""
+    return np.take(x, range(start, min(start + length, np.shape(x)[dim])), axis=dim)
+
+
+def chunk_length(shape: Any, chunks: int, dim: int) -> Size:
+    """How long all but the last of ``chunks`` parts are."""
+    return sp.floor((size_of(shape[dim]) + chunks - 1) / chunks)
+
+
+@operation(
+    says="one of the parts into which dim is cut, as nearly equal as can be",
+    numpy=lambda x, chunks, dim, part: piece(x, dim, part * int(chunk_length(np.shape(x), chunks, dim)), int(chunk_length(np.shape(x), chunks, dim))),
+    torch=lambda torch, x, chunks, dim, part: torch.chunk(x, chunks, dim)[part],
+    shape=lambda sizes, shapes, chunks, dim, part: part_shape(sizes, shapes[0], dim, part, chunk_length((*shapes[0][:dim], sizes.find(shapes[0][dim])), chunks, dim)),
+    prepare=lambda shapes, chunks, part, dim=0: {"chunks": chunks, "dim": axis_of(dim, len(shapes[0])), "part": part},
+    spelled=("torch.chunk", "Tensor.chunk", "aten.chunk"), returns=("part",),
+    examples=(example("chunk_part(x, 2, 0, part=1)", x=(5,)), example("chunk_part(x, 2, 1, part=0)", x=(2, 4))),
+)  # fmt: skip
+def chunk_part(at: At, x: View, chunks: int, dim: int = 0, *, part: int) -> Expr:
+    """out[i] = x[part·⌈n/chunks⌉ + i]"""
+    return x[put(at, dim, at[dim] + part * chunk_length(x.shape, chunks, dim))]
+
+
+def prepare_split(shapes: tuple[Shape, ...], split_size_or_sections: Ints, part: int, dim: int = 0) -> dict[str, Hashable]:
+    """A length for all parts, or one for each."""
+    sizes = split_size_or_sections
+    sections = tuple(sizes) if isinstance(sizes, (tuple, list)) else sizes
+    if isinstance(sections, tuple) and not 0 <= part < len(sections):
+        raise ShapeError(f"there is no part {part} among {len(sections)}")
+    return {"split_size_or_sections": sections, "dim": axis_of(dim, len(shapes[0])), "part": part}
+
+
+def split_shape(sizes: Sizes, shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, part: int) -> Shape:
+    """The part's shape."""
+    sections, (x,) = split_size_or_sections, shapes
+    if not isinstance(sections, tuple):
+        return part_shape(sizes, x, dim, part, size_of(sections))
+    sizes.unify(x[dim], sp.Add(*map(size_of, sections)))
+    return (*x[:dim], size_of(sections[part]), *x[dim + 1 :])
+
+
+def split_start(sections: Ints, part: int) -> Size:
+    """Where a part begins."""
+    return sp.Add(*map(size_of, sections[:part])) if isinstance(sections, tuple) else size_of(sections * part)
+
+
+@operation(
+    says="one of the parts of given lengths into which dim is cut",
+    numpy=lambda x, split_size_or_sections, dim, part: piece(
+        x, dim, int(split_start(split_size_or_sections, part)),
+        int(split_size_or_sections[part] if isinstance(split_size_or_sections, tuple) else split_size_or_sections),
+    ),
+    torch=lambda torch, x, split_size_or_sections, dim, part: torch.split(
+        x, list(map(int, split_size_or_sections)) if isinstance(split_size_or_sections, tuple) else int(split_size_or_sections), dim
+    )[part],
+    shape=split_shape, prepare=prepare_split, returns=("part",),
+    spelled=("torch.split", "Tensor.split", "torch.split_with_sizes", "Tensor.split_with_sizes", "aten.split", "aten.split_with_sizes"),
+    examples=(example("split_part(x, 2, part=1)", x=(5,)), example("split_part(x, (1, 2), 1, part=0)", x=(2, 3))),
+)  # fmt: skip
+def split_part(at: At, x: View, split_size_or_sections: Ints, dim: int = 0, *, part: int) -> Expr:
+    """out[i] = x[start of the part + i]"""
+    return x[put(at, dim, at[dim] + split_start(split_size_or_sections, part))]
+
+
+@operation(
+    says="the entries at one place of dim: one of the parts of unbind", numpy=lambda x, dim, part: np.take(x, part, axis=dim),
+    torch=lambda torch, x, dim, part: torch.unbind(x, dim)[part],
+    shape=lambda sizes, shapes, dim, part: (*shapes[0][:dim], *shapes[0][dim + 1 :]), returns=("part",),
+    prepare=lambda shapes, part, dim=0: {"dim": axis_of(dim, len(shapes[0])), "part": part},
+    spelled=("torch.unbind", "Tensor.unbind", "aten.unbind"), examples=(example("unbind_part(x, 1, part=0)", x=(2, 3)),),
+)  # fmt: skip
+def unbind_part(at: At, x: View, dim: int = 0, *, part: int) -> Expr:
+    """out[i] = x[i, part]"""
+    return x[[*at[:dim], sp.Integer(part) if part >= 0 else x.shape[dim] + part, *at[dim:]]]
+
+
+# Repeated -------------------------------------------------------------------------------------------
+
+
+def prepare_repeat(shapes: tuple[Shape, ...], repeats: Ints) -> dict[str, Hashable]:
+    """One number for each axis of the result."""
+    amounts = sequence(repeats)
+    if len(amounts) < len(shapes[0]):
+        raise ShapeError(f"repeat takes at least one number for each of the {len(shapes[0])} axes")
+    return {"repeats": tuple(amounts)}
+
+
+def repeated_shape(sizes: Sizes, shapes: tuple[Shape, ...], repeats: tuple[Any, ...]) -> Shape:
+    """Each axis so many times as long."""
+    (x,) = shapes
+    long = (*[sp.S.One] * (len(repeats) - len(x)), *x)
+    return tuple(size_of(n * r) for n, r in zip(long, repeats, strict=True))
+
+
+def repeated(at: At, x: View, repeats: tuple[Any, ...]) -> Expr:
+    """Each axis is numbered (which copy, where in it)."""
+    places = at[len(at) - x.rank :]
+    times = repeats[len(repeats) - x.rank :]
+    return x[[
+        i if r == 1 else sp.S.Zero if n == 1 else Unravel(sp.S.One, i, size_of(r), n)
+        for i, r, n in zip(places, times, x.shape, strict=True)
+    ]]  # fmt: skip
+
+
+@operation(
+    says="the tensor several times along each axis", numpy=lambda x, repeats: np.tile(x, numbers(repeats)),
+    torch=lambda torch, x, repeats: x.repeat(*numbers(repeats)), shape=repeated_shape, prepare=prepare_repeat,
+    spelled=("Tensor.repeat", "aten.repeat"), examples=(example("x.repeat(2)", x=(3,)), example("x.repeat(2, 1, 2)", x=(2, 3))),
+)  # fmt: skip
+def repeat(at: At, x: View, repeats: Ints) -> Expr:
+    """out[k·n + i] = x[i]"""
+    return repeated(at, x, repeats)
+
+
+def prepare_tile(shapes: tuple[Shape, ...], dims: Ints) -> dict[str, Hashable]:
+    """As for repeat; missing leading numbers are 1."""
+    amounts = sequence(dims)
+    return {"dims": (*[1] * (len(shapes[0]) - len(amounts)), *amounts)}
+
+
+@operation(
+    says="the tensor several times along each axis", numpy=lambda x, dims: np.tile(x, numbers(dims)),
+    torch=lambda torch, x, dims: torch.tile(x, numbers(dims)), shape=lambda sizes, shapes, dims: repeated_shape(sizes, shapes, dims),
+    prepare=prepare_tile, spelled=("torch.tile", "Tensor.tile", "np.tile"), examples=(example("tile(x, (2,))", x=(2, 3)), example("tile(x, (2, 1))", x=(3,))),
+)  # fmt: skip
+def tile(at: At, x: View, dims: Ints) -> Expr:
+    """out[k·n + i] = x[i]"""
+    return repeated(at, x, dims)
+
+
+def prepare_interleave(shapes: tuple[Shape, ...], repeats: Any, dim: Any = None) -> dict[str, Hashable]:
+    """The same number for every entry."""
+    if not isinstance(repeats, (int, sp.Integer)):
+        raise InputError("repeat_interleave takes one number of repetitions", found=(f"repeats={repeats!r}",))
+    return {"repeats": int(repeats), "dim": None if dim is None else axis_of(dim, len(shapes[0]))}
+
+
+@operation(
+    says="every entry several times in a row", numpy=lambda x, repeats, dim: np.repeat(x, repeats, axis=dim),
+    torch=lambda torch, x, repeats, dim: torch.repeat_interleave(x, repeats, dim),
+    shape=lambda sizes, shapes, repeats, dim: (sp.Mul(*shapes[0]) * repeats,) if dim is None else (*shapes[0][:dim], shapes[0][dim] * repeats, *shapes[0][dim + 1 :]),
+    prepare=prepare_interleave, spelled=("torch.repeat_interleave", "Tensor.repeat_interleave", "np.repeat"),
+    examples=(example("repeat_interleave(x, 2)", x=(2, 2)), example("repeat_interleave(x, 2, 1)", x=(2, 3))),
+)  # fmt: skip
+def repeat_interleave(at: At, x: View, repeats: int, dim: Any = None) -> Expr:
+    """out[i·k + r] = x[i]"""
+    times = sp.Integer(repeats)
+    if dim is None:
+        if x.rank == 0:
+            return x[()]
+        return x[[Unravel(sp.Integer(a), at[0], *x.shape, times) for a in range(x.rank)]]
+    return x[put(at, dim, Unravel(sp.S.Zero, at[dim], x.shape[dim], times) if x.shape[dim] != 1 else sp.S.Zero)]
+
+
+# Padded ---------------------------------------------------------------------------------------------
+
+MODES = ("constant", "reflect", "replicate", "circular")
+NUMPY_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+
+
+def prepare_pad(shapes: tuple[Shape, ...], pad: Ints, mode: str = "constant", value: Any = None) -> dict[str, Hashable]:
+    """Pairs of margins, from the last axis on."""
+    margins = tuple(int(p) for p in sequence(pad))
+    if mode not in MODES:
+        raise InputError("there is no such padding", found=(f"mode={mode!r}",), hints=MODES)
+    if len(margins) % 2 or len(margins) > 2 * len(shapes[0]):
+        raise ShapeError("pad takes two numbers for each axis, from the last axis on", found=(f"pad={margins}",))
+    if mode != "constant" and any(m < 0 for m in margins):
+        raise InputError("negative padding only goes with mode='constant'")
+    return {"pad": margins, "mode": mode, "value": 0 if value is None else value}
+
+
+def margins_of(pad: tuple[int, ...], rank: int) -> list[tuple[int, int]]:
+    """The margins before and after every axis."""
+    pairs = list(zip(pad[::2], pad[1::2], strict=True))
+    return [(0, 0)] * (rank - len(pairs)) + pairs[::-1]
+
+
+def padded_values(x: Any, pad: Any, mode: str, value: Any) -> Any:
+    """NumPy's forward; a negative margin cuts."""
+    x = np.asarray(x)
+    margins = margins_of(pad, x.ndim)
+    cut = x[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(margins, x.shape, strict=True))]
+    widths = [(max(a, 0), max(b, 0)) for a, b in margins]
+    more = {"constant_values": value} if mode == "constant" else {}
+    return np.pad(cut, widths, mode=NUMPY_MODES[mode], **more)
+
+
+def sources(place: Expr, size: Size, before: int, after: int, mode: str) -> list[tuple[Expr, Expr]]:
+    """Where the entry at ``place`` of a padded axis comes from: indices, and when each is the one."""
+    if not (before or after):
+        return [(place, sp.S.One)]
+    inner = place - before
+    low, high = sp.Lt(inner, 0, evaluate=False), sp.Ge(inner, size, evaluate=False)
+    found = [(inner, bracket(sp.Ge(inner, 0, evaluate=False)) * bracket(sp.Lt(inner, size, evaluate=False)))]
+    if mode == "constant":
+        return found
+    left = {"reflect": -inner, "replicate": sp.S.Zero, "circular": inner + size}[mode]
+    right = {"reflect": 2 * (size - 1) - inner, "replicate": size - 1, "circular": inner - size}[mode]
+    return found + ([(left, bracket(low))] if before else []) + ([(right, bracket(high))] if after else [])
+
+
+@operation(
+    says="margins around the last axes: a constant, a reflection, the entries at the edge, or the other end",
+    numpy=padded_values, torch=lambda torch, x, pad, mode, value: torch.nn.functional.pad(x, pad, mode, float(value)),
+    shape=lambda sizes, shapes, pad, **options: tuple(size_of(n + a + b) for n, (a, b) in zip(shapes[0], margins_of(pad, len(shapes[0])), strict=True)),
+    prepare=prepare_pad, spelled=("F.pad", "aten.constant_pad_nd", "aten.pad"), smooth=True,
+    examples=(example("F.pad(x, (1, 2))", x=(2, 3)), example("F.pad(x, (1, 1, 0, 1), value=2.0)", x=(2, 2)),
+              *(example(f'F.pad(x, (1, 2), mode="{mode}")', x=(1, 2, 3)) for mode in MODES[1:])),
+)  # fmt: skip
+def pad(at: At, x: View, pad: Ints, mode: str = "constant", value: Any = None) -> Expr:
+    """out[i] = x[i − before] inside, what the mode says outside"""
+    axes = [
+        sources(i, n, a, b, mode) for i, n, (a, b) in zip(at, x.shape, margins_of(pad, x.rank), strict=True)
+    ]  # fmt: skip
+    result: Expr = sp.S.Zero
+    for choice in product(*axes):
+        result += x[[place for place, _ in choice]] * sp.Mul(*(condition for _, condition in choice))
+    if mode == "constant" and value != 0:
+        result += number(value) * (1 - sp.Mul(*(condition for ((_, condition),) in axes)))
+    return result
+
+
+def prepare_unfold(shapes: tuple[Shape, ...], dimension: int, size: int, step: int) -> dict[str, Hashable]:
+    """Windows of ``size`` every ``step`` entries."""
+    return {"dimension": axis_of(dimension, len(shapes[0])), "size": int(size), "step": int(step)}
+
+
+@operation(
+    says="windows along one axis, each as the last axis of the result",
+    numpy=lambda x, dimension, size, step: np.lib.stride_tricks.sliding_window_view(x, size, axis=dimension)[(slice(None),) * dimension + (slice(None, None, step),)],
+    torch=lambda torch, x, dimension, size, step: x.unfold(dimension, size, step),
+    shape=lambda sizes, shapes, dimension, size, step: (*shapes[0][:dimension], size_of(shapes[0][dimension] - size) + 1 if step == 1 else sp.floor(size_of(shapes[0][dimension] - size) / step) + 1, *shapes[0][dimension + 1 :], sp.Integer(size)),
+    prepare=prepare_unfold, spelled=("Tensor.unfold", "aten.unfold"), examples=(example("x.unfold(0, 2, 1)", x=(4,)), example("x.unfold(1, 2, 2)", x=(2, 5))),
+)  # fmt: skip
+def unfold(at: At, x: View, dimension: int, size: int, step: int) -> Expr:
+    """out[i,r] = x[step·i + r]"""
+    return x[put(at[:-1], dimension, step * at[dimension] + at[-1])]
+
+
+def shuffle_shape(sizes: Sizes, shapes: tuple[Shape, ...], upscale_factor: int) -> Shape:
+    """(…, c·r², h, w) gives (…, c, h·r, w·r)."""
+    x, r = at_least(shapes[0], 3), upscale_factor
+    return (*x[:-3], size_of(x[-3]) / r**2, x[-2] * r, x[-1] * r)
+
+
+@operation(
+    says="channels laid out as pixels: r² channels become one with r times the height and width",
+    numpy=lambda x, upscale_factor: pixel_values(np.asarray(x), upscale_factor),
+    torch=lambda torch, x, upscale_factor: torch.nn.functional.pixel_shuffle(x, upscale_factor), shape=shuffle_shape,
+    spelled=("F.pixel_shuffle", "torch.pixel_shuffle", "aten.pixel_shuffle"), ranks={"x": (4, 3)}, examples=(example("F.pixel_shuffle(x, 2)", x=(1, 4, 2, 1)),),
+)  # fmt: skip
+def pixel_shuffle(at: At, x: View, upscale_factor: int) -> Expr:
+    """out[c, h·r + a, w·r + b] = x[(c·r + a)·r + b, h, w]"""
+    *lead, c, h, w = at
+    r = sp.Integer(upscale_factor)
+
+    def pair(i: Any, n: Size) -> tuple[Expr, Expr]:
+        return Unravel(sp.S.Zero, i, n, r) if n != 1 else sp.S.Zero, Unravel(sp.S.One, i, n, r) if n != 1 else i
+
+    (y, a), (z, b) = pair(h, x.shape[-2]), pair(w, x.shape[-1])
+    return x[[*lead, (c * r + a) * r + b, y, z]]
+
+
+def pixel_values(x: Any, r: int) -> Any:
+    """NumPy's forward."""
+    *lead, c, h, w = x.shape
+    parts = x.reshape(*lead, c // r**2, r, r, h, w)
+    k = len(lead)
+    return parts.transpose(*range(k), k, k + 3, k + 1, k + 4, k + 2).reshape(*lead, c // r**2, h * r, w * r)
+
+

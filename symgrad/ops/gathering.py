@@ -1,0 +1,272 @@
+"""Entries read or written at positions that are data: gather, take, index_select, scatter, embedding-like reads.
+
+A position is an integer operand; nothing flows to it. What is read at n[i] gives a derivative with one 1 a row;
+what is written at n[i] is a sum against δ(n[i], p), the same matrix the other way round. Masks are operands of
+zeros and ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import ShapeError
+from symgrad.indexing import Bracket, add_up, delta, fresh, fresh_axes, unravel
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.domain import whole
+from symgrad.ops.layers import number
+from symgrad.ops.pointwise import broadcast
+from symgrad.ops.reductions import axis_of
+from symgrad.ops.spec import At, Data, View, example, operation
+from symgrad.shapes import Shape, Sizes
+
+
+def positions(n: Any) -> Any:
+    """Positions as NumPy takes them."""
+    return np.asarray(n).astype(np.int64)
+
+
+def put(at: Any, axis: int, index: Expr) -> list[Expr]:
+    """The indices ``at`` with one of them replaced."""
+    return [*at[:axis], index, *at[axis + 1 :]]
+
+
+def prepare_dim(shapes: tuple[Shape, ...], dim: int, **options: Any) -> dict[str, Hashable]:
+    """The axis from the front."""
+    return {"dim": axis_of(dim, len(shapes[0])), **options}
+
+
+def same_rank(first: Shape, second: Shape, name: str) -> None:
+    """Two shapes with as many axes each."""
+    if len(first) != len(second):
+        raise ShapeError(f"{name} takes tensors with as many axes each, not {len(first)} and {len(second)}")
+
+
+def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
+    """The shape of the positions."""
+    same_rank(shapes[0], shapes[1], "gather")
+    return shapes[1]
+
+
+def gathered(x: Any, index: Any, dim: int) -> Any:
+    """NumPy's forward: x is cut to the positions' sizes on the other axes."""
+    x, n = np.asarray(x), positions(index)
+    if not x.ndim:
+        return x
+    cut = tuple(slice(None) if a == dim else slice(length) for a, length in enumerate(n.shape))
+    return np.take_along_axis(x[cut], n, axis=dim)
+
+
+@operation(
+    says="along dim the entries at the given positions, one for each", numpy=lambda x, index, dim: gathered(x, index, dim),
+    torch=lambda torch, x, index, dim: torch.gather(x, dim, index.long()), shape=gather_shape,
+    prepare=lambda shapes, dim, sparse_grad=False: prepare_dim(shapes, dim), spelled=("torch.gather", "Tensor.gather", "aten.gather"),
+    domain={"index": whole(0, 1)}, examples=(example("gather(x, 1, index)", x=(2, 3), index=(2, 2)), example("gather(x, 0, index)", x=(3,), index=(4,))),
+)  # fmt: skip
+def gather(at: At, x: View, dim: int, index: Data, sparse_grad: bool = False) -> Expr:
+    """out[i,j] = x[i, n[i,j]]"""
+    return x[put(at, dim, index[at]) if x.rank else ()]
+
+
+def along_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> Shape:
+    """The positions' shape; the other axes broadcast."""
+    if dim is None:
+        return (sp.Mul(*shapes[1]),)
+    return shapes[1]
+
+
+def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shape, ...]:
+    """The axes but dim broadcast."""
+    x, index = shapes
+    if dim is None:
+        return shapes
+    same_rank(x, index, "take_along_dim")
+    rest = sizes.broadcast_shapes([(*s[:dim], sp.S.One, *s[dim + 1 :]) for s in (x, index)])
+    return tuple((*rest[:dim], s[dim], *rest[dim + 1 :]) for s in (x, index))
+
+
+@operation(
+    says="along dim the entries at the given positions; without dim those of the whole tensor, row by row",
+    numpy=lambda x, indices, dim: np.take_along_axis(np.asarray(x), positions(indices), dim) if dim is not None else np.ravel(x)[np.ravel(positions(indices))],
+    torch=lambda torch, x, indices, dim: torch.take_along_dim(x, indices.long(), dim), shape=along_shape, align=along_align,
+    prepare=lambda shapes, dim=None: {"dim": None if dim is None else axis_of(dim, len(shapes[0]))},
+    spelled=("torch.take_along_dim", "Tensor.take_along_dim", "np.take_along_axis"), domain={"indices": whole(0, 1)},
+    examples=(example("take_along_dim(x, indices, 1)", x=(2, 3), indices=(2, 2)), example("take_along_dim(x, indices)", x=(2, 3), indices=(2,))),
+)  # fmt: skip
+def take_along_dim(at: At, x: View, indices: Data, dim: Any = None) -> Expr:
+    """out[i,j] = x[i, n[i,j]]"""
+    if dim is None:
+        return x[unravel(indices[unravel(at[0], indices.shape)], x.shape)]
+    return x[put(at, dim, indices[at])]
+
+
+@operation(
+    says="the entries with the given numbers, counted row by row", numpy=lambda x, index: np.ravel(x)[positions(index)],
+    torch=lambda torch, x, index: torch.take(x, index.long()), shape=lambda sizes, shapes: shapes[1],
+    spelled=("torch.take", "Tensor.take", "aten.take"), domain={"index": whole(0, 3)}, examples=(example("take(x, index)", x=(2, 3), index=(2, 2)),),
+)  # fmt: skip
+def take(at: At, x: View, index: Data) -> Expr:
+    """out[i] = x[entry number n[i]]"""
+    return x[unravel(index[at], x.shape)]
+
+
+def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
+    """As many entries along dim as there are positions."""
+    x, index = shapes
+    if len(index) > 1:
+        raise ShapeError(f"index_select takes a vector of positions, not a tensor with {len(index)} axes")
+    return (*x[:dim], index[0] if index else sp.S.One, *x[dim + 1 :])
+
+
+@operation(
+    says="the entries along dim at the given positions", numpy=lambda x, index, dim: np.take(x, np.atleast_1d(positions(index)), axis=dim) if np.ndim(x) else x,
+    torch=lambda torch, x, index, dim: torch.index_select(x, dim, index.long()), shape=lambda sizes, shapes, dim: selected_shape(sizes, shapes, dim) if shapes[0] else (),
+    prepare=prepare_dim, spelled=("torch.index_select", "Tensor.index_select", "aten.index_select"), domain={"index": whole(0, 1)}, ranks={"index": (1,)},
+    examples=(example("index_select(x, 1, index)", x=(2, 3), index=(2,)), example("index_select(x, 0, index)", x=(2, 2), index=(3,))),
+)  # fmt: skip
+def index_select(at: At, x: View, dim: int, index: Data) -> Expr:
+    """out[i,j] = x[i, n[j]]"""
+    return x[put(at, dim, index[at[dim]] if index.rank else index[()]) if x.rank else ()]
+
+
+# Masks ----------------------------------------------------------------------------------------------
+
+
+@operation(
+    says="value where the mask is not 0, x[i] elsewhere",
+    numpy=lambda x, mask, value: np.where(np.asarray(mask) != 0, value, x), torch=lambda torch, x, mask, value: torch.where(mask != 0, value, x),
+    shape=lambda sizes, shapes: sizes.broadcast_shapes(shapes), align=broadcast, domain={"mask": whole(0, 1)}, smooth=False,
+    spelled=("torch.masked_fill", "Tensor.masked_fill", "aten.masked_fill"), ranks={"value": (0,)},
+    examples=(example("masked_fill(x, mask != 0, 2.0)", x=(2, 3), mask=(2, 3)),),
+)  # fmt: skip
+def masked_fill(at: At, x: View, mask: Data, value: View) -> Expr:
+    """out[i] = value where mask[i], x[i] elsewhere"""
+    held = Bracket(sp.Ne(mask[at], 0))
+    return (1 - held) * x[at] + held * value[at]
+
+
+# Written at positions -------------------------------------------------------------------------------
+
+
+def add_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
+    """The shape of what is added to; the source has one slice for each position."""
+    x, index, *source = shapes
+    if len(index) > 1:
+        raise ShapeError(f"the positions are a vector, not a tensor with {len(index)} axes")
+    if source and source[0]:
+        same_rank(x, source[0], "index_add")
+        for a, (p, q) in enumerate(zip(x, source[0], strict=True)):
+            sizes.unify(index[0] if a == dim and index else p, q)
+    return x
+
+
+def added_at(x: Any, index: Any, source: Any, dim: int, alpha: Any) -> Any:
+    """NumPy's forward."""
+    result = np.array(x, copy=True)
+    np.add.at(result, (slice(None),) * dim + (positions(index),), source * alpha)
+    return result
+
+
+@operation(
+    says="x plus the slices of the source, each added at its position along dim", numpy=added_at,
+    torch=lambda torch, x, index, source, dim, alpha: torch.index_add(x, dim, index.long(), source, alpha=float(alpha)),
+    shape=add_shape, prepare=lambda shapes, dim, alpha=1: {"dim": axis_of(dim, len(shapes[0])), "alpha": alpha}, domain={"index": whole(0, 1)},
+    spelled=("torch.index_add", "Tensor.index_add", "aten.index_add"), ranks={"index": (1,)}, examples=(example("index_add(x, 0, index, source)", x=(3, 2), index=(4,), source=(4, 2)),),
+)  # fmt: skip
+def index_add(at: At, x: View, dim: int, index: Data, source: View, alpha: Any = 1) -> Expr:
+    """out[i] = x[i] + Σ_k δ(n[k], i)·s[k]"""
+    k = fresh("k", index.shape[0])
+    return x[at] + number(alpha) * add_up(delta(index[k], at[dim]) * source[put(at, dim, k)], [k])
+
+
+def written(at: At, dim: int, index: View, shape: Shape, entry: Any) -> Expr:
+    """Σ over the positions of δ(place, out)·entry, the other axes being the same."""
+    inner = fresh_axes(index.shape, "klmn")
+    meets = [delta(index[inner] if a == dim else k, i) for a, (k, i) in enumerate(zip(inner, at, strict=True))]
+    return add_up(sp.Mul(*meets) * entry(inner), inner)
+
+
+def scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
+    """The shape of what is written to."""
+    same_rank(shapes[0], shapes[1], "scatter")
+    return shapes[0]
+
+
+def scattered(x: Any, index: Any, source: Any, dim: int, add: bool) -> Any:
+    """NumPy's forward."""
+    result, n = np.array(x, copy=True), positions(index)
+    places = list(np.indices(n.shape))
+    if not places:
+        return result + source if add else np.asarray(source)
+    places[dim] = n
+    values = np.asarray(source)[tuple(slice(length) for length in n.shape)] if np.ndim(source) else source
+    if add:
+        np.add.at(result, tuple(places), values)
+    else:
+        result[tuple(places)] = values
+    return result
+
+
+@operation(
+    says="x plus the entries of src, each added at its position along dim", numpy=lambda x, index, src, dim: scattered(x, index, src, dim, add=True),
+    torch=lambda torch, x, index, src, dim: torch.scatter_add(x, dim, index.long(), src), shape=scatter_shape, prepare=prepare_dim,
+    domain={"index": whole(0, 1)}, spelled=("torch.scatter_add", "Tensor.scatter_add", "aten.scatter_add"),
+    examples=(example("scatter_add(x, 0, index, src)", x=(3, 2), index=(2, 2), src=(2, 2)), example("scatter_add(x, 1, index, src)", x=(2, 3), index=(2, 4), src=(2, 4))),
+)  # fmt: skip
+def scatter_add(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
+    """out[i,j] = x[i,j] + Σ_k δ(n[i,k], j)·s[i,k]"""
+    if not x.rank:
+        return x[()] + src[()]
+    return x[at] + written(at, dim, index, x.shape, lambda k: src[k])
+
+
+@operation(
+    says="x with the entries of src written at their positions along dim (each position once)",
+    numpy=lambda x, index, src, dim: scattered(x, index, src, dim, add=False),
+    torch=lambda torch, x, index, src, dim: torch.scatter(x, dim, index.long(), src if src.dim() else src.expand(index.shape)), shape=scatter_shape,
+    prepare=lambda shapes, dim: prepare_dim(shapes, dim), domain={"index": whole(0, 1)}, spelled=("torch.scatter", "Tensor.scatter", "aten.scatter"),
+    examples=(example("scatter(x, 0, index, src)", x=(3, 2), index=(1, 2), src=(1, 2)),),
+)  # fmt: skip
+def scatter(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
+    """out[i,j] = s[i,k] where n[i,k] = j, x[i,j] elsewhere"""
+    if not x.rank:
+        return src[()]
+    hit = written(at, dim, index, x.shape, lambda k: sp.S.One)
+    return x[at] * Bracket(sp.Eq(hit, 0)) + written(at, dim, index, x.shape, lambda k: src[k] if src.rank else src[()])
+
+
+@operation(
+    says="x with the slices at the given positions along dim replaced by those of the source (each position once)",
+    numpy=lambda x, index, source, dim: copied(x, index, source, dim),
+    torch=lambda torch, x, index, source, dim: torch.index_copy(x, dim, index.long(), source), shape=add_shape, prepare=prepare_dim,
+    domain={"index": whole(0, 1)}, spelled=("torch.index_copy", "Tensor.index_copy", "aten.index_copy"), ranks={"index": (1,)},
+    examples=(example("index_copy(x, 0, index, source)", x=(3, 2), index=(1,), source=(1, 2)),),
+)  # fmt: skip
+def index_copy(at: At, x: View, dim: int, index: Data, source: View) -> Expr:
+    """out[i] = s[k] where n[k] = i, x[i] elsewhere"""
+    k = fresh("k", index.shape[0])
+    hit = add_up(delta(index[k], at[dim]), [k])
+    return x[at] * Bracket(sp.Eq(hit, 0)) + add_up(delta(index[k], at[dim]) * source[put(at, dim, k)], [k])
+
+
+def copied(x: Any, index: Any, source: Any, dim: int) -> Any:
+    """NumPy's forward."""
+    result = np.array(x, copy=True)
+    result[(slice(None),) * dim + (positions(index),)] = source
+    return result
+
+
+@operation(
+    says="x with a number at the given positions along dim", numpy=lambda x, index, value, dim: copied(x, index, value, dim),
+    torch=lambda torch, x, index, value, dim: torch.index_fill(x, dim, index.long(), value), prepare=prepare_dim, domain={"index": whole(0, 1)},
+    shape=lambda sizes, shapes, dim: add_shape(sizes, shapes[:2], dim), spelled=("torch.index_fill", "Tensor.index_fill", "aten.index_fill"), ranks={"index": (1,), "value": (0,)},
+    examples=(example("index_fill(x, 1, index, 2.0)", x=(2, 3), index=(2,)),),
+)  # fmt: skip
+def index_fill(at: At, x: View, dim: int, index: Data, value: View) -> Expr:
+    """out[i] = value where some n[k] = i, x[i] elsewhere"""
+    k = fresh("k", index.shape[0])
+    hit = add_up(delta(index[k], at[dim]), [k])
+    return x[at] * Bracket(sp.Eq(hit, 0)) + Bracket(sp.Ne(hit, 0)) * value[()]

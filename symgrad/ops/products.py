@@ -1,0 +1,408 @@
+"""Products with more to them: a product added to a tensor, tensordot, Kronecker, the cross product, distances.
+
+``addmm`` and its kind are beta·x + alpha·Σ …, with the same subscripts as the plain product.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import InputError, ShapeError
+from symgrad.indexing import Bracket, Unravel, add_up, fresh
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.composites import numpy_reduced, prepare_loss
+from symgrad.ops.contractions import contraction_index, contraction_shape, parse_subscripts
+from symgrad.ops.domain import reals, whole
+from symgrad.ops.functions import sign
+from symgrad.ops.layers import number
+from symgrad.ops.reductions import Reduction, axis_of
+from symgrad.ops.spec import At, Data, Op, View, example, operation
+from symgrad.shapes import Shape, Sizes
+
+
+def added(name: str, subscripts: str, says: str, names: tuple[str, str], shapes: tuple[tuple[int, ...], ...]) -> Op:
+    """beta·x + alpha·(a product), x broadcast to the product's shape."""
+    terms, output = parse_subscripts(subscripts)
+    first, second = names
+
+    def index(at: At, x: View, a: View, b: View, beta: Any = 1, alpha: Any = 1) -> Expr:
+        return number(beta) * x[at] + number(alpha) * contraction_index(at, (a, b), terms, output)
+
+    def shape(sizes: Sizes, given: tuple[Shape, ...], beta: Any, alpha: Any) -> Shape:
+        return contraction_shape(sizes, given[1:], terms, output)
+
+    def align(sizes: Sizes, given: tuple[Shape, ...], beta: Any, alpha: Any) -> tuple[Shape, ...]:
+        product = contraction_shape(sizes, given[1:], terms, output)
+        if len(given[0]) > len(product):
+            raise ShapeError(f"what {name} adds to has {len(given[0])} axes, the product {len(product)}")
+        for own, size in zip(given[0][::-1], product[::-1], strict=False):
+            if sizes.find(own) != 1:
+                sizes.unify(own, size)
+        return (product, *given[1:])
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    own = inspect.signature(index).parameters
+    index.__signature__ = inspect.Signature([  # type: ignore[attr-defined]  # read back by inspect.signature
+        own["at"].replace(annotation=At),
+        *(inspect.Parameter(n, kind, annotation=View) for n in ("x", first, second)),
+        own["beta"].replace(annotation=Any), own["alpha"].replace(annotation=Any),
+    ])  # fmt: skip
+    index.__name__ = name
+    left = f"out[{','.join(output)}]"
+    summed = "".join(dict.fromkeys(c for term in terms for c in term if c not in output))
+    index.__doc__ = f"{left} = β·x[{','.join(output)}] + α·{f'Σ_{summed} ' if summed else ''}a[{','.join(terms[0])}]·b[{','.join(terms[1])}]"
+
+    def values(x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
+        return beta * np.asarray(x) + alpha * np.einsum(subscripts, a, b)
+
+    def define(at: At, *views: View, beta: Any = 1, alpha: Any = 1) -> Expr:
+        return index(at, *views, beta, alpha)
+
+    define.__signature__, define.__name__, define.__doc__ = index.__signature__, name, index.__doc__  # type: ignore[attr-defined]  # as above
+    call = f"{name}(x, {first}, {second}"
+    x, a, b = shapes
+    return operation(
+        says=says, numpy=values, shape=shape, align=align,
+        torch=lambda torch, x, a, b, beta, alpha: getattr(torch, name)(x, a, b, beta=float(beta), alpha=float(alpha)),
+        spelled=(f"torch.{name}", f"Tensor.{name}", f"aten.{name}"), letters=output,
+        ranks={"x": (len(output),), first: (len(terms[0]),), second: (len(terms[1]),)},
+        examples=(example(f"{call})", x=x, **{first: a, second: b}), example(f"{call}, beta=2, alpha=0.5)", x=x, **{first: a, second: b})),
+    )(define)  # fmt: skip
+
+
+addmm = added("addmm", "ij,jk->ik", "β·x plus α times a matrix product", ("mat1", "mat2"), ((2, 4), (2, 3), (3, 4)))
+addmv = added("addmv", "ij,j->i", "β·x plus α times a matrix times a vector", ("mat", "vec"), ((2,), (2, 3), (3,)))
+addr = added("addr", "i,j->ij", "β·x plus α times an outer product", ("vec1", "vec2"), ((2, 3), (2,), (3,)))
+addbmm = added("addbmm", "bij,bjk->ik", "β·x plus α times the sum of a batch of matrix products", ("batch1", "batch2"), ((2, 2), (2, 2, 3), (2, 3, 2)))
+baddbmm = added("baddbmm", "bij,bjk->bik", "β·x plus α times a batch of matrix products", ("batch1", "batch2"), ((2, 2, 2), (2, 2, 3), (2, 3, 2)))
+
+
+def prepare_tensordot(shapes: tuple[Shape, ...], dims: Any = 2) -> dict[str, Hashable]:
+    """The axes that are summed over, of x and of y."""
+    x, y = (len(s) for s in shapes)
+    if isinstance(dims, int):
+        if not 0 <= dims <= min(x, y):
+            raise ShapeError(f"tensordot cannot sum over {dims} axes of tensors with {x} and {y}")
+        return {"dims": (tuple(range(x - dims, x)), tuple(range(dims)))}
+    left, right = (tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in dims)
+    if len(left) != len(right):
+        raise InputError("tensordot takes as many axes of one tensor as of the other", found=(f"dims={dims}",))
+    return {"dims": (tuple(axis_of(d, x) for d in left), tuple(axis_of(d, y) for d in right))}
+
+
+def tensordot_subscripts(ranks: tuple[int, int], dims: Any) -> tuple[tuple[str, str], str]:
+    """The same as einsum subscripts."""
+    letters = iter("abcdefghijklmnopqrstuvwxyz")
+    x = [next(letters) for _ in range(ranks[0])]
+    y = [next(letters) for _ in range(ranks[1])]
+    for a, b in zip(*dims, strict=True):
+        y[b] = x[a]
+    output = [c for a, c in enumerate(x) if a not in dims[0]] + [c for b, c in enumerate(y) if b not in dims[1]]
+    return ("".join(x), "".join(y)), "".join(output)
+
+
+@operation(
+    says="the sum of products over given axes of two tensors", numpy=lambda x, y, dims: np.tensordot(x, y, axes=dims),
+    torch=lambda torch, x, y, dims: torch.tensordot(x, y, dims=tuple(map(list, dims))), prepare=prepare_tensordot,
+    shape=lambda sizes, shapes, dims: contraction_shape(sizes, shapes, *tensordot_subscripts((len(shapes[0]), len(shapes[1])), dims)),
+    spelled=("torch.tensordot", "np.tensordot"), examples=(example("tensordot(x, y, 1)", x=(2, 3), y=(3, 2)), example("tensordot(x, y, 2)", x=(2, 3), y=(2, 3))),
+)  # fmt: skip
+def tensordot(at: At, x: View, y: View, dims: Any = 2) -> Expr:
+    """out[i,k] = Σ_j x[i,j]·y[j,k]"""
+    return contraction_index(at, (x, y), *tensordot_subscripts((x.rank, y.rank), dims))
+
+
+def kron_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+    """Products of the sizes, the shorter shape with leading ones."""
+    rank = max(map(len, shapes))
+    first, second = ((*[sp.S.One] * (rank - len(s)), *s) for s in shapes)
+    return tuple(a * b for a, b in zip(first, second, strict=True))
+
+
+@operation(
+    says="every entry of x times all of y, as one matrix of blocks", numpy=np.kron, torch=lambda torch, x, y: torch.kron(x, y), shape=kron_shape,
+    spelled=("torch.kron", "Tensor.kron", "np.kron"), examples=(example("kron(x, y)", x=(2, 2), y=(2, 3)), example("kron(x, y)", x=(2,), y=(3,))),
+)  # fmt: skip
+def kron(at: At, x: View, y: View) -> Expr:
+    """out[i·m + k, j·n + l] = x[i,j]·y[k,l]"""
+    rank = len(at)
+    left, right = [], []
+    for axis, index in enumerate(at):
+        a, b = axis - rank + x.rank, axis - rank + y.rank
+        m = x.shape[a] if a >= 0 else sp.S.One
+        n = y.shape[b] if b >= 0 else sp.S.One
+        split = m != 1 and n != 1
+        if a >= 0:
+            left.append(Unravel(sp.S.Zero, index, m, n) if split else index if n == 1 else sp.S.Zero)
+        if b >= 0:
+            right.append(Unravel(sp.S.One, index, m, n) if split else index if m == 1 else sp.S.Zero)
+    return x[left] * y[right]
+
+
+def broadcast_pair(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:
+    """Both operands in their common shape."""
+    common = sizes.broadcast_shapes(shapes)
+    return tuple(common for _ in shapes)
+
+
+def without(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, keepdim: bool = False, **options: Any) -> Shape:
+    """The common shape without dim."""
+    common = sizes.broadcast_shapes(shapes)
+    return (*common[:dim], *((sp.S.One,) if keepdim else ()), *common[dim + 1 :])
+
+
+def prepare_pair(shapes: tuple[Shape, ...], dim: int = -1, **options: Any) -> dict[str, Hashable]:
+    """The axis of the common shape, from the front."""
+    return {"dim": axis_of(dim, max(map(len, shapes))), **options}
+
+
+@operation(
+    says="inner products along dim", numpy=lambda x, y, dim: np.sum(x * y, axis=dim), torch=lambda torch, x, y, dim: torch.linalg.vecdot(x, y, dim=dim),
+    shape=without, align=broadcast_pair, prepare=prepare_pair, spelled=("torch.linalg.vecdot",), examples=(example("torch.linalg.vecdot(x, y)", x=(2, 3), y=(2, 3)),),
+)  # fmt: skip
+def vecdot(at: At, x: View, y: View, dim: int = -1) -> Expr:
+    """out[i] = Σ_j x[i,j]·y[i,j]"""
+    return Reduction(at, x.shape, (dim,), keepdim=False).sum(lambda i: x[i] * y[i])
+
+
+def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
+    """Three entries along dim."""
+    common = sizes.broadcast_shapes(shapes)
+    sizes.unify(common[dim], sp.Integer(3))
+    return common
+
+
+@operation(
+    says="the cross product of vectors with three entries along dim", numpy=lambda x, y, dim: np.cross(x, y, axis=dim),
+    torch=lambda torch, x, y, dim: torch.linalg.cross(x, y, dim=dim), shape=cross_shape, align=broadcast_pair, prepare=prepare_pair,
+    spelled=("torch.cross", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross", "np.cross"), examples=(example("torch.linalg.cross(x, y)", x=(2, 3), y=(2, 3)),),
+)  # fmt: skip
+def cross(at: At, x: View, y: View, dim: int = -1) -> Expr:
+    """out[i] = x[i + 1]·y[i + 2] − x[i + 2]·y[i + 1], counted mod 3"""
+    one, two = ([*at[:dim], sp.Mod(at[dim] + k, x.shape[dim]), *at[dim + 1 :]] for k in (1, 2))
+    return x[one] * y[two] - x[two] * y[one]
+
+
+# Lengths and distances ------------------------------------------------------------------------------
+
+
+def length(over: Reduction, entry: Any, p: Any, hint: str = "j") -> Expr:
+    """(Σ |entry|ᵖ)^(1/p)."""
+    p = number(p)
+    if p == 2:
+        return sp.sqrt(over.sum(lambda i: entry(i) ** 2, hint))
+    if p == 1:
+        return over.sum(lambda i: entry(i) * sign(entry(i)), hint)
+    return over.sum(lambda i: (entry(i) * sign(entry(i))) ** p, hint) ** (1 / p)
+
+
+def check_p(p: Any) -> Any:
+    """p is a positive number; the largest entry (p = ∞) is not covered."""
+    if not isinstance(p, (int, float, sp.Basic)) or p <= 0 or p == float("inf"):
+        raise InputError("this takes a positive number p", found=(f"p={p!r}",), hints=("p=2 is Euclid's",))
+    return p
+
+
+def numpy_length(d: Any, p: Any, axis: Any, keepdims: bool = False) -> Any:
+    """NumPy: (Σ |d|ᵖ)^(1/p)."""
+    return np.sum(np.abs(np.asarray(d, float)) ** float(p), axis=axis, keepdims=keepdims) ** (1 / float(p))
+
+
+def floor_at(value: Expr, least: Any) -> Expr:
+    """The value, or ``least`` where that is larger."""
+    low = number(least)
+    return value * Bracket(sp.Ge(value, low, evaluate=False)) + low * Bracket(sp.Lt(value, low, evaluate=False))
+
+
+def cosine(over: Reduction, x: Any, y: Any, eps: Any) -> Expr:
+    """Σ x·y / (max(|x|, eps)·max(|y|, eps))."""
+    lengths = floor_at(length(over, x, 2, "k"), eps) * floor_at(length(over, y, 2, "l"), eps)
+    return over.sum(lambda i: x(i) * y(i)) / lengths
+
+
+def cosine_values(x: Any, y: Any, dim: int, eps: Any) -> Any:
+    """NumPy's forward."""
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    sizes = np.maximum(numpy_length(x, 2, dim), float(eps)) * np.maximum(numpy_length(y, 2, dim), float(eps))
+    return np.sum(x * y, axis=dim) / sizes
+
+
+@operation(
+    says="the cosine of the angle between vectors along dim", numpy=cosine_values,
+    torch=lambda torch, x, y, dim, eps: torch.nn.functional.cosine_similarity(x, y, dim, float(eps)), shape=without, align=broadcast_pair, smooth=False,
+    prepare=lambda shapes, dim=1, eps=1e-8: prepare_pair(shapes, dim, eps=eps), spelled=("F.cosine_similarity", "torch.cosine_similarity", "aten.cosine_similarity"),
+    examples=(example("F.cosine_similarity(x, y)", x=(2, 3), y=(2, 3)), example("F.cosine_similarity(x, y, dim=0)", x=(3,), y=(3,))),
+)  # fmt: skip
+def cosine_similarity(at: At, x: View, y: View, dim: int = 1, eps: float = 1e-8) -> Expr:
+    """out[i] = Σ_j x[i,j]·y[i,j] / (|x[i]|·|y[i]|)"""
+    return cosine(Reduction(at, x.shape, (dim,), keepdim=False), lambda i: x[i], lambda i: y[i], eps)
+
+
+@operation(
+    says="the length of x − y + eps along the last axis", numpy=lambda x, y, p, eps, keepdim: numpy_length(x - y + float(eps), p, -1, keepdim),
+    torch=lambda torch, x, y, p, eps, keepdim: torch.nn.functional.pairwise_distance(x, y, float(p), float(eps), keepdim), align=broadcast_pair, smooth=False,
+    shape=lambda sizes, shapes, p, eps, keepdim: without(sizes, shapes, max(map(len, shapes)) - 1, keepdim),
+    prepare=lambda shapes, p=2.0, eps=1e-6, keepdim=False: {"p": check_p(p), "eps": eps, "keepdim": keepdim}, spelled=("F.pairwise_distance", "torch.pairwise_distance"),
+    examples=(example("F.pairwise_distance(x, y)", x=(2, 3), y=(2, 3)), example("F.pairwise_distance(x, y, p=1.0)", x=(2, 3), y=(2, 3))), domain={"x": reals(distinct=True)},
+)  # fmt: skip
+def pairwise_distance(at: At, x: View, y: View, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Expr:
+    """out[i] = √(Σ_j (x[i,j] − y[i,j] + eps)²)"""
+    over = Reduction(at, x.shape, (x.rank - 1,), keepdim)
+    return length(over, lambda i: x[i] - y[i] + number(eps), p)
+
+
+@operation(
+    says="x divided by its length along dim", numpy=lambda x, p, dim, eps: x / np.maximum(numpy_length(x, p, dim, keepdims=True), float(eps)),
+    torch=lambda torch, x, p, dim, eps: torch.nn.functional.normalize(x, float(p), dim, float(eps)), smooth=False, domain={"x": reals(avoid=(0.0,))},
+    shape=lambda sizes, shapes, **options: shapes[0], prepare=lambda shapes, p=2.0, dim=1, eps=1e-12: {"p": check_p(p), "dim": axis_of(dim, len(shapes[0])), "eps": eps},
+    spelled=("F.normalize",), examples=(example("F.normalize(x)", x=(2, 3)), example("F.normalize(x, dim=0)", x=(3,))),
+)  # fmt: skip
+def normalize(at: At, x: View, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Expr:
+    """out[i] = x[i] / √(Σ_j x[j]²)"""
+    return x[at] / floor_at(length(Reduction(at, x.shape, (dim,), keepdim=True), lambda i: x[i], p), eps)
+
+
+@operation(
+    says="the length of x − y over all entries", numpy=lambda x, y, p: numpy_length(x - y, p, None), torch=lambda torch, x, y, p: torch.dist(x, y, float(p)), smooth=False,
+    shape=lambda sizes, shapes, p: () if sizes.broadcast_shapes(shapes) is not None else (), align=broadcast_pair, prepare=lambda shapes, p=2: {"p": check_p(p)},
+    spelled=("torch.dist", "Tensor.dist", "aten.dist"), examples=(example("dist(x, y)", x=(2, 3), y=(2, 3)), example("dist(x, y, 3)", x=(3,), y=(3,))), domain={"x": reals(distinct=True)},
+)  # fmt: skip
+def dist(at: At, x: View, y: View, p: float = 2) -> Expr:
+    """out = √(Σ_i (x[i] − y[i])²)"""
+    return length(Reduction((), x.shape, tuple(range(x.rank)), keepdim=False), lambda i: x[i] - y[i], p)
+
+
+def cdist_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
+    """One number for each row of x and each row of y."""
+    x, y = shapes
+    sizes.unify(x[-1], y[-1])
+    return (*x[:-1], y[-2])
+
+
+def cdist_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:
+    """Leading axes broadcast."""
+    if min(map(len, shapes)) < 2:
+        raise ShapeError("cdist takes matrices of rows, with leading axes or without")
+    lead = sizes.broadcast_shapes([s[:-2] for s in shapes])
+    return tuple((*lead, *s[-2:]) for s in shapes)
+
+
+@operation(
+    says="the distances between the rows of x and the rows of y", numpy=lambda x, y, p: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
+    torch=lambda torch, x, y, p: torch.cdist(x, y, float(p)), shape=cdist_shape, align=cdist_align, smooth=False, domain={"x": reals(distinct=True)},
+    prepare=lambda shapes, p=2.0, compute_mode=None: {"p": check_p(p)}, spelled=("torch.cdist", "aten._cdist_forward"), ranks={"x": (2, 3), "y": (2, 3)},
+    examples=(example("cdist(x, y)", x=(2, 3), y=(3, 3)), example("cdist(x, y, 1.0)", x=(2, 2), y=(2, 2))),
+)  # fmt: skip
+def cdist(at: At, x: View, y: View, p: float = 2.0, compute_mode: Any = None) -> Expr:
+    """out[i,k] = √(Σ_j (x[i,j] − y[k,j])²)"""
+    *lead, i, k = at
+    j = fresh("j", x.shape[-1])
+    d, q = x[[*lead, i, j]] - y[[*lead, k, j]], number(p)
+    return sp.sqrt(add_up(d**2, [j])) if q == 2 else add_up((d * sign(d)) ** q, [j]) ** (1 / q)
+
+
+# Losses of vectors ----------------------------------------------------------------------------------
+
+
+def vector_loss(name: str, says: str, definition: str, entry: Any, values: Any, by_torch: Any, operands: tuple[str, ...], **facts: Any) -> Op:
+    """A loss of vectors along the last axis: one number for each, then added or averaged.
+
+    ``entry(over, *views, **options)`` is the loss of one vector, ``over`` the reduction along the last axis.
+    """
+    parameters = list(inspect.signature(entry).parameters.values())[1:]
+
+    def index(at: At, *views: View, reduction: str = "mean", **options: Any) -> Expr:
+        shape = views[0].shape
+        lead = at if reduction == "none" else tuple(fresh("ikl"[min(a, 2)], n) for a, n in enumerate(shape[:-1]))
+        each = entry(Reduction(lead, shape, (len(shape) - 1,), keepdim=False), *views, **options)
+        if reduction == "none":
+            return each
+        total = add_up(each, lead)
+        return total if reduction == "sum" else total / sp.Mul(*shape[:-1])
+
+    def shape(sizes: Sizes, shapes: tuple[Shape, ...], reduction: str, **options: Any) -> Shape:
+        first = shapes[0]
+        for other, name_ in zip(shapes[1:], operands[1:], strict=True):
+            wanted = first[:-1] if name_ == "target" else first
+            if len(other) != len(wanted):
+                raise ShapeError(f"{name} takes vectors of one shape (…, n), and targets of shape (…)")
+            for a, b in zip(wanted, other, strict=True):
+                sizes.unify(a, b)
+        return first[:-1] if reduction == "none" else ()
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    index.__signature__ = inspect.Signature([  # type: ignore[attr-defined]  # read back by inspect.signature
+        inspect.Parameter("at", kind, annotation=At),
+        *(p.replace(annotation=(Data if p.name == "target" else View) if p.name in operands else p.annotation) for p in parameters),
+        inspect.Parameter("reduction", kind, default="mean", annotation=str),
+    ])  # fmt: skip
+    index.__name__, index.__doc__ = name, definition
+    call = ", ".join(operands)
+    shapes = {o: (2,) if o == "target" else (2, 3) for o in operands}
+    return operation(
+        says=says, shape=shape, prepare=prepare_loss, spelled=(f"F.{name}",), smooth=False,
+        numpy=lambda *arrays, reduction, **options: numpy_reduced(values(*(np.asarray(a, float) for a in arrays), **options), reduction),
+        torch=lambda torch, *tensors, **options: by_torch(torch.nn.functional, *tensors, **options),
+        examples=(example(f"F.{name}({call})", **shapes), example(f'F.{name}({call}, reduction="sum")', **shapes)), **facts,
+    )(index)  # fmt: skip
+
+
+def embedding_entry(over: Reduction, x: View, y: View, target: View, margin: float = 0.0) -> Expr:
+    """1 − cos where the target is 1, max(0, cos − margin) where it is −1; squares get 1e-12 each."""
+    eps = sp.Rational("1e-12")
+    lengths = sp.sqrt((over.sum(lambda i: x[i] ** 2, "k") + eps) * (over.sum(lambda i: y[i] ** 2, "l") + eps))
+    angle = over.sum(lambda i: x[i] * y[i]) / lengths
+    apart = angle - number(margin)
+    same, other = (Bracket(sp.Eq(target[over.at], t)) for t in (1, -1))
+    return same * (1 - angle) + other * apart * Bracket(sp.Ge(apart, 0, evaluate=False))
+
+
+def embedding_values(x: Any, y: Any, target: Any, margin: float = 0.0) -> Any:
+    """NumPy's forward."""
+    angle = np.sum(x * y, axis=-1) / np.sqrt((np.sum(x * x, axis=-1) + 1e-12) * (np.sum(y * y, axis=-1) + 1e-12))
+    return np.where(target == 1, 1 - angle, 0) + np.where(target == -1, np.maximum(angle - float(margin), 0), 0)
+
+
+cosine_embedding_loss = vector_loss(
+    "cosine_embedding_loss", "small where the angle is small for pairs that belong together (target 1) and large for others (−1)",
+    "out = Σ_i (1 − cos(x[i], y[i]) where t[i] = 1, max(0, cos − margin) where t[i] = −1) / n", embedding_entry, embedding_values,
+    lambda F, x, y, target, margin, reduction: F.cosine_embedding_loss(x, y, target, float(margin), reduction=reduction),
+    ("x", "y", "target"), domain={"target": whole(-1, 1)},
+)  # fmt: skip
+
+
+def triplet_entry(
+    over: Reduction, anchor: View, positive: View, negative: View, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False
+) -> Expr:  # fmt: skip
+    """max(0, |a − p| − |a − n| + margin)."""
+
+    def apart(a: View, b: View, hint: str) -> Expr:
+        return length(over, lambda i: a[i] - b[i] + number(eps), p, hint)
+
+    far = apart(anchor, negative, "k")
+    if swap:
+        other = apart(positive, negative, "l")
+        tie = Bracket(sp.Eq(far, other)) / 2
+        far = far * (Bracket(sp.Lt(far, other, evaluate=False)) + tie) + other * (Bracket(sp.Lt(other, far, evaluate=False)) + tie)
+    gap = apart(anchor, positive, "j") - far + number(margin)
+    return gap * Bracket(sp.Ge(gap, 0, evaluate=False))
+
+
+def triplet_values(a: Any, b: Any, c: Any, margin: Any = 1.0, p: Any = 2.0, eps: Any = 1e-6, swap: bool = False) -> Any:
+    """NumPy's forward."""
+    far = numpy_length(a - c + float(eps), p, -1)
+    far = np.minimum(far, numpy_length(b - c + float(eps), p, -1)) if swap else far
+    return np.maximum(numpy_length(a - b + float(eps), p, -1) - far + float(margin), 0)
+
+
+triplet_margin_loss = vector_loss(
+    "triplet_margin_loss", "how much nearer than the negative example the positive one should be",
+    "out = Σ_i max(0, |a[i] − p[i]| − |a[i] − n[i]| + margin) / n", triplet_entry, triplet_values,
+    lambda F, a, b, c, margin, p, eps, swap, reduction: F.triplet_margin_loss(a, b, c, float(margin), float(p), float(eps), swap, reduction=reduction),
+    ("anchor", "positive", "negative"),
+)  # fmt: skip

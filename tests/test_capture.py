@@ -1,0 +1,437 @@
+"""Captured programs: what is recorded, and that the derived vᵀJ is torch's, in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812 -- as everybody calls it
+from torch import nn
+
+import symgrad
+from symgrad.capture import capture
+from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
+
+
+def randn(*shape, seed=0):
+    generator = torch.Generator().manual_seed(seed + sum(shape))
+    return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def assert_like_torch(fn, *args, tolerance=1e-9, boxes=()):
+    """Capture, pull a random seed back, compare with autograd; the black boxes are exactly ``boxes``."""
+    state = torch.get_rng_state()
+    program = capture(fn, *args)
+    torch.set_rng_state(state)
+    leaves = [a.detach().clone().requires_grad_() if a.is_floating_point() else a for a in args]
+    result = fn(*[a.clone() for a in leaves])
+    outputs = [t for t in (result if isinstance(result, (tuple, list)) else (result,)) if t.requires_grad]
+    seeds = [randn(*t.shape, seed=n) if t.dim() else torch.tensor(1.5 + n) for n, t in enumerate(outputs)]
+    parameters = dict(fn.named_parameters()) if isinstance(fn, nn.Module) else {}
+    wanted = [t for t in leaves if t.requires_grad] + list(parameters.values())
+    expected = torch.autograd.grad(outputs, wanted, [s.to(t.dtype) for s, t in zip(seeds, outputs, strict=True)],
+                                   allow_unused=True)
+    found = program.pullback(seeds if len(seeds) > 1 else seeds[0])
+    names = [n for n in program.inputs if n not in parameters] + list(parameters)
+    assert len(names) == len(wanted)
+    for name, right in zip(names, expected, strict=True):
+        right = np.zeros(found[name].shape) if right is None else right.numpy()
+        np.testing.assert_allclose(np.asarray(found[name], dtype=float), right, rtol=0,
+                                   atol=tolerance * max(1.0, np.abs(right).max(initial=0)), err_msg=name)
+    assert tuple(box.spelling for box in program.black_boxes) == tuple(boxes)
+    return program
+
+
+# The level people write -----------------------------------------------------------------------------------
+
+
+def two_steps(x, a):
+    h = torch.mm(x, a)
+    return F.relu(h) * 2 + x.sum()
+
+
+def test_operations_and_names_are_the_authors():
+    program = assert_like_torch(two_steps, randn(2, 3), randn(3, 4))
+    assert program.inputs == ("x", "a")
+    assert program.operations[:3] == ("h = x @ a", "t1 = relu(h)", "t2 = t1 * 2")
+    assert "x  2×3 float64" in repr(program)
+    assert "output" in repr(program)
+
+
+def test_the_recording_is_the_program_that_text_gives():
+    captured = capture(lambda x, a: torch.tanh(x @ a), randn(2, 3), randn(3, 4)).recording
+    read, _ = symgrad.derive("tanh(x @ a)", shapes={"x": (2, 3), "a": (3, 4)})
+    assert [s.op for s in captured.steps] == [s.op for s in read.steps]
+    assert [s.options for s in captured.steps] == [s.options for s in read.steps]
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: 2 * x + 1 - x / 3 + (1 - x) ** 2 - (-x),
+        lambda x: (x @ x.T, x.T @ x, x.mT.sum(0)),
+        lambda x: 1 / (x * x + 1) + 2.0**x,
+        lambda x: x[0, 1:] * x[..., -2:][1] + x[:, None, 0].sum(),
+        lambda x: torch.einsum("ij,kj->ik", x, x),
+        lambda x: x.permute(1, 0).reshape(-1).view(3, 2).flatten().unsqueeze(0).expand(2, 6),
+        lambda x: torch.cat([x, x * 2], dim=1).sum(dim=-1, keepdim=True).squeeze(),
+        lambda x: x.max(dim=1).values + x.amin(1) + x.max(),
+        lambda x: F.softmax(x, dim=-1) * F.log_softmax(x, 0),
+        lambda x: F.cross_entropy(x, torch.tensor([2, 0])),
+        lambda x: torch.where(x > 0, x, x.exp()),
+        lambda x: x.double().to(torch.float64).contiguous().float().double() * 1.0,
+        lambda x: torch.add(x, x * x, alpha=3) + torch.addmm(x, x @ x.T, x, beta=2),
+        lambda x: torch.clamp(x, -0.5, 0.5).norm() + x.std() + x.var(dim=0).sum(),
+    ],
+)
+def test_functions_methods_and_operators(fn):
+    tolerance = 1e-6 if "float" in str(fn.__code__.co_names) else 1e-9
+    assert_like_torch(fn, randn(2, 3), tolerance=tolerance)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: [part * n for n, part in enumerate(x.chunk(2, 0), 2)],
+        lambda x: [part.exp() for part in torch.split(x, [1, 2], dim=1)],
+        lambda x: [part * part for part in x.unbind(1)],
+        lambda x: x.flip(0) * x.roll(1, 1),
+        lambda x: x[torch.tensor([0, 0, 1])] * 2,
+        lambda x: x[x > 0] * 3,
+        lambda x: torch.gather(x, 1, torch.tensor([[0, 0], [2, 1]])),
+        lambda x: x.sort(dim=1).values * torch.tensor([1.0, 2.0, 3.0]),
+        lambda x: x.topk(2, dim=1).values.exp(),
+        lambda x: x.unfold(1, 2, 1) * 2,
+        lambda x: x.diagonal() + x.movedim(0, 1).reshape(-1)[:2],
+    ],
+)
+def test_choices_of_entries_are_derived(fn):
+    assert_like_torch(fn, randn(2, 3))
+
+
+# In place, views, versions --------------------------------------------------------------------------------
+
+
+def in_place(x):
+    y = x * 1
+    y += 1
+    y.mul_(x).exp_()
+    return y
+
+
+def slices_written(x):
+    y = x * 2
+    y[0] = x[1] * x[0]
+    y[:, 1:] *= 3
+    y[y > 2] = 0.5
+    return y
+
+
+def through_a_view(x):
+    y = x.clone()
+    row = y[0]
+    flat = y.view(-1)
+    flat[1:4].mul_(x.reshape(-1)[2:5])
+    row.add_(1)
+    return y * 2, flat.sum(), row
+
+
+def base_written(x):
+    y = x * 1
+    part = y[:, 0]
+    y.mul_(x)
+    return part, y
+
+
+def out_argument(x):
+    with torch.no_grad():
+        buffer = torch.empty(2, 3, dtype=torch.float64)
+    return torch.nn.functional.relu(x * 2, inplace=True) + buffer.copy_(x)
+
+
+def data_then_gradient(x):
+    y = torch.zeros(2, 3, dtype=torch.float64)
+    y[0] = x[1]
+    y[1] = x[0] ** 2
+    return y
+
+
+@pytest.mark.parametrize("fn", [in_place, slices_written, through_a_view, base_written, out_argument, data_then_gradient])
+def test_in_place_writes_make_new_versions(fn):
+    assert_like_torch(fn, randn(2, 3))
+
+
+def test_what_an_overwritten_value_was_is_kept():
+    def fn(x):
+        y = x * 2
+        z = y * y  # its pullback mentions y as it was
+        with torch.no_grad():
+            kept = y.clone()
+        return z.sum() + kept.sum() * 0
+
+    def overwriting(x):
+        y = x * 2
+        z = y + x
+        y.add_(100)
+        return z * x
+
+    assert_like_torch(fn, randn(2, 3))
+    assert_like_torch(overwriting, randn(2, 3))
+
+
+def test_a_write_that_nobody_saw_is_refused():
+    def fn(x):
+        y = x * 2
+        z = y * x
+        y.detach().numpy()[:] = 0
+        return z, y
+
+    program = capture(fn, randn(2, 3))  # through NumPy the version does not change: the numbers are those that stand there
+    assert program.outputs
+
+
+# Paths that are cut ---------------------------------------------------------------------------------------
+
+
+def test_detach_cuts():
+    program = assert_like_torch(lambda z: (z * z.detach()).sum(), randn(3))
+    z = randn(3)
+    np.testing.assert_allclose(program.pullback(1.0)["z"], z.numpy())
+
+
+def test_no_grad_is_data():
+    def fn(x):
+        with torch.no_grad():
+            scale = x.abs().max()
+        return x / scale
+
+    program = assert_like_torch(fn, randn(2, 3))
+    assert len(program.data) == 1
+
+
+def test_straight_through_rounding():
+    assert_like_torch(lambda x: x + (x.round() - x).detach(), randn(2, 3))
+
+
+def test_an_input_without_a_path_gets_zeros():
+    program = capture(lambda x, y: x * 2, randn(2), randn(3))
+    assert not program.pullback([1, 2])["y"].any()
+    assert program.reaches("x")
+    assert not program.reaches("y")
+
+
+def test_dropout_is_the_mask_that_was_drawn():
+    program = assert_like_torch(lambda x: F.dropout(x, 0.5) * x, randn(4, 5))
+    assert any("mask" in name for name in program.data)
+
+
+# Modules --------------------------------------------------------------------------------------------------
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.norm1 = nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3)
+        self.conv2, self.norm2 = nn.Conv2d(3, 3, 3, padding=1), nn.BatchNorm2d(3)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        y = self.relu(self.norm1(self.conv1(x)))
+        y = self.norm2(self.conv2(y))
+        y += x
+        return self.relu(y)
+
+
+class Net(nn.Module):
+    """LeNet as in the tutorial: ten parameter tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5), nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
+
+    def forward(self, image):
+        hidden = F.max_pool2d(F.relu(self.conv1(image)), 2)
+        hidden = F.max_pool2d(F.relu(self.conv2(hidden)), 2)
+        hidden = torch.flatten(hidden, 1)
+        hidden = F.relu(self.fc1(hidden))
+        hidden = F.relu(self.fc2(hidden))
+        return self.fc3(hidden)
+
+
+def seeded(make):
+    torch.manual_seed(0)
+    return make().double()
+
+
+def test_lenet_is_derived_and_right():
+    program = assert_like_torch(seeded(Net), randn(1, 1, 32, 32))
+    assert "conv1.weight" in program.inputs
+    assert len(program.inputs) == 11
+    assert program.operations[-1] == "t7 = linear(hidden_5, fc3.weight, fc3.bias)"
+    assert program.closed_form("fc3.bias") == "v.sum(0)"
+
+
+def test_a_residual_block_with_batch_norm_in_train_mode():
+    assert_like_torch(seeded(Residual), randn(2, 3, 5, 5))
+
+
+def test_an_lstm_cell():
+    assert_like_torch(seeded(lambda: nn.LSTMCell(3, 4)), randn(2, 3))
+
+
+def test_a_transformer_encoder_layer_with_dropout():
+    layer = seeded(lambda: nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True))
+    assert_like_torch(layer, randn(2, 5, 8))
+
+
+def test_tied_weights_get_both_parts():
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = nn.Linear(3, 3, bias=False)
+            self.b = nn.Linear(3, 3, bias=False)
+            self.b.weight = self.a.weight
+
+        def forward(self, x):
+            return self.b(torch.tanh(self.a(x)))
+
+    program = assert_like_torch(seeded(Tied), randn(2, 3))
+    assert program.inputs == ("x", "a.weight")
+
+
+def test_frozen_parameters_and_buffers_are_data():
+    layer = seeded(lambda: nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)))
+    layer[0].weight.requires_grad_(False)
+    program = capture(layer.eval(), randn(4, 3))
+    assert "0.weight" in program.data
+    assert "1.running_mean" in program.data
+    assert "0.bias" in program.inputs
+
+
+def test_nested_containers():
+    def fn(batch, *, scale):
+        return {"loss": (batch["x"] * batch["pair"][1]).sum() * scale, "aux": [batch["pair"][0]]}
+
+    program = capture(fn, {"x": randn(2), "pair": (randn(3), randn(2, seed=1))}, scale=2.0)
+    assert program.inputs == ("batch.x", "batch.pair[0]", "batch.pair[1]")
+    found = program.pullback([1.0, np.ones(3)])
+    np.testing.assert_allclose(found["batch.x"], 2 * randn(2, seed=1).numpy())
+    np.testing.assert_allclose(found["batch.pair[0]"], np.ones(3))
+
+
+# Black boxes ----------------------------------------------------------------------------------------------
+
+
+class TripleSlope(torch.autograd.Function):
+    """A cube whose author claims another slope."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, v):
+        (x,) = ctx.saved_tensors
+        return v * 100 * x
+
+
+def test_a_custom_function_is_a_black_box_with_its_own_backward():
+    program = assert_like_torch(lambda x: TripleSlope.apply(x).sum(), randn(3), boxes=("TripleSlope.apply",))
+    assert "■ black box, not derived" in repr(program)
+    with pytest.raises(UnsupportedError, match="black box"):
+        program.closed_form("x")
+    with pytest.raises(UnsupportedError, match="black box"):
+        program.explain()
+    pushed = program.pushforward({"x": np.ones(3)})
+    assert pushed == pytest.approx(float((100 * randn(3)).sum()))
+
+
+def test_what_no_equation_reaches_is_a_black_box_and_right():
+    program = assert_like_torch(lambda x: torch.linalg.matrix_exp(x).sum() * x.sum(), randn(3, 3), boxes=("torch.linalg.matrix_exp",))
+    assert "matrix_exp" in program.black_boxes[0].reason
+
+
+# Program --------------------------------------------------------------------------------------------------
+
+
+def test_pushforward_and_pullback_are_adjoint():
+    program = capture(two_steps, randn(2, 3), randn(3, 4))
+    u, v = {"x": randn(2, 3, seed=5).numpy(), "a": randn(3, 4, seed=6).numpy()}, randn(2, 4, seed=7).numpy()
+    there = float((v * program.pushforward(u)).sum())
+    back = program.pullback(v)
+    assert there == pytest.approx(sum(float((back[n] * u[n]).sum()) for n in u))
+
+
+def test_closed_form_jacobian_and_explanation():
+    program = capture(lambda x, a: torch.mm(x, a), randn(2, 3), randn(3, 4))
+    assert program.closed_form("x") == "v @ a.T"
+    assert program.jacobian("x").shape == (8, 6)
+    explanation = program.explain(np.arange(8).reshape(2, 4))
+    assert explanation.passed
+    np.testing.assert_allclose(explanation.gradients["a"].value, randn(2, 3).numpy().T @ np.arange(8).reshape(2, 4))
+
+
+def test_a_variable_called_out_or_v():
+    def fn(v, out):
+        return v * out
+
+    program = assert_like_torch(fn, randn(3), randn(3, seed=1))
+    assert program.closed_form(program.inputs[1]) is not None
+
+
+def test_seeds_are_checked():
+    program = capture(lambda x: x * 2, randn(3))
+    with pytest.raises(ShapeError, match="seed says how much"):
+        program.pullback()
+    with pytest.raises(ShapeError, match="one weight for each"):
+        program.pullback([1.0, 2.0])
+    with pytest.raises(UnknownNameError):
+        program.closed_form("y")
+
+
+def test_float32_is_kept_and_agrees():
+    x = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
+    program = capture(lambda x: F.softmax(x, -1) * x, x)
+    leaf = x.clone().requires_grad_()
+    (F.softmax(leaf, -1) * leaf).sum().backward()
+    assert program.results[0].dtype == np.float32
+    np.testing.assert_allclose(program.pullback(np.ones((2, 3)))["x"], leaf.grad.numpy(), rtol=1e-5, atol=1e-6)
+
+
+# Bad input ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fn", "arguments", "error", "message"),
+    [
+        (lambda x: 3, (torch.ones(2),), InputError, "no tensor"),
+        (lambda x: x.argmax(), (torch.ones(2),), InputError, "integers only"),
+        (lambda x: x * 2, (torch.ones(2, dtype=torch.complex64),), UnsupportedError, "complex tensors are not supported yet"),
+        (lambda x: torch.complex(x, x).abs(), (torch.ones(2),), UnsupportedError, "complex"),
+        (lambda x: torch.func.grad(lambda y: (y**2).sum())(x) * x, (torch.ones(2),), UnsupportedError, "not recorded"),
+        ("not callable", (), InputError, "function or a module"),
+    ],
+)
+def test_bad_input(fn, arguments, error, message):
+    with pytest.raises(error, match=message):
+        capture(fn, *arguments)
+
+
+def test_an_exception_of_the_function_passes_through():
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        capture(lambda x: x @ x, torch.ones(2, 3))
+
+
+def test_integers_are_data():
+    program = capture(lambda x, n: x[n] * 2, randn(3), torch.tensor([0, 0, 2]))
+    assert program.inputs == ("x",)
+    np.testing.assert_allclose(program.pullback([1.0, 1.0, 1.0])["x"], [4, 0, 2])
+
+
+def test_nothing_stays_patched():
+    before = torch.autograd.Function.apply.__func__
+    capture(lambda x: x * 2, randn(2))
+    assert torch.autograd.Function.apply.__func__ is before
+    assert not torch.overrides._get_current_function_mode_stack()

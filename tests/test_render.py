@@ -1,0 +1,815 @@
+"""What is shown: the words, the formulas, the four formats.
+
+The forum example is kept whole in tests/golden, to be reviewed as a diff; ``SYMGRAD_UPDATE_GOLDENS=1`` writes
+the files anew. Every formula of every operation's examples is printed, read back by a reader that knows
+nothing of the printer, evaluated entry by entry, and held against the array that was computed.
+"""
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+
+import symgrad
+from symgrad.calculus import local
+from symgrad.explanation import Explanation
+from symgrad.indexing import Equation
+from symgrad.indexing.symbols import accesses
+from symgrad.numeric import evaluate
+from symgrad.ops.functions import STABLE
+from symgrad.oracles import Check, skipped
+from symgrad.render import (
+    Names,
+    derived_json,
+    derived_latex,
+    derived_markdown,
+    derived_text,
+    formula_latex,
+    formula_text,
+    names_of,
+    numbers,
+    schema,
+)
+from symgrad.render.content.teller import scoped
+from tests.cases import Case, cases
+
+GOLDEN = Path(__file__).parent / "golden"
+ROOT = Path(__file__).resolve().parents[1]
+SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
+
+
+@lru_cache
+def forum() -> Explanation:
+    return symgrad.explain("x@a", seed=SEED)
+
+
+@lru_cache
+def example(case: Case) -> Explanation:
+    return symgrad.explain_values(case.example.text, case.inputs, check=False)
+
+
+# --- the forum example --------------------------------------------------------------------------------------
+
+FORMATS = {
+    "forum.txt": lambda: forum().to_text(),
+    "forum.md": lambda: forum().to_markdown(),
+    "forum.tex": lambda: forum().to_latex(),
+    "forum.json": lambda: forum().to_json(),
+    "forum-entry.txt": lambda: forum().to_text(entry=("x", (0, 1))),
+    "derive.txt": lambda: derived_text(*symgrad.derive("h = relu(x@w + b); h @ w2")),
+}
+
+
+def steady(text: str) -> str:
+    """``text`` without what differs from one installation to the next."""
+    return re.sub(r'(torch:? "?)\d+\.\d+\.\d+|("torch": ")\d+\.\d+\.\d+', r"\1\2VERSION", text)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_golden(name: str) -> None:
+    found, path = steady(FORMATS[name]()), GOLDEN / name
+    if os.environ.get("SYMGRAD_UPDATE_GOLDENS"):
+        path.write_text(found, encoding="utf-8")
+    assert found == path.read_text(encoding="utf-8"), "SYMGRAD_UPDATE_GOLDENS=1 pytest tests/test_render.py rewrites it"
+
+
+REQUIRED = [
+    # what is computed and what was assumed
+    "out = x@a",
+    "x 2×3   a 3×4   out 2×4",
+    "Assumed: x and a are ones",
+    "--let x=…",
+    "--shape x=2,4",
+    # 1 Forward
+    "1  Forward",
+    "out[i,k] = Σ_j x[i,j]·a[j,k]",
+    "out[0,0] = x00·a00 + x01·a10 + x02·a20 = 3",
+    "out[1,3] = x10·a03 + x11·a13 + x12·a23 = 3",
+    "out = 3 3 3 3",
+    "out has 8 elements, so out.backward() alone stops with",
+    "grad can be implicitly created only for scalar outputs",
+    "8 rows",
+    "nobody said how to weigh them",
+    # 2 Jacobian
+    "2  The Jacobian J",
+    "∂out[i,k]/∂x[p,q] = δ_ip·a[q,k]",
+    "8×6, 24 of 48 entries can be nonzero",
+    "J = I₂ ⊗ aᵀ: one block aᵀ per row of x, nothing across rows",
+    "∂out[i,k]/∂a[p,q] = δ_kq·x[i,p]",
+    "8×12, 24 of 96 entries can be nonzero",
+    "J = x ⊗ I₄",
+    "δ_ip is 1 where i = p and 0 elsewhere",
+    "x00  x01  x02 │  x10  x11  x12",
+    "every entry written out above is 1 here",
+    # 3 Seed
+    "3  The seed v: one weight for each output",
+    "v = 1 2 3 4",
+    "L = Σ v∘out",
+    "1·out[0,0] + 2·out[0,1] + 3·out[0,2] + 4·out[0,3] + 5·out[1,0] + 6·out[1,1] + 7·out[1,2] + 8·out[1,3]",
+    "= 108",
+    "out.backward(v) computes the gradient of this L: ∂L/∂x and ∂L/∂a.",
+    "It does not multiply out by v and hand that back.",
+    "v∘out is 2×4 like out, x.grad is 2×3 like x",
+    # 4 vᵀJ
+    "4  vᵀJ",
+    "x.grad[p,q] = Σ_{i,k} v[i,k]·∂out[i,k]/∂x[p,q]",
+    "x.grad[p,q] = Σ_k v[p,k]·a[q,k]",
+    "x.grad = v @ a.T",
+    "x.grad[0,0] = 1·a00 + 2·a01 + 3·a02 + 4·a03 = 1·1 + 2·1 + 3·1 + 4·1 = 10",
+    "x.grad[1,0] = 5·a00 + 6·a01 + 7·a02 + 8·a03 = 5 + 6 + 7 + 8 = 26",
+    "x.grad = 10 10 10",
+    "26 26 26",
+    "a.grad[p,q] = Σ_i x[i,p]·v[i,q]",
+    "a.grad = x.T @ v",
+    "a.grad[0,0] = x00·1 + x10·5 = 1·1 + 1·5 = 6",
+    "a.grad = 6 8 10 12",
+    # 5 Proof
+    "5  Proof",
+    "out.backward(v), torch",
+    "float64",
+    "SymPy, every entry of J differentiated on its own",
+    "⟨v, J u⟩ = ⟨vᵀJ, u⟩ for 3 random u",
+    "Exact integers throughout: equal means identical.",
+    "the rows of J are outputs, its columns inputs, both numbered row by row",
+]
+
+
+@pytest.mark.parametrize("sentence", REQUIRED)
+def test_the_forum_example_says(sentence: str) -> None:
+    def flat(text: str) -> str:
+        return re.sub(r"\s+", " ", text)
+
+    assert flat(sentence) in flat(forum().to_text())
+
+
+def test_the_matrix_falls_into_blocks() -> None:
+    lines = forum().to_text().splitlines()
+    first = next(n for n, line in enumerate(lines) if "x00  x01  x02 │" in line)
+    rows = lines[first + 1 : first + 10]
+    assert [bool(re.search("─┼─", row)) for row in rows] == [False] * 4 + [True] + [False] * 4
+    assert rows[0].split() == ["out[0,0]", "a00", "a10", "a20", "│", "·", "·", "·"]
+    assert rows[8].split() == ["out[1,3]", "·", "·", "·", "│", "a03", "a13", "a23"]
+
+
+def test_every_writer_tells_the_same_story() -> None:
+    formats = (forum().to_text(), forum().to_markdown(), forum().to_latex())
+    for word in (
+        "Forward",
+        "Jacobian",
+        "seed",
+        "Proof",
+        "scalar outputs",
+        "weigh",
+        "hand that back",
+        "identical",
+        "v @ a.T",
+    ):
+        assert all(word in text for text in formats), word
+
+
+# --- other stories ------------------------------------------------------------------------------------------
+
+
+def said(expression: str, **options: Any) -> str:
+    return re.sub(r"\s+", " ", symgrad.explain(expression, **options).to_text())
+
+
+def test_a_scalar_needs_no_argument() -> None:
+    text = said("sum(x*x)", x=[1, 2, 3])
+    assert "out is a single number, so out.backward() needs no argument" in text
+    assert "L is out itself" in text
+    assert "scalar outputs" not in text
+
+
+def test_without_a_seed_ones_are_what_they_mean() -> None:
+    text = said("x*2", x=[1, 2])
+    assert "No seed was given" in text
+    assert "the result is the gradient of that sum, as out.sum().backward() gives it" in text
+    assert "scalar outputs" in text
+
+
+def test_a_downstream_loss_gives_the_seed() -> None:
+    text = said("a@x", then="sum((out-y)**2)", y=[1, 2], a=[[1, 2, 0], [0, 1, 3]])
+    assert "L = sum((out-y)**2)" in text
+    assert "v[i] = ∂L/∂out[i] = 2·(out[i] − y[i])" in text
+    assert "v = 4 4" in text
+    assert "compared with v a x" in text
+
+
+def test_a_tensor_that_is_used_twice_has_two_shares() -> None:
+    text = said("x@x.T", x=[[1, -2, 3], [0, 1, 1]], seed=[[1, 2], [3, 4]])
+    assert "x is used 2 times" in text
+    assert "use 1: x.grad[p,q] = Σ_k v[p,k]·x[k,q] as argument 1 of x@x.T" in text
+    assert "use 2: x.grad[p,q] = Σ_i v[i,p]·x[i,q] as argument 1 of x.T" in text
+    assert "x.grad = (v + v.T) @ x" in text
+
+
+def test_zero_gradients_are_explained() -> None:
+    assert "x.grad is 0, but for rounding, although J is not" in said("softmax(x)", x=[1, 2, 3])
+    assert "Other weights show more" in said("softmax(x)", x=[1, 2, 3])
+    assert "x.grad is 0 because every entry of J is 0 at these numbers" in said("relu(x)", x=[-1, -2])
+    assert "x.grad is 0 because every weight in v is 0" in said("x*2", x=[1, 2], seed=[0, 0])
+    assert "balance each other out" in said("stack([x, 2*x])", x=[1, 2], seed=[[2, 4], [-1, -2]])
+
+
+def test_an_input_without_a_path() -> None:
+    text = said("y = 2*a; x*3")
+    assert "out does not depend on a at all" in text
+    assert "torch leaves a.grad at None" in text
+
+
+def test_a_value_that_is_none() -> None:
+    assert "Some entries are not finite" in said("sqrt(x)", x=[0, 4])
+
+
+def test_large_things_are_named_and_not_printed() -> None:
+    text = symgrad.explain("x@a", shapes={"x": (40, 30), "a": (30, 20)}, check=False).to_text()
+    assert len(text.splitlines()) < 80
+    assert "out = 30 in all 800 entries" in text
+    assert "x.grad[0,0] = 1·a[0,0] + 1·a[0,1] + 1·a[0,2] + … + 1·a[0,19]" in text
+    assert "800×1200 is too large to be written out here" in re.sub(r"\s+", " ", text)
+    assert '.gradients["x"].jacobian.sparse()' in text
+
+
+def test_long_programs_get_stages() -> None:
+    text = said("tanh(w3@tanh(w2@tanh(w1@x)))", check=False)
+    assert "g_t1 is the gradient that has come back as far as t1:" in text
+    assert "x.grad[p,q] = Σ_i w1[i,p]·g_t1[i,q]" in text
+
+
+def test_sizes_are_told_where_they_are_read() -> None:
+    assert "x.grad[p,q] = 2·v·x[p,q]/(m·n)" in said("mean(x*x)", x=[[1, 2], [3, 4], [5, 6]])
+    assert "here m = 3, n = 2" in said("mean(x*x)", x=[[1, 2], [3, 4], [5, 6]])
+
+
+def test_one_entry() -> None:
+    text = re.sub(r"\s+", " ", forum().to_text(entry=("x", (0, 1))))
+    assert "4 of 8 outputs move with x01:" in text
+    assert "out[0,2] a12 1 3 3" in text
+    assert "sum 10" in text
+    assert "x.grad[0,1] = 1·a10 + 2·a11 + 3·a12 + 4·a13 = 1·1 + 2·1 + 3·1 + 4·1 = 10" in text
+    with pytest.raises(symgrad.SymgradError):
+        forum().to_text(entry=("x", (2, 0)))
+    with pytest.raises(symgrad.SymgradError):
+        forum().to_text(entry=("z", (0,)))
+
+
+# --- proofs that fail, and proofs that were not made --------------------------------------------------------
+
+
+def with_check(check: Check) -> str:
+    gradient = forum().gradients["x"]
+    gradients = {**forum().gradients, "x": replace(gradient, checks=(check, *gradient.checks[1:]))}
+    return re.sub(r"\s+", " ", replace(forum(), gradients=gradients).to_text())
+
+
+def test_a_disagreement_is_the_result() -> None:
+    bad = Check("out.backward(v), torch 0", 7.0, False, worst=(0, 1), expected=10.0, got=17.0)
+    text = with_check(bad)
+    assert "DIFFERS: out.backward(v), torch 0, for x: at x[0,1] expected 10, got 17" in text
+    assert "The oracles disagree with what was derived" in text.split("1 Forward")[0]
+    assert "do not use these formulas" in text
+    assert "equal means identical" not in text
+
+
+def test_a_check_that_was_not_made_says_why() -> None:
+    text = with_check(skipped("out.backward(v) by torch", "torch is not installed"))
+    assert "not made" in text
+    assert "Not made for x: out.backward(v) by torch: torch is not installed." in text
+
+
+def test_decimals_show_the_difference() -> None:
+    assert "Decimal numbers: the table shows the largest difference" in said("exp(x)", x=[0.5, 1.5])
+
+
+def test_without_checks_nothing_is_claimed() -> None:
+    assert "No check was made" in said("x*2", check=False)
+
+
+# --- formulas -----------------------------------------------------------------------------------------------
+
+GRADIENTS = [
+    ("x@a", "x", "Σ_k v[p,k]·a[q,k]"),
+    ("x@a", "a", "Σ_i x[i,p]·v[i,q]"),
+    ("tanh(x)", "x", "v[p]·(1 − out[p]²)"),
+    ("x + b", "b", "v[p]"),
+    ("x.mean()", "x", "v/m"),
+    ("softmax(x, dim=1)", "x", "v[p,q]·out[p,q] − out[p,q]·Σ_j v[p,j]·out[p,j]"),
+    ("x@x.T", "x", "Σ_i v[i,p]·x[i,q] + Σ_k v[p,k]·x[k,q]"),
+    ("mse_loss(x, y)", "x", "2·v·(x[p] − y[p]) / m"),
+    ("relu(x)", "x", "v[p]·[x[p] > 0]"),
+    ("x/y", "y", "−v[p]·x[p]/y[p]²"),
+    ("x**y", "x", "v[p]·y[p]·x[p]^(y[p] − 1)"),
+    ("norm(x)", "x", "v·x[p]·[out ≠ 0] / out"),
+    ("x.reshape(3, 2)", "x", "v[⌊p/2⌋,p mod 2]"),
+    ("cat([x, y])", "y", "v[p + m]"),
+    ("i*k", "i", "v[p]·k[p]"),
+    ("p + q*r", "q", "v[s]·r[s]"),
+]
+
+
+@pytest.mark.parametrize(("expression", "name", "formula"), GRADIENTS)
+def test_gradients_read_as_a_person_writes_them(expression: str, name: str, formula: str) -> None:
+    lines = [re.sub(r" {3,}.*", "", line.strip()) for line in derived_text(*symgrad.derive(expression)).splitlines()]
+    found = [line.partition(" = ")[2] for line in lines if re.match(rf"{name}\.grad(\[|\b)", line)]
+    assert formula in found
+
+
+def test_a_formula_without_names() -> None:
+    program, derived = symgrad.derive("x@a")
+    equation = derived[0].sweep.equation
+    assert formula_text(equation.right, equation.axes) == "Σ_j v[p,j]·a[q,j]"
+    assert formula_latex(equation.right, equation.axes) == r"\sum_{j} v_{pj} \, a_{qj}"
+
+
+def test_held_integers_are_read_as_a_tensor() -> None:
+    text = symgrad.explain("max(x, dim=1).values", x=[[1, 3, 2], [5, 4, 6]], check=False).to_text()
+    assert "out[i] = x[i,n[i]]" in text
+    assert "n = 1 2" in text
+    assert "·out" not in text.replace("∘out", "").replace("1·out", "")
+
+
+@dataclass(frozen=True)
+class Printed:
+    """One formula under its names, and the numbers it stands for."""
+
+    what: str
+    equation: Equation
+    names: Names
+    explanation: Explanation
+
+
+def formulas_of(explanation: Explanation) -> Iterator[Printed]:
+    """Every forward equation, Jacobian and gradient of an explanation."""
+    program, names = explanation.program, names_of(explanation.program)
+    for step in program.steps:
+        equation = local(step, program).equation
+        yield Printed(step.result.name, equation, names.entry(equation.axes, step.result.name), explanation)
+    for name, gradient in explanation.gradients.items():
+        jacobian = gradient.jacobian
+        if jacobian.formula is not None:
+            scope = names.entry(jacobian.axes, program.output).inner(jacobian.inner)
+            yield Printed(
+                f"J {name}", Equation((*jacobian.axes, *jacobian.inner), jacobian.formula), scope, explanation
+            )
+        if gradient.sweep.whole:
+            yield Printed(f"grad {name}", gradient.sweep.equation, names.inner(gradient.inner), explanation)
+
+
+CASES = cases()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_what_is_printed_is_what_was_computed(case: Case) -> None:
+    explanation = example(case)
+    arrays = {**explanation.values.arrays, "v": explanation.seed}
+    sizes = explanation.values.sizes
+    for printed in formulas_of(explanation):
+        text = formula_text(printed.equation.right, printed.names)
+        wanted = np.asarray(evaluate(printed.equation, arrays, sizes), dtype=float)
+        called = {printed.names.name(name): np.asarray(array, dtype=float) for name, array in arrays.items()}
+        reader = Reader(text, called, {str(s): n for s, n in sizes.items()}, lengths(printed))
+        letters = [printed.names.letter(i) for i in printed.equation.axes]
+        assert len(set(letters)) == len(letters)
+        assert not set(letters) & set(called)
+        with np.errstate(all="ignore"):
+            for at in list(np.ndindex(*wanted.shape))[:40]:
+                found = reader.value(dict(zip(letters, at, strict=True)))
+                expected = wanted[at]
+                same = found == expected or (math.isnan(found) and math.isnan(expected))
+                assert same or found == pytest.approx(expected, rel=1e-7, abs=1e-9), (printed.what, text, at)
+
+
+def lengths(printed: Printed) -> dict[str, set[int]]:
+    """How far each summed letter may run."""
+    found: dict[str, set[int]] = {}
+    for node, names in scoped(printed.equation.right, printed.names):
+        if hasattr(node, "limits"):
+            indices = [limit[0] for limit in node.limits]
+            inner = names.bound(indices, node.function)
+            for index in indices:
+                size = int(index.size.xreplace(dict(printed.explanation.values.sizes)))
+                found.setdefault(inner.letter(index), set()).add(size)
+    return found
+
+
+# --- a reader of formulas, for the test above ---------------------------------------------------------------
+
+TOKEN = re.compile(
+    r"\s*([ΣΠ]_(?:\{[^}]*\}|\w+)|δ_\w\w|10⁻[⁰¹²³⁴⁵⁶⁷⁸⁹]+|\d+\.?\d*(?:e[+-]?\d+)?|[^\W\d]\w*"
+    r"|[⁰¹²³⁴⁵⁶⁷⁸⁹]+|[·/^()\[\],|⌊⌋√+−=≠<>≤≥])"
+)
+DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+RELATIONS: Mapping[str, Callable[[float, float], bool]] = {
+    "=": lambda a, b: a == b,
+    "≠": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    ">": lambda a, b: a > b,
+    "≤": lambda a, b: a <= b,
+    "≥": lambda a, b: a >= b,
+}
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    **{name: getattr(np, name) for name in ("exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sign")},
+    **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
+    **{function.__name__: function.evaluate for function in STABLE},
+    "σ": special.expit,
+    "erf": special.erf,
+    "erfc": special.erfc,
+    "Γ": special.gamma,
+    "logΓ": special.gammaln,
+    "max": max,
+    "min": min,
+}
+Place = dict[str, int]
+Meaning = Callable[[Place], float]
+
+
+class Reader:
+    """A formula as it is printed, as a function of its letters: terms, products, Σ to the end of its product."""
+
+    def __init__(
+        self, text: str, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], lengths: Mapping[str, set[int]]
+    ) -> None:
+        self.tokens = TOKEN.findall(text)
+        assert "".join(self.tokens) == re.sub(r"\s", "", text), text
+        self.arrays, self.sizes, self.lengths = arrays, sizes, lengths
+        self.at = 0
+        self.runs: list[dict[str, int]] = [{}]
+        self.meaning = self.terms()
+        assert self.at == len(self.tokens), (text, self.tokens[self.at :])
+
+    def value(self, place: Place) -> float:
+        return float(self.meaning(place))
+
+    def peek(self) -> str:
+        return self.tokens[self.at] if self.at < len(self.tokens) else ""
+
+    def take(self, wanted: str = "") -> str:
+        token = self.peek()
+        assert not wanted or token == wanted, (wanted, token)
+        self.at += 1
+        return token
+
+    def terms(self) -> Meaning:
+        negative = self.peek() == "−" and bool(self.take())
+        first = self.term()
+        result: Meaning = (lambda p: -first(p)) if negative else first
+        while self.peek() in ("+", "−"):
+            sign = 1 if self.take() == "+" else -1
+            result = (lambda a, b, s: lambda p: a(p) + s * b(p))(result, self.term(), sign)
+        return result
+
+    def term(self) -> Meaning:
+        result = self.factor()
+        while self.peek() in ("·", "/", "mod"):
+            sign = self.take()
+            other = self.factor()
+            if sign == "·":
+                result = (lambda a, b: lambda p: a(p) * b(p))(result, other)
+            elif sign == "/":
+                result = (lambda a, b: lambda p: np.divide(a(p), b(p)))(result, other)
+            else:
+                result = (lambda a, b: lambda p: a(p) % b(p))(result, other)
+        return result
+
+    def factor(self) -> Meaning:
+        if self.peek()[:2] in ("Σ_", "Π_"):
+            return self.big(self.take())
+        base = self.base()
+        if self.peek() == "^":
+            self.take()
+            exponent = self.base()
+            return lambda p: np.power(float(base(p)), float(exponent(p)))
+        if re.fullmatch("[⁰¹²³⁴⁵⁶⁷⁸⁹]+", self.peek()):
+            power = int(self.take().translate(DIGITS))
+            return lambda p: base(p) ** power
+        return base
+
+    def big(self, token: str) -> Meaning:
+        letters = re.findall(r"[^\W_]\w*", token[1:])
+        self.runs.append({})
+        body = self.term()
+        seen = self.runs.pop()
+        ranges = [range(seen[k] if k in seen else self.only(k)) for k in letters]
+        gather = sum if token[0] == "Σ" else math.prod
+
+        def value(place: Place) -> float:
+            return gather(body({**place, **dict(zip(letters, at, strict=True))}) for at in product(*ranges))
+
+        return value
+
+    def only(self, letter: str) -> int:
+        (size,) = self.lengths[letter]
+        return size
+
+    def base(self) -> Meaning:
+        token = self.take()
+        if token == "(":
+            inner = self.terms()
+            self.take(")")
+            return inner
+        if token == "[":
+            left = self.terms()
+            relation = RELATIONS[self.take()]
+            right = self.terms()
+            self.take("]")
+            return lambda p: float(relation(left(p), right(p)))
+        if token in ("|", "⌊"):
+            inner = self.terms()
+            self.take({"|": "|", "⌊": "⌋"}[token])
+            return (lambda p: abs(inner(p))) if token == "|" else (lambda p: math.floor(inner(p)))
+        if token == "√":
+            inner = self.base()
+            return lambda p: np.sqrt(inner(p))
+        if token.startswith("δ_"):
+            return lambda p: float(p[token[2]] == p[token[3]])
+        if token.startswith("10⁻"):
+            return lambda p: 10.0 ** int(token[2:].translate(DIGITS))
+        if token[0].isdigit():
+            return lambda p: float(token)
+        return self.named(token)
+
+    def named(self, token: str) -> Meaning:
+        if token in FUNCTIONS and self.peek() == "(":
+            arguments = self.several("(", ")")
+            return lambda p: FUNCTIONS[token](*(a(p) for a in arguments))
+        if token in self.arrays:
+            start = self.at + 1
+            indices = self.several("[", "]") if self.peek() == "[" else []
+            self.note(token, start)
+            return lambda p: self.entry(token, [i(p) for i in indices])
+        if token[0] in self.arrays and token[1:].isdecimal():
+            return lambda p: self.entry(token[0], [int(d) for d in token[1:]])
+        if token in self.sizes:
+            return lambda p: self.sizes[token]
+        if token in ("e", "π"):
+            return lambda p: {"e": math.e, "π": math.pi}[token]
+        return lambda p: p[token]
+
+    def several(self, opening: str, closing: str) -> list[Meaning]:
+        self.take(opening)
+        found = [self.terms()]
+        while self.peek() == ",":
+            self.take()
+            found.append(self.terms())
+        self.take(closing)
+        return found
+
+    def note(self, name: str, start: int) -> None:
+        """An index that stands alone runs as far as the axis is long."""
+        inside = self.tokens[start : self.at - 1]
+        depth, axis, items = 0, 0, [[]]
+        for token in inside:
+            depth += (token in "([⌊") - (token in ")]⌋")
+            if token == "," and depth == 0:
+                items.append([])
+            else:
+                items[-1].append(token)
+        for axis, item in enumerate(items):
+            if len(item) == 1 and axis < self.arrays[name].ndim:
+                for scope in self.runs:
+                    scope.setdefault(item[0], self.arrays[name].shape[axis])
+
+    def entry(self, name: str, at: list[float]) -> float:
+        array = self.arrays[name]
+        places = tuple(int(i) for i in at)
+        inside = all(0 <= i < n for i, n in zip(places, array.shape, strict=True))
+        return float(array[places]) if inside else 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2·x0 + 1", 7.0),
+        ("Σ_i x[i]·2 + 1", 19.0),
+        ("(Σ_i x[i]) / 3", 3.0),
+        ("Σ_i (x[i] − 1)²", 14.0),
+        ("1 / Σ_i x[i]", 1 / 9),
+        ("−x0/(2·x1)", -0.75),
+        ("[x0 > 2]·Π_i x[i]", 24.0),
+        ("⌊x2/2⌋ + (7 mod 4)", 5.0),
+        ("x0^(x1 − 1)·√x2", 6.0),
+    ],
+)
+def test_the_reader_reads(text: str, value: float) -> None:
+    reader = Reader(text, {"x": np.array([3.0, 2.0, 4.0])}, {}, {})
+    assert reader.value({}) == pytest.approx(value)
+
+
+# --- every example in every format --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_example_in_every_format(case: Case) -> None:
+    explanation = example(case)
+    for width in (60, 100):
+        text = explanation.to_text(width=width)
+        assert [line for line in text.splitlines() if len(line) > width] == []
+        assert [line for line in text.splitlines() if line != line.rstrip()] == []
+    for latex in (explanation.to_latex(), math_of(explanation.to_markdown())):
+        assert balanced(latex)
+    conforms(json.loads(explanation.to_json()))
+    first = next((g for g in explanation.gradients.values() if g.value.size), None)
+    if first is not None:
+        place = (first.name, (0,) * first.value.ndim)
+        assert explanation.to_text(entry=place)
+        assert balanced(explanation.to_latex(entry=place))
+        conforms(json.loads(explanation.to_json(entry=place)))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_derivation_in_every_format(case: Case) -> None:
+    program, derived = symgrad.derive(case.example.text, shapes=case.shapes)
+    assert [line for line in derived_text(program, derived, width=80).splitlines() if len(line) > 80] == []
+    assert balanced(derived_latex(program, derived))
+    assert balanced(math_of(derived_markdown(program, derived)))
+    conforms(json.loads(derived_json(program, derived)))
+
+
+def math_of(markdown: str) -> str:
+    """The formulas of a Markdown page."""
+    without_code = re.sub(r"```.*?```|`[^`]*`", "", markdown, flags=re.DOTALL)
+    assert without_code.count("$") % 2 == 0
+    formulas = re.findall(r"\$\$(.*?)\$\$|\$([^$]*)\$", without_code, flags=re.DOTALL)
+    assert not any("|" in whole + inline for whole, inline in formulas)
+    assert not any(re.search(r"\\[\\,;]", whole + inline) for whole, inline in formulas), "Markdown eats these"
+    return "\n".join(whole or inline for whole, inline in formulas)
+
+
+def balanced(latex: str) -> bool:
+    """Braces, environments, and \\left with \\right."""
+    bare = re.sub(r"\\[{}]", "", latex)
+    depth = 0
+    for character in bare:
+        depth += (character == "{") - (character == "}")
+        assert depth >= 0, latex
+    begun, ended = (sorted(re.findall(rf"\\{word}{{(\w+\*?)}}", bare)) for word in ("begin", "end"))
+    assert begun == ended
+    assert len(re.findall(r"\\left\b", bare)) == len(re.findall(r"\\right\b", bare))
+    return depth == 0
+
+
+def test_balance_can_fail() -> None:
+    for broken in ("{", r"\left(x", r"\begin{array} x"):
+        with pytest.raises(AssertionError):
+            assert balanced(broken)
+
+
+def test_latex_is_ascii() -> None:
+    assert forum().to_latex().isascii()
+    assert symgrad.explain("θ*α", check=False).to_latex().isascii()
+
+
+def test_names_with_underscores() -> None:
+    explanation = symgrad.explain("x_train @ w_1", check=False)
+    assert r"\mathrm{x\_train}_{ij}" in explanation.to_latex()
+    assert balanced(explanation.to_latex())
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------
+
+
+def conforms(data: Any, rule: Any = None, path: str = "$") -> None:
+    """``data`` obeys the schema: the part of JSON Schema that the schema uses."""
+    rule = schema() if rule is None else rule
+    if "$ref" in rule:
+        rule = DEFINITIONS[rule["$ref"].rpartition("/")[2]]
+    if "anyOf" in rule:
+        complaints = []
+        for choice in rule["anyOf"]:
+            try:
+                return conforms(data, choice, path)
+            except AssertionError as error:
+                complaints.append(str(error))
+        raise AssertionError(f"{path}: none of the choices: {complaints}")
+    if "const" in rule:
+        assert data == rule["const"], path
+    if "enum" in rule:
+        assert data in rule["enum"], path
+    if "type" in rule:
+        types = rule["type"] if isinstance(rule["type"], list) else [rule["type"]]
+        assert any(is_type(data, t) for t in types), f"{path}: {data!r} is no {types}"
+    if isinstance(data, dict):
+        missing = set(rule.get("required", ())) - set(data)
+        assert not missing, f"{path}: {missing} missing"
+        for key, value in data.items():
+            inner = rule.get("properties", {}).get(key, rule.get("additionalProperties", True))
+            assert inner is not False, f"{path}: {key} is not in the schema"
+            if isinstance(inner, dict):
+                conforms(value, inner, f"{path}.{key}")
+    if isinstance(data, list):
+        assert rule.get("minItems", 0) <= len(data) <= rule.get("maxItems", len(data)), path
+        for place, value in enumerate(data if "items" in rule else ()):
+            conforms(value, rule["items"], f"{path}[{place}]")
+    if isinstance(data, str) and "pattern" in rule:
+        assert re.search(rule["pattern"], data), f"{path}: {data!r}"
+    if isinstance(data, (int, float)) and "minimum" in rule:
+        assert data >= rule["minimum"], path
+    return None
+
+
+DEFINITIONS = schema()["$defs"]
+
+
+def is_type(data: Any, name: str) -> bool:
+    if name == "number":
+        return isinstance(data, (int, float)) and not isinstance(data, bool)
+    if name == "integer":
+        return isinstance(data, int) and not isinstance(data, bool)
+    kinds = {"string": str, "boolean": bool, "array": list, "object": dict, "null": type(None)}
+    return isinstance(data, kinds[name])
+
+
+def test_the_schema_itself_with_jsonschema() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.validate(json.loads(forum().to_json()), schema())
+
+
+def test_the_schema_can_fail() -> None:
+    data = json.loads(forum().to_json())
+    conforms(data)
+    for spoil in (
+        lambda d: d.pop("seed"),
+        lambda d: d.update(extra=1),
+        lambda d: d["gradients"]["x"].update(passed="yes"),
+        lambda d: d["gradients"]["x"]["jacobian"]["entries"].append([1, 2]),
+        lambda d: d["seed"].update(origin="guessed"),
+        lambda d: d["output"].update(value="three"),
+    ):
+        broken = json.loads(forum().to_json())
+        spoil(broken)
+        with pytest.raises(AssertionError):
+            conforms(broken)
+
+
+def test_every_field_of_the_schema_is_described() -> None:
+    for name, definition in DEFINITIONS.items():
+        assert definition.get("description"), name
+
+
+def test_json_keeps_numbers_as_they_are() -> None:
+    data = json.loads(symgrad.explain("x/3", x=[1, 2], check=False).to_json())
+    assert data["output"]["value"] == ["1/3", "2/3"]
+    assert data["gradients"]["x"]["value"] == ["1/3", "1/3"]
+    assert data["gradients"]["x"]["jacobian"]["entries"] == [[0, 0, "1/3"], [1, 1, "1/3"]]
+    data = json.loads(symgrad.explain("sqrt(x)", x=[0, 4], check=False).to_json())
+    assert data["gradients"]["x"]["value"] == ["inf", 0.25]
+    data = json.loads(forum().to_json())
+    assert data["gradients"]["x"]["value"] == [[10, 10, 10], [26, 26, 26]]
+    assert len(data["gradients"]["x"]["jacobian"]["entries"]) == 24
+    assert data["gradients"]["x"]["jacobian"]["row_labels"][:2] == ["out[0,0]", "out[0,1]"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, "3"),
+        (Fraction(1, 3), "1/3"),
+        (0.1 + 0.2, "0.3"),
+        (-2.0, "-2"),
+        (-0.0, "0"),
+        (float("nan"), "nan"),
+        (1e-9, "1e-09"),
+    ],
+)
+def test_numbers(value: Any, text: str) -> None:
+    assert numbers.text(value) == text
+
+
+# --- colour -------------------------------------------------------------------------------------------------
+
+
+def test_colour_changes_nothing_but_colour() -> None:
+    colored = forum().to_text(color=True)
+    assert "\x1b[" in colored
+    bare = "\n".join(line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", colored).splitlines()) + "\n"
+    assert bare == forum().to_text()
+
+
+def test_rich_is_loaded_for_colour_only() -> None:
+    code = (
+        "import symgrad, sys; e = symgrad.explain('x*2', check=False); e.to_text(); print('rich' in sys.modules);"
+        "e.to_text(color=True); print('rich' in sys.modules)"
+    )
+    report = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert report.stdout.split() == ["False", "True"]
+
+
+def test_every_entry_of_a_formula_is_printed_once() -> None:
+    program, derived = symgrad.derive("x@a")
+    equation = derived[0].sweep.equation
+    assert len(list(accesses(equation.right))) == formula_text(equation.right, equation.axes).count("[")
