@@ -26,6 +26,7 @@ from symgrad.language.syntax import parse
 from symgrad.language.tokens import DEPTH, LENGTH
 from symgrad.ops import entries
 from symgrad.program import Constant, Program
+from symgrad.shapes import Sizes
 from symgrad.source import Source
 from tests.compare import assert_same
 from tests.torch_side import evaluate, function_of
@@ -68,6 +69,8 @@ BAD = [
     ("max(x, dim=0)", "syntax", "max(x, dim=0)", "torch gives values and indices here, not one tensor", ".values"),
     ("1 + max(x, 0)", "syntax", "max(x, 0)", "torch gives values and indices here, not one tensor", ".values"),
     ("max(x, 0)[1]", "unsupported", "max(x, 0)[1]", "indices are integers, they have no derivative", None),
+    ("1 + x.chunk(2)", "syntax", "x.chunk(2)", "several tensors cannot stand beside +", "tensor"),
+    ("x.chunk(2)[-1]", "unsupported", "x.chunk(2)[-1]", "parts are counted from the front", "[0]"),
     ("1 + 2", "syntax", "1 + 2", "the output is a number, there is no tensor to differentiate", "x@a"),
     ("x.shape", "syntax", "x.shape", "the output is a list, there is no tensor to differentiate", "x@a"),
     ("x; y", "syntax", "x", "only the last expression is the output, this one is not used", "h = …"),
@@ -320,6 +323,10 @@ READ = [
     ("torch.max(x, dim=1).values", None),
     ("x.max(1)[0]", None),
     ("x.min(dim=0).values + 1", None),
+    ("torch.sort(x, 1).values + x.median(0)[0]", None),
+    ("torch.median(x)", None),
+    ("x.chunk(2, dim=1)[1]", None),
+    ("parts = torch.split(x, 2, dim=1); parts[0] * parts[1] + x.unbind(1)[2][:, None]", None),
     ("torch.clamp(x, min=-0.5)", None),
     ("x.clamp(-0.5, 0.5)", None),
     ('F.gelu(x, approximate="tanh")', None),
@@ -543,6 +550,23 @@ def test_an_output_shape_that_cannot_be_is_left_to_the_caller() -> None:
     assert program.numbers(program.out.shape) == (2, 4)
     program = read("sum(x)", out_shape=(2, 3)).program
     assert program.numbers(program.out.shape) == ()
+
+
+def test_no_size_is_inferred_to_be_0() -> None:
+    program = read("cat([a, b])", shapes={"a": (2,)}, out_shape=(2,)).program
+    assert all(n > 0 for t in program.tensors() for n in program.numbers(t.shape))
+
+
+def test_equations_in_many_sizes_take_no_long_time() -> None:
+    started = time.process_time()
+    read(f"cat([{', '.join(f'x{n}' for n in range(400))}])", out_shape=(3,))
+    assert time.process_time() - started < 5
+
+
+def test_sizes_of_a_program_are_not_taken_for_new_ones() -> None:
+    known = [sp.Symbol(letter, integer=True, positive=True) for letter in "mc"]
+    sizes = Sizes.of(known, {})
+    assert not {sizes.fresh() for _ in range(9)} & set(known)
 
 
 def test_symbolic_programs_have_letters_in_order_and_no_numbers() -> None:

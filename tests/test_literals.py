@@ -89,10 +89,11 @@ def test_different_seeds_give_different_values() -> None:
     assert literal("randn(3, seed=0)").array((3,)).tolist() != literal("randn(3, seed=1)").array((3,)).tolist()
 
 
-def test_a_value_is_never_shared() -> None:
-    value = literal("[1, 2]")
-    value.array((2,))[0] = 9
-    assert value.array((2,)).tolist() == [1, 2]
+def test_a_value_is_never_shared(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([1, 2]))
+    for value in (literal("[1, 2]"), literal("@a.npy", directory=tmp_path)):
+        value.array((2,))[0] = 9
+        assert value.array((2,)).tolist() == [1, 2]
 
 
 BAD = [
@@ -244,6 +245,8 @@ def test_a_pickle_is_never_unpickled(tmp_path: Path) -> None:
     np.save(tmp_path / "object.npy", bombs, allow_pickle=True)
     (tmp_path / "plain.npy").write_bytes(pickle.dumps(Bomb(trace)))
     (tmp_path / "torch.npy").write_bytes(b"PK\x03\x04" + pickle.dumps(Bomb(trace)))
+    with pytest.raises(SymgradError, match="never unpickled"):
+        literal("@object.npy", directory=tmp_path)
     for name in ("object", "plain", "torch"):
         with pytest.raises(SymgradError) as caught:
             literal(f"@{name}.npy", directory=tmp_path)
@@ -292,6 +295,15 @@ def test_broken_files_are_refused(tmp_path: Path, name: str) -> None:
         literal(f"@{name}", directory=tmp_path)
     assert caught.value.kind in ("value", "shape", "unsupported")
     assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("short.npy", "cut short"), ("huge.npy", "too large"), ("code.npy", "cannot be read")]
+)
+def test_headers_are_not_believed(tmp_path: Path, name: str, said: str) -> None:
+    (tmp_path / name).write_bytes(BROKEN[name])
+    with pytest.raises(SymgradError, match=said):
+        literal(f"@{name}", directory=tmp_path)
 
 
 def test_folders_and_devices_are_not_files(tmp_path: Path) -> None:

@@ -28,7 +28,9 @@ FORMATS = ("text", "markdown", "json")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this parameter, with its formulas. Repeatable.")
 @click.option("--call", type=click.IntRange(min=1), metavar="N", help="Only the N-th call of backward or grad.")
-@click.option("--format", "style", type=click.Choice(FORMATS), default="text", show_default=True, help="How to write it.")
+@click.option(
+    "--format", "style", type=click.Choice(FORMATS), default="text", show_default=True, help="How to write it."
+)
 @click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write the explanation to FILE; the script's own output stays where it was.")  # fmt: skip
 @options.traceback_option

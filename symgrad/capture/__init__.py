@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.capture.program import Program
 
 if TYPE_CHECKING:
-    from symgrad.capture.session import Session
+    from symgrad.capture.story import Session
 
 __all__ = ["Program", "capture", "run_script"]
 
@@ -25,13 +25,13 @@ def capture(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Program:
     its qualified name (``conv1.weight``). Random numbers and integers are data of this run; so is the way that
     ``if`` and ``for`` took. Raises `SymgradError`.
     """
-    from symgrad.capture.function import capture_function  # noqa: PLC0415 -- loads torch
+    from symgrad.capture.function import capture_function
 
     return capture_function(fn, args, kwargs)
 
 
 def run_script(path: str, arguments: list[str], **options: Any) -> Session:
     """Run a script as ``python path arguments…`` would, and explain each ``backward()`` in it."""
-    from symgrad.capture.script import run  # noqa: PLC0415 -- loads torch
+    from symgrad.capture.script import run
 
     return run(path, arguments, **options)

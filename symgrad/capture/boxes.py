@@ -23,7 +23,8 @@ class BlackBox:
     """One result of one call.
 
     ``name`` is what the result is called, ``spelling`` the function; ``reason`` says why there is no equation;
-    ``arguments`` are the nodes it differentiates by, in the order of the step's arguments.
+    ``arguments`` are the nodes it differentiates by, in the order of the step's arguments; ``names`` what the
+    program calls them.
     """
 
     name: str
@@ -32,6 +33,7 @@ class BlackBox:
     call: Call
     index: int
     arguments: tuple[Node, ...]
+    names: tuple[str, ...] = ()
 
     def run(self, tensors: Sequence[Any]) -> list[Any]:
         """All results of the call on other values for ``arguments``."""
@@ -53,7 +55,7 @@ class BlackBox:
             return {n: np.zeros(tuple(leaves[n].shape)) for n in wanted}
         # The other results get zeros: some of torch's formulas give nothing where only a later result has a weight.
         pairs = [(r, weights if r is found else torch.zeros_like(r)) for r in results if r.requires_grad]
-        products = torch.autograd.grad([r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True)
+        products: tuple[Any, ...] = torch.autograd.grad([r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True)
         return {
             n: np.zeros(tuple(leaf.shape)) if g is None else as_array(g).astype(np.float64)
             for n, leaf, g in zip(wanted, chosen, products, strict=True)
@@ -67,12 +69,15 @@ class BlackBox:
         if not found.requires_grad:
             return np.zeros(tuple(found.shape))
         weights = torch.zeros_like(found, requires_grad=True)
-        products = torch.autograd.grad(found, chosen, weights, create_graph=True, allow_unused=True)
-        pairs = [(g, torch.as_tensor(as_float(u).copy(), dtype=g.dtype)) for g, u in zip(products, tangents.values(), strict=True)
-                 if g is not None and g.requires_grad]  # fmt: skip
+        products: tuple[Any, ...] = torch.autograd.grad(found, chosen, weights, create_graph=True, allow_unused=True)
+        pairs = [
+            (g, torch.as_tensor(as_float(u).copy(), dtype=g.dtype))
+            for g, u in zip(products, tangents.values(), strict=True)
+            if g is not None and g.requires_grad
+        ]
         if not pairs:
             return np.zeros(tuple(found.shape))
-        (result,) = torch.autograd.grad([g for g, _ in pairs], [weights], [u for _, u in pairs], allow_unused=True)
+        result: Any = torch.autograd.grad([g for g, _ in pairs], [weights], [u for _, u in pairs], allow_unused=True)
         return np.zeros(tuple(found.shape)) if result is None else as_array(result).astype(np.float64)
 
     def _graph(self) -> tuple[list[Any], list[Any]]:

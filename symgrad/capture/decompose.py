@@ -26,8 +26,23 @@ from symgrad.ops.lookup import find, named
 if TYPE_CHECKING:
     from symgrad.capture.lift import Lifter
 
-NEW = ("rand_like", "randn_like", "bernoulli", "zeros_like", "ones_like", "full_like", "empty_like", "randint_like",
-       "new_zeros", "new_ones", "new_full", "new_empty", "detach", "native_dropout_mask", "sign_like")  # fmt: skip
+NEW = (
+    "rand_like",
+    "randn_like",
+    "bernoulli",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "empty_like",
+    "randint_like",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+    "new_empty",
+    "detach",
+    "native_dropout_mask",
+    "sign_like",
+)
 """Operations whose result does not follow the values they are given: it is data."""
 
 
@@ -43,7 +58,7 @@ def table() -> dict[Any, Any]:
 
 def decomposed(lifter: Lifter, node: Node) -> Ref:
     """The steps of ``node``'s call; the reference of its result."""
-    from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+    from symgrad.capture.lift import Refused
 
     call = node.call
     assert call is not None
@@ -93,7 +108,7 @@ class Taken:
 
     def run(self, graph: Any) -> Ref:
         """Every operation in order."""
-        from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+        from symgrad.capture.lift import Refused
 
         self.order = {step: n for n, step in enumerate(graph.graph.nodes)}
         given = iter(zip(self.sources, self.inputs, strict=True))
@@ -117,7 +132,7 @@ class Taken:
 
     def step(self, step: Any) -> None:
         """One ATen operation."""
-        from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+        from symgrad.capture.lift import Refused
 
         given, spoken = (_map(part, self.values) for part in (step.args, dict(step.kwargs)))
         overloaded = getattr(step.target, "_schema", None)
@@ -144,7 +159,7 @@ class Taken:
 
     def check_written(self, step: Any) -> None:
         """Refuse a write in place that another name for the same entries would notice later."""
-        from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+        from symgrad.capture.lift import Refused
 
         target = step.args[0]
         value = self.values[target]
@@ -152,13 +167,13 @@ class Taken:
             if other is target or not isinstance(held, torch.Tensor) or storage(held) != storage(value):
                 continue
             places = positions_in(held, value)
-            if places is None or (places >= 0).any():
-                if any(self.order[user] > self.order[step] for user in other.users):
-                    raise Refused(f"its decomposition writes in place ({step.target})")
+            shared = places is None or (places >= 0).any()
+            if shared and any(self.order[user] > self.order[step] for user in other.users):
+                raise Refused(f"its decomposition writes in place ({step.target})")
 
     def pick(self, step: Any) -> None:
         """The second or later result of an operation with several."""
-        from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+        from symgrad.capture.lift import Refused
 
         if not _floating(self.values[step]):
             return
@@ -173,7 +188,7 @@ class Taken:
 
     def lifted(self, step: Any, name: str, value: Any) -> Ref:
         """The operation as an entry of the table, or as a choice."""
-        from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+        from symgrad.capture.lift import Refused
 
         lifter = self.lifter
         first = step.args[0] if step.args else None
@@ -202,7 +217,9 @@ class Taken:
             try:
                 with lifter.trial():
                     ref = lifter.apply_op(op, spelling, arguments, keywords)
-                    wrong = disagreement(lifter.arrays[ref.name], as_array(single), str(single.dtype).removeprefix("torch."))
+                    wrong = disagreement(
+                        lifter.arrays[ref.name], as_array(single), str(single.dtype).removeprefix("torch.")
+                    )
                     if wrong is not None:
                         raise Refused(f"{spelling} gives another value: {wrong}")
                     lifter.labels.setdefault(ref.name, ref.name)
@@ -228,7 +245,7 @@ class Taken:
 
     def chosen(self, step: Any, index: int | None) -> Ref:
         """A result that holds entries of the first argument."""
-        from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+        from symgrad.capture.lift import Refused
 
         first = step.args[0]
         if [s for s in step.all_input_nodes if s in self.refs] != [first]:

@@ -57,14 +57,18 @@ def no_seed(scene: Scene, program: Program | None) -> list[str]:
     if scene.watch.weights:
         where, weights = scene.watch.weights[-1]
         lines.append(f"The call in line {where.line} passed {weights}; this one passes nothing.")
-    call = f"{name}.backward(torch.ones_like({name}))" if scene.kind == "backward" else "grad_outputs=torch.ones_like(…)"
+    call = (
+        f"{name}.backward(torch.ones_like({name}))" if scene.kind == "backward" else "grad_outputs=torch.ones_like(…)"
+    )
     lines.append(f"  the gradient of the sum:      {call}   or {name}.sum().backward()")
     lines.append(f"  the gradient of one entry:    {name}{[0] * tensor.dim()}.backward()".replace(", ", ","))
     if program is not None:
         found = would_give(program)
         if found:
             lines.append(f"  the sum would give {', '.join(found)}")
-    zeroed = [note for note in scene.watch.session.events if not hasattr(note, "number") and "from here on" in note.text]
+    zeroed = [
+        note for note in scene.watch.session.events if not hasattr(note, "number") and "from here on" in note.text
+    ]
     if zeroed:
         lines.append(f"  ({zeroed[-1].text.replace(' from here on', '')} since line {zeroed[-1].where.line})")
     return lines
@@ -91,7 +95,7 @@ def would_give(program: Program) -> list[str]:
         elif form is not None and numbers[name].size > 6:
             found.append(f"{name}.grad += {form} with v = ones")
         else:
-            from symgrad.capture.numbers import short  # noqa: PLC0415 -- two names for one word
+            from symgrad.capture.numbers import short
 
             found.append(f"{name}.grad += {short(numbers[name])}")
     return found
@@ -100,18 +104,24 @@ def would_give(program: Program) -> list[str]:
 def wrong_seed(scene: Scene) -> list[str]:
     """A seed of another shape than the output."""
     name, tensor = output_name(scene), scene.outputs[0]
+    leaf: Any
     seed = next((s for s in scene.seeds if s is not None), None)
     given = shape_text(tuple(seed.shape)) if seed is not None else "nothing"
     want = shape_text(tuple(tensor.shape))
     rows = int(tensor.numel())
     lines = [
-        f"{name} is {want}: {rows} outputs, so J has {rows} rows, and v weighs each of them: v has to be {want}, not {given}.",
-        "The shapes of the inputs and parameters have nothing to do with it: they are J's columns, and the shape of the result.",
+        (
+            f"{name} is {want}: {rows} outputs, so J has {rows} rows, and v weighs each of them: "
+            f"v has to be {want}, not {given}."
+        ),
+        "The shapes of inputs and parameters have nothing to do with it: they are J's columns, and the result's shape.",
     ]
     for node, leaf in scene.leaves[:4]:
         label = scene.sight.get(id(leaf), "a leaf")
-        lines.append(f"  {label} {shape_text(node.shape)} → {name} {want}; J {rows}×{leaf.numel()}; "
-                     f"v {want} = 1×{rows}; vᵀJ 1×{leaf.numel()} → {shape_text(node.shape)}")  # fmt: skip
+        lines.append(
+            f"  {label} {shape_text(node.shape)} → {name} {want}; J {rows}×{leaf.numel()}; "
+            f"v {want} = 1×{rows}; vᵀJ 1×{leaf.numel()} → {shape_text(node.shape)}"
+        )
     lines.append(f"  every entry once:   torch.ones_like({name})")
     if seed is not None and seed.numel() == rows:
         lines.append(f"  the same numbers:   v.reshape({', '.join(map(str, tensor.shape))})")
@@ -150,17 +160,24 @@ def second_time(scene: Scene, program: Program | None, lifted: Lifted | None) ->
     if freed:
         where = freed[-1].freed
         assert where is not None
-        lines.append(f"The call in line {where.line} ({where.text}) ran through this part of the graph already and let go of "
-                     "the forward values it had kept.")  # fmt: skip
+        lines.append(
+            f"The call in line {where.line} ({where.text}) ran through this part of the graph already "
+            "and let go of "
+            "the forward values it had kept."
+        )
     if program is not None:
         values = mentioned(program)
         names = [program.labels.get(n, n) for n in values]
         if names:
-            lines.append(f"forward values that this vᵀJ mentions: {', '.join(dict.fromkeys(names))} "
-                         "(a lower bound: torch may keep more)")  # fmt: skip
+            lines.append(
+                f"forward values that this vᵀJ mentions: {', '.join(dict.fromkeys(names))} "
+                "(a lower bound: torch may keep more)"
+            )
             first = next(iter(values.items()))
-            lines.append(f"  {program.labels.get(first[0], first[0])} is mentioned by the pullback of "
-                         f"{step_text(program.recording, first[1][0], program.labels)}")  # fmt: skip
+            lines.append(
+                f"  {program.labels.get(first[0], first[0])} is mentioned by the pullback of "
+                f"{step_text(program.recording, first[1][0], program.labels)}"
+            )
     lines += [
         "  two losses:                     add them and call backward once: vᵀJ is linear, the sum is the same",
         "  the same graph again:           retain_graph=True in every call but the last",
@@ -174,7 +191,7 @@ def overwritten(scene: Scene, program: Program | None, lifted: Lifted | None) ->
     if program is None or lifted is None:
         return []
     values = mentioned(program)
-    by_name = {name: node for name, node in lifted.nodes.items()}
+    by_name = dict(lifted.nodes)
     by_name |= {ref.name: node for node, ref in _called(scene, lifted)}
     lines = []
     for name, steps in values.items():
@@ -187,12 +204,17 @@ def overwritten(scene: Scene, program: Program | None, lifted: Lifted | None) ->
             role = "its own output" if step.result.name == name else "its input"
             line = program.lines.get(step.result.name)
             at = f" (line {line.line})" if line is not None else ""
-            lines.append(f"The pullback of {text}{at} mentions {label}, {role}; line {where.line} ({where.text}) overwrote it.")
+            lines.append(
+                f"The pullback of {text}{at} mentions {label}, {role}; line {where.line} ({where.text}) overwrote it."
+            )
         lines.append(f"  out of place in line {where.line}:   {out_of_place(where.text)}")
         lines.append(f"  or keep a copy for it:     {label}.clone() before it is written")
     if lines:
-        lines.append("Writing in place is fine where no pullback mentions the value: x * 2 mentions neither side, exp its output, "
-                     "x**2 its input.")  # fmt: skip
+        lines.append(
+            "Writing in place is fine where no pullback mentions the value: x * 2 mentions neither side, "
+            "exp its output, "
+            "x**2 its input."
+        )
     return lines
 
 
@@ -228,12 +250,16 @@ def no_path(scene: Scene) -> list[str]:
     if node.cut is not None:
         lost = [r() for r in node.cut.leaves]
         names = [scene.sight.get(id(t), "a leaf") for t in lost if t is not None]
-        lines.append(f"There is no J: the path from {', '.join(names) or 'the leaves'} to {name} was cut in line "
-                     f"{node.cut.where.line} ({node.cut.where.text}) by {node.cut.how}.")  # fmt: skip
+        lines.append(
+            f"There is no J: the path from {', '.join(names) or 'the leaves'} to {name} was cut in line "
+            f"{node.cut.where.line} ({node.cut.where.text}) by {node.cut.how}."
+        )
     else:
         lines.append(f"There is no J: nothing that {name} was computed from has requires_grad=True.")
     lines.append("No path is not a zero: where J is 0 (round, sign, relu off) backward works and adds 0.")
-    lines.append("  requires_grad=True on the result makes a new leaf without a past: it silences this and trains nothing")
+    lines.append(
+        "  requires_grad=True on the result makes a new leaf without a past: it silences this and trains nothing"
+    )
     return lines
 
 
@@ -244,8 +270,10 @@ def unused(scene: Scene) -> list[str]:
     }
     names = [scene.sight.get(id(t), "an input") for t in scene.asked or () if id(t) not in reached]
     return [
-        f"{', '.join(names) or 'an input'}: there is no path from it to {output_name(scene)}, so no J. "
-        "allow_unused=True gives None, materialize_grads=True zeros."
+        (
+            f"{', '.join(names) or 'an input'}: there is no path from it to {output_name(scene)}, so no J. "
+            "allow_unused=True gives None, materialize_grads=True zeros."
+        )
     ]
 
 
@@ -256,9 +284,15 @@ def why_none(name: str, tensor: Any, node: Node, where: Where) -> str:
     if not tensor.requires_grad:
         return f"{name}.grad is None: requires_grad=False, so vᵀJ by {name} was not asked for"
     if not tensor.is_leaf:
-        return (f"{name}.grad is None: {name} is not a leaf (it was computed); a gradient flowed through it and is kept only "
-                f"for leaves. {name}.retain_grad() before backward keeps it, torch.autograd.grad(out, {name}) gives it")  # fmt: skip
-    return f"{name}.grad is None: the last backward (line {where.line}) had no path to {name}, or it was set to None since"
+        return (
+            f"{name}.grad is None: {name} is not a leaf (it was computed); a gradient flowed through it "
+            "and is kept only "
+            f"for leaves. {name}.retain_grad() before backward keeps it, "
+            f"torch.autograd.grad(out, {name}) gives it"
+        )
+    return (
+        f"{name}.grad is None: the last backward (line {where.line}) had no path to {name}, or it was set to None since"
+    )
 
 
 def output_name(scene: Scene) -> str:
@@ -296,11 +330,14 @@ def not_finite(program: Program, found: list[Birth]) -> list[str]:
     for step in program.recording.steps:
         value = program.arrays[step.result.name]
         inputs = [program.arrays[a] for a in step.tensors]
-        if value.dtype != object and not np.isfinite(value).all() and all(np.isfinite(as_float(i)).all() for i in inputs):
-            if not found:
-                at = tuple(int(i) for i in np.argwhere(~np.isfinite(as_float(value)))[0])
-                text = step_text(program.recording, step, program.labels)
-                return [f"{digits(float(as_float(value)[at]))} is born in the forward pass: {text}, at {list(at)}"]
+        if (
+            value.dtype != object
+            and not np.isfinite(value).all()
+            and all(np.isfinite(as_float(i)).all() for i in inputs)
+        ) and not found:
+            at = tuple(int(i) for i in np.argwhere(~np.isfinite(as_float(value)))[0])
+            text = step_text(program.recording, step, program.labels)
+            return [f"{digits(float(as_float(value)[at]))} is born in the forward pass: {text}, at {list(at)}"]
     lines = []
     for birth in found[:2]:
         lines += told(program, birth)
@@ -317,20 +354,36 @@ def told(program: Program, birth: Birth) -> list[str]:
     line = program.lines.get(step.result.name)
     name = program.labels.get(source, source)
     entry = f"{name}[{','.join(map(str, at))}]" if at else name
-    lines = [f"{digits(float(birth.result[at]))} is born going back through {text}"
-             f"{f' (line {line.line})' if line else ''}, at {entry} = {digits(value)}"]  # fmt: skip
+    lines = [
+        (
+            f"{digits(float(birth.result[at]))} is born going back through {text}"
+            f"{f' (line {line.line})' if line else ''}, at {entry} = {digits(value)}"
+        )
+    ]
     weight = float(birth.weights[at]) if birth.weights.shape == birth.result.shape else None
     if weight == 0:
-        lines.append(f"  the weight that arrives there is 0, so in the mathematics {entry} does not count: its part is 0. "
-                     "Step by step it is 0 · ∞ (or 0 · nan), which is nan.")  # fmt: skip
+        lines.append(
+            f"  the weight that arrives there is 0, so in the mathematics {entry} does not count: "
+            "its part is 0. "
+            "Step by step it is 0 · ∞ (or 0 · nan), which is nan."
+        )
         if any(s.op == "where" for s in program.recording.steps):
-            lines.append(f"  give {step.op} a value it can take where it is not chosen: "
-                         f"safe = torch.where(condition, {name}, 1), then torch.where(condition, torch.{step.op}(safe), …)")  # fmt: skip
+            lines.append(
+                f"  give {step.op} a value it can take where it is not chosen: "
+                f"safe = torch.where(condition, {name}, 1), "
+                f"then torch.where(condition, torch.{step.op}(safe), …)"
+            )
         else:
-            lines.append("  a fused operation that knows the point (torch.linalg.vector_norm, F.normalize) has a finite choice")
+            lines.append(
+                "  a fused operation that knows the point (torch.linalg.vector_norm, F.normalize) has a finite choice"
+            )
     else:
-        lines.append(f"  there is no J at {entry} = {digits(value)}: the slope of {step.op} is infinite or undefined there.")
-        lines.append("  keep away from it (clamp, or add a small eps inside), or use the fused operation that defines a value there")
+        lines.append(
+            f"  there is no J at {entry} = {digits(value)}: the slope of {step.op} is infinite or undefined there."
+        )
+        lines.append(
+            "  keep away from it (clamp, or add a small eps inside), or use a fused operation that has a value there"
+        )
     return lines
 
 

@@ -27,7 +27,7 @@ def internal(file: str) -> bool:
 
 @lru_cache(maxsize=1)
 def _torch_home() -> str:
-    import torch  # noqa: PLC0415 -- torch is loaded by then
+    import torch
 
     return str(Path(torch.__file__).parent)
 
@@ -132,7 +132,7 @@ def collect(name: str, value: Any, found: dict[int, str], modules: list[tuple[st
 
 def _is(value: Any, kind: str) -> bool:
     """Whether ``value`` is a torch tensor or module."""
-    import torch  # noqa: PLC0415 -- torch is loaded by then
+    import torch
 
     return isinstance(value, torch.Tensor if kind == "Tensor" else torch.nn.Module)
 

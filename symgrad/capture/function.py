@@ -78,8 +78,11 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     if args and isinstance(args[0], tuple) and hasattr(args[0], "_fields"):
         raise UnsupportedError("named tuples as arguments are not supported yet")
     for original, (leaf, inner, _) in copies.items():
-        node = Node("leaf", inner.detach(), int(inner._version), owner=None) if leaf.requires_grad else (
-            recorder.data(inner, None, None))  # fmt: skip
+        node = (
+            Node("leaf", inner.detach(), int(inner._version), owner=None)
+            if leaf.requires_grad
+            else (recorder.data(inner, None, None))
+        )
         recorder.register(inner, node)
         labels[id(node)] = bound.get(original, "x")
         if leaf.requires_grad:
@@ -103,8 +106,18 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     lifted = Lifter(names).lift(ends, declared)
     wanted = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
     title = getattr(fn, "__name__", None) or type(fn).__name__
-    return Program(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, wanted, lifted.lines,
-                   lifted.spellings, title)  # fmt: skip
+    return Program(
+        lifted.program,
+        lifted.outputs,
+        lifted.arrays,
+        lifted.boxes,
+        lifted.labels,
+        wanted,
+        lifted.lines,
+        lifted.spellings,
+        title,
+        lifted.origins,
+    )
 
 
 def _contents(result: Any) -> Any:

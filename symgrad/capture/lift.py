@@ -36,6 +36,10 @@ RESERVED = frozenset({"v", "out", "inf", "nan", "pi", "e", "torch", "F", "np"})
 """Names that mean something else in a formula."""
 
 
+LOOKUPS = frozenset({"take", "gather", "index_select", "take_along_dim", "embedding", "index"})
+"""Entries that read positions from a tensor of integers."""
+
+
 class Refused(Exception):
     """One way to lift a call does not work; the message says why."""
 
@@ -57,6 +61,7 @@ class Lifted:
     lines: dict[str, Where] = field(default_factory=dict)
     spellings: dict[str, str] = field(default_factory=dict)
     refs: dict[int, Ref] = field(default_factory=dict)
+    origins: dict[str, BlackBox] = field(default_factory=dict)
 
 
 class Lifter:
@@ -75,6 +80,7 @@ class Lifter:
         self.spellings: dict[str, str] = {}
         self.keep: list[Any] = []
         self.shared: dict[int, dict[int, Ref]] = {}
+        self.origins: dict[str, BlackBox] = {}
 
     def lift(self, outputs: Sequence[Node], declared: Sequence[Node] = ()) -> Lifted:
         """The program behind ``outputs``; ``declared`` nodes are inputs, used or not."""
@@ -86,8 +92,18 @@ class Lifter:
         ends = tuple(self.refs[id(node)].name for node in outputs)
         inputs = tuple(_tensor(ref) for ref in self.inputs)
         program = Program(inputs, tuple(self.builder.steps), ends[-1])
-        return Lifted(ends, program, self.arrays, self.boxes, self.labels, self.nodes, self.lines, self.spellings,
-                      self.refs)  # fmt: skip
+        return Lifted(
+            ends,
+            program,
+            self.arrays,
+            self.boxes,
+            self.labels,
+            self.nodes,
+            self.lines,
+            self.spellings,
+            self.refs,
+            self.origins,
+        )
 
     def node(self, node: Node) -> None:
         """One node, whose sources are lifted already."""
@@ -98,7 +114,7 @@ class Lifter:
                 "a gradient comes from something that was not recorded: torch.compile, torch.func, a second backward, "
                 "another thread, or a value made before recording began",
                 found=(f"{node.where.short}: {node.where.text}" if node.where else "an unknown place",),
-            )  # fmt: skip
+            )
         elif node.notes:
             raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
         elif node.kind == "shift":
@@ -143,7 +159,7 @@ class Lifter:
         """What a name is shown as: the user's own word, numbered as the name is; ``v`` is the weights' name."""
         if label is None or label == "v" or not name.startswith(identifier(label)):
             return name
-        return f"{label}{name[len(identifier(label)):]}"
+        return f"{label}{name[len(identifier(label)) :]}"
 
     # Calls ----------------------------------------------------------------------------------------------
 
@@ -175,7 +191,18 @@ class Lifter:
         op = find(spelling)
         if op is None:
             raise Refused(f"{plain_spelling(call.spelling)} is not in the table")
-        return self.apply_op(op, spelling, arguments, keywords, self.wish(node))
+        if op.name in LOOKUPS and any(
+            n.kind == "data" and not n.held.is_floating_point() and n.held.numel() and int(n.held.min()) < 0
+            for n in call.nodes()
+        ):
+            raise Refused("")  # places counted from the end: `by_choice` counts them from the front
+        ref = self.apply_op(op, spelling, arguments, keywords, self.wish(node))
+        read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
+        if not call.in_place:
+            self.origins[ref.name] = BlackBox(
+                ref.name, call.spelling, "", call, node.index, read, tuple(self.refs[id(n)].name for n in read)
+            )
+        return ref
 
     def apply_op(
         self, op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any], name: str | None = None
@@ -252,7 +279,9 @@ class Lifter:
         difference = as_float(node.value()) - as_float(old.value())
         ref = self.refs[id(old)]
         shift = self.data("change", difference)
-        self.settle(node, self.emit(named("add"), [Operand(ref, ref.name), Operand(shift, shift.name)], {}), node.value())
+        self.settle(
+            node, self.emit(named("add"), [Operand(ref, ref.name), Operand(shift, shift.name)], {}), node.value()
+        )
 
     def box(self, node: Node, reason: str) -> None:
         """A black box: torch's own local product."""
@@ -298,8 +327,14 @@ class Lifter:
         """Take everything back when the body is refused."""
         builder = self.builder
         saved = (list(builder.steps), set(builder.used), builder.count, dict(builder.inputs), builder.sizes.copy())
-        own = (dict(self.refs), list(self.inputs), dict(self.arrays), dict(self.labels), dict(self.nodes),
-               dict(self.shared))  # fmt: skip
+        own = (
+            dict(self.refs),
+            list(self.inputs),
+            dict(self.arrays),
+            dict(self.labels),
+            dict(self.nodes),
+            dict(self.shared),
+        )
         try:
             yield
         except (Refused, *Refusals) as error:
@@ -319,7 +354,7 @@ def identifier(label: str) -> str:
 
 def _tensor(ref: Ref) -> Any:
     """A reference as the program's tensor."""
-    from symgrad.program import Tensor  # noqa: PLC0415 -- one word for two things in this file
+    from symgrad.program import Tensor
 
     return Tensor(ref.name, ref.shape)
 

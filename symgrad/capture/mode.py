@@ -36,7 +36,7 @@ class Recorder(TorchFunctionMode):
         self.opening: list[Any] = []
 
     def __enter__(self) -> Recorder:
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]  # torch annotates half of it
         return self
 
     def __torch_function__(
@@ -48,7 +48,11 @@ class Recorder(TorchFunctionMode):
             if known.spelling == "Tensor.register_hook":
                 self.node_of(args[0]).notes.append("a hook changes the gradient here")
             result = func(*args, **keywords)
-            if self.listener is not None and known.spelling.startswith("Tensor.grad") and "grad_fn" not in known.spelling:
+            if (
+                self.listener is not None
+                and known.spelling.startswith("Tensor.grad")
+                and "grad_fn" not in known.spelling
+            ):
                 self.listener("grad" if result is None and len(args) == 1 else known.spelling, args, frames.here())
             return result
         if known.opened is not None and func not in self.opening:
@@ -84,7 +88,9 @@ class Recorder(TorchFunctionMode):
             return result
         where = frames.here(self.calls)
         self.calls += 1
-        arguments, spoken = mapped((args, keywords), lambda v: nodes.get(id(v), v) if isinstance(v, torch.Tensor) else v)
+        arguments, spoken = mapped(
+            (args, keywords), lambda v: nodes.get(id(v), v) if isinstance(v, torch.Tensor) else v
+        )
         call = Call(func, known.spelling, arguments, spoken, where, random, bool(written), len(made), self.calls)
         for tensor in written:
             self.overwritten(tensor, nodes[id(tensor)], call, where)
@@ -100,7 +106,14 @@ class Recorder(TorchFunctionMode):
     @staticmethod
     def _reads(known: Facts) -> bool:
         """Whether an in-place function reads what it overwrites."""
-        return known.writes and known.spelling.rpartition(".")[2] not in ("zero_", "fill_", "copy_", "set_", "normal_", "uniform_")
+        return known.writes and known.spelling.rpartition(".")[2] not in (
+            "zero_",
+            "fill_",
+            "copy_",
+            "set_",
+            "normal_",
+            "uniform_",
+        )
 
     def made(self, tensor: Any, call: Call, index: int, sources: list[Node], where: Where) -> Node:
         """The node of a new tensor."""
@@ -117,11 +130,12 @@ class Recorder(TorchFunctionMode):
     def node_of(self, tensor: Any) -> Node:
         """The node of a tensor's present value; a tensor nobody has seen yet is a leaf, data, or unknown."""
         node: Node | None = self.nodes.get(tensor)
-        if node is not None and (node.version is None or node.version == version(tensor) or node.kind == "data"):
-            if node.kind != "data" or not tensor.requires_grad:
-                if node.kind != "leaf" or tensor.requires_grad:
-                    if node.kind != "data" or node.version == version(tensor) or node.version is None:
-                        return node
+        if node is not None and node.version in (None, version(tensor)):
+            role_changed = (node.kind == "data" and tensor.requires_grad) or (
+                node.kind == "leaf" and not tensor.requires_grad
+            )
+            if not role_changed:
+                return node
         if node is not None and node.kind not in ("leaf", "data"):
             found = self._unseen(tensor, node)
         else:
@@ -189,7 +203,9 @@ class Recorder(TorchFunctionMode):
         elif silent or not related(other, tensor):
             node = Node("shift", other.detach(), version(other), where, parents=(old,), owner=owner)
         else:
-            node = Node("overwrite", other.detach(), version(other), where, parents=(old, new), places=places, owner=owner)
+            node = Node(
+                "overwrite", other.detach(), version(other), where, parents=(old, new), places=places, owner=owner
+            )
         self.register(other, node)
 
 

@@ -27,7 +27,11 @@ def node_names(
     last: dict[tuple[str, int, str], Node] = {}
     for node in order:
         where = node.where
-        if where is None or node.kind in ("leaf", "data") or (outside is not None and (where.file, where.line) == (outside.file, outside.line)):
+        if (
+            where is None
+            or node.kind in ("leaf", "data")
+            or (outside is not None and (where.file, where.line) == (outside.file, outside.line))
+        ):
             continue
         name = frames.assigned(where.file, where.line)
         if name is not None:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.calculus import pullback as derive_pullback
 from symgrad.capture.sweeps import pull, push, reaching
 from symgrad.capture.trace import as_array
 from symgrad.capture.words import listing, relabelled, step_text
 from symgrad.closed_form import closed_form
-from symgrad.calculus import pullback as derive_pullback
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
 from symgrad.explanation import Explanation, Given, Seed, Writers, build
 from symgrad.explanation.build import derive
@@ -46,7 +46,8 @@ class Program:
     """What a PyTorch function did, once: this run's path, this run's random numbers.
 
     ``inputs`` are the tensors to differentiate by, ``data`` the others; ``outputs`` the results, in order;
-    ``operations`` the steps, one each; ``black_boxes`` the steps that were not derived.
+    ``operations`` the steps, one each; ``black_boxes`` the steps that were not derived; ``conventions`` the steps
+    at which a pullback took torch's choice, because the equation has no finite value at this point.
     """
 
     recording: Recording
@@ -58,6 +59,8 @@ class Program:
     lines: Mapping[str, Any] = field(default_factory=dict)
     spellings: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
+    origins: Mapping[str, Any] = field(default_factory=dict)
+    conventions: list[str] = field(default_factory=list)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -106,7 +109,15 @@ class Program:
         it is a sequence with one seed for each, None for none.
         """
         chosen = self._names(wrt)
-        found = pull(self.recording, self.values, self.boxes, self._seeds(seed), chosen)
+        found = pull(
+            self.recording,
+            self.values,
+            self.boxes,
+            self._seeds(seed),
+            chosen,
+            origins=self.origins,
+            noted=self.conventions,
+        )
         return {self.labels[name]: found[name] for name in chosen}
 
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:
@@ -116,8 +127,10 @@ class Program:
             own = self._name(name)
             array = _array(tangent)
             if array.shape != np.shape(self.arrays[own]):
-                raise ShapeError(f"the tangent of {name} has to have its shape",
-                                 found=(f"tangent {array.shape}, {name} {np.shape(self.arrays[own])}",))  # fmt: skip
+                raise ShapeError(
+                    f"the tangent of {name} has to have its shape",
+                    found=(f"tangent {array.shape}, {name} {np.shape(self.arrays[own])}",),
+                )
             changes[own] = array
         found = push(self.recording, self.values, self.boxes, changes, self.ends)
         return found[0] if len(found) == 1 else tuple(found)
@@ -140,12 +153,20 @@ class Program:
         self._derived(program, own, "a Jacobian")
         derived = derive(program, own)
         return Jacobian(
-            own, program, self.values, derived.axes, derived.inner, derived.jacobian, derived.structure,
-            np.shape(self.arrays[program.output]), np.shape(self.arrays[own]),
-        )  # fmt: skip
+            own,
+            program,
+            self.values,
+            derived.axes,
+            derived.inner,
+            derived.jacobian,
+            derived.structure,
+            np.shape(self.arrays[program.output]),
+            np.shape(self.arrays[own]),
+        )
 
-    def explain(self, seed: Any = None, *, wrt: Sequence[str] | None = None, output: str | None = None,
-                check: bool = True) -> Explanation:  # fmt: skip
+    def explain(
+        self, seed: Any = None, *, wrt: Sequence[str] | None = None, output: str | None = None, check: bool = True
+    ) -> Explanation:
         """What ``backward(seed)`` computes for this program, derived and proven; refuses where a black box stands."""
         program = self._single(output)
         chosen = self._names(wrt)
@@ -156,8 +177,9 @@ class Program:
         weights = np.ones(shape, dtype=np.int64) if seed is None else _seed(seed, shape, self.labels[program.output])
         given = tuple(Given(t.name, np.asarray(self.arrays[t.name]), True, True) for t in program.inputs)
         text = {"given": str(weights.tolist()), "scalar": "1", "assumed": "ones"}[kind]
-        return build("; ".join(self.operations), program, given, Seed(weights, kind, text), chosen, check=check,
-                     writers=WRITERS)  # fmt: skip
+        return build(
+            "; ".join(self.operations), program, given, Seed(weights, kind, text), chosen, check=check, writers=WRITERS
+        )
 
     def reaches(self, name: str) -> bool:
         """Whether the outputs depend on an input at all."""
@@ -181,8 +203,10 @@ class Program:
         several = len(self.ends) > 1
         parts = list(seed) if several and seed is not None else [seed] * (1 if seed is not None or not several else 0)
         if len(parts) != len(self.ends):
-            raise InputError(f"there are {len(self.ends)} outputs: a seed for each is needed",
-                             hints=("None for an output that does not count",))  # fmt: skip
+            raise InputError(
+                f"there are {len(self.ends)} outputs: a seed for each is needed",
+                hints=("None for an output that does not count",),
+            )
         found: dict[str, Array] = {}
         for name, part in zip(self.ends, parts, strict=True):
             if part is None and several:
@@ -207,8 +231,9 @@ class Program:
         if boxes:
             raise UnsupportedError(
                 f"{what} by {self.labels[wanted]} cannot be derived: {boxes[0].spelling} on the way is a black box",
-                found=(boxes[0].reason,), hints=("pullback(seed) gives its numbers, with torch's for that step",),
-            )  # fmt: skip
+                found=(boxes[0].reason,),
+                hints=("pullback(seed) gives its numbers, with torch's for that step",),
+            )
 
     def __repr__(self) -> str:
         return listing(self)
@@ -234,8 +259,10 @@ def _seed(seed: Any, shape: tuple[int, ...], name: str) -> Array:
         return np.ones(shape)
     array = _array(seed)
     if array.shape != shape:
-        raise ShapeError("the seed has to have the shape of the output: one weight for each of its entries",
-                         found=(f"seed {array.shape}, {name} {shape}",))  # fmt: skip
+        raise ShapeError(
+            "the seed has to have the shape of the output: one weight for each of its entries",
+            found=(f"seed {array.shape}, {name} {shape}",),
+        )
     return array
 
 

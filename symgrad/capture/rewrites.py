@@ -17,8 +17,8 @@ from symgrad.capture.boxes import rerun
 from symgrad.capture.mode import places_of
 from symgrad.capture.spelling import plain_spelling, reflected
 from symgrad.capture.trace import Call, Node, Where, mapped
-from symgrad.language.calls import Ref
 from symgrad.language.builder import Operand
+from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import find, named
 
@@ -55,7 +55,7 @@ def plain(lifter: Lifter, node: Node) -> Rewritten:
 
     An empty spelling says that the result is the first argument as it is.
     """
-    from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+    from symgrad.capture.lift import Refused
 
     call = node.call
     assert call is not None
@@ -100,7 +100,7 @@ def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:
             dots = len(items)
         elif part is None:
             items.append(("new",))
-        elif isinstance(part, bool) or isinstance(part, (Node, list, tuple)) or not isinstance(
+        elif isinstance(part, (bool, Node, list, tuple)) or not isinstance(
             part, (int, slice, np.integer)):  # fmt: skip
             return None
         elif isinstance(part, slice):
@@ -113,7 +113,7 @@ def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:
     reads = sum(item != ("new",) for item in items)
     fill = [("all",)] * (rank - reads)
     at = len(items) if dots is None else dots
-    return tuple([*items[:at], *fill, *items[at:]])
+    return (*items[:at], *fill, *items[at:])
 
 
 def dropped(lifter: Lifter, node: Node) -> Rewritten:
@@ -132,9 +132,11 @@ def dropped(lifter: Lifter, node: Node) -> Rewritten:
 
 
 def by_choice(lifter: Lifter, node: Node) -> Ref:
-    """The call as a choice of entries of its first argument: where each comes from is found by sending the
-    entries' own numbers through the call."""
-    from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+    """The call as a choice of entries of its first argument.
+
+    Where each comes from is found by sending the entries' own numbers through the call.
+    """
+    from symgrad.capture.lift import Refused
 
     call = node.call
     assert call is not None
@@ -183,7 +185,9 @@ def ranked_places(node: Node, source: Node) -> Array | None:
                 if torch.equal(source.held.reshape(-1)[places], values):
                     return np.asarray(places.numpy())
     for axis in range(count.dim()):
-        if count.dim() == values.dim() + 1 and tuple(s for n, s in enumerate(count.shape) if n != axis) == tuple(values.shape):
+        if count.dim() == values.dim() + 1 and tuple(s for n, s in enumerate(count.shape) if n != axis) == tuple(
+            values.shape
+        ):
             places = torch.gather(count, axis, indices.unsqueeze(axis)).squeeze(axis)
             if torch.equal(source.held.reshape(-1)[places], values):
                 return np.asarray(places.numpy())
@@ -206,7 +210,7 @@ def choose(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Ref:
 
 def gathered(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Ref:
     """Laid out in one row, looked up, and put into shape: every number of places is one equation."""
-    from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+    from symgrad.capture.lift import Refused
 
     op = find("torch.gather")
     index = lifter.data("places", places.reshape(-1))
@@ -229,7 +233,10 @@ def axes_order(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     if places.ndim != len(shape) or places.size != int(np.prod(shape, dtype=object)) or 1 in shape:
         return None
     origin = [0] * places.ndim
-    steps = [int(places[tuple(int(a == axis) for a in range(places.ndim))] - places[tuple(origin)]) for axis in range(places.ndim)]
+    steps = [
+        int(places[tuple(int(a == axis) for a in range(places.ndim))] - places[tuple(origin)])
+        for axis in range(places.ndim)
+    ]
     strides = [int(np.prod(shape[axis + 1 :], dtype=object)) for axis in range(len(shape))]
     if sorted(steps) != sorted(strides):
         return None
@@ -286,7 +293,7 @@ def overwriting(node: Node) -> Call:
 
 def written(lifter: Lifter, node: Node) -> Rewritten:
     """``x[key] = value``."""
-    from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+    from symgrad.capture.lift import Refused
 
     call = node.call
     assert call is not None
@@ -321,11 +328,11 @@ def put(lifter: Lifter, old: Ref, new: Ref, places: Array, name: str | None) -> 
 
 def by_decomposition(lifter: Lifter, node: Node) -> Ref:
     """The call in core ATen operations."""
-    from symgrad.capture.lift import Refused  # noqa: PLC0415 -- the two know each other
+    from symgrad.capture.lift import Refused
 
     if node.call is not None and node.call.spelling.endswith(".apply"):
         raise Refused("")
-    from symgrad.capture.decompose import decomposed  # noqa: PLC0415 -- torch.fx takes a while to load
+    from symgrad.capture.decompose import decomposed
 
     return decomposed(lifter, node)
 

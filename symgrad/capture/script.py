@@ -24,9 +24,13 @@ OURS = str(Path(__file__).resolve().parent)
 
 
 def run(
-    path: str, arguments: Sequence[str], *, tell: Callable[[Any], None] | None = None, only: Sequence[str] = (),
+    path: str,
+    arguments: Sequence[str],
+    *,
+    tell: Callable[[Any], None] | None = None,
+    only: Sequence[str] = (),
     call: int | None = None,
-) -> Session:  # fmt: skip
+) -> Session:
     """Run ``path`` with ``arguments`` and return what its calls of ``backward`` did."""
     file = Path(path)
     if file.is_dir():
@@ -63,7 +67,7 @@ def execute(watch: Watch, source: bytes, path: str, module: types.ModuleType) ->
     linecache.checkcache(path)
     try:
         with watch.watching():
-            exec(code, module.__dict__)
+            exec(code, module.__dict__)  # noqa: S102 -- the user's own script, as python runs it
     except SystemExit as leaving:
         return status_of(leaving)
     except KeyboardInterrupt:
@@ -86,7 +90,7 @@ def status_of(leaving: SystemExit) -> int:
 
 def show(info: Any) -> None:
     """The exception as Python shows it, through the script's own hook if it has one."""
-    kind, value, trace = info
+    kind, value, _ = info
     _flush()
     clean(value)
     if sys.excepthook is not sys.__excepthook__:

@@ -21,11 +21,21 @@ OPERATORS = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
     "__div__": "div", "__pow__": "pow", "__matmul__": "matmul", "__neg__": "neg", "__abs__": "abs", "__lt__": "lt",
     "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__eq__": "eq", "__ne__": "ne", "__mod__": "remainder",
-    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__idiv__": "div", "__ipow__": "pow",
+    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__idiv__": "div",
+    "__ipow__": "pow",
     "__pos__": "clone",
 }  # fmt: skip
 """Operators and the functions they stand for."""
-IN_PLACE_OPERATORS = ("__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ipow__", "__setitem__", "__imod__")
+IN_PLACE_OPERATORS = (
+    "__iadd__",
+    "__isub__",
+    "__imul__",
+    "__itruediv__",
+    "__idiv__",
+    "__ipow__",
+    "__setitem__",
+    "__imod__",
+)
 RANDOM = ("dropout", "rand", "bernoulli", "normal", "multinomial", "gumbel", "rrelu", "poisson", "exponential",
           "scaled_dot_product", "lstm", "gru", "rnn", "attention", "fractional")  # fmt: skip
 """Words in the names of functions that may draw random numbers."""
@@ -38,8 +48,12 @@ PROPERTIES = ("T", "mT", "H", "mH", "data", "real", "imag")
 
 @dataclass(frozen=True)
 class Facts:
-    """``spelling`` as users write it; ``writes``: its first argument is overwritten; ``opened``: its body, to be
-    recorded call by call, where it is a Python function that the table does not know."""
+    """``spelling`` as users write it, and what kind of function it is.
+
+    ``writes``: its first argument is overwritten; ``may_write``: others may be, too; ``random``: it may draw
+    random numbers; ``silent``: it only tells something; ``opened``: its body, to be recorded call by call, where
+    it is a Python function that the table does not know.
+    """
 
     spelling: str
     writes: bool
@@ -70,7 +84,7 @@ def facts(function: Callable[..., Any]) -> Facts:
 
 def spelled(function: Callable[..., Any]) -> str:
     """``torch.mm``, ``F.relu``, ``Tensor.add_``, ``Tensor.T``."""
-    from torch.overrides import resolve_name  # noqa: PLC0415 -- loads torch
+    from torch.overrides import resolve_name
 
     try:
         name = resolve_name(function)
@@ -89,12 +103,12 @@ def spelled(function: Callable[..., Any]) -> str:
                         ("torch._tensor.", "Tensor."), ("torch._VariableFunctions.", "torch.")):  # fmt: skip
         if name.startswith(long):
             name = short + name.removeprefix(long)
-    return name
+    return str(name)
 
 
 def _is(word: str, function: Any) -> bool:
     """Whether ``torch.word`` is ``function``."""
-    import torch  # noqa: PLC0415 -- torch is loaded by then
+    import torch
 
     return getattr(torch, word, None) is function
 
@@ -128,12 +142,12 @@ def _silent(name: str) -> bool:
 @cache
 def hasattr_getter(word: str) -> bool:
     """Whether ``Tensor.word`` is a property."""
-    import torch  # noqa: PLC0415 -- torch is loaded by then
+    import torch
 
     return not callable(getattr(torch.Tensor, word, len))
 
 
-def opened(function: types.FunctionType) -> Callable[..., Any] | None:
+def opened(function: Any) -> Callable[..., Any] | None:
     """``function`` with its own test for overrides answered "no", so that what it calls is seen call by call."""
     if not any(name in function.__globals__ for name in CHECKS) or not function.__module__.startswith("torch"):
         return None

@@ -11,17 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.numeric.exact import Array
+from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import Values
 from symgrad.numeric.sweeps import positions, pull_step, push_step
-from symgrad.program import Program
+from symgrad.program import Apply, Program
 
 
 def pull(
-    program: Program, values: Values, boxes: Mapping[str, Any], seeds: Mapping[str, Array], wanted: Sequence[str],
+    program: Program,
+    values: Values,
+    boxes: Mapping[str, Any],
+    seeds: Mapping[str, Array],
+    wanted: Sequence[str],
     seen: Any = None,
-) -> dict[str, Array]:  # fmt: skip
-    """vᵀJ for each of ``wanted``; ``seen(step, position, cotangent in, cotangent out)`` may watch."""
+    origins: Mapping[str, Any] | None = None,
+    noted: list[str] | None = None,
+) -> dict[str, Array]:
+    """vᵀJ for each of ``wanted``; ``seen(step, position, cotangent in, cotangent out)`` may watch.
+
+    ``origins`` are the calls behind single steps: where an equation has no finite value at this point, because
+    there is no derivative or because its terms overflow, torch's choice for that call is taken if it has one,
+    and the step's name goes to ``noted``.
+    """
     reached = set(wanted)
     for step in program.steps:
         if reached & set(step.tensors):
@@ -34,16 +45,36 @@ def pull(
         places = positions(step, reached)
         if cotangent is None or not places:
             continue
-        if name in boxes:
+        if np.size(cotangent) == 0:
+            parts = {n: np.zeros(np.shape(values[str(step.arguments[n])])) for n in places}
+        elif name in boxes:
             parts = boxes[name].pull(cotangent, places)
         else:
             parts = pull_step(step, program, values, cotangent, places)
+            if origins and name in origins:
+                plain = parts
+                parts = {n: settled(step, n, part, cotangent, origins[name]) for n, part in plain.items()}
+                if noted is not None and name not in noted and any(parts[n] is not plain[n] for n in parts):
+                    noted.append(name)
         for place, part in parts.items():
             if seen is not None:
                 seen(step, place, cotangent, part)
             source = str(step.arguments[place])
             carried[source] = carried[source] + part if source in carried else part
     return {name: carried.get(name, np.zeros(np.shape(values[name]), dtype=np.int64)) for name in wanted}
+
+
+def settled(step: Apply, place: int, part: Array, cotangent: Array, origin: Any) -> Array:
+    """``part``, with torch's own finite choice where the equation has no finite value."""
+    if part.dtype == object or np.isfinite(part).all() or not np.isfinite(as_float(cotangent)).all():
+        return part
+    if step.arguments[place] not in origin.names:
+        return part
+    position = origin.names.index(step.arguments[place])
+    choice = origin.pull(cotangent, [position])[position]
+    if choice.shape != part.shape or step.arguments.count(step.arguments[place]) > 1:
+        return part
+    return np.where(np.isfinite(part), part, choice) if np.isfinite(choice[~np.isfinite(part)]).any() else part
 
 
 def push(

@@ -62,7 +62,9 @@ def summary(event: Backward) -> str:
     count = len(event.leaves)
     if wrong:
         return f"{', '.join(wrong)} ≠ torch"
-    return f"{count} {'leaf' if count == 1 else 'leaves'} = torch" + (f", v = {event.seed}" if "given" in event.seed else "")
+    return f"{count} {'leaf' if count == 1 else 'leaves'} = torch" + (
+        f", v = {event.seed}" if "given" in event.seed else ""
+    )
 
 
 def agreement(leaf: Leaf) -> str:
@@ -91,7 +93,10 @@ def table(event: Backward) -> list[str]:
 
 def closing(session: Session) -> str:
     """What is said at the end: calls that were only counted, and whether anything disagreed."""
-    lines = [f"{line}: {count} further calls, counted only (--call N explains one)" for line, count in session.counted.items()]
+    lines = [
+        f"{line}: {count} further calls, counted only (--call N explains one)"
+        for line, count in session.counted.items()
+    ]
     wrong = [str(call.number) for call in session.calls if not call.agrees]
     if wrong:
         lines.append(f"torch disagrees with what was derived in call {', '.join(wrong)}")
@@ -114,8 +119,12 @@ def to_markdown(session: Session) -> str:
         if event.failure:
             parts += [f"Fails: `{event.failure}`", "", *(f"- {reason.strip()}" for reason in event.reasons), ""]
         else:
-            parts += [f"v = {event.seed}{event.weights}", "", "| | J | vᵀJ | before | added | after | |",
-                      "|---|---|---|---|---|---|---|"]  # fmt: skip
+            parts += [
+                f"v = {event.seed}{event.weights}",
+                "",
+                "| | J | vᵀJ | before | added | after | |",
+                "|---|---|---|---|---|---|---|",
+            ]
             parts += [
                 f"| `{leaf.name}` | {leaf.jacobian} | {f'`{leaf.form}`' if leaf.form else ''} | {short(leaf.before)} | "
                 f"{short(leaf.added)} | {short(leaf.after)} | {agreement(leaf)} |"
@@ -130,12 +139,22 @@ def to_markdown(session: Session) -> str:
 
 def to_json(session: Session) -> str:
     """The whole run as data."""
-    return json.dumps(
-        {
-            "kind": "symgrad run", "script": session.script, "torch": session.torch_version, "status": session.status,
-            "agrees": session.agrees, "counted": session.counted, "events": [_event(e) for e in session.events],
-        }, indent=2, ensure_ascii=False,
-    ) + "\n"  # fmt: skip
+    return (
+        json.dumps(
+            {
+                "kind": "symgrad run",
+                "script": session.script,
+                "torch": session.torch_version,
+                "status": session.status,
+                "agrees": session.agrees,
+                "counted": session.counted,
+                "events": [_event(e) for e in session.events],
+            },
+            indent=2,
+            ensure_ascii=False,
+        )
+        + "\n"
+    )
 
 
 def _event(event: Backward | Note) -> dict[str, Any]:
@@ -143,18 +162,30 @@ def _event(event: Backward | Note) -> dict[str, Any]:
     if isinstance(event, Note):
         return {"note": event.text, "where": where}
     return {
-        "call": event.number, "where": where, "seed": event.seed, "program": list(event.program), "repeated": event.repeated,
+        "call": event.number,
+        "where": where,
+        "seed": event.seed,
+        "program": list(event.program),
+        "repeated": event.repeated,
         "leaves": [
             {
-                "name": leaf.name, "shape": list(leaf.shape), "jacobian": leaf.jacobian, "closed_form": leaf.form,
-                "before": _numbers(leaf.before), "added": _numbers(leaf.added), "after": _numbers(leaf.after),
-                "relative_error": _number(leaf.error), "agrees": leaf.agrees,
+                "name": leaf.name,
+                "shape": list(leaf.shape),
+                "jacobian": leaf.jacobian,
+                "closed_form": leaf.form,
+                "before": _numbers(leaf.before),
+                "added": _numbers(leaf.added),
+                "after": _numbers(leaf.after),
+                "relative_error": _number(leaf.error),
+                "agrees": leaf.agrees,
             }
             for leaf in event.leaves
         ],
-        "black_boxes": list(event.boxes), "notes": list(event.notes), "failure": event.failure or None,
+        "black_boxes": list(event.boxes),
+        "notes": list(event.notes),
+        "failure": event.failure or None,
         "reasons": list(event.reasons),
-    }  # fmt: skip
+    }
 
 
 def _numbers(array: Any) -> Any:

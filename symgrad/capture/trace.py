@@ -113,8 +113,10 @@ class Node:
     def tensor(self) -> Any:
         """The value as torch holds it; raises `UnsupportedError` when it was overwritten unseen."""
         if self.changed:
-            raise UnsupportedError("a value was overwritten by something that was not recorded",
-                                   found=(self.where.short if self.where else "",))  # fmt: skip
+            raise UnsupportedError(
+                "a value was overwritten by something that was not recorded",
+                found=(self.where.short if self.where else "",),
+            )
         return self.held
 
     def value(self) -> Array:
@@ -134,8 +136,6 @@ def as_array(tensor: Any) -> Array:
     if str(found.dtype) in ("torch.bfloat16", "torch.float16"):
         found = found.float()
     return np.asarray(found.numpy(force=True))
-
-
 
 
 def nodes_in(value: Any) -> Iterator[Node]:

@@ -44,7 +44,11 @@ class Watch:
     """One watched run. ``only`` names leaves and ``call`` the number of a call that is wanted in detail."""
 
     def __init__(
-        self, script: str, tell: Callable[[Any], None] = lambda event: None, only: Sequence[str] = (), call: int | None = None
+        self,
+        script: str,
+        tell: Callable[[Any], None] = lambda event: None,
+        only: Sequence[str] = (),
+        call: int | None = None,
     ) -> None:
         self.session = Session(script, torch_version=torch.__version__.split("+")[0])
         self.recorder = Recorder(self.heard)
@@ -66,20 +70,28 @@ class Watch:
         backward, run, grad = torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad
 
         def tensor_backward(self_: Any, gradient: Any = None, *args: Any, **kwargs: Any) -> Any:
-            return self.through("backward", (self_,), (gradient,), lambda: backward(self_, gradient, *args, **kwargs),
-                                kwargs, args)  # fmt: skip
+            return self.through(
+                "backward", (self_,), (gradient,), lambda: backward(self_, gradient, *args, **kwargs), kwargs, args
+            )
 
         def run_backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> Any:
             outputs = tuple(tensors_in(tensors if not hasattr(tensors, "__next__") else list(tensors)))
             seeds = _seeds(grad_tensors, len(outputs))
-            return self.through("backward", outputs, seeds, lambda: run(outputs, grad_tensors, *args, **kwargs), kwargs, args)
+            return self.through(
+                "backward", outputs, seeds, lambda: run(outputs, grad_tensors, *args, **kwargs), kwargs, args
+            )
 
         def run_grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **kwargs: Any) -> Any:
             ends = tuple(tensors_in(outputs))
             wanted = tuple(tensors_in(inputs))
-            return self.through("grad", ends, _seeds(grad_outputs, len(ends)),
-                                lambda: grad(outputs, inputs, grad_outputs, *args, **kwargs),
-                                {**kwargs, "inputs": wanted}, args)  # fmt: skip
+            return self.through(
+                "grad",
+                ends,
+                _seeds(grad_outputs, len(ends)),
+                lambda: grad(outputs, inputs, grad_outputs, *args, **kwargs),
+                {**kwargs, "inputs": wanted},
+                args,
+            )
 
         torch.Tensor.backward = tensor_backward  # type: ignore[method-assign, assignment]
         torch.autograd.backward = run_backward  # type: ignore[assignment]
@@ -92,9 +104,14 @@ class Watch:
             torch.autograd.backward, torch.autograd.grad = run, grad
 
     def through(
-        self, kind: str, outputs: tuple[Any, ...], seeds: tuple[Any, ...], run: Callable[[], Any],
-        keywords: dict[str, Any], rest: tuple[Any, ...] = (),
-    ) -> Any:  # fmt: skip
+        self,
+        kind: str,
+        outputs: tuple[Any, ...],
+        seeds: tuple[Any, ...],
+        run: Callable[[], Any],
+        keywords: dict[str, Any],
+        rest: tuple[Any, ...] = (),
+    ) -> Any:
         """One call: look, let it happen, explain."""
         if self.busy or not outputs or self.recorder not in torch.overrides._get_current_function_mode_stack():
             return run()
@@ -105,9 +122,14 @@ class Watch:
             self.busy = False
 
     def _through(
-        self, kind: str, outputs: tuple[Any, ...], seeds: tuple[Any, ...], run: Callable[[], Any],
-        keywords: dict[str, Any], rest: tuple[Any, ...],
-    ) -> Any:  # fmt: skip
+        self,
+        kind: str,
+        outputs: tuple[Any, ...],
+        seeds: tuple[Any, ...],
+        run: Callable[[], Any],
+        keywords: dict[str, Any],
+        rest: tuple[Any, ...],
+    ) -> Any:
         with torch._C.DisableTorchFunction():
             self.number += 1
             scene = Scene(self, kind, outputs, seeds, keywords, frames.here())
@@ -195,7 +217,13 @@ class Scene:
     """One call, as it was found: nodes, leaves, what stood in ``.grad`` before."""
 
     def __init__(
-        self, watch: Watch, kind: str, outputs: tuple[Any, ...], seeds: tuple[Any, ...], keywords: dict[str, Any], where: Where
+        self,
+        watch: Watch,
+        kind: str,
+        outputs: tuple[Any, ...],
+        seeds: tuple[Any, ...],
+        keywords: dict[str, Any],
+        where: Where,
     ) -> None:
         self.watch, self.kind, self.outputs, self.seeds, self.where = watch, kind, outputs, seeds, where
         self.number = watch.number
@@ -217,15 +245,25 @@ class Scene:
             return self.failed(names, error)
         lifted = Lifter(names).lift(self.nodes)
         targets = self.targets(lifted, result)
-        program = Program(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, tuple(targets),
-                          lifted.lines, lifted.spellings)  # fmt: skip
+        program = Program(
+            lifted.program,
+            lifted.outputs,
+            lifted.arrays,
+            lifted.boxes,
+            lifted.labels,
+            tuple(targets),
+            lifted.lines,
+            lifted.spellings,
+        )
         shown = self.operations(program)
         key = (self.where.file, self.where.line)
         repeated = self.watch.shown.get(key) == shown and self.watch.call is None
         self.watch.shown[key] = shown
         births: list[Any] = []
         seeds = self.weights(lifted)
-        derived = pull(lifted.program, program.values, lifted.boxes, seeds, tuple(targets), diagnose.births(births))
+        derived = pull(
+            lifted.program, program.values, lifted.boxes, seeds, tuple(targets), diagnose.births(births), lifted.origins
+        )
         few = len(targets) <= HANDFUL or bool(self.watch.only)
         rows = [
             self.leaf(program, name, tensor, true, derived[name], few and not repeated)
@@ -234,21 +272,39 @@ class Scene:
         ]
         notes = [*self.accumulated(rows), *([] if repeated else self.missing(lifted))]
         if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
-            row.after is not None and not np.isfinite(row.after).all() for row in rows):  # fmt: skip
+            row.after is not None and not np.isfinite(row.after).all() for row in rows
+        ):
             notes += diagnose.not_finite(program, births)
         notes += [f"{n} was changed by a hook" for n in self.hooked(program, targets)]
-        self.watch.weights.append((self.where, frames.argument(self.where.text) or self.seed_text()))
+        if self.seeds[0] is not None:
+            self.watch.weights.append((self.where, frames.argument(self.where.text) or self.seed_text()))
         return Backward(
-            self.number, self.where, self.seed_text(), self.meaning(lifted), shown, self.roles(program, targets), tuple(rows),
-            tuple(notes), tuple(f"{b.name}: {b.spelling} is a black box, not derived: {b.reason}" for b in program.black_boxes),
+            self.number,
+            self.where,
+            self.seed_text(),
+            self.meaning(lifted),
+            shown,
+            self.roles(program, targets),
+            tuple(rows),
+            tuple(notes),
+            tuple(f"{b.name}: {b.spelling} is a black box, not derived: {b.reason}" for b in program.black_boxes),
             repeated=repeated,
-        )  # fmt: skip
+        )
 
     def unexplained(self, problem: str, found: tuple[str, ...], error: Exception | None) -> Backward:
         """A call that could not be explained, with the reason."""
         failure = "" if error is None else f"{type(error).__name__}: {first_words(error)}"
-        return Backward(self.number, self.where, self.seed_text(), "", (), (), (), (f"not explained: {problem}", *found),
-                        failure=failure)  # fmt: skip
+        return Backward(
+            self.number,
+            self.where,
+            self.seed_text(),
+            "",
+            (),
+            (),
+            (),
+            (f"not explained: {problem}", *found),
+            failure=failure,
+        )
 
     def failed(self, names: dict[int, str], error: Exception) -> Backward:
         """A call that torch refused."""
@@ -259,14 +315,33 @@ class Scene:
         program = None
         if lifted is not None:
             leaves = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
-            program = Program(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, leaves,
-                              lifted.lines, lifted.spellings)  # fmt: skip
+            program = Program(
+                lifted.program,
+                lifted.outputs,
+                lifted.arrays,
+                lifted.boxes,
+                lifted.labels,
+                leaves,
+                lifted.lines,
+                lifted.spellings,
+            )
         reasons = diagnose.failure(self, lifted, program, error)
         shown = self.operations(program) if program is not None else ()
         roles = self.roles(program, program.wanted) if program is not None and shown else ()
         message = first_words(error)
-        return Backward(self.number, self.where, self.seed_text(), "", shown, roles, (), (), (),
-                        f"{type(error).__name__}: {message}", tuple(reasons))  # fmt: skip
+        return Backward(
+            self.number,
+            self.where,
+            self.seed_text(),
+            "",
+            shown,
+            roles,
+            (),
+            (),
+            (),
+            f"{type(error).__name__}: {message}",
+            tuple(reasons),
+        )
 
     # Parts ------------------------------------------------------------------------------------------------
 
@@ -302,9 +377,16 @@ class Scene:
             error, agrees = difference(added, got, TOLERANCE.get(tensor.dtype, 1e-3), before)
         after = tensor.grad if self.kind == "backward" else true
         return Leaf(
-            program.labels[name], tuple(tensor.shape), jacobian, form, None if before is None else as_array(before), added,
-            None if after is None else np.array(as_array(after.to_dense() if after.is_sparse else after)), error, agrees,
-        )  # fmt: skip
+            program.labels[name],
+            tuple(tensor.shape),
+            jacobian,
+            form,
+            None if before is None else as_array(before),
+            added,
+            None if after is None else np.array(as_array(after.to_dense() if after.is_sparse else after)),
+            error,
+            agrees,
+        )
 
     def formulas(self, program: Program, name: str) -> tuple[str, str | None]:
         """J's size and structure, and the closed form, where they are cheap."""
@@ -340,7 +422,9 @@ class Scene:
         for tensor in program.recording.inputs:
             mark = " (leaf)" if tensor.name in targets else ""
             rows.append(f"{program.labels[tensor.name]} {shape_text(tensor.shape)}{mark}")
-        rows += [f"{program.labels.get(e, e)} {shape_text(np.shape(program.arrays[e]))}" for e in dict.fromkeys(program.ends)]
+        rows += [
+            f"{program.labels.get(e, e)} {shape_text(np.shape(program.arrays[e]))}" for e in dict.fromkeys(program.ends)
+        ]
         return tuple(rows)
 
     def weights(self, lifted: Lifted) -> dict[str, Any]:
@@ -385,7 +469,9 @@ class Scene:
             return []
         lines = f"line {earlier[0]}" if len(earlier) == 1 else "an earlier call"
         who = f"{again[0]}.grad" if len(again) == 1 else f".grad of {len(again)} tensors"
-        return [f"{who} already held what {lines} put there; backward adds: two calls with v₁ and v₂ are one with v₁ + v₂"]
+        return [
+            f"{who} already held what {lines} put there; backward adds: two calls with v₁ and v₂ are one with v₁ + v₂"
+        ]
 
     def missing(self, lifted: Lifted) -> list[str]:
         """Tensors in the program, or cut off from it, that get no gradient, and why."""
@@ -406,8 +492,10 @@ class Scene:
                     notes.append(f"{who} gets nothing: the path was cut in {node.cut.where.short} by {node.cut.how}")
                 elif "detach" in node.cut.how or "data" in node.cut.how or "no_grad" in node.cut.how:
                     who = ", ".join(dict.fromkeys(here)) or "a leaf"
-                    notes.append(f"one of the ways from {who} was cut in {node.cut.where.short} by {node.cut.how}: "
-                                 "its part of vᵀJ is left out")  # fmt: skip
+                    notes.append(
+                        f"one of the ways from {who} was cut in {node.cut.where.short} by {node.cut.how}: "
+                        "its part of vᵀJ is left out"
+                    )
         if len(unasked) == 1:
             notes.append(f"{unasked[0]} is not asked: requires_grad=False, so {unasked[0]}.grad stays None")
         elif unasked:

@@ -92,7 +92,9 @@ def relabelled(text: str, labels: Mapping[str, str]) -> str:
     different = {name: label for name, label in labels.items() if name != label}
     if not different:
         return text
-    pattern = re.compile(r"(?<![\w.])(" + "|".join(sorted(map(re.escape, different), key=len, reverse=True)) + r")(?!\w)")
+    pattern = re.compile(
+        r"(?<![\w.])(" + "|".join(sorted(map(re.escape, different), key=len, reverse=True)) + r")(?!\w)"
+    )
     return pattern.sub(lambda m: different[m[1]], text)
 
 
@@ -104,8 +106,9 @@ def shape_text(shape: Any) -> str:
 def listing(program: Captured) -> str:
     """The whole program: inputs, data, operations with shapes, outputs, and what is not derived."""
     arrays, labels, recording = program.arrays, program.labels, program.recording
-    shown = [f"{program.title or 'program'}: {len(program.told)} operations, "
-             f"{len(program.wanted)} inputs, this run's path"]  # fmt: skip
+    shown = [
+        (f"{program.title or 'program'}: {len(program.told)} operations, {len(program.wanted)} inputs, this run's path")
+    ]
     for tensor in recording.inputs:
         array = np.asarray(arrays[tensor.name])
         kind = "input" if tensor.name in program.wanted else "data "
@@ -118,8 +121,10 @@ def listing(program: Captured) -> str:
     wide = min(max((len(text) for text, _ in rows), default=0), 72)
     shown += [f"  {text.ljust(wide)}  {shape}" for text, shape in rows]
     shown.append(f"  output {', '.join(program.outputs)}")
-    shown += [f"  ■ {box.name}: {box.spelling} is a black box: {box.reason or 'no equation reaches it'}"
-              for box in program.black_boxes]  # fmt: skip
+    shown += [
+        f"  ■ {box.name}: {box.spelling} is a black box: {box.reason or 'no equation reaches it'}"
+        for box in program.black_boxes
+    ]
     return "\n".join(shown)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.closed_form.pieces import Axes, Piece, aligned
-from symgrad.indexing import Index
+from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 
 
@@ -19,6 +19,11 @@ def indices_in(node: Expr) -> set[Index]:
 def reads_tensor(node: Expr) -> bool:
     """Whether any tensor is read."""
     return any(is_access(n) for n in sp.preorder_traversal(node))
+
+
+def boolean(node: Expr) -> bool:
+    """Whether torch would hold true and false here, not numbers."""
+    return all(isinstance(factor, Bracket) for factor in sp.Mul.make_args(node))
 
 
 def mentions_seed(node: Expr) -> bool:

@@ -13,6 +13,7 @@ import sympy as sp
 from symgrad.closed_form.asking import (
     axis_in,
     body_order,
+    boolean,
     common_order,
     content_of,
     indices_in,
@@ -109,20 +110,16 @@ class Notation:
         content = content_of(node)
         if content != 1:
             return self.product([content, sp.Add(*(t / content for t in node.args))], prefer)
-        found = [
-            (
-                t.could_extract_minus_sign(),
-                not mentions_seed(t),
-                self.write(-t if t.could_extract_minus_sign() else t, prefer),
-            )
-            for t in node.args
-        ]
-        target = common_order([piece for _, _, piece in found], prefer)
-        found = [(minus, late, aligned(piece, target)) for minus, late, piece in found]
-        found.sort(key=lambda f: (f[0], f[1], f[2].axes == (), len(f[2].text), f[2].text))
-        pieces = [piece for _, _, piece in found]
+        terms = [(t.could_extract_minus_sign(), -t if t.could_extract_minus_sign() else t) for t in node.args]
+        found = [(minus, boolean(t), not mentions_seed(t), self.write(t, prefer)) for minus, t in terms]
+        target = common_order([piece for *_, piece in found], prefer)
+        found = [(minus, truth, late, aligned(piece, target)) for minus, truth, late, piece in found]
+        found.sort(key=lambda f: (f[0], f[1], f[2], f[3].axes == (), len(f[3].text), f[3].text))
+        pieces = [piece for *_, piece in found]
         text = ""
-        for minus, _, piece in found:
+        for minus, truth, _, piece in found:
+            if truth and (minus or not text):  # torch neither subtracts booleans nor counts them when it adds two
+                piece = Piece(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
             operand = piece.inside(MULTIPLY if minus else ADD)
             sign = "-" if minus else "+"
             text = f"{text} {sign} {operand}" if text else f"-{operand}" if minus else operand

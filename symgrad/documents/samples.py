@@ -30,6 +30,9 @@ def sample_values(op: Op, example: Example) -> Mapping[str, Array]:
 def spread(domain: Domain, shape: tuple[int, ...], shift: int) -> Array:
     """Distinct-looking numbers inside ``domain``, beginning ``shift`` places into the pattern."""
     size = int(np.prod(shape, dtype=object))
+    if domain.whole:
+        first, last = (int(end) for end in domain.draw)
+        return np.asarray([first + (i + shift) % (last - first + 1) for i in range(size)], dtype=np.int64).reshape(shape)
     low, high = (ceil(domain.low + 1e-9) if domain.low > -inf else -9), (floor(domain.high - 1e-9) if domain.high < inf else 9)
     within = [n for n in PATTERN if low <= n <= high and n not in domain.avoid]
     if len(within) >= 3:

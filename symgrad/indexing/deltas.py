@@ -19,7 +19,7 @@ from symgrad.indexing.symbols import Expr, Index
 def delta(first: Expr, second: Expr) -> Expr:
     """δ: 1 where two index expressions are equal, 0 elsewhere; a number at once where their ranges decide it."""
     if isinstance(first, Index) and isinstance(second, Index):
-        return sp.S.One if first.size == second.size == 1 else sp.KroneckerDelta(first, second)
+        return sp.KroneckerDelta(first, second)
     if not (first.has(Ravel, sp.Indexed) or second.has(Ravel, sp.Indexed)):
         low, high = extremes(sp.expand(first - second))
         if low.is_positive or high.is_negative:

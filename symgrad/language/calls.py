@@ -33,7 +33,7 @@ class Ref:
 
 
 Meaning = Any
-"""What a piece of the text stands for: a `Ref`, a number, a tuple of meanings, a string, a bool or None."""
+"""What a piece of the text stands for: `Ref`, `Parts`, a number, a tuple of meanings, a string, a bool, None."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,15 @@ class Bound:
     operands: tuple[tuple[Ref | Number | None, Span], ...]
     options: dict[str, Hashable]
     chosen: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What ``torch.chunk(x, 2)`` gives: several tensors, of which an index chooses one."""
+
+    op: Op
+    spelled: str
+    arguments: tuple[Argument, ...]
 
 
 OPTION_ALIASES = {"axis": "dim", "axes": "dims", "keepdims": "keepdim", "ddof": "correction", "newshape": "shape"}
@@ -226,6 +235,8 @@ def kind_of(meaning: Meaning) -> str:
     """``meaning`` in words, for a message."""
     if isinstance(meaning, Ref):
         return "a tensor"
+    if isinstance(meaning, Parts):
+        return "several tensors"
     if isinstance(meaning, tuple):
         return "a list"
     if isinstance(meaning, str):

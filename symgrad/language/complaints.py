@@ -1,10 +1,11 @@
-"""Sentences about shapes that do not fit: what was found, with the sizes known so far, and what would do."""
+"""Sentences about shapes that do not fit and names that nobody knows: what was found, and what would do."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symgrad.errors import ShapeError, Span
+from symgrad.errors import ShapeError, Span, UnknownNameError
+from symgrad.ops.lookup import close, find
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
 
 WIDTH = 40
@@ -85,3 +86,20 @@ def place(
     ]
     elsewhere = [where for where in found if skip is None or where[0] != skip[0]]
     return next(iter(elsewhere or found), None)
+
+
+def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> UnknownNameError:
+    """The error for a function or method that the table does not have, with close matches."""
+    method = spelled.startswith("Tensor.")
+    word = spelled.removeprefix("Tensor.")
+    near = [s.removeprefix("Tensor.") if method else s for s in close(spelled)]
+    if method and find(word) is not None:
+        near = [f"{word}(…)", *near]
+    problem = f"tensors have no method {word}" if method else f"there is no function {spelled}"
+    if is_tensor:
+        problem = f"{spelled} is a tensor, not a function"
+    return UnknownNameError(
+        problem,
+        span=(callee[1] - len(word), callee[1]) if method else callee,
+        hints=(" or ".join(near),) if near else ("symgrad ops lists what there is",),
+    )

@@ -11,8 +11,8 @@ from typing import Any
 
 from symgrad.errors import InputError, NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
 from symgrad.language.builder import Builder, Operand
-from symgrad.language.calls import Argument, Meaning, Ref, bind, kind_of
-from symgrad.language.complaints import excerpt
+from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, kind_of
+from symgrad.language.complaints import excerpt, unknown_function
 from symgrad.language.constants import FUNCTIONS, NAMED, arithmetic, function, is_number
 from symgrad.language.extents import METHODS, Extents, shape_of
 from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path
@@ -33,13 +33,13 @@ from symgrad.language.nodes import (
     dotted,
 )
 from symgrad.language.subscripts import key_of
-from symgrad.ops.lookup import close, find, named
+from symgrad.ops.lookup import find, named
 from symgrad.ops.spec import Op
 
 OVERLOADS = {"max": "maximum", "min": "minimum"}
 """torch.max of two tensors is another operation than torch.max of one."""
 PAIRS = ("max", "min")
-"""Operations that give (values, indices) in torch when they are told a dim."""
+"""Operations that give (values, indices) in torch, though the table does not say so; all do when told a dim."""
 
 
 class Elaborator:
@@ -182,22 +182,8 @@ class Elaborator:
         else:
             raise NotationError("this cannot be called", span=callee.span)
         if op is None:
-            raise self.unknown(spelled, callee)
+            raise unknown_function(spelled, callee.span, spelled in self.environment)
         return self.apply_call(op, spelled, arguments, node.span, name)
-
-    def unknown(self, spelled: str, callee: Node) -> UnknownNameError:
-        """The error for a function or method that the table does not have, with close matches."""
-        method = spelled.startswith("Tensor.")
-        word = spelled.removeprefix("Tensor.")
-        start = callee.span[1] - len(word) if method else callee.span[0]
-        near = [s.removeprefix("Tensor.") if method else s for s in close(spelled)]
-        if method and find(word) is not None:
-            near = [f"{word}(…)", *near]
-        problem = f"tensors have no method {word}" if method else f"there is no function {spelled}"
-        if spelled in self.environment:
-            problem = f"{spelled} is a tensor, not a function"
-        hints = (" or ".join(near),) if near else ("symgrad ops lists what there is",)
-        return UnknownNameError(problem, span=(start, callee.span[1]), hints=hints)
 
     def arguments(self, node: Call) -> list[Argument]:
         """What stands between the brackets."""
@@ -220,6 +206,8 @@ class Elaborator:
             op = named(OVERLOADS[op.name])
         if op.name == "getitem":
             raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
+        if "part" in op.returns and not any(a.keyword == "part" for a in arguments):
+            return Parts(op, spelled, tuple(arguments))
         bound = bind(op, spelled, arguments, span, method)
         operands: list[tuple[Any, Span]] = []
         for meaning, where in bound.operands:
@@ -231,7 +219,7 @@ class Elaborator:
                 f"{spelled} holds no tensor, only numbers", span=span, hints=("work the number out and write it",)
             )
         result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
-        if op.name in PAIRS and bound.options.get("dim") is not None:
+        if (op.name in PAIRS or "values" in op.returns) and bound.options.get("dim", 0) is not None:
             return Ref(result.name, result.shape, pair=True)
         return result
 
@@ -246,7 +234,7 @@ class Elaborator:
                 raise InputError(f"{dotted(node)} is not a finite number", span=node.span)
             if find(str(dotted(node))) is not None:
                 raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"{dotted(node)}(x)",))
-            raise self.unknown(str(dotted(node)), node)
+            raise unknown_function(str(dotted(node)), node.span, is_tensor=False)
         owner = self.meaning(node.owner, name if node.name == "values" else None)
         if isinstance(owner, Ref) and node.name == "shape":
             return shape_of(owner)
@@ -282,6 +270,12 @@ class Elaborator:
             key = key_of(node.items, len(owner.shape), self.meaning, self.extents.whole, node.span)
             self.extents.prepare(key, owner.shape, node.span)
             return self.step(named("getitem"), [(owner, node.owner.span)], {"key": key}, node.span, "indexing", name)
+        if isinstance(owner, Parts) and len(node.items) == 1:
+            kind, *part = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
+            if kind != "int" or part[0] < 0:
+                raise UnsupportedError("parts are counted from the front", span=node.span, hints=("[0], [1], …",))
+            chosen = Argument(part[0], node.items[0].span, "part")
+            return self.apply_call(owner.op, owner.spelled, [*owner.arguments, chosen], node.span, name)
         if isinstance(owner, tuple) and len(node.items) == 1:
             kind, *numbers = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind == "int" and not -len(owner) <= numbers[0] < len(owner):

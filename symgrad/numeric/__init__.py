@@ -4,8 +4,8 @@ from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain
 from symgrad.numeric.forward import Values, forward
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian
-from symgrad.numeric.symbols import evaluate_symbols
 from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward
+from symgrad.numeric.symbols import evaluate_symbols
 
 __all__ = [
     "Array",

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-from symgrad import special
 
+from symgrad import special
 from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of

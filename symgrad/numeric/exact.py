@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from symgrad.errors import bug
+
 Array = npt.NDArray[Any]
 
 EXACT_LIMIT = 4096
@@ -24,10 +26,18 @@ def is_exact(array: Array) -> bool:
 
 def exact(array: Array) -> Array:
     """The array with every entry a `Fraction`; only for exact arrays."""
+    if not holds_exact(array):
+        raise bug("an array that holds floats is not exact")
     result = np.empty(array.shape, dtype=object)
     for at, value in np.ndenumerate(array):
         result[at] = value if isinstance(value, Fraction) else Fraction(int(value))
     return result
+
+
+def holds_exact(array: Array) -> bool:
+    """Whether every entry is an integer or a fraction: NumPy puts floats beside fractions without a word."""
+    inexact = (float, np.floating)
+    return array.dtype != np.float64 and not any(isinstance(v, inexact) for v in array.reshape(-1) if array.dtype == object)
 
 
 def as_float(array: Any) -> Array:

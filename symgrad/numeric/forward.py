@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.calculus.local import known_name
-from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, is_exact
+from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, holds_exact, is_exact
 from symgrad.ops import Op, named
 from symgrad.program import Apply, Constant, Program
 from symgrad.shapes import Size, with_numbers
@@ -86,7 +86,7 @@ def apply(op: Op, arguments: list[Array | None], options: Mapping[str, Any]) -> 
         except (TypeError, AttributeError, ZeroDivisionError):
             pass
         else:
-            if is_exact(result):
+            if is_exact(result) and holds_exact(result):
                 return exact(result)
     with np.errstate(all="ignore"):
         return as_float(op.numpy(*(None if a is None else as_float(a) for a in arguments), **options))

@@ -26,7 +26,6 @@ from symgrad.numeric.named import number, ravel_rows
 from symgrad.program import Program
 from symgrad.shapes import Size
 
-
 Entries = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
 """How entries are evaluated: in numbers (`evaluate`) or in symbols (`evaluate_symbols`)."""
 

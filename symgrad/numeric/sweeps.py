@@ -15,9 +15,9 @@ from symgrad.calculus import local_pullback, local_pushforward, standard
 from symgrad.calculus.local import SEED, TANGENT, Standard
 from symgrad.indexing import Equation
 from symgrad.numeric.evaluate import evaluate
-from symgrad.numeric.named import number
 from symgrad.numeric.exact import Array, plus
 from symgrad.numeric.forward import Values
+from symgrad.numeric.named import number
 from symgrad.program import Apply, Program
 
 

@@ -39,11 +39,13 @@ def size_of(value: Any) -> Size:
 
 @operation(
     says="the entries in reverse order along dims",
-    numpy=lambda x, dims: np.flip(x, dims), torch=lambda torch, x, dims: torch.flip(x, dims), shape=kept,
+    numpy=lambda x, dims: np.flip(x, dims),
+    torch=lambda torch, x, dims: torch.flip(x, dims),
+    shape=kept,
     prepare=lambda shapes, dims: {"dims": axes_of(sequence(dims), len(shapes[0])) if sequence(dims) else ()},
     spelled=("torch.flip", "Tensor.flip", "aten.flip", "np.flip"),
     examples=(example("flip(x, (0,))", x=(3,)), example("flip(x, (0, 1))", x=(2, 3))),
-)  # fmt: skip
+)
 def flip(at: At, x: View, dims: Ints) -> Expr:
     """out[i] = x[n − 1 − i]"""
     return x[[size - 1 - i if a in dims else i for a, (i, size) in enumerate(zip(at, x.shape, strict=True))]]
@@ -53,10 +55,15 @@ def mirror(name: str, axis: int) -> Any:
     """fliplr or flipud."""
 
     @operation(
-        name=name, says=f"the entries in reverse order along axis {axis}", numpy=lambda x: np.flip(x, axis),
-        torch=lambda torch, x: torch.flip(x, (axis,)), spelled=(f"torch.{name}", f"Tensor.{name}", f"np.{name}"), ranks={"x": (2,)},
-        shape=lambda sizes, shapes: at_least(shapes[0], axis + 1), examples=(example(f"{name}(x)", x=(2, 3)),),
-    )  # fmt: skip
+        name=name,
+        says=f"the entries in reverse order along axis {axis}",
+        numpy=lambda x: np.flip(x, axis),
+        torch=lambda torch, x: torch.flip(x, (axis,)),
+        spelled=(f"torch.{name}", f"Tensor.{name}", f"np.{name}"),
+        ranks={"x": (2,)},
+        shape=lambda sizes, shapes: at_least(shapes[0], axis + 1),
+        examples=(example(f"{name}(x)", x=(2, 3)),),
+    )
     def flipped(at: At, x: View) -> Expr:
         """out[i] = x[n − 1 − i]"""
         return x[put(at, axis, x.shape[axis] - 1 - at[axis])]
@@ -77,7 +84,7 @@ flipud, fliplr = mirror("flipud", 0), mirror("fliplr", 1)
 def prepare_roll(shapes: tuple[Shape, ...], shifts: Ints, dims: Ints = ()) -> dict[str, Hashable]:
     """One shift for each of dims; without dims the tensor is one row."""
     amounts, axes = sequence(shifts), sequence(dims) if dims is not None else ()
-    if axes and len(amounts) != len(axes) or not axes and len(amounts) != 1:
+    if (axes and len(amounts) != len(axes)) or (not axes and len(amounts) != 1):
         raise InputError("roll takes one shift for each of dims", found=(f"shifts={shifts}, dims={dims}",))
     return {"shifts": amounts, "dims": tuple(axis_of(d, len(shapes[0])) for d in axes)}
 
@@ -85,15 +92,23 @@ def prepare_roll(shapes: tuple[Shape, ...], shifts: Ints, dims: Ints = ()) -> di
 @operation(
     says="moves the entries along dims; what leaves at one end comes in at the other",
     numpy=lambda x, shifts, dims: np.roll(x, shifts, dims) if dims else np.roll(x, shifts[0]),
-    torch=lambda torch, x, shifts, dims: torch.roll(x, shifts, dims), shape=kept, prepare=prepare_roll,
+    torch=lambda torch, x, shifts, dims: torch.roll(x, shifts, dims),
+    shape=kept,
+    prepare=prepare_roll,
     spelled=("torch.roll", "Tensor.roll", "aten.roll", "np.roll"),
-    examples=(example("roll(x, 1, 0)", x=(4,)), example("roll(x, (1, -1), (0, 1))", x=(2, 3)), example("roll(x, 2)", x=(2, 3))),
-)  # fmt: skip
+    examples=(
+        example("roll(x, 1, 0)", x=(4,)),
+        example("roll(x, (1, -1), (0, 1))", x=(2, 3)),
+        example("roll(x, 2)", x=(2, 3)),
+    ),
+)
 def roll(at: At, x: View, shifts: Ints, dims: Ints = ()) -> Expr:
     """out[i] = x[(i − shift) mod n]"""
     if not dims:
         from_row = sp.Mod(ravelled(at, x.shape) - shifts[0], sp.Mul(*x.shape))
-        return x[[Unravel(sp.Integer(a), from_row, *x.shape) for a in range(x.rank)] if x.rank > 1 else [from_row] * x.rank]
+        return x[
+            [Unravel(sp.Integer(a), from_row, *x.shape) for a in range(x.rank)] if x.rank > 1 else [from_row] * x.rank
+        ]
     places = list(at)
     for shift, axis in zip(shifts, dims, strict=True):
         places[axis] = sp.Mod(places[axis] - shift, x.shape[axis])
@@ -126,10 +141,14 @@ def turned_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dims: tuple[in
 
 @operation(
     says="a quarter turn, k times, from the first of dims towards the second",
-    numpy=lambda x, k, dims: np.rot90(x, k, dims), torch=lambda torch, x, k, dims: torch.rot90(x, k, dims),
-    shape=turned_shape, prepare=prepare_rot90, spelled=("torch.rot90", "Tensor.rot90", "np.rot90"), ranks={"x": (2,)},
+    numpy=lambda x, k, dims: np.rot90(x, k, dims),
+    torch=lambda torch, x, k, dims: torch.rot90(x, k, dims),
+    shape=turned_shape,
+    prepare=prepare_rot90,
+    spelled=("torch.rot90", "Tensor.rot90", "np.rot90"),
+    ranks={"x": (2,)},
     examples=(example("rot90(x)", x=(2, 3)), example("rot90(x, 2)", x=(2, 3)), example("rot90(x, -1)", x=(2, 3))),
-)  # fmt: skip
+)
 def rot90(at: At, x: View, k: int = 1, dims: Ints = (0, 1)) -> Expr:
     """out[i,j] = x[j, n − 1 − i]"""
     first, second = dims
@@ -143,11 +162,19 @@ def triangle(name: str, keep: Callable[[Expr], Expr], numpy: Any, says: str) -> 
     """tril or triu."""
 
     @operation(
-        name=name, says=says, numpy=lambda x, diagonal: numpy(x, diagonal), torch=lambda torch, x, diagonal: getattr(torch, name)(x, diagonal),
-        shape=lambda sizes, shapes, diagonal: at_least(shapes[0], 2), ranks={"x": (2, 3)},
+        name=name,
+        says=says,
+        numpy=lambda x, diagonal: numpy(x, diagonal),
+        torch=lambda torch, x, diagonal: getattr(torch, name)(x, diagonal),
+        shape=lambda sizes, shapes, diagonal: at_least(shapes[0], 2),
+        ranks={"x": (2, 3)},
         spelled=(f"torch.{name}", f"Tensor.{name}", f"aten.{name}", f"np.{name}"),
-        examples=(example(f"{name}(x)", x=(3, 3)), example(f"{name}(x, 1)", x=(2, 3)), example(f"{name}(x, -1)", x=(2, 3, 2))),
-    )  # fmt: skip
+        examples=(
+            example(f"{name}(x)", x=(3, 3)),
+            example(f"{name}(x, 1)", x=(2, 3)),
+            example(f"{name}(x, -1)", x=(2, 3, 2)),
+        ),
+    )
     def part(at: At, x: View, diagonal: int = 0) -> Expr:
         """out[i,j] = x[i,j] on one side of the diagonal, 0 on the other"""
         return x[at] * bracket(keep(at[-1] - at[-2] - diagonal))
@@ -155,8 +182,12 @@ def triangle(name: str, keep: Callable[[Expr], Expr], numpy: Any, says: str) -> 
     return part
 
 
-tril = triangle("tril", lambda e: sp.Le(e, 0, evaluate=False), np.tril, "the lower triangle, from a diagonal on; 0 above")
-triu = triangle("triu", lambda e: sp.Ge(e, 0, evaluate=False), np.triu, "the upper triangle, from a diagonal on; 0 below")
+tril = triangle(
+    "tril", lambda e: sp.Le(e, 0, evaluate=False), np.tril, "the lower triangle, from a diagonal on; 0 above"
+)
+triu = triangle(
+    "triu", lambda e: sp.Ge(e, 0, evaluate=False), np.triu, "the upper triangle, from a diagonal on; 0 below"
+)
 
 
 def prepare_diagonal(shapes: tuple[Shape, ...], offset: int = 0, dim1: int = 0, dim2: int = 1) -> dict[str, Hashable]:
@@ -171,23 +202,29 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: i
     """The other axes, and the diagonal as the last one."""
     (x,) = shapes
     rows, columns = x[dim1] + min(offset, 0), x[dim2] - max(offset, 0)
-    known = sizes.number(rows), sizes.number(columns)
-    if None in known:
+    high, wide = sizes.number(rows), sizes.number(columns)
+    if high is None or wide is None:
         sizes.unify(rows, columns)
         length = rows
     else:
-        length = rows if known[0] <= known[1] else columns
-        length = sp.S.Zero if min(known) < 0 else length
+        length = sp.S.Zero if min(high, wide) < 0 else rows if high <= wide else columns
     return (*(s for a, s in enumerate(x) if a not in (dim1, dim2)), size_of(length))
 
 
 @operation(
     says="a diagonal of the matrices in the axes dim1 and dim2, as the last axis",
     numpy=lambda x, offset, dim1, dim2: np.diagonal(x, offset, dim1, dim2),
-    torch=lambda torch, x, offset, dim1, dim2: torch.diagonal(x, offset, dim1, dim2), shape=diagonal_shape, prepare=prepare_diagonal,
-    spelled=("torch.diagonal", "Tensor.diagonal", "aten.diagonal", "np.diagonal", "torch.linalg.diagonal"), ranks={"x": (2, 3)},
-    examples=(example("diagonal(x)", x=(3, 3)), example("diagonal(x, 1)", x=(2, 3)), example("diagonal(x, 0, 0, 2)", x=(2, 2, 3))),
-)  # fmt: skip
+    torch=lambda torch, x, offset, dim1, dim2: torch.diagonal(x, offset, dim1, dim2),
+    shape=diagonal_shape,
+    prepare=prepare_diagonal,
+    spelled=("torch.diagonal", "Tensor.diagonal", "aten.diagonal", "np.diagonal", "torch.linalg.diagonal"),
+    ranks={"x": (2, 3)},
+    examples=(
+        example("diagonal(x)", x=(3, 3)),
+        example("diagonal(x, 1)", x=(2, 3)),
+        example("diagonal(x, 0, 0, 2)", x=(2, 2, 3)),
+    ),
+)
 def diagonal(at: At, x: View, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
     """out[…,i] = x[…, i, i + offset]"""
     others, place = iter(at[:-1]), at[-1]
@@ -218,10 +255,18 @@ def embedded(x: Any, offset: int, dim1: int, dim2: int) -> Any:
 
 @operation(
     says="the last axis as a diagonal of new matrices",
-    numpy=embedded, torch=lambda torch, x, offset, dim1, dim2: torch.diag_embed(x, offset, dim1, dim2),
-    shape=embed_shape, prepare=prepare_embed, spelled=("torch.diag_embed", "Tensor.diag_embed", "aten.diag_embed"), ranks={"x": (1, 2)},
-    examples=(example("diag_embed(x)", x=(2, 3)), example("diag_embed(x, 1)", x=(2,)), example("diag_embed(x, -1, 0, 2)", x=(2, 2))),
-)  # fmt: skip
+    numpy=embedded,
+    torch=lambda torch, x, offset, dim1, dim2: torch.diag_embed(x, offset, dim1, dim2),
+    shape=embed_shape,
+    prepare=prepare_embed,
+    spelled=("torch.diag_embed", "Tensor.diag_embed", "aten.diag_embed"),
+    ranks={"x": (1, 2)},
+    examples=(
+        example("diag_embed(x)", x=(2, 3)),
+        example("diag_embed(x, 1)", x=(2,)),
+        example("diag_embed(x, -1, 0, 2)", x=(2, 2)),
+    ),
+)
 def diag_embed(at: At, x: View, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Expr:
     """out[…,i,j] = δ(i + offset, j)·x[…,i]"""
     others = [i for a, i in enumerate(at) if a not in (dim1, dim2)]
@@ -236,7 +281,10 @@ def prepare_movedim(shapes: tuple[Shape, ...], source: Ints, destination: Ints) 
     origin = [axis_of(d, rank) for d in sequence(source)]
     target = [axis_of(d, rank) for d in sequence(destination)]
     if len(set(origin)) != len(set(target)) or len(set(origin)) != len(origin) or len(target) != len(origin):
-        raise InputError("movedim takes as many sources as destinations, each once", found=(f"source={source}, destination={destination}",))
+        raise InputError(
+            "movedim takes as many sources as destinations, each once",
+            found=(f"source={source}, destination={destination}",),
+        )
     return {"source": tuple(origin), "destination": tuple(target)}
 
 
@@ -252,10 +300,13 @@ def moved(rank: int, source: tuple[int, ...], destination: tuple[int, ...]) -> l
     says="moves axes to other places; the rest keep their order",
     numpy=lambda x, source, destination: np.moveaxis(x, source, destination),
     torch=lambda torch, x, source, destination: torch.movedim(x, source, destination),
-    shape=lambda sizes, shapes, source, destination: tuple(shapes[0][a] for a in moved(len(shapes[0]), source, destination)),
-    prepare=prepare_movedim, spelled=("torch.movedim", "torch.moveaxis", "Tensor.movedim", "Tensor.moveaxis", "np.moveaxis"),
+    shape=lambda sizes, shapes, source, destination: tuple(
+        shapes[0][a] for a in moved(len(shapes[0]), source, destination)
+    ),
+    prepare=prepare_movedim,
+    spelled=("torch.movedim", "torch.moveaxis", "Tensor.movedim", "Tensor.moveaxis", "np.moveaxis"),
     examples=(example("movedim(x, 0, 2)", x=(2, 3, 4)), example("movedim(x, (0, 1), (2, 0))", x=(2, 3, 2))),
-)  # fmt: skip
+)
 def movedim(at: At, x: View, source: Ints, destination: Ints) -> Expr:
     """out[j,k,i] = x[i,j,k]"""
     order = moved(x.rank, source, destination)
@@ -266,12 +317,14 @@ def movedim(at: At, x: View, source: Ints, destination: Ints) -> Expr:
 
 
 @operation(
-    says="the entries at one place of dim", numpy=lambda x, dim, index: np.take(x, index, axis=dim),
+    says="the entries at one place of dim",
+    numpy=lambda x, dim, index: np.take(x, index, axis=dim),
     torch=lambda torch, x, dim, index: torch.select(x, dim, index),
     shape=lambda sizes, shapes, dim, index: (*shapes[0][:dim], *shapes[0][dim + 1 :]),
     prepare=lambda shapes, dim, index: {"dim": axis_of(dim, len(shapes[0])), "index": index},
-    spelled=("torch.select", "Tensor.select", "aten.select"), examples=(example("select(x, 1, 0)", x=(2, 3)), example("select(x, 0, -1)", x=(3,))),
-)  # fmt: skip
+    spelled=("torch.select", "Tensor.select", "aten.select"),
+    examples=(example("select(x, 1, 0)", x=(2, 3)), example("select(x, 0, -1)", x=(3,))),
+)
 def select(at: At, x: View, dim: int, index: int) -> Expr:
     """out[i] = x[i, index]"""
     return x[[*at[:dim], sp.Integer(index) if index >= 0 else x.shape[dim] + index, *at[dim:]]]
@@ -279,13 +332,20 @@ def select(at: At, x: View, dim: int, index: int) -> Expr:
 
 @operation(
     says="length entries along dim, from start on",
-    numpy=lambda x, dim, start, length: np.take(x, range(start % max(np.shape(x)[dim], 1) if start < 0 else start, (start % np.shape(x)[dim] if start < 0 else start) + int(length)), axis=dim),
+    numpy=lambda x, dim, start, length: np.take(
+        x,
+        range(
+            start % max(np.shape(x)[dim], 1) if start < 0 else start,
+            (start % np.shape(x)[dim] if start < 0 else start) + int(length),
+        ),
+        axis=dim,
+    ),
     torch=lambda torch, x, dim, start, length: torch.narrow(x, dim, start, int(length)),
     shape=lambda sizes, shapes, dim, start, length: (*shapes[0][:dim], size_of(length), *shapes[0][dim + 1 :]),
     prepare=lambda shapes, dim, start, length: {"dim": axis_of(dim, len(shapes[0])), "start": start, "length": length},
     spelled=("torch.narrow", "Tensor.narrow", "torch.narrow_copy", "Tensor.narrow_copy", "aten.narrow"),
     examples=(example("narrow(x, 0, 1, 2)", x=(4,)), example("narrow(x, 1, 0, 2)", x=(2, 3))),
-)  # fmt: skip
+)
 def narrow(at: At, x: View, dim: int, start: int, length: int) -> Expr:
     """out[i] = x[start + i]"""
     return x[put(at, dim, at[dim] + (start if start >= 0 else x.shape[dim] + start))]
@@ -315,19 +375,26 @@ def chunk_length(shape: Any, chunks: int, dim: int) -> Size:
 
 @operation(
     says="one of the parts into which dim is cut, as nearly equal as can be",
-    numpy=lambda x, chunks, dim, part: piece(x, dim, part * int(chunk_length(np.shape(x), chunks, dim)), int(chunk_length(np.shape(x), chunks, dim))),
+    numpy=lambda x, chunks, dim, part: piece(
+        x, dim, part * int(chunk_length(np.shape(x), chunks, dim)), int(chunk_length(np.shape(x), chunks, dim))
+    ),
     torch=lambda torch, x, chunks, dim, part: torch.chunk(x, chunks, dim)[part],
-    shape=lambda sizes, shapes, chunks, dim, part: part_shape(sizes, shapes[0], dim, part, chunk_length((*shapes[0][:dim], sizes.find(shapes[0][dim])), chunks, dim)),
+    shape=lambda sizes, shapes, chunks, dim, part: part_shape(
+        sizes, shapes[0], dim, part, chunk_length((*shapes[0][:dim], sizes.find(shapes[0][dim])), chunks, dim)
+    ),
     prepare=lambda shapes, chunks, part, dim=0: {"chunks": chunks, "dim": axis_of(dim, len(shapes[0])), "part": part},
-    spelled=("torch.chunk", "Tensor.chunk", "aten.chunk"), returns=("part",),
+    spelled=("torch.chunk", "Tensor.chunk", "aten.chunk"),
+    returns=("part",),
     examples=(example("chunk_part(x, 2, 0, part=1)", x=(5,)), example("chunk_part(x, 2, 1, part=0)", x=(2, 4))),
-)  # fmt: skip
+)
 def chunk_part(at: At, x: View, chunks: int, dim: int = 0, *, part: int) -> Expr:
     """out[i] = x[part·⌈n/chunks⌉ + i]"""
     return x[put(at, dim, at[dim] + part * chunk_length(x.shape, chunks, dim))]
 
 
-def prepare_split(shapes: tuple[Shape, ...], split_size_or_sections: Ints, part: int, dim: int = 0) -> dict[str, Hashable]:
+def prepare_split(
+    shapes: tuple[Shape, ...], split_size_or_sections: Ints, part: int, dim: int = 0
+) -> dict[str, Hashable]:
     """A length for all parts, or one for each."""
     sizes = split_size_or_sections
     sections = tuple(sizes) if isinstance(sizes, (tuple, list)) else sizes
@@ -353,28 +420,46 @@ def split_start(sections: Ints, part: int) -> Size:
 @operation(
     says="one of the parts of given lengths into which dim is cut",
     numpy=lambda x, split_size_or_sections, dim, part: piece(
-        x, dim, int(split_start(split_size_or_sections, part)),
+        x,
+        dim,
+        int(split_start(split_size_or_sections, part)),
         int(split_size_or_sections[part] if isinstance(split_size_or_sections, tuple) else split_size_or_sections),
     ),
     torch=lambda torch, x, split_size_or_sections, dim, part: torch.split(
-        x, list(map(int, split_size_or_sections)) if isinstance(split_size_or_sections, tuple) else int(split_size_or_sections), dim
+        x,
+        list(map(int, split_size_or_sections))
+        if isinstance(split_size_or_sections, tuple)
+        else int(split_size_or_sections),
+        dim,
     )[part],
-    shape=split_shape, prepare=prepare_split, returns=("part",),
-    spelled=("torch.split", "Tensor.split", "torch.split_with_sizes", "Tensor.split_with_sizes", "aten.split", "aten.split_with_sizes"),
+    shape=split_shape,
+    prepare=prepare_split,
+    returns=("part",),
+    spelled=(
+        "torch.split",
+        "Tensor.split",
+        "torch.split_with_sizes",
+        "Tensor.split_with_sizes",
+        "aten.split",
+        "aten.split_with_sizes",
+    ),
     examples=(example("split_part(x, 2, part=1)", x=(5,)), example("split_part(x, (1, 2), 1, part=0)", x=(2, 3))),
-)  # fmt: skip
+)
 def split_part(at: At, x: View, split_size_or_sections: Ints, dim: int = 0, *, part: int) -> Expr:
     """out[i] = x[start of the part + i]"""
     return x[put(at, dim, at[dim] + split_start(split_size_or_sections, part))]
 
 
 @operation(
-    says="the entries at one place of dim: one of the parts of unbind", numpy=lambda x, dim, part: np.take(x, part, axis=dim),
+    says="the entries at one place of dim: one of the parts of unbind",
+    numpy=lambda x, dim, part: np.take(x, part, axis=dim),
     torch=lambda torch, x, dim, part: torch.unbind(x, dim)[part],
-    shape=lambda sizes, shapes, dim, part: (*shapes[0][:dim], *shapes[0][dim + 1 :]), returns=("part",),
+    shape=lambda sizes, shapes, dim, part: (*shapes[0][:dim], *shapes[0][dim + 1 :]),
+    returns=("part",),
     prepare=lambda shapes, part, dim=0: {"dim": axis_of(dim, len(shapes[0])), "part": part},
-    spelled=("torch.unbind", "Tensor.unbind", "aten.unbind"), examples=(example("unbind_part(x, 1, part=0)", x=(2, 3)),),
-)  # fmt: skip
+    spelled=("torch.unbind", "Tensor.unbind", "aten.unbind"),
+    examples=(example("unbind_part(x, 1, part=0)", x=(2, 3)),),
+)
 def unbind_part(at: At, x: View, dim: int = 0, *, part: int) -> Expr:
     """out[i] = x[i, part]"""
     return x[[*at[:dim], sp.Integer(part) if part >= 0 else x.shape[dim] + part, *at[dim:]]]
@@ -402,17 +487,23 @@ def repeated(at: At, x: View, repeats: tuple[Any, ...]) -> Expr:
     """Each axis is numbered (which copy, where in it)."""
     places = at[len(at) - x.rank :]
     times = repeats[len(repeats) - x.rank :]
-    return x[[
-        i if r == 1 else sp.S.Zero if n == 1 else Unravel(sp.S.One, i, size_of(r), n)
-        for i, r, n in zip(places, times, x.shape, strict=True)
-    ]]  # fmt: skip
+    return x[
+        [
+            i if r == 1 else sp.S.Zero if n == 1 else Unravel(sp.S.One, i, size_of(r), n)
+            for i, r, n in zip(places, times, x.shape, strict=True)
+        ]
+    ]
 
 
 @operation(
-    says="the tensor several times along each axis", numpy=lambda x, repeats: np.tile(x, numbers(repeats)),
-    torch=lambda torch, x, repeats: x.repeat(*numbers(repeats)), shape=repeated_shape, prepare=prepare_repeat,
-    spelled=("Tensor.repeat", "aten.repeat"), examples=(example("x.repeat(2)", x=(3,)), example("x.repeat(2, 1, 2)", x=(2, 3))),
-)  # fmt: skip
+    says="the tensor several times along each axis",
+    numpy=lambda x, repeats: np.tile(x, numbers(repeats)),
+    torch=lambda torch, x, repeats: x.repeat(*numbers(repeats)),
+    shape=repeated_shape,
+    prepare=prepare_repeat,
+    spelled=("Tensor.repeat", "aten.repeat"),
+    examples=(example("x.repeat(2)", x=(3,)), example("x.repeat(2, 1, 2)", x=(2, 3))),
+)
 def repeat(at: At, x: View, repeats: Ints) -> Expr:
     """out[k·n + i] = x[i]"""
     return repeated(at, x, repeats)
@@ -425,10 +516,14 @@ def prepare_tile(shapes: tuple[Shape, ...], dims: Ints) -> dict[str, Hashable]:
 
 
 @operation(
-    says="the tensor several times along each axis", numpy=lambda x, dims: np.tile(x, numbers(dims)),
-    torch=lambda torch, x, dims: torch.tile(x, numbers(dims)), shape=lambda sizes, shapes, dims: repeated_shape(sizes, shapes, dims),
-    prepare=prepare_tile, spelled=("torch.tile", "Tensor.tile", "np.tile"), examples=(example("tile(x, (2,))", x=(2, 3)), example("tile(x, (2, 1))", x=(3,))),
-)  # fmt: skip
+    says="the tensor several times along each axis",
+    numpy=lambda x, dims: np.tile(x, numbers(dims)),
+    torch=lambda torch, x, dims: torch.tile(x, numbers(dims)),
+    shape=lambda sizes, shapes, dims: repeated_shape(sizes, shapes, dims),
+    prepare=prepare_tile,
+    spelled=("torch.tile", "Tensor.tile", "np.tile"),
+    examples=(example("tile(x, (2,))", x=(2, 3)), example("tile(x, (2, 1))", x=(3,))),
+)
 def tile(at: At, x: View, dims: Ints) -> Expr:
     """out[k·n + i] = x[i]"""
     return repeated(at, x, dims)
@@ -442,12 +537,18 @@ def prepare_interleave(shapes: tuple[Shape, ...], repeats: Any, dim: Any = None)
 
 
 @operation(
-    says="every entry several times in a row", numpy=lambda x, repeats, dim: np.repeat(x, repeats, axis=dim),
+    says="every entry several times in a row",
+    numpy=lambda x, repeats, dim: np.repeat(x, repeats, axis=dim),
     torch=lambda torch, x, repeats, dim: torch.repeat_interleave(x, repeats, dim),
-    shape=lambda sizes, shapes, repeats, dim: (sp.Mul(*shapes[0]) * repeats,) if dim is None else (*shapes[0][:dim], shapes[0][dim] * repeats, *shapes[0][dim + 1 :]),
-    prepare=prepare_interleave, spelled=("torch.repeat_interleave", "Tensor.repeat_interleave", "np.repeat"),
+    shape=lambda sizes, shapes, repeats, dim: (
+        (sp.Mul(*shapes[0]) * repeats,)
+        if dim is None
+        else (*shapes[0][:dim], shapes[0][dim] * repeats, *shapes[0][dim + 1 :])
+    ),
+    prepare=prepare_interleave,
+    spelled=("torch.repeat_interleave", "Tensor.repeat_interleave", "np.repeat"),
     examples=(example("repeat_interleave(x, 2)", x=(2, 2)), example("repeat_interleave(x, 2, 1)", x=(2, 3))),
-)  # fmt: skip
+)
 def repeat_interleave(at: At, x: View, repeats: int, dim: Any = None) -> Expr:
     """out[i·k + r] = x[i]"""
     times = sp.Integer(repeats)
@@ -488,8 +589,10 @@ def padded_values(x: Any, pad: Any, mode: str, value: Any) -> Any:
     margins = margins_of(pad, x.ndim)
     cut = x[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(margins, x.shape, strict=True))]
     widths = [(max(a, 0), max(b, 0)) for a, b in margins]
-    more = {"constant_values": value} if mode == "constant" else {}
-    return np.pad(cut, widths, mode=NUMPY_MODES[mode], **more)
+    if mode == "constant":
+        return np.pad(cut, widths, constant_values=value)
+    filled: Any = NUMPY_MODES[mode]
+    return np.pad(cut, widths, mode=filled)
 
 
 def sources(place: Expr, size: Size, before: int, after: int, mode: str) -> list[tuple[Expr, Expr]]:
@@ -508,17 +611,23 @@ def sources(place: Expr, size: Size, before: int, after: int, mode: str) -> list
 
 @operation(
     says="margins around the last axes: a constant, a reflection, the entries at the edge, or the other end",
-    numpy=padded_values, torch=lambda torch, x, pad, mode, value: torch.nn.functional.pad(x, pad, mode, float(value)),
-    shape=lambda sizes, shapes, pad, **options: tuple(size_of(n + a + b) for n, (a, b) in zip(shapes[0], margins_of(pad, len(shapes[0])), strict=True)),
-    prepare=prepare_pad, spelled=("F.pad", "aten.constant_pad_nd", "aten.pad"), smooth=True,
-    examples=(example("F.pad(x, (1, 2))", x=(2, 3)), example("F.pad(x, (1, 1, 0, 1), value=2.0)", x=(2, 2)),
-              *(example(f'F.pad(x, (1, 2), mode="{mode}")', x=(1, 2, 3)) for mode in MODES[1:])),
-)  # fmt: skip
+    numpy=padded_values,
+    torch=lambda torch, x, pad, mode, value: torch.nn.functional.pad(x, pad, mode, float(value)),
+    shape=lambda sizes, shapes, pad, **options: tuple(
+        size_of(n + a + b) for n, (a, b) in zip(shapes[0], margins_of(pad, len(shapes[0])), strict=True)
+    ),
+    prepare=prepare_pad,
+    spelled=("F.pad", "aten.constant_pad_nd", "aten.pad"),
+    smooth=True,
+    examples=(
+        example("F.pad(x, (1, 2))", x=(2, 3)),
+        example("F.pad(x, (1, 1, 0, 1), value=2.0)", x=(2, 2)),
+        *(example(f'F.pad(x, (1, 2), mode="{mode}")', x=(1, 2, 3)) for mode in MODES[1:]),
+    ),
+)
 def pad(at: At, x: View, pad: Ints, mode: str = "constant", value: Any = None) -> Expr:
     """out[i] = x[i − before] inside, what the mode says outside"""
-    axes = [
-        sources(i, n, a, b, mode) for i, n, (a, b) in zip(at, x.shape, margins_of(pad, x.rank), strict=True)
-    ]  # fmt: skip
+    axes = [sources(i, n, a, b, mode) for i, n, (a, b) in zip(at, x.shape, margins_of(pad, x.rank), strict=True)]
     result: Expr = sp.S.Zero
     for choice in product(*axes):
         result += x[[place for place, _ in choice]] * sp.Mul(*(condition for _, condition in choice))
@@ -534,11 +643,22 @@ def prepare_unfold(shapes: tuple[Shape, ...], dimension: int, size: int, step: i
 
 @operation(
     says="windows along one axis, each as the last axis of the result",
-    numpy=lambda x, dimension, size, step: np.lib.stride_tricks.sliding_window_view(x, size, axis=dimension)[(slice(None),) * dimension + (slice(None, None, step),)],
+    numpy=lambda x, dimension, size, step: np.lib.stride_tricks.sliding_window_view(x, size, axis=dimension)[
+        (slice(None),) * dimension + (slice(None, None, step),)
+    ],
     torch=lambda torch, x, dimension, size, step: x.unfold(dimension, size, step),
-    shape=lambda sizes, shapes, dimension, size, step: (*shapes[0][:dimension], size_of(shapes[0][dimension] - size) + 1 if step == 1 else sp.floor(size_of(shapes[0][dimension] - size) / step) + 1, *shapes[0][dimension + 1 :], sp.Integer(size)),
-    prepare=prepare_unfold, spelled=("Tensor.unfold", "aten.unfold"), examples=(example("x.unfold(0, 2, 1)", x=(4,)), example("x.unfold(1, 2, 2)", x=(2, 5))),
-)  # fmt: skip
+    shape=lambda sizes, shapes, dimension, size, step: (
+        *shapes[0][:dimension],
+        size_of(shapes[0][dimension] - size) + 1
+        if step == 1
+        else sp.floor(size_of(shapes[0][dimension] - size) / step) + 1,
+        *shapes[0][dimension + 1 :],
+        sp.Integer(size),
+    ),
+    prepare=prepare_unfold,
+    spelled=("Tensor.unfold", "aten.unfold"),
+    examples=(example("x.unfold(0, 2, 1)", x=(4,)), example("x.unfold(1, 2, 2)", x=(2, 5))),
+)
 def unfold(at: At, x: View, dimension: int, size: int, step: int) -> Expr:
     """out[i,r] = x[step·i + r]"""
     return x[put(at[:-1], dimension, step * at[dimension] + at[-1])]
@@ -553,9 +673,12 @@ def shuffle_shape(sizes: Sizes, shapes: tuple[Shape, ...], upscale_factor: int) 
 @operation(
     says="channels laid out as pixels: r² channels become one with r times the height and width",
     numpy=lambda x, upscale_factor: pixel_values(np.asarray(x), upscale_factor),
-    torch=lambda torch, x, upscale_factor: torch.nn.functional.pixel_shuffle(x, upscale_factor), shape=shuffle_shape,
-    spelled=("F.pixel_shuffle", "torch.pixel_shuffle", "aten.pixel_shuffle"), ranks={"x": (4, 3)}, examples=(example("F.pixel_shuffle(x, 2)", x=(1, 4, 2, 1)),),
-)  # fmt: skip
+    torch=lambda torch, x, upscale_factor: torch.nn.functional.pixel_shuffle(x, upscale_factor),
+    shape=shuffle_shape,
+    spelled=("F.pixel_shuffle", "torch.pixel_shuffle", "aten.pixel_shuffle"),
+    ranks={"x": (4, 3)},
+    examples=(example("F.pixel_shuffle(x, 2)", x=(1, 4, 2, 1)),),
+)
 def pixel_shuffle(at: At, x: View, upscale_factor: int) -> Expr:
     """out[c, h·r + a, w·r + b] = x[(c·r + a)·r + b, h, w]"""
     *lead, c, h, w = at
@@ -574,5 +697,3 @@ def pixel_values(x: Any, r: int) -> Any:
     parts = x.reshape(*lead, c // r**2, r, r, h, w)
     k = len(lead)
     return parts.transpose(*range(k), k, k + 3, k + 1, k + 4, k + 2).reshape(*lead, c // r**2, h * r, w * r)
-
-

@@ -69,13 +69,14 @@ def prepare(
     if isinstance(padding, str):
         if padding not in ("valid", "same") or (padding == "same" and set(stride) != {1}):
             raise InputError(
-                "there is no such padding", found=(f"padding={padding!r}, stride={stride}",),
+                "there is no such padding",
+                found=(f"padding={padding!r}, stride={stride}",),
                 hints=('integers, "valid", or "same" with stride 1',),
-            )  # fmt: skip
+            )
         padding = (0,) * count if padding == "valid" else padding
     else:
         padding = per_axis(padding, count, "padding", least=0)
-    if not isinstance(groups, int) or groups < 1:
+    if groups < 1:
         raise InputError("groups has to be an integer from 1 up", found=(f"groups={groups!r}",))
     return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups, **more}
 
@@ -103,7 +104,9 @@ def convolved_shape(
             raise ShapeError(f"the bias is a vector, not a tensor with {len(bias[0])} axes")
         sizes.unify(length, weight[0])
     pads = margins(padding, weight, dilation)
-    places = [slid(*axis[:3], *axis[3], axis[4]) for axis in zip(x[-space:], weight[2:], stride, pads, dilation, strict=True)]
+    places = [
+        slid(*axis[:3], *axis[3], axis[4]) for axis in zip(x[-space:], weight[2:], stride, pads, dilation, strict=True)
+    ]
     return (*x[: -space - 1], weight[0], *places)
 
 
@@ -114,8 +117,10 @@ def convolve(at: At, x: View, weight: View, bias: View | None, options: dict[str
     channel = fresh("c", weight.shape[1])
     shifts = [fresh(h, k) for h, k in zip("rst", weight.shape[2:], strict=False)]
     pads = margins(options["padding"], weight.shape, options["dilation"])
-    reached = [a * i + d * r - p for a, i, d, r, (p, _) in
-               zip(options["stride"], places, options["dilation"], shifts, pads, strict=True)]  # fmt: skip
+    reached = [
+        a * i + d * r - p
+        for a, i, d, r, (p, _) in zip(options["stride"], places, options["dilation"], shifts, pads, strict=True)
+    ]
     padded = [inside(e, n) for e, n, p in zip(reached, x.shape[-space:], pads, strict=True) if p != (0, 0)]
     source = channel if groups == 1 else group_of(out, weight.shape[0], groups) * weight.shape[1] + channel
     term = x[[*lead, source, *reached]] * weight[[out, channel, *shifts]] * sp.Mul(*padded)
@@ -128,13 +133,16 @@ def group_of(channel: Index, size: Size, groups: int) -> Expr:
     return Unravel(sp.S.Zero, channel, sp.Integer(groups), size_of(size) / groups)
 
 
-def windows_of(x: Any, kernel: Sequence[int], stride: Sequence[int], pads: Any, dilation: Sequence[int], fill: Any = 0) -> Any:
+def windows_of(
+    x: Any, kernel: Sequence[int], stride: Sequence[int], pads: Any, dilation: Sequence[int], fill: Any = 0
+) -> Any:
     """NumPy: (…, space…) as (…, places…, kernel…)."""
     space = len(kernel)
     x = np.pad(x, [(0, 0)] * (np.ndim(x) - space) + [(int(a), int(b)) for a, b in pads], constant_values=fill)
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(-space, 0)))
-    return seen[(..., *(slice(None, None, s) for s in stride), *(slice(None, None, d) for d in dilation))]
+    steps: tuple[Any, ...] = (..., *(slice(None, None, s) for s in stride), *(slice(None, None, d) for d in dilation))
+    return seen[steps]
 
 
 def convolved(x: Any, weight: Any, bias: Any = None, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
@@ -161,22 +169,37 @@ def convolution(space: int) -> Op:
     alone = f"F.{name}(x, weight)"
 
     @operation(
-        name=name, says=f"slides every weight over the last {space} {'axis' if space == 1 else 'axes'} and adds up the products",
-        numpy=convolved, torch=lambda torch, *tensors, **options: getattr(torch.nn.functional, name)(*tensors, **options),
-        shape=convolved_shape, prepare=prepare, letters=letters, ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
+        name=name,
+        says=f"slides every weight over the last {space} {'axis' if space == 1 else 'axes'} and adds up the products",
+        numpy=convolved,
+        torch=lambda torch, *tensors, **options: getattr(torch.nn.functional, name)(*tensors, **options),
+        shape=convolved_shape,
+        prepare=prepare,
+        letters=letters,
+        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
         spelled=(f"torch.{name}", f"F.{name}"),
         examples=(
             example(alone, x=x, weight=weight),
             example(f"F.{name}(x, weight, bias, padding=1)", x=x, weight=weight, bias=(weight[0],)),
             example(f"F.{name}(x, weight, stride=2)", x=x, weight=weight),
-            *((example(f"F.{name}(x, weight, dilation=2, groups=2)", x=x, weight=(2, 1, *weight[2:])),) if space < 3 else ()),
-            *((example(f'F.{name}(x, weight, padding="same")', x=x, weight=weight),) if space < 3 else ()),
+            *(
+                (example(f"F.{name}(x, weight, dilation=2, groups=2)", x=x, weight=(2, 1, *weight[2:])),)
+                if space < 3
+                else ()
+            ),
+            *((example(f'F.{name}(x, weight, padding="same")', x=x, weight=weight),) if space == 1 else ()),
         ),
-    )  # fmt: skip
+    )
     def conv(
-        at: At, x: View, weight: View, bias: View | None = None, stride: Ints = 1, padding: Ints | str = 0,
-        dilation: Ints = 1, groups: int = 1,
-    ) -> Expr:  # fmt: skip
+        at: At,
+        x: View,
+        weight: View,
+        bias: View | None = None,
+        stride: Ints = 1,
+        padding: Ints | str = 0,
+        dilation: Ints = 1,
+        groups: int = 1,
+    ) -> Expr:
         """out[n,o,i] = Σ_{c,r} x[n, c, stride·i + dilation·r − padding]·w[o,c,r] + b[o]"""
         options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
         return convolve(at, x, weight, bias, options)
@@ -230,14 +253,19 @@ def transposed_values(
         (n - 1) * a + d * (k - 1) + e + 1
         for n, k, a, e, d in zip(batch.shape[2:], weight.shape[2:], stride, output_padding, dilation, strict=True)
     ]
-    wide = np.zeros((len(batch), weight.shape[1] * groups, *(max(s, 0) for s in size)), dtype=np.result_type(batch, weight))
+    wide = np.zeros(
+        (len(batch), weight.shape[1] * groups, *(max(s, 0) for s in size)), dtype=np.result_type(batch, weight)
+    )
     wide = wide if wide.dtype != object else wide + 0
     inner, outer = weight.shape[0] // groups, weight.shape[1]
     for g in range(groups):
         products = np.tensordot(batch[:, g * inner : (g + 1) * inner], weight[g * inner : (g + 1) * inner], axes=(1, 0))
         products = np.moveaxis(products, 1 + space, 1)
         for r in np.ndindex(*weight.shape[2:]):
-            places = tuple(slice(d * q, d * q + a * (n - 1) + 1, a) for d, q, a, n in zip(dilation, r, stride, batch.shape[2:], strict=True))
+            places = tuple(
+                slice(d * q, d * q + a * (n - 1) + 1, a)
+                for d, q, a, n in zip(dilation, r, stride, batch.shape[2:], strict=True)
+            )
             wide[(slice(None), slice(g * outer, (g + 1) * outer), *places)] += products[(..., *r)]
     cut = tuple(slice(p, s - p) for p, s in zip(padding, size, strict=True))
     result = wide[(slice(None), slice(None), *cut)]
@@ -248,22 +276,41 @@ def transposed_values(
 def transposed(space: int) -> Op:
     """conv_transpose1d, 2d or 3d."""
     name, letters = f"conv_transpose{space}d", "noijkl"[: space + 2]
-    x, weight = {1: ((1, 2, 3), (2, 2, 2)), 2: ((1, 1, 2, 2), (1, 2, 2, 3)), 3: ((1, 1, 2, 1, 2), (1, 1, 2, 2, 1))}[space]
+    x, weight = {1: ((1, 2, 3), (2, 2, 2)), 2: ((1, 1, 2, 2), (1, 2, 2, 3)), 3: ((1, 1, 2, 1, 2), (1, 1, 2, 2, 1))}[
+        space
+    ]
 
     @operation(
-        name=name, says="adds every entry times the weight where a convolution would have read it",
-        numpy=transposed_values, torch=lambda torch, *tensors, **options: getattr(torch.nn.functional, name)(*tensors, **options),
-        shape=transposed_shape, prepare=prepare_transposed, letters=letters, spelled=(f"torch.{name}", f"F.{name}"),
+        name=name,
+        says="adds every entry times the weight where a convolution would have read it",
+        numpy=transposed_values,
+        torch=lambda torch, *tensors, **options: getattr(torch.nn.functional, name)(*tensors, **options),
+        shape=transposed_shape,
+        prepare=prepare_transposed,
+        letters=letters,
+        spelled=(f"torch.{name}", f"F.{name}"),
         ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
         examples=(
             example(f"F.{name}(x, weight)", x=x, weight=weight),
-            example(f"F.{name}(x, weight, bias, stride=2, padding=1, output_padding=1)", x=x, weight=weight, bias=(weight[1],)),
+            example(
+                f"F.{name}(x, weight, bias, stride=2, padding=1, output_padding=1)",
+                x=x,
+                weight=weight,
+                bias=(weight[1],),
+            ),
         ),
-    )  # fmt: skip
+    )
     def conv_transpose(
-        at: At, x: View, weight: View, bias: View | None = None, stride: Ints = 1, padding: Ints = 0,
-        output_padding: Ints = 0, groups: int = 1, dilation: Ints = 1,
-    ) -> Expr:  # fmt: skip
+        at: At,
+        x: View,
+        weight: View,
+        bias: View | None = None,
+        stride: Ints = 1,
+        padding: Ints = 0,
+        output_padding: Ints = 0,
+        groups: int = 1,
+        dilation: Ints = 1,
+    ) -> Expr:
         """out[n,o,p] = Σ_{c,i,r} δ(p, stride·i + dilation·r − padding)·x[n,c,i]·w[c,o,r] + b[o]"""
         lead, out, places = at[: -space - 1], at[-space - 1], at[-space:]
         shifts = [fresh(h, k) for h, k in zip("rst", weight.shape[2:], strict=False)]

@@ -61,11 +61,18 @@ def gathered(x: Any, index: Any, dim: int) -> Any:
 
 
 @operation(
-    says="along dim the entries at the given positions, one for each", numpy=lambda x, index, dim: gathered(x, index, dim),
-    torch=lambda torch, x, index, dim: torch.gather(x, dim, index.long()), shape=gather_shape,
-    prepare=lambda shapes, dim, sparse_grad=False: prepare_dim(shapes, dim), spelled=("torch.gather", "Tensor.gather", "aten.gather"),
-    domain={"index": whole(0, 1)}, examples=(example("gather(x, 1, index)", x=(2, 3), index=(2, 2)), example("gather(x, 0, index)", x=(3,), index=(4,))),
-)  # fmt: skip
+    says="along dim the entries at the given positions, one for each",
+    numpy=lambda x, index, dim: gathered(x, index, dim),
+    torch=lambda torch, x, index, dim: torch.gather(x, dim, index.long()),
+    shape=gather_shape,
+    prepare=lambda shapes, dim, sparse_grad=False: prepare_dim(shapes, dim),
+    spelled=("torch.gather", "Tensor.gather", "aten.gather"),
+    domain={"index": whole(0, 1)},
+    examples=(
+        example("gather(x, 1, index)", x=(2, 3), index=(2, 2)),
+        example("gather(x, 0, index)", x=(3,), index=(4,)),
+    ),
+)
 def gather(at: At, x: View, dim: int, index: Data, sparse_grad: bool = False) -> Expr:
     """out[i,j] = x[i, n[i,j]]"""
     return x[put(at, dim, index[at]) if x.rank else ()]
@@ -90,12 +97,22 @@ def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shap
 
 @operation(
     says="along dim the entries at the given positions; without dim those of the whole tensor, row by row",
-    numpy=lambda x, indices, dim: np.take_along_axis(np.asarray(x), positions(indices), dim) if dim is not None else np.ravel(x)[np.ravel(positions(indices))],
-    torch=lambda torch, x, indices, dim: torch.take_along_dim(x, indices.long(), dim), shape=along_shape, align=along_align,
+    numpy=lambda x, indices, dim: (
+        np.take_along_axis(np.asarray(x), positions(indices), dim)
+        if dim is not None
+        else np.ravel(x)[np.ravel(positions(indices))]
+    ),
+    torch=lambda torch, x, indices, dim: torch.take_along_dim(x, indices.long(), dim),
+    shape=along_shape,
+    align=along_align,
     prepare=lambda shapes, dim=None: {"dim": None if dim is None else axis_of(dim, len(shapes[0]))},
-    spelled=("torch.take_along_dim", "Tensor.take_along_dim", "np.take_along_axis"), domain={"indices": whole(0, 1)},
-    examples=(example("take_along_dim(x, indices, 1)", x=(2, 3), indices=(2, 2)), example("take_along_dim(x, indices)", x=(2, 3), indices=(2,))),
-)  # fmt: skip
+    spelled=("torch.take_along_dim", "Tensor.take_along_dim", "np.take_along_axis"),
+    domain={"indices": whole(0, 1)},
+    examples=(
+        example("take_along_dim(x, indices, 1)", x=(2, 3), indices=(2, 2)),
+        example("take_along_dim(x, indices)", x=(2, 3), indices=(2,)),
+    ),
+)
 def take_along_dim(at: At, x: View, indices: Data, dim: Any = None) -> Expr:
     """out[i,j] = x[i, n[i,j]]"""
     if dim is None:
@@ -104,10 +121,14 @@ def take_along_dim(at: At, x: View, indices: Data, dim: Any = None) -> Expr:
 
 
 @operation(
-    says="the entries with the given numbers, counted row by row", numpy=lambda x, index: np.ravel(x)[positions(index)],
-    torch=lambda torch, x, index: torch.take(x, index.long()), shape=lambda sizes, shapes: shapes[1],
-    spelled=("torch.take", "Tensor.take", "aten.take"), domain={"index": whole(0, 3)}, examples=(example("take(x, index)", x=(2, 3), index=(2, 2)),),
-)  # fmt: skip
+    says="the entries with the given numbers, counted row by row",
+    numpy=lambda x, index: np.ravel(x)[positions(index)],
+    torch=lambda torch, x, index: torch.take(x, index.long()),
+    shape=lambda sizes, shapes: shapes[1],
+    spelled=("torch.take", "Tensor.take", "aten.take"),
+    domain={"index": whole(0, 3)},
+    examples=(example("take(x, index)", x=(2, 3), index=(2, 2)),),
+)
 def take(at: At, x: View, index: Data) -> Expr:
     """out[i] = x[entry number n[i]]"""
     return x[unravel(index[at], x.shape)]
@@ -122,11 +143,19 @@ def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 
 
 @operation(
-    says="the entries along dim at the given positions", numpy=lambda x, index, dim: np.take(x, np.atleast_1d(positions(index)), axis=dim) if np.ndim(x) else x,
-    torch=lambda torch, x, index, dim: torch.index_select(x, dim, index.long()), shape=lambda sizes, shapes, dim: selected_shape(sizes, shapes, dim) if shapes[0] else (),
-    prepare=prepare_dim, spelled=("torch.index_select", "Tensor.index_select", "aten.index_select"), domain={"index": whole(0, 1)}, ranks={"index": (1,)},
-    examples=(example("index_select(x, 1, index)", x=(2, 3), index=(2,)), example("index_select(x, 0, index)", x=(2, 2), index=(3,))),
-)  # fmt: skip
+    says="the entries along dim at the given positions",
+    numpy=lambda x, index, dim: np.take(x, np.atleast_1d(positions(index)), axis=dim) if np.ndim(x) else x,
+    torch=lambda torch, x, index, dim: torch.index_select(x, dim, index.long()),
+    shape=lambda sizes, shapes, dim: selected_shape(sizes, shapes, dim) if shapes[0] else (),
+    prepare=prepare_dim,
+    spelled=("torch.index_select", "Tensor.index_select", "aten.index_select"),
+    domain={"index": whole(0, 1)},
+    ranks={"index": (1,)},
+    examples=(
+        example("index_select(x, 1, index)", x=(2, 3), index=(2,)),
+        example("index_select(x, 0, index)", x=(2, 2), index=(3,)),
+    ),
+)
 def index_select(at: At, x: View, dim: int, index: Data) -> Expr:
     """out[i,j] = x[i, n[j]]"""
     return x[put(at, dim, index[at[dim]] if index.rank else index[()]) if x.rank else ()]
@@ -137,11 +166,16 @@ def index_select(at: At, x: View, dim: int, index: Data) -> Expr:
 
 @operation(
     says="value where the mask is not 0, x[i] elsewhere",
-    numpy=lambda x, mask, value: np.where(np.asarray(mask) != 0, value, x), torch=lambda torch, x, mask, value: torch.where(mask != 0, value, x),
-    shape=lambda sizes, shapes: sizes.broadcast_shapes(shapes), align=broadcast, domain={"mask": whole(0, 1)}, smooth=False,
-    spelled=("torch.masked_fill", "Tensor.masked_fill", "aten.masked_fill"), ranks={"value": (0,)},
+    numpy=lambda x, mask, value: np.where(np.asarray(mask) != 0, value, x),
+    torch=lambda torch, x, mask, value: torch.where(mask != 0, value, x),
+    shape=lambda sizes, shapes: sizes.broadcast_shapes(shapes),
+    align=broadcast,
+    domain={"mask": whole(0, 1)},
+    smooth=False,
+    spelled=("torch.masked_fill", "Tensor.masked_fill", "aten.masked_fill"),
+    ranks={"value": (0,)},
     examples=(example("masked_fill(x, mask != 0, 2.0)", x=(2, 3), mask=(2, 3)),),
-)  # fmt: skip
+)
 def masked_fill(at: At, x: View, mask: Data, value: View) -> Expr:
     """out[i] = value where mask[i], x[i] elsewhere"""
     held = Bracket(sp.Ne(mask[at], 0))
@@ -171,11 +205,16 @@ def added_at(x: Any, index: Any, source: Any, dim: int, alpha: Any) -> Any:
 
 
 @operation(
-    says="x plus the slices of the source, each added at its position along dim", numpy=added_at,
+    says="x plus the slices of the source, each added at its position along dim",
+    numpy=added_at,
     torch=lambda torch, x, index, source, dim, alpha: torch.index_add(x, dim, index.long(), source, alpha=float(alpha)),
-    shape=add_shape, prepare=lambda shapes, dim, alpha=1: {"dim": axis_of(dim, len(shapes[0])), "alpha": alpha}, domain={"index": whole(0, 1)},
-    spelled=("torch.index_add", "Tensor.index_add", "aten.index_add"), ranks={"index": (1,)}, examples=(example("index_add(x, 0, index, source)", x=(3, 2), index=(4,), source=(4, 2)),),
-)  # fmt: skip
+    shape=add_shape,
+    prepare=lambda shapes, dim, alpha=1: {"dim": axis_of(dim, len(shapes[0])), "alpha": alpha},
+    domain={"index": whole(0, 1)},
+    spelled=("torch.index_add", "Tensor.index_add", "aten.index_add"),
+    ranks={"index": (1,)},
+    examples=(example("index_add(x, 0, index, source)", x=(3, 2), index=(4,), source=(4, 2)),),
+)
 def index_add(at: At, x: View, dim: int, index: Data, source: View, alpha: Any = 1) -> Expr:
     """out[i] = x[i] + Σ_k δ(n[k], i)·s[k]"""
     k = fresh("k", index.shape[0])
@@ -211,11 +250,18 @@ def scattered(x: Any, index: Any, source: Any, dim: int, add: bool) -> Any:
 
 
 @operation(
-    says="x plus the entries of src, each added at its position along dim", numpy=lambda x, index, src, dim: scattered(x, index, src, dim, add=True),
-    torch=lambda torch, x, index, src, dim: torch.scatter_add(x, dim, index.long(), src), shape=scatter_shape, prepare=prepare_dim,
-    domain={"index": whole(0, 1)}, spelled=("torch.scatter_add", "Tensor.scatter_add", "aten.scatter_add"),
-    examples=(example("scatter_add(x, 0, index, src)", x=(3, 2), index=(2, 2), src=(2, 2)), example("scatter_add(x, 1, index, src)", x=(2, 3), index=(2, 4), src=(2, 4))),
-)  # fmt: skip
+    says="x plus the entries of src, each added at its position along dim",
+    numpy=lambda x, index, src, dim: scattered(x, index, src, dim, add=True),
+    torch=lambda torch, x, index, src, dim: torch.scatter_add(x, dim, index.long(), src),
+    shape=scatter_shape,
+    prepare=prepare_dim,
+    domain={"index": whole(0, 1)},
+    spelled=("torch.scatter_add", "Tensor.scatter_add", "aten.scatter_add"),
+    examples=(
+        example("scatter_add(x, 0, index, src)", x=(3, 2), index=(2, 2), src=(2, 2)),
+        example("scatter_add(x, 1, index, src)", x=(2, 3), index=(2, 4), src=(2, 4)),
+    ),
+)
 def scatter_add(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
     """out[i,j] = x[i,j] + Σ_k δ(n[i,k], j)·s[i,k]"""
     if not x.rank:
@@ -226,10 +272,15 @@ def scatter_add(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
 @operation(
     says="x with the entries of src written at their positions along dim (each position once)",
     numpy=lambda x, index, src, dim: scattered(x, index, src, dim, add=False),
-    torch=lambda torch, x, index, src, dim: torch.scatter(x, dim, index.long(), src if src.dim() else src.expand(index.shape)), shape=scatter_shape,
-    prepare=lambda shapes, dim: prepare_dim(shapes, dim), domain={"index": whole(0, 1)}, spelled=("torch.scatter", "Tensor.scatter", "aten.scatter"),
+    torch=lambda torch, x, index, src, dim: torch.scatter(
+        x, dim, index.long(), src if src.dim() else src.expand(index.shape)
+    ),
+    shape=scatter_shape,
+    prepare=lambda shapes, dim: prepare_dim(shapes, dim),
+    domain={"index": whole(0, 1)},
+    spelled=("torch.scatter", "Tensor.scatter", "aten.scatter"),
     examples=(example("scatter(x, 0, index, src)", x=(3, 2), index=(1, 2), src=(1, 2)),),
-)  # fmt: skip
+)
 def scatter(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
     """out[i,j] = s[i,k] where n[i,k] = j, x[i,j] elsewhere"""
     if not x.rank:
@@ -241,10 +292,14 @@ def scatter(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
 @operation(
     says="x with the slices at the given positions along dim replaced by those of the source (each position once)",
     numpy=lambda x, index, source, dim: copied(x, index, source, dim),
-    torch=lambda torch, x, index, source, dim: torch.index_copy(x, dim, index.long(), source), shape=add_shape, prepare=prepare_dim,
-    domain={"index": whole(0, 1)}, spelled=("torch.index_copy", "Tensor.index_copy", "aten.index_copy"), ranks={"index": (1,)},
+    torch=lambda torch, x, index, source, dim: torch.index_copy(x, dim, index.long(), source),
+    shape=add_shape,
+    prepare=prepare_dim,
+    domain={"index": whole(0, 1)},
+    spelled=("torch.index_copy", "Tensor.index_copy", "aten.index_copy"),
+    ranks={"index": (1,)},
     examples=(example("index_copy(x, 0, index, source)", x=(3, 2), index=(1,), source=(1, 2)),),
-)  # fmt: skip
+)
 def index_copy(at: At, x: View, dim: int, index: Data, source: View) -> Expr:
     """out[i] = s[k] where n[k] = i, x[i] elsewhere"""
     k = fresh("k", index.shape[0])
@@ -260,11 +315,16 @@ def copied(x: Any, index: Any, source: Any, dim: int) -> Any:
 
 
 @operation(
-    says="x with a number at the given positions along dim", numpy=lambda x, index, value, dim: copied(x, index, value, dim),
-    torch=lambda torch, x, index, value, dim: torch.index_fill(x, dim, index.long(), value), prepare=prepare_dim, domain={"index": whole(0, 1)},
-    shape=lambda sizes, shapes, dim: add_shape(sizes, shapes[:2], dim), spelled=("torch.index_fill", "Tensor.index_fill", "aten.index_fill"), ranks={"index": (1,), "value": (0,)},
+    says="x with a number at the given positions along dim",
+    numpy=lambda x, index, value, dim: copied(x, index, value, dim),
+    torch=lambda torch, x, index, value, dim: torch.index_fill(x, dim, index.long(), value),
+    prepare=prepare_dim,
+    domain={"index": whole(0, 1)},
+    shape=lambda sizes, shapes, dim: add_shape(sizes, shapes[:2], dim),
+    spelled=("torch.index_fill", "Tensor.index_fill", "aten.index_fill"),
+    ranks={"index": (1,), "value": (0,)},
     examples=(example("index_fill(x, 1, index, 2.0)", x=(2, 3), index=(2,)),),
-)  # fmt: skip
+)
 def index_fill(at: At, x: View, dim: int, index: Data, value: View) -> Expr:
     """out[i] = value where some n[k] = i, x[i] elsewhere"""
     k = fresh("k", index.shape[0])

@@ -55,13 +55,16 @@ def linear_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
     says="a linear layer: x @ weight.T + bias",
     numpy=lambda x, weight, bias=None: np.matmul(x, np.transpose(weight)) + (0 if bias is None else bias),
     torch=lambda torch, x, weight, bias=None: torch.nn.functional.linear(x, weight, bias),
-    shape=linear_shape, spelled=("F.linear", "aten.linear"), ranks={"x": (2, 1, 3), "weight": (2,), "bias": (1,)}, letters="ikjl",
+    shape=linear_shape,
+    spelled=("F.linear", "aten.linear"),
+    ranks={"x": (2, 1, 3), "weight": (2,), "bias": (1,)},
+    letters="ikjl",
     examples=(
         example("F.linear(x, weight, bias)", x=(2, 3), weight=(4, 3), bias=(4,)),
         example("F.linear(x, weight)", x=(3,), weight=(2, 3)),
         example("F.linear(x, weight, bias)", x=(2, 2, 3), weight=(2, 3), bias=(2,)),
     ),
-)  # fmt: skip
+)
 def linear(at: At, x: View, weight: View, bias: View | None = None) -> Expr:
     """out[i,k] = Σ_j x[i,j]·w[k,j] + b[k]"""
     inner = fresh("j", weight.shape[-1])
@@ -85,11 +88,15 @@ def bilinear_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 @operation(
     says="a bilinear layer: one number xᵀ·W·y for each matrix W of the weight",
-    numpy=lambda x, y, weight, bias=None: np.einsum("...i,kij,...j->...k", x, weight, y) + (0 if bias is None else bias),
+    numpy=lambda x, y, weight, bias=None: (
+        np.einsum("...i,kij,...j->...k", x, weight, y) + (0 if bias is None else bias)
+    ),
     torch=lambda torch, x, y, weight, bias=None: torch.nn.functional.bilinear(x, y, weight, bias),
-    shape=bilinear_shape, spelled=("F.bilinear", "torch.bilinear"), ranks={"x": (2,), "y": (2,), "weight": (3,), "bias": (1,)},
+    shape=bilinear_shape,
+    spelled=("F.bilinear", "torch.bilinear"),
+    ranks={"x": (2,), "y": (2,), "weight": (3,), "bias": (1,)},
     examples=(example("F.bilinear(x, y, weight, bias)", x=(2, 3), y=(2, 2), weight=(2, 3, 2), bias=(2,)),),
-)  # fmt: skip
+)
 def bilinear(at: At, x: View, y: View, weight: View, bias: View | None = None) -> Expr:
     """out[i,k] = Σ_{j,l} x[i,j]·w[k,j,l]·y[i,l] + b[k]"""
     j, k = fresh("j", weight.shape[1]), fresh("l", weight.shape[2])
@@ -125,7 +132,9 @@ def prepare_batch_norm(
 ) -> dict[str, Hashable]:
     """Momentum says how torch updates its buffers; the output does not depend on it."""
     if not training and (len(shapes) < 3 or shapes[1] is None or shapes[2] is None):
-        raise InputError("batch_norm needs running_mean and running_var", hints=("training=True takes them from the batch",))
+        raise InputError(
+            "batch_norm needs running_mean and running_var", hints=("training=True takes them from the batch",)
+        )
     return {"training": bool(training), "eps": eps}
 
 
@@ -137,8 +146,15 @@ def normalised(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) 
 
 
 def batch_norm_values(
-    x: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None, *, training: bool, eps: float
-) -> Any:  # fmt: skip
+    x: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    *,
+    training: bool,
+    eps: float,
+) -> Any:
     """NumPy's forward."""
     x = np.asarray(x, float)
     if training:
@@ -154,25 +170,47 @@ def copies(tensors: Sequence[Any]) -> list[Any]:
     return [None if t is None else t.detach().clone() for t in tensors]
 
 
-def torch_batch_norm(torch: Any, x: Any, mean: Any = None, var: Any = None, weight: Any = None, bias: Any = None, **options: Any) -> Any:
+def torch_batch_norm(
+    torch: Any, x: Any, mean: Any = None, var: Any = None, weight: Any = None, bias: Any = None, **options: Any
+) -> Any:
     """torch's forward."""
     return torch.nn.functional.batch_norm(x, *copies([mean, var]), weight, bias, **options)
 
 
 @operation(
     says="each channel to mean 0 and variance 1: of the batch in training, by running statistics otherwise",
-    numpy=batch_norm_values, torch=torch_batch_norm, shape=channels_shape, prepare=prepare_batch_norm,
-    spelled=("F.batch_norm",), ranks={"x": (2, 3, 4)}, domain={"running_var": positive()}, letters="ncij",
+    numpy=batch_norm_values,
+    torch=torch_batch_norm,
+    shape=channels_shape,
+    prepare=prepare_batch_norm,
+    spelled=("F.batch_norm",),
+    ranks={"x": (2, 3, 4)},
+    domain={"running_var": positive()},
+    letters="ncij",
     examples=(
         example("F.batch_norm(x, None, None, weight, bias, training=True)", x=(3, 2), weight=(2,), bias=(2,)),
         example("F.batch_norm(x, None, None, training=True)", x=(2, 2, 3)),
-        example("F.batch_norm(x, running_mean, running_var, weight, bias)", x=(3, 2), running_mean=(2,), running_var=(2,), weight=(2,), bias=(2,)),
+        example(
+            "F.batch_norm(x, running_mean, running_var, weight, bias)",
+            x=(3, 2),
+            running_mean=(2,),
+            running_var=(2,),
+            weight=(2,),
+            bias=(2,),
+        ),
     ),
-)  # fmt: skip
+)
 def batch_norm(
-    at: At, x: View, running_mean: Data | None = None, running_var: Data | None = None, weight: View | None = None,
-    bias: View | None = None, training: bool = False, momentum: Any = 0.1, eps: float = 1e-5,
-) -> Expr:  # fmt: skip
+    at: At,
+    x: View,
+    running_mean: Data | None = None,
+    running_var: Data | None = None,
+    weight: View | None = None,
+    bias: View | None = None,
+    training: bool = False,
+    momentum: Any = 0.1,
+    eps: float = 1e-5,
+) -> Expr:
     """out[n,c,i] = (x[n,c,i] − mean[c]) / √(var[c] + eps)·w[c] + b[c]"""
     if training or running_mean is None or running_var is None:
         over = Reduction(at, x.shape, tuple(a for a in range(x.rank) if a != 1), keepdim=True)
@@ -192,8 +230,15 @@ def prepare_instance_norm(
 
 
 def instance_norm_values(
-    x: Any, running_mean: Any = None, running_var: Any = None, weight: Any = None, bias: Any = None, *, use_input_stats: bool, eps: float
-) -> Any:  # fmt: skip
+    x: Any,
+    running_mean: Any = None,
+    running_var: Any = None,
+    weight: Any = None,
+    bias: Any = None,
+    *,
+    use_input_stats: bool,
+    eps: float,
+) -> Any:
     """NumPy's forward."""
     x = np.asarray(x, float)
     if not use_input_stats:
@@ -204,18 +249,32 @@ def instance_norm_values(
 
 @operation(
     says="each channel of each sample to mean 0 and variance 1",
-    numpy=instance_norm_values, shape=channels_shape, prepare=prepare_instance_norm,
+    numpy=instance_norm_values,
+    shape=channels_shape,
+    prepare=prepare_instance_norm,
     torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
         x, *copies([mean, var]), weight, bias, **options
     ),
-    spelled=("F.instance_norm",), ranks={"x": (3, 4)}, domain={"running_var": positive()}, letters="ncij",
-    examples=(example("F.instance_norm(x)", x=(2, 2, 3)),
-              example("F.instance_norm(x, None, None, weight, bias)", x=(1, 2, 3), weight=(2,), bias=(2,))),
-)  # fmt: skip
+    spelled=("F.instance_norm",),
+    ranks={"x": (3, 4)},
+    domain={"running_var": positive()},
+    letters="ncij",
+    examples=(
+        example("F.instance_norm(x)", x=(2, 2, 3)),
+        example("F.instance_norm(x, None, None, weight, bias)", x=(1, 2, 3), weight=(2,), bias=(2,)),
+    ),
+)
 def instance_norm(
-    at: At, x: View, running_mean: Data | None = None, running_var: Data | None = None, weight: View | None = None,
-    bias: View | None = None, use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-5,
-) -> Expr:  # fmt: skip
+    at: At,
+    x: View,
+    running_mean: Data | None = None,
+    running_var: Data | None = None,
+    weight: View | None = None,
+    bias: View | None = None,
+    use_input_stats: bool = True,
+    momentum: Any = 0.1,
+    eps: float = 1e-5,
+) -> Expr:
     """out[n,c,i] = (x[n,c,i] − mean[n,c]) / √(var[n,c] + eps)·w[c] + b[c]"""
     if use_input_stats or running_mean is None or running_var is None:
         over = Reduction(at, x.shape, tuple(range(2, x.rank)), keepdim=True)
@@ -227,7 +286,7 @@ def instance_norm(
 
 def prepare_group_norm(shapes: tuple[Shape, ...], num_groups: int, eps: float = 1e-5) -> dict[str, Hashable]:
     """A number of groups that divides the channels."""
-    if not isinstance(num_groups, int) or num_groups < 1:
+    if num_groups < 1:
         raise InputError("num_groups has to be an integer from 1 up", found=(f"num_groups={num_groups!r}",))
     return {"num_groups": num_groups, "eps": eps}
 
@@ -251,14 +310,20 @@ def group_norm_values(x: Any, weight: Any = None, bias: Any = None, *, num_group
 
 @operation(
     says="each group of channels of each sample to mean 0 and variance 1",
-    numpy=group_norm_values, shape=grouped_shape, prepare=prepare_group_norm,
+    numpy=group_norm_values,
+    shape=grouped_shape,
+    prepare=prepare_group_norm,
     torch=lambda torch, x, weight=None, bias=None, *, num_groups, eps: torch.nn.functional.group_norm(
         x, num_groups, weight, bias, eps
     ),
-    spelled=("F.group_norm", "torch.group_norm"), ranks={"x": (3, 4)}, letters="ncij",
-    examples=(example("F.group_norm(x, 2)", x=(1, 4, 2)),
-              example("F.group_norm(x, 2, weight, bias)", x=(2, 4, 2), weight=(4,), bias=(4,))),
-)  # fmt: skip
+    spelled=("F.group_norm", "torch.group_norm"),
+    ranks={"x": (3, 4)},
+    letters="ncij",
+    examples=(
+        example("F.group_norm(x, 2)", x=(1, 4, 2)),
+        example("F.group_norm(x, 2, weight, bias)", x=(2, 4, 2), weight=(4,), bias=(4,)),
+    ),
+)
 def group_norm(
     at: At, x: View, num_groups: int, weight: View | None = None, bias: View | None = None, eps: float = 1e-5
 ) -> Expr:
@@ -297,15 +362,21 @@ def rms_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: An
 
 @operation(
     says="divides by the root of the mean square over the trailing axes",
-    numpy=lambda x, weight=None, *, normalized_shape, eps: x / np.sqrt(
-        np.mean(np.square(np.asarray(x, float)), axis=tuple(range(-len(normalized_shape), 0)), keepdims=True) + eps
-    ) * (1 if weight is None else weight),
+    numpy=lambda x, weight=None, *, normalized_shape, eps: (
+        x
+        / np.sqrt(
+            np.mean(np.square(np.asarray(x, float)), axis=tuple(range(-len(normalized_shape), 0)), keepdims=True) + eps
+        )
+        * (1 if weight is None else weight)
+    ),
     torch=lambda torch, x, weight=None, *, normalized_shape, eps: torch.nn.functional.rms_norm(
         x, tuple(x.shape[-len(normalized_shape) :]), weight, eps
     ),
-    shape=rms_norm_shape, prepare=prepare_rms_norm, spelled=("F.rms_norm", "torch.rms_norm"),
+    shape=rms_norm_shape,
+    prepare=prepare_rms_norm,
+    spelled=("F.rms_norm", "torch.rms_norm"),
     examples=(example("F.rms_norm(x, (3,))", x=(2, 3)), example("F.rms_norm(x, (3,), weight)", x=(2, 3), weight=(3,))),
-)  # fmt: skip
+)
 def rms_norm(at: At, x: View, normalized_shape: Any, weight: View | None = None, eps: Any = None) -> Expr:
     """out[i] = x[i] / √(Σ_j x[j]²/n + eps)·w[i]"""
     dim = tuple(range(x.rank - len(normalized_shape), x.rank))
@@ -318,9 +389,13 @@ def rms_norm(at: At, x: View, normalized_shape: Any, weight: View | None = None,
 
 
 def prepare_embedding(
-    shapes: tuple[Shape, ...], padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> dict[str, Hashable]:  # fmt: skip
+    shapes: tuple[Shape, ...],
+    padding_idx: Any = None,
+    max_norm: Any = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> dict[str, Hashable]:
     """Options that rescale rows or gradients are not covered."""
     if max_norm is not None or scale_grad_by_freq:
         raise UnsupportedError("embedding with max_norm or scale_grad_by_freq is not supported yet")
@@ -343,15 +418,28 @@ def embedding_shape(sizes: Sizes, shapes: tuple[Shape, ...], padding_idx: Any) -
     says="the rows of the weight at the given positions; nothing flows to the row padding_idx",
     numpy=lambda x, weight, padding_idx: np.asarray(weight)[rows(x)],
     torch=lambda torch, x, weight, padding_idx: torch.nn.functional.embedding(x.long(), weight, padding_idx),
-    shape=embedding_shape, prepare=prepare_embedding, spelled=("F.embedding",), ranks={"x": (1, 2), "weight": (2,)},
-    domain={"x": whole(0, 2)}, smooth=False,
-    examples=(example("F.embedding(x, weight)", x=(4,), weight=(3, 2)),
-              example("F.embedding(x, weight, padding_idx=0)", x=(2, 3), weight=(3, 2))),
-)  # fmt: skip
+    shape=embedding_shape,
+    prepare=prepare_embedding,
+    spelled=("F.embedding",),
+    ranks={"x": (1, 2), "weight": (2,)},
+    domain={"x": whole(0, 2)},
+    smooth=False,
+    examples=(
+        example("F.embedding(x, weight)", x=(4,), weight=(3, 2)),
+        example("F.embedding(x, weight, padding_idx=0)", x=(2, 3), weight=(3, 2)),
+    ),
+)
 def embedding(
-    at: At, x: Data, weight: View, out: Held, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False, sparse: bool = False,
-) -> Expr:  # fmt: skip
+    at: At,
+    x: Data,
+    weight: View,
+    out: Held,
+    padding_idx: Any = None,
+    max_norm: Any = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Expr:
     """out[i,e] = w[x[i], e]"""
     row = x[at[:-1]]
     if padding_idx is None:
@@ -362,7 +450,11 @@ def embedding(
 
 
 def prepare_attention(
-    shapes: tuple[Shape, ...], dropout_p: Any = 0.0, is_causal: bool = False, scale: Any = None, enable_gqa: bool = False
+    shapes: tuple[Shape, ...],
+    dropout_p: Any = 0.0,
+    is_causal: bool = False,
+    scale: Any = None,
+    enable_gqa: bool = False,
 ) -> dict[str, Hashable]:
     """Attention without dropout."""
     if dropout_p:
@@ -381,6 +473,8 @@ def attention_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> 
         raise ShapeError("attention takes tensors (…, positions, features)")
     lead = sizes.broadcast_shapes([s[:-2] for s in (query, key, value)])
     full = [(*lead, *s[-2:]) for s in (query, key, value)]
+    if mask:
+        sizes.broadcast_shapes([mask[0], (*lead, query[-2], key[-2])])
     return (*full, *((*lead, query[-2], key[-2]) for _ in mask))
 
 
@@ -405,22 +499,41 @@ def attention_values(query: Any, key: Any, value: Any, mask: Any = None, *, is_c
 
 @operation(
     says="averages of the values, weighed by softmax of how well query and key agree (a mask is added to the scores)",
-    numpy=attention_values, shape=attention_shape, align=attention_align, prepare=prepare_attention,
+    numpy=attention_values,
+    shape=attention_shape,
+    align=attention_align,
+    prepare=prepare_attention,
     torch=lambda torch, *tensors, is_causal, scale: torch.nn.functional.scaled_dot_product_attention(
         *tensors, is_causal=is_causal, scale=None if scale is None else float(scale)
     ),
     spelled=("F.scaled_dot_product_attention", "torch._C._nn.scaled_dot_product_attention"),
-    ranks={"query": (2, 3, 4), "key": (2, 3, 4), "value": (2, 3, 4)}, letters="bhld",
+    ranks={"query": (2, 3, 4), "key": (2, 3, 4), "value": (2, 3, 4)},
+    letters="bhld",
     examples=(
         example("F.scaled_dot_product_attention(query, key, value)", query=(2, 2), key=(3, 2), value=(3, 2)),
-        example("F.scaled_dot_product_attention(query, key, value, is_causal=True)", query=(3, 2), key=(3, 2), value=(3, 2)),
-        example("F.scaled_dot_product_attention(query, key, value, attn_mask)", query=(2, 2), key=(3, 2), value=(3, 2), attn_mask=(2, 3)),
+        example(
+            "F.scaled_dot_product_attention(query, key, value, is_causal=True)", query=(3, 2), key=(3, 2), value=(3, 2)
+        ),
+        example(
+            "F.scaled_dot_product_attention(query, key, value, attn_mask)",
+            query=(2, 2),
+            key=(3, 2),
+            value=(3, 2),
+            attn_mask=(2, 3),
+        ),
     ),
-)  # fmt: skip
+)
 def scaled_dot_product_attention(
-    at: At, query: View, key: View, value: View, attn_mask: View | None = None, dropout_p: float = 0.0,
-    is_causal: bool = False, scale: Any = None, enable_gqa: bool = False,
-) -> Expr:  # fmt: skip
+    at: At,
+    query: View,
+    key: View,
+    value: View,
+    attn_mask: View | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: Any = None,
+    enable_gqa: bool = False,
+) -> Expr:
     """out[l,e] = Σ_s exp(score[l,s])·v[s,e] / Σ_s exp(score[l,s]), score[l,s] = Σ_d q[l,d]·k[s,d] / √D + mask[l,s]"""
     lead, place = at[:-2], at[-2]
 

@@ -82,7 +82,7 @@ def loss(
     def shape(sizes: Sizes, shapes: tuple[Shape | None, ...], reduction: str, **options: Any) -> Shape:
         return common(sizes, shapes) if reduction == "none" else ()
 
-    def align(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Any) -> tuple[Shape | None, ...]:
+    def align(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Any) -> tuple[Any, ...]:
         whole_shape = common(sizes, shapes)
         return tuple(None if s is None else whole_shape for s in shapes)
 
@@ -99,13 +99,25 @@ def loss(
         [inspect.Parameter("at", kind, annotation=At), *public, reduced]
     )
     shown = ", ".join(p for p in operands if p not in ("weight", "pos_weight"))
-    shapes = {p: (2, 3) for p in shown.split(", ")}
+    shapes = dict.fromkeys(shown.split(", "), (2, 3))
+    averaged = () if name == "kl_div" else (example(f"F.{name}({shown})", **shapes),)  # torch warns of kl_div's mean
     return operation(
-        says=says, numpy=values, torch=by_torch, shape=shape, align=align, prepare=prepare, spelled=(f"F.{name}",), smooth=smooth,
-        examples=(example(f"F.{name}({shown})", **shapes), example(f'F.{name}({shown}, reduction="sum")', **shapes),
-                  example(f'F.{name}({shown}, reduction="none")', **shapes), *examples),
+        says=says,
+        numpy=values,
+        torch=by_torch,
+        shape=shape,
+        align=align,
+        prepare=prepare,
+        spelled=(f"F.{name}",),
+        smooth=smooth,
+        examples=(
+            *averaged,
+            example(f'F.{name}({shown}, reduction="sum")', **shapes),
+            example(f'F.{name}({shown}, reduction="none")', **shapes),
+            *examples,
+        ),
         **facts,
-    )(index)  # fmt: skip
+    )(index)
 
 
 def size(d: Expr) -> Expr:
@@ -121,9 +133,15 @@ def positive_part(t: Expr) -> Expr:
 apart = {"x": reals(distinct=True), "target": reals(distinct=True)}
 
 l1_loss = loss(
-    "l1_loss", lambda x, target: size(x - target), "|x[i] − y[i]|", "the mean distance", lambda x, y: np.abs(x - y),
-    smooth=False, kinks=(0.0,), domain=apart,
-)  # fmt: skip
+    "l1_loss",
+    lambda x, target: size(x - target),
+    "|x[i] − y[i]|",
+    "the mean distance",
+    lambda x, y: np.abs(x - y),
+    smooth=False,
+    kinks=(0.0,),
+    domain=apart,
+)
 
 
 def smooth_l1(x: Expr, target: Expr, beta: float = 1.0) -> Expr:
@@ -142,10 +160,16 @@ def smooth_l1_values(x: Any, y: Any, beta: Any = 1.0) -> Any:
 
 
 smooth_l1_loss = loss(
-    "smooth_l1_loss", smooth_l1, "(d²/2β where |d| < β, |d| − β/2 elsewhere), d = x[i] − y[i]", "the mean distance, rounded off near 0",
-    smooth_l1_values, smooth=False, domain=apart, kinks=(0.0,),
+    "smooth_l1_loss",
+    smooth_l1,
+    "(d²/2β where |d| < β, |d| − β/2 elsewhere), d = x[i] − y[i]",
+    "the mean distance, rounded off near 0",
+    smooth_l1_values,
+    smooth=False,
+    domain=apart,
+    kinks=(0.0,),
     examples=(example("F.smooth_l1_loss(x, target, beta=0.5)", x=(3,), target=(3,)),),
-)  # fmt: skip
+)
 
 
 def huber(x: Expr, target: Expr, delta: float = 1.0) -> Expr:
@@ -162,10 +186,16 @@ def huber_values(x: Any, y: Any, delta: Any = 1.0) -> Any:
 
 
 huber_loss = loss(
-    "huber_loss", huber, "(d²/2 where |d| ≤ δ, δ·(|d| − δ/2) elsewhere), d = x[i] − y[i]", "squares near 0, distances further out",
-    huber_values, smooth=False, domain=apart, kinks=(0.0,),
+    "huber_loss",
+    huber,
+    "(d²/2 where |d| ≤ δ, δ·(|d| − δ/2) elsewhere), d = x[i] − y[i]",
+    "squares near 0, distances further out",
+    huber_values,
+    smooth=False,
+    domain=apart,
+    kinks=(0.0,),
     examples=(example("F.huber_loss(x, target, delta=0.5)", x=(3,), target=(3,)),),
-)  # fmt: skip
+)
 
 
 def weighed(value: Any, weight: Any) -> Any:
@@ -176,16 +206,19 @@ def weighed(value: Any, weight: Any) -> Any:
 binary_cross_entropy = loss(
     "binary_cross_entropy",
     lambda x, target, weight=None: weighed(-target * sp.log(x) - (1 - target) * sp.log(1 - x), weight),
-    "−y[i]·log x[i] − (1 − y[i])·log(1 − x[i])", "minus the log-probability of the targets, x being probabilities",
+    "−y[i]·log x[i] − (1 − y[i])·log(1 − x[i])",
+    "minus the log-probability of the targets, x being probabilities",
     lambda x, y, w=None: weighed(-y * np.maximum(np.log(x), -100) - (1 - y) * np.maximum(np.log1p(-x), -100), w),
     domain={"x": between(0, 1), "target": between(0, 1)},
     examples=(example("F.binary_cross_entropy(x, target, weight)", x=(2, 3), target=(2, 3), weight=(3,)),),
-)  # fmt: skip
+)
 
 
 def logits_loss(x: Expr, target: Expr, weight: Any = None, pos_weight: Any = None) -> Expr:
     """(1 − y)·x + (1 + (p − 1)·y)·log(1 + exp(−x))."""
-    return weighed((1 - target) * x + (1 if pos_weight is None else 1 + (pos_weight - 1) * target) * softplus(-x), weight)
+    return weighed(
+        (1 - target) * x + (1 if pos_weight is None else 1 + (pos_weight - 1) * target) * softplus(-x), weight
+    )
 
 
 def logits_values(x: Any, y: Any, w: Any = None, p: Any = None) -> Any:
@@ -195,31 +228,55 @@ def logits_values(x: Any, y: Any, w: Any = None, p: Any = None) -> Any:
 
 
 binary_cross_entropy_with_logits = loss(
-    "binary_cross_entropy_with_logits", logits_loss, "(1 − y[i])·x[i] + log(1 + exp(−x[i]))",
-    "minus the log-probability of the targets, σ(x) being probabilities", logits_values, domain={"target": between(0, 1), "pos_weight": positive()},
-    examples=(example("F.binary_cross_entropy_with_logits(x, target, weight)", x=(2, 3), target=(2, 3), weight=(3,)),
-              example("F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight)", x=(2, 3), target=(2, 3), pos_weight=(3,))),
-)  # fmt: skip
+    "binary_cross_entropy_with_logits",
+    logits_loss,
+    "(1 − y[i])·x[i] + log(1 + exp(−x[i]))",
+    "minus the log-probability of the targets, σ(x) being probabilities",
+    logits_values,
+    domain={"target": between(0, 1), "pos_weight": positive()},
+    examples=(
+        example("F.binary_cross_entropy_with_logits(x, target, weight)", x=(2, 3), target=(2, 3), weight=(3,)),
+        example(
+            "F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight)",
+            x=(2, 3),
+            target=(2, 3),
+            pos_weight=(3,),
+        ),
+    ),
+)
 kl_div = loss(
     "kl_div",
     lambda x, target, log_target=False: sp.exp(target) * (target - x) if log_target else target * (sp.log(target) - x),
-    "y[i]·(log y[i] − x[i])", "how far the distribution y is from the one with log-probabilities x",
-    lambda x, y, log_target=False: np.exp(y) * (y - x) if log_target else special.xlogy(y, y) - y * x, domain={"target": positive()},
-    examples=(example('F.kl_div(x, target, reduction="batchmean")', x=(2, 3), target=(2, 3)),
-              example("F.kl_div(x, target, log_target=True)", x=(2, 3), target=(2, 3))),
-)  # fmt: skip
+    "y[i]·(log y[i] − x[i])",
+    "how far the distribution y is from the one with log-probabilities x",
+    lambda x, y, log_target=False: np.exp(y) * (y - x) if log_target else special.xlogy(y, y) - y * x,
+    domain={"target": positive()},
+    examples=(
+        example('F.kl_div(x, target, reduction="batchmean")', x=(2, 3), target=(2, 3)),
+        example('F.kl_div(x, target, log_target=True, reduction="sum")', x=(2, 3), target=(2, 3)),
+    ),
+)
 soft_margin_loss = loss(
-    "soft_margin_loss", lambda x, target: softplus(-target * x), "log(1 + exp(−y[i]·x[i]))", "the logistic loss, for targets ±1",
-    lambda x, y: np.logaddexp(0, -np.asarray(x * y, float)), data=True,
-)  # fmt: skip
+    "soft_margin_loss",
+    lambda x, target: softplus(-target * x),
+    "log(1 + exp(−y[i]·x[i]))",
+    "the logistic loss, for targets ±1",
+    lambda x, y: np.logaddexp(0, -np.asarray(x * y, float)),
+    data=True,
+)
 poisson_nll_loss = loss(
     "poisson_nll_loss",
     lambda x, target, log_input=True, full=False, eps=1e-8: poisson(x, target, log_input, full, eps),
-    "exp(x[i]) − y[i]·x[i]", "minus the log-probability of counts y at the rate exp(x)",
-    lambda x, y, log_input=True, full=False, eps=1e-8: poisson_values(x, y, log_input, full, eps), domain={"x": positive(), "target": positive()},
-    examples=(example("F.poisson_nll_loss(x, target, log_input=False)", x=(2, 3), target=(2, 3)),
-              example("F.poisson_nll_loss(x, target, full=True)", x=(2, 3), target=(2, 3))), smooth=False,
-)  # fmt: skip
+    "exp(x[i]) − y[i]·x[i]",
+    "minus the log-probability of counts y at the rate exp(x)",
+    lambda x, y, log_input=True, full=False, eps=1e-8: poisson_values(x, y, log_input, full, eps),
+    domain={"x": positive(), "target": positive()},
+    examples=(
+        example("F.poisson_nll_loss(x, target, log_input=False)", x=(2, 3), target=(2, 3)),
+        example("F.poisson_nll_loss(x, target, full=True)", x=(2, 3), target=(2, 3)),
+    ),
+    smooth=False,
+)
 
 
 def poisson(x: Expr, y: Expr, log_input: bool, full: bool, eps: Any) -> Expr:
@@ -238,17 +295,26 @@ def poisson_values(x: Any, y: Any, log_input: bool, full: bool, eps: Any) -> Any
 
 gaussian_nll_loss = loss(
     "gaussian_nll_loss",
-    lambda x, target, var, full=False, eps=1e-6: (sp.log(var) + (x - target) ** 2 / var + (sp.log(2 * sp.pi) if full else 0)) / 2,
-    "(log s[i] + (x[i] − y[i])²/s[i]) / 2", "minus the log-probability of y under a normal distribution with mean x and variance s",
-    lambda x, y, var, full=False, eps=1e-6: 0.5 * (np.log(var) + (x - y) ** 2 / var) + (0.5 * np.log(2 * np.pi) if full else 0),
-    domain={"var": positive()}, examples=(example("F.gaussian_nll_loss(x, target, var, full=True)", x=(3,), target=(3,), var=(3,)),),
-)  # fmt: skip
+    lambda x, target, var, full=False, eps=1e-6: (
+        (sp.log(var) + (x - target) ** 2 / var + (sp.log(2 * sp.pi) if full else 0)) / 2
+    ),
+    "(log s[i] + (x[i] − y[i])²/s[i]) / 2",
+    "minus the log-probability of y under a normal distribution with mean x and variance s",
+    lambda x, y, var, full=False, eps=1e-6: (
+        0.5 * (np.log(var) + (x - y) ** 2 / var) + (0.5 * np.log(2 * np.pi) if full else 0)
+    ),
+    domain={"var": positive()},
+    examples=(example("F.gaussian_nll_loss(x, target, var, full=True)", x=(3,), target=(3,), var=(3,)),),
+)
 margin_ranking_loss = loss(
-    "margin_ranking_loss", lambda x, y, target, margin=0.0: positive_part(-target * (x - y) + number(margin)),
-    "max(0, −t[i]·(x[i] − y[i]) + margin)", "how far x and y are from the order that the targets ±1 want",
-    lambda x, y, t, margin=0.0: np.maximum(-t * (x - y) + float(margin), 0), smooth=False,
+    "margin_ranking_loss",
+    lambda x, y, target, margin=0.0: positive_part(-target * (x - y) + number(margin)),
+    "max(0, −t[i]·(x[i] − y[i]) + margin)",
+    "how far x and y are from the order that the targets ±1 want",
+    lambda x, y, t, margin=0.0: np.maximum(-t * (x - y) + float(margin), 0),
+    smooth=False,
     domain={"x": reals(distinct=True), "y": reals(distinct=True), "target": reals(avoid=(0.0,))},
-)  # fmt: skip
+)
 
 
 def hinge(x: Expr, target: Expr, margin: float = 1.0) -> Expr:
@@ -257,10 +323,17 @@ def hinge(x: Expr, target: Expr, margin: float = 1.0) -> Expr:
 
 
 hinge_embedding_loss = loss(
-    "hinge_embedding_loss", hinge, "(x[i] where y[i] = 1, max(0, margin − x[i]) where y[i] = −1)", "small for near pairs that belong together",
-    lambda x, y, margin=1.0: np.where(y != -1, x, 0) + np.where(y != 1, np.maximum(float(margin) - np.asarray(x, float), 0), 0),
-    smooth=False, data=True, domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)},
-)  # fmt: skip
+    "hinge_embedding_loss",
+    hinge,
+    "(x[i] where y[i] = 1, max(0, margin − x[i]) where y[i] = −1)",
+    "small for near pairs that belong together",
+    lambda x, y, margin=1.0: (
+        np.where(y != -1, x, 0) + np.where(y != 1, np.maximum(float(margin) - np.asarray(x, float), 0), 0)
+    ),
+    smooth=False,
+    data=True,
+    domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)},
+)
 
 
 # Classes ----------------------------------------------------------------------------------------------
@@ -299,9 +372,15 @@ def class_shape(sizes: Sizes, shapes: tuple[Shape, ...], reduction: str, **optio
 
 
 def class_loss(
-    at: At, x: View, target: View, weight: View | None, score: Callable[[tuple[Expr, ...]], Expr], ignore_index: int,
-    reduction: str, label_smoothing: float = 0.0,
-) -> Expr:  # fmt: skip
+    at: At,
+    x: View,
+    target: View,
+    weight: View | None,
+    score: Callable[[tuple[Expr, ...]], Expr],
+    ignore_index: int,
+    reduction: str,
+    label_smoothing: float = 0.0,
+) -> Expr:
     """Minus the score at the target's class, times the class's weight; ignored targets do not count."""
     axis = classes_axis(x.shape)
     samples = at if reduction == "none" else fresh_axes((*x.shape[:axis], *x.shape[axis + 1 :]))
@@ -320,7 +399,9 @@ def class_loss(
     return result / add_up(own, samples) if reduction == "mean" else result
 
 
-def class_values(x: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float = 0.0) -> Any:
+def class_values(
+    x: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float = 0.0
+) -> Any:
     """NumPy's forward, from log-probabilities."""
     x, n = np.asarray(x, float), np.asarray(target).astype(np.int64)
     axis = 0 if x.ndim == 1 else 1
@@ -340,13 +421,23 @@ CLASSES = {"target": whole(0, 2), "weight": positive()}
 
 @operation(
     says="minus the log-probability at each target's class",
-    numpy=lambda x, target, weight=None, *, ignore_index, reduction: class_values(x, target, weight, ignore_index, reduction),
-    torch=lambda torch, x, target, weight=None, **options: torch.nn.functional.nll_loss(x, target.long(), weight, **options),
-    shape=class_shape, prepare=prepare_loss, spelled=("F.nll_loss", "F.nll_loss_nd", "torch._C._nn.nll_loss_nd"),
-    ranks={"x": (2, 1), "target": (1, 0)}, domain=CLASSES,
-    examples=(example("F.nll_loss(x, target)", x=(2, 3), target=(2,)), example("F.nll_loss(x, target, weight)", x=(2, 3), target=(2,), weight=(3,)),
-              example('F.nll_loss(x, target, reduction="sum")', x=(2, 3, 2), target=(2, 2))),
-)  # fmt: skip
+    numpy=lambda x, target, weight=None, *, ignore_index, reduction: class_values(
+        x, target, weight, ignore_index, reduction
+    ),
+    torch=lambda torch, x, target, weight=None, **options: torch.nn.functional.nll_loss(
+        x, target.long(), weight, **options
+    ),
+    shape=class_shape,
+    prepare=prepare_loss,
+    spelled=("F.nll_loss", "F.nll_loss_nd", "torch._C._nn.nll_loss_nd"),
+    ranks={"x": (2, 1), "target": (1, 0)},
+    domain=CLASSES,
+    examples=(
+        example("F.nll_loss(x, target)", x=(2, 3), target=(2,)),
+        example("F.nll_loss(x, target, weight)", x=(2, 3), target=(2,), weight=(3,)),
+        example('F.nll_loss(x, target, reduction="sum")', x=(2, 3, 2), target=(2, 2)),
+    ),
+)
 def nll_loss(
     at: At, x: View, target: Data, weight: Data | None = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Expr:
@@ -363,7 +454,9 @@ def prepare_entropy(
     return {**prepare_loss(shapes, reduction), "ignore_index": ignore_index, "label_smoothing": label_smoothing}
 
 
-def entropy_values(x: Any, target: Any, weight: Any = None, *, ignore_index: int, reduction: str, label_smoothing: float) -> Any:
+def entropy_values(
+    x: Any, target: Any, weight: Any = None, *, ignore_index: int, reduction: str, label_smoothing: float
+) -> Any:
     """NumPy's forward, for classes or for a weight per class."""
     x, smoothing = np.asarray(x, float), float(label_smoothing)
     axis = 0 if x.ndim == 1 else 1
@@ -384,15 +477,28 @@ def torch_entropy(torch: Any, x: Any, target: Any, weight: Any = None, **options
 
 @operation(
     says="minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
-    numpy=entropy_values, torch=torch_entropy, shape=class_shape, prepare=prepare_entropy,
-    spelled=("F.cross_entropy",), ranks={"x": (2, 1), "target": (2, 1)}, domain={"weight": positive()},
-    examples=(example("cross_entropy(x, y)", x=(2, 3), y=(2, 3)), example("cross_entropy(x, y)", x=(3,), y=(3,)),
-              example('cross_entropy(x, y, reduction="sum")', x=(2, 3), y=(2, 3))),
-)  # fmt: skip
+    numpy=entropy_values,
+    torch=torch_entropy,
+    shape=class_shape,
+    prepare=prepare_entropy,
+    spelled=("F.cross_entropy",),
+    ranks={"x": (2, 1), "target": (2, 1)},
+    domain={"weight": positive()},
+    examples=(
+        example("cross_entropy(x, y)", x=(2, 3), y=(2, 3)),
+        example("cross_entropy(x, y)", x=(3,), y=(3,)),
+        example('cross_entropy(x, y, reduction="sum")', x=(2, 3), y=(2, 3)),
+    ),
+)
 def cross_entropy(
-    at: At, x: View, target: View, weight: Data | None = None, ignore_index: int = -100, reduction: str = "mean",
+    at: At,
+    x: View,
+    target: View,
+    weight: Data | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
     label_smoothing: float = 0.0,
-) -> Expr:  # fmt: skip
+) -> Expr:
     """out = −Σ_i Σ_k y[i,k]·(x[i,k] − log Σ_l exp(x[i,l])) / n"""
     axis = classes_axis(x.shape)
 

@@ -30,7 +30,9 @@ def common_options(space: int, kernel_size: Ints, stride: Ints, padding: Ints) -
     step = per_axis(kernel if stride is None or stride == () else stride, space, "stride")
     pads = per_axis(padding, space, "padding", least=0)
     if any(2 * p > k for p, k in zip(pads, kernel, strict=True)):
-        raise InputError("padding is at most half of the kernel", found=(f"padding={padding}, kernel_size={kernel_size}",))
+        raise InputError(
+            "padding is at most half of the kernel", found=(f"padding={padding}, kernel_size={kernel_size}",)
+        )
     return {"kernel_size": kernel, "stride": step, "padding": pads}
 
 
@@ -40,15 +42,19 @@ def refuse_ceiling(ceil_mode: bool) -> None:
         raise UnsupportedError("ceil_mode=True is not supported yet", hints=("pad the input",))
 
 
-def pooled_shape(sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, stride: Any, padding: Any, **more: Any) -> Shape:
+def pooled_shape(
+    sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, stride: Any, padding: Any, **more: Any
+) -> Shape:
     """The leading axes, and the places of the window."""
     (x,) = shapes
     space = len(kernel_size)
     if len(x) not in (space + 1, space + 2):
         raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
     dilation = more.get("dilation", (1,) * space)
-    places = [slid(*axis[:3], axis[3], axis[3], axis[4]) for axis in
-              zip(x[-space:], map(sp.Integer, kernel_size), stride, padding, dilation, strict=True)]  # fmt: skip
+    places = [
+        slid(*axis[:3], axis[3], axis[3], axis[4])
+        for axis in zip(x[-space:], map(sp.Integer, kernel_size), stride, padding, dilation, strict=True)
+    ]
     return (*x[:-space], *places)
 
 
@@ -61,7 +67,9 @@ def windows_flat(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, 
 def largest(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
     """NumPy's forward: the largest entry of every window."""
     fill = -np.inf if any(padding) else 0
-    return windows_flat(np.asarray(x, float) if any(padding) else x, kernel_size, stride, padding, dilation, fill).max(axis=-1)
+    return windows_flat(np.asarray(x, float) if any(padding) else x, kernel_size, stride, padding, dilation, fill).max(
+        axis=-1
+    )
 
 
 def winners(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
@@ -83,29 +91,49 @@ def max_pooling(space: int) -> Op:
     shape = {1: (1, 2, 6), 2: (1, 2, 4, 4), 3: (1, 1, 2, 4, 4)}[space]
 
     def prepare(
-        shapes: tuple[Shape, ...], kernel_size: Ints, stride: Ints = None, padding: Ints = 0, dilation: Ints = 1,
-        ceil_mode: bool = False, return_indices: bool = False,
-    ) -> dict[str, Hashable]:  # fmt: skip
+        shapes: tuple[Shape, ...],
+        kernel_size: Ints,
+        stride: Ints = None,
+        padding: Ints = 0,
+        dilation: Ints = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> dict[str, Hashable]:
         refuse_ceiling(ceil_mode)
         options = common_options(space, kernel_size, stride, padding)
         return {**options, "dilation": per_axis(dilation, space, "dilation"), "ceil_mode": False}
 
     @operation(
-        name=name, says=f"the largest entry of every window of the last {space} {'axis' if space == 1 else 'axes'}",
-        numpy=largest, torch=lambda torch, x, **options: getattr(torch.nn.functional, name)(x, **options),
-        known={"n": winners}, shape=pooled_shape, prepare=prepare, spelled=(f"F.{name}", f"torch.{name}"),
-        domain={"x": reals(distinct=True)}, smooth=False, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
+        name=name,
+        says=f"the largest entry of every window of the last {space} {'axis' if space == 1 else 'axes'}",
+        numpy=largest,
+        torch=lambda torch, x, **options: getattr(torch.nn.functional, name)(x, **options),
+        known={"n": winners},
+        shape=pooled_shape,
+        prepare=prepare,
+        spelled=(f"F.{name}", f"torch.{name}"),
+        domain={"x": reals(distinct=True)},
+        smooth=False,
+        ranks={"x": (space + 2, space + 1)},
+        letters="ncijk",
         kinks=(0.0,),
         examples=(
             example(f"F.{name}(x, 2)", x=shape),
             example(f"F.{name}(x, 3, stride=2, padding=1)", x=shape),
             *((example(f"F.{name}(x, 2, stride=1, dilation=2)", x=shape),) if space < 3 else ()),
         ),
-    )  # fmt: skip
+    )
     def max_pool(
-        at: At, x: View, n: Held, kernel_size: Ints, stride: Ints = None, padding: Ints = 0, dilation: Ints = 1,
-        ceil_mode: bool = False, return_indices: bool = False,
-    ) -> Expr:  # fmt: skip
+        at: At,
+        x: View,
+        n: Held,
+        kernel_size: Ints,
+        stride: Ints = None,
+        padding: Ints = 0,
+        dilation: Ints = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Expr:
         """out[c,i] = x[c, n[c,i]], n: where the largest entry of the window is"""
         return x[[*at[:-space], *unravel(n[at], x.shape[-space:])]]
 
@@ -135,33 +163,55 @@ def average_pooling(space: int) -> Op:
     shape = {1: (1, 2, 6), 2: (1, 2, 4, 4), 3: (1, 1, 2, 4, 4)}[space]
 
     def prepare(
-        shapes: tuple[Shape, ...], kernel_size: Ints, stride: Ints = None, padding: Ints = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: Any = None,
-    ) -> dict[str, Hashable]:  # fmt: skip
+        shapes: tuple[Shape, ...],
+        kernel_size: Ints,
+        stride: Ints = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: Any = None,
+    ) -> dict[str, Hashable]:
         refuse_ceiling(ceil_mode)
         if divisor_override is not None and (space == 1 or divisor_override == 0):
             raise InputError("divisor_override is a number other than 0, for 2 and 3 axes of space")
         options = common_options(space, kernel_size, stride, padding)
-        return {**options, "ceil_mode": False, "count_include_pad": count_include_pad, "divisor_override": divisor_override}
+        return {
+            **options,
+            "ceil_mode": False,
+            "count_include_pad": count_include_pad,
+            "divisor_override": divisor_override,
+        }
 
     def by_torch(torch: Any, x: Any, divisor_override: Any, **options: Any) -> Any:
         more = {} if divisor_override is None else {"divisor_override": divisor_override}
         return getattr(torch.nn.functional, name)(x, **options, **more)
 
     @operation(
-        name=name, says=f"the average of every window of the last {space} {'axis' if space == 1 else 'axes'}",
-        numpy=averages, torch=by_torch, shape=pooled_shape, prepare=prepare, letters="ncijk",
-        spelled=(f"F.{name}", *(("torch.avg_pool1d",) if space == 1 else (f"aten.{name}",))), ranks={"x": (space + 2, space + 1)},
+        name=name,
+        says=f"the average of every window of the last {space} {'axis' if space == 1 else 'axes'}",
+        numpy=averages,
+        torch=by_torch,
+        shape=pooled_shape,
+        prepare=prepare,
+        letters="ncijk",
+        spelled=(f"F.{name}", *(("torch.avg_pool1d",) if space == 1 else (f"aten.{name}",))),
+        ranks={"x": (space + 2, space + 1)},
         examples=(
             example(f"F.{name}(x, 2)", x=shape),
             example(f"F.{name}(x, 3, stride=2, padding=1)", x=shape),
             example(f"F.{name}(x, 3, stride=2, padding=1, count_include_pad=False)", x=shape),
         ),
-    )  # fmt: skip
+    )
     def avg_pool(
-        at: At, x: View, kernel_size: Ints, stride: Ints = None, padding: Ints = 0, ceil_mode: bool = False,
-        count_include_pad: bool = True, divisor_override: Any = None,
-    ) -> Expr:  # fmt: skip
+        at: At,
+        x: View,
+        kernel_size: Ints,
+        stride: Ints = None,
+        padding: Ints = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: Any = None,
+    ) -> Expr:
         """out[c,i] = Σ_r x[c, stride·i + r − padding] / R"""
         shifts = [fresh(h, sp.Integer(k)) for h, k in zip("rst", kernel_size, strict=False)]
         reached = [a * i + r - p for a, i, r, p in zip(stride, at[-space:], shifts, padding, strict=True)]
@@ -197,16 +247,27 @@ def adaptive_pooling(space: int) -> Op:
 
     def pooled(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any) -> Shape:
         if len(shapes[0]) not in (space + 1, space + 2):
-            raise ShapeError(f"the input has {len(shapes[0])} axes, it needs {space + 2}, or {space + 1} without a batch")
+            raise ShapeError(
+                f"the input has {len(shapes[0])} axes, it needs {space + 2}, or {space + 1} without a batch"
+            )
         return (*shapes[0][:-space], *output_size)
 
     @operation(
-        name=name, says="the averages of windows of nearly equal length that cover the last axes",
-        numpy=adaptive_averages, shape=pooled, prepare=prepare, letters="ncijk", ranks={"x": (space + 2, space + 1)},
+        name=name,
+        says="the averages of windows of nearly equal length that cover the last axes",
+        numpy=adaptive_averages,
+        shape=pooled,
+        prepare=prepare,
+        letters="ncijk",
+        ranks={"x": (space + 2, space + 1)},
         torch=lambda torch, x, output_size: getattr(torch.nn.functional, name)(x, tuple(map(int, output_size))),
         spelled=(f"F.{name}", *(("torch.adaptive_avg_pool1d",) if space == 1 else (f"aten._{name}",))),
-        examples=(example(f"F.{name}(x, 2)", x=shape), example(f"F.{name}(x, 1)", x=shape), example(f"F.{name}(x, 3)", x=shape)),
-    )  # fmt: skip
+        examples=(
+            example(f"F.{name}(x, 2)", x=shape),
+            example(f"F.{name}(x, 1)", x=shape),
+            example(f"F.{name}(x, 3)", x=shape),
+        ),
+    )
     def adaptive_avg_pool(at: At, x: View, output_size: Ints) -> Expr:
         """out[c,i] = the average of x[c,j] over ⌊i·n/m⌋ ≤ j < ⌈(i+1)·n/m⌉"""
         inner = [fresh(h, n) for h, n in zip("jkl", x.shape[-space:], strict=False)]

@@ -30,7 +30,8 @@ def added(name: str, subscripts: str, says: str, names: tuple[str, str], shapes:
     terms, output = parse_subscripts(subscripts)
     first, second = names
 
-    def index(at: At, x: View, a: View, b: View, beta: Any = 1, alpha: Any = 1) -> Expr:
+    def index(at: At, *views: View, beta: Any = 1, alpha: Any = 1) -> Expr:
+        x, a, b = views
         return number(beta) * x[at] + number(alpha) * contraction_index(at, (a, b), terms, output)
 
     def shape(sizes: Sizes, given: tuple[Shape, ...], beta: Any, alpha: Any) -> Shape:
@@ -46,12 +47,13 @@ def added(name: str, subscripts: str, says: str, names: tuple[str, str], shapes:
         return (product, *given[1:])
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    own = inspect.signature(index).parameters
-    index.__signature__ = inspect.Signature([  # type: ignore[attr-defined]  # read back by inspect.signature
-        own["at"].replace(annotation=At),
-        *(inspect.Parameter(n, kind, annotation=View) for n in ("x", first, second)),
-        own["beta"].replace(annotation=Any), own["alpha"].replace(annotation=Any),
-    ])  # fmt: skip
+    index.__signature__ = inspect.Signature(
+        [  # type: ignore[attr-defined]  # read back by inspect.signature
+            inspect.Parameter("at", kind, annotation=At),
+            *(inspect.Parameter(n, kind, annotation=View) for n in ("x", first, second)),
+            *(inspect.Parameter(n, kind, default=1, annotation=Any) for n in ("beta", "alpha")),
+        ]
+    )
     index.__name__ = name
     left = f"out[{','.join(output)}]"
     summed = "".join(dict.fromkeys(c for term in terms for c in term if c not in output))
@@ -60,26 +62,41 @@ def added(name: str, subscripts: str, says: str, names: tuple[str, str], shapes:
     def values(x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
         return beta * np.asarray(x) + alpha * np.einsum(subscripts, a, b)
 
-    def define(at: At, *views: View, beta: Any = 1, alpha: Any = 1) -> Expr:
-        return index(at, *views, beta, alpha)
-
-    define.__signature__, define.__name__, define.__doc__ = index.__signature__, name, index.__doc__  # type: ignore[attr-defined]  # as above
     call = f"{name}(x, {first}, {second}"
     x, a, b = shapes
     return operation(
-        says=says, numpy=values, shape=shape, align=align,
+        says=says,
+        numpy=values,
+        shape=shape,
+        align=align,
         torch=lambda torch, x, a, b, beta, alpha: getattr(torch, name)(x, a, b, beta=float(beta), alpha=float(alpha)),
-        spelled=(f"torch.{name}", f"Tensor.{name}", f"aten.{name}"), letters=output,
+        spelled=(f"torch.{name}", f"Tensor.{name}", f"aten.{name}"),
+        letters=output,
         ranks={"x": (len(output),), first: (len(terms[0]),), second: (len(terms[1]),)},
-        examples=(example(f"{call})", x=x, **{first: a, second: b}), example(f"{call}, beta=2, alpha=0.5)", x=x, **{first: a, second: b})),
-    )(define)  # fmt: skip
+        examples=(
+            example(f"{call})", x=x, **{first: a, second: b}),
+            example(f"{call}, beta=2, alpha=0.5)", x=x, **{first: a, second: b}),
+        ),
+    )(index)
 
 
 addmm = added("addmm", "ij,jk->ik", "β·x plus α times a matrix product", ("mat1", "mat2"), ((2, 4), (2, 3), (3, 4)))
 addmv = added("addmv", "ij,j->i", "β·x plus α times a matrix times a vector", ("mat", "vec"), ((2,), (2, 3), (3,)))
 addr = added("addr", "i,j->ij", "β·x plus α times an outer product", ("vec1", "vec2"), ((2, 3), (2,), (3,)))
-addbmm = added("addbmm", "bij,bjk->ik", "β·x plus α times the sum of a batch of matrix products", ("batch1", "batch2"), ((2, 2), (2, 2, 3), (2, 3, 2)))
-baddbmm = added("baddbmm", "bij,bjk->bik", "β·x plus α times a batch of matrix products", ("batch1", "batch2"), ((2, 2, 2), (2, 2, 3), (2, 3, 2)))
+addbmm = added(
+    "addbmm",
+    "bij,bjk->ik",
+    "β·x plus α times the sum of a batch of matrix products",
+    ("batch1", "batch2"),
+    ((2, 2), (2, 2, 3), (2, 3, 2)),
+)
+baddbmm = added(
+    "baddbmm",
+    "bij,bjk->bik",
+    "β·x plus α times a batch of matrix products",
+    ("batch1", "batch2"),
+    ((2, 2, 2), (2, 2, 3), (2, 3, 2)),
+)
 
 
 def prepare_tensordot(shapes: tuple[Shape, ...], dims: Any = 2) -> dict[str, Hashable]:
@@ -107,11 +124,16 @@ def tensordot_subscripts(ranks: tuple[int, int], dims: Any) -> tuple[tuple[str, 
 
 
 @operation(
-    says="the sum of products over given axes of two tensors", numpy=lambda x, y, dims: np.tensordot(x, y, axes=dims),
-    torch=lambda torch, x, y, dims: torch.tensordot(x, y, dims=tuple(map(list, dims))), prepare=prepare_tensordot,
-    shape=lambda sizes, shapes, dims: contraction_shape(sizes, shapes, *tensordot_subscripts((len(shapes[0]), len(shapes[1])), dims)),
-    spelled=("torch.tensordot", "np.tensordot"), examples=(example("tensordot(x, y, 1)", x=(2, 3), y=(3, 2)), example("tensordot(x, y, 2)", x=(2, 3), y=(2, 3))),
-)  # fmt: skip
+    says="the sum of products over given axes of two tensors",
+    numpy=lambda x, y, dims: np.tensordot(x, y, axes=dims),
+    torch=lambda torch, x, y, dims: torch.tensordot(x, y, dims=tuple(map(list, dims))),
+    prepare=prepare_tensordot,
+    shape=lambda sizes, shapes, dims: contraction_shape(
+        sizes, shapes, *tensordot_subscripts((len(shapes[0]), len(shapes[1])), dims)
+    ),
+    spelled=("torch.tensordot", "np.tensordot"),
+    examples=(example("tensordot(x, y, 1)", x=(2, 3), y=(3, 2)), example("tensordot(x, y, 2)", x=(2, 3), y=(2, 3))),
+)
 def tensordot(at: At, x: View, y: View, dims: Any = 2) -> Expr:
     """out[i,k] = Σ_j x[i,j]·y[j,k]"""
     return contraction_index(at, (x, y), *tensordot_subscripts((x.rank, y.rank), dims))
@@ -125,9 +147,13 @@ def kron_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 
 @operation(
-    says="every entry of x times all of y, as one matrix of blocks", numpy=np.kron, torch=lambda torch, x, y: torch.kron(x, y), shape=kron_shape,
-    spelled=("torch.kron", "Tensor.kron", "np.kron"), examples=(example("kron(x, y)", x=(2, 2), y=(2, 3)), example("kron(x, y)", x=(2,), y=(3,))),
-)  # fmt: skip
+    says="every entry of x times all of y, as one matrix of blocks",
+    numpy=np.kron,
+    torch=lambda torch, x, y: torch.kron(x, y),
+    shape=kron_shape,
+    spelled=("torch.kron", "Tensor.kron", "np.kron"),
+    examples=(example("kron(x, y)", x=(2, 2), y=(2, 3)), example("kron(x, y)", x=(2,), y=(3,))),
+)
 def kron(at: At, x: View, y: View) -> Expr:
     """out[i·m + k, j·n + l] = x[i,j]·y[k,l]"""
     rank = len(at)
@@ -162,9 +188,15 @@ def prepare_pair(shapes: tuple[Shape, ...], dim: int = -1, **options: Any) -> di
 
 
 @operation(
-    says="inner products along dim", numpy=lambda x, y, dim: np.sum(x * y, axis=dim), torch=lambda torch, x, y, dim: torch.linalg.vecdot(x, y, dim=dim),
-    shape=without, align=broadcast_pair, prepare=prepare_pair, spelled=("torch.linalg.vecdot",), examples=(example("torch.linalg.vecdot(x, y)", x=(2, 3), y=(2, 3)),),
-)  # fmt: skip
+    says="inner products along dim",
+    numpy=lambda x, y, dim: np.sum(x * y, axis=dim),
+    torch=lambda torch, x, y, dim: torch.linalg.vecdot(x, y, dim=dim),
+    shape=without,
+    align=broadcast_pair,
+    prepare=prepare_pair,
+    spelled=("torch.linalg.vecdot",),
+    examples=(example("torch.linalg.vecdot(x, y)", x=(2, 3), y=(2, 3)),),
+)
 def vecdot(at: At, x: View, y: View, dim: int = -1) -> Expr:
     """out[i] = Σ_j x[i,j]·y[i,j]"""
     return Reduction(at, x.shape, (dim,), keepdim=False).sum(lambda i: x[i] * y[i])
@@ -178,10 +210,15 @@ def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 
 
 @operation(
-    says="the cross product of vectors with three entries along dim", numpy=lambda x, y, dim: np.cross(x, y, axis=dim),
-    torch=lambda torch, x, y, dim: torch.linalg.cross(x, y, dim=dim), shape=cross_shape, align=broadcast_pair, prepare=prepare_pair,
-    spelled=("torch.cross", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross", "np.cross"), examples=(example("torch.linalg.cross(x, y)", x=(2, 3), y=(2, 3)),),
-)  # fmt: skip
+    says="the cross product of vectors with three entries along dim",
+    numpy=lambda x, y, dim: np.cross(x, y, axis=dim),
+    torch=lambda torch, x, y, dim: torch.linalg.cross(x, y, dim=dim),
+    shape=cross_shape,
+    align=broadcast_pair,
+    prepare=prepare_pair,
+    spelled=("torch.cross", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross", "np.cross"),
+    examples=(example("torch.linalg.cross(x, y)", x=(2, 3), y=(2, 3)),),
+)
 def cross(at: At, x: View, y: View, dim: int = -1) -> Expr:
     """out[i] = x[i + 1]·y[i + 2] − x[i + 2]·y[i + 1], counted mod 3"""
     one, two = ([*at[:dim], sp.Mod(at[dim] + k, x.shape[dim]), *at[dim + 1 :]] for k in (1, 2))
@@ -233,23 +270,41 @@ def cosine_values(x: Any, y: Any, dim: int, eps: Any) -> Any:
 
 
 @operation(
-    says="the cosine of the angle between vectors along dim", numpy=cosine_values,
-    torch=lambda torch, x, y, dim, eps: torch.nn.functional.cosine_similarity(x, y, dim, float(eps)), shape=without, align=broadcast_pair, smooth=False,
-    prepare=lambda shapes, dim=1, eps=1e-8: prepare_pair(shapes, dim, eps=eps), spelled=("F.cosine_similarity", "torch.cosine_similarity", "aten.cosine_similarity"),
-    examples=(example("F.cosine_similarity(x, y)", x=(2, 3), y=(2, 3)), example("F.cosine_similarity(x, y, dim=0)", x=(3,), y=(3,))),
-)  # fmt: skip
+    says="the cosine of the angle between vectors along dim",
+    numpy=cosine_values,
+    torch=lambda torch, x, y, dim, eps: torch.nn.functional.cosine_similarity(x, y, dim, float(eps)),
+    shape=without,
+    align=broadcast_pair,
+    smooth=False,
+    prepare=lambda shapes, dim=1, eps=1e-8: prepare_pair(shapes, dim, eps=eps),
+    spelled=("F.cosine_similarity", "torch.cosine_similarity", "aten.cosine_similarity"),
+    examples=(
+        example("F.cosine_similarity(x, y)", x=(2, 3), y=(2, 3)),
+        example("F.cosine_similarity(x, y, dim=0)", x=(3,), y=(3,)),
+    ),
+)
 def cosine_similarity(at: At, x: View, y: View, dim: int = 1, eps: float = 1e-8) -> Expr:
     """out[i] = Σ_j x[i,j]·y[i,j] / (|x[i]|·|y[i]|)"""
     return cosine(Reduction(at, x.shape, (dim,), keepdim=False), lambda i: x[i], lambda i: y[i], eps)
 
 
 @operation(
-    says="the length of x − y + eps along the last axis", numpy=lambda x, y, p, eps, keepdim: numpy_length(x - y + float(eps), p, -1, keepdim),
-    torch=lambda torch, x, y, p, eps, keepdim: torch.nn.functional.pairwise_distance(x, y, float(p), float(eps), keepdim), align=broadcast_pair, smooth=False,
+    says="the length of x − y + eps along the last axis",
+    numpy=lambda x, y, p, eps, keepdim: numpy_length(x - y + float(eps), p, -1, keepdim),
+    torch=lambda torch, x, y, p, eps, keepdim: torch.nn.functional.pairwise_distance(
+        x, y, float(p), float(eps), keepdim
+    ),
+    align=broadcast_pair,
+    smooth=False,
     shape=lambda sizes, shapes, p, eps, keepdim: without(sizes, shapes, max(map(len, shapes)) - 1, keepdim),
-    prepare=lambda shapes, p=2.0, eps=1e-6, keepdim=False: {"p": check_p(p), "eps": eps, "keepdim": keepdim}, spelled=("F.pairwise_distance", "torch.pairwise_distance"),
-    examples=(example("F.pairwise_distance(x, y)", x=(2, 3), y=(2, 3)), example("F.pairwise_distance(x, y, p=1.0)", x=(2, 3), y=(2, 3))), domain={"x": reals(distinct=True)},
-)  # fmt: skip
+    prepare=lambda shapes, p=2.0, eps=1e-6, keepdim=False: {"p": check_p(p), "eps": eps, "keepdim": keepdim},
+    spelled=("F.pairwise_distance", "torch.pairwise_distance"),
+    examples=(
+        example("F.pairwise_distance(x, y)", x=(2, 3), y=(2, 3)),
+        example("F.pairwise_distance(x, y, p=1.0)", x=(2, 3), y=(2, 3)),
+    ),
+    domain={"x": reals(distinct=True)},
+)
 def pairwise_distance(at: At, x: View, y: View, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Expr:
     """out[i] = √(Σ_j (x[i,j] − y[i,j] + eps)²)"""
     over = Reduction(at, x.shape, (x.rank - 1,), keepdim)
@@ -257,21 +312,33 @@ def pairwise_distance(at: At, x: View, y: View, p: float = 2.0, eps: float = 1e-
 
 
 @operation(
-    says="x divided by its length along dim", numpy=lambda x, p, dim, eps: x / np.maximum(numpy_length(x, p, dim, keepdims=True), float(eps)),
-    torch=lambda torch, x, p, dim, eps: torch.nn.functional.normalize(x, float(p), dim, float(eps)), smooth=False, domain={"x": reals(avoid=(0.0,))},
-    shape=lambda sizes, shapes, **options: shapes[0], prepare=lambda shapes, p=2.0, dim=1, eps=1e-12: {"p": check_p(p), "dim": axis_of(dim, len(shapes[0])), "eps": eps},
-    spelled=("F.normalize",), examples=(example("F.normalize(x)", x=(2, 3)), example("F.normalize(x, dim=0)", x=(3,))),
-)  # fmt: skip
+    says="x divided by its length along dim",
+    numpy=lambda x, p, dim, eps: x / np.maximum(numpy_length(x, p, dim, keepdims=True), float(eps)),
+    torch=lambda torch, x, p, dim, eps: torch.nn.functional.normalize(x, float(p), dim, float(eps)),
+    smooth=False,
+    domain={"x": reals(avoid=(0.0,))},
+    shape=lambda sizes, shapes, **options: shapes[0],
+    prepare=lambda shapes, p=2.0, dim=1, eps=1e-12: {"p": check_p(p), "dim": axis_of(dim, len(shapes[0])), "eps": eps},
+    spelled=("F.normalize",),
+    examples=(example("F.normalize(x)", x=(2, 3)), example("F.normalize(x, dim=0)", x=(3,))),
+)
 def normalize(at: At, x: View, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Expr:
     """out[i] = x[i] / √(Σ_j x[j]²)"""
     return x[at] / floor_at(length(Reduction(at, x.shape, (dim,), keepdim=True), lambda i: x[i], p), eps)
 
 
 @operation(
-    says="the length of x − y over all entries", numpy=lambda x, y, p: numpy_length(x - y, p, None), torch=lambda torch, x, y, p: torch.dist(x, y, float(p)), smooth=False,
-    shape=lambda sizes, shapes, p: () if sizes.broadcast_shapes(shapes) is not None else (), align=broadcast_pair, prepare=lambda shapes, p=2: {"p": check_p(p)},
-    spelled=("torch.dist", "Tensor.dist", "aten.dist"), examples=(example("dist(x, y)", x=(2, 3), y=(2, 3)), example("dist(x, y, 3)", x=(3,), y=(3,))), domain={"x": reals(distinct=True)},
-)  # fmt: skip
+    says="the length of x − y over all entries",
+    numpy=lambda x, y, p: numpy_length(x - y, p, None),
+    torch=lambda torch, x, y, p: torch.dist(x, y, float(p)),
+    smooth=False,
+    shape=lambda sizes, shapes, p: (),
+    align=broadcast_pair,
+    prepare=lambda shapes, p=2: {"p": check_p(p)},
+    spelled=("torch.dist", "Tensor.dist", "aten.dist"),
+    examples=(example("dist(x, y)", x=(2, 3), y=(2, 3)), example("dist(x, y, 3)", x=(3,), y=(3,))),
+    domain={"x": reals(distinct=True)},
+)
 def dist(at: At, x: View, y: View, p: float = 2) -> Expr:
     """out = √(Σ_i (x[i] − y[i])²)"""
     return length(Reduction((), x.shape, tuple(range(x.rank)), keepdim=False), lambda i: x[i] - y[i], p)
@@ -293,11 +360,18 @@ def cdist_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tupl
 
 
 @operation(
-    says="the distances between the rows of x and the rows of y", numpy=lambda x, y, p: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
-    torch=lambda torch, x, y, p: torch.cdist(x, y, float(p)), shape=cdist_shape, align=cdist_align, smooth=False, domain={"x": reals(distinct=True)},
-    prepare=lambda shapes, p=2.0, compute_mode=None: {"p": check_p(p)}, spelled=("torch.cdist", "aten._cdist_forward"), ranks={"x": (2, 3), "y": (2, 3)},
+    says="the distances between the rows of x and the rows of y",
+    numpy=lambda x, y, p: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
+    torch=lambda torch, x, y, p: torch.cdist(x, y, float(p)),
+    shape=cdist_shape,
+    align=cdist_align,
+    smooth=False,
+    domain={"x": reals(distinct=True)},
+    prepare=lambda shapes, p=2.0, compute_mode=None: {"p": check_p(p)},
+    spelled=("torch.cdist", "aten._cdist_forward"),
+    ranks={"x": (2, 3), "y": (2, 3)},
     examples=(example("cdist(x, y)", x=(2, 3), y=(3, 3)), example("cdist(x, y, 1.0)", x=(2, 2), y=(2, 2))),
-)  # fmt: skip
+)
 def cdist(at: At, x: View, y: View, p: float = 2.0, compute_mode: Any = None) -> Expr:
     """out[i,k] = √(Σ_j (x[i,j] − y[k,j])²)"""
     *lead, i, k = at
@@ -309,7 +383,16 @@ def cdist(at: At, x: View, y: View, p: float = 2.0, compute_mode: Any = None) ->
 # Losses of vectors ----------------------------------------------------------------------------------
 
 
-def vector_loss(name: str, says: str, definition: str, entry: Any, values: Any, by_torch: Any, operands: tuple[str, ...], **facts: Any) -> Op:
+def vector_loss(
+    name: str,
+    says: str,
+    definition: str,
+    entry: Any,
+    values: Any,
+    by_torch: Any,
+    operands: tuple[str, ...],
+    **facts: Any,
+) -> Op:
     """A loss of vectors along the last axis: one number for each, then added or averaged.
 
     ``entry(over, *views, **options)`` is the loss of one vector, ``over`` the reduction along the last axis.
@@ -336,20 +419,32 @@ def vector_loss(name: str, says: str, definition: str, entry: Any, values: Any, 
         return first[:-1] if reduction == "none" else ()
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    index.__signature__ = inspect.Signature([  # type: ignore[attr-defined]  # read back by inspect.signature
-        inspect.Parameter("at", kind, annotation=At),
-        *(p.replace(annotation=(Data if p.name == "target" else View) if p.name in operands else p.annotation) for p in parameters),
-        inspect.Parameter("reduction", kind, default="mean", annotation=str),
-    ])  # fmt: skip
+    index.__signature__ = inspect.Signature(
+        [  # type: ignore[attr-defined]  # read back by inspect.signature
+            inspect.Parameter("at", kind, annotation=At),
+            *(
+                p.replace(annotation=(Data if p.name == "target" else View) if p.name in operands else p.annotation)
+                for p in parameters
+            ),
+            inspect.Parameter("reduction", kind, default="mean", annotation=str),
+        ]
+    )
     index.__name__, index.__doc__ = name, definition
     call = ", ".join(operands)
     shapes = {o: (2,) if o == "target" else (2, 3) for o in operands}
     return operation(
-        says=says, shape=shape, prepare=prepare_loss, spelled=(f"F.{name}",), smooth=False,
-        numpy=lambda *arrays, reduction, **options: numpy_reduced(values(*(np.asarray(a, float) for a in arrays), **options), reduction),
+        says=says,
+        shape=shape,
+        prepare=prepare_loss,
+        spelled=(f"F.{name}",),
+        smooth=False,
+        numpy=lambda *arrays, reduction, **options: numpy_reduced(
+            values(*(np.asarray(a, float) for a in arrays), **options), reduction
+        ),
         torch=lambda torch, *tensors, **options: by_torch(torch.nn.functional, *tensors, **options),
-        examples=(example(f"F.{name}({call})", **shapes), example(f'F.{name}({call}, reduction="sum")', **shapes)), **facts,
-    )(index)  # fmt: skip
+        examples=(example(f"F.{name}({call})", **shapes), example(f'F.{name}({call}, reduction="sum")', **shapes)),
+        **facts,
+    )(index)
 
 
 def embedding_entry(over: Reduction, x: View, y: View, target: View, margin: float = 0.0) -> Expr:
@@ -369,16 +464,29 @@ def embedding_values(x: Any, y: Any, target: Any, margin: float = 0.0) -> Any:
 
 
 cosine_embedding_loss = vector_loss(
-    "cosine_embedding_loss", "small where the angle is small for pairs that belong together (target 1) and large for others (−1)",
-    "out = Σ_i (1 − cos(x[i], y[i]) where t[i] = 1, max(0, cos − margin) where t[i] = −1) / n", embedding_entry, embedding_values,
-    lambda F, x, y, target, margin, reduction: F.cosine_embedding_loss(x, y, target, float(margin), reduction=reduction),
-    ("x", "y", "target"), domain={"target": whole(-1, 1)},
-)  # fmt: skip
+    "cosine_embedding_loss",
+    "small where the angle is small for pairs that belong together (target 1) and large for others (−1)",
+    "out = Σ_i (1 − cos(x[i], y[i]) where t[i] = 1, max(0, cos − margin) where t[i] = −1) / n",
+    embedding_entry,
+    embedding_values,
+    lambda F, x, y, target, margin, reduction: F.cosine_embedding_loss(
+        x, y, target, float(margin), reduction=reduction
+    ),
+    ("x", "y", "target"),
+    domain={"target": whole(-1, 1)},
+)
 
 
 def triplet_entry(
-    over: Reduction, anchor: View, positive: View, negative: View, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False
-) -> Expr:  # fmt: skip
+    over: Reduction,
+    anchor: View,
+    positive: View,
+    negative: View,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+) -> Expr:
     """max(0, |a − p| − |a − n| + margin)."""
 
     def apart(a: View, b: View, hint: str) -> Expr:
@@ -388,7 +496,9 @@ def triplet_entry(
     if swap:
         other = apart(positive, negative, "l")
         tie = Bracket(sp.Eq(far, other)) / 2
-        far = far * (Bracket(sp.Lt(far, other, evaluate=False)) + tie) + other * (Bracket(sp.Lt(other, far, evaluate=False)) + tie)
+        far = far * (Bracket(sp.Lt(far, other, evaluate=False)) + tie) + other * (
+            Bracket(sp.Lt(other, far, evaluate=False)) + tie
+        )
     gap = apart(anchor, positive, "j") - far + number(margin)
     return gap * Bracket(sp.Ge(gap, 0, evaluate=False))
 
@@ -401,8 +511,13 @@ def triplet_values(a: Any, b: Any, c: Any, margin: Any = 1.0, p: Any = 2.0, eps:
 
 
 triplet_margin_loss = vector_loss(
-    "triplet_margin_loss", "how much nearer than the negative example the positive one should be",
-    "out = Σ_i max(0, |a[i] − p[i]| − |a[i] − n[i]| + margin) / n", triplet_entry, triplet_values,
-    lambda F, a, b, c, margin, p, eps, swap, reduction: F.triplet_margin_loss(a, b, c, float(margin), float(p), float(eps), swap, reduction=reduction),
+    "triplet_margin_loss",
+    "how much nearer than the negative example the positive one should be",
+    "out = Σ_i max(0, |a[i] − p[i]| − |a[i] − n[i]| + margin) / n",
+    triplet_entry,
+    triplet_values,
+    lambda F, a, b, c, margin, p, eps, swap, reduction: F.triplet_margin_loss(
+        a, b, c, float(margin), float(p), float(eps), swap, reduction=reduction
+    ),
     ("anchor", "positive", "negative"),
-)  # fmt: skip
+)

@@ -314,7 +314,7 @@ def var(
     says="the standard deviation along dim: the root of the variance; the derivative at 0 is 0",
     numpy=lambda x, dim, correction, keepdim: np.sqrt(spread(np.asarray(x, float), dim, correction, keepdim)),
     torch=torch_spread("std"), shape=reduced_shape, prepare=prepare_spread, spelled=("torch.std", "Tensor.std"),
-    examples=reduction_examples("std"), reuse=True,
+    examples=reduction_examples("std"), reuse=True, kinks=(0.0,), smooth=False,
     domain={"x": reals(distinct=True)},
 )  # fmt: skip
 def std(
@@ -345,7 +345,7 @@ def norm_values(x: Any, p: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
     torch=lambda torch, x, p, dim, keepdim: torch.linalg.vector_norm(x, float(p), torch_dim(dim, x), keepdim),
     shape=reduced_shape, prepare=prepare_norm, reuse=True,
     spelled=("torch.norm", "Tensor.norm", "torch.linalg.norm", "torch.linalg.vector_norm", "np.linalg.norm"),
-    domain={"x": reals(avoid=(0.0,))}, smooth=False,
+    domain={"x": reals(avoid=(0.0,))}, kinks=(0.0,), smooth=False,
     examples=(*reduction_examples("norm"), example("norm(x, 1)", x=(3,)), example("norm(x, 3, dim=1)", x=(2, 3))),
 )  # fmt: skip
 def norm(at: At, x: View, out: Held, p: Any = 2, dim: Dim = None, keepdim: bool = False) -> Expr:

@@ -56,7 +56,9 @@ def floats(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arrays, **options: function(*(np.asarray(a, dtype=np.float64) for a in arrays), **options)
 
 
-def row(name: str, formula: Any, says: str, numpy: Any, also: tuple[str, ...] = (), module: str = "torch", **facts: Any) -> Op:
+def row(
+    name: str, formula: Any, says: str, numpy: Any, also: tuple[str, ...] = (), module: str = "torch", **facts: Any
+) -> Op:
     """An entry that torch has under the same name."""
     main = f"{module}.{name}"
     path = name if module == "torch" else f"special.{name}"
@@ -81,17 +83,24 @@ expm1 = row("expm1", lambda x: sp.exp(x) - 1, "exp(x[i]) − 1", np.expm1, ("tor
 log2 = row("log2", lambda x: sp.log(x) / sp.log(2), "log₂ x[i]", np.log2, ("np.log2",), domain=positive())
 log10 = row("log10", lambda x: sp.log(x) / sp.log(10), "log₁₀ x[i]", np.log10, ("np.log10",), domain=positive())
 log1p = row(
-    "log1p", lambda x: sp.log(1 + x), "log(1 + x[i])", np.log1p, ("torch.special.log1p", "np.log1p"),
+    "log1p",
+    lambda x: sp.log(1 + x),
+    "log(1 + x[i])",
+    np.log1p,
+    ("torch.special.log1p", "np.log1p"),
     domain=Domain(low=-1, draw=(-0.7, 3)),
-)  # fmt: skip
+)
 rsqrt = row("rsqrt", lambda x: 1 / sp.sqrt(x), "1/√x[i]", lambda x: 1 / np.sqrt(x), domain=positive(), reuse=True)
 logaddexp = row(
     "logaddexp", lambda x, y: x + softplus(y - x), "log(exp(x[i]) + exp(y[i]))", np.logaddexp, ("np.logaddexp",)
 )
 logaddexp2 = row(
-    "logaddexp2", lambda x, y: x + softplus((y - x) * sp.log(2)) / sp.log(2), "log₂(2^x[i] + 2^y[i])", np.logaddexp2,
+    "logaddexp2",
+    lambda x, y: x + softplus((y - x) * sp.log(2)) / sp.log(2),
+    "log₂(2^x[i] + 2^y[i])",
+    np.logaddexp2,
     ("np.logaddexp2",),
-)  # fmt: skip
+)
 ldexp = row("ldexp", lambda x, y: x * 2**y, "x[i]·2^y[i]", lambda x, y: x * np.exp2(y))
 
 
@@ -102,27 +111,47 @@ def logit_formula(x: Expr, eps: Any = None) -> Expr:
     low = number(eps)
     within = Bracket(sp.Ge(x, low, evaluate=False)) * Bracket(sp.Le(x, 1 - low, evaluate=False))
     safe = x * within + (1 - within) / 2
-    ends = sp.log(low / (1 - low)) * (Bracket(sp.Lt(x, low, evaluate=False)) - Bracket(sp.Gt(x, 1 - low, evaluate=False)))
+    ends = sp.log(low / (1 - low)) * (
+        Bracket(sp.Lt(x, low, evaluate=False)) - Bracket(sp.Gt(x, 1 - low, evaluate=False))
+    )
     return within * (sp.log(safe) - sp.log(1 - safe)) + ends
 
 
 logit = row(
-    "logit", logit_formula, "log(x[i]/(1 − x[i]))",
-    lambda x, eps=None: special.logit(x if eps is None else np.clip(x, float(eps), 1 - float(eps))), ("torch.special.logit",),
-    domain=between(0, 1), smooth=False, examples=(example("logit(x)", x=(2, 3)), example("logit(x, 0.2)", x=(2, 3))),
-)  # fmt: skip
+    "logit",
+    logit_formula,
+    "log(x[i]/(1 − x[i]))",
+    lambda x, eps=None: special.logit(x if eps is None else np.clip(x, float(eps), 1 - float(eps))),
+    ("torch.special.logit",),
+    domain=between(0, 1),
+    smooth=False,
+    examples=(example("logit(x)", x=(2, 3)), example("logit(x, 0.2)", x=(2, 3))),
+)
 xlogy = row(
     "xlogy", lambda x, y: x * sp.log(y), "x[i]·log y[i]", special.xlogy, ("torch.special.xlogy",), domain=positive()
 )
 xlog1py = row(
-    "xlog1py", lambda x, y: x * sp.log(1 + y), "x[i]·log(1 + y[i])", special.xlog1py, module="torch.special", domain=positive()
+    "xlog1py",
+    lambda x, y: x * sp.log(1 + y),
+    "x[i]·log(1 + y[i])",
+    special.xlog1py,
+    module="torch.special",
+    domain=positive(),
 )
 entr = row("entr", lambda x: -x * sp.log(x), "−x[i]·log x[i]", special.entr, module="torch.special", domain=positive())
 
 # Angles and hyperbolic functions --------------------------------------------------------------------
 
-for_numpy = {"sinh": "sinh", "cosh": "cosh", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
-             "acosh": "arccosh", "atanh": "arctanh"}  # fmt: skip
+for_numpy = {
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+}
 
 
 def angle(name: str, domain: Domain = wide) -> Op:
@@ -136,9 +165,13 @@ sinh, cosh, asin, acos = angle("sinh"), angle("cosh"), angle("asin", unit), angl
 atan, asinh, atanh = angle("atan"), angle("asinh"), angle("atanh", unit)
 acosh = angle("acosh", Domain(low=1, draw=(1.3, 4)))
 atan2 = row(
-    "atan2", lambda x, y: sp.atan2(x, y), "the angle of the point (y[i], x[i])", np.arctan2,
-    ("torch.arctan2", "Tensor.arctan2", "np.arctan2"), domain=positive(),
-)  # fmt: skip
+    "atan2",
+    lambda x, y: sp.atan2(x, y),
+    "the angle of the point (y[i], x[i])",
+    np.arctan2,
+    ("torch.arctan2", "Tensor.arctan2", "np.arctan2"),
+    domain=positive(),
+)
 hypot = row("hypot", lambda x, y: sp.sqrt(x**2 + y**2), "√(x[i]² + y[i]²)", np.hypot, ("np.hypot",), reuse=True)
 deg2rad = row("deg2rad", lambda x: x * sp.pi / 180, "π/180·x[i]", np.deg2rad, ("np.deg2rad",))
 rad2deg = row("rad2deg", lambda x: x * 180 / sp.pi, "180/π·x[i]", np.rad2deg, ("np.rad2deg",))
@@ -152,53 +185,124 @@ def sinc_formula(x: Expr) -> Expr:
 
 
 sinc = row(
-    "sinc", sinc_formula, "sin(π·x[i])/(π·x[i]), 1 at 0", np.sinc, ("torch.special.sinc", "np.sinc"), smooth=False, kinks=(0.0,),
+    "sinc",
+    sinc_formula,
+    "sin(π·x[i])/(π·x[i]), 1 at 0",
+    np.sinc,
+    ("torch.special.sinc", "np.sinc"),
+    smooth=False,
+    kinks=(0.0,),
     domain=reals(avoid=(0.0,)),
-)  # fmt: skip
+)
 
 # Rounding -------------------------------------------------------------------------------------------
 
 off_whole = Domain(draw=(-2.4, 2.4), avoid=tuple(n / 2 for n in range(-4, 5)))
-floor = row("floor", floor_function, "the largest whole number up to x[i]; the derivative is 0", np.floor, ("np.floor",), smooth=False, domain=off_whole)
-ceil = row("ceil", ceil_function, "the smallest whole number from x[i] on; the derivative is 0", np.ceil, ("np.ceil",), smooth=False, domain=off_whole)
+floor = row(
+    "floor",
+    floor_function,
+    "the largest whole number up to x[i]; the derivative is 0",
+    np.floor,
+    ("np.floor",),
+    smooth=False,
+    domain=off_whole,
+)
+ceil = row(
+    "ceil",
+    ceil_function,
+    "the smallest whole number from x[i] on; the derivative is 0",
+    np.ceil,
+    ("np.ceil",),
+    smooth=False,
+    domain=off_whole,
+)
 trunc = row(
-    "trunc", trunc_function, "x[i] without its fraction; the derivative is 0", np.trunc, ("torch.fix", "Tensor.fix", "np.trunc"),
-    smooth=False, domain=off_whole,
-)  # fmt: skip
+    "trunc",
+    trunc_function,
+    "x[i] without its fraction; the derivative is 0",
+    np.trunc,
+    ("torch.fix", "Tensor.fix", "np.trunc"),
+    smooth=False,
+    domain=off_whole,
+)
 round_ = row(
-    "round", lambda x, decimals=0: nearest(x * sp.Integer(10) ** decimals) / sp.Integer(10) ** decimals,
-    "x[i] rounded; the derivative is 0", lambda x, decimals=0: np.round(x, decimals), ("np.round", "torch.special.round"),
-    smooth=False, domain=off_whole,
-)  # fmt: skip
-frac = row("frac", lambda x: x - trunc_function(x), "the fraction of x[i]", lambda x: x - np.trunc(x), smooth=False, domain=off_whole)
+    "round",
+    lambda x, decimals=0: nearest(x * sp.Integer(10) ** decimals) / sp.Integer(10) ** decimals,
+    "x[i] rounded; the derivative is 0",
+    lambda x, decimals=0: np.round(x, decimals),
+    ("np.round", "torch.special.round"),
+    smooth=False,
+    domain=off_whole,
+)
+frac = row(
+    "frac",
+    lambda x: x - trunc_function(x),
+    "the fraction of x[i]",
+    lambda x: x - np.trunc(x),
+    smooth=False,
+    domain=off_whole,
+)
 remainder = row(
-    "remainder", lambda x, y: x - y * floor_function(x / y), "x[i] − y[i]·⌊x[i]/y[i]⌋, with the sign of y[i]", np.mod, ("np.mod", "np.remainder"),
-    smooth=False, domains={"x": Domain(draw=(2.1, 2.9)), "y": Domain(low=0, draw=(0.75, 0.95))},
-)  # fmt: skip
+    "remainder",
+    lambda x, y: x - y * floor_function(x / y),
+    "x[i] − y[i]·⌊x[i]/y[i]⌋, with the sign of y[i]",
+    np.mod,
+    ("np.mod", "np.remainder"),
+    smooth=False,
+    domains={"x": Domain(draw=(2.1, 2.9)), "y": Domain(low=0, draw=(0.75, 0.95))},
+)
 fmod = row(
-    "fmod", lambda x, y: x - y * trunc_function(x / y), "x[i] − y[i]·trunc(x[i]/y[i]), with the sign of x[i]", np.fmod, ("np.fmod",),
-    smooth=False, domains={"x": Domain(draw=(2.1, 2.9)), "y": Domain(low=0, draw=(0.75, 0.95))},
-)  # fmt: skip
+    "fmod",
+    lambda x, y: x - y * trunc_function(x / y),
+    "x[i] − y[i]·trunc(x[i]/y[i]), with the sign of x[i]",
+    np.fmod,
+    ("np.fmod",),
+    smooth=False,
+    domains={"x": Domain(draw=(2.1, 2.9)), "y": Domain(low=0, draw=(0.75, 0.95))},
+)
 nan_to_num = pointwise(
-    "nan_to_num", lambda x: number_or_zero(x), "x[i], or a finite number where x[i] is none", numpy=floats(np.nan_to_num),
-    torch=lambda torch, x: torch.nan_to_num(x), spelled=("torch.nan_to_num", "Tensor.nan_to_num", "aten.nan_to_num", "np.nan_to_num"),
-)  # fmt: skip
+    "nan_to_num",
+    lambda x: number_or_zero(x),
+    "x[i], or a finite number where x[i] is none",
+    numpy=floats(np.nan_to_num),
+    torch=lambda torch, x: torch.nan_to_num(x),
+    spelled=("torch.nan_to_num", "Tensor.nan_to_num", "aten.nan_to_num", "np.nan_to_num"),
+)
 
 # Two entries ----------------------------------------------------------------------------------------
 
 copysign = row(
-    "copysign", lambda x, y: x * sign(x) * side(y), "|x[i]| with the sign of y[i]", np.copysign, ("np.copysign",), smooth=False,
+    "copysign",
+    lambda x, y: x * sign(x) * side(y),
+    "|x[i]| with the sign of y[i]",
+    np.copysign,
+    ("np.copysign",),
+    smooth=False,
     domain=reals(avoid=(0.0,)),
-)  # fmt: skip
+)
 fmax = row(
-    "fmax", lambda x, y: x * Bracket(sp.Ge(x, y, evaluate=False)) + y * Bracket(sp.Lt(x, y, evaluate=False)),
-    "the larger of x[i] and y[i]; at a tie x counts", np.fmax, ("np.fmax",), smooth=False, kinks=(0.0,), domain=reals(distinct=True),
-)  # fmt: skip
+    "fmax",
+    lambda x, y: x * Bracket(sp.Ge(x, y, evaluate=False)) + y * Bracket(sp.Lt(x, y, evaluate=False)),
+    "the larger of x[i] and y[i]; at a tie x counts",
+    np.fmax,
+    ("np.fmax",),
+    smooth=False,
+    kinks=(0.0,),
+    domain=reals(distinct=True),
+)
 fmin = row(
-    "fmin", lambda x, y: x * Bracket(sp.Le(x, y, evaluate=False)) + y * Bracket(sp.Gt(x, y, evaluate=False)),
-    "the smaller of x[i] and y[i]; at a tie x counts", np.fmin, ("np.fmin",), smooth=False, kinks=(0.0,), domain=reals(distinct=True),
-)  # fmt: skip
-rsub = row("rsub", lambda x, y, alpha=1: y - number(alpha) * x, "y[i] − alpha·x[i]", lambda x, y, alpha=1: y - x * alpha)
+    "fmin",
+    lambda x, y: x * Bracket(sp.Le(x, y, evaluate=False)) + y * Bracket(sp.Gt(x, y, evaluate=False)),
+    "the smaller of x[i] and y[i]; at a tie x counts",
+    np.fmin,
+    ("np.fmin",),
+    smooth=False,
+    kinks=(0.0,),
+    domain=reals(distinct=True),
+)
+rsub = row(
+    "rsub", lambda x, y, alpha=1: y - number(alpha) * x, "y[i] − alpha·x[i]", lambda x, y, alpha=1: y - x * alpha
+)
 
 
 def three(name: str, formula: Any, says: str, numpy: Any, **facts: Any) -> Op:
@@ -207,48 +311,92 @@ def three(name: str, formula: Any, says: str, numpy: Any, **facts: Any) -> Op:
 
 
 lerp = row(
-    "lerp", lambda x, end, weight: x + weight * (end - x), "x[i] + w[i]·(y[i] − x[i])", lambda x, y, w: x + w * (y - x),
-    examples=(example("lerp(x, end, weight)", x=(2, 3), end=(2, 3), weight=(2, 3)), example("lerp(x, end, 0.3)", x=(3,), end=(3,))),
-)  # fmt: skip
+    "lerp",
+    lambda x, end, weight: x + weight * (end - x),
+    "x[i] + w[i]·(y[i] − x[i])",
+    lambda x, y, w: x + w * (y - x),
+    examples=(
+        example("lerp(x, end, weight)", x=(2, 3), end=(2, 3), weight=(2, 3)),
+        example("lerp(x, end, 0.3)", x=(3,), end=(3,)),
+    ),
+)
 addcmul = row(
-    "addcmul", lambda x, tensor1, tensor2, value=1: x + number(value) * tensor1 * tensor2, "x[i] + value·y[i]·z[i]",
+    "addcmul",
+    lambda x, tensor1, tensor2, value=1: x + number(value) * tensor1 * tensor2,
+    "x[i] + value·y[i]·z[i]",
     lambda x, y, z, value=1: x + float(value) * y * z,
     examples=(example("addcmul(x, tensor1, tensor2, value=2)", x=(2, 3), tensor1=(3,), tensor2=(2, 3)),),
-)  # fmt: skip
+)
 addcdiv = row(
-    "addcdiv", lambda x, tensor1, tensor2, value=1: x + number(value) * tensor1 / tensor2, "x[i] + value·y[i]/z[i]",
-    lambda x, y, z, value=1: x + float(value) * y / z, domains={"tensor2": positive()},
+    "addcdiv",
+    lambda x, tensor1, tensor2, value=1: x + number(value) * tensor1 / tensor2,
+    "x[i] + value·y[i]/z[i]",
+    lambda x, y, z, value=1: x + float(value) * y / z,
+    domains={"tensor2": positive()},
     examples=(example("addcdiv(x, tensor1, tensor2, value=2)", x=(2, 3), tensor1=(3,), tensor2=(2, 3)),),
-)  # fmt: skip
+)
 
 # The error function, Γ and Bessel functions ---------------------------------------------------------
 
 erf = row("erf", sp.erf, "erf(x[i])", special.erf, ("torch.special.erf",))
 erfc = row("erfc", sp.erfc, "1 − erf(x[i])", special.erfc, ("torch.special.erfc",))
-erfinv = row("erfinv", sp.erfinv, "the number whose erf is x[i]", special.erfinv, ("torch.special.erfinv",), domain=unit)
+erfinv = row(
+    "erfinv", sp.erfinv, "the number whose erf is x[i]", special.erfinv, ("torch.special.erfinv",), domain=unit
+)
 erfcx = row("erfcx", erfcx_function, "exp(x[i]²)·(1 − erf(x[i]))", special.erfcx, module="torch.special")
 ndtr = row(
-    "ndtr", lambda x: sp.erfc(-x / sp.sqrt(2)) / 2, "the normal distribution function Φ(x[i])", special.ndtr, module="torch.special"
+    "ndtr",
+    lambda x: sp.erfc(-x / sp.sqrt(2)) / 2,
+    "the normal distribution function Φ(x[i])",
+    special.ndtr,
+    module="torch.special",
 )
 log_ndtr = row("log_ndtr", log_ndtr_function, "log Φ(x[i])", special.log_ndtr, module="torch.special")
 ndtri = row(
-    "ndtri", lambda x: sp.sqrt(2) * sp.erfinv(2 * x - 1), "the number z with Φ(z) = x[i]", special.ndtri, module="torch.special",
+    "ndtri",
+    lambda x: sp.sqrt(2) * sp.erfinv(2 * x - 1),
+    "the number z with Φ(z) = x[i]",
+    special.ndtri,
+    module="torch.special",
     domain=between(0, 1),
-)  # fmt: skip
+)
 lgamma = row(
-    "lgamma", sp.loggamma, "log Γ(x[i])", special.gammaln, ("torch.special.gammaln", "aten.special_gammaln"), domain=positive()
+    "lgamma",
+    sp.loggamma,
+    "log Γ(x[i])",
+    special.gammaln,
+    ("torch.special.gammaln", "aten.special_gammaln"),
+    domain=positive(),
 )
 digamma = row(
-    "digamma", lambda x: sp.polygamma(0, x), "the derivative of log Γ", special.digamma, ("torch.special.digamma", "torch.special.psi"),
+    "digamma",
+    lambda x: sp.polygamma(0, x),
+    "the derivative of log Γ",
+    special.digamma,
+    ("torch.special.digamma", "torch.special.psi"),
     domain=positive(),
-)  # fmt: skip
+)
 i0 = row("i0", lambda x: sp.besseli(0, x), "the Bessel function I₀(x[i])", special.i0, ("torch.special.i0", "np.i0"))
 i1 = row("i1", lambda x: sp.besseli(1, x), "the Bessel function I₁(x[i])", special.i1, module="torch.special")
 i0e = row(
-    "i0e", i0e_function, "exp(−|x[i]|)·I₀(x[i])", special.i0e, module="torch.special", smooth=False, domain=reals(avoid=(0.0,)), kinks=(0.0,)
+    "i0e",
+    i0e_function,
+    "exp(−|x[i]|)·I₀(x[i])",
+    special.i0e,
+    module="torch.special",
+    smooth=False,
+    domain=reals(avoid=(0.0,)),
+    kinks=(0.0,),
 )
 i1e = row(
-    "i1e", i1e_function, "exp(−|x[i]|)·I₁(x[i])", special.i1e, module="torch.special", smooth=False, domain=reals(avoid=(0.0,)), kinks=(0.0,)
+    "i1e",
+    i1e_function,
+    "exp(−|x[i]|)·I₁(x[i])",
+    special.i1e,
+    module="torch.special",
+    smooth=False,
+    domain=reals(avoid=(0.0,)),
+    kinks=(0.0,),
 )
 
 
@@ -259,16 +407,21 @@ def same_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape
 
 def prepare_order(shapes: tuple[Shape, ...], n: int) -> dict[str, Any]:
     """Which derivative of digamma: 0 is digamma itself."""
-    if not isinstance(n, int) or n < 0:
+    if n < 0:
         raise InputError("polygamma takes a whole number n from 0 up", found=(f"n={n!r}",))
     return {"n": n}
 
 
 @operation(
-    says="the derivative number n of digamma", numpy=lambda x, n: special.polygamma(n, np.asarray(x, dtype=np.float64)),
-    torch=lambda torch, x, n: torch.polygamma(n, x), shape=same_shape, prepare=prepare_order, domain={"x": positive()},
-    spelled=("torch.polygamma", "torch.special.polygamma", "aten.polygamma"), examples=(example("polygamma(1, x)", x=(2, 3)),),
-)  # fmt: skip
+    says="the derivative number n of digamma",
+    numpy=lambda x, n: special.polygamma(n, np.asarray(x, dtype=np.float64)),
+    torch=lambda torch, x, n: torch.polygamma(n, x),
+    shape=same_shape,
+    prepare=prepare_order,
+    domain={"x": positive()},
+    spelled=("torch.polygamma", "torch.special.polygamma", "aten.polygamma"),
+    examples=(example("polygamma(1, x)", x=(2, 3)),),
+)
 def polygamma(at: At, n: int, x: View) -> Expr:
     """out[i] = ψ⁽ⁿ⁾(x[i])"""
     return sp.polygamma(n, x[at])
@@ -276,10 +429,15 @@ def polygamma(at: At, n: int, x: View) -> Expr:
 
 @operation(
     says="the logarithm of the multivariate Γ function",
-    numpy=lambda x, p: sum(special.gammaln(np.asarray(x, float) - j / 2) for j in range(p)) + p * (p - 1) / 4 * np.log(np.pi),
-    torch=lambda torch, x, p: torch.mvlgamma(x, p), shape=same_shape, domain={"x": Domain(low=1, draw=(1.2, 4))},
-    spelled=("torch.mvlgamma", "Tensor.mvlgamma", "torch.special.multigammaln", "aten.mvlgamma"), examples=(example("mvlgamma(x, 2)", x=(2, 3)),),
-)  # fmt: skip
+    numpy=lambda x, p: (
+        sum(special.gammaln(np.asarray(x, float) - j / 2) for j in range(p)) + p * (p - 1) / 4 * np.log(np.pi)
+    ),
+    torch=lambda torch, x, p: torch.mvlgamma(x, p),
+    shape=same_shape,
+    domain={"x": Domain(low=1, draw=(1.2, 4))},
+    spelled=("torch.mvlgamma", "Tensor.mvlgamma", "torch.special.multigammaln", "aten.mvlgamma"),
+    examples=(example("mvlgamma(x, 2)", x=(2, 3)),),
+)
 def mvlgamma(at: At, x: View, p: int) -> Expr:
     """out[i] = Σ_{j<p} log Γ(x[i] − j/2) + p(p − 1)/4·log π"""
     each = sp.Add(*(sp.loggamma(x[at] - sp.Rational(j, 2)) for j in range(p)))

@@ -47,9 +47,14 @@ def so_far(at: At, dim: int, j: Any) -> Expr:
 
 
 @operation(
-    says="the sum of the entries so far", numpy=lambda x, dim: np.cumsum(x, axis=dim) if np.ndim(x) else x, torch=lambda torch, x, dim: torch.cumsum(x, dim),
-    shape=kept, prepare=prepare, spelled=(*spelled("cumsum"), "np.cumsum"), examples=scan_examples("cumsum"),
-)  # fmt: skip
+    says="the sum of the entries so far",
+    numpy=lambda x, dim: np.cumsum(x, axis=dim) if np.ndim(x) else x,
+    torch=lambda torch, x, dim: torch.cumsum(x, dim),
+    shape=kept,
+    prepare=prepare,
+    spelled=(*spelled("cumsum"), "np.cumsum"),
+    examples=scan_examples("cumsum"),
+)
 def cumsum(at: At, x: View, dim: int) -> Expr:
     """out[i] = Σ_j [j ≤ i]·x[j]"""
     if not x.rank:
@@ -59,9 +64,14 @@ def cumsum(at: At, x: View, dim: int) -> Expr:
 
 
 @operation(
-    says="the product of the entries so far", numpy=lambda x, dim: np.cumprod(x, axis=dim) if np.ndim(x) else x, torch=lambda torch, x, dim: torch.cumprod(x, dim),
-    shape=kept, prepare=prepare, spelled=(*spelled("cumprod"), "np.cumprod"), examples=scan_examples("cumprod"),
-)  # fmt: skip
+    says="the product of the entries so far",
+    numpy=lambda x, dim: np.cumprod(x, axis=dim) if np.ndim(x) else x,
+    torch=lambda torch, x, dim: torch.cumprod(x, dim),
+    shape=kept,
+    prepare=prepare,
+    spelled=(*spelled("cumprod"), "np.cumprod"),
+    examples=scan_examples("cumprod"),
+)
 def cumprod(at: At, x: View, dim: int) -> Expr:
     """out[i] = Π_j (x[j] where j ≤ i, 1 elsewhere)"""
     if not x.rank:
@@ -75,9 +85,14 @@ def cumprod(at: At, x: View, dim: int) -> Expr:
 
 
 @operation(
-    says="the log of the sum of exponentials so far", numpy=lambda x, dim: np.logaddexp.accumulate(np.asarray(x, float), axis=dim) if np.ndim(x) else x,
-    torch=lambda torch, x, dim: torch.logcumsumexp(x, dim), shape=kept, prepare=prepare, spelled=spelled("logcumsumexp"), examples=scan_examples("logcumsumexp"),
-)  # fmt: skip
+    says="the log of the sum of exponentials so far",
+    numpy=lambda x, dim: np.logaddexp.accumulate(np.asarray(x, float), axis=dim) if np.ndim(x) else x,
+    torch=lambda torch, x, dim: torch.logcumsumexp(x, dim),
+    shape=kept,
+    prepare=prepare,
+    spelled=spelled("logcumsumexp"),
+    examples=scan_examples("logcumsumexp"),
+)
 def logcumsumexp(at: At, x: View, dim: int) -> Expr:
     """out[i] = log Σ_j [j ≤ i]·exp(x[j])"""
     if not x.rank:
@@ -103,11 +118,20 @@ def extreme(name: str, largest: bool) -> Op:
     word, accumulate = ("largest", np.maximum) if largest else ("smallest", np.minimum)
 
     @operation(
-        name=name, says=f"the {word} entry so far", numpy=lambda x, dim: accumulate.accumulate(x, axis=dim) if np.ndim(x) else x,
-        torch=lambda torch, x, dim: getattr(torch, name)(x, dim).values, known={"n": lambda x, dim: last_extreme(x, dim, largest)},
-        shape=kept, prepare=prepare, spelled=spelled(name), returns=("values", "indices"), smooth=False, kinks=(0.0,),
-        domain={"x": reals(distinct=True)}, examples=(example(f"{name}(x, 0).values", x=(4,)), example(f"{name}(x, 1).values", x=(2, 3))),
-    )  # fmt: skip
+        name=name,
+        says=f"the {word} entry so far",
+        numpy=lambda x, dim: accumulate.accumulate(x, axis=dim) if np.ndim(x) else x,
+        torch=lambda torch, x, dim: getattr(torch, name)(x, dim).values,
+        known={"n": lambda x, dim: last_extreme(x, dim, largest)},
+        shape=kept,
+        prepare=prepare,
+        spelled=spelled(name),
+        returns=("values", "indices"),
+        smooth=False,
+        kinks=(0.0,),
+        domain={"x": reals(distinct=True)},
+        examples=(example(f"{name}(x, 0).values", x=(4,)), example(f"{name}(x, 1).values", x=(2, 3))),
+    )
     def running(at: At, x: View, n: Held, dim: int) -> Expr:
         """out[i] = x[n[i]], n: where the extreme of x[0], …, x[i] is"""
         return x[put(at, dim, n[at])] if x.rank else x[()]
@@ -120,7 +144,7 @@ cummax, cummin = extreme("cummax", largest=True), extreme("cummin", largest=Fals
 
 def prepare_diff(shapes: tuple[Shape, ...], n: int = 1, dim: int = -1) -> dict[str, Hashable]:
     """How often, and along which axis."""
-    if not isinstance(n, int) or n < 0:
+    if n < 0:
         raise InputError("diff takes a whole number n from 0 up", found=(f"n={n!r}",))
     if not shapes[0]:
         raise ShapeError("diff needs at least one axis")
@@ -128,10 +152,14 @@ def prepare_diff(shapes: tuple[Shape, ...], n: int = 1, dim: int = -1) -> dict[s
 
 
 @operation(
-    says="differences of neighbours along dim, n times over", numpy=lambda x, n, dim: np.diff(x, n, axis=dim), torch=lambda torch, x, n, dim: torch.diff(x, n, dim),
-    shape=lambda sizes, shapes, n, dim: (*shapes[0][:dim], shapes[0][dim] - n, *shapes[0][dim + 1 :]), prepare=prepare_diff,
-    spelled=("torch.diff", "Tensor.diff", "np.diff"), examples=(example("diff(x)", x=(4,)), example("diff(x, 2, 0)", x=(4, 2))),
-)  # fmt: skip
+    says="differences of neighbours along dim, n times over",
+    numpy=lambda x, n, dim: np.diff(x, n, axis=dim),
+    torch=lambda torch, x, n, dim: torch.diff(x, n, dim),
+    shape=lambda sizes, shapes, n, dim: (*shapes[0][:dim], shapes[0][dim] - n, *shapes[0][dim + 1 :]),
+    prepare=prepare_diff,
+    spelled=("torch.diff", "Tensor.diff", "np.diff"),
+    examples=(example("diff(x)", x=(4,)), example("diff(x, 2, 0)", x=(4, 2))),
+)
 def diff(at: At, x: View, n: int = 1, dim: int = -1) -> Expr:
     """out[i] = x[i + 1] − x[i]"""
     return sp.Add(*((-1) ** (n - k) * sp.binomial(n, k) * x[put(at, dim, at[dim] + k)] for k in range(n + 1)))
@@ -150,21 +178,34 @@ def order(x: Any, dim: int, descending: bool) -> Any:
 
 @operation(
     says="the entries along dim in order of size",
-    numpy=lambda x, dim, descending, stable: np.sort(x, axis=dim) if not descending and np.ndim(x) else (-np.sort(-np.asarray(x), axis=dim) if np.ndim(x) else x),
+    numpy=lambda x, dim, descending, stable: (
+        np.sort(x, axis=dim)
+        if not descending and np.ndim(x)
+        else (-np.sort(-np.asarray(x), axis=dim) if np.ndim(x) else x)
+    ),
     torch=lambda torch, x, dim, descending, stable: torch.sort(x, dim=dim, descending=descending, stable=True).values,
-    known={"n": lambda x, dim, descending, stable: order(x, dim, descending)}, shape=kept, smooth=False, domain={"x": reals(distinct=True)}, returns=("values", "indices"),
-    prepare=lambda shapes, dim=-1, descending=False, stable=False: {"dim": axis_of(dim, len(shapes[0])), "descending": bool(descending), "stable": True},
-    spelled=("torch.sort", "Tensor.sort", "aten.sort", "np.sort"), kinks=(0.0,),
+    known={"n": lambda x, dim, descending, stable: order(x, dim, descending)},
+    shape=kept,
+    smooth=False,
+    domain={"x": reals(distinct=True)},
+    returns=("values", "indices"),
+    prepare=lambda shapes, dim=-1, descending=False, stable=False: {
+        "dim": axis_of(dim, len(shapes[0])),
+        "descending": bool(descending),
+        "stable": True,
+    },
+    spelled=("torch.sort", "Tensor.sort", "aten.sort", "np.sort"),
+    kinks=(0.0,),
     examples=(example("sort(x, 0).values", x=(4,)), example("sort(x, 1, True).values", x=(2, 3))),
-)  # fmt: skip
+)
 def sort(at: At, x: View, n: Held, dim: int = -1, descending: bool = False, stable: bool = False) -> Expr:
     """out[i] = x[n[i]], n: the order of the entries"""
     return x[put(at, dim, n[at])] if x.rank else x[()]
 
 
 def prepare_topk(
-    shapes: tuple[Shape, ...], k: int, dim: int = -1, largest: bool = True, sorted: bool = True  # noqa: A002 -- torch's name
-) -> dict[str, Hashable]:  # fmt: skip
+    shapes: tuple[Shape, ...], k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> dict[str, Hashable]:
     """The axis from the front; the result is always in order."""
     return {"k": k, "dim": axis_of(dim, len(shapes[0])), "largest": bool(largest), "sorted": True}
 
@@ -176,14 +217,22 @@ def first_places(x: Any, k: Any, dim: int, largest: bool) -> Any:
 
 @operation(
     says="the k largest (or smallest) entries along dim, in order",
-    numpy=lambda x, k, dim, largest, sorted: np.take_along_axis(np.asarray(x), first_places(x, k, dim, largest), dim) if np.ndim(x) else x,
-    torch=lambda torch, x, k, dim, largest, sorted: torch.topk(x, int(k), dim, largest, sorted).values, smooth=False,
-    known={"n": lambda x, k, dim, largest, sorted: first_places(x, k, dim, largest)}, prepare=prepare_topk, returns=("values", "indices"),
-    shape=lambda sizes, shapes, k, dim, largest, sorted: (*shapes[0][:dim], sp.sympify(k, strict=True), *shapes[0][dim + 1 :]) if shapes[0] else (),
-    spelled=("torch.topk", "Tensor.topk", "aten.topk"), domain={"x": reals(distinct=True)},
+    numpy=lambda x, k, dim, largest, sorted: (
+        np.take_along_axis(np.asarray(x), first_places(x, k, dim, largest), dim) if np.ndim(x) else x
+    ),
+    torch=lambda torch, x, k, dim, largest, sorted: torch.topk(x, int(k), dim, largest, sorted).values,
+    smooth=False,
+    known={"n": lambda x, k, dim, largest, sorted: first_places(x, k, dim, largest)},
+    prepare=prepare_topk,
+    returns=("values", "indices"),
+    shape=lambda sizes, shapes, k, dim, largest, sorted: (
+        (*shapes[0][:dim], sp.sympify(k, strict=True), *shapes[0][dim + 1 :]) if shapes[0] else ()
+    ),
+    spelled=("torch.topk", "Tensor.topk", "aten.topk"),
+    domain={"x": reals(distinct=True)},
     examples=(example("topk(x, 2, 0).values", x=(4,)), example("topk(x, 2, 1, False).values", x=(2, 3))),
-)  # fmt: skip
-def topk(at: At, x: View, n: Held, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Expr:  # noqa: A002
+)
+def topk(at: At, x: View, n: Held, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Expr:
     """out[i] = x[n[i]], n: where the i-th largest is"""
     return x[put(at, dim, n[at])] if x.rank else x[()]
 
@@ -219,12 +268,18 @@ def pick(x: Any, n: Any, dim: int, keepdim: bool) -> Any:
 
 
 @operation(
-    says="the k-th smallest entry along dim", numpy=lambda x, k, dim, keepdim: pick(x, rank_place(x, k, dim, keepdim), dim, keepdim),
-    torch=lambda torch, x, k, dim, keepdim: torch.kthvalue(x, k, dim, keepdim).values, smooth=False, returns=("values", "indices"),
-    known={"n": lambda x, k, dim, keepdim: rank_place(x, k, dim, keepdim)}, shape=one_shape, domain={"x": reals(distinct=True)},
+    says="the k-th smallest entry along dim",
+    numpy=lambda x, k, dim, keepdim: pick(x, rank_place(x, k, dim, keepdim), dim, keepdim),
+    torch=lambda torch, x, k, dim, keepdim: torch.kthvalue(x, k, dim, keepdim).values,
+    smooth=False,
+    returns=("values", "indices"),
+    known={"n": lambda x, k, dim, keepdim: rank_place(x, k, dim, keepdim)},
+    shape=one_shape,
+    domain={"x": reals(distinct=True)},
     prepare=lambda shapes, k, dim=-1, keepdim=False: {"k": k, "dim": axis_of(dim, len(shapes[0])), "keepdim": keepdim},
-    spelled=("torch.kthvalue", "Tensor.kthvalue", "aten.kthvalue"), examples=(example("kthvalue(x, 2, 0).values", x=(4,)), example("kthvalue(x, 1, 1, True).values", x=(2, 3))),
-)  # fmt: skip
+    spelled=("torch.kthvalue", "Tensor.kthvalue", "aten.kthvalue"),
+    examples=(example("kthvalue(x, 2, 0).values", x=(4,)), example("kthvalue(x, 1, 1, True).values", x=(2, 3))),
+)
 def kthvalue(at: At, x: View, n: Held, k: int, dim: int = -1, keepdim: bool = False) -> Expr:
     """out[i] = x[i, n[i]], n: where the k-th smallest is"""
     return chosen(at, x, n, dim, keepdim)
@@ -244,11 +299,20 @@ def median_values(x: Any, dim: Any, keepdim: bool) -> Any:
 
 @operation(
     says="the middle entry, the lower one of two; over all axes several equal ones share the derivative",
-    numpy=median_values, torch=lambda torch, x, dim, keepdim: torch.median(x) if dim is None else torch.median(x, dim, keepdim).values,
-    known={"n": middle}, shape=one_shape, smooth=False, domain={"x": reals(distinct=True)}, returns=("values", "indices"),
-    prepare=lambda shapes, dim=None, keepdim=False: {"dim": None if dim is None else axis_of(dim, len(shapes[0])), "keepdim": keepdim},
-    spelled=("torch.median", "Tensor.median", "aten.median"), examples=(example("median(x)", x=(2, 3)), example("median(x, 1).values", x=(2, 3))),
-)  # fmt: skip
+    numpy=median_values,
+    torch=lambda torch, x, dim, keepdim: torch.median(x) if dim is None else torch.median(x, dim, keepdim).values,
+    known={"n": middle},
+    shape=one_shape,
+    smooth=False,
+    domain={"x": reals(distinct=True)},
+    returns=("values", "indices"),
+    prepare=lambda shapes, dim=None, keepdim=False: {
+        "dim": None if dim is None else axis_of(dim, len(shapes[0])),
+        "keepdim": keepdim,
+    },
+    spelled=("torch.median", "Tensor.median", "aten.median"),
+    examples=(example("median(x)", x=(2, 3)), example("median(x, 1).values", x=(2, 3))),
+)
 def median(at: At, x: View, out: Held, n: Held, dim: Any = None, keepdim: bool = False) -> Expr:
     """out[i] = x[i, n[i]], n: where the median is"""
     if dim is not None:

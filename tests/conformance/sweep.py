@@ -49,7 +49,7 @@ def variants(only: str | None = None) -> list[str]:
 
 def run(name: str, samples: int) -> Outcome:
     """One variant."""
-    import torch  # noqa: PLC0415 -- each worker loads its own
+    import torch
 
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
@@ -74,13 +74,13 @@ def run(name: str, samples: int) -> Outcome:
 
 def judge(op: Any, sample: Any) -> tuple[str, str]:
     """Capture, pull a random seed back, compare with torch.autograd.grad."""
-    import torch  # noqa: PLC0415 -- each worker loads its own
+    import torch
 
-    from symgrad.capture import capture  # noqa: PLC0415 -- after torch
-    from symgrad.errors import SymgradError  # noqa: PLC0415 -- after torch
+    from symgrad.capture import capture
+    from symgrad.errors import SymgradError
 
     state = torch.get_rng_state()
-    tensors = [t for t in _tensors((sample.input, sample.args, sample.kwargs))]
+    tensors = list(_tensors((sample.input, sample.args, sample.kwargs)))
     if sum(t.numel() for t in tensors) > LARGEST:
         return "skipped", "too large"
     chosen = [t for t in tensors if t.is_floating_point() and t.requires_grad]
@@ -117,7 +117,9 @@ def judge(op: Any, sample: Any) -> tuple[str, str]:
     decomposed = len(program.operations) > 1
     for (name, got), true in zip(found.items(), truth, strict=True):
         right = np.zeros(got.shape) if true is None else true.detach().to_dense().numpy(force=True)
-        if not close(np.asarray(got, dtype=float), right, COARSE.get(_name(op), RTOL_DECOMPOSED if decomposed else RTOL)):
+        if not close(
+            np.asarray(got, dtype=float), right, COARSE.get(_name(op), RTOL_DECOMPOSED if decomposed else RTOL)
+        ):
             gap = np.nanmax(np.abs(np.asarray(got, dtype=float) - right)) if right.size else 0
             return "wrong", f"{name} differs by {gap:.3g}"
     boxes = program.black_boxes
@@ -141,14 +143,14 @@ def table(outcomes: Sequence[Outcome], samples: int, version: str) -> str:
     lines = [
         "# What is derived",
         "",
-        f"torch {version}'s operator database: {len(outcomes)} variants with autograd support, float64, the first "
-        f"{samples} samples of each. Written by `tests/conformance/sweep.py`.",
+        (f"torch {version}'s operator database: {len(outcomes)} variants with autograd support, float64, the first "
+        f"{samples} samples of each. Written by `tests/conformance/sweep.py`."),
         "",
         "| | variants |", "|---|---:|",
         *(f"| {status} | {counts.get(status, 0)} |" for status in ORDER),
         "",
-        "*Derived*: every step by its own equation. *Black box*: right, with torch's own product for some step. "
-        "*Refused*: symgrad says why it does not answer.",
+        ("*Derived*: every step by its own equation. *Black box*: right, with torch's own product for some step. "
+        "*Refused*: symgrad says why it does not answer."),
         "",
         "| variant | | why |", "|---|---|---|",
         *(f"| `{o.name}` | {o.status} | {_cell(o.note) if o.status != 'derived' else ''} |" for o in outcomes),
@@ -160,13 +162,18 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")[:160]
 
 
+def stub() -> types.ModuleType:
+    """A stand-in for expecttest."""
+    module = types.ModuleType("expecttest")
+    module.TestCase = unittest.TestCase  # type: ignore[attr-defined]
+    return module
+
+
 def _database() -> list[Any]:
     # torch's test helpers import expecttest for a base class that the database itself never uses.
-    stub = types.ModuleType("expecttest")
-    stub.TestCase = unittest.TestCase  # type: ignore[attr-defined]
-    sys.modules.setdefault("expecttest", stub)
-    import torch  # noqa: PLC0415 -- each worker loads its own
-    from torch.testing._internal.common_methods_invocations import op_db  # noqa: PLC0415 -- takes seconds
+    sys.modules.setdefault("expecttest", stub())
+    import torch
+    from torch.testing._internal.common_methods_invocations import op_db
 
     return [op for op in op_db if op.supports_autograd and torch.float64 in op.dtypes]
 
@@ -186,7 +193,7 @@ def _called(op: Any, sample: Any, arguments: tuple[Any, ...]) -> Any:
 
 
 def _tensors(value: Any) -> Iterator[Any]:
-    import torch  # noqa: PLC0415 -- each worker loads its own
+    import torch
 
     if isinstance(value, torch.Tensor):
         yield value
@@ -223,7 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             outcomes.append(outcome)
             if chosen.verbose or outcome.status in ("wrong", "error"):
                 sys.stderr.write(f"{outcome.status:10} {outcome.name:45} {outcome.seconds:6.1f}s {outcome.note}\n")
-    import torch  # noqa: PLC0415 -- only for its version
+    import torch
 
     outcomes.sort(key=lambda o: o.name)
     if chosen.only is None:

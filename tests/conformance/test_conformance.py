@@ -1,0 +1,61 @@
+"""A fixed part of torch's operator database in the default tests; the whole of it under the marker slow.
+
+The whole, with the page docs/reference/coverage.md: ``python tests/conformance/sweep.py``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+SPEC = importlib.util.spec_from_file_location("conformance_sweep", Path(__file__).with_name("sweep.py"))
+sweep = importlib.util.module_from_spec(SPEC)
+sys.modules["conformance_sweep"] = sweep
+SPEC.loader.exec_module(sweep)
+
+DERIVED = ("add", "mul", "div.no_rounding_mode", "matmul", "__rmatmul__", "bmm", "exp", "tanh", "nn.functional.relu", "sum", "mean", "amax",
+           "softmax", "log_softmax", "logsumexp", "cat", "stack", "T", "expand", "index_select", "gather", "chunk", "unbind",
+           "flip", "where", "nn.functional.linear", "nn.functional.layer_norm", "nn.functional.conv2d",
+           "nn.functional.max_pool2d", "nn.functional.mse_loss")  # fmt: skip
+RIGHT = ("linalg.det", "linalg.inv", "matrix_exp", "cumsum", "native_group_norm", "nn.functional.grid_sample")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "expecttest", sys.modules.get("expecttest", sweep.stub()))
+        yield
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", DERIVED)
+def test_derived(name):
+    outcome = sweep.run(name, 2)
+    assert (outcome.status, outcome.note) == ("derived", "")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", RIGHT)
+def test_right_whether_derived_or_not(name):
+    assert sweep.run(name, 2).status in ("derived", "black box")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_whole_database():
+    outcomes = [sweep.run(name, 2) for name in sweep.variants()]
+    counts = Counter(outcome.status for outcome in outcomes)
+    assert [o for o in outcomes if o.status in ("wrong", "error")] == []
+    assert counts["derived"] > 350
+
+
+def test_a_wrong_gradient_would_be_seen():
+    import numpy as np
+
+    assert not sweep.close(np.array([1.0, 2.0]), np.array([1.0, 2.1]), 1e-9)
+    assert not sweep.close(np.array([np.nan]), np.array([0.0]), 1e-9)
+    assert sweep.close(np.array([np.nan, 1.0]), np.array([np.nan, 1.0]), 1e-9)

@@ -1,0 +1,176 @@
+"""Options and positions that the table's own examples do not reach, against torch, at many shapes.
+
+Programs are built from the table directly: an operation, arrays (None: left out, a number: a constant), options.
+Each is run with sizes as symbols, as text gives them, and as numbers, as a running program does.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+import torch
+
+from symgrad.language.builder import hashable
+from symgrad.numeric import Values, forward, numeric_pullback, numeric_pushforward
+from symgrad.numeric.forward import options_of
+from symgrad.ops import Op, named
+from symgrad.program import Apply, Argument, Constant, Program, Tensor
+from symgrad.shapes import Size, Sizes
+
+Given = np.ndarray | float | None
+
+
+def draw(*shape: int) -> np.ndarray:
+    """Normal numbers, the same in every run."""
+    return np.random.default_rng(sum(shape) + 17 * len(shape)).standard_normal(shape)
+
+
+def places(high: int, *shape: int) -> np.ndarray:
+    """Positions below ``high``."""
+    return np.random.default_rng(high).integers(0, high, size=shape)
+
+
+def program_of(op: Op, given: list[Given], options: dict[str, Any], numbers: bool) -> Program:
+    """One step of ``op``, after the broadcasts that it asks for."""
+    sizes, known = Sizes(), dict[int, Size]()
+
+    def size(n: int) -> Size:
+        return sp.Integer(n) if numbers else known.setdefault(n, sizes.given(n))
+
+    shapes = tuple(None if a is None else tuple(size(n) for n in np.shape(a)) for a in given)
+    defaults = {n: p.default for n, p in op.signature.parameters.items() if n not in op.operands}
+    prepared = op.prepare(shapes, **{**defaults, **options})
+    targets = op.align(sizes, shapes, **prepared)
+    steps: list[Apply] = []
+    arguments: list[Argument] = []
+    for n, (value, shape, target) in enumerate(zip(given, shapes, targets, strict=True)):
+        if value is None or isinstance(value, float):
+            arguments.append(Constant(value))
+        elif sizes.shape(shape) == sizes.shape(target):
+            arguments.append(f"x{n}")
+        else:
+            wide = sizes.shape(target)
+            steps.append(Apply("expand", (f"x{n}",), (("shape", wide),), Tensor(f"wide{n}", wide)))
+            arguments.append(f"wide{n}")
+    aligned = tuple(
+        None if v is None else () if isinstance(v, float) else t for v, t in zip(given, targets, strict=True)
+    )
+    out = sizes.shape(op.shape(sizes, aligned, **prepared))
+    settled = tuple(sorted((k, settle(sizes, hashable(v))) for k, v in prepared.items()))
+    inputs = tuple(Tensor(f"x{n}", sizes.shape(s)) for n, s in enumerate(shapes) if isinstance(given[n], np.ndarray))
+    return Program(
+        inputs, (*steps, Apply(op.name, tuple(arguments), settled, Tensor("out", out))), "out", sizes.values()
+    )
+
+
+def settle(sizes: Sizes, value: Any) -> Any:
+    """An option with its sizes as their representatives."""
+    if isinstance(value, tuple):
+        return tuple(settle(sizes, v) for v in value)
+    return sizes.find(value) if isinstance(value, sp.Expr) else value
+
+
+def by_torch(program: Program, leaves: dict[str, torch.Tensor]) -> torch.Tensor:
+    """torch's forward, step by step."""
+    tensors = dict(leaves)
+    for step in program.steps:
+        arguments = [
+            tensors[a]
+            if isinstance(a, str)
+            else None
+            if a.value is None
+            else torch.tensor(float(a.value), dtype=torch.float64)
+            for a in step.arguments
+        ]
+        tensors[step.result.name] = named(step.op).torch(torch, *arguments, **options_of(step, program.sizes))
+    return tensors[program.output]
+
+
+def same(expected: Any, got: Any, what: str) -> None:
+    """Equal to nine digits."""
+    np.testing.assert_allclose(np.asarray(got, float), np.asarray(expected, float), rtol=1e-9, atol=1e-9, err_msg=what)
+
+
+C2 = (draw(1, 4, 5, 4), draw(6, 2, 3, 2), draw(6))
+CASES: list[tuple[str, list[Given], dict[str, Any]]] = [
+    ("conv1d", [draw(2, 2, 7), draw(3, 2, 3), draw(3)], {"padding": 2, "stride": 2, "dilation": 2}),
+    ("conv1d", [draw(2, 2, 8), draw(3, 2, 3), None], {"padding": 2, "stride": 3, "dilation": 2}),
+    ("conv1d", [draw(4, 6), draw(6, 2, 4)], {"padding": "same", "groups": 2, "dilation": 3}),
+    ("conv2d", [*C2], {"groups": 2, "padding": (1, 2), "stride": (2, 1), "dilation": (1, 2)}),
+    ("conv3d", [draw(1, 2, 3, 4, 3), draw(2, 2, 2, 2, 2), draw(2)], {"padding": (1, 0, 1), "stride": (1, 2, 2)}),
+    (
+        "conv_transpose1d",
+        [draw(2, 4, 3), draw(4, 2, 3), draw(4)],
+        {"stride": 2, "padding": 1, "dilation": 3, "groups": 2},
+    ),
+    (
+        "conv_transpose2d",
+        [draw(1, 2, 3, 2), draw(2, 2, 2, 3)],
+        {"stride": (2, 1), "padding": 1, "output_padding": (1, 0)},
+    ),
+    ("max_pool2d", [draw(2, 1, 5, 6)], {"kernel_size": (3, 2), "stride": (2, 1), "padding": 1, "dilation": (1, 2)}),
+    ("max_pool2d", [np.round(draw(1, 2, 6, 6))], {"kernel_size": 3, "stride": 1}),
+    ("avg_pool2d", [draw(2, 5, 6)], {"kernel_size": (2, 3), "stride": (1, 2), "divisor_override": 3}),
+    ("adaptive_avg_pool2d", [draw(2, 5, 6)], {"output_size": (None, 4)}),
+    ("batch_norm", [draw(2, 3, 2, 2), None, None, None, draw(3)], {"training": True}),
+    ("group_norm", [draw(2, 6, 2), draw(6), draw(6)], {"num_groups": 3}),
+    ("layer_norm", [draw(2, 3), None, draw(3)], {"normalized_shape": (None,)}),
+    ("embedding", [places(3, 2, 3), draw(3, 2)], {"padding_idx": -1}),
+    ("scaled_dot_product_attention", [draw(2, 1, 2, 2), draw(2, 2, 3, 2), draw(2, 2, 3, 2), draw(2, 3)], {}),
+    ("nll_loss", [draw(4, 3), np.array([0, -100, 2, 1]), np.array([0.5, 1.0, 2.0])], {}),
+    ("cross_entropy", [draw(2, 3, 2), places(3, 2, 2), np.array([0.5, 1.0, 2.0])], {"label_smoothing": 0.1}),
+    ("cross_entropy", [draw(4, 3), np.array([0, -100, 2, 1])], {"reduction": "none"}),
+    ("huber_loss", [np.array([1.0, 2, 3, 0]), np.array([1.0, 3, 4, 2])], {"reduction": "none"}),
+    ("pad", [draw(1, 2, 3, 4)], {"pad": (1, 2, 2, 0), "mode": "reflect"}),
+    ("pad", [draw(2, 4)], {"pad": (-1, 2, 1, -1)}),
+    ("roll", [draw(3, 2)], {"shifts": (1, 1), "dims": (0, 0)}),
+    ("diagonal", [draw(2, 4, 3)], {"offset": 1, "dim1": -1, "dim2": 1}),
+    ("gather", [draw(3, 4, 2), places(3, 2, 3, 1)], {"dim": 0}),
+    ("take_along_dim", [draw(1, 3), places(3, 4, 2)], {"dim": 1}),
+    ("scatter_add", [draw(2, 3), places(3, 2, 4), draw(2, 4)], {"dim": 1}),
+    ("index_add", [draw(2, 3), places(3, 4), draw(2, 4)], {"dim": 1, "alpha": 2}),
+    ("cummax", [np.array([1.0, 3, 3, 2, 3])], {"dim": 0}),
+    ("cumprod", [np.array([1.0, 0, 3, 0, 2])], {"dim": 0}),
+    ("sort", [np.array([2.0, 1, 2, 1, 2])], {}),
+    ("triplet_margin_loss", [draw(3, 4), draw(3, 4) + 1, draw(3, 4) ** 2], {"swap": True, "p": 1.0, "margin": 3.0}),
+    ("lerp", [draw(2, 3), draw(3), 0.3], {}),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Using padding")  # torch copies the input for an odd margin
+@pytest.mark.parametrize("numbers", [False, True], ids=["symbols", "numbers"])
+@pytest.mark.parametrize(
+    ("name", "given", "options"), CASES, ids=lambda value: value if isinstance(value, str) else None
+)
+def test_forward_pullback_and_pushforward_are_torchs(
+    name: str, given: list[Given], options: dict[str, Any], numbers: bool
+) -> None:
+    op = named(name)
+    program = program_of(op, given, options, numbers)
+    arrays = {f"x{n}": a for n, a in enumerate(given) if isinstance(a, np.ndarray)}
+    values: Values = forward(program, arrays)
+    read_only = {f"x{n}" for n, o in enumerate(op.operands) if o in op.data}
+    smooth = [n for n, a in arrays.items() if a.dtype == np.float64 and n not in read_only]
+    leaves = {n: torch.tensor(np.asarray(a, float), requires_grad=n in smooth) for n, a in arrays.items()}
+    out = by_torch(program, leaves)
+    same(out.detach(), values["out"], "the forward value")
+    seed = np.random.default_rng(3).integers(-3, 4, size=values["out"].shape).astype(float)
+    expected = torch.autograd.grad(out, [leaves[n] for n in smooth], torch.tensor(seed), allow_unused=True)
+    found = numeric_pullback(program, values, seed, list(arrays))
+    for n, gradient in zip(smooth, expected, strict=True):
+        same(np.zeros(arrays[n].shape) if gradient is None else gradient, found[n], f"the pullback by {n}")
+        tangent = draw(*arrays[n].shape)
+        moved = numeric_pushforward(program, values, n, tangent)
+        same(np.sum(found[n] * tangent), np.sum(seed * moved), f"⟨vᵀJ, u⟩ = ⟨v, Ju⟩ by {n}")
+    for n in set(arrays) - set(smooth):
+        assert not np.any(found[n]), f"nothing flows to {n}"
+
+
+def test_an_operand_that_may_be_left_out_says_so() -> None:
+    for name, optional in {"linear": {"bias"}, "layer_norm": {"weight", "bias"}}.items():
+        assert named(name).optional == optional
+    assert inspect.signature(named("linear").index).parameters["bias"].default is None

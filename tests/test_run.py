@@ -1,0 +1,425 @@
+"""``symgrad run``: scripts run as they are, and each call of backward is explained from what was seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from symgrad.capture import run_script
+from symgrad.capture.tell import closing, event_text, to_json, to_markdown
+from symgrad.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def play(tmp_path, source, *arguments, **options):
+    """Run a script; its session and everything that was told."""
+    path = tmp_path / "script.py"
+    path.write_text("import torch\n" + source, encoding="utf-8")
+    told = []
+    session = run_script(str(path), list(arguments), tell=lambda event: told.append(event_text(event)), **options)
+    return session, "\n".join(told)
+
+
+def command(path, *arguments, cwd=None):
+    """The command itself, in a process of its own."""
+    code = "from symgrad_cli.run import run; run()"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
+    return subprocess.run([sys.executable, "-c", code, str(path), *arguments], capture_output=True, text=True, check=False,
+                          cwd=cwd, env=environment)  # fmt: skip
+
+
+# The snippets of the two threads --------------------------------------------------------------------------
+
+ACCUMULATION = """
+x = torch.tensor([1., 2., 3.], requires_grad=True)
+y = torch.tensor([.5, -1., 2.], requires_grad=False) # Note: requires_grad=False
+z = x * y
+
+z.backward(torch.ones(3)) # Using gradient to allow for non-scalar
+print(x.grad)
+
+x.grad.zero_() #zero out the gradients
+
+y2 = torch.tensor([4., 5., 6.], requires_grad=True)
+z2 = x*y2
+z2.backward()
+print(x.grad)
+"""
+
+
+def test_accumulation_py(tmp_path, capsys):
+    session, told = play(tmp_path, ACCUMULATION)
+    first, second = session.calls
+    assert first.program == ("z = x * y",)
+    assert [(leaf.name, leaf.form, leaf.jacobian) for leaf in first.leaves] == [("x", "v * y", "3×3 diagonal(y)")]
+    np.testing.assert_allclose(first.leaves[0].added, [0.5, -1, 2])
+    assert first.agrees
+    assert "y is not asked: requires_grad=False, so y.grad stays None" in told
+    assert "x.grad is [0 0 0] from here on" in told
+    assert "z2 has 3 elements, so J has 3 rows and backward() has no weights for them." in second.reasons
+    assert "The call in line 7 passed torch.ones(3); this one passes nothing." in second.reasons
+    assert "  the sum would give x.grad += y2, y2.grad += x" in second.reasons
+    assert "(x.grad is [0 0 0] since line 10)" in told
+    assert session.status == 1
+    output = capsys.readouterr()
+    assert output.out.startswith("tensor([ 0.5000, -1.0000,  2.0000])")
+    assert "RuntimeError: grad can be implicitly created only for scalar outputs" in output.err
+    assert "symgrad" not in output.err
+
+
+def test_gradient_argument_py(tmp_path):
+    session, told = play(tmp_path, """
+from torch.autograd import Variable
+x = Variable(torch.ones(2, 3), requires_grad=True)
+a = Variable(torch.ones(3, 4))
+out = torch.mm(x, a)
+gradient = torch.FloatTensor([[1, 2, 3, 4], [5, 6, 7, 8]])
+out.backward(gradient)
+""")  # fmt: skip
+    (leaf,) = session.calls[0].leaves
+    assert leaf.form == "v @ a.T"
+    assert leaf.jacobian == "8×6 I(2) ⊗ aᵀ"
+    np.testing.assert_array_equal(leaf.added, [[10] * 3, [26] * 3])
+    assert "out = x @ a" in told
+
+
+def test_scalar_and_non_scalar_output_py(tmp_path):
+    session, _ = play(tmp_path, """
+x = torch.tensor([1., 2., 3.], requires_grad=True)
+y = torch.tensor([4., 5., 6.], requires_grad=True)
+torch.dot(x, y).backward()
+z = x * y
+try:
+    z.backward()
+except RuntimeError as e:
+    print(f"Error: {e}")
+""")  # fmt: skip
+    assert session.status == 0
+    assert [leaf.form for leaf in session.calls[0].leaves] == ["v * y", "v * x"]
+    assert session.calls[1].failure.startswith("RuntimeError: grad can be implicitly created")
+    assert "the gradient of the sum:      z.backward(torch.ones_like(z))   or z.sum().backward()" in "\n".join(
+        session.calls[1].reasons
+    )
+
+
+LENET = """
+import torch.nn as nn
+import torch.nn.functional as F
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5), nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
+    def forward(self, image):
+        hidden = F.max_pool2d(F.relu(self.conv1(image)), 2)
+        hidden = F.max_pool2d(F.relu(self.conv2(hidden)), 2)
+        hidden = F.relu(self.fc2(F.relu(self.fc1(torch.flatten(hidden, 1)))))
+        return self.fc3(hidden)
+torch.manual_seed(0)
+net = Net()
+image = torch.randn(1, 1, 32, 32)
+out = net(image)
+out.backward(torch.randn(1, 10))
+net.zero_grad()
+loss = nn.functional.mse_loss(net(image), torch.randn(1, 10))
+loss.backward()
+"""
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_lenet_py(tmp_path, precision):
+    session, told = play(tmp_path, f"torch.set_default_dtype(torch.{precision})\n" + LENET)
+    assert [len(call.leaves) for call in session.calls] == [10, 10]
+    assert not any(call.boxes for call in session.calls)
+    assert all(leaf.agrees for call in session.calls for leaf in call.leaves)
+    if precision == "float64":
+        assert max(leaf.error for call in session.calls for leaf in call.leaves) < 1e-9
+    assert all(leaf.before is None for leaf in session.calls[1].leaves)
+    assert "10 leaves = torch" in told
+    assert "conv1.weight  10×150" in told
+
+
+# Diagnoses ------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_of_the_wrong_shape(tmp_path):
+    session, _ = play(tmp_path, """
+x = torch.ones(4, requires_grad=True)
+y = torch.outer(x, x)
+try:
+    y.backward(torch.ones_like(x))
+except RuntimeError:
+    pass
+""")  # fmt: skip
+    reasons = "\n".join(session.calls[0].reasons)
+    assert "16 outputs, so J has 16 rows" in reasons
+    assert "v has to be 4×4, not 4" in reasons
+    assert "x 4 → y 4×4; J 16×4; v 4×4 = 1×16; vᵀJ 1×4 → 4" in reasons
+
+
+def test_accumulating_twice(tmp_path):
+    session, told = play(tmp_path, """
+x = torch.tensor([1., 2.], requires_grad=True)
+(x**2).sum().backward()
+(x**2).sum().backward()
+""")  # fmt: skip
+    leaf = session.calls[1].leaves[0]
+    np.testing.assert_array_equal([leaf.before, leaf.added, leaf.after], [[2, 4], [2, 4], [4, 8]])
+    assert "x.grad already held what line 4 put there" in told
+
+
+def test_backward_a_second_time(tmp_path):
+    session, _ = play(tmp_path, """
+x = torch.tensor([1., 2.], requires_grad=True)
+y = (x**2).sum()
+y.backward()
+try:
+    y.backward()
+except RuntimeError:
+    pass
+""")  # fmt: skip
+    reasons = "\n".join(session.calls[1].reasons)
+    assert "The call in line 5 (y.backward()) ran through this part of the graph already" in reasons
+    assert "forward values that this vᵀJ mentions: x (a lower bound" in reasons
+
+
+def test_a_value_overwritten_in_place(tmp_path):
+    session, _ = play(tmp_path, """
+a = torch.tensor([1., 2.], requires_grad=True)
+b = a.exp()
+b.add_(1)
+try:
+    b.sum().backward()
+except RuntimeError:
+    pass
+c = a * 2
+c.add_(1)
+c.sum().backward()
+""")  # fmt: skip
+    reasons = "\n".join(session.calls[0].reasons)
+    assert "The pullback of b = exp(a) (line 4) mentions b, its own output; line 5 (b.add_(1)) overwrote it." in reasons
+    assert "out of place in line 5:   b = b.add(1)" in reasons
+    assert session.calls[1].agrees
+    np.testing.assert_array_equal(session.calls[1].leaves[0].added, [2, 2])
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("a = x * 0.1\na.sum().backward()\na.grad", "a is not a leaf"),
+        ("y = torch.ones(2)\n(x * y).sum().backward()\ny.grad", "y.grad is None: requires_grad=False"),
+        ("w = torch.ones(2, requires_grad=True)\nx.sum().backward()\nw.grad", "had no path to w"),
+        ("y = x.detach()\nx.sum().backward()\ny.grad", "was cut in script.py:4 by .detach()"),
+        (
+            "w = torch.ones(2, requires_grad=True)\n(w.detach() * x).sum().backward()",
+            "w gets nothing: the path was cut",
+        ),
+    ],
+)
+def test_why_a_gradient_is_none(tmp_path, recwarn, body, said):
+    _, told = play(tmp_path, f"\nx = torch.tensor([1., 2.], requires_grad=True)\n{body}\n")
+    assert said in told
+
+
+@pytest.mark.parametrize(
+    ("body", "how"),
+    [("x.argmax()", "argmax: its result is int64"), ("x.detach().sum()", ".detach()"), ("torch.ones(2).sum()", "")],
+)
+def test_no_path_at_all(tmp_path, body, how):
+    session, _ = play(tmp_path, f"\nx = torch.tensor([1., 2.], requires_grad=True)\ny = {body}\ntry:\n    y.backward()\n"
+                      "except RuntimeError:\n    pass\n")  # fmt: skip
+    assert session.calls[0].reasons[0].startswith("There is no J")
+    assert how in session.calls[0].reasons[0]
+
+
+def test_zero_is_not_none(tmp_path):
+    session, _ = play(tmp_path, "\nx = torch.tensor([1.2, 2.], requires_grad=True)\nx.round().sum().backward()\n")
+    np.testing.assert_array_equal(session.calls[0].leaves[0].added, [0, 0])
+    assert session.calls[0].agrees
+
+
+def test_nan_through_where(tmp_path):
+    session, told = play(tmp_path, "\nx = torch.tensor([-1., 4.], requires_grad=True)\n"
+                         "torch.where(x > 0, x.sqrt(), x).sum().backward()\n")  # fmt: skip
+    assert "nan is born going back through t1 = sqrt(x) (line 4), at x[0] = -1" in told
+    assert "its part is 0" in told
+    assert "torch.where(condition, x, 1)" in told
+    assert session.calls[0].agrees
+
+
+def test_inf_at_zero(tmp_path):
+    _, told = play(tmp_path, "\nx = torch.zeros(3, requires_grad=True)\nx.pow(2).sum().sqrt().backward()\n")
+    assert "the slope of sqrt is infinite or undefined there" in told
+
+
+# Loops, grad, several outputs -----------------------------------------------------------------------------
+
+LOOP = """
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+optimizer = torch.optim.{name}(net.parameters(), lr=0.05)
+x, y = torch.randn(16, 3), torch.randn(16, 1)
+for step in range(20):
+    optimizer.zero_grad()
+    loss = torch.nn.functional.mse_loss(net(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_a_training_loop(tmp_path, name):
+    session, told = play(tmp_path, LOOP.format(name=name))
+    assert [call.number for call in session.calls] == list(range(1, 21))
+    assert all(call.agrees for call in session.calls)
+    assert [call.repeated for call in session.calls] == [False] + [True] * 19
+    assert "call 20: the same program; 4 leaves = torch" in told
+    assert told.count("the next backward starts afresh") == 1
+
+
+def test_one_call_in_detail(tmp_path):
+    session, _ = play(tmp_path, LOOP.format(name="SGD"), call=3, only=["2.bias"])
+    assert [call.number for call in session.calls] == [3]
+    assert [leaf.name for leaf in session.calls[0].leaves] == ["2.bias"]
+    assert "19 further calls" in closing(session)
+
+
+def test_autograd_grad_and_several_outputs(tmp_path):
+    session, _ = play(tmp_path, """
+x = torch.tensor([1., 2., 3., 4.], requires_grad=True)
+y = torch.outer(x, x)
+g, = torch.autograd.grad(y, x, torch.ones(4, 4))
+torch.autograd.backward([x.sum(), x * 2], [torch.tensor(1.), torch.ones(4)])
+assert g.tolist() == [20.] * 4
+""")  # fmt: skip
+    assert session.status == 0
+    assert session.calls[0].leaves[0].form == "(v + v.T) @ x"
+    np.testing.assert_array_equal(session.calls[1].leaves[0].added, [3] * 4)
+    assert session.agrees
+
+
+def test_a_wrong_custom_backward_is_torchs_own(tmp_path):
+    session, told = play(tmp_path, """
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x**3
+    @staticmethod
+    def backward(ctx, v):
+        return v * 7
+x = torch.ones(2, requires_grad=True)
+Cube.apply(x).sum().backward()
+""")  # fmt: skip
+    np.testing.assert_array_equal(session.calls[0].leaves[0].added, [7, 7])
+    assert "black box, not derived" in told
+
+
+def test_a_second_order_call_is_not_explained_but_runs(tmp_path):
+    session, _ = play(tmp_path, """
+x = torch.tensor([1., 2.], requires_grad=True)
+g, = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+g.sum().backward()
+assert x.grad.tolist() == [6., 12.]
+""")  # fmt: skip
+    assert session.status == 0
+    assert session.calls[1].notes[0].startswith("not explained: a gradient comes from something that was not recorded")
+
+
+# As python does -------------------------------------------------------------------------------------------
+
+
+def test_arguments_main_and_path(tmp_path, capsys):
+    (tmp_path / "beside.py").write_text("word = 'found'\n")
+    session, _ = play(
+        tmp_path, "import sys, beside\nprint(__name__, sys.argv[1:], beside.word)\nsys.exit(3)\n", "--epochs", "2"
+    )
+    assert session.status == 3
+    assert capsys.readouterr().out == "__main__ ['--epochs', '2'] found\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "word"),
+    [
+        ("def f(:\n", 1, "SyntaxError"),
+        ("import nothing_of_the_kind\n", 1, "ModuleNotFoundError"),
+        ("raise SystemExit('over')\n", 1, "over"),
+        ("import sys\nsys.exit()\n", 0, ""),
+        ("1/0\n", 1, "ZeroDivisionError"),
+    ],
+)
+def test_how_scripts_end(tmp_path, capsys, source, status, word):
+    session, _ = play(tmp_path, source)
+    assert session.status == status
+    assert word in capsys.readouterr().err
+
+
+def test_a_script_that_does_not_exist():
+    with pytest.raises(InputError, match="cannot open the script"):
+        run_script("no/such/script.py", [])
+
+
+def test_nothing_stays_patched(tmp_path):
+    import torch
+
+    before = (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad)
+    play(tmp_path, "\n1/0\n")
+    assert (torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad) == before
+    assert not torch.overrides._get_current_function_mode_stack()
+
+
+def test_threads_are_let_alone(tmp_path):
+    session, _ = play(tmp_path, """
+import threading
+x = torch.ones(2, requires_grad=True)
+thread = threading.Thread(target=lambda: (x * 2).sum().backward())
+thread.start(); thread.join()
+assert x.grad.tolist() == [2., 2.]
+(x * 3).sum().backward()
+""")  # fmt: skip
+    assert session.status == 0
+    assert len(session.calls) == 1
+    np.testing.assert_array_equal(session.calls[0].leaves[0].before, [2, 2])
+
+
+def test_json_and_markdown(tmp_path):
+    session, _ = play(tmp_path, ACCUMULATION)
+    told = json.loads(to_json(session))
+    assert told["events"][0]["leaves"][0]["closed_form"] == "v * y"
+    assert told["events"][2]["failure"].startswith("RuntimeError")
+    page = to_markdown(session)
+    assert "| `x` | 3×3 diagonal(y) | `v * y` | none |" in page
+
+
+@pytest.mark.slow
+def test_the_command_is_transparent(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text("import torch\n" + ACCUMULATION)
+    plain = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    watched = command("-o", str(tmp_path / "story.txt"), str(path))
+    assert watched.returncode == plain.returncode == 1
+    assert watched.stderr == plain.stderr
+    assert watched.stdout == plain.stdout
+    assert "z = x * y" in (tmp_path / "story.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_command_with_a_closed_stdout(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import sys, torch\nsys.stdout.close()\nx = torch.ones(2, requires_grad=True)\n(x*2).sum().backward()\n"
+    )
+    assert command(path).returncode == 0
+
+
+@pytest.mark.slow
+def test_the_command_refuses_a_missing_script(tmp_path):
+    found = command(tmp_path / "missing.py")
+    assert found.returncode == 2
+    assert "cannot open the script" in found.stderr
