@@ -31,8 +31,14 @@ def command(path, *arguments, cwd=None):
     """The command itself, in a process of its own."""
     code = "from symgrad_cli.run import run; run()"
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
-    return subprocess.run([sys.executable, "-c", code, str(path), *arguments], capture_output=True, text=True, check=False,
-                          cwd=cwd, env=environment)  # fmt: skip
+    return subprocess.run(
+        [sys.executable, "-c", code, str(path), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=environment,
+    )
 
 
 # The snippets of the two threads --------------------------------------------------------------------------
@@ -75,14 +81,17 @@ def test_accumulation_py(tmp_path, capsys):
 
 
 def test_gradient_argument_py(tmp_path):
-    session, told = play(tmp_path, """
+    session, told = play(
+        tmp_path,
+        """
 from torch.autograd import Variable
 x = Variable(torch.ones(2, 3), requires_grad=True)
 a = Variable(torch.ones(3, 4))
 out = torch.mm(x, a)
 gradient = torch.FloatTensor([[1, 2, 3, 4], [5, 6, 7, 8]])
 out.backward(gradient)
-""")  # fmt: skip
+""",
+    )
     (leaf,) = session.calls[0].leaves
     assert leaf.form == "v @ a.T"
     assert leaf.jacobian == "8×6 I(2) ⊗ aᵀ"
@@ -91,7 +100,9 @@ out.backward(gradient)
 
 
 def test_scalar_and_non_scalar_output_py(tmp_path):
-    session, _ = play(tmp_path, """
+    session, _ = play(
+        tmp_path,
+        """
 x = torch.tensor([1., 2., 3.], requires_grad=True)
 y = torch.tensor([4., 5., 6.], requires_grad=True)
 torch.dot(x, y).backward()
@@ -100,7 +111,8 @@ try:
     z.backward()
 except RuntimeError as e:
     print(f"Error: {e}")
-""")  # fmt: skip
+""",
+    )
     assert session.status == 0
     assert [leaf.form for leaf in session.calls[0].leaves] == ["v * y", "v * x"]
     assert session.calls[1].failure.startswith("RuntimeError: grad can be implicitly created")
@@ -150,14 +162,17 @@ def test_lenet_py(tmp_path, precision):
 
 
 def test_a_seed_of_the_wrong_shape(tmp_path):
-    session, _ = play(tmp_path, """
+    session, _ = play(
+        tmp_path,
+        """
 x = torch.ones(4, requires_grad=True)
 y = torch.outer(x, x)
 try:
     y.backward(torch.ones_like(x))
 except RuntimeError:
     pass
-""")  # fmt: skip
+""",
+    )
     reasons = "\n".join(session.calls[0].reasons)
     assert "16 outputs, so J has 16 rows" in reasons
     assert "v has to be 4×4, not 4" in reasons
@@ -165,18 +180,23 @@ except RuntimeError:
 
 
 def test_accumulating_twice(tmp_path):
-    session, told = play(tmp_path, """
+    session, told = play(
+        tmp_path,
+        """
 x = torch.tensor([1., 2.], requires_grad=True)
 (x**2).sum().backward()
 (x**2).sum().backward()
-""")  # fmt: skip
+""",
+    )
     leaf = session.calls[1].leaves[0]
     np.testing.assert_array_equal([leaf.before, leaf.added, leaf.after], [[2, 4], [2, 4], [4, 8]])
     assert "x.grad already held what line 4 put there" in told
 
 
 def test_backward_a_second_time(tmp_path):
-    session, _ = play(tmp_path, """
+    session, _ = play(
+        tmp_path,
+        """
 x = torch.tensor([1., 2.], requires_grad=True)
 y = (x**2).sum()
 y.backward()
@@ -184,14 +204,17 @@ try:
     y.backward()
 except RuntimeError:
     pass
-""")  # fmt: skip
+""",
+    )
     reasons = "\n".join(session.calls[1].reasons)
     assert "The call in line 5 (y.backward()) ran through this part of the graph already" in reasons
     assert "forward values that this vᵀJ mentions: x (a lower bound" in reasons
 
 
 def test_a_value_overwritten_in_place(tmp_path):
-    session, _ = play(tmp_path, """
+    session, _ = play(
+        tmp_path,
+        """
 a = torch.tensor([1., 2.], requires_grad=True)
 b = a.exp()
 b.add_(1)
@@ -202,7 +225,8 @@ except RuntimeError:
 c = a * 2
 c.add_(1)
 c.sum().backward()
-""")  # fmt: skip
+""",
+    )
     reasons = "\n".join(session.calls[0].reasons)
     assert "The pullback of b = exp(a) (line 4) mentions b, its own output; line 5 (b.add_(1)) overwrote it." in reasons
     assert "out of place in line 5:   b = b.add(1)" in reasons
@@ -233,8 +257,11 @@ def test_why_a_gradient_is_none(tmp_path, recwarn, body, said):
     [("x.argmax()", "argmax: its result is int64"), ("x.detach().sum()", ".detach()"), ("torch.ones(2).sum()", "")],
 )
 def test_no_path_at_all(tmp_path, body, how):
-    session, _ = play(tmp_path, f"\nx = torch.tensor([1., 2.], requires_grad=True)\ny = {body}\ntry:\n    y.backward()\n"
-                      "except RuntimeError:\n    pass\n")  # fmt: skip
+    session, _ = play(
+        tmp_path,
+        f"\nx = torch.tensor([1., 2.], requires_grad=True)\ny = {body}\ntry:\n    y.backward()\n"
+        "except RuntimeError:\n    pass\n",
+    )
     assert session.calls[0].reasons[0].startswith("There is no J")
     assert how in session.calls[0].reasons[0]
 
@@ -246,8 +273,10 @@ def test_zero_is_not_none(tmp_path):
 
 
 def test_nan_through_where(tmp_path):
-    session, told = play(tmp_path, "\nx = torch.tensor([-1., 4.], requires_grad=True)\n"
-                         "torch.where(x > 0, x.sqrt(), x).sum().backward()\n")  # fmt: skip
+    session, told = play(
+        tmp_path,
+        "\nx = torch.tensor([-1., 4.], requires_grad=True)\ntorch.where(x > 0, x.sqrt(), x).sum().backward()\n",
+    )
     assert "nan is born going back through t1 = sqrt(x) (line 4), at x[0] = -1" in told
     assert "its part is 0" in told
     assert "torch.where(condition, x, 1)" in told
@@ -292,13 +321,16 @@ def test_one_call_in_detail(tmp_path):
 
 
 def test_autograd_grad_and_several_outputs(tmp_path):
-    session, _ = play(tmp_path, """
+    session, _ = play(
+        tmp_path,
+        """
 x = torch.tensor([1., 2., 3., 4.], requires_grad=True)
 y = torch.outer(x, x)
 g, = torch.autograd.grad(y, x, torch.ones(4, 4))
 torch.autograd.backward([x.sum(), x * 2], [torch.tensor(1.), torch.ones(4)])
 assert g.tolist() == [20.] * 4
-""")  # fmt: skip
+""",
+    )
     assert session.status == 0
     assert session.calls[0].leaves[0].form == "(v + v.T) @ x"
     np.testing.assert_array_equal(session.calls[1].leaves[0].added, [3] * 4)
@@ -306,7 +338,9 @@ assert g.tolist() == [20.] * 4
 
 
 def test_a_wrong_custom_backward_is_torchs_own(tmp_path):
-    session, told = play(tmp_path, """
+    session, told = play(
+        tmp_path,
+        """
 class Cube(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
@@ -316,18 +350,22 @@ class Cube(torch.autograd.Function):
         return v * 7
 x = torch.ones(2, requires_grad=True)
 Cube.apply(x).sum().backward()
-""")  # fmt: skip
+""",
+    )
     np.testing.assert_array_equal(session.calls[0].leaves[0].added, [7, 7])
     assert "black box, not derived" in told
 
 
 def test_a_second_order_call_is_not_explained_but_runs(tmp_path):
-    session, _ = play(tmp_path, """
+    session, _ = play(
+        tmp_path,
+        """
 x = torch.tensor([1., 2.], requires_grad=True)
 g, = torch.autograd.grad((x**3).sum(), x, create_graph=True)
 g.sum().backward()
 assert x.grad.tolist() == [6., 12.]
-""")  # fmt: skip
+""",
+    )
     assert session.status == 0
     assert session.calls[1].notes[0].startswith("not explained: a gradient comes from something that was not recorded")
 
@@ -375,14 +413,17 @@ def test_nothing_stays_patched(tmp_path):
 
 
 def test_threads_are_let_alone(tmp_path):
-    session, _ = play(tmp_path, """
+    session, _ = play(
+        tmp_path,
+        """
 import threading
 x = torch.ones(2, requires_grad=True)
 thread = threading.Thread(target=lambda: (x * 2).sum().backward())
 thread.start(); thread.join()
 assert x.grad.tolist() == [2., 2.]
 (x * 3).sum().backward()
-""")  # fmt: skip
+""",
+    )
     assert session.status == 0
     assert len(session.calls) == 1
     np.testing.assert_array_equal(session.calls[0].leaves[0].before, [2, 2])

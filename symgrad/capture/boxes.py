@@ -55,7 +55,9 @@ class BlackBox:
             return {n: np.zeros(tuple(leaves[n].shape)) for n in wanted}
         # The other results get zeros: some of torch's formulas give nothing where only a later result has a weight.
         pairs = [(r, weights if r is found else torch.zeros_like(r)) for r in results if r.requires_grad]
-        products: tuple[Any, ...] = torch.autograd.grad([r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True)
+        products: tuple[Any, ...] = torch.autograd.grad(
+            [r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True
+        )
         return {
             n: np.zeros(tuple(leaf.shape)) if g is None else as_array(g).astype(np.float64)
             for n, leaf, g in zip(wanted, chosen, products, strict=True)
@@ -77,7 +79,7 @@ class BlackBox:
         ]
         if not pairs:
             return np.zeros(tuple(found.shape))
-        result: Any = torch.autograd.grad([g for g, _ in pairs], [weights], [u for _, u in pairs], allow_unused=True)
+        result: Any = torch.autograd.grad([g for g, _ in pairs], [weights], [u for _, u in pairs], allow_unused=True)[0]
         return np.zeros(tuple(found.shape)) if result is None else as_array(result).astype(np.float64)
 
     def _graph(self) -> tuple[list[Any], list[Any]]:

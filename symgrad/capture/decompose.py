@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from symgrad.capture.aliases import positions_in, storage
 from symgrad.capture.boxes import result_of
 from symgrad.capture.mode import tensors_in
-from symgrad.capture.rewrites import CHOICES, SAME, choose, slice_key
+from symgrad.capture.rewrites import CHOICES, POOLS, SAME, choose, pooled_places, slice_key
 from symgrad.capture.trace import Node, as_array, mapped
 from symgrad.capture.verify import disagreement
 from symgrad.language.calls import Ref
@@ -251,6 +251,11 @@ class Taken:
         if [s for s in step.all_input_nodes if s in self.refs] != [first]:
             raise Refused("more than one tensor is chosen from")
         source = self.values[first]
+        if str(step.target._schema.name).removeprefix("aten::") in POOLS:
+            pooled = pooled_places(source, *self.values[step][:2])
+            if pooled is None:
+                raise Refused("it does not only choose")
+            return choose(self.lifter, self.refs[first], pooled, None)
         count = torch.arange(source.numel(), dtype=torch.float64).reshape(source.shape)
         arguments = [count, *_map(tuple(step.args[1:]), self.values)]
         result = step.target(*arguments, **_map(dict(step.kwargs), self.values))

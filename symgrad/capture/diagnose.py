@@ -104,8 +104,7 @@ def would_give(program: Program) -> list[str]:
 def wrong_seed(scene: Scene) -> list[str]:
     """A seed of another shape than the output."""
     name, tensor = output_name(scene), scene.outputs[0]
-    leaf: Any
-    seed = next((s for s in scene.seeds if s is not None), None)
+    seed: Any = next((s for s in scene.seeds if s is not None), None)
     given = shape_text(tuple(seed.shape)) if seed is not None else "nothing"
     want = shape_text(tuple(tensor.shape))
     rows = int(tensor.numel())

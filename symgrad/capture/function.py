@@ -24,6 +24,11 @@ from symgrad.capture.trace import Node, Where, mapped, upstream
 from symgrad.errors import InputError, UnsupportedError
 
 
+def active_modes() -> list[Any]:
+    """The modes that are on in this thread."""
+    return list(torch.overrides._get_current_function_mode_stack())  # type: ignore[no-untyped-call]  # torch's gap
+
+
 @contextmanager
 def recording(recorder: Recorder) -> Iterator[Recorder]:
     """Record everything, the user's own ``autograd.Function`` classes as one call each."""
@@ -37,8 +42,7 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
             with torch._C.DisableTorchFunction():
                 return bare(*args, **kwargs)
 
-        modes = torch.overrides._get_current_function_mode_stack()
-        if recorder not in modes:
+        if recorder not in active_modes():
             return bare(*args, **kwargs)
         known = Facts(f"{cls.__qualname__}.apply", False, True, True, False, None)
         return recorder.record(bare, known, args, kwargs, run)

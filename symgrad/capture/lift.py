@@ -168,11 +168,11 @@ class Lifter:
         if node.held.is_complex():
             raise UnsupportedError("complex tensors are not supported yet", hints=("torch.view_as_real splits them",))
         reasons = []
-        for way in (self.by_table, rewrites.by_choice, rewrites.by_decomposition):
+        ways: tuple[Way, ...] = (Lifter.by_table, rewrites.by_choice, rewrites.by_decomposition)
+        for way in ways:
             try:
                 with self.trial():
-                    bound_way: Callable[[Node], Ref] = way if way == self.by_table else lambda n, w=way: w(self, n)  # type: ignore[misc, assignment]
-                    self.finish(node, bound_way(node))
+                    self.finish(node, way(self, node))
                     return
             except Refused as refusal:
                 reasons.append(str(refusal))
@@ -233,7 +233,7 @@ class Lifter:
         """The value of a step, and the integers it holds."""
         op = named(step.op)
         options = options_of(step, {})
-        arguments = [self.arrays[a] if isinstance(a, str) else constant(a, {}) for a in step.arguments]
+        arguments: list[Any] = [self.arrays[a] if isinstance(a, str) else constant(a, {}) for a in step.arguments]
         if step.op == "expand":
             self.arrays[step.result.name] = np.broadcast_to(arguments[0], [int(s) for s in step.result.shape])
         else:
@@ -345,6 +345,10 @@ class Lifter:
             raise Refused(error.problem if isinstance(error, SymgradError) else str(error)) from error
 
 
+Way = Callable[[Lifter, Node], Ref]
+"""One way to lift a call."""
+
+
 def identifier(label: str) -> str:
     """``label`` as one word: ``conv1.weight`` is ``conv1_weight``."""
     word = "".join(c if c.isalnum() or c == "_" else "_" for c in label).strip("_") or "x"
@@ -359,8 +363,10 @@ def _tensor(ref: Ref) -> Any:
     return Tensor(ref.name, ref.shape)
 
 
-def _plain(array: Array) -> Array:
+def _plain(array: Any) -> Any:
     """Exact constants as they are, everything else in floats where it is no integer."""
+    if array is None:
+        return None  # an operand that was left out
     return array if array.dtype == object or not np.issubdtype(array.dtype, np.floating) else as_float(array)
 
 

@@ -33,6 +33,11 @@ SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as"
 """Casts and copies: the value stays."""
 LIKE = {"expand_as": "Tensor.expand", "view_as": "Tensor.reshape", "reshape_as": "Tensor.reshape"}
 """Functions that take a shape from another tensor."""
+POOLS = (
+    *(f"{kind}max_pool{n}d_with_indices" for kind in ("", "adaptive_", "fractional_") for n in (1, 2, 3)),
+    *(f"adaptive_max_pool{n}d" for n in (1, 2, 3)),
+)
+"""Poolings that also say where each maximum stood."""
 CHOICES = frozenset({
     "split", "split_with_sizes", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "select", "narrow",
     "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "as_strided", "unfold", "take", "index_select", "gather",
@@ -43,10 +48,10 @@ CHOICES = frozenset({
     "native_channel_shuffle", "adjoint", "T", "mT", "H", "mH", "squeeze_copy", "index", "embedding", "select_copy",
     "slice_copy", "diagonal_copy", "unfold_copy", "as_strided_copy", "transpose_copy", "t", "flatten", "combinations",
     "cartesian_prod", "unsqueeze", "expand_as", "reshape_as", "view_as", "sort", "topk", "kthvalue", "mode", "median",
-    "nanmedian", "msort", "cummax", "cummin",
+    "nanmedian", "msort", "cummax", "cummin", *POOLS,
 })  # fmt: skip
 """Functions each of whose results is an entry of their first argument."""
-RANKED = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian", "msort", "cummax", "cummin"})
+RANKED = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian", "msort", "cummax", "cummin", *POOLS})
 """Choices that depend on the values: the places come as the second result."""
 
 
@@ -176,6 +181,8 @@ def ranked_places(node: Node, source: Node) -> Array | None:
     if isinstance(result, torch.Tensor) or len(result) < 2 or node.index != 0:
         return None
     values, indices = result[0], result[1]
+    if "max_pool" in call.spelling:
+        return pooled_places(source.held, values, indices)
     count = torch.arange(source.held.numel()).reshape(source.held.shape)
     if values.dim() == count.dim():
         for axis in range(count.dim()):
@@ -191,6 +198,19 @@ def ranked_places(node: Node, source: Node) -> Array | None:
             places = torch.gather(count, axis, indices.unsqueeze(axis)).squeeze(axis)
             if torch.equal(source.held.reshape(-1)[places], values):
                 return np.asarray(places.numpy())
+    return None
+
+
+def pooled_places(source: Any, values: Any, indices: Any) -> Array | None:
+    """Where pooled maxima stood: the indices number the entries of each channel's plane."""
+    count = torch.arange(source.numel()).reshape(source.shape)
+    for space in (1, 2, 3):
+        if space < source.dim():
+            planes = count.flatten(-space)
+            if planes.dim() == indices.flatten(-space).dim() and int(indices.max()) < planes.shape[-1]:
+                places = torch.gather(planes, -1, indices.flatten(-space)).reshape(values.shape)
+                if torch.equal(source.reshape(-1)[places], values):
+                    return np.asarray(places.numpy())
     return None
 
 

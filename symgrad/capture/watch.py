@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from symgrad.capture import diagnose, frames
-from symgrad.capture.function import recording
+from symgrad.capture.function import active_modes, recording
 from symgrad.capture.lift import Lifted, Lifter
 from symgrad.capture.mode import Recorder, tensors_in
 from symgrad.capture.names import node_names
@@ -67,7 +67,8 @@ class Watch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Stand in for torch's three ways to run a graph backwards."""
-        backward, run, grad = torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad
+        backward: Any = torch.Tensor.backward
+        run, grad = torch.autograd.backward, torch.autograd.grad
 
         def tensor_backward(self_: Any, gradient: Any = None, *args: Any, **kwargs: Any) -> Any:
             return self.through(
@@ -94,8 +95,8 @@ class Watch:
             )
 
         torch.Tensor.backward = tensor_backward  # type: ignore[method-assign, assignment]
-        torch.autograd.backward = run_backward  # type: ignore[assignment]
-        torch.autograd.grad = run_grad  # type: ignore[assignment]
+        torch.autograd.backward = run_backward
+        torch.autograd.grad = run_grad
         try:
             with recording(self.recorder):
                 yield
@@ -113,7 +114,7 @@ class Watch:
         rest: tuple[Any, ...] = (),
     ) -> Any:
         """One call: look, let it happen, explain."""
-        if self.busy or not outputs or self.recorder not in torch.overrides._get_current_function_mode_stack():
+        if self.busy or not outputs or self.recorder not in active_modes():
             return run()
         self.busy = True
         try:
@@ -232,8 +233,8 @@ class Scene:
         self.sight = frames.names_in(frames.user_frame())
         inputs = keywords.get("inputs")
         self.asked = None if inputs is None else list(tensors_in(inputs))
-        self.leaves = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
-        self.leaves = [(n, t) for n, t in self.leaves if t is not None]
+        owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
+        self.leaves: list[tuple[Node, Any]] = [(n, t) for n, t in owned if t is not None]
         self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
 
     # Events -----------------------------------------------------------------------------------------------

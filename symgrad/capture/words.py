@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,15 +11,11 @@ import numpy as np
 from symgrad.capture.binding import Refusals
 from symgrad.closed_form.pieces import ADD, NoForm, bracketed
 from symgrad.closed_form.source_text import INFIX, Writer, number_text
-from symgrad.ops.lookup import named
 from symgrad.ops.spec import TABLE
 from symgrad.program import Apply, Constant, Program
 
 if TYPE_CHECKING:
     from symgrad.capture.program import Program as Captured
-
-
-PER_AXIS = ("kernel_size", "stride", "padding", "dilation", "output_size")
 
 
 class OneStep(Writer):
@@ -38,21 +33,6 @@ class OneStep(Writer):
     def size(self, size: Any) -> str:
         """A number."""
         return str(size)
-
-    def call(self, step: Apply, arguments: list[str]) -> tuple[str, int]:
-        """A call without the options that are as they always are: (1, 1) for 1, the last axis for -1."""
-        parameters = named(step.op).signature.parameters
-        first = step.arguments[0] if step.arguments else None
-        rank = len(self.program.tensor(first).shape) if isinstance(first, str) else 0
-        kept = []
-        for name, value in step.options:
-            default = parameters[name].default if name in parameters else None
-            alike = isinstance(value, tuple) and len(set(value)) == 1 and name in PER_AXIS
-            plain = value[0] if alike and isinstance(value, tuple) else value
-            usual = plain == default or (default == -1 and value == rank - 1)
-            if not usual and not (name == "stride" and value == dict(step.options).get("kernel_size")):
-                kept.append((name, plain))
-        return super().call(replace(step, options=tuple(kept)), arguments)
 
 
 def step_text(program: Program, step: Apply, labels: Mapping[str, str]) -> str:

@@ -48,13 +48,16 @@ def axis_in(axes: Axes, index: Index) -> int:
     return -1 if place == len(axes) - 1 else place
 
 
-def common_order(pieces: Sequence[Piece], prefer: Sequence[Index]) -> tuple[Index, ...]:
-    """The axes of all pieces: as preferred, else as the largest piece has them."""
+def common_order(pieces: Sequence[Piece], prefer: Sequence[Index]) -> Axes:
+    """The axes of all pieces: as they are where all agree, else as preferred, else as the largest piece has them."""
+    own = {piece.axes for piece in pieces if piece.axes}
+    if len(own) == 1 and None in next(iter(own)):
+        return own.pop()
     found = list(dict.fromkeys(i for p in sorted(pieces, key=lambda p: -len(p.axes)) for i in p.indices()))
     return tuple([i for i in prefer if i in found] + [i for i in found if i not in prefer])
 
 
-def joint_axes(pieces: Sequence[Piece], target: Sequence[Index]) -> Axes:
+def joint_axes(pieces: Sequence[Piece], target: Axes) -> Axes:
     """The axes that broadcasting the lined-up pieces gives."""
     lined = [aligned(p, target).axes for p in pieces]
     rank = max((len(a) for a in lined), default=0)

@@ -34,11 +34,14 @@ def entry(notation: Notation, node: Expr) -> Piece:
     if any(isinstance(i, (Ravel, Unravel)) for i in indices):
         return reshaped(notation, piece, indices)
     items: list[str] = []
-    axes: list[Index] = []
+    axes: list[Index | None] = []
     for index, size in zip(indices, shape, strict=True):
         if isinstance(index, Index):
             items.append(":")
             axes.append(index)
+        elif index == 0 and size == 1:
+            items.append(":")
+            axes.append(None)
         elif index.is_Integer:
             items.append(str(index))
         else:
@@ -59,7 +62,7 @@ def flipped_product(notation: Notation, name: str, indices: Sequence[Index]) -> 
     return Piece(text, MATMUL, tuple(reversed(indices)))
 
 
-def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index]) -> str:
+def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None]) -> str:
     """x[c + p] for p below n is x[c:c + n]."""
     (moving,) = indices_in(index) if len(indices_in(index)) == 1 else (None,)
     if moving is None or index.coeff(moving) != 1:

@@ -52,12 +52,21 @@ def method(piece: Piece, call: str, axes: Axes) -> Piece:
     return Piece(f"{piece.inside(ATOM)}.{call}", ATOM, axes)
 
 
+def flat(piece: Piece) -> Piece:
+    """``piece`` without its axes of size 1: v[:, 0]."""
+    if None not in piece.axes:
+        return piece
+    items = ["0" if axis is None else ":" for axis in piece.axes]
+    while items[-1] == ":":
+        items.pop()
+    return Piece(f"{piece.inside(ATOM)}[{', '.join(items)}]", ATOM, piece.indices())
+
+
 def permuted(piece: Piece, order: Sequence[Index]) -> Piece:
     """``piece`` with its axes in ``order``."""
+    piece = flat(piece)
     if piece.axes == tuple(order):
         return piece
-    if None in piece.axes:
-        raise NoForm
     if piece.flipped is not None and piece.flipped.axes == tuple(order):
         return piece.flipped
     if len(order) == 2:
@@ -70,7 +79,7 @@ def permuted(piece: Piece, order: Sequence[Index]) -> Piece:
     return method(piece, f"permute({places})", tuple(order))
 
 
-def aligned(piece: Piece, target: Sequence[Index]) -> Piece:
+def aligned(piece: Piece, target: Sequence[Index | None]) -> Piece:
     """``piece`` so that it broadcasts against a tensor with the axes ``target``."""
     for candidate in (piece, piece.kept):
         if candidate is not None and _broadcasts(candidate.axes, target) and not _prefers_kept(candidate, target):
@@ -78,17 +87,17 @@ def aligned(piece: Piece, target: Sequence[Index]) -> Piece:
     own = [i for i in target if i in piece.indices()]
     if len(own) < len(piece.indices()):
         raise NoForm
-    flat = permuted(piece, own)
+    bare = permuted(piece, own)
     if not own:
-        return flat
+        return bare
     wanted: Axes = tuple(i if i in own else None for i in target[list(target).index(own[0]) :])
-    if wanted == flat.axes:
-        return flat
+    if wanted == bare.axes:
+        return bare
     items = ", ".join(":" if i is not None else "None" for i in wanted)
-    return Piece(f"{flat.inside(ATOM)}[{items}]", ATOM, wanted)
+    return Piece(f"{bare.inside(ATOM)}[{items}]", ATOM, wanted)
 
 
-def _broadcasts(axes: Axes, target: Sequence[Index]) -> bool:
+def _broadcasts(axes: Axes, target: Sequence[Index | None]) -> bool:
     """Whether a tensor with ``axes`` lines up with ``target`` from the right as it is."""
     if len(axes) > len(target):
         return False
@@ -96,7 +105,7 @@ def _broadcasts(axes: Axes, target: Sequence[Index]) -> bool:
     return all(a is None or a == t for a, t in zip(axes, tail, strict=True))
 
 
-def _prefers_kept(piece: Piece, target: Sequence[Index]) -> bool:
+def _prefers_kept(piece: Piece, target: Sequence[Index | None]) -> bool:
     """A sum that is put back beside what it was summed over keeps its axis, whatever the rank."""
     return piece.kept is not None and len(piece.kept.axes) == len(target) and _broadcasts(piece.kept.axes, target)
 
@@ -115,6 +124,6 @@ def matmul(left: Piece, right: Piece, axes: Axes) -> Piece:
 
 def matrix(piece: Piece, axes: Sequence[Index]) -> Piece:
     """``piece`` with exactly the axes ``axes`` in this order, for a matrix product."""
-    if set(piece.indices()) != set(axes) or None in piece.axes or piece.binds == COMPARE:
+    if set(piece.indices()) != set(axes) or piece.binds == COMPARE:
         raise NoForm  # torch multiplies no matrix of booleans
     return permuted(piece, tuple(axes))

@@ -1,4 +1,5 @@
-"""Rewriting index formulas towards what people write: named rules, each true for every value.
+"""Rewriting index formulas towards what people write: named rules, each true for every value, save that the guard of a
+division is dropped: what a form says where it divides by 0 is checked at the point, and it is not shown if it is wrong.
 
 A rule takes an expression and answers with an equal one, or the same. `simplify` applies the table from the
 inside out until nothing changes, and records each firing.
@@ -175,7 +176,18 @@ def guard(expression: Expr) -> Expr:
     return sp.Mul(*kept) if len(kept) < len(expression.args) else expression
 
 
+def away_from_zero(expression: Expr) -> Expr:
+    """[t ≠ 0] / t → 1 / t, away from t = 0"""
+    if not expression.is_Mul:
+        return expression
+    below = {f.base for f in expression.args if f.is_Pow and f.exp.is_number and f.exp.is_negative}
+    guards = [f for f in expression.args if isinstance(f, Bracket) and isinstance(f.args[0], sp.Ne)]
+    needless = [f for f in guards if f.args[0].rhs == 0 and f.args[0].lhs in below]
+    return sp.Mul(*(f for f in expression.args if f not in needless)) if needless else expression
+
+
 RULES = (
+    Rule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", away_from_zero),
     Rule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", guard),
     Rule("complement", "1 − [c] → [not c]", complement),
     Rule("mean", "Σ_k f(k) / n → mean_k f(k)", mean_of),

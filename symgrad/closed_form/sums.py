@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from symgrad.closed_form.asking import body_order, components, indices_in, mentions_seed, place_of
-from symgrad.closed_form.pieces import ATOM, Axes, NoForm, Piece, matmul, matrix, method
+from symgrad.closed_form.pieces import ATOM, COMPARE, MATMUL, Axes, NoForm, Piece, flat, matmul, matrix, method
 from symgrad.closed_form.rules import Mean
 from symgrad.indexing import Index
 from symgrad.indexing.sums import split_factors
@@ -43,7 +43,9 @@ def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], 
     if len(groups) != 2:
         raise NoForm
     free = [[i for i in indices_in(sp.Mul(*g)) if i != k and i not in batch] for g in groups]
-    if any(len(f) > 1 for f in free) or not any(free) or (batch and not all(free)):
+    if any(len(f) > 1 for f in free):
+        return stacked_product(notation, groups, k, prefer)
+    if not any(free) or (batch and not all(free)):
         raise NoForm
     first, second = sorted(range(2), key=lambda n: place_of(free[n], prefer))
     rows, columns = tuple(free[first]), tuple(free[second])
@@ -52,6 +54,18 @@ def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], 
     left = matrix(group(notation, groups[first], (*batch, *rows, k)), (*batch, *rows, k))
     right = matrix(group(notation, groups[second], (*batch, k, *columns)), (*batch, k, *columns))
     return matmul(left, right, (*batch, *rows, *columns))
+
+
+def stacked_product(notation: Notation, groups: list[list[Expr]], k: Index, prefer: Sequence[Index]) -> Piece:
+    """Σ_k f[b,p,k]·g[k,q] is f @ g: one matrix for a whole stack of them."""
+    long, short = sorted(groups, key=lambda g: -len(indices_in(sp.Mul(*g))))
+    rows = [i for i in prefer if i in indices_in(sp.Mul(*long))]
+    columns = [i for i in prefer if i in indices_in(sp.Mul(*short))]
+    if len(rows) != len(indices_in(sp.Mul(*long))) - 1 or len(columns) != 1 or set(rows) & set(columns):
+        raise NoForm
+    left = matrix(group(notation, long, (*rows, k)), (*rows, k))
+    right = matrix(group(notation, short, (k, *columns)), (k, *columns))
+    return Piece(f"{left.inside(MATMUL)} @ {right.inside(MATMUL + 1)}", MATMUL, (*rows, *columns))
 
 
 def group(notation: Notation, factors: list[Expr], prefer: Sequence[Index]) -> Piece:
@@ -63,8 +77,8 @@ def sum_of_product(
     notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index], word: str = "sum"
 ) -> Piece:
     """Σ_k f[p,k]·g[p,k] is (f * g).sum(-1)."""
-    body = group(notation, factors, body_order(factors, bound, prefer))
-    if not set(bound) <= set(body.indices()) or None in body.axes:
+    body = flat(group(notation, factors, body_order(factors, bound, prefer)))
+    if not set(bound) <= set(body.indices()):
         raise NoForm
     if not any(indices_in(f) >= set(body.indices()) for f in factors):
         raise NoForm
@@ -81,8 +95,8 @@ def sum_of_product(
 
 def contraction(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
     """Any other sum of products is an einsum."""
-    pieces = [notation.write(f, prefer) for f in factors]
-    if any(None in p.axes or not p.axes for p in pieces):
+    pieces = [flat(notation.write(f, prefer)) for f in factors]
+    if any(not p.axes or p.binds == COMPARE for p in pieces):
         raise NoForm
     axes = list(dict.fromkeys(i for p in pieces for i in p.indices()))
     if not set(bound) <= set(axes) or len(axes) > 20:

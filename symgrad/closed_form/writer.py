@@ -30,9 +30,11 @@ from symgrad.closed_form.pieces import (
     MULTIPLY,
     NEGATE,
     POWER,
+    Axes,
     NoForm,
     Piece,
     aligned,
+    flat,
     method,
     permuted,
 )
@@ -80,11 +82,11 @@ class Notation:
             return self.softmax(node, prefer)
         if isinstance(node, sp.log) and isinstance(node.args[0], sp.Sum) and isinstance(node.args[0].function, sp.exp):
             return self.log_of_exponentials(node.args[0], prefer)
+        if node.is_number:
+            return self.number(node)
         if node.func in METHODS or isinstance(node, Stable):
             inner = self.write(node.args[0], prefer)
             return method(inner, f"{node.func.__name__}()", inner.axes)
-        if node.is_number:
-            return self.number(node)
         raise NoForm
 
     def number(self, node: Expr) -> Piece:
@@ -145,6 +147,10 @@ class Notation:
                 below.append(base ** (-exponent))
             else:
                 above.append(factor)
+        raised, lowered = ([f for f in part if isinstance(f, sp.exp)] for part in (above, below))
+        if raised and lowered:  # eᵃ / eᵇ would overflow where eᵃ⁻ᵇ does not
+            above, below = ([f for f in part if not isinstance(f, sp.exp)] for part in (above, below))
+            above.append(sp.exp(sp.Add(*(f.exp for f in raised)) - sp.Add(*(f.exp for f in lowered)), evaluate=False))
         return self._fraction(coefficient, above, below, prefer)
 
     def _fraction(self, coefficient: Expr, above: list[Expr], below: list[Expr], prefer: Sequence[Index]) -> Piece:
@@ -182,14 +188,14 @@ class Notation:
         p, q = factor.args
         if not (isinstance(p, Index) and isinstance(q, Index)):
             raise NoForm
-        inner = self.write(sp.Mul(*rest).xreplace({q: p}), (p,))
+        inner = flat(self.write(sp.Mul(*rest).xreplace({q: p}), (p,)))
         if inner.axes not in ((p,), ()):
             raise NoForm
         if not inner.axes:
             inner = method(inner, f"expand({self.texts.size(p.size)})", (p,))
         return method(inner, "diag()", (p, q))
 
-    def _operand(self, piece: Piece, target: Sequence[Index]) -> str:
+    def _operand(self, piece: Piece, target: Axes) -> str:
         """A factor that does not stand first."""
         return aligned(piece, target).inside(NEGATE)
 
@@ -258,4 +264,6 @@ class Notation:
         if set(piece.indices()) == set(axes) and None not in piece.axes:
             return permuted(piece, tuple(axes))
         lined = aligned(piece, axes)
+        if len(lined.axes) == len(axes) and all(a is not None or i.size == 1 for a, i in zip(lined.axes, axes, strict=True)):
+            return lined
         return method(lined, f"expand({wanted}.shape)", tuple(axes))

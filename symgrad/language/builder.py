@@ -13,7 +13,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.errors import InputError, ShapeError, Span, SymgradError, UnsupportedError
+from symgrad.errors import InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
 from symgrad.language.calls import Ref
 from symgrad.language.complaints import mismatch, shapes_found
 from symgrad.ops.lookup import named
@@ -98,8 +98,10 @@ class Builder:
         except SymgradError as error:
             raise self.placed(error, operands, span) from None
         except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
+            self.check_ranks(op, operands, label, span)
             if not chosen:
-                raise
+                found = shapes_found([(o.text, o.shape or ()) for o in operands], self.sizes)
+                raise bug(f"{op.name} trips over its operands: {found}") from error
             written = ", ".join(f"{key}={options[key]!r}" for key in chosen)
             raise InputError(f"{label} cannot take these options", span=span, found=(written,)) from error
         if len(shape) > MOST_AXES:
@@ -108,6 +110,15 @@ class Builder:
             self.check_whole(size, label, span)
         names = tuple(a.name if isinstance(a, Ref) else Constant(a) for a in arguments)
         return self.add(op, names, prepared, shape, span, name)
+
+    def check_ranks(self, op: Op, operands: Sequence[Operand], label: str, span: Span | None) -> None:
+        """Refuse operands with another number of axes than the table expects; what it trips over is its say."""
+        for name, operand in zip(op.operands, operands, strict=False):
+            ranks = op.rank_of(name)
+            if ranks and operand.shape is not None and len(operand.shape) not in ranks:
+                expected = " or ".join(map(str, sorted(ranks)))
+                complaint = ShapeError(f"{label} takes a tensor with {expected} axes here, not {len(operand.shape)}")
+                raise self.placed(complaint, operands, span) from None
 
     def check_whole(self, size: Size, label: str, span: Span | None) -> None:
         """Refuse a size that is no whole number, and note what an unknown one has to be a multiple of."""

@@ -80,13 +80,13 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
 
 def apply(op: Op, arguments: list[Array | None], options: Mapping[str, Any]) -> Array:
     """One operation: exactly if its arguments are exact and it can be, in float64 otherwise."""
-    if all(a is None or is_exact(a) for a in arguments):
-        try:
-            result = np.asarray(op.numpy(*arguments, **options))
-        except (TypeError, AttributeError, ZeroDivisionError):
-            pass
-        else:
-            if is_exact(result) and holds_exact(result):
-                return exact(result)
     with np.errstate(all="ignore"):
+        if all(a is None or is_exact(a) for a in arguments):
+            try:
+                result = np.asarray(op.numpy(*arguments, **options))
+            except (TypeError, AttributeError, ZeroDivisionError):
+                pass
+            else:
+                if is_exact(result) and holds_exact(result):
+                    return exact(result)
         return as_float(op.numpy(*(None if a is None else as_float(a) for a in arguments), **options))

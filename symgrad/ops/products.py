@@ -47,8 +47,8 @@ def added(name: str, subscripts: str, says: str, names: tuple[str, str], shapes:
         return (product, *given[1:])
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    index.__signature__ = inspect.Signature(
-        [  # type: ignore[attr-defined]  # read back by inspect.signature
+    index.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read back by inspect.signature
+        [
             inspect.Parameter("at", kind, annotation=At),
             *(inspect.Parameter(n, kind, annotation=View) for n in ("x", first, second)),
             *(inspect.Parameter(n, kind, default=1, annotation=Any) for n in ("beta", "alpha")),
@@ -419,8 +419,8 @@ def vector_loss(
         return first[:-1] if reduction == "none" else ()
 
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    index.__signature__ = inspect.Signature(
-        [  # type: ignore[attr-defined]  # read back by inspect.signature
+    index.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read back by inspect.signature
+        [
             inspect.Parameter("at", kind, annotation=At),
             *(
                 p.replace(annotation=(Data if p.name == "target" else View) if p.name in operands else p.annotation)

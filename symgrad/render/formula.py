@@ -84,7 +84,7 @@ class Printer(ABC):
         if isinstance(node, Softmax):
             return self.function("softmax", (node.args[0],), names, tuple(node.args[1])), ATOM
         if isinstance(node, sp.Mod):
-            left, right = (self.inside(a, MULTIPLY, names) for a in node.args)
+            left, right = self.inside(node.args[0], MULTIPLY, names), self.inside(node.args[1], ATOM, names)
             return f"{left} {self.word('mod')} {right}", ADD
         if node.is_Float:
             return self.number(float(node))
@@ -145,7 +145,7 @@ class Printer(ABC):
         if node.axis == 0:
             return text, binds
         left = text if binds >= MULTIPLY else self.bracketed(text)
-        return f"{left} {self.word('mod')} {self.inside(node.shape[node.axis], MULTIPLY, names)}", ADD
+        return f"{left} {self.word('mod')} {self.inside(node.shape[node.axis], ATOM, names)}", ADD
 
     def big_operator(self, sign: str, node: Expr, names: Names) -> Text:
         """Σ_k body, nested sums under one sign."""

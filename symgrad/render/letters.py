@@ -9,13 +9,16 @@ like a tensor or a size.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.errors import bug
 from symgrad.indexing import Equation, Index
-from symgrad.indexing.symbols import Expr, accesses, indices_of, name_of
+from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
 from symgrad.numeric import Array
 from symgrad.program import Program
 
@@ -116,7 +119,7 @@ def names_of(program: Program) -> Names:
         taken=frozenset({*tensors, *sizes, SEED, "L", "J"}),
         order={name: n for n, name in enumerate([SEED, *tensors])},
         compact=_compact(program),
-        called=dict(_held(equations.values(), tensors)),
+        called=dict(_held(list(equations.values()), tensors)),
     )
     along: dict[str, tuple[str, ...]] = {}
     for name, equation in equations.items():
@@ -136,6 +139,19 @@ def loose_names(expression: Expr, axes: Sequence[Index]) -> Names:
     tensors = list(dict.fromkeys(name_of(entry) for entry in accesses(expression)))
     sizes = {str(s) for s in expression.free_symbols if not isinstance(s, Index)}
     return Names(taken=frozenset({*tensors, *sizes}), order={name: n for n, name in enumerate(tensors)}).inner(axes)
+
+
+def visible(expression: Expr) -> Iterator[Any]:
+    """Every node that can be seen on the page: the bounds of sums cannot."""
+    yield expression
+    if isinstance(expression, (sp.Sum, sp.Product)):
+        yield from visible(expression.function)
+    elif is_access(expression):
+        for index in indices_of(expression):
+            yield from visible(index)
+    else:
+        for argument in expression.args:
+            yield from visible(argument)
 
 
 def _letters_in(expression: Expr, names: Names) -> dict[Expr, str]:
@@ -161,10 +177,11 @@ def _compact(program: Program) -> frozenset[str]:
     )
 
 
-def _held(equations: Iterable[Equation], tensors: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _held(equations: Sequence[Equation], tensors: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Integers found in the forward pass: ``n·out`` is called n where that is unique, else n_out."""
     held = [name_of(entry) for e in equations for entry in accesses(e.right) if "·" in name_of(entry)]
+    taken = {*tensors, *(str(n) for e in equations for n in visible(e.right) if n.is_Symbol)}
     for name in dict.fromkeys(held):
         base, _, owner = name.partition("·")
         unique = sum(other.startswith(f"{base}·") for other in set(held)) == 1
-        yield name, base if unique and base not in tensors else f"{base}_{owner}"
+        yield name, base if unique and base not in taken else f"{base}_{owner}"

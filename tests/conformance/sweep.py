@@ -68,8 +68,13 @@ def run(name: str, samples: int) -> Outcome:
                 break
     except Exception as error:
         worst, note = "error", f"samples: {type(error).__name__}: {error}"
-    return Outcome(name, worst if count else "refused" if worst == "derived" else worst, note or ("" if count else "no usable sample"),
-                   count, time.monotonic() - begin)  # fmt: skip
+    return Outcome(
+        name,
+        worst if count else "refused" if worst == "derived" else worst,
+        note or ("" if count else "no usable sample"),
+        count,
+        time.monotonic() - begin,
+    )
 
 
 def judge(op: Any, sample: Any) -> tuple[str, str]:
@@ -143,18 +148,24 @@ def table(outcomes: Sequence[Outcome], samples: int, version: str) -> str:
     lines = [
         "# What is derived",
         "",
-        (f"torch {version}'s operator database: {len(outcomes)} variants with autograd support, float64, the first "
-        f"{samples} samples of each. Written by `tests/conformance/sweep.py`."),
+        (
+            f"torch {version}'s operator database: {len(outcomes)} variants with autograd support, float64, the first "
+            f"{samples} samples of each. Written by `tests/conformance/sweep.py`."
+        ),
         "",
-        "| | variants |", "|---|---:|",
+        "| | variants |",
+        "|---|---:|",
         *(f"| {status} | {counts.get(status, 0)} |" for status in ORDER),
         "",
-        ("*Derived*: every step by its own equation. *Black box*: right, with torch's own product for some step. "
-        "*Refused*: symgrad says why it does not answer."),
+        (
+            "*Derived*: every step by its own equation. *Black box*: right, with torch's own product for some step. "
+            "*Refused*: symgrad says why it does not answer."
+        ),
         "",
-        "| variant | | why |", "|---|---|---|",
+        "| variant | | why |",
+        "|---|---|---|",
         *(f"| `{o.name}` | {o.status} | {_cell(o.note) if o.status != 'derived' else ''} |" for o in outcomes),
-    ]  # fmt: skip
+    ]
     return "\n".join(lines) + "\n"
 
 

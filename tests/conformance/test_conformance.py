@@ -17,10 +17,38 @@ sweep = importlib.util.module_from_spec(SPEC)
 sys.modules["conformance_sweep"] = sweep
 SPEC.loader.exec_module(sweep)
 
-DERIVED = ("add", "mul", "div.no_rounding_mode", "matmul", "__rmatmul__", "bmm", "exp", "tanh", "nn.functional.relu", "sum", "mean", "amax",
-           "softmax", "log_softmax", "logsumexp", "cat", "stack", "T", "expand", "index_select", "gather", "chunk", "unbind",
-           "flip", "where", "nn.functional.linear", "nn.functional.layer_norm", "nn.functional.conv2d",
-           "nn.functional.max_pool2d", "nn.functional.mse_loss")  # fmt: skip
+DERIVED = (
+    "add",
+    "mul",
+    "div.no_rounding_mode",
+    "matmul",
+    "__rmatmul__",
+    "bmm",
+    "exp",
+    "tanh",
+    "nn.functional.relu",
+    "sum",
+    "mean",
+    "amax",
+    "softmax",
+    "log_softmax",
+    "logsumexp",
+    "cat",
+    "stack",
+    "T",
+    "expand",
+    "index_select",
+    "gather",
+    "chunk",
+    "unbind",
+    "flip",
+    "where",
+    "nn.functional.linear",
+    "nn.functional.layer_norm",
+    "nn.functional.conv2d",
+    "nn.functional.max_pool2d",
+    "nn.functional.mse_loss",
+)
 RIGHT = ("linalg.det", "linalg.inv", "matrix_exp", "cumsum", "native_group_norm", "nn.functional.grid_sample")
 
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import sympy as sp
 
@@ -23,7 +22,7 @@ from symgrad.indexing.symbols import Expr, indices_of, is_access, mentions, name
 from symgrad.numeric import Values
 from symgrad.program import Apply, Program
 from symgrad.render.arrange import delta_sides
-from symgrad.render.letters import Names, names_of
+from symgrad.render.letters import Names, names_of, visible
 from symgrad.render.page import Formula, Paragraph, Ready, Words, named
 from symgrad.shapes import Size
 
@@ -93,19 +92,6 @@ def teller_of(program: Program, source: str | None = None, symbolic: bool = Fals
     """Everything a page about ``program`` needs to know first."""
     folded = {name: e for name, e in views(program).items() if re.fullmatch(r"t\d+", name)}
     return Teller(program, source, names_of(program), folded, {} if symbolic else program.sizes)
-
-
-def visible(expression: Expr) -> Iterator[Any]:
-    """Every node that can be seen on the page: the bounds of sums cannot."""
-    yield expression
-    if isinstance(expression, (sp.Sum, sp.Product)):
-        yield from visible(expression.function)
-    elif is_access(expression):
-        for index in indices_of(expression):
-            yield from visible(index)
-    else:
-        for argument in expression.args:
-            yield from visible(argument)
 
 
 def explained(expression: Expr, names: Names) -> list[tuple[str, Words]]:
