@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 from scipy import special
 
 import symgrad

@@ -25,7 +25,7 @@ def entry(notation: Notation, node: Expr) -> Piece:
     text, binds = notation.texts.tensor(name)
     piece = Piece(text, binds, ())
     shape = shape_of(notation, name)
-    if all(isinstance(i, Index) for i in indices):
+    if all(isinstance(i, Index) and i.size == size for i, size in zip(indices, shape, strict=True)):
         if len(set(indices)) == len(indices):
             return Piece(text, binds, indices, flipped=flipped_product(notation, name, indices))
         if len(indices) == 2:
@@ -36,7 +36,7 @@ def entry(notation: Notation, node: Expr) -> Piece:
     items: list[str] = []
     axes: list[Index | None] = []
     for index, size in zip(indices, shape, strict=True):
-        if isinstance(index, Index):
+        if isinstance(index, Index) and index.size == size:
             items.append(":")
             axes.append(index)
         elif index == 0 and size == 1:

@@ -113,9 +113,12 @@ class Notation:
         if content != 1:
             return self.product([content, sp.Add(*(t / content for t in node.args))], prefer)
         terms = [(t.could_extract_minus_sign(), -t if t.could_extract_minus_sign() else t) for t in node.args]
-        found = [(minus, boolean(t), not mentions_seed(t), self.write(t, prefer)) for minus, t in terms]
-        target = common_order([piece for *_, piece in found], prefer)
-        found = [(minus, truth, late, aligned(piece, target)) for minus, truth, late, piece in found]
+        written = [(minus, t, self.write(t, prefer)) for minus, t in terms]
+        target = common_order([piece for *_, piece in written], prefer)
+        found = [
+            (minus, boolean(t) or piece.binds == COMPARE, not mentions_seed(t), aligned(piece, target))
+            for minus, t, piece in written
+        ]
         found.sort(key=lambda f: (f[0], f[1], f[2], f[3].axes == (), len(f[3].text), f[3].text))
         pieces = [piece for *_, piece in found]
         text = ""

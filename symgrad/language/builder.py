@@ -100,8 +100,8 @@ class Builder:
         except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
             self.check_ranks(op, operands, label, span)
             if not chosen:
-                found = shapes_found([(o.text, o.shape or ()) for o in operands], self.sizes)
-                raise bug(f"{op.name} trips over its operands: {found}") from error
+                told = shapes_found([(o.text, o.shape or ()) for o in operands], self.sizes)
+                raise bug(f"{op.name} trips over its operands: {told}") from error
             written = ", ".join(f"{key}={options[key]!r}" for key in chosen)
             raise InputError(f"{label} cannot take these options", span=span, found=(written,)) from error
         if len(shape) > MOST_AXES:
