@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,11 @@ RELATIONS = {
     sp.Eq: lambda a, b: a == b, sp.Ne: lambda a, b: a != b, sp.Lt: lambda a, b: a < b, sp.Le: lambda a, b: a <= b,
     sp.Gt: lambda a, b: a > b, sp.Ge: lambda a, b: a >= b,
 }  # fmt: skip
+
+
+def added(parts: Sequence[Any]) -> Any:
+    """The sum: exact for integers and fractions, and as close as floats can be for the rest."""
+    return sum(parts) if all(isinstance(part, (int, Fraction)) for part in parts) else math.fsum(parts)
 
 
 class Loops:
@@ -56,7 +62,7 @@ class Loops:
         if node.is_Symbol:
             return self.sizes[node]
         if node.is_number and not node.args:
-            return int(node) if node.is_Integer else float(node)
+            return Fraction(int(node.p), int(node.q)) if node.is_Rational else float(node)
         if isinstance(node, (sp.Sum, sp.Product)):
             indices = [limit[0] for limit in node.limits]
             ranges = [range(self.whole(k.size, at)) for k in indices]
@@ -64,9 +70,9 @@ class Loops:
                 self.number(node.function, {**at, **dict(zip(indices, place, strict=True))})
                 for place in itertools.product(*ranges)
             ]
-            return math.fsum(parts) if isinstance(node, sp.Sum) else math.prod(parts)
+            return added(parts) if isinstance(node, sp.Sum) else math.prod(parts)
         if node.is_Add:
-            return math.fsum(self.number(part, at) for part in node.args)
+            return added([self.number(part, at) for part in node.args])
         if node.is_Mul:
             return self.product(node, at)
         if isinstance(node, (Bracket, sp.KroneckerDelta)):

@@ -33,6 +33,9 @@ def intervals(domain: Domain) -> list[tuple[float, float]]:
 def draw(domain: Domain, shape: Sequence[int], generator: np.random.Generator) -> np.ndarray:
     """An array in the domain; consecutive entries take the sides of its kinks in turn, so that none is left out."""
     count = int(np.prod(shape, dtype=np.int64))
+    if domain.whole:
+        first, last = (int(end) for end in domain.draw)
+        return generator.integers(first, last + 1, size=tuple(shape))
     parts = intervals(domain)
     places = np.arange(count) + int(generator.integers(len(parts)))
     lows, highs = (np.array([part[side] for part in parts])[places % len(parts)] for side in (0, 1))

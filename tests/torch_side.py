@@ -7,6 +7,7 @@ reader, and is only for texts that the tests hold themselves.
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -89,6 +90,11 @@ def evaluate(text: str, tensors: Mapping[str, Any]) -> torch.Tensor:
             name, _, right = statement.partition(" = ")
             scope[name] = eval(right, nothing, scope)  # noqa: S307 -- the tests' own texts are torch code
         return number(eval(last, nothing, scope))  # noqa: S307 -- the tests' own texts are torch code
+
+
+def words(text: str) -> list[str]:
+    """``text`` cut into names and what stands between them; a name after a dot is no tensor and stays with it."""
+    return re.findall(r"\.?[^\W\d]\w*|[^\w.]+|\.|\d+", text)
 
 
 def leaves(inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:

@@ -30,11 +30,12 @@ class Form:
 
 
 def views(program: Program) -> dict[str, Equation]:
-    """The intermediates that only move or compare entries, by their equations."""
+    """The intermediates that only move, scale or compare entries, by their equations."""
     found: dict[str, Equation] = {}
     for step in program.steps:
         equation = local(step, program).equation
-        if (is_access(equation.right) or isinstance(equation.right, Bracket)) and step.result.name != program.output:
+        _, entry = equation.right.as_coeff_Mul(rational=True)
+        if (is_access(entry) or isinstance(equation.right, Bracket)) and step.result.name != program.output:
             found[step.result.name] = substitute(equation, found)
     return found
 

@@ -165,7 +165,7 @@ class Notation:
         under = [self.write(b, prefer) for b in below]
         target = common_order([*pieces, *under], prefer)
         sign = "-" if coefficient < 0 else ""
-        parts = [aligned(p, target).inside(MULTIPLY if n == 0 else NEGATE) for n, p in enumerate(pieces)]
+        parts = [aligned(p, target).inside(MULTIPLY) for p in pieces]
         if abs(coefficient).p != 1 or not parts:
             parts = [
                 str(abs(coefficient).p),

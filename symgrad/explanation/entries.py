@@ -6,7 +6,7 @@ terms keep their first and last ones.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ import sympy as sp
 from symgrad.errors import ShapeError
 from symgrad.indexing import Equation, Index, Ravel, Unravel
 from symgrad.indexing.equation import rebuild
-from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
 from symgrad.numeric import Values, evaluate, plain
 from symgrad.numeric.named import number
 from symgrad.shapes import with_numbers
@@ -55,13 +55,16 @@ def written_out(expression: Expr, sizes: Mapping[Expr, int]) -> Expr:
             ]
             return sp.Add(*parts) if isinstance(node, sp.Sum) else sp.Mul(*parts)
         if isinstance(node, Ravel):
-            result = 0
+            result = sp.S.Zero
             for index, size in zip(node.indices, node.shape, strict=True):
-                result = result * number(size, sizes) + int(written_out(index, sizes))
-            return sp.Integer(result)
+                result = result * number(size, sizes) + written_out(index, sizes)
+            return result
         if isinstance(node, Unravel):
             shape = [number(s, sizes) for s in node.shape]
-            return sp.Integer(int(np.unravel_index(int(written_out(node.number, sizes)), shape)[node.axis]))
+            place = written_out(node.number, sizes)
+            if not place.is_Integer:
+                return Unravel(node.axis, place, *shape)
+            return sp.Integer(int(np.unravel_index(int(place), shape)[node.axis]))
         if isinstance(node, sp.KroneckerDelta):
             return sp.KroneckerDelta(*(written_out(a, sizes) for a in node.args))
         return None
@@ -77,19 +80,40 @@ def guarded(expression: Expr) -> Expr:
 def symbolic_entry(jacobian: Jacobian, at: tuple[int, ...], inner: tuple[int, ...]) -> Expr:
     """One entry of the Jacobian in symbols."""
     places = dict(zip((*jacobian.axes, *jacobian.inner), map(sp.Integer, (*at, *inner)), strict=True))
-    held = hold(jacobian.formula, jacobian.values, places)
-    return guarded(written_out(held.xreplace(places), jacobian.values.sizes))
+    sizes = jacobian.values.sizes
+    written = written_out(hold(jacobian.formula, jacobian.values, places).xreplace(places), sizes)
+    return guarded(written_out(hold(written, jacobian.values, {}), sizes))
 
 
 def hold(expression: Expr, values: Values, places: Mapping[Index, Expr]) -> Expr:
-    """Integers that the forward pass found (``n·out[i]``), at numbered places, as those integers."""
+    """Integers that say which entry is meant, at numbered places, as those integers.
+
+    The forward pass found them (``n·out[i]``), or they are an input that numbers entries (``x[index[i]]``).
+    """
 
     def known(node: Expr) -> Expr | None:
-        if is_access(node) and "·" in name_of(node):
-            at = [i.xreplace(dict(places)) for i in indices_of(node)]
-            if all(i.is_Integer for i in at):
-                return sp.Integer(int(values[name_of(node)][tuple(int(i) for i in at)]))
+        if is_access(node):
+            at = [settled(i).xreplace(dict(places)) for i in indices_of(node)]
+            if "·" in name_of(node) and all(i.is_Integer for i in at):
+                return entry_of(node, at)
+            return access(name_of(node), at)
+        if isinstance(node, (sp.KroneckerDelta, Ravel, Unravel)):
+            return node.func(*(settled(a) for a in node.args))
         return None
+
+    def settled(index: Expr) -> Expr:
+        """An index with the entries in it as numbers."""
+
+        def number_of(node: Expr) -> Expr | None:
+            if not is_access(node):
+                return None
+            at = [settled(i).xreplace(dict(places)) for i in indices_of(node)]
+            return entry_of(node, at) if all(i.is_Integer for i in at) else access(name_of(node), at)
+
+        return rebuild(index, number_of)
+
+    def entry_of(node: Expr, at: Sequence[Expr]) -> Expr:
+        return sp.Integer(int(values[name_of(node)][tuple(int(i) for i in at)]))
 
     return rebuild(expression, known)
 
@@ -107,7 +131,8 @@ def entry_story(gradient: Gradient, at: tuple[int, ...]) -> Entry:
     formula = hold(gradient.formula, gradient.values, places).xreplace(places)
     if not gradient.sweep.whole or terms_in(formula, gradient.values.sizes) > LONGEST:
         return Entry(gradient.name, at, (), total)
-    expanded = guarded(written_out(formula, gradient.values.sizes))
+    sizes = gradient.values.sizes
+    expanded = guarded(written_out(hold(written_out(formula, sizes), gradient.values, {}), sizes))
     terms = [t for t in sp.Add.make_args(expanded) if t != 0]
     terms.sort(key=_seed_place)
     return Entry(gradient.name, at, tuple((t, value_of(t, gradient.values)) for t in terms), total)

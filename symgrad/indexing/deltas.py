@@ -56,9 +56,18 @@ def _sum_term(term: Expr, pending: list[Index]) -> Expr:
             left = [k for k in pending if k not in substitution]
             rest = decided(known_by(factor, rest).xreplace(substitution))
             return add_up(rest * condition, left)
-    for position in range(len(pending) - 1, -1, -1):
-        term = sp.Add(*(pull_out(t, pending[position]) for t in sp.Add.make_args(term)))
+    left = list(pending)
+    while left:
+        index = min(reversed(left), key=lambda k: _uses(term, k))
+        left.remove(index)
+        term = sp.Add(*(pull_out(t, index) for t in sp.Add.make_args(term)))
     return term
+
+
+def _uses(expression: Expr, index: Index) -> int:
+    """How many factors mention an index; summing first over what few mention leaves short sums, in whatever order."""
+    terms = sp.Add.make_args(expression)
+    return sum(index in factor.free_symbols for term in terms for factor in sp.Mul.make_args(term))
 
 
 def known_by(factor: Expr, rest: Expr) -> Expr:

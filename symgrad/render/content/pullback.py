@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.entries import Entry
 from symgrad.indexing import Equation as IndexEquation
-from symgrad.numeric import as_float, plain
-from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
-from symgrad.render.content.jacobian import COUNTABLE
 from symgrad.render.content.teller import Teller
 from symgrad.render.content.words import DOTS, say, shape_words
+from symgrad.render.content.zeros import zero_blocks
 from symgrad.render.letters import SEED, Names
 from symgrad.render.page import (
     Block,
@@ -43,10 +40,6 @@ MOST_TERMS = 8
 """Terms of an entry that are all written out."""
 LONGEST_ENTRY = 240
 """Characters of an entry that is still written out."""
-SMALL = 1e-6
-"""Gradients above this are not 0, whatever the Jacobian."""
-NEGLIGIBLE = 1e-12
-"""A float this small beside the weights and the Jacobian is rounding."""
 
 
 def pullback_section(teller: Teller, explanation: Explanation) -> Section:
@@ -106,7 +99,7 @@ def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient
     yield from formula_blocks(teller, gradient)
     yield from _entries(teller, gradient)
     yield Grids((Grid(named(f"{gradient.name}.grad"), gradient.value),))
-    yield from _zero(explanation, gradient)
+    yield from zero_blocks(explanation, gradient)
 
 
 def formula_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
@@ -250,58 +243,3 @@ class Added:
         """In LaTeX."""
         first, *others = (part.latex for part in self.parts)
         return first + "".join(f" - {t[1:]}" if t.startswith("-") else f" + {t}" for t in others)
-
-
-# Zeros and values that are none ---------------------------------------------------------------------
-
-
-def _zero(explanation: Explanation, gradient: Gradient) -> Iterator[Block]:
-    """A gradient that is 0 although J is not, one that is 0 because J is, and nan."""
-    value = as_float(gradient.value)
-    if value.size == 0:
-        return
-    if not np.isfinite(value).all():
-        yield Paragraph(
-            say(
-                "Some entries are not finite: at this point `out` has no derivative by them, and what stands there "
-                "is what the arithmetic makes of it."
-            ),
-            alarm=True,
-        )
-        return
-    rows, columns = gradient.jacobian.shape
-    if rows * columns > COUNTABLE or np.abs(value).max() > SMALL:
-        return
-    largest = _largest(gradient)
-    weights = float(np.abs(as_float(explanation.seed)).max(initial=0.0))
-    if np.abs(value).max() <= NEGLIGIBLE * max(1.0, largest * weights):
-        yield Paragraph(_why_zero(explanation, gradient, largest, weights))
-
-
-def _why_zero(explanation: Explanation, gradient: Gradient, largest: float, weights: float) -> Words:
-    """Whether J is 0, or the weights are, or the weighted rows add up to 0."""
-    name = gradient.name
-    if largest == 0:
-        when = "whatever the numbers" if gradient.jacobian.formula == 0 else "at these numbers"
-        return say("`{name}.grad` is 0 because every entry of {J} is 0 {when}.", name=name, when=when)
-    if weights == 0:
-        return say("`{name}.grad` is 0 because every weight in {v} is 0.", name=name)
-    if len({numbers.text(v) for v in plain(explanation.seed).reshape(-1)}) == 1:
-        why = (
-            "With equal weights {L} is a multiple of the sum of the outputs, and that sum stays the same whatever "
-            "`{name}` does. Other weights show more."
-        )
-    else:
-        why = "These weights balance each other out: {L} does not move when `{name}` does."
-    zero = "0, but for rounding," if np.asarray(gradient.value).any() else "0"
-    return say(
-        "`{name}.grad` is {zero} although {J} is not: {vJ} = 0, {v} lies in the left null space of {J}. " + why,
-        name=name,
-        zero=zero,
-    )
-
-
-def _largest(gradient: Gradient) -> float:
-    """The largest entry of J."""
-    entries = as_float(gradient.jacobian.sparse().data)
-    return float(np.abs(entries).max(initial=0.0))

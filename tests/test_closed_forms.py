@@ -1,0 +1,204 @@
+"""Closed forms as people write them: exact texts for what everyone knows, and the same text whatever the order.
+
+A form is a claim, and `tests/test_every_op.py` holds each against its raw contraction. What stands here is how it
+reads, in which textbooks are the judges.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import symgrad
+from symgrad.calculus.local import derive, local_pullback, local_pushforward
+from symgrad.oracles.forms import evaluate_text
+from tests import torch_side
+from tests.compare import assert_same
+from tests.sampling import seed_of
+
+ROOT = Path(__file__).resolve().parent.parent
+
+FORMS = {
+    # linear maps
+    ("x @ a", "x:2x3 a:3x4"): {"x": "v @ a.T", "a": "x.T @ v"},
+    ("torch.mm(x, a)", "x:2x3 a:3x4"): {"x": "v @ a.T", "a": "x.T @ v"},
+    ("x @ a", "x:2x3 a:3"): {"x": "v[:, None] * a", "a": "v @ x"},
+    ("x @ a", "x:3 a:3x2"): {"x": "v @ a.T", "a": "v * x[:, None]"},
+    ("x @ a", "x:3 a:3"): {"x": "v * a", "a": "v * x"},
+    ("torch.bmm(x, a)", "x:2x2x3 a:2x3x4"): {"x": "v @ a.mT", "a": "x.mT @ v"},
+    ("x @ a", "x:2x2x3 a:3x4"): {"x": "v @ a.T"},
+    ("x @ w.T + b", "x:2x3 w:4x3 b:4"): {"x": "v @ w", "w": "v.T @ x", "b": "v.sum(0)"},
+    ("x @ x.T", "x:2x3"): {"x": "(v + v.T) @ x"},
+    ("x.T @ x", "x:2x3"): {"x": "x @ (v + v.T)"},
+    ("x.T", "x:2x3"): {"x": "v.T"},
+    ("trace(x @ a)", "x:2x3 a:3x2"): {"x": "v * a.T", "a": "v * x.T"},
+    ("outer(x, y)", "x:2 y:3"): {"x": "v @ y", "y": "v.T @ x"},
+    # broadcasting and sums
+    ("x + b", "x:2x3 b:3"): {"x": "v", "b": "v.sum(0)"},
+    ("x * y", "x:2x3 y:2x3"): {"x": "v * y", "y": "v * x"},
+    ("sum(x)", "x:2x3"): {"x": "v.expand(x.shape)"},
+    ("x.sum(0)", "x:2x3"): {"x": "v.expand(x.shape)"},
+    ("x.sum(1)", "x:2x3"): {"x": "v[:, None].expand(x.shape)"},
+    ("x.sum(1, keepdim=True)", "x:2x3"): {"x": "v.expand(x.shape)"},
+    ("mean(x)", "x:2x3"): {"x": "(v / x.numel()).expand(x.shape)"},
+    ("x.mean(0)", "x:2x3"): {"x": "(v / x.shape[0]).expand(x.shape)"},
+    ("x.expand(2, 3)", "x:2x1"): {"x": "v.sum(-1, keepdim=True)"},
+    ("x.reshape(-1)", "x:2x3"): {"x": "v.reshape(x.shape)"},
+    ("cat([x, y])", "x:2 y:3"): {"x": "v[:x.shape[0]]", "y": "v[x.shape[0]:]"},
+    # activations
+    ("tanh(x)", "x:3"): {"x": "v * (1 - out ** 2)"},
+    ("sigmoid(x)", "x:3"): {"x": "v * out * (1 - out)"},
+    ("exp(x)", "x:3"): {"x": "v * out"},
+    ("log(x)", "x:3"): {"x": "v / x"},
+    ("relu(x)", "x:3"): {"x": "v * (x > 0)"},
+    ("where(x > 0, x, y)", "x:3 y:3"): {"x": "v * (x > 0)", "y": "v * (x <= 0)"},
+    ("tanh(x @ w + b)", "x:2x3 w:3x4 b:4"): {
+        "x": "(v * (1 - out ** 2)) @ w.T",
+        "w": "x.T @ (v * (1 - out ** 2))",
+        "b": "(v * (1 - out ** 2)).sum(0)",
+    },
+    ("relu(x @ w + b)", "x:2x3 w:3x4 b:4"): {
+        "x": "(v * (x @ w + b > 0)) @ w.T",
+        "w": "x.T @ (v * (x @ w + b > 0))",
+        "b": "(v * (x @ w + b > 0)).sum(0)",
+    },
+    # softmax and its kin
+    ("softmax(x, dim=-1)", "x:2x3"): {"x": "out * (v - (v * out).sum(-1, keepdim=True))"},
+    ("softmax(x)", "x:3"): {"x": "out * (v - (v * out).sum(-1, keepdim=True))"},
+    ("log_softmax(x, dim=-1)", "x:2x3"): {"x": "v - v.sum(-1, keepdim=True) * out.exp()"},
+    ("logsumexp(x, dim=0)", "x:3"): {"x": "v * (x - out).exp()"},
+    # losses and norms
+    ("mse_loss(x, y)", "x:2x3 y:2x3"): {"x": "2 * v * (x - y) / x.numel()", "y": "2 * v * (y - x) / x.numel()"},
+    ("mean((x - y) ** 2)", "x:2x3 y:2x3"): {"x": "2 * v * (x - y) / x.numel()"},
+    ("norm(x)", "x:3"): {"x": "v * x / out"},
+    ("norm(A @ x)", "A:2x3 x:3"): {"A": "v * (A @ x)[:, None] * x / out", "x": "v * (A.T @ (A @ x)) / out"},
+    ("sum((A @ x) ** 2)", "A:2x3 x:3"): {"A": "2 * v * (A @ x)[:, None] * x", "x": "2 * v * (A.T @ (A @ x))"},
+    ("sum((A @ x - y) ** 2)", "A:2x3 x:3 y:2"): {"x": "2 * v * (A.T @ (A @ x - y))"},
+    ("x @ S @ x", "x:3 S:3x3"): {"x": "v * (S @ x + x @ S)", "S": "v * x[:, None] * x"},
+}  # fmt: skip
+
+
+def shapes_of(text: str) -> dict[str, tuple[int, ...]]:
+    """``x:2x3 b:3`` as shapes."""
+    pairs = (part.split(":") for part in text.split())
+    return {name: tuple(int(size) for size in sizes.split("x")) for name, sizes in pairs}
+
+
+def forms_of(text: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, str | None]:
+    """The closed form by every input."""
+    _, found = symgrad.derive(text, shapes=shapes)
+    return {d.name: None if d.form is None else d.form.text for d in found}
+
+
+@pytest.mark.parametrize(("text", "shapes"), FORMS, ids=[f"{text} with {shapes}" for text, shapes in FORMS])
+def test_it_reads_as_people_write_it(text: str, shapes: str) -> None:
+    expected = FORMS[text, shapes]
+    found = forms_of(text, shapes_of(shapes))
+    assert {name: found[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(("text", "shapes"), FORMS, ids=[f"{text} with {shapes}" for text, shapes in FORMS])
+def test_what_people_write_is_what_torch_computes(text: str, shapes: str) -> None:
+    number = seed_of(text + shapes)
+    generator = np.random.default_rng(number)
+    inputs = {name: generator.uniform(0.3, 1.7, size=shape) for name, shape in shapes_of(shapes).items()}
+    out = torch_side.evaluate(text, {n: torch_side.tensor(a) for n, a in inputs.items()})
+    weights = generator.integers(-3, 4, size=tuple(out.shape))
+    _, expected = torch_side.text_gradients(text, inputs, weights)
+    known = {**inputs, "v": weights, "out": out.numpy()}
+    for name, form in FORMS[text, shapes].items():
+        assert_same(expected[name], evaluate_text(form, known), seed=number, what=f"{form}, read by symgrad")
+        by_torch = torch_side.evaluate(form, {n: torch_side.tensor(a) for n, a in known.items()})
+        assert_same(expected[name], by_torch, seed=number, what=f"{form}, read by torch")
+
+
+# --- the same, whatever the order ---------------------------------------------------------------------------
+
+
+def forget() -> None:
+    """Derivations are made anew, on new indices."""
+    for cache in (derive, local_pullback, local_pushforward):
+        cache.cache_clear()
+
+
+@pytest.mark.parametrize(("text", "shapes"), FORMS, ids=[f"{text} with {shapes}" for text, shapes in FORMS])
+def test_a_second_derivation_reads_the_same(text: str, shapes: str) -> None:
+    first = forms_of(text, shapes_of(shapes))
+    forget()
+    assert forms_of(text, shapes_of(shapes)) == first
+
+
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [("{} @ {}", ((2, 3), (3, 4))), ("tanh({} @ {})", ((2, 3), (3, 2))), ("sum(({} - {}) ** 2)", ((2, 3), (2, 3)))],
+)
+def test_names_do_not_matter(text: str, shapes: tuple[tuple[int, ...], ...]) -> None:
+    found = set()
+    for first, second in (("x", "a"), ("p", "q"), ("q", "p"), ("Zeta", "alpha"), ("b2", "a1")):
+        forms = forms_of(text.format(first, second), {first: shapes[0], second: shapes[1]})
+        found.add(tuple(_renamed(forms[name], {first: "first", second: "second"}) for name in (first, second)))
+    assert len(found) == 1, found
+
+
+def _renamed(text: str | None, names: dict[str, str]) -> str:
+    """``text`` with its tensors called otherwise."""
+    words = torch_side.words(text or "")
+    return "".join(names.get(word, word) for word in words)
+
+
+@pytest.mark.parametrize(
+    ("parts", "shapes"),
+    [
+        (("x @ a", "y @ b", "c"), "x:2x3 a:3x2 y:2x3 b:3x2 c:2x2"),
+        (("x * y", "x", "2 * y"), "x:2x3 y:2x3"),
+        (("x @ x.T", "x @ y.T"), "x:2x3 y:2x3"),
+        (("sum(x * x)", "sum(x)", "sum(y)"), "x:2x3 y:3"),
+    ],
+)
+def test_the_order_of_terms_does_not_matter(parts: tuple[str, ...], shapes: str) -> None:
+    found = [forms_of(" + ".join(order), shapes_of(shapes)) for order in itertools.permutations(parts)]
+    assert all(forms == found[0] for forms in found), found
+
+
+def test_the_order_of_factors_does_not_matter() -> None:
+    shapes = shapes_of("x:2x3 y:2x3")
+    for first, second in (("x * y", "y * x"), ("x * tanh(y)", "tanh(y) * x"), ("2 * x * y", "y * x * 2")):
+        assert forms_of(first, shapes) == forms_of(second, shapes)
+
+
+def test_pythons_hash_seed_does_not_matter() -> None:
+    """SymPy orders some things by hash; what is shown may not depend on it."""
+    texts = [(text, shapes) for text, shapes in FORMS if "@" in text or "max" in text]
+    code = "import sys, symgrad; from tests.test_closed_forms import forms_of, shapes_of\n" + "\n".join(
+        f"print(forms_of({text!r}, shapes_of({shapes!r})))" for text, shapes in texts
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True,
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8"},
+        ).stdout
+        for seed in ("1", "2", "77")
+    }  # fmt: skip
+    assert len(said) == 1
+    assert said.pop().count("\n") == len(texts)
+
+
+# --- claims are checked -------------------------------------------------------------------------------------
+
+
+def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
+    """x / ‖x‖ is no gradient at 0, where torch's convention is 0: the form that holds elsewhere is withheld."""
+    away, at_zero = (symgrad.explain("norm(x)", x=x) for x in ([3.0, 4.0], [0.0, 0.0]))
+    assert away.gradients["x"].closed_form == "v * x / out"
+    assert at_zero.gradients["x"].closed_form is None
+    assert at_zero.gradients["x"].value.tolist() == [0, 0]
+    assert away.passed
+    assert at_zero.passed
