@@ -90,7 +90,10 @@ class Loops:
             return math.sqrt(base) if exponent == 0.5 else base**exponent
         if isinstance(node, sp.Mod):
             return self.number(node.args[0], at) % self.number(node.args[1], at)
-        return FUNCTIONS[node.func](*(self.number(a, at) for a in node.args))
+        values = [self.number(a, at) for a in node.args]
+        if node.func in FUNCTIONS:
+            return FUNCTIONS[node.func](*values)
+        return float(node.func(*(sp.Float(value, 30) for value in values)).evalf(25))
 
     def shape(self, node: Any, at: Mapping[Index, int]) -> tuple[int, ...]:
         """The sizes by which entries are numbered."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import symgrad
-from hypothesis import HealthCheck, assume, given, seed, settings
+from hypothesis import HealthCheck, assume, given, reject, seed, settings
 from hypothesis import strategies as st
 from symgrad.errors import SymgradError
 from symgrad.language import read
@@ -37,7 +37,10 @@ def weights_for(drawn: Expression) -> np.ndarray:
 def agrees_with_torch(drawn: Expression) -> bool:
     """Whether symgrad takes the expression; what it then says is held against torch."""
     weights = weights_for(drawn)
-    out, expected = torch_side.text_gradients(drawn.torch_text, drawn.inputs, weights)
+    try:
+        out, expected = torch_side.text_gradients(drawn.torch_text, drawn.inputs, weights)
+    except RuntimeError:  # torch has no backward for this: a power whose exponent is a comparison, for one
+        reject()
     assume(all(np.isfinite(g).all() and np.abs(g).max(initial=0) < 1e5 for g in expected.values()))
     try:
         found = symgrad.explain(drawn.text, seed=weights, check=False, **drawn.inputs)

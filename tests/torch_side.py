@@ -10,6 +10,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,13 @@ def where(condition: torch.Tensor, x: Any, y: Any) -> torch.Tensor:
     return torch.where(condition != 0, tensor(x), tensor(y))
 
 
+def numpy_dot(x: torch.Tensor, a: torch.Tensor) -> torch.Tensor:
+    """NumPy's dot: like @ up to matrices."""
+    return x @ a if a.dim() < 3 else torch.tensordot(x, a, dims=([-1], [-2]))
+
+
 OWN: dict[str, Any] = {
+    "np": SimpleNamespace(dot=numpy_dot),
     "identity": torch.clone, "T": torch.t, "norm": norm, "layer_norm": layer_norm, "where": where,
     "softmax": lambda x, dim=-1: torch.softmax(x, dim), "log_softmax": lambda x, dim=-1: torch.log_softmax(x, dim),
     "logsumexp": reduce(torch.logsumexp), "amax": reduce(torch.amax), "amin": reduce(torch.amin),

@@ -133,6 +133,34 @@ outer = contraction(
     torch=lambda torch, x, a: torch.outer(x, a), spelled=("torch.outer", "torch.ger", "Tensor.outer", "np.outer"),
     examples=(example("outer(x, a)", x=(2,), a=(3,)), example("outer(x, x)", x=(3,))),
 )  # fmt: skip
+
+
+def numpy_dot_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+    """The axes of x but its last, then those of a but its last but one, or its only one."""
+    x, a = shapes
+    if not x or not a:
+        raise ShapeError("dot needs at least one axis on each side", hints=("* multiplies by a number",))
+    place = max(len(a) - 2, 0)
+    sizes.unify(x[-1], a[place])
+    return (*x[:-1], *a[:place], *a[place + 1 :])
+
+
+@operation(
+    name="np_dot",
+    says="NumPy's dot: like @, but the leading axes of both remain side by side",
+    numpy=np.dot, shape=numpy_dot_shape, spelled=("np.dot",), ranks={"x": (2, 1), "a": (2, 1)}, letters="ikjl",
+    torch=lambda torch, x, a: torch.tensordot(x, a, dims=([x.dim() - 1], [max(a.dim() - 2, 0)])),
+    examples=(example("np.dot(x, a)", x=(2, 3), a=(3, 2)), example("np.dot(x, a)", x=(3,), a=(3,)),
+              example("np.dot(x, a)", x=(2, 3), a=(2, 3, 2))),
+)  # fmt: skip
+def numpy_dot(at: At, x: View, a: View) -> Expr:
+    """out[i,k] = Σ_j x[i,j]·a[j,k]"""
+    inner = fresh("j", x.shape[-1])
+    place = max(a.rank - 2, 0)
+    rest = list(at[x.rank - 1 :])
+    return add_up(x[[*at[: x.rank - 1], inner]] * a[[*rest[:place], inner, *rest[place:]]], [inner])
+
+
 trace = contraction(
     "trace", "ii->", "the sum of the diagonal", numpy=np.trace, torch=lambda torch, x: torch.trace(x),
     spelled=("torch.trace", "Tensor.trace", "np.trace"), examples=(example("trace(x)", x=(3, 3)),),

@@ -178,7 +178,10 @@ tan = pointwise(
     "tan", sp.tan, "tan(x[i])", numpy=np.tan, torch=lambda torch, x: torch.tan(x),
     domain=Domain(draw=(-1.2, 1.2)), reuse=True,
 )  # fmt: skip
-tanh = pointwise("tanh", sp.tanh, "tanh(x[i])", numpy=np.tanh, torch=lambda torch, x: torch.tanh(x), reuse=True)
+tanh = pointwise(
+    "tanh", sp.tanh, "tanh(x[i])", numpy=np.tanh, torch=lambda torch, x: torch.tanh(x), reuse=True,
+    spelled=(*both("tanh"), "F.tanh"),
+)  # fmt: skip
 
 # Activations ----------------------------------------------------------------------------------------
 

@@ -32,17 +32,23 @@ def numbers(shape: Sequence[Any]) -> tuple[int, ...]:
     return tuple(int(s) for s in shape)
 
 
+def prepare_expand(shapes: tuple[Shape, ...], shape: Ints) -> dict[str, Hashable]:
+    """The sizes asked for, with the operand's own in the place of -1."""
+    asked, old = sequence(shape), shapes[0]
+    lead = len(asked) - len(old)
+    own = (*[-1] * lead, *old) if lead >= 0 else asked
+    return {"shape": tuple(mine if size == -1 else size for size, mine in zip(asked, own, strict=True))}
+
+
 def expand_shape(sizes: Sizes, shapes: tuple[Shape, ...], shape: Shape) -> Shape:
-    """The sizes asked for; -1 keeps the operand's."""
+    """The sizes asked for."""
     (old,) = shapes
     lead = len(shape) - len(old)
     if lead < 0:
         raise ShapeError(f"a tensor with {len(old)} axes cannot be expanded to {len(shape)}")
     result = list(shape)
     for axis, size in enumerate(old, start=lead):
-        if result[axis] == -1:
-            result[axis] = size
-        elif sizes.find(size) != 1:
+        if sizes.find(size) != 1:
             sizes.unify(size, result[axis])
     if any(s == -1 for s in result):
         raise ShapeError("a new leading axis needs a size, not -1")
@@ -54,7 +60,7 @@ def expand_shape(sizes: Sizes, shapes: tuple[Shape, ...], shape: Shape) -> Shape
     numpy=lambda x, shape: np.broadcast_to(x, numbers(shape)),
     torch=lambda torch, x, shape: x.expand(numbers(shape)),
     shape=expand_shape, spelled=("Tensor.expand", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"),
-    prepare=lambda shapes, shape: {"shape": sequence(shape)},
+    prepare=prepare_expand,
     examples=(example("x.expand(2, 3)", x=(3,)), example("x.expand(2, 3)", x=(2, 1))),
 )  # fmt: skip
 def expand(at: At, x: View, shape: Ints) -> Expr:

@@ -1,0 +1,208 @@
+"""The proofs can fail: each part of the machinery is broken on purpose, and the explanation has to say so.
+
+A check that never disagrees proves nothing. Every slip here is one that somebody could make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import symgrad
+from symgrad.calculus import differentiate as rules
+from symgrad.calculus import local
+from symgrad.calculus.local import derive, local_pullback, local_pushforward
+from symgrad.closed_form import rules as rewriting
+from symgrad.indexing import deltas
+from symgrad.numeric import evaluate as numeric
+from symgrad.numeric import named
+from symgrad.ops import TABLE
+from symgrad.oracles import compare
+from tests.compare import assert_same
+
+POINT = {"x": [[0.3, -1.2, 0.7], [1.1, 0.4, -0.6]], "w": [[0.5, 1.5], [-0.7, 0.2], [0.9, -1.1]], "b": [0.1, -0.3]}
+NETWORK = "tanh(x @ w + b)"
+SEED = [[1, -2], [3, 1]]
+
+
+def forget() -> None:
+    """Derivations are made anew."""
+    for cache in (derive, local_pullback, local_pushforward):
+        cache.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def fresh_derivations() -> Iterator[None]:
+    """What a broken rule derived must not reach another test."""
+    forget()
+    yield
+    forget()
+
+
+def explained(text: str = NETWORK, seed: Any = SEED, **values: Any) -> symgrad.Explanation:
+    """The explanation of a small network, or of something else."""
+    return symgrad.explain(text, seed=seed, **(values or POINT))
+
+
+def disagreed(found: symgrad.Explanation) -> set[str]:
+    """Which oracles said no: the first word of each."""
+    return {c.oracle.split()[0].strip(",") for g in found.gradients.values() for c in g.checks if c.passed is False}
+
+
+def test_nothing_disagrees_when_nothing_is_broken() -> None:
+    found = explained()
+    assert found.passed
+    assert all(check.passed for gradient in found.gradients.values() for check in gradient.checks)
+
+
+def doubled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Twice what ``function`` says."""
+    return lambda *arguments, **options: 2 * function(*arguments, **options)
+
+
+def test_a_doubled_derivative_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "differentiate", doubled(rules.differentiate))
+    found = explained()
+    assert not found.passed
+    assert {"out.backward(v)", "SymPy"} <= disagreed(found)
+
+
+def test_a_scalar_rule_with_the_wrong_sign_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sp.diff
+    monkeypatch.setattr(rules.sp, "diff", lambda f, t: -right(f, t) if f.has(sp.tanh) else right(f, t))
+    found = symgrad.explain("tanh(x)", x=[0.5, -0.2], seed=[1, 2])
+    assert not found.passed
+
+
+def test_a_delta_that_is_dropped_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = deltas.add_up
+
+    def careless(body: Any, indices: Any) -> Any:
+        return right(body.replace(lambda n: isinstance(n, sp.KroneckerDelta), lambda n: sp.S.One), indices)
+
+    for module in (rules, local):
+        monkeypatch.setattr(module, "add_up", careless)
+    assert not explained().passed
+
+
+def test_a_sum_that_forgets_an_entry_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = named.contract
+
+    def forgetful(parts: Any, bound: Any, sizes: Any, exactly: bool) -> Any:
+        found = right(parts, bound, sizes, exactly)
+        return named.Named(found.array * (0.5 if bound else 1), found.axes)
+
+    monkeypatch.setattr(numeric, "contract", forgetful)
+    assert not explained().passed
+
+
+def test_a_definition_that_is_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The index equation says sine where NumPy and torch compute a cosine."""
+    wrong = TABLE["sin"].index
+    monkeypatch.setattr(type(TABLE["cos"]), "define", lambda op, at, views, held, options: wrong(at, *views))
+    found = symgrad.explain("cos(x)", x=[0.5, -0.2], seed=[1, 2])
+    assert not found.passed
+    assert "out.backward(v)" in disagreed(found)
+
+
+@pytest.mark.parametrize("name", ["common factor", "softmax", "merge sums", "mean", "complement"])
+def test_a_wrong_rewriting_is_never_shown(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """A closed form is read back and evaluated before anyone sees it: a rule that is wrong leaves none."""
+    texts = {
+        "common factor": ("softmax(x)", (3,)), "softmax": ("sum(y * log(softmax(x)))", (3,)), "merge sums": ("x @ x.T", (2, 3)),
+        "mean": ("var(x)", (4,)), "complement": ("where(x > 0, 1, x)", (3,)),
+    }  # fmt: skip
+    text, shape = texts[name]
+    generator = np.random.default_rng(0)
+    values = {n: generator.uniform(-1, 1, size=shape) for n in ("x", "y") if n in text}
+    weights = np.arange(1, 5).reshape(2, 2) if name == "merge sums" else np.arange(1, shape[0] + 1) if "sum" not in text and name != "mean" else 1
+    assert symgrad.explain(text, seed=weights, **values).gradients["x"].closed_form is not None
+    fired: list[str] = []
+
+    def slip(rule: rewriting.Rule) -> Callable[[sp.Expr], sp.Expr]:
+        def wrong(expression: sp.Expr) -> sp.Expr:
+            found = rule.rewrite(expression)
+            if found == expression or fired:
+                return found
+            fired.append(rule.name)
+            return 3 * found
+
+        return wrong
+
+    broken = tuple(rewriting.Rule(r.name, r.says, slip(r)) if r.name == name else r for r in rewriting.RULES)
+    monkeypatch.setattr(rewriting, "RULES", broken)
+    forget()
+    found = symgrad.explain(text, seed=weights, **values)
+    assert fired == [name], "the rule was not used here: the test shows nothing"
+    assert found.gradients["x"].closed_form is None
+    assert found.passed, "the numbers do not depend on how a formula is written"
+
+
+# --- the comparison itself ----------------------------------------------------------------------------------
+
+
+def test_a_difference_is_found_wherever_it_is() -> None:
+    right = np.arange(24.0).reshape(2, 3, 4)
+    for at in np.ndindex(*right.shape):
+        wrong = right.copy()
+        wrong[at] += 1e-6
+        check = compare("oracle", right, wrong)
+        assert check.passed is False
+        assert check.worst == at
+        with pytest.raises(AssertionError, match="the worst of 24 entries"):
+            assert_same(right, wrong, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (np.zeros(3), np.zeros((3, 1))),
+        (np.array([1.0, np.nan]), np.array([1.0, 0.0])),
+        (np.array([np.inf]), np.array([-np.inf])),
+        (np.array([np.inf]), np.array([1e300])),
+        (np.array([0.0]), np.array([1e-8])),
+    ],
+)
+def test_what_is_not_the_same_is_not_called_so(first: np.ndarray, second: np.ndarray) -> None:
+    assert compare("oracle", first, second).passed is False
+    with pytest.raises(AssertionError):
+        assert_same(first, second)
+
+
+def test_exact_numbers_are_compared_exactly() -> None:
+    third = symgrad.explain("x / 3", x=[1, 2, 4], seed=[1, 1, 2])
+    values = third.gradients["x"].value
+    assert [str(value) for value in values] == ["1/3", "1/3", "2/3"]
+    assert all(check.exact for check in third.gradients["x"].checks if "SymPy" in check.oracle)
+
+
+# --- mathematics and program --------------------------------------------------------------------------------
+
+
+def test_mathematics_and_program_part_at_a_nan_and_it_is_said() -> None:
+    """√ has no slope at 0 and the branch is not taken: mathematics says 1, the program 0·∞."""
+    found = symgrad.explain("where(x > 0, sqrt(x), x)", x=[0.0, 4.0], seed=[1, 1])
+    gradient = found.gradients["x"]
+    assert np.isnan(gradient.value[0])
+    assert gradient.value[1] == 0.25
+    assert found.passed
+    assert any(check.note for check in gradient.checks)
+
+
+@pytest.mark.parametrize(
+    ("text", "x"),
+    [
+        ("softmax(x)", [800.0, -800.0, 790.0]), ("log_softmax(x)", [800.0, -800.0, 790.0]),
+        ("logsumexp(x, dim=0)", [800.0, 799.0, -800.0]), ("sigmoid(x)", [800.0, -800.0]), ("softplus(x)", [800.0, -800.0]),
+        ("tanh(x)", [800.0, -800.0]), ("silu(x)", [800.0, -800.0]), ("gelu(x)", [800.0, -800.0]),
+    ],
+)  # fmt: skip
+def test_large_numbers_stay_finite(text: str, x: list[float]) -> None:
+    found = symgrad.explain(text, x=x, seed=None if "logsumexp" in text else list(range(1, len(x) + 1)))
+    for array in (found.output, found.gradients["x"].value, found.gradients["x"].jacobian.dense()):
+        assert np.isfinite(np.asarray(array, dtype=float)).all()
+    assert found.passed, disagreed(found)
