@@ -274,7 +274,7 @@ def options_of(form: str, *choices: tuple[Any, ...]) -> Callable[[Growth, Op], M
     def made(growth: Growth, op: Op) -> Made:
         term = growth.pick()
         chosen = [growth.choose(c) for c in choices]
-        return tuple(form.format(t, *chosen) for t in (term.text, term.torch_text))  # type: ignore[return-value]  # two
+        return tuple(form.format(t, *chosen) for t in (term.text, term.torch_text))  # type: ignore[return-value]  # always two texts
 
     return made
 
@@ -437,7 +437,7 @@ def by_example(growth: Growth, op: Op) -> Made:
         term = growth.choose(fits) if fits else growth.add_input(shape)
         growth.terms.append(newest)
         text, torch_text = (re.sub(rf"\b{name}\b", f"«{new}»", old) for old, new in ((text, term.text), (torch_text, term.torch_text)))
-    return tuple(t.replace("«", "").replace("»", "") for t in (text, torch_text))  # type: ignore[return-value]  # two
+    return tuple(t.replace("«", "").replace("»", "") for t in (text, torch_text))  # type: ignore[return-value]  # always two texts
 
 
 def weight(op: Op) -> int:

@@ -225,7 +225,7 @@ def test_a_shape_for_an_unknown_tensor_is_refused_with_the_close_match() -> None
 @pytest.mark.parametrize("size", [-1, 1.5, True, None, "2", "a b", [2]])
 def test_given_shapes_are_made_of_sizes(size: object) -> None:
     with pytest.raises(SymgradError) as caught:
-        read("x", shapes={"x": (size, 2)})  # type: ignore[dict-item]
+        read("x", shapes={"x": (size, 2)})  # type: ignore[dict-item]  # wrong on purpose
     assert caught.value.problem == "the shape of x is not made of sizes"
 
 
@@ -457,7 +457,7 @@ def test_reading_twice_gives_the_same() -> None:
 
 @pytest.mark.parametrize("op", list(entries()), ids=lambda op: op.name)
 def test_every_example_of_the_table_is_read(op: object) -> None:
-    for example in op.examples:  # type: ignore[attr-defined]
+    for example in op.examples:  # type: ignore[attr-defined]  # an Op, which fixtures hide
         program = read(example.text, shapes=dict(example.shapes)).program
         assert {t.name: program.numbers(t.shape) for t in program.inputs} == dict(example.shapes)
 
@@ -614,7 +614,7 @@ COMPOSITE = [op for op in entries() if op.expands]
 
 @pytest.mark.parametrize("op", COMPOSITE, ids=lambda op: op.name)
 def test_a_composite_operation_is_what_its_expansion_computes(op: object) -> None:
-    for example in op.examples:  # type: ignore[attr-defined]
+    for example in op.examples:  # type: ignore[attr-defined]  # an Op, which fixtures hide
         program = read(example.text, shapes=dict(example.shapes)).program
         simple = expand_composites(program)
         generator = np.random.default_rng(0)

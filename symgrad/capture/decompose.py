@@ -16,8 +16,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from symgrad.capture.aliases import positions_in, storage
 from symgrad.capture.boxes import result_of
+from symgrad.capture.choices import CHOICES, POOLS, choose, pooled_places
+from symgrad.capture.lifted import Refused
 from symgrad.capture.mode import tensors_in
-from symgrad.capture.rewrites import CHOICES, POOLS, SAME, choose, pooled_places, slice_key
+from symgrad.capture.rewrites import SAME
 from symgrad.capture.trace import Node, as_array, mapped
 from symgrad.capture.verify import disagreement
 from symgrad.language.calls import Ref
@@ -58,8 +60,6 @@ def table() -> dict[Any, Any]:
 
 def decomposed(lifter: Lifter, node: Node) -> Ref:
     """The steps of ``node``'s call; the reference of its result."""
-    from symgrad.capture.lift import Refused
-
     call = node.call
     assert call is not None
     if node.index in lifter.shared.get(id(call), {}):
@@ -108,8 +108,6 @@ class Taken:
 
     def run(self, graph: Any) -> Ref:
         """Every operation in order."""
-        from symgrad.capture.lift import Refused
-
         self.order = {step: n for n, step in enumerate(graph.graph.nodes)}
         given = iter(zip(self.sources, self.inputs, strict=True))
         for step in graph.graph.nodes:
@@ -132,8 +130,6 @@ class Taken:
 
     def step(self, step: Any) -> None:
         """One ATen operation."""
-        from symgrad.capture.lift import Refused
-
         given, spoken = (_map(part, self.values) for part in (step.args, dict(step.kwargs)))
         overloaded = getattr(step.target, "_schema", None)
         written = overloaded is not None and overloaded.name.endswith("_") and not overloaded.name.endswith("__")
@@ -159,8 +155,6 @@ class Taken:
 
     def check_written(self, step: Any) -> None:
         """Refuse a write in place that another name for the same entries would notice later."""
-        from symgrad.capture.lift import Refused
-
         target = step.args[0]
         value = self.values[target]
         for other, held in self.values.items():
@@ -173,8 +167,6 @@ class Taken:
 
     def pick(self, step: Any) -> None:
         """The second or later result of an operation with several."""
-        from symgrad.capture.lift import Refused
-
         if not _floating(self.values[step]):
             return
         maker = step.args[0]
@@ -188,8 +180,6 @@ class Taken:
 
     def lifted(self, step: Any, name: str, value: Any) -> Ref:
         """The operation as an entry of the table, or as a choice."""
-        from symgrad.capture.lift import Refused
-
         lifter = self.lifter
         first = step.args[0] if step.args else None
         arguments, keywords = self.arguments(step)
@@ -245,8 +235,6 @@ class Taken:
 
     def chosen(self, step: Any, index: int | None) -> Ref:
         """A result that holds entries of the first argument."""
-        from symgrad.capture.lift import Refused
-
         first = step.args[0]
         if [s for s in step.all_input_nodes if s in self.refs] != [first]:
             raise Refused("more than one tensor is chosen from")
@@ -327,4 +315,4 @@ def _matters(step: Any) -> bool:
     return not str(step.target).startswith("aten.sym_")
 
 
-__all__ = ["decomposed", "slice_key"]
+__all__ = ["decomposed"]

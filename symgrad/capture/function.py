@@ -47,12 +47,12 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
         known = Facts(f"{cls.__qualname__}.apply", False, True, True, False, None)
         return recorder.record(bare, known, args, kwargs, run)
 
-    base.apply = classmethod(apply)  # type: ignore[assignment, method-assign]
+    base.apply = classmethod(apply)  # type: ignore[assignment, method-assign]  # torch's own comes back below
     try:
         with recorder:
             yield recorder
     finally:
-        base.apply = original  # type: ignore[method-assign]
+        base.apply = original  # type: ignore[method-assign]  # torch's own comes back
 
 
 def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
@@ -155,7 +155,7 @@ def _labels(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any
     try:
         parameters = inspect.signature(target).parameters
     except (TypeError, ValueError):
-        parameters = {}  # type: ignore[assignment]
+        parameters = {}  # type: ignore[assignment]  # a mapping that is only read
     for name, value in bound.items():
         kind = parameters[name].kind if name in parameters else None
         if kind is inspect.Parameter.VAR_KEYWORD:

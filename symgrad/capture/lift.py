@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from symgrad.calculus.local import known_name
-from symgrad.capture import rewrites
+from symgrad.capture import choices, rewrites
 from symgrad.capture.binding import Refusals, bound, meaning
 from symgrad.capture.boxes import BlackBox
+from symgrad.capture.lifted import RESERVED, Lifted, Refused, identifier
 from symgrad.capture.spelling import plain_spelling
 from symgrad.capture.trace import Node, Where, mapped, upstream
 from symgrad.capture.verify import disagreement
@@ -29,39 +29,11 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import apply, constant, options_of
 from symgrad.ops.lookup import find, named
 from symgrad.ops.spec import Op
-from symgrad.program import Apply, Constant, Program
+from symgrad.program import Apply, Program
 from symgrad.shapes import Sizes
-
-RESERVED = frozenset({"v", "out", "inf", "nan", "pi", "e", "torch", "F", "np"})
-"""Names that mean something else in a formula."""
-
 
 LOOKUPS = frozenset({"take", "gather", "index_select", "take_along_dim", "embedding", "index"})
 """Entries that read positions from a tensor of integers."""
-
-
-class Refused(Exception):
-    """One way to lift a call does not work; the message says why."""
-
-
-@dataclass
-class Lifted:
-    """A program in the making, and the values that belong to it.
-
-    ``labels`` gives inputs and steps the names that the user knows them by; ``nodes`` are the inputs' nodes;
-    ``lines`` says where a step was written, ``spellings`` what was called there.
-    """
-
-    outputs: tuple[str, ...]
-    program: Program
-    arrays: dict[str, Array]
-    boxes: dict[str, BlackBox]
-    labels: dict[str, str]
-    nodes: dict[str, Node]
-    lines: dict[str, Where] = field(default_factory=dict)
-    spellings: dict[str, str] = field(default_factory=dict)
-    refs: dict[int, Ref] = field(default_factory=dict)
-    origins: dict[str, BlackBox] = field(default_factory=dict)
 
 
 class Lifter:
@@ -168,7 +140,7 @@ class Lifter:
         if node.held.is_complex():
             raise UnsupportedError("complex tensors are not supported yet", hints=("torch.view_as_real splits them",))
         reasons = []
-        ways: tuple[Way, ...] = (Lifter.by_table, rewrites.by_choice, rewrites.by_decomposition)
+        ways: tuple[Way, ...] = (Lifter.by_table, choices.by_choice, rewrites.by_decomposition)
         for way in ways:
             try:
                 with self.trial():
@@ -349,13 +321,6 @@ Way = Callable[[Lifter, Node], Ref]
 """One way to lift a call."""
 
 
-def identifier(label: str) -> str:
-    """``label`` as one word: ``conv1.weight`` is ``conv1_weight``."""
-    word = "".join(c if c.isalnum() or c == "_" else "_" for c in label).strip("_") or "x"
-    word = f"x{word}" if word[0].isdigit() else word
-    return f"{word}_" if word in RESERVED else word
-
-
 def _tensor(ref: Ref) -> Any:
     """A reference as the program's tensor."""
     from symgrad.program import Tensor
@@ -370,4 +335,4 @@ def _plain(array: Any) -> Any:
     return array if array.dtype == object or not np.issubdtype(array.dtype, np.floating) else as_float(array)
 
 
-__all__ = ["Constant", "Lifted", "Lifter", "Refused", "identifier"]
+__all__ = ["Lifter"]

@@ -176,7 +176,7 @@ def _cell(text: str) -> str:
 def stub() -> types.ModuleType:
     """A stand-in for expecttest."""
     module = types.ModuleType("expecttest")
-    module.TestCase = unittest.TestCase  # type: ignore[attr-defined]
+    module.TestCase = unittest.TestCase  # type: ignore[attr-defined]  # a module made here has no fixed names
     return module
 
 

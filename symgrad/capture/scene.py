@@ -1,0 +1,321 @@
+"""One call of ``backward`` or ``grad``: what was there before it ran, and what it did, as an event.
+
+Comes in: the call's outputs and seeds, then torch's results or exception. Goes out: a `Backward` of
+`symgrad.capture.story`: the program behind the outputs, and for each leaf the derived vᵀJ beside torch's own.
+Looking comes before running, since a run overwrites ``.grad`` and frees the graph.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from symgrad.capture import diagnose, frames, remarks
+from symgrad.capture.births import not_finite
+from symgrad.capture.lift import Lifter
+from symgrad.capture.lifted import Lifted
+from symgrad.capture.mode import tensors_in
+from symgrad.capture.names import node_names
+from symgrad.capture.numbers import digits, short, written
+from symgrad.capture.program import Program
+from symgrad.capture.story import Backward, Leaf
+from symgrad.capture.sweeps import pull
+from symgrad.capture.trace import Node, Where, as_array, upstream
+from symgrad.capture.words import shape_text
+from symgrad.errors import SymgradError
+from symgrad.explanation.build import derive
+from symgrad.numeric.exact import as_float
+
+if TYPE_CHECKING:
+    from symgrad.capture.watch import Watch
+
+HANDFUL = 6
+"""With more leaves than this, formulas are shown on request only."""
+LONGEST_FORM = 56
+"""A longer closed form is shown on request only."""
+SHORT = 14
+"""Programs with more steps than this get no Jacobian in one piece."""
+TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
+
+
+class Scene:
+    """One call, as it was found: nodes, leaves, what stood in ``.grad`` before."""
+
+    def __init__(
+        self,
+        watch: Watch,
+        kind: str,
+        outputs: tuple[Any, ...],
+        seeds: tuple[Any, ...],
+        keywords: dict[str, Any],
+        where: Where,
+    ) -> None:
+        self.watch, self.kind, self.outputs, self.seeds, self.where = watch, kind, outputs, seeds, where
+        self.number = watch.number
+        self.nodes = [watch.recorder.node_of(t) for t in outputs]
+        self.order = upstream(self.nodes)
+        self.sight = frames.names_in(frames.user_frame())
+        inputs = keywords.get("inputs")
+        self.asked = None if inputs is None else list(tensors_in(inputs))
+        owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
+        self.leaves: list[tuple[Node, Any]] = [(n, t) for n, t in owned if t is not None]
+        self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
+
+    # Events -----------------------------------------------------------------------------------------------
+
+    def event(self, result: Any, error: Exception | None) -> Backward:
+        """What happened, in full."""
+        names = node_names(self.order, {}, self.sight)
+        if error is not None:
+            return self.failed(names, error)
+        lifted = Lifter(names).lift(self.nodes)
+        targets = self.targets(lifted, result)
+        program = Program(
+            lifted.program,
+            lifted.outputs,
+            lifted.arrays,
+            lifted.boxes,
+            lifted.labels,
+            tuple(targets),
+            lifted.lines,
+            lifted.spellings,
+        )
+        shown = self.operations(program)
+        key = (self.where.file, self.where.line)
+        repeated = self.watch.shown.get(key) == shown and self.watch.call is None
+        self.watch.shown[key] = shown
+        births: list[Any] = []
+        seeds = self.weights(lifted)
+        derived = pull(
+            lifted.program, program.values, lifted.boxes, seeds, tuple(targets), births(births), lifted.origins
+        )
+        few = len(targets) <= HANDFUL or bool(self.watch.only)
+        rows = [
+            self.leaf(program, name, tensor, true, derived[name], few and not repeated)
+            for name, (tensor, true) in targets.items()
+            if not self.watch.only or program.labels[name] in self.watch.only
+        ]
+        notes = [*remarks.accumulated(self, rows), *([] if repeated else remarks.missing(self, lifted))]
+        if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
+            row.after is not None and not np.isfinite(row.after).all() for row in rows
+        ):
+            notes += not_finite(program, births)
+        notes += [f"{n} was changed by a hook" for n in remarks.hooked(self, program, targets)]
+        if self.seeds[0] is not None:
+            self.watch.weights.append((self.where, frames.argument(self.where.text) or self.seed_text()))
+        return Backward(
+            self.number,
+            self.where,
+            self.seed_text(),
+            self.meaning(lifted),
+            shown,
+            self.roles(program, targets),
+            tuple(rows),
+            tuple(notes),
+            tuple(f"{b.name}: {b.spelling} is a black box, not derived: {b.reason}" for b in program.black_boxes),
+            repeated=repeated,
+        )
+
+    def unexplained(self, problem: str, found: tuple[str, ...], error: Exception | None) -> Backward:
+        """A call that could not be explained, with the reason."""
+        failure = "" if error is None else f"{type(error).__name__}: {first_words(error)}"
+        return Backward(
+            self.number,
+            self.where,
+            self.seed_text(),
+            "",
+            (),
+            (),
+            (),
+            (f"not explained: {problem}", *found),
+            failure=failure,
+        )
+
+    def failed(self, names: dict[int, str], error: Exception) -> Backward:
+        """A call that torch refused."""
+        try:
+            lifted = Lifter(names).lift(self.nodes)
+        except SymgradError:
+            lifted = None
+        program = None
+        if lifted is not None:
+            leaves = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
+            program = Program(
+                lifted.program,
+                lifted.outputs,
+                lifted.arrays,
+                lifted.boxes,
+                lifted.labels,
+                leaves,
+                lifted.lines,
+                lifted.spellings,
+            )
+        reasons = diagnose.failure(self, lifted, program, error)
+        shown = self.operations(program) if program is not None else ()
+        roles = self.roles(program, program.wanted) if program is not None and shown else ()
+        message = first_words(error)
+        return Backward(
+            self.number,
+            self.where,
+            self.seed_text(),
+            "",
+            shown,
+            roles,
+            (),
+            (),
+            (),
+            f"{type(error).__name__}: {message}",
+            tuple(reasons),
+        )
+
+    # Parts ------------------------------------------------------------------------------------------------
+
+    def targets(self, lifted: Lifted, result: Any) -> dict[str, tuple[Any, Any]]:
+        """The tensors a gradient went to, by name, and torch's vᵀJ for each (None: torch has none)."""
+        by_node = {id(node): name for name, node in lifted.nodes.items()}
+        if self.kind == "grad":
+            found = result if isinstance(result, tuple) else (result,)
+            chosen = {}
+            for tensor, true in zip(self.asked or (), found, strict=False):
+                node = self.watch.recorder.node_of(tensor)
+                name = by_node.get(id(node))
+                if name is not None:
+                    chosen[name] = (tensor, true)
+            return chosen
+        asked = None if self.asked is None else {id(t) for t in self.asked}
+        chosen = {}
+        for node, tensor in self.leaves:
+            if id(node) in by_node and (asked is None or id(tensor) in asked):
+                before, after = self.before[id(tensor)], tensor.grad
+                true = None if after is None else after.detach().clone() if before is None else after.detach() - before
+                chosen[by_node[id(node)]] = (tensor, true)
+        return chosen
+
+    def leaf(self, program: Program, name: str, tensor: Any, true: Any, derived: Any, formulas: bool) -> Leaf:
+        """One row."""
+        jacobian, form = self.formulas(program, name) if formulas else (self.size(program, name), None)
+        before = self.before.get(id(tensor)) if self.kind == "backward" else None
+        added = as_float(derived)
+        error = agrees = None
+        if true is not None:
+            got = as_float(as_array(true.to_dense() if true.is_sparse else true))
+            error, agrees = difference(added, got, TOLERANCE.get(tensor.dtype, 1e-3), before)
+        after = tensor.grad if self.kind == "backward" else true
+        return Leaf(
+            program.labels[name],
+            tuple(tensor.shape),
+            jacobian,
+            form,
+            None if before is None else as_array(before),
+            added,
+            None if after is None else np.array(as_array(after.to_dense() if after.is_sparse else after)),
+            error,
+            agrees,
+        )
+
+    def formulas(self, program: Program, name: str) -> tuple[str, str | None]:
+        """J's size and structure, and the closed form, where they are cheap."""
+        size = self.size(program, name)
+        if len(program.ends) > 1 or len(program.recording.steps) > SHORT:
+            return size, None
+        try:
+            program._derived(program.recording, name, "")
+            structure = derive(program.recording, name).structure
+            form = program.closed_form(program.labels[name])
+        except SymgradError:
+            return size, None
+        kind = structure.notation or structure.kind
+        for own, label in program.labels.items():
+            kind = kind.replace(own, label) if own != label else kind
+        if form is not None and len(form) > LONGEST_FORM and not self.watch.only:
+            form = None
+        return f"{size} {kind}".replace("diag(", "diagonal("), form
+
+    @staticmethod
+    def size(program: Program, name: str) -> str:
+        """``3×3``: rows of J are outputs, columns entries of the leaf."""
+        rows = sum(int(np.prod(np.shape(program.arrays[e]), dtype=object)) for e in dict.fromkeys(program.ends))
+        return f"{rows}×{int(np.prod(np.shape(program.arrays[name]), dtype=object))}"
+
+    def operations(self, program: Program) -> tuple[str, ...]:
+        """The program's lines."""
+        return program.operations
+
+    def roles(self, program: Program, targets: Any) -> tuple[str, ...]:
+        """Each input with its shape and what it is."""
+        rows = []
+        for tensor in program.recording.inputs:
+            mark = " (leaf)" if tensor.name in targets else ""
+            rows.append(f"{program.labels[tensor.name]} {shape_text(tensor.shape)}{mark}")
+        rows += [
+            f"{program.labels.get(e, e)} {shape_text(np.shape(program.arrays[e]))}" for e in dict.fromkeys(program.ends)
+        ]
+        return tuple(rows)
+
+    def weights(self, lifted: Lifted) -> dict[str, Any]:
+        """The seeds by output name."""
+        found: dict[str, Any] = {}
+        for name, tensor, seed in zip(lifted.outputs, self.outputs, self.seeds, strict=True):
+            array = np.ones(tuple(tensor.shape)) if seed is None else as_float(as_array(seed))
+            found[name] = found[name] + array if name in found else array
+        return found
+
+    def seed_text(self) -> str:
+        """``1 1 1 (given)``."""
+        if len(self.seeds) != 1:
+            return f"one for each of {len(self.seeds)} outputs"
+        (seed,) = self.seeds
+        if seed is None:
+            return "1 (implicit: one output)"
+        array = as_float(as_array(seed))
+        inside = written(array) if array.size <= 8 else short(array)
+        return f"{inside.strip('[]') if array.ndim < 2 else inside} (given)"
+
+    def meaning(self, lifted: Lifted) -> str:
+        """``L = z[0] + z[1]``: the scalar that the weights stand for."""
+        if len(self.seeds) != 1 or self.seeds[0] is None:
+            return ""
+        array = as_float(as_array(self.seeds[0]))
+        name = lifted.labels.get(lifted.outputs[0], lifted.outputs[0])
+        if not 0 < array.size <= 6:
+            return ": L = Σ v·" + name + (", the sum" if array.size and (array == 1).all() else "")
+        terms = []
+        for at in np.ndindex(*array.shape):
+            entry = f"{name}[{','.join(map(str, at))}]" if at else name
+            value = float(array[at])
+            terms.append(entry if value == 1 else f"{digits(value)}·{entry}")
+        return ": L = " + " + ".join(terms).replace("+ -", "- ") + (", the sum" if (array == 1).all() else "")
+
+    def remember(self) -> None:
+        """Whose ``.grad`` this call filled."""
+        for _, tensor in self.leaves:
+            if tensor.grad is not None:
+                name = self.sight.get(id(tensor), "a leaf")
+                self.watch.filled[id(tensor)] = (weakref.ref(tensor), self.where, name)
+
+
+def difference(derived: Any, got: Any, tolerance: float, before: Any) -> tuple[float, bool]:
+    """How far apart, relative to the largest entry, and whether that is within rounding."""
+    if derived.shape != got.shape:
+        return float("inf"), False
+    held = 0.0 if before is None else float(before.abs().max()) if before.numel() else 0.0
+    finite = np.abs(got[np.isfinite(got)])
+    scale = max(float(finite.max()) if finite.size else 0.0, held, 1e-30)
+    with np.errstate(invalid="ignore"):
+        same = (derived == got) | (np.isnan(derived) & np.isnan(got))
+        gap = np.where(same, 0.0, np.abs(derived - got))
+    worst = float(np.max(np.where(np.isfinite(gap), gap, np.inf))) if gap.size else 0.0
+    return worst / scale, bool(worst <= tolerance * max(scale, 1e-6))
+
+
+def first_words(error: Exception) -> str:
+    """An exception's first sentence: the whole stands in the traceback."""
+    line = (str(error).splitlines() or [""])[0]
+    sentence = line.split(". ")[0].split(": [")[0]
+    return sentence if len(sentence) <= 120 else f"{sentence[:117]}…"
+
+
+__all__ = ["Scene"]
