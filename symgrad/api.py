@@ -46,9 +46,7 @@ def explain(
     >>> result.gradients["x"].closed_form, result.gradients["x"].value.tolist()
     ('v @ a.T', [[10, 10, 10], [26, 26, 26]])
     """
-    return explain_values(
-        expression, values, seed=seed, wrt=wrt, then=then, shapes=shapes, check=check, expand=expand
-    )
+    return explain_values(expression, values, seed=seed, wrt=wrt, then=then, shapes=shapes, check=check, expand=expand)
 
 
 def explain_values(
@@ -81,8 +79,8 @@ def explain_values(
     chosen = _seed(weights, downstream, out_shape)
     return build(
         expression, program, inputs, chosen, _wanted(wrt, program), check=check,
-        assumptions=_assumptions(reading, inputs), hints=_hints(reading, inputs), downstream=downstream, expanded=expand,
-        writers=WRITERS,
+        assumptions=_assumptions(reading, inputs), hints=_hints(reading, inputs), downstream=downstream,
+        expanded=expand, writers=WRITERS,
     )  # fmt: skip
 
 
@@ -166,7 +164,9 @@ def _wanted(wrt: str | Sequence[str] | None, program: Program) -> tuple[str, ...
     chosen = tuple(part.strip() for part in wrt.split(",")) if isinstance(wrt, str) else tuple(wrt)
     for name in chosen:
         if name not in names:
-            raise UnknownNameError(f"there is no input {name!r} to differentiate by", found=(f"inputs: {', '.join(names)}",))
+            raise UnknownNameError(
+                f"there is no input {name!r} to differentiate by", found=(f"inputs: {', '.join(names)}",)
+            )
     return tuple(dict.fromkeys(chosen))
 
 
@@ -191,7 +191,11 @@ def _seed(weights: Value | None, downstream: Explanation | None, shape: tuple[in
         raise ShapeError(
             "the seed has to have the shape of the output: one weight for each of its entries",
             found=(f"seed {_size(weights.shape)}, out {_size(shape)}",),
-            hints=(f"a seed of shape {shape}", "seed ones for the gradient of the sum", "seed onehot(…) for one row of J"),
+            hints=(
+                f"a seed of shape {shape}",
+                "seed ones for the gradient of the sum",
+                "seed onehot(…) for one row of J",
+            ),
         )
     return Seed(weights.array(shape), "given", weights.text)
 
@@ -201,7 +205,9 @@ def _downstream(
     out_shape: tuple[int, ...], check: bool,
 ) -> Explanation:  # fmt: skip
     """∂L/∂out for a scalar L that is computed from ``out``: an explanation of its own."""
-    from_first = build("", program, inputs, Seed(np.ones(out_shape, dtype=np.int64), "assumed", "ones"), (), check=False)
+    from_first = build(
+        "", program, inputs, Seed(np.ones(out_shape, dtype=np.int64), "assumed", "ones"), (), check=False
+    )
     shared = {g.name: g for g in inputs}
     known: dict[str, Sequence[int | str]] = {n: s for n, s in shapes.items() if n not in shared}
     known |= _known_shapes(late, {}) | {"out": out_shape} | {n: g.value.shape for n, g in shared.items()}
@@ -218,7 +224,9 @@ def _downstream(
         for g in _inputs(later, late, shapes)
     ]
     seed = Seed(np.ones((), dtype=np.int64), "scalar", "1")
-    return build(then, later, given, seed, ("out",), check=check, assumptions=_assumptions(reading, given), writers=WRITERS)
+    return build(
+        then, later, given, seed, ("out",), check=check, assumptions=_assumptions(reading, given), writers=WRITERS
+    )
 
 
 def _size(shape: Sequence[int]) -> str:

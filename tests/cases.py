@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+
 from symgrad.errors import SymgradError
 from symgrad.language import read
 from symgrad.numeric import Values, forward

@@ -18,9 +18,7 @@ def as_array(value: Any) -> Any:
     return np.asarray(value)
 
 
-def assert_same(
-    expected: Any, got: Any, *, seed: object = None, tolerance: float = TOLERANCE, what: str = ""
-) -> None:
+def assert_same(expected: Any, got: Any, *, seed: object = None, tolerance: float = TOLERANCE, what: str = "") -> None:
     """``got`` has the shape of ``expected`` and differs by no more than ``tolerance``, entry by entry.
 
     The tolerance is relative for entries above 1 and absolute below. NaN agrees with NaN, an infinity with itself.

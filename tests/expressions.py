@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 from hypothesis import strategies as st
+
 from symgrad.ops import TABLE, Op
 from symgrad.ops.pointwise import common_shape
 from symgrad.ops.reductions import one_axis_shape, reduced_shape
@@ -436,7 +437,9 @@ def by_example(growth: Growth, op: Op) -> Made:
         newest = growth.terms[-1]
         term = growth.choose(fits) if fits else growth.add_input(shape)
         growth.terms.append(newest)
-        text, torch_text = (re.sub(rf"\b{name}\b", f"«{new}»", old) for old, new in ((text, term.text), (torch_text, term.torch_text)))
+        text, torch_text = (
+            re.sub(rf"\b{name}\b", f"«{new}»", old) for old, new in ((text, term.text), (torch_text, term.torch_text))
+        )
     return tuple(t.replace("«", "").replace("»", "") for t in (text, torch_text))  # type: ignore[return-value]  # always two texts
 
 

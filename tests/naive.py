@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
+
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import indices_of, is_access, name_of
 from symgrad.ops.functions import Stable

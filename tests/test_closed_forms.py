@@ -134,8 +134,6 @@ def test_a_second_derivation_reads_the_same(text: str, shapes: str) -> None:
     assert forms_of(text, shapes_of(shapes)) == first
 
 
-
-
 @pytest.mark.parametrize(
     ("text", "shapes"),
     [("{} @ {}", ((2, 3), (3, 4))), ("tanh({} @ {})", ((2, 3), (3, 2))), ("sum(({} - {}) ** 2)", ((2, 3), (2, 3)))],

@@ -14,7 +14,19 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.calculus.differentiate import differentiate
 from symgrad.indexing import (
-    Bracket, Equation, Ravel, access, add_up, bracket, canonical, delta, fresh, fresh_axes, ravel, total, unravel,
+    Bracket,
+    Equation,
+    Ravel,
+    access,
+    add_up,
+    bracket,
+    canonical,
+    delta,
+    fresh,
+    fresh_axes,
+    ravel,
+    total,
+    unravel,
     with_fresh_sums,
 )  # fmt: skip
 from symgrad.indexing.symbols import bound_indices, free_indices

@@ -119,7 +119,13 @@ def test_a_wrong_rewriting_is_never_shown(monkeypatch: pytest.MonkeyPatch, name:
     text, shape = texts[name]
     generator = np.random.default_rng(0)
     values = {n: generator.uniform(-1, 1, size=shape) for n in ("x", "y") if n in text}
-    weights = np.arange(1, 5).reshape(2, 2) if name == "merge sums" else np.arange(1, shape[0] + 1) if "sum" not in text and name != "mean" else 1
+    weights = (
+        np.arange(1, 5).reshape(2, 2)
+        if name == "merge sums"
+        else np.arange(1, shape[0] + 1)
+        if "sum" not in text and name != "mean"
+        else 1
+    )
     assert symgrad.explain(text, seed=weights, **values).gradients["x"].closed_form is not None
     fired: list[str] = []
 

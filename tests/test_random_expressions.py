@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import symgrad
 from hypothesis import HealthCheck, assume, given, reject, seed, settings
 from hypothesis import strategies as st
+
+import symgrad
 from symgrad.errors import SymgradError
 from symgrad.language import read
 from symgrad.ops import TABLE
@@ -46,7 +47,6 @@ def agrees_with_torch(drawn: Expression) -> bool:
         found = symgrad.explain(drawn.text, seed=weights, check=False, **drawn.inputs)
     except SymgradError as error:
         assert error.problem
-        print(f"refused: {drawn}: {error.problem}")
         return False
     about = {"seed": drawn.number, "what": repr(drawn)}
     assert_same(out, found.output, **about)
@@ -58,7 +58,9 @@ def agrees_with_torch(drawn: Expression) -> bool:
         assert_same(expected[name] / scale, (weights.reshape(-1) @ rows).reshape(expected[name].shape) / scale, **about)
         if gradient.closed_form is not None:
             form = torch_side.evaluate(gradient.closed_form, known)
-            assert_same(expected[name] / scale, form / scale, seed=drawn.number, what=f"{drawn}: {gradient.closed_form}")
+            assert_same(
+                expected[name] / scale, form / scale, seed=drawn.number, what=f"{drawn}: {gradient.closed_form}"
+            )
     return True
 
 
@@ -102,7 +104,9 @@ def test_every_operation_is_drawn() -> None:
     @settings(some, max_examples=400, database=None)
     @given(expressions(most=8))
     def collect(drawn: Expression) -> None:
-        seen.update(step.op for step in read(drawn.text, shapes={n: a.shape for n, a in drawn.inputs.items()}).program.steps)
+        seen.update(
+            step.op for step in read(drawn.text, shapes={n: a.shape for n, a in drawn.inputs.items()}).program.steps
+        )
 
     collect()
     assert seen >= set(TABLE)

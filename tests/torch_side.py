@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+
 from symgrad.numeric.forward import numbers, options_of
 from symgrad.ops import named
 from symgrad.program import Program

@@ -9,6 +9,7 @@ from symgrad_cli.derive import derive
 from symgrad_cli.docs import docs
 from symgrad_cli.explain import explain
 from symgrad_cli.ops import ops
+from symgrad_cli.run import run
 
 EPILOG = """
 \b
@@ -18,6 +19,7 @@ Examples:
   symgrad explain "a@x" --let y=[1,2] --then "sum((out-y)**2)"
   symgrad derive "tanh(x@w + b)"
   symgrad ops softmax
+  symgrad run train.py
 """
 
 
@@ -30,5 +32,5 @@ def main() -> None:
     """
 
 
-for verb in (explain, derive, ops, docs):
+for verb in (explain, derive, ops, docs, run):
     main.add_command(verb)

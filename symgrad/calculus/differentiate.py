@@ -70,7 +70,7 @@ def access_derivative(entry: Expr, at: Sequence[Index]) -> Expr:
 def product_derivative(expression: Expr, name: str, at: Sequence[Index]) -> Expr:
     """∂ Π_k f(k) = Σ_l ∂f(l) · Π_k ([k = l] + [k ≠ l]·f(k)); k and l may be several indices."""
     one = {k: fresh(k.name, k.size) for k, _, _ in expression.limits}
-    same = sp.Mul(*(Bracket(sp.Eq(k, l)) for k, l in one.items()))
+    same = sp.Mul(*(Bracket(sp.Eq(k, other)) for k, other in one.items()))
     others = sp.Product(same + (1 - same) * expression.function, *expression.limits)
     factor = differentiate(expression.function.xreplace(one), name, at)
     return add_up(factor * others, list(one.values()))

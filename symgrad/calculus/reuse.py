@@ -15,8 +15,8 @@ import sympy as sp
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.equation import Equation
-from symgrad.indexing.symbols import Expr, Index, access
 from symgrad.indexing.sums import over_terms, split_factors
+from symgrad.indexing.symbols import Expr, Index, access
 
 Powers = dict[Expr, Expr]
 

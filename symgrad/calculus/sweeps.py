@@ -87,7 +87,10 @@ def reverse(program: Program, wanted: Sequence[str], seed: Equation | None = Non
             if argument in needed and isinstance(argument, str):
                 grown = Equation(d.inner, pull(carried, d))
                 gathered.setdefault(argument, []).append((f"{name}, argument {position + 1}", grown))
-                steps += [*d.steps, Step("weigh and add", grown.right, f"each row of J times its weight, through {step.op}")]
+                steps += [
+                    *d.steps,
+                    Step("weigh and add", grown.right, f"each row of J times its weight, through {step.op}"),
+                ]
     return Reverse(tuple(stages), gathered, tuple(steps))
 
 
@@ -104,7 +107,9 @@ def pullback(program: Program, wanted: str, seed: Equation | None = None, limit:
     return Sweep(stages, tuple(swept.gathered.get(wanted, ())), swept.steps)
 
 
-def jacobian(program: Program, wanted: str, limit: int = 4 * LIMIT) -> tuple[tuple[Index, ...], tuple[Index, ...], Sweep] | None:
+def jacobian(
+    program: Program, wanted: str, limit: int = 4 * LIMIT
+) -> tuple[tuple[Index, ...], tuple[Index, ...], Sweep] | None:
     """∂out[o]/∂wanted[p] as one formula: the pullback of the seed that is 1 at o and 0 elsewhere.
 
     None when the formula would be longer than anyone can read; numbers come from the chain then.

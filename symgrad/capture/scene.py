@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from symgrad.capture import diagnose, frames, remarks
-from symgrad.capture.births import not_finite
+from symgrad.capture.births import births, not_finite
 from symgrad.capture.lift import Lifter
 from symgrad.capture.lifted import Lifted
 from symgrad.capture.mode import tensors_in
@@ -87,10 +87,10 @@ class Scene:
         key = (self.where.file, self.where.line)
         repeated = self.watch.shown.get(key) == shown and self.watch.call is None
         self.watch.shown[key] = shown
-        births: list[Any] = []
+        born: list[Any] = []
         seeds = self.weights(lifted)
         derived = pull(
-            lifted.program, program.values, lifted.boxes, seeds, tuple(targets), births(births), lifted.origins
+            lifted.program, program.values, lifted.boxes, seeds, tuple(targets), births(born), lifted.origins
         )
         few = len(targets) <= HANDFUL or bool(self.watch.only)
         rows = [
@@ -102,7 +102,7 @@ class Scene:
         if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
             row.after is not None and not np.isfinite(row.after).all() for row in rows
         ):
-            notes += not_finite(program, births)
+            notes += not_finite(program, born)
         notes += [f"{n} was changed by a hook" for n in remarks.hooked(self, program, targets)]
         if self.seeds[0] is not None:
             self.watch.weights.append((self.where, frames.argument(self.where.text) or self.seed_text()))

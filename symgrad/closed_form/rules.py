@@ -1,5 +1,7 @@
-"""Rewriting index formulas towards what people write: named rules, each true for every value, save that the guard of a
-division is dropped: what a form says where it divides by 0 is checked at the point, and it is not shown if it is wrong.
+"""Rewriting index formulas towards what people write, by named rules.
+
+Each is true for every value, save that the guard of a division is dropped: what a form says where it divides by 0
+is checked at the point, and it is not shown if it is wrong.
 
 A rule takes an expression and answers with an equal one, or the same. `simplify` applies the table from the
 inside out until nothing changes, and records each firing.
@@ -171,7 +173,9 @@ def guard(expression: Expr) -> Expr:
     kept = [
         f
         for f in expression.args
-        if not (isinstance(f, Bracket) and isinstance(f.args[0], sp.Gt) and f.args[0].rhs == 0 and f.args[0].lhs in below)
+        if not (
+            isinstance(f, Bracket) and isinstance(f.args[0], sp.Gt) and f.args[0].rhs == 0 and f.args[0].lhs in below
+        )
     ]
     return sp.Mul(*kept) if len(kept) < len(expression.args) else expression
 

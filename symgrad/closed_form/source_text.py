@@ -149,7 +149,7 @@ class Writer:
         usual = op.prepare(shapes, **given)
         result = {}
         for name, value in own.items():
-            required = defaults.get(name) is inspect.Parameter.empty or (name == "dim" and own.get("keepdim"))
+            required = defaults.get(name) is inspect.Parameter.empty or (name == "dim" and own.get("keepdim") is True)
             if value is not None and (required or usual.get(name) != value):
                 one = name == "dim" and isinstance(value, tuple) and len(value) == 1
                 result[name] = f"{name}={self.option(value).strip('(),') if one else self.option(value)}"

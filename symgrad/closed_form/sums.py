@@ -1,4 +1,4 @@
-"""Writing a sum: a matrix product where two groups of factors meet in one index, else the sum of a product, else einsum."""
+"""Writing a sum: a matrix product where two groups of factors meet in one index, else (f * g).sum(), else einsum."""
 
 from __future__ import annotations
 

@@ -267,6 +267,8 @@ class Notation:
         if set(piece.indices()) == set(axes) and None not in piece.axes:
             return permuted(piece, tuple(axes))
         lined = aligned(piece, axes)
-        if len(lined.axes) == len(axes) and all(a is not None or i.size == 1 for a, i in zip(lined.axes, axes, strict=True)):
+        if len(lined.axes) == len(axes) and all(
+            a is not None or i.size == 1 for a, i in zip(lined.axes, axes, strict=True)
+        ):
             return lined
         return method(lined, f"expand({wanted}.shape)", tuple(axes))

@@ -45,7 +45,9 @@ def operation_page(op: Op, check: bool = True) -> Page:
         parts.append(f"Defined where {' and '.join(d for d in domains if d)}.")
     if op.kinks:
         points = ", ".join(f"{k:g}" for k in op.kinks)
-        parts.append(f"It has a kink (at {points}): the value of the derivative there is a convention, and this is torch's.")
+        parts.append(
+            f"It has a kink (at {points}): the value of the derivative there is a convention, and this is torch's."
+        )
     if op.expands:
         parts.append(f"In simpler operations: `{op.expands}`.")
     parts.append("## For every size")
@@ -112,8 +114,10 @@ def index_page(ops: Sequence[Op]) -> Page:
     lines = [
         "# Operations",
         "",
-        "Every page is generated: the derivatives are derived from the equation in the second column, and the "
-        "numbers are checked against torch.",
+        (
+            "Every page is generated: the derivatives are derived from the equation in the second column, and the "
+            "numbers are checked against torch."
+        ),
         "The forum example stands on [its own page](forum.md).",
         "",
         "| operation | definition | in words |",

@@ -32,14 +32,21 @@ def spread(domain: Domain, shape: tuple[int, ...], shift: int) -> Array:
     size = int(np.prod(shape, dtype=object))
     if domain.whole:
         first, last = (int(end) for end in domain.draw)
-        return np.asarray([first + (i + shift) % (last - first + 1) for i in range(size)], dtype=np.int64).reshape(shape)
-    low, high = (ceil(domain.low + 1e-9) if domain.low > -inf else -9), (floor(domain.high - 1e-9) if domain.high < inf else 9)
+        return np.asarray([first + (i + shift) % (last - first + 1) for i in range(size)], dtype=np.int64).reshape(
+            shape
+        )
+    low, high = (
+        (ceil(domain.low + 1e-9) if domain.low > -inf else -9),
+        (floor(domain.high - 1e-9) if domain.high < inf else 9),
+    )
     within = [n for n in PATTERN if low <= n <= high and n not in domain.avoid]
     if len(within) >= 3:
-        run = [within[(i + shift) % len(within)] + (i // len(within)) * (9 if domain.distinct else 0) for i in range(size)]
+        run = [
+            within[(i + shift) % len(within)] + (i // len(within)) * (9 if domain.distinct else 0) for i in range(size)
+        ]
         return np.asarray(run, dtype=np.int64).reshape(shape)
-    first, last = domain.draw
-    tenths = [Fraction(round(10 * (first + (last - first) * (i + 1) / (size + 1))), 10) for i in range(size)]
+    start, end = domain.draw
+    tenths = [Fraction(round(10 * (start + (end - start) * (i + 1) / (size + 1))), 10) for i in range(size)]
     return np.asarray(tenths, dtype=object).reshape(shape)
 
 

@@ -18,13 +18,13 @@ def chosen(names: Sequence[str]) -> list[Op]:
     """The operations called ``names``, all of them when there is none; raises `UnknownNameError`."""
     if not names:
         return list(entries())
-    result = []
+    wanted = []
     for name in names:
         op = find(name)
         if op is None:
             raise UnknownNameError(f"there is no operation {name}", hints=tuple(close(name)) or ("symgrad ops",))
-        result.append(op)
-    return result
+        wanted.append(op.name)
+    return [op for op in entries() if op.name in wanted]
 
 
 def write_site(folder: Path, names: Sequence[str] = (), check: bool = True) -> Iterator[Path]:

@@ -197,4 +197,3 @@ def whole(expected: Array, gradient: Array) -> Array:
     if np.issubdtype(exactly.dtype, np.integer) and np.all(as_float(expected) == np.round(as_float(expected))):
         return np.asarray(expected).astype(np.int64)
     return expected
-

@@ -103,9 +103,13 @@ class Jacobian:
     def matrix(self) -> Any:
         """The explicit SymPy matrix, in the inputs' entries and forward values."""
         if self.formula is None:
-            raise InputError("this Jacobian's formula is too long to write out", hints=("dense() or sparse() for numbers",))
+            raise InputError(
+                "this Jacobian's formula is too long to write out", hints=("dense() or sparse() for numbers",)
+            )
         if self.nonzeros > LARGEST_MATRIX:
-            raise self._too_large(f"{self.nonzeros:,} entries of it can be nonzero", LARGEST_MATRIX, "dense() or sparse()")
+            raise self._too_large(
+                f"{self.nonzeros:,} entries of it can be nonzero", LARGEST_MATRIX, "dense() or sparse()"
+            )
         symbols = sparse_jacobian(self.axes, self.inner, self.formula, self.values, evaluate_symbols)
         entries: dict[tuple[int, int], Expr] = {}
         for row, column, entry in zip(symbols.rows.tolist(), symbols.columns.tolist(), symbols.values, strict=True):

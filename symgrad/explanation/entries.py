@@ -155,5 +155,7 @@ def value_of(term: Expr, values: Values) -> Any:
 
 def _seed_place(term: Expr) -> tuple[Any, ...]:
     """Terms in the order of the weights they carry."""
-    at = [tuple(int(i) for i in indices_of(n)) for n in sp.preorder_traversal(term) if is_access(n) and name_of(n) == "v"]
+    at = [
+        tuple(int(i) for i in indices_of(n)) for n in sp.preorder_traversal(term) if is_access(n) and name_of(n) == "v"
+    ]
     return (min(at) if at else (), str(term))

@@ -52,7 +52,9 @@ def read_structure(
         return Structure("block-diagonal", "", f"block-diagonal: one block per {_rows(lead)}, nothing across them")
     whole = [pairs for pairs, _ in terms if len(pairs) == len(inner)]
     if whole and len(whole) < len(terms):
-        return Structure("diagonal plus dense", "", "a diagonal plus a part in which every output answers to every entry")
+        return Structure(
+            "diagonal plus dense", "", "a diagonal plus a part in which every output answers to every entry"
+        )
     if all(pairs for pairs, _ in terms):
         return Structure("sparse", "", "outputs answer only to the entries that share an index with them")
     return Structure("dense", "", f"every output can answer to every entry of {name}")
@@ -65,7 +67,9 @@ def _single(
     """One term: identity, permutation, selection, diagonal, Kronecker product."""
     plain = not any(accesses(rest))
     if not plain and any(is_delta(f) for f in sp.Mul.make_args(rest)):
-        return Structure("selection", "", f"a selection: each output copies one entry of {name}, found in the forward pass")
+        return Structure(
+            "selection", "", f"a selection: each output copies one entry of {name}, found in the forward pass"
+        )
     if plain and any(outer[a].size != inner[b].size for a, b in pairs.items()):
         return Structure("part", "", f"a part of out holds entries of {name}; the rest does not answer to it")
     if len(pairs) == len(outer) == len(inner):
@@ -78,12 +82,18 @@ def _single(
             notation = _notation(program, rest.xreplace({inner[b]: outer[a] for a, b in pairs.items()}), outer)
             says = f"diagonal: each output answers only to the entry of {name} at its own place"
             return Structure("diagonal", f"diag({notation})" if notation else "", says)
-    if plain and rest.has(Ravel) or (plain and any(is_delta(f) for f in sp.Mul.make_args(rest))):
-        return Structure("selection", "", f"a selection: each output copies one entry of {name}, each weight goes back to it")
+    if (plain and rest.has(Ravel)) or (plain and any(is_delta(f) for f in sp.Mul.make_args(rest))):
+        return Structure(
+            "selection", "", f"a selection: each output copies one entry of {name}, each weight goes back to it"
+        )
     if plain and len(pairs) == len(inner) and rest.is_number:
-        return Structure("expansion", "", f"a repetition: each entry of {name} feeds several outputs, whose weights are added")
+        return Structure(
+            "expansion", "", f"a repetition: each entry of {name} feeds several outputs, whose weights are added"
+        )
     if plain and len(pairs) == len(outer):
-        return Structure("sum", "", f"each output adds entries of {name}: its row holds the same number at each of them")
+        return Structure(
+            "sum", "", f"each output adds entries of {name}: its row holds the same number at each of them"
+        )
     return _kronecker(program, name, outer, inner, pairs, rest, lead)
 
 

@@ -7,8 +7,8 @@ from symgrad.indexing.brackets import Bracket, Ravel, Unravel, bracket, ravel, u
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.deltas import add_up, delta
 from symgrad.indexing.equation import Equation, instantiate, replace_accesses, with_fresh_sums
-from symgrad.indexing.symbols import Index, access, accesses, bound_indices, fresh, fresh_axes, tensor
 from symgrad.indexing.sums import multiply_up, over_terms, split_factors, total
+from symgrad.indexing.symbols import Index, access, accesses, bound_indices, fresh, fresh_axes, tensor
 
 __all__ = [
     "Bracket",

@@ -41,7 +41,7 @@ class Bracket(sp.Function):
         return self if exponent.is_positive else None
 
 
-def extent(node: Expr) -> Size | None:
+def extent(node: Expr) -> Size:
     """How many values, from 0 up, an index takes, or the number or index that a reshape makes; None for the rest."""
     if isinstance(node, Index):
         return node.size

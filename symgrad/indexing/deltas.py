@@ -97,7 +97,7 @@ def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], E
         if this in unknowns and this not in other.free_symbols:
             return {this: other}, _within(other, this)
     for this, other in ((a, b), (b, a)):
-        if isinstance(this, Ravel) and set(this.indices) <= set(unknowns) and len(set(this.indices)) > 1:
+        if isinstance(this, Ravel) and set(this.indices) <= set(unknowns) and len(set(this.indices)) > 1:  # noqa: SIM102 -- two thoughts: a whole numbering, and free of the other side
             if not set(this.indices) & other.free_symbols:
                 found = dict(zip(this.indices, unravel(other, this.shape), strict=True))
                 return found, sp.Mul(*(_within(value, index) for index, value in found.items()))

@@ -25,6 +25,7 @@ class Index(sp.Dummy):
     __slots__ = ("size",)
 
     def __new__(cls, hint: str, size: Size) -> Index:
+        """A new index, equal to no other."""
         index: Index = super().__new__(cls, hint, integer=True, nonnegative=True)
         index.size = sp.sympify(size, strict=True)
         return index

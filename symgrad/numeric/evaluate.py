@@ -71,6 +71,13 @@ def evaluate(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Siz
         return np.array(np.broadcast_to(found.on(equation.axes), shape), dtype=np.float64)
 
 
+RATIONAL: Any = (
+    sp.Add, sp.Mul, sp.Sum, sp.Product, sp.KroneckerDelta, Bracket, sp.Tuple, Ravel, Unravel, sp.Mod,
+    *EITHER, *RELATIONS,
+)  # fmt: skip
+"""What keeps rational numbers rational."""
+
+
 def is_rational(expression: Expr) -> bool:
     """Whether rational numbers in give rational numbers out."""
     if is_access(expression) or expression.is_Symbol or expression.is_Rational:
@@ -79,8 +86,7 @@ def is_rational(expression: Expr) -> bool:
         return False
     if expression.is_Pow:
         return bool(expression.exp.is_Integer) and is_rational(expression.base)
-    allowed = (sp.Add, sp.Mul, sp.Sum, sp.Product, sp.KroneckerDelta, Bracket, sp.Tuple, *EITHER, *RELATIONS)
-    return isinstance(expression, (*allowed, Ravel, Unravel, sp.Mod)) and all(is_rational(a) for a in expression.args)
+    return isinstance(expression, RATIONAL) and all(is_rational(a) for a in expression.args)
 
 
 class Evaluator:
@@ -125,7 +131,9 @@ class Evaluator:
             return self._combine(np.mod, node.args)
         if isinstance(node, sp.floor):
             above, below = sp.fraction(sp.together(node.args[0]))
-            return self._combine(np.floor, node.args) if below == 1 else self._combine(lambda a, b: a // b, (above, below))
+            return (
+                self._combine(np.floor, node.args) if below == 1 else self._combine(lambda a, b: a // b, (above, below))
+            )
         if isinstance(node, Ravel):
             return self._combine(lambda *i: ravel_rows(i, self._shape(node.shape)), node.indices)
         if isinstance(node, Unravel):
@@ -279,7 +287,9 @@ class Evaluator:
         masks = [part for f, part in zip(fewer, parts, strict=True) if is_mask(f)]
         if masks and not finite(parts):
             parts = [multiplied(parts, masks)]
-        found = contract(parts or [self._number(sp.S.One)], [k for k in bound if k not in moving], self.sizes, self.exactly)
+        found = contract(
+            parts or [self._number(sp.S.One)], [k for k in bound if k not in moving], self.sizes, self.exactly
+        )
         array, axes = found.array, found.axes
         for work in folds:
             array, axes = fold(array, axes, work, size)

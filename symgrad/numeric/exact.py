@@ -37,7 +37,9 @@ def exact(array: Array) -> Array:
 def holds_exact(array: Array) -> bool:
     """Whether every entry is an integer or a fraction: NumPy puts floats beside fractions without a word."""
     inexact = (float, np.floating)
-    return array.dtype != np.float64 and not any(isinstance(v, inexact) for v in array.reshape(-1) if array.dtype == object)
+    return array.dtype != np.float64 and not any(
+        isinstance(v, inexact) for v in array.reshape(-1) if array.dtype == object
+    )
 
 
 def as_float(array: Any) -> Array:
@@ -58,9 +60,9 @@ def plain(array: Any) -> Array:
     >>> plain(np.array([Fraction(2), Fraction(4, 2)], dtype=object))
     array([2, 2])
     """
-    array = np.asarray(array)
-    if array.dtype != object:
-        return array
-    if all(Fraction(value).denominator == 1 and abs(value) < 2**63 for value in array.reshape(-1)):
-        return array.astype(np.int64)
-    return array
+    found: Array = np.asarray(array)
+    if found.dtype != object:
+        return found
+    if all(Fraction(value).denominator == 1 and abs(value) < 2**63 for value in found.reshape(-1)):
+        return found.astype(np.int64)
+    return found

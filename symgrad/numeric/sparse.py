@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import local
+from symgrad.calculus.local import local
 from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, over_terms
 from symgrad.indexing.deltas import is_delta, solve
@@ -46,7 +46,7 @@ class Triplets:
 
     def sparse(self) -> Any:
         """As a `scipy.sparse.csr_array`: int64 where all entries are whole numbers, float64 elsewhere."""
-        from scipy import sparse  # noqa: PLC0415 -- slow to load, and few runs ask for it
+        from scipy import sparse
 
         values = plain(self.values)
         values = as_float(values) if values.dtype == object else values
@@ -66,9 +66,7 @@ def sparse_jacobian(
     """Every entry of ``formula`` that its deltas and index conditions allow: numbers, or symbols by ``entries``."""
     shape = tuple(int(np.prod([number(i.size, values.sizes) for i in axes], dtype=object)) for axes in (outer, inner))
     filled = [
-        _fill(term, tuple(outer), tuple(inner), values, entries)
-        for term in over_terms(formula, is_delta)
-        if term != 0
+        _fill(term, tuple(outer), tuple(inner), values, entries) for term in over_terms(formula, is_delta) if term != 0
     ]
     if not filled:
         nothing = np.zeros(0, dtype=np.int64)
@@ -95,7 +93,9 @@ def _fill(
         conditions = conditions.xreplace(substitution) * condition
         place = {i: e.xreplace(substitution) for i, e in place.items()}
     grid = tuple(i for i in (*outer, *inner) if place[i] == i)
-    index_conditions = [f for f in sp.Mul.make_args(rest) if (isinstance(f, Bracket) or is_delta(f)) and not any(accesses(f))]
+    index_conditions = [
+        f for f in sp.Mul.make_args(rest) if (isinstance(f, Bracket) or is_delta(f)) and not any(accesses(f))
+    ]
     conditions *= sp.Mul(*index_conditions)
     rest = sp.Mul(*(f for f in sp.Mul.make_args(rest) if f not in index_conditions))
     allowed = as_float(evaluate(Equation(grid, conditions), values.arrays, values.sizes)) != 0
@@ -118,7 +118,7 @@ def _solve(factor: Expr, free: Sequence[Index]) -> tuple[Expr, dict[Index, Expr]
 
 def chain_jacobian(program: Program, wanted: str, values: Values) -> Any:
     """The whole Jacobian as a product of the steps' sparse Jacobians, added over the ways through the program."""
-    from scipy import sparse  # noqa: PLC0415 -- slow to load, and few runs ask for it
+    from scipy import sparse
 
     size = int(np.size(values[program.output]))
     carried: dict[str, Any] = {program.output: sparse.csr_array(sparse.eye_array(size, dtype=np.float64))}
@@ -134,4 +134,3 @@ def chain_jacobian(program: Program, wanted: str, values: Values) -> Any:
             carried[argument] = carried[argument] + part if argument in carried else part
     inputs = int(np.size(values[wanted]))
     return carried.get(wanted, sparse.csr_array((size, inputs)))
-

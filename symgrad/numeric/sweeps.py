@@ -21,7 +21,9 @@ from symgrad.numeric.named import number
 from symgrad.program import Apply, Program
 
 
-def pull_step(step: Apply, program: Program, values: Values, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
+def pull_step(
+    step: Apply, program: Program, values: Values, cotangent: Array, wanted: Sequence[int]
+) -> dict[int, Array]:
     """vᵀJ of one step by each of the ``wanted`` positions among its arguments."""
     form = standard(step, program)
     return {n: _evaluated(local_pullback(form.key, n), form, values, {SEED: cotangent}) for n in wanted}

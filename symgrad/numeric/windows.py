@@ -171,7 +171,10 @@ def slide(factors: list[Expr], bound: list[Index], number: Any) -> tuple[list[Ex
                 rest = fresh("rest", window.rests) if window.rests > 1 else sp.S.Zero
                 value = sp.expand(sign * (window.step * inner + rest - others))
                 factors = [f.xreplace({target: value}) for f in without]
-                factors += [Bracket(sp.Ge(value, 0, evaluate=False)), Bracket(sp.Lt(value, target.size, evaluate=False))]
+                factors += [
+                    Bracket(sp.Ge(value, 0, evaluate=False)),
+                    Bracket(sp.Lt(value, target.size, evaluate=False)),
+                ]
                 bound = [inner if k is target else k for k in bound] + ([rest] if window.rests > 1 else [])
                 held |= inside
                 changed = True
@@ -243,7 +246,7 @@ def fold(array: Array, axes: tuple[Index, ...], work: Fold, number: Any) -> tupl
 
 
 def strided(array: Array, axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: bool) -> Array:
-    """``array`` with ``axis`` replaced by one axis per (slope, length): a view of the entries at Σ slope·index + constant.
+    """``array`` with ``axis`` replaced by one axis per (slope, length): the entries at Σ slope·index + constant.
 
     Outside the axis an entry counts as 0 if ``zero``, and as the nearest one on it otherwise.
     """

@@ -46,7 +46,11 @@ def unless_empty(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def softmax_examples(name: str) -> tuple[Example, ...]:
     """A vector, and both axes of a matrix."""
-    return (example(f"{name}(x)", x=(3,)), example(f"{name}(x, dim=1)", x=(2, 3)), example(f"{name}(x, dim=0)", x=(2, 3)))
+    return (
+        example(f"{name}(x)", x=(3,)),
+        example(f"{name}(x, dim=1)", x=(2, 3)),
+        example(f"{name}(x, dim=0)", x=(2, 3)),
+    )
 
 
 @operation(
@@ -117,15 +121,15 @@ def mse_loss(at: At, x: View, y: View, reduction: str = "mean") -> Expr:
 # Normalisation --------------------------------------------------------------------------------------
 
 
-def prepare_layer_norm(
-    shapes: tuple[Shape, ...], normalized_shape: Any = None, eps: Any = 1e-5
-) -> dict[str, Hashable]:
+def prepare_layer_norm(shapes: tuple[Shape, ...], normalized_shape: Any = None, eps: Any = 1e-5) -> dict[str, Hashable]:
     """The number of trailing axes that are normalised."""
     if normalized_shape is None:
         count = 1
     else:
         count = len(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else 1
-        normalized_shape = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
+        normalized_shape = (
+            tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
+        )
     if not 1 <= count <= len(shapes[0]):
         raise ShapeError(f"layer_norm over {count} axes of a tensor with {len(shapes[0])}")
     return {"normalized_shape": normalized_shape or (None,), "eps": eps}
@@ -133,7 +137,8 @@ def prepare_layer_norm(
 
 def layer_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: Any, eps: Any) -> Shape:
     """The input's shape; the named sizes have to be its last ones, and those of weight and bias."""
-    for factor in shapes[1:]:
+    factors: tuple[Shape | None, ...] = shapes[1:]
+    for factor in factors:
         if factor is None:
             continue
         if len(factor) != len(normalized_shape):
@@ -166,7 +171,12 @@ def layer_norm_values(x: Any, weight: Any = None, bias: Any = None, *, normalize
               example("F.layer_norm(x, (3,), weight, bias)", x=(2, 3), weight=(3,), bias=(3,))),
 )  # fmt: skip
 def layer_norm(
-    at: At, x: View, normalized_shape: Any = None, weight: View | None = None, bias: View | None = None, eps: float = 1e-5
+    at: At,
+    x: View,
+    normalized_shape: Any = None,
+    weight: View | None = None,
+    bias: View | None = None,
+    eps: float = 1e-5,
 ) -> Expr:
     """out[i] = (x[i] − mean) / √(var + eps)·w[i] + b[i]"""
     dim = tuple(range(x.rank - len(normalized_shape), x.rank))

@@ -245,5 +245,5 @@ def einsum_shape(sizes: Sizes, shapes: tuple[Shape, ...], equation: str) -> Shap
     ),
 )
 def einsum(at: At, equation: str, *tensors: View) -> Expr:
-    """out[i,k] = Σ_j x[i,j]·a[j,k], for the subscripts "ij,jk->ik" """
+    """out[i,k] = Σ_j x[i,j]·a[j,k], with subscripts such as "ij,jk->ik"."""
     return contraction_index(at, tensors, *parse_subscripts(equation, len(tensors)))

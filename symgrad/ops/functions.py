@@ -24,6 +24,7 @@ class Stable(sp.Function):
 
     nargs = 1
     is_real = True
+
     @staticmethod
     def definition(x: Expr) -> Expr:
         """The function in elementary terms."""
@@ -106,13 +107,18 @@ trunc = step(
     "trunc", np.trunc, lambda x: sp.Piecewise((sp.floor(x), x >= 0), (sp.ceiling(x), True)), "x without its fraction."
 )
 nearest = step(
-    "nearest", np.round, lambda x: sp.floor(x + sp.Rational(1, 2)), "The nearest whole number; halves go to the even one."
+    "nearest",
+    np.round,
+    lambda x: sp.floor(x + sp.Rational(1, 2)),
+    "The nearest whole number; halves go to the even one.",
 )
 side = step(
     "side", lambda x: np.copysign(1.0, x), lambda x: sp.Piecewise((sp.S.One, x >= 0), (sp.S.NegativeOne, True)),
     "1 from 0 on, −1 below.",
 )  # fmt: skip
-finite = step("finite", lambda x: np.isfinite(x).astype(float), lambda x: sp.S.One, "1 for a number, 0 for ±∞ and what is none.")
+finite = step(
+    "finite", lambda x: np.isfinite(x).astype(float), lambda x: sp.S.One, "1 for a number, 0 for ±∞ and what is none."
+)
 
 
 class number_or_zero(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written

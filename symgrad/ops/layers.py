@@ -131,7 +131,8 @@ def prepare_batch_norm(
     shapes: tuple[Shape, ...], training: bool = False, momentum: Any = 0.1, eps: float = 1e-5
 ) -> dict[str, Hashable]:
     """Momentum says how torch updates its buffers; the output does not depend on it."""
-    if not training and (len(shapes) < 3 or shapes[1] is None or shapes[2] is None):
+    statistics: tuple[Shape | None, ...] = shapes[1:3]
+    if not training and (len(statistics) < 2 or None in statistics):
         raise InputError(
             "batch_norm needs running_mean and running_var", hints=("training=True takes them from the batch",)
         )
@@ -224,7 +225,8 @@ def prepare_instance_norm(
     shapes: tuple[Shape, ...], use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-5
 ) -> dict[str, Hashable]:
     """Statistics of the input, or running ones."""
-    if not use_input_stats and (len(shapes) < 3 or shapes[1] is None or shapes[2] is None):
+    statistics: tuple[Shape | None, ...] = shapes[1:3]
+    if not use_input_stats and (len(statistics) < 2 or None in statistics):
         raise InputError("instance_norm without the input's own statistics needs running_mean and running_var")
     return {"use_input_stats": bool(use_input_stats), "eps": eps}
 

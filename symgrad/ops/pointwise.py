@@ -77,8 +77,8 @@ def pointwise(
         shape=common_shape,
         align=broadcast,
         spelled=spelled or (f"torch.{name}", f"Tensor.{name}", f"np.{name}"),
-        domain=domains or ({o: domain for o in operands} if domain else {}),
-        examples=examples or (example(f"{name}({shown})", **{o: (2, 3) for o in operands}),),
+        domain=domains or (dict.fromkeys(operands, domain) if domain else {}),
+        examples=examples or (example(f"{name}({shown})", **dict.fromkeys(operands, (2, 3))),),
         **facts,
     )(index)
 
@@ -155,9 +155,7 @@ pow_ = pointwise(
     domains={"x": positive()},
     examples=(example("x ** 3", x=(2, 3)), example("x ** y", x=(3,), y=(3,)), example("2 ** x", x=(3,))),
 )  # fmt: skip
-square = pointwise(
-    "square", lambda x: x**2, "x[i]²", numpy=np.square, torch=lambda torch, x: torch.square(x)
-)
+square = pointwise("square", lambda x: x**2, "x[i]²", numpy=np.square, torch=lambda torch, x: torch.square(x))
 reciprocal = pointwise(
     "reciprocal", lambda x: 1 / x, "1 / x[i]", numpy=lambda x: divide(1, x),
     torch=lambda torch, x: torch.reciprocal(x), domain=positive(), reuse=True,
@@ -166,11 +164,15 @@ reciprocal = pointwise(
 # Exponential, logarithm, trigonometry ---------------------------------------------------------------
 
 exp = pointwise("exp", sp.exp, "exp(x[i])", numpy=np.exp, torch=lambda torch, x: torch.exp(x), reuse=True)
-log = pointwise(
-    "log", sp.log, "log(x[i])", numpy=np.log, torch=lambda torch, x: torch.log(x), domain=positive()
-)
+log = pointwise("log", sp.log, "log(x[i])", numpy=np.log, torch=lambda torch, x: torch.log(x), domain=positive())
 sqrt = pointwise(
-    "sqrt", lambda x: sp.sqrt(x), "√x[i]", numpy=np.sqrt, torch=lambda torch, x: torch.sqrt(x), domain=positive(), reuse=True
+    "sqrt",
+    lambda x: sp.sqrt(x),
+    "√x[i]",
+    numpy=np.sqrt,
+    torch=lambda torch, x: torch.sqrt(x),
+    domain=positive(),
+    reuse=True,
 )
 sin = pointwise("sin", sp.sin, "sin(x[i])", numpy=np.sin, torch=lambda torch, x: torch.sin(x))
 cos = pointwise("cos", sp.cos, "cos(x[i])", numpy=np.cos, torch=lambda torch, x: torch.cos(x))
@@ -268,7 +270,7 @@ minimum = pointwise(
 )  # fmt: skip
 
 
-def clamped(x: Expr, min: Any = None, max: Any = None) -> Expr:  # noqa: A002 -- torch's parameter names
+def clamped(x: Expr, min: Any = None, max: Any = None) -> Expr:
     """x kept between min and max; at the bounds the derivative is 1, as in torch 2.13."""
     low = sp.sympify(min, strict=True) if min is not None else None
     high = sp.sympify(max, strict=True) if max is not None else None

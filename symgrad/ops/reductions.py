@@ -212,7 +212,9 @@ def one_axis_or_all(shapes: tuple[Shape, ...], dim: Dim = None, **options: Hasha
 
 def one_axis_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Dim, keepdim: bool = False) -> Shape:
     """The shape without the one axis, or a scalar."""
-    return reduced_shape(sizes, shapes, tuple(range(len(shapes[0]))) if dim is None else dim, keepdim and dim is not None)
+    return reduced_shape(
+        sizes, shapes, tuple(range(len(shapes[0]))) if dim is None else dim, keepdim and dim is not None
+    )
 
 
 def extremum(largest: bool) -> dict[str, Any]:
@@ -303,9 +305,7 @@ def torch_spread(word: str) -> Callable[..., Any]:
     torch=torch_spread("var"), shape=reduced_shape, prepare=prepare_spread, spelled=("torch.var", "Tensor.var"),
     examples=(*reduction_examples("var"), example("var(x, dim=1, correction=0)", x=(2, 3))),
 )  # fmt: skip
-def var(
-    at: At, x: View, dim: Dim = None, unbiased: Any = None, correction: Any = None, keepdim: bool = False
-) -> Expr:
+def var(at: At, x: View, dim: Dim = None, unbiased: Any = None, correction: Any = None, keepdim: bool = False) -> Expr:
     """out = Σ_j (x[j] − Σ_k x[k]/n)² / (n − 1)"""
     return variance(Reduction(at, x.shape, dim, keepdim), x, correction)
 

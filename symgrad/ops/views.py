@@ -324,8 +324,13 @@ def sliced_size(sizes: Sizes, size: Size, start: Any, stop: Any, step: Any) -> S
 
 def python_key(key: Sequence[Item]) -> tuple[Any, ...]:
     """The key as Python's brackets take it."""
-    forms = {"new": lambda i: None, "all": lambda i: slice(None), "int": lambda i: i[1], "slice": lambda i: slice(*i[1:])}
-    return tuple(forms[item[0]](item) for item in key)
+    forms = {
+        "new": lambda i: None,
+        "all": lambda i: slice(None),
+        "int": lambda i: i[1],
+        "slice": lambda i: slice(*i[1:]),
+    }
+    return tuple(forms[item[0]](item) for item in key)  # type: ignore[no-untyped-call]  # lambdas over items
 
 
 @operation(

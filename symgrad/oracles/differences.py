@@ -20,7 +20,9 @@ STEP = 1e-6
 ACCURACY = 1e-6
 
 
-def check_differences(program: Program, inputs: Mapping[str, Array], seed: Array, wanted: str, gradient: Array) -> Check:
+def check_differences(
+    program: Program, inputs: Mapping[str, Array], seed: Array, wanted: str, gradient: Array
+) -> Check:
     """(L(x + h) − L(x − h)) / 2h for every entry of one input."""
     point = as_float(inputs[wanted])
     if point.size > LARGEST:

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import local
+from symgrad.calculus.local import local
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-from symgrad.numeric.named import number
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward import Values
+from symgrad.numeric.named import number
 from symgrad.ops.functions import Stable
 from symgrad.program import Program
 

@@ -47,7 +47,9 @@ def compare(oracle: str, expected: Array, got: Array, tolerance: float = TOLERAN
     """
     expected, got = np.asarray(expected), np.asarray(got)
     if expected.shape != got.shape:
-        return Check(oracle, float("inf"), False, note=f"the oracle's shape is {expected.shape}, the derived {got.shape}")
+        return Check(
+            oracle, float("inf"), False, note=f"the oracle's shape is {expected.shape}, the derived {got.shape}"
+        )
     if is_exact(expected) and is_exact(got):
         equal = np.asarray(expected == got, dtype=bool)
         gap = np.abs(as_float(expected) - as_float(got))

@@ -40,7 +40,7 @@ def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted
     """``out.backward(v)`` by torch; None when torch is not installed."""
     if torch_version() is None:
         return None
-    import torch  # noqa: PLC0415 -- torch takes seconds to load and may not be there
+    import torch
 
     tensors: dict[str, Any] = {
         name: torch.tensor(as_float(array), dtype=torch.float64, requires_grad=name in wanted)

@@ -46,7 +46,11 @@ class Mismatch:
         lines = [f"{what}: {place} differs most"]
         if self.check.note:
             lines.append(f"  {self.check.note}")
-        lines += [f"  formula:  {self.formula}", f"  expected: {self.check.expected!r}", f"  got:      {self.check.got!r}"]
+        lines += [
+            f"  formula:  {self.formula}",
+            f"  expected: {self.check.expected!r}",
+            f"  got:      {self.check.got!r}",
+        ]
         return "\n".join([*lines, f"  perhaps:  {self.guess}"] if self.guess else lines)
 
 
@@ -98,7 +102,9 @@ def check_backward(
     program = read(expression, shapes=known).program
     missing = [t.name for t in program.inputs if t.name not in arrays]
     if missing:
-        raise InputError(f"{expression!r} needs a value for {', '.join(missing)}", hints=(f"{missing[0]}=torch.randn(…)",))
+        raise InputError(
+            f"{expression!r} needs a value for {', '.join(missing)}", hints=(f"{missing[0]}=torch.randn(…)",)
+        )
     values = forward(program, {t.name: arrays[t.name] for t in program.inputs})
     leaves, out = _run(function, tensors)
     wanted = [n for n in leaves if leaves[n].requires_grad and any(t.name == n for t in program.inputs)]
@@ -129,7 +135,7 @@ def _compare(
     tolerance: float, number: int,
 ) -> Sequence[Mismatch | None]:  # fmt: skip
     """One input: each seed through the function's own backward and through the formula."""
-    import torch  # noqa: PLC0415 -- torch is loaded only when a backward is run
+    import torch
 
     sweep = pullback(program, name)
     form = closed_form(program, sweep, name)
