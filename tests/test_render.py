@@ -373,7 +373,7 @@ def formulas_of(explanation: Explanation) -> Iterator[Printed]:
 CASES = cases()
 FIRST = list({case.op.name: case for case in reversed(CASES)}.values())
 """One example of each operation."""
-ALL = [pytest.param(c, id=c.name, marks=() if c in FIRST else pytest.mark.slow) for c in CASES]
+ALL = [pytest.param(c, id=c.name, marks=pytest.mark.slow) for c in CASES]
 
 
 class Sized(Unicode):
