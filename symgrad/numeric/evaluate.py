@@ -75,7 +75,6 @@ RATIONAL: Any = (
     sp.Add, sp.Mul, sp.Sum, sp.Product, sp.KroneckerDelta, Bracket, sp.Tuple, Ravel, Unravel, sp.Mod,
     *EITHER, *RELATIONS,
 )  # fmt: skip
-"""What keeps rational numbers rational."""
 
 
 def is_rational(expression: Expr) -> bool:
