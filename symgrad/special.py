@@ -12,7 +12,7 @@ from typing import Any
 
 def __getattr__(name: str) -> Callable[..., Any]:
     """SciPy's function called ``name``, not yet loaded."""
-    if name.startswith("__"):
+    if name.startswith(("_", "pytest")):  # not functions of SciPy: pytest asks every module for its own names
         raise AttributeError(name)
 
     def function(*arguments: Any, **options: Any) -> Any:

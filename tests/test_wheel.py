@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import tomllib
 import venv
 import zipfile
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
-VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+VERSION = re.findall(r'__version__ = "(.+)"', (ROOT / "symgrad" / "__init__.py").read_text(encoding="utf-8"))[0]
 
 CLEAN = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST"))}
 """The environment of a user's shell: nothing in it points at the work tree."""
