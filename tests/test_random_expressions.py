@@ -20,8 +20,6 @@ from tests.compare import assert_same
 from tests.expressions import Expression, expressions
 from tests.sampling import random_seed
 
-pytestmark = pytest.mark.slow
-
 
 PARTS = 6
 EXAMPLES = max(300, settings.default.max_examples) // PARTS

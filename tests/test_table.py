@@ -15,8 +15,6 @@ from tests import torch_side
 from tests.compare import assert_same
 from tests.sampling import random_seed, seed_of
 
-pytestmark = pytest.mark.slow
-
 
 NAMES = [
     "identity",
