@@ -16,7 +16,8 @@ from symgrad.errors import (
     UnknownNameError,
     UnsupportedError,
 )
-from symgrad.explanation import Entry, Explanation, Gradient, Jacobian, Structure
+from symgrad.explanation import Entry, Explanation, Gradient, Hessian, Jacobian, Structure
+from symgrad.higher import hessian, hvp, jvp
 from symgrad.oracles import Check
 
 __version__ = "0.1.0"
@@ -27,6 +28,7 @@ __all__ = [
     "Entry",
     "Explanation",
     "Gradient",
+    "Hessian",
     "InputError",
     "Jacobian",
     "NotationError",
@@ -39,6 +41,9 @@ __all__ = [
     "__version__",
     "derive",
     "explain",
+    "hessian",
+    "hvp",
     "jacobian",
+    "jvp",
     "vjp",
 ]

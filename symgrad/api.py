@@ -6,12 +6,14 @@ Reads top to bottom as the picture in docs/explanation/pipeline.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
 from symgrad.errors import InputError, ShapeError, UnknownNameError
-from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build
+from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, hessian_of
 from symgrad.explanation.build import Derived, derive_only
 from symgrad.language import Reading, Value, expand_composites, literal, read, value_from
 from symgrad.numeric import Array
@@ -32,6 +34,7 @@ def explain(
     shapes: Shapes | None = None,
     check: bool = True,
     expand: bool = False,
+    order: int = 1,
     **values: Any,
 ) -> Explanation:
     """What ``out.backward(seed)`` computes for ``expression``, derived and proven.
@@ -40,13 +43,16 @@ def explain(
     a value is ones, its sizes inferred. ``seed`` has the shape of the output; without one a scalar output
     takes 1 and any other takes ones, which is the gradient of the sum. ``then`` is a scalar expression in
     ``out`` from which the seed is derived. ``wrt`` names the inputs to differentiate by (default: all).
-    ``expand`` shows the steps inside composite operations. Raises `SymgradError`.
+    ``expand`` shows the steps inside composite operations; ``order=2`` adds the second derivatives by every pair
+    of inputs. Raises `SymgradError`.
 
     >>> result = explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]], check=False)
     >>> result.gradients["x"].closed_form, result.gradients["x"].value.tolist()
     ('v @ a.T', [[10, 10, 10], [26, 26, 26]])
     """
-    return explain_values(expression, values, seed=seed, wrt=wrt, then=then, shapes=shapes, check=check, expand=expand)
+    return explain_values(
+        expression, values, seed=seed, wrt=wrt, then=then, shapes=shapes, check=check, expand=expand, order=order
+    )
 
 
 def explain_values(
@@ -59,6 +65,7 @@ def explain_values(
     shapes: Shapes | None = None,
     check: bool = True,
     expand: bool = False,
+    order: int = 1,
 ) -> Explanation:
     """`explain` with the values in a mapping, for inputs that are called ``seed`` or ``check``."""
     given = {name: _value(value, name) for name, value in values.items()}
@@ -77,11 +84,12 @@ def explain_values(
             raise InputError("seed and then both say what v is", hints=("give one of them",))
         downstream = _downstream(then, program, inputs, {n: given[n] for n in late}, shapes or {}, out_shape, check)
     chosen = _seed(weights, downstream, out_shape)
-    return build(
+    first_order = build(
         expression, program, inputs, chosen, _wanted(wrt, program), check=check,
         assumptions=_assumptions(reading, inputs), hints=_hints(reading, inputs), downstream=downstream,
         expanded=expand, writers=WRITERS,
     )  # fmt: skip
+    return first_order if order == 1 else _with_hessians(first_order)
 
 
 def jacobian(expression: str, wrt: str, *, shapes: Shapes | None = None, check: bool = True, **values: Any) -> Jacobian:
@@ -110,6 +118,23 @@ def derive(
     """The formulas alone: sizes stay symbols, no numbers, no torch."""
     program = read(expression, shapes=dict(shapes or {}), symbolic=True).program
     return program, derive_only(program, _wanted(wrt, program))
+
+
+def _with_hessians(explanation: Explanation) -> Explanation:
+    """The second derivatives by every pair of inputs beside the first ones."""
+    origin = explanation.seed_info.origin
+    if origin == "downstream":
+        raise InputError(
+            "second derivatives are those of one expression", hints=("write the scalar as the expression",)
+        )
+    if origin == "assumed":
+        raise ShapeError(
+            "a Hessian is that of one number, and out has more than one entry",
+            found=(f"out is {_size(explanation.output.shape)}",),
+            hints=("sum(…) around the expression", "a seed: the Hessian of Σ v·out"),
+        )
+    pairs = combinations_with_replacement(explanation.gradients, 2)
+    return replace(explanation, hessians={pair: hessian_of(explanation, *pair) for pair in pairs})
 
 
 def _names(expression: str) -> set[str]:

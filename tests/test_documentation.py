@@ -60,7 +60,9 @@ def test_the_output_in_the_readme_is_real() -> None:
     assert shown is not None
     command = re.search(r"symgrad (explain .*)$", text, re.MULTILINE)
     assert command is not None
-    result = CliRunner().invoke(main, [*shlex.split(command[1]), "--no-color"], env={"COLUMNS": "100"}, catch_exceptions=False)
+    result = CliRunner().invoke(
+        main, [*shlex.split(command[1]), "--no-color"], env={"COLUMNS": "100"}, catch_exceptions=False
+    )
     assert shown[1] == result.stdout
 
 

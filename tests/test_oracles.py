@@ -24,7 +24,6 @@ from symgrad.ops import TABLE
 from symgrad.oracles import compare
 from tests.compare import assert_same
 
-
 POINT = {"x": [[0.3, -1.2, 0.7], [1.1, 0.4, -0.6]], "w": [[0.5, 1.5], [-0.7, 0.2], [0.9, -1.1]], "b": [0.1, -0.3]}
 NETWORK = "tanh(x @ w + b)"
 SEED = [[1, -2], [3, 1]]

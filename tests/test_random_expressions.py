@@ -20,7 +20,6 @@ from tests.compare import assert_same
 from tests.expressions import Expression, expressions
 from tests.sampling import random_seed
 
-
 PARTS = 6
 EXAMPLES = max(300, settings.default.max_examples) // PARTS
 MOST_REFUSED = 0.05

@@ -15,7 +15,6 @@ from tests import torch_side
 from tests.compare import assert_same
 from tests.sampling import random_seed, seed_of
 
-
 NAMES = [
     "identity",
     "add",

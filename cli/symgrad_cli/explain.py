@@ -24,6 +24,7 @@ Examples:
   symgrad explain "torch.tanh(x @ w + b)" --shape x=2,3 --shape w=3,4
   symgrad explain "a@x" --let y=[1,2] --then "sum((out-y)**2)"
   symgrad explain "softmax(x)" --let x=[1,2,3] --entry "x[0]"
+  symgrad explain "x@A@x" --let A=[[1,2],[3,4]] --wrt x --order 2
 """
 
 
@@ -36,6 +37,7 @@ Examples:
 @click.option("--then", metavar="EXPR", help="A scalar computed from out; v is then ∂L/∂out, as in training.")
 @click.option("--entry", metavar='"x[0,1]"', help="The full story of one entry of a gradient.")
 @click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")
+@click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the Hessian as well.")
 @click.option("--check/--no-check", default=True, help="Hold every claim against the oracles.  [default: check]")
 @options.output_options
 @click.option("--color/--no-color", default=None, help="Colours in the terminal.  [default: where it shows them]")
@@ -50,6 +52,7 @@ def explain(
     then: str | None,
     entry: str | None,
     expand: bool,
+    order: int,
     check: bool,
     style: str,
     path: Path | None,
@@ -71,6 +74,7 @@ def explain(
         shapes=options.shapes_of(shapes),
         check=check,
         expand=expand,
+        order=order,
     )
     deliver(result, style, story, path, color)
     return 0 if result.passed else DISAGREED

@@ -4,6 +4,7 @@ Everything here starts from an operation's index equation and ends in an index e
 """
 
 from symgrad.calculus.local import Local, local, local_pullback, local_pushforward, standard
+from symgrad.calculus.second import second_derivative
 from symgrad.calculus.steps import Step
 from symgrad.calculus.sweeps import Sweep, jacobian, pullback
 
@@ -16,5 +17,6 @@ __all__ = [
     "local_pullback",
     "local_pushforward",
     "pullback",
+    "second_derivative",
     "standard",
 ]

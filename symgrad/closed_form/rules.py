@@ -39,7 +39,8 @@ def common_factor(expression: Expr) -> Expr:
     shared = counts[0]
     for other in counts[1:]:
         shared = shared & other
-    shared = Counter({f: n for f, n in shared.items() if not f.is_number})
+    held = {i for delta in expression.atoms(sp.KroneckerDelta) for i in delta.free_symbols}  # a diagonal keeps its own
+    shared = Counter({f: n for f, n in shared.items() if not f.is_number and not held & free_indices(f)})
     if not shared:
         return expression
     rest = [sp.Mul(*(f for f, n in (c - shared).items() for _ in range(n))) for c in counts]
@@ -92,13 +93,14 @@ def softmax_ratio(expression: Expr) -> Expr:
     factors = split_factors(expression)
     for below in factors:
         base, exponent = below.as_base_exp()
-        if exponent != -1 or not isinstance(base, sp.Sum) or not isinstance(base.function, sp.exp):
+        power = exponent.is_Integer and exponent.is_negative
+        if not power or not isinstance(base, sp.Sum) or not isinstance(base.function, sp.exp):
             continue
         for above in factors:
             along = _softmax_axis(above, base)
             if along is not None:
                 rest = [f for f in factors if f is not above and f is not below]
-                return sp.Mul(*rest, Softmax(above.exp, sp.Tuple(*along)))
+                return softmax_ratio(sp.Mul(*rest, base ** (exponent + 1), Softmax(above.exp, sp.Tuple(*along))))
     return expression
 
 

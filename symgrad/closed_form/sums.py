@@ -39,6 +39,11 @@ def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], 
         raise NoForm
     (k,) = bound
     batch = [i for i in prefer if i != k and all(i in indices_in(f) for f in factors)]
+    if not batch and len(prefer) == 2:
+        weights = [f for f in factors if indices_in(f) == {k}]
+        sides = components([f for f in factors if f not in weights], {k})
+        if weights and len(sides) == 2 and all(len(indices_in(sp.Mul(*side))) == 2 for side in sides):
+            return weighted_product(notation, sides, weights, k, prefer)
     groups = components(factors, {k, *batch})
     if len(groups) != 2:
         raise NoForm
@@ -54,6 +59,21 @@ def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], 
     left = matrix(group(notation, groups[first], (*batch, *rows, k)), (*batch, *rows, k))
     right = matrix(group(notation, groups[second], (*batch, k, *columns)), (*batch, k, *columns))
     return matmul(left, right, (*batch, *rows, *columns))
+
+
+def weighted_product(
+    notation: Notation, sides: list[list[Expr]], weights: list[Expr], k: Index, prefer: Sequence[Index]
+) -> Piece:
+    """Σ_k f[k,p]·w[k]·g[k,q] is f.T @ diag(w) @ g."""
+    free = [[i for i in indices_in(sp.Mul(*side)) if i != k] for side in sides]
+    first, second = sorted(range(2), key=lambda n: place_of(free[n], prefer))
+    left = matrix(group(notation, sides[first], (*free[first], k)), (*free[first], k))
+    right = matrix(group(notation, sides[second], (k, *free[second])), (k, *free[second]))
+    middle = flat(group(notation, weights, (k,)))
+    if middle.axes != (k,):
+        raise NoForm
+    diagonal = method(middle, "diag()", (k, k))
+    return matmul(matmul(left, diagonal, (*free[first], k)), right, (*free[first], *free[second]))
 
 
 def stacked_product(notation: Notation, groups: list[list[Expr]], k: Index, prefer: Sequence[Index]) -> Piece:

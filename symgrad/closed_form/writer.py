@@ -195,8 +195,16 @@ class Notation:
         if inner.axes not in ((p,), ()):
             raise NoForm
         if not inner.axes:
-            inner = method(inner, f"expand({self.texts.size(p.size)})", (p,))
+            inner = self.repeated(inner, p)
         return method(inner, "diag()", (p, q))
+
+    def repeated(self, number: Piece, index: Index) -> Piece:
+        """A number at every place of a vector: by a vector of that size where there is one."""
+        alike = [t.name for t in self.program.inputs if t.shape == (index.size,)]
+        if not alike:
+            return method(number, f"expand({self.texts.size(index.size)})", (index,))
+        ones = Piece(f"ones_like({alike[0]})", ATOM, (index,))
+        return ones if number.text == "1" else Piece(f"{number.inside(MULTIPLY)} * {ones.text}", MULTIPLY, (index,))
 
     def _operand(self, piece: Piece, target: Axes) -> str:
         """A factor that does not stand first."""

@@ -3,6 +3,7 @@
 from symgrad.explanation.build import build, derive_only
 from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
 from symgrad.explanation.entries import Entry
+from symgrad.explanation.second import Hessian, hessian_of
 from symgrad.explanation.structure import Structure
 
 __all__ = [
@@ -10,10 +11,12 @@ __all__ = [
     "Explanation",
     "Given",
     "Gradient",
+    "Hessian",
     "Jacobian",
     "Seed",
     "Structure",
     "Writers",
     "build",
     "derive_only",
+    "hessian_of",
 ]

@@ -7,9 +7,9 @@ large (matrices) is made from the formula when asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
@@ -24,6 +24,9 @@ from symgrad.numeric import Array, Values, chain_jacobian, evaluate_symbols, pla
 from symgrad.numeric.sparse import Triplets
 from symgrad.oracles.report import Check
 from symgrad.program import Program
+
+if TYPE_CHECKING:
+    from symgrad.explanation.second import Hessian
 
 LARGEST_MATRIX = 100_000
 """Entries of the largest explicit symbolic matrix that is made, zeros not counted where they are many."""
@@ -215,7 +218,10 @@ class Writers:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What ``out.backward(v)`` computes for one expression, and the proofs."""
+    """What ``out.backward(v)`` computes for one expression, and the proofs.
+
+    ``hessians`` holds second derivatives by pairs of inputs, where ``order=2`` asked for them.
+    """
 
     expression: str
     program: Program
@@ -231,6 +237,7 @@ class Explanation:
     expanded: bool = False
     checked: bool = True
     writers: Writers | None = None
+    hessians: Mapping[tuple[str, str], Hessian] = field(default_factory=dict)
 
     @property
     def seed(self) -> Array:
@@ -240,8 +247,15 @@ class Explanation:
     @property
     def passed(self) -> bool:
         """Whether no oracle disagreed, here and downstream."""
-        here = all(gradient.passed for gradient in self.gradients.values())
+        here = all(g.passed for g in self.gradients.values()) and all(h.passed for h in self.hessians.values())
         return here and (self.downstream is None or self.downstream.passed)
+
+    def hessian(self, first: str, second: str | None = None) -> Hessian:
+        """The second derivative by a pair of inputs; raises `InputError` when it was not asked for."""
+        pair = (first, second or first)
+        if pair not in self.hessians:
+            raise InputError(f"there is no Hessian by {' and '.join(pair)} here", hints=("explain(…, order=2)",))
+        return self.hessians[pair]
 
     def to_text(self, **options: Any) -> str:
         """For a terminal; ``width``, ``color`` and ``entry`` as `symgrad.render.to_text` takes them."""

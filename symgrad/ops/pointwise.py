@@ -94,6 +94,14 @@ identity = pointwise(
     "identity", lambda x: x, "x[i]", numpy=lambda x: x, torch=lambda torch, x: x.clone(),
     spelled=("torch.clone", "Tensor.clone", "Tensor.contiguous", "np.copy"),
 )  # fmt: skip
+zeros_like = pointwise(
+    "zeros_like", lambda x: sp.S.Zero, "0, in the shape of x", numpy=np.zeros_like,
+    torch=lambda torch, x: torch.zeros_like(x), spelled=("torch.zeros_like", "np.zeros_like"),
+)  # fmt: skip
+ones_like = pointwise(
+    "ones_like", lambda x: sp.S.One, "1, in the shape of x", numpy=np.ones_like,
+    torch=lambda torch, x: torch.ones_like(x), spelled=("torch.ones_like", "np.ones_like"),
+)  # fmt: skip
 add = pointwise(
     "add", lambda x, y: x + y, "x[i] + y[i]", numpy=np.add, torch=lambda torch, x, y: torch.add(x, y),
     examples=(example("x + y", x=(2, 3), y=(2, 3)), example("x + b", x=(2, 3), b=(3,)), example("x + 2", x=(3,))),

@@ -9,6 +9,7 @@ from symgrad.oracles.differences import check_differences
 from symgrad.oracles.elementwise import Elementwise
 from symgrad.oracles.forms import check_form
 from symgrad.oracles.report import Check, compare, compare_mathematics, skipped
+from symgrad.oracles.second import second_checks
 from symgrad.oracles.torch import TorchRun, run_torch, torch_version
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "compare",
     "compare_mathematics",
     "run_torch",
+    "second_checks",
     "skipped",
     "torch_version",
 ]

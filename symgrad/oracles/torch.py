@@ -42,11 +42,55 @@ def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted
         return None
     import torch
 
-    tensors: dict[str, Any] = {
+    leaves = _leaves(inputs, wanted)
+    out = _run(program, leaves)
+    if out.requires_grad:
+        out.backward(torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape))
+    gradients = {name: None if leaves[name].grad is None else leaves[name].grad.numpy() for name in wanted}
+    return TorchRun(np.asarray(out.detach().numpy()), gradients, torch.__version__.split("+")[0])
+
+
+def torch_second(
+    program: Program, inputs: Mapping[str, Array], seed: Array, first: str, second: str
+) -> tuple[Array, str] | None:
+    """∂²(Σ v·out) / ∂first ∂second by differentiating torch's backward (``create_graph=True``), and the version.
+
+    A row for each entry of ``first``, a column for each of ``second``; None when torch is not installed.
+    """
+    if torch_version() is None:
+        return None
+    import torch
+
+    leaves = _leaves(inputs, (first, second))
+    result = torch.zeros(leaves[first].numel(), leaves[second].numel(), dtype=torch.float64)
+    out = _run(program, leaves)
+    total = (torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape) * out).sum()
+    gradient = None
+    if total.requires_grad:
+        (gradient,) = torch.autograd.grad(total, leaves[first], create_graph=True, allow_unused=True)
+    if gradient is not None and gradient.requires_grad:
+        for row, entry in enumerate(gradient.reshape(-1)):
+            (found,) = torch.autograd.grad(entry, leaves[second], retain_graph=True, allow_unused=True)
+            if found is not None:
+                result[row] = found.reshape(-1)
+    return np.asarray(result.numpy()), torch.__version__.split("+")[0]
+
+
+def _leaves(inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Any]:
+    """The inputs as float64 tensors; those that are wanted collect gradients."""
+    import torch
+
+    return {
         name: torch.tensor(as_float(array), dtype=torch.float64, requires_grad=name in wanted)
         for name, array in inputs.items()
     }
-    leaves = dict(tensors)
+
+
+def _run(program: Program, leaves: Mapping[str, Any]) -> Any:
+    """The output of ``program``, by the table's torch column."""
+    import torch
+
+    tensors = dict(leaves)
     for step in program.steps:
         arguments = [
             tensors[a] if isinstance(a, str) else None if a.value is None
@@ -54,8 +98,4 @@ def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted
             for a in step.arguments
         ]  # fmt: skip
         tensors[step.result.name] = named(step.op).torch(torch, *arguments, **options_of(step, program.sizes))
-    out = tensors[program.output]
-    if out.requires_grad:
-        out.backward(torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape))
-    gradients = {name: None if leaves[name].grad is None else leaves[name].grad.numpy() for name in wanted}
-    return TorchRun(np.asarray(out.detach().numpy()), gradients, torch.__version__.split("+")[0])
+    return tensors[program.output]

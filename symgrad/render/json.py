@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.calculus import Step, Sweep, local
-from symgrad.explanation import Explanation, Gradient, Jacobian, Structure
+from symgrad.explanation import Explanation, Gradient, Hessian, Jacobian, Structure
 from symgrad.explanation.build import Derived
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
@@ -81,6 +81,7 @@ def explanation_data(explanation: Explanation) -> Data:
             "shape": list(explanation.seed.shape), "value": numbers.data(explanation.seed),
         },
         "gradients": {name: gradient_data(gradient, names) for name, gradient in explanation.gradients.items()},
+        "hessians": [hessian_data(hessian, names) for hessian in explanation.hessians.values()],
         "downstream": None if later is None else explanation_data(later),
         "checked": explanation.checked,
         "exact": explanation.exact,
@@ -171,6 +172,24 @@ def gradient_data(gradient: Gradient, names: Names) -> Data:
         "derivation": [step_data(step, names) for step in gradient.steps],
         "checks": [check_data(check) for check in gradient.checks],
         "passed": gradient.passed,
+    }
+
+
+def hessian_data(hessian: Hessian, names: Names) -> Data:
+    """One second derivative with its proofs."""
+    matrix = hessian.jacobian
+    scope = names.inner((*matrix.axes, *matrix.inner))
+    return {
+        "first": hessian.first,
+        "second": hessian.second,
+        "closed_form": hessian.closed_form,
+        "text": formula_text(hessian.formula, scope),
+        "latex": formula_latex(hessian.formula, scope),
+        "shape": list(hessian.value.shape),
+        "value": numbers.data(hessian.value),
+        "constant": hessian.constant,
+        "checks": [check_data(check) for check in hessian.checks],
+        "passed": hessian.passed,
     }
 
 

@@ -34,7 +34,7 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
     found = {(oracle, name): _check(g, oracle) for oracle in oracles for _, name, g in columns}
     rows = tuple(((oracle,), *((verdict(found[oracle, name]),) for _, name, _ in columns)) for oracle in oracles)
     blocks = [Table((("compared with",), *(title for title, _, _ in columns)), rows)]
-    blocks += _remarks([(name, check) for (_, name), check in found.items() if check is not None])
+    blocks += remarks([(name, check) for (_, name), check in found.items() if check is not None])
     if not explanation.passed:
         blocks.append(Paragraph(("The oracles disagree: do not use these formulas.",), alarm=True))
     exactly = all(check.exact for check in found.values() if check is not None and check.passed and _derived(check))
@@ -74,7 +74,7 @@ def _integers(explanation: Explanation) -> bool:
     return all(np.issubdtype(np.asarray(g.value).dtype, np.integer) for g in explanation.gradients.values())
 
 
-def _remarks(found: list[tuple[str, Check]]) -> Iterator[Block]:
+def remarks(found: list[tuple[str, Check]]) -> Iterator[Block]:
     """Disagreements first, then what was not made and why, then other notes."""
     for name, check in found:
         if check.passed is False:

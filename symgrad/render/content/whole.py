@@ -13,6 +13,7 @@ from symgrad.render.content.jacobian import jacobian_section
 from symgrad.render.content.one_entry import entry_sections
 from symgrad.render.content.proof import proof_section
 from symgrad.render.content.pullback import pullback_section
+from symgrad.render.content.second_order import second_order_section
 from symgrad.render.content.seed import seed_section
 from symgrad.render.content.teller import teller_of
 from symgrad.render.content.words import size_text
@@ -30,6 +31,8 @@ def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None 
             pullback_section(teller, explanation),
             proof_section(explanation),
         )
+        if explanation.hessians:
+            sections += (second_order_section(teller, explanation),)
     else:
         sections = entry_sections(teller, explanation, *entry)
     facts = [(g.name, size_text(g.value.shape)) for g in explanation.inputs]

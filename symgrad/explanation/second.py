@@ -1,0 +1,95 @@
+"""Second derivatives of an explanation: the Hessian by each pair of inputs, with its proofs.
+
+Comes in: an `Explanation` (its program, its numbers, its weights). Goes out: a `Hessian`, frozen data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy as sp
+
+from symgrad.calculus import Sweep, second_derivative
+from symgrad.closed_form import closed_form
+from symgrad.errors import UnsupportedError
+from symgrad.explanation.data import Explanation, Jacobian
+from symgrad.explanation.structure import Structure
+from symgrad.indexing import Equation
+from symgrad.indexing.symbols import Expr, accesses, name_of
+from symgrad.numeric import Array, evaluate, exact, is_exact, plain
+from symgrad.oracles import Check, check_form, second_checks
+from symgrad.program import Program
+
+
+@dataclass(frozen=True, eq=False)
+class Hessian:
+    """∂²L/∂first∂second with L = Σ v·out; ``value`` has the shape of ``first``, then that of ``second``.
+
+    ``closed_form`` is text in torch's syntax where both inputs are vectors or numbers, or None; ``jacobian``
+    is the same matrix as the Jacobian of the gradient by ``first``: formula, symbols, numbers, labels.
+    """
+
+    first: str
+    second: str
+    closed_form: str | None
+    value: Array
+    jacobian: Jacobian
+    constant: bool
+    checks: tuple[Check, ...]
+
+    @property
+    def formula(self) -> Expr:
+        """The index formula."""
+        assert self.jacobian.formula is not None
+        return self.jacobian.formula
+
+    @property
+    def passed(self) -> bool:
+        """Whether no oracle disagreed."""
+        return all(check.passed is not False for check in self.checks)
+
+
+def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
+    """The Hessian by two inputs; raises `UnsupportedError` when its formula would be too long."""
+    program, values = explanation.program, explanation.values
+    weights = exact(explanation.seed) if is_exact(explanation.seed) else explanation.seed
+    known = values.with_arrays({"v": weights})
+    single = Equation((), sp.S.One) if not program.out.shape and explanation.seed_info.origin == "scalar" else None
+    equation = second_derivative(program, first, second, single)
+    if equation is None:
+        raise UnsupportedError(
+            f"the second derivative by {first} and {second} is too long to be written as one formula",
+            hints=("a shorter expression", f"symgrad.hvp with a direction for {second}"),
+        )
+    found = evaluate(equation, known.arrays, known.sizes)
+    rank = len(program.tensor(first).shape)
+    shapes = values[first].shape, values[second].shape
+    matrix = Jacobian(
+        second, program, known, equation.axes[:rank], equation.axes[rank:], equation.right,
+        Structure("hessian", "", "the Jacobian of the gradient"), *shapes,
+    )  # fmt: skip
+    form, form_check = _form(explanation, equation, first)
+    checks: tuple[Check, ...] = ()
+    if explanation.checked:
+        inputs = {given.name: given.value for given in explanation.inputs}
+        checks = second_checks(program, inputs, weights, first, second, found.reshape(matrix.shape))
+        checks += (form_check,) if form_check is not None else ()
+    return Hessian(
+        first, second, form, plain(found), matrix, _constant(program, equation.right, (first, second)), checks
+    )
+
+
+def _form(explanation: Explanation, equation: Equation, first: str) -> tuple[str | None, Check | None]:
+    """The Hessian in matrix notation, shown only after it was read back and agreed with the formula."""
+    sweep = Sweep(((first, equation),))
+    written = closed_form(explanation.program, sweep, first) if equation.right != 0 else None
+    if written is None:
+        return None, None
+    checked = check_form(written.text, explanation.program, sweep, explanation.values, explanation.seed)
+    return (written.text, checked) if checked.passed else (None, None)
+
+
+def _constant(program: Program, formula: Expr, inputs: tuple[str, str]) -> bool:
+    """Whether the formula reads neither of the two inputs, nor a forward value."""
+    results = {step.result.name for step in program.steps}
+    return not any(name_of(entry) in results | set(inputs) for entry in accesses(formula))

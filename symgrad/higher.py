@@ -1,0 +1,94 @@
+"""What else follows from the same equations: the pushforward Ju, the Hessian, and its product with a direction.
+
+Comes in: what `symgrad.explain` takes. Goes out: arrays, or a `Hessian` with formula, closed form and proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy as sp
+
+from symgrad.api import explain_values
+from symgrad.calculus import second_derivative
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.explanation import Explanation, Hessian
+from symgrad.indexing import Equation, add_up
+from symgrad.indexing.canonical import canonical
+from symgrad.indexing.symbols import access
+from symgrad.language import value_from
+from symgrad.numeric import Array, evaluate, exact, is_exact, numeric_pushforward, plain
+
+Shapes = Mapping[str, Sequence[int | str]]
+
+
+def jvp(expression: str, wrt: str, direction: Any, /, *, shapes: Shapes | None = None, **values: Any) -> Array:
+    """Ju in the shape of the output: how ``out`` moves when ``wrt`` moves in ``direction`` (forward mode).
+
+    ``direction`` has the shape of ``wrt``. Raises `SymgradError`.
+
+    >>> jvp("x * x", "x", [1, 0, 2], x=[3, 4, 5]).tolist()
+    [6, 0, 20]
+    """
+    found = explain_values(expression, values, wrt=wrt, shapes=shapes, check=False)
+    return plain(numeric_pushforward(found.program, found.values, wrt, _direction(found, wrt, direction)))
+
+
+def hessian(
+    expression: str,
+    wrt: str,
+    other: str | None = None,
+    /,
+    *,
+    seed: Any = None,
+    shapes: Shapes | None = None,
+    check: bool = True,
+    **values: Any,
+) -> Hessian:
+    """∂²L/∂wrt∂other (``other`` is ``wrt`` unless given), L the scalar output or Σ seed·out.
+
+    Raises `SymgradError`, also when the output is no scalar and no seed says how to weigh it.
+
+    >>> found = hessian("x @ A @ x", "x", x=[1, 2], A=[[1, 2], [3, 4]], check=False)
+    >>> found.closed_form, found.value.tolist()
+    ('A + A.T', [[2, 5], [5, 8]])
+    """
+    second = other or wrt
+    names = tuple(dict.fromkeys((wrt, second)))
+    found = explain_values(expression, values, seed=seed, wrt=names, shapes=shapes, check=check, order=2)
+    return found.hessian(wrt, second)
+
+
+def hvp(
+    expression: str, wrt: str, direction: Any, /, *, seed: Any = None, shapes: Shapes | None = None, **values: Any
+) -> Array:
+    """H·u in the shape of ``wrt``, H never formed: the derivative of the gradient in ``direction``.
+
+    >>> hvp("x @ A @ x", "x", [1, 0], x=[1, 2], A=[[1, 2], [3, 4]]).tolist()
+    [2, 5]
+    """
+    found = explain_values(expression, values, seed=seed, wrt=wrt, shapes=shapes, check=False)
+    tangent = _direction(found, wrt, direction)
+    program = found.program
+    single = Equation((), sp.S.One) if found.seed_info.origin == "scalar" and not program.out.shape else None
+    equation = second_derivative(program, wrt, wrt, single)
+    if equation is None:
+        raise UnsupportedError(f"the second derivative by {wrt} is too long to be written as one formula")
+    rank = len(program.tensor(wrt).shape)
+    moved = canonical(add_up(equation.right * access("#u", equation.axes[rank:]), equation.axes[rank:]))
+    weights = exact(found.seed) if is_exact(found.seed) else found.seed
+    known = found.values.with_arrays({"v": weights, "#u": tangent})
+    return plain(evaluate(Equation(equation.axes[:rank], moved), known.arrays, known.sizes))
+
+
+def _direction(found: Explanation, wrt: str, direction: Any) -> Array:
+    """The direction as an array in the shape of ``wrt``."""
+    array = value_from(direction, "the direction")
+    wanted = found.values[wrt].shape
+    if array.shape != wanted:
+        raise ShapeError(
+            f"the direction has to have the shape of {wrt}: one number for each of its entries",
+            found=(f"direction {array.shape}, {wrt} {wanted}",),
+        )
+    return exact(array) if is_exact(array) else array

@@ -1,0 +1,203 @@
+"""Second derivatives and forward mode: the Hessians that everybody knows, and torch's for the rest."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import symgrad
+from symgrad.calculus import second
+from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.oracles import torch_version
+from symgrad_cli.main import main
+from tests import torch_side
+from tests.cases import Case, cases
+from tests.compare import assert_same
+from tests.sampling import seed_of
+
+POINT = np.random.default_rng(5).uniform(0.2, 1.5, size=200)
+
+
+def values(**shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Numbers in these shapes, none equal."""
+    start, found = 0, {}
+    for name, shape in shapes.items():
+        size = int(np.prod(shape))
+        found[name] = POINT[start : start + size].reshape(shape)
+        start += size
+    return found
+
+
+BOOK = [
+    ("x @ A @ x", "x", {"x": (3,), "A": (3, 3)}, "A + A.T"),
+    ("sum((A @ x - b) ** 2)", "x", {"x": (3,), "A": (2, 3), "b": (2,)}, "2 * (A.T @ A)"),
+    ("mse_loss(x, y)", "x", {"x": (3,), "y": (3,)}, "(2 / x.shape[0] * ones_like(x)).diag()"),
+    (
+        "sum(softplus(X @ w) - y * (X @ w))", "w", {"X": (4, 3), "w": (3,), "y": (4,)},
+        "X.T @ ((X @ w).sigmoid() * (1 - (X @ w).sigmoid())).diag() @ X",
+    ),
+    (
+        "cross_entropy(z, y)", "z", {"z": (3,), "y": (3,)},
+        "y.sum() * (softmax(z, dim=-1).diag() - softmax(z, dim=-1)[:, None] * softmax(z, dim=-1))",
+    ),
+    ("sum(exp(x @ a))", "a", {"x": (4, 3), "a": (3,)}, "x.T @ exp(x @ a).diag() @ x"),
+    ("sum(x ** 3)", "x", {"x": (3,)}, "(6 * x).diag()"),
+]  # fmt: skip
+"""Hessians as the books have them."""
+OTHERS = [
+    ("sum(relu(x @ a) ** 2)", "a", {"x": (2, 3), "a": (3, 2)}),
+    ("trace(x @ A @ x)", "x", {"x": (3, 3), "A": (3, 3)}),
+    ("prod(x)", "x", {"x": (4,)}),
+    ("sum(tanh(tanh(x @ a) @ b))", "a", {"x": (2, 3), "a": (3, 2), "b": (2, 2)}),
+    ("norm(x)", "x", {"x": (3,)}),
+    ("sum(x)", "x", {"x": (3,)}),
+    ("var(x * x)", "x", {"x": (4,)}),
+]
+
+
+@pytest.mark.parametrize(("text", "wrt", "shapes", "form"), BOOK, ids=[text for text, *_ in BOOK])
+def test_a_hessian_that_everybody_knows(text: str, wrt: str, shapes: dict[str, tuple[int, ...]], form: str) -> None:
+    found = symgrad.hessian(text, wrt, **values(**shapes))
+    assert found.closed_form == form
+    assert found.passed
+
+
+@pytest.mark.parametrize(
+    ("text", "wrt", "shapes"), [row[:3] for row in BOOK] + OTHERS, ids=[row[0] for row in BOOK + OTHERS]
+)
+def test_a_hessian_is_torchs(text: str, wrt: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    numbers = values(**shapes)
+
+    def function(moved: torch.Tensor) -> torch.Tensor:
+        return torch_side.evaluate(text, {n: moved if n == wrt else torch_side.tensor(a) for n, a in numbers.items()})
+
+    expected = torch.autograd.functional.hessian(function, torch_side.tensor(numbers[wrt])).numpy()
+    found = symgrad.hessian(text, wrt, **numbers)
+    assert_same(expected, found.value, what=text)
+    assert [check.passed for check in found.checks].count(True) >= 3
+    assert_same(expected.reshape(found.jacobian.shape), found.jacobian.dense(), what=f"{text}, as a matrix")
+    direction = POINT[-numbers[wrt].size :].reshape(numbers[wrt].shape)
+    along = np.tensordot(expected, direction, axes=direction.ndim)
+    assert_same(along, symgrad.hvp(text, wrt, direction, **numbers), what=f"H·u of {text}")
+
+
+SMOOTH = [c for c in {c.op.name: c for c in reversed(cases())}.values() if c.op.smooth and not c.op.data]
+
+
+@pytest.mark.parametrize("case", SMOOTH, ids=lambda case: case.op.name)
+def test_second_order_of_every_smooth_operation_is_torchs(case: Case) -> None:
+    weights = case.weights(1)[0]
+    found = symgrad.explain(case.example.text, seed=weights, order=2, **case.inputs)
+    assert len(found.hessians) == len(case.names) * (len(case.names) + 1) // 2
+    for pair, hessian in found.hessians.items():
+        failed = [check for check in hessian.checks if check.passed is False]
+        assert not failed, (case.name, pair, seed_of(case.name), failed)
+
+
+def test_mixed_partials() -> None:
+    numbers = values(x=(2,), A=(2, 2))
+    found = symgrad.explain("x @ A @ x", order=2, **numbers)
+    assert list(found.hessians) == [("x", "x"), ("x", "A"), ("A", "A")]
+    assert found.passed
+    mixed = found.hessian("x", "A")
+    identity = np.eye(2)
+    expected = np.einsum("ip,q->ipq", identity, numbers["x"]) + np.einsum("iq,p->ipq", identity, numbers["x"])
+    assert_same(expected, mixed.value, what="∂²(x·A·x)/∂x∂A")
+    assert not mixed.constant
+    assert found.hessian("x").constant
+    assert not np.any(found.hessian("A").value)
+
+
+def test_exact_numbers_stay_exact() -> None:
+    found = symgrad.hessian("sum((A @ x) ** 3)", "x", x=[1, 2], A=[[1, 2], [3, 4]])
+    assert found.value.dtype == np.int64
+    assert found.value.tolist() == [[624, 852], [852, 1176]]
+
+
+def test_weights_make_a_scalar_of_any_output() -> None:
+    found = symgrad.hessian("x ** 3", "x", seed=[1, 10], x=[1, 2])
+    assert found.value.tolist() == [[6, 0], [0, 120]]
+
+
+def test_pushforward_is_torchs() -> None:
+    numbers = values(x=(2, 3), a=(3, 2))
+    direction = POINT[:6].reshape(2, 3)
+
+    def function(moved: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(moved @ torch_side.tensor(numbers["a"]), -1)
+
+    _, tangent = torch.autograd.functional.jvp(function, torch_side.tensor(numbers["x"]), torch_side.tensor(direction))
+    assert_same(tangent.numpy(), symgrad.jvp("softmax(x @ a, dim=-1)", "x", direction, **numbers), what="Ju")
+
+
+# --- refusals -------------------------------------------------------------------------------------------------
+
+
+def test_a_hessian_is_that_of_one_number() -> None:
+    with pytest.raises(ShapeError, match="one number"):
+        symgrad.hessian("x * x", "x", x=[1, 2])
+    with pytest.raises(InputError, match="one expression"):
+        symgrad.explain("x * x", then="sum(out)", order=2, x=[1, 2])
+    with pytest.raises(InputError, match="no Hessian"):
+        symgrad.explain("sum(x)", x=[1, 2]).hessian("x")
+
+
+@pytest.mark.parametrize("function", [symgrad.jvp, symgrad.hvp])
+def test_a_direction_has_the_shape_of_its_input(function: object) -> None:
+    assert callable(function)
+    with pytest.raises(ShapeError, match="direction"):
+        function("sum(x * x)", "x", [1, 2, 3], x=[1, 2])
+
+
+def test_a_formula_that_nobody_could_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second, "LIMIT", 5)
+    with pytest.raises(UnsupportedError, match="too long"):
+        symgrad.hessian("sum(tanh(tanh(x) * x))", "x", x=[1, 2])
+
+
+def test_a_wrong_second_derivative_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oracles are independent: forget the forward values, and they disagree."""
+    monkeypatch.setattr(second, "accesses", lambda right: iter(()))
+    assert torch_version() is not None
+    found = symgrad.hessian("sum(tanh(x) ** 3)", "x", **values(x=(3,)))
+    assert not found.passed
+    assert [check.passed for check in found.checks][:2] == [False, False]
+
+
+# --- what is shown --------------------------------------------------------------------------------------------
+
+
+def run(*arguments: str) -> str:
+    """What the command prints."""
+    result = CliRunner().invoke(main, ["explain", *arguments], env={"COLUMNS": "100"}, catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+ARGUMENTS = ("x@A@x", "--let", "x=[1,2]", "--let", "A=[[1,2],[3,4]]", "--wrt", "x", "--order", "2")
+
+
+def test_the_page_shows_it() -> None:
+    text = run(*ARGUMENTS)
+    section = text[text.index("6  Second order: the Hessian") :]
+    assert "∂²L/∂x[p]∂x[q] = A[p,q] + A[q,p]" in section
+    assert "A + A.T" in section
+    assert "It does not depend on x" in section
+    assert "x0   2   5" in section
+    assert "double backward" in section
+    latex = run(*ARGUMENTS, "--format", "latex")
+    assert r"\frac{\partial^2 L}{\partial" in latex
+    assert latex.count("{") == latex.count("}")
+    assert "the Hessian" in run(*ARGUMENTS, "--format", "markdown")
+
+
+def test_json_has_it() -> None:
+    (found,) = json.loads(run(*ARGUMENTS, "--format", "json"))["hessians"]
+    assert (found["first"], found["second"], found["closed_form"]) == ("x", "x", "A + A.T")
+    assert found["value"] == [[2, 5], [5, 8]]
+    assert found["passed"]
+    assert json.loads(run("sum(x)", "--let", "x=[1,2]", "--format", "json"))["hessians"] == []
