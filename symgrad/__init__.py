@@ -19,6 +19,7 @@ from symgrad.errors import (
 from symgrad.explanation import Entry, Explanation, Gradient, Hessian, Jacobian, Structure
 from symgrad.higher import hessian, hvp, jvp
 from symgrad.oracles import Check
+from symgrad.tracing import Program, capture
 
 __version__ = "0.1.0"
 
@@ -32,6 +33,7 @@ __all__ = [
     "InputError",
     "Jacobian",
     "NotationError",
+    "Program",
     "ShapeError",
     "Structure",
     "SymgradError",
@@ -39,6 +41,7 @@ __all__ = [
     "UnknownNameError",
     "UnsupportedError",
     "__version__",
+    "capture",
     "derive",
     "explain",
     "hessian",

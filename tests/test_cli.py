@@ -233,3 +233,140 @@ def test_without_torch_the_check_says_so() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "torch is not installed" in " ".join(done.stdout.split())
+
+
+# --- explain --call -----------------------------------------------------------------------------------------
+
+LAYERS = """
+import torch
+from torch import nn
+
+print("importing")
+net = nn.Linear(2, 1)
+shift = 3
+
+
+class Net(nn.Module):
+    pass
+
+
+class Scaled:
+    @staticmethod
+    def double(x):
+        return 2 * x
+
+
+def product(x, a):
+    h = torch.mm(x, a)
+    return torch.relu(h)
+
+
+def pick(x, n, dim=0):
+    return x.index_select(dim, n) * 2
+
+
+def forgetful(x, *, scale):
+    return [x.tolist()]
+
+
+def two(x):
+    return x, x * 2
+
+
+def matrix_exponential(x):
+    return torch.linalg.matrix_exp(x)
+
+
+def broken(x):
+    raise ValueError("not today")
+"""
+
+
+@pytest.fixture
+def layers(tmp_path, monkeypatch):
+    """A package with a module in the current folder."""
+    (tmp_path / "mypackage").mkdir()
+    (tmp_path / "mypackage" / "__init__.py").write_text("")
+    (tmp_path / "mypackage" / "layers.py").write_text(LAYERS)
+    (tmp_path / "mypackage" / "needy.py").write_text("import nothing_of_the_kind\n")
+    (tmp_path / "mypackage" / "leaving.py").write_text("raise SystemExit(4)\n")
+    monkeypatch.chdir(tmp_path)
+    yield "mypackage.layers"
+    for name in [name for name in sys.modules if name.partition(".")[0] == "mypackage"]:
+        del sys.modules[name]
+    assert str(tmp_path) not in sys.path
+
+
+def test_a_call_is_explained(layers):
+    result = run("explain", "--call", f"{layers}:product", "--let", "x=[[1,2,3],[-4,-5,-6]]", "--shape", "a=3,4")
+    assert result.exit_code == 0, result.stderr
+    text = " ".join(result.stdout.split())
+    assert "h = x @ a; out = relu(h)" in text
+    assert "x.grad[p,q] = Σ_j [h[p,j] > 0]·a[q,j]·v[p,j]" in text
+    assert "out.backward(v), torch" in text
+    assert "DIFFERS" not in text
+    assert result.stdout.count("importing") == 0  # what the code prints is not the explanation
+    assert "importing" in result.stderr
+
+
+def test_a_call_of_a_module_in_float64_as_json(layers):
+    result = run("explain", "--call", f"{layers}:net", "--let", "input=randn(3,2)", "--seed", "onehot(1,0)",
+                 "--format", "json")  # fmt: skip
+    story = json.loads(result.stdout)
+    assert set(story["gradients"]) == {"input", "weight", "bias"}
+    assert story["gradients"]["bias"]["value"] == [1.0]
+    assert story["passed"] is True
+    assert all(check["passed"] is not False for check in story["gradients"]["weight"]["checks"])
+
+
+def test_whole_numbers_stay_whole_beside_wrt(layers):
+    result = run("explain", "--call", f"{layers}:pick", "--let", "x=arange(6,shape=(2,3))", "--let", "n=[2,0,2]",
+                 "--let", "dim=1", "--wrt", "x", "--seed", "ones")  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    assert "x.grad = 2 0 4 2 0 4" in " ".join(result.stdout.split())
+
+
+def test_a_call_of_torchs_own_and_of_a_method(layers):
+    assert "x.grad = 2 2" in run("explain", "--call", f"{layers}:Scaled.double", "--let", "x=[1,2]").stdout
+    result = run("explain", "--call", "torch:tanh", "--let", "input=[1,2]")
+    assert result.exit_code == 0, result.stderr
+    assert "input.grad" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--call", "mypackage.layers"), ("error[value]: --call needs a module and a function", "--call mypackage.layers:function")),
+        (("--call", "mypackage/layers.py:two"), ("error[value]", "--call mypackage.layers:two")),
+        (("--call", "nowhere.at_all:f"), ("error[value]: there is no module nowhere", "looked in")),
+        (("--call", "mypackage.lairs:f"), ("there is no module mypackage.lairs",)),
+        (("--call", "mypackage.needy:f"), ("mypackage.needy cannot be imported", "No module named 'nothing_of_the_kind'", "needy.py:1")),
+        (("--call", "mypackage.leaving:f"), ("mypackage.leaving cannot be imported", "SystemExit: 4")),
+        (("--call", "{}:prodct"), ("error[name]: mypackage.layers has no prodct", "--call mypackage.layers:product")),
+        (("--call", "{}:Scaled.triple"), ("error[name]: mypackage.layers:Scaled has no triple",)),
+        (("--call", "{}:shift"), ("shift is no function", "of type int")),
+        (("--call", "{}:Net"), ("Net is a class",)),
+        (("--call", "{}:product", "--let", "x=[[1]]"), ("needs a value for a", "given: x", "--let a=randn(2,3)")),
+        (("--call", "{}:product", "--let", "y=1"), ("takes no y", "it takes x, a")),
+        (("--call", "{}:product", "--let", "x=ones", "--let", "a=1"), ("ones has no shape of its own", "--shape x=2,3")),
+        (("--call", "{}:product", "--shape", "x=n,3"), ("needs numbers",)),
+        (("--call", "{}:product", "--let", "x=[[1]]", "--shape", "x=2,1"), ("does not have the shape",)),
+        (("--call", "{}:product", "--shape", "x=2,3", "--shape", "a=2,3"), ("raised RuntimeError", "cannot be multiplied", "layers.py:21: h = torch.mm(x, a)")),
+        (("--call", "{}:forgetful", "--let", "x=1", "--let", "scale=1"), ("the function returns no tensor", "list")),
+        (("--call", "{}:two", "--let", "x=1"), ("returns 2 tensors", "a function that returns one of them")),
+        (("--call", "{}:broken", "--let", "x=1"), ("raised ValueError", "not today")),
+        (("--call", "{}:pick", "--let", "x=[1]", "--let", "n=[0]"), ("raised ", "--wrt NAME")),
+        (("--call", "{}:matrix_exponential", "--let", "x=eye(2)"), ("error[unsupported]", "is a black box")),
+        (("--call", "{}:product", "--let", "x=[[1]]", "--let", "a=[[1]]", "--wrt", "b"), ("error[name]", "b")),
+        (("--call", "{}:product", "--let", "x=[[1]]", "--let", "a=[[1]]", "--seed", "[1,2]"), ("error[shape]",)),
+        (("x@a", "--call", "{}:product"), ("--call goes without",)),
+        ((), ("nothing to explain",)),
+    ],
+)  # fmt: skip
+def test_calls_that_cannot_be_explained(layers, arguments, said):
+    result = run("explain", *(a.format(layers) for a in arguments))
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+    for words in said:
+        assert words in result.stderr

@@ -14,6 +14,7 @@ import pytest
 import sympy as sp
 import torch
 
+import symgrad
 from symgrad.language.builder import hashable
 from symgrad.numeric import Values, forward, numeric_pullback, numeric_pushforward
 from symgrad.numeric.forward import options_of
@@ -174,3 +175,31 @@ def test_an_operand_that_may_be_left_out_says_so() -> None:
     for name, optional in {"linear": {"bias"}, "layer_norm": {"weight", "bias"}}.items():
         assert named(name).optional == optional
     assert inspect.signature(named("linear").index).parameters["bias"].default is None
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("take(x, n)", {"x": np.arange(6).reshape(2, 3), "n": np.array([-1, 0, -4, 5])}),
+        ("take(x, n)", {"x": np.arange(4), "n": np.array([[-4, -1], [3, 0]])}),
+        ("take_along_dim(x, n, 1)", {"x": np.arange(6).reshape(2, 3), "n": np.array([[-1, 0], [-3, 2]])}),
+    ],
+)
+def test_positions_counted_from_the_end(text, values):
+    result = symgrad.explain(
+        text, seed=np.arange(1, 1 + values["n"].size).reshape(values["n"].shape), wrt="x", **values
+    )
+    assert result.passed
+    gradient = np.zeros(values["x"].size)
+    places = values["n"] if text.startswith("take(") else values["n"] % 3 + 3 * np.arange(2)[:, None]
+    np.add.at(gradient, places.reshape(-1), np.arange(1, 1 + values["n"].size))
+    np.testing.assert_array_equal(result.gradients["x"].value.reshape(-1), gradient)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"), [("roll(x, 1, 0)", (0, 2)), ("roll(x, 1)", (0,)), ("roll(x, 1, 1)", (0, 2))]
+)
+def test_rolling_nothing(text, shape):
+    result = symgrad.explain(text, x=np.zeros(shape))
+    assert result.passed
+    assert result.gradients["x"].value.shape == shape

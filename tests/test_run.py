@@ -11,11 +11,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from symgrad.capture import run_script
-from symgrad.capture.tell import closing, event_text, to_json, to_markdown
 from symgrad.errors import InputError
+from symgrad.tracing import run_script
+from symgrad.tracing.tell import closing, event_text, to_json, to_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(autouse=True)
+def precision():
+    """A script may change the default precision; the next test has its own."""
+    import torch
+
+    before = torch.get_default_dtype()
+    yield
+    torch.set_default_dtype(before)
 
 
 def play(tmp_path, source, *arguments, **options):

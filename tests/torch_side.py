@@ -91,13 +91,17 @@ def evaluate(text: str, tensors: Mapping[str, Any]) -> torch.Tensor:
     scope = Names({"torch": torch, "F": F, "math": math, **tensors})
     nothing: dict[str, Any] = {}
     *statements, last = [part.strip() for part in text.split(";")]
+    precision = torch.get_default_dtype()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # torch advises against some things that it does
         torch.set_default_dtype(F64)  # (x > 0) / 3 is float32 otherwise
-        for statement in statements:
-            name, _, right = statement.partition(" = ")
-            scope[name] = eval(right, nothing, scope)  # noqa: S307 -- the tests' own texts are torch code
-        return number(eval(last, nothing, scope))  # noqa: S307 -- the tests' own texts are torch code
+        try:
+            for statement in statements:
+                name, _, right = statement.partition(" = ")
+                scope[name] = eval(right, nothing, scope)  # noqa: S307 -- the tests' own texts are torch code
+            return number(eval(last, nothing, scope))  # noqa: S307 -- the tests' own texts are torch code
+        finally:
+            torch.set_default_dtype(precision)
 
 
 def words(text: str) -> list[str]:

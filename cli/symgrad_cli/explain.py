@@ -1,4 +1,4 @@
-"""``symgrad explain EXPR``: the whole story of one expression, with numbers and proofs."""
+"""``symgrad explain EXPR``: the whole story of one expression, or of one call, with numbers and proofs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 import symgrad
+from symgrad import InputError
 from symgrad.api import explain_values
 from symgrad.language import literal
+from symgrad.tracing import capture_call
 from symgrad_cli import options, output
 from symgrad_cli.failures import DISAGREED, reporting
 
@@ -25,11 +27,18 @@ Examples:
   symgrad explain "a@x" --let y=[1,2] --then "sum((out-y)**2)"
   symgrad explain "softmax(x)" --let x=[1,2,3] --entry "x[0]"
   symgrad explain "x@A@x" --let A=[[1,2],[3,4]] --wrt x --order 2
+  symgrad explain --call mypackage.layers:gelu --let x=randn(2,3)
 """
 
 
 @click.command(epilog=EPILOG)
-@click.argument("expression")
+@click.argument("expression", required=False)
+@click.option(
+    "--call",
+    "target",
+    metavar="MODULE:FUNCTION",
+    help="Instead of EXPRESSION: a Python function of PyTorch tensors, called once with the values of --let.",
+)
 @click.option("--let", "lets", multiple=True, metavar="NAME=VALUE", help="The value of an input. Repeatable.")
 @options.shape_option
 @options.wrt_option
@@ -44,7 +53,8 @@ Examples:
 @options.traceback_option
 @reporting
 def explain(
-    expression: str,
+    expression: str | None,
+    target: str | None,
     lets: tuple[str, ...],
     shapes: tuple[str, ...],
     wrt: str | None,
@@ -63,8 +73,22 @@ def explain(
 
     EXPRESSION is Python as people write it: x@a, torch.mm(x, a), F.softmax(x @ w, dim=-1), x[:, 0].sum().
     Several statements are separated by semicolons: "h = relu(x@w + b); h @ w2".
+
+    With --call a function, method or nn.Module of your own is run once, in float64, and what it did is
+    explained; this runs your code. Its arguments are given by --let, or by --shape as ones. With --wrt x only x
+    is differentiated by, and whole numbers among the others stay whole: indices, axes.
     """
     story = options.entry_of(entry)
+    if target is not None:
+        if expression is not None or then is not None or expand:
+            raise InputError("--call goes without an expression, --then and --expand", found=(expression or "",))
+        result = explain_call(target, lets, shapes, wrt, seed, check)
+        deliver(result, style, story, path, color)
+        return 0 if result.passed else DISAGREED
+    if expression is None:
+        raise InputError(
+            "nothing to explain", hints=('symgrad explain "x@a"', "symgrad explain --call module:function")
+        )
     result = explain_values(
         expression,
         options.values_of(lets),
@@ -78,6 +102,16 @@ def explain(
     )
     deliver(result, style, story, path, color)
     return 0 if result.passed else DISAGREED
+
+
+def explain_call(
+    target: str, lets: tuple[str, ...], shapes: tuple[str, ...], wrt: str | None, seed: str | None, check: bool
+) -> symgrad.Explanation:
+    """Capture ``module:function`` and explain what it did."""
+    chosen = None if wrt is None else [name.strip() for name in wrt.split(",") if name.strip()]
+    program = capture_call(target, options.values_of(lets), options.shapes_of(shapes), chosen)
+    weights = None if seed is None else literal(seed).array(program.results[0].shape)
+    return program.explain(weights, wrt=chosen, check=check)
 
 
 def deliver(

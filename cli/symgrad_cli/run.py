@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from symgrad.capture import run_script
-from symgrad.capture.tell import closing, event_text, to_json, to_markdown
+from symgrad.tracing import run_script
+from symgrad.tracing.tell import closing, event_text, to_json, to_markdown
 from symgrad_cli import options, output
 from symgrad_cli.failures import DISAGREED, reporting
 

@@ -104,6 +104,8 @@ def prepare_roll(shapes: tuple[Shape, ...], shifts: Ints, dims: Ints = ()) -> di
 )
 def roll(at: At, x: View, shifts: Ints, dims: Ints = ()) -> Expr:
     """out[i] = x[(i − shift) mod n]"""
+    if sp.S.Zero in x.shape:
+        return x[at]  # no entry that could move, and no remainder of a division by 0
     if not dims:
         from_row = sp.Mod(ravelled(at, x.shape) - shifts[0], sp.Mul(*x.shape))
         return x[

@@ -114,10 +114,10 @@ def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shap
     ),
 )
 def take_along_dim(at: At, x: View, indices: Data, dim: Any = None) -> Expr:
-    """out[i,j] = x[i, n[i,j]]"""
+    """out[i,j] = x[i, n[i,j] mod N], N the size of that axis: −1 is the last"""
     if dim is None:
-        return x[unravel(indices[unravel(at[0], indices.shape)], x.shape)]
-    return x[put(at, dim, indices[at])]
+        return x[unravel(sp.Mod(indices[unravel(at[0], indices.shape)], sp.Mul(*x.shape)), x.shape)]
+    return x[put(at, dim, sp.Mod(indices[at], x.shape[dim]))]
 
 
 @operation(
@@ -130,8 +130,8 @@ def take_along_dim(at: At, x: View, indices: Data, dim: Any = None) -> Expr:
     examples=(example("take(x, index)", x=(2, 3), index=(2, 2)),),
 )
 def take(at: At, x: View, index: Data) -> Expr:
-    """out[i] = x[entry number n[i]]"""
-    return x[unravel(index[at], x.shape)]
+    """out[i] = x[entry number n[i] mod N], N the number of entries: −1 is the last"""
+    return x[unravel(sp.Mod(index[at], sp.Mul(*x.shape)), x.shape)]
 
 
 def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:

@@ -1,6 +1,6 @@
 """torch's own answer: the program run on leaf tensors in float64, and ``out.backward(v)``.
 
-The only place outside `symgrad.capture` and `symgrad.testing` that imports torch, and only when called.
+The only place outside `symgrad.tracing` and `symgrad.testing` that imports torch, and only when called.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ def judge(op: Any, sample: Any) -> tuple[str, str]:
     """Capture, pull a random seed back, compare with torch.autograd.grad."""
     import torch
 
-    from symgrad.capture import capture
     from symgrad.errors import SymgradError
+    from symgrad.tracing import capture
 
     state = torch.get_rng_state()
     tensors = list(_tensors((sample.input, sample.args, sample.kwargs)))

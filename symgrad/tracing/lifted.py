@@ -1,6 +1,6 @@
 """What lifting hands back: a program with the values and names of one run, or a refusal.
 
-Comes in: nothing but the parts. Goes out: `Lifted`, which `symgrad.capture.lift` fills, `Refused`, with which one
+Comes in: nothing but the parts. Goes out: `Lifted`, which `symgrad.tracing.lift` fills, `Refused`, with which one
 way to lift gives way to the next, and the names a tensor may bear. They stand apart from the lifting so that
 every way to lift can use them without a circle.
 """
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from symgrad.capture.boxes import BlackBox
-from symgrad.capture.trace import Node, Where
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.program import Program
+from symgrad.tracing.boxes import BlackBox
+from symgrad.tracing.trace import Node, Where
 
 RESERVED = frozenset({"v", "out", "inf", "nan", "pi", "e", "torch", "F", "np"})
 """Names that mean something else in a formula."""

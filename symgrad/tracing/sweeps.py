@@ -53,7 +53,7 @@ def pull(
             parts = pull_step(step, program, values, cotangent, places)
             if origins and name in origins:
                 plain = parts
-                parts = {n: settled(step, n, part, cotangent, origins[name]) for n, part in plain.items()}
+                parts = settled(step, plain, cotangent, origins[name])
                 if noted is not None and name not in noted and any(parts[n] is not plain[n] for n in parts):
                     noted.append(name)
         for place, part in parts.items():
@@ -64,17 +64,29 @@ def pull(
     return {name: carried.get(name, np.zeros(np.shape(values[name]), dtype=np.int64)) for name in wanted}
 
 
-def settled(step: Apply, place: int, part: Array, cotangent: Array, origin: Any) -> Array:
-    """``part``, with torch's own finite choice where the equation has no finite value."""
-    if part.dtype == object or np.isfinite(part).all() or not np.isfinite(as_float(cotangent)).all():
-        return part
-    if step.arguments[place] not in origin.names:
-        return part
-    position = origin.names.index(step.arguments[place])
-    choice = origin.pull(cotangent, [position])[position]
-    if choice.shape != part.shape or step.arguments.count(step.arguments[place]) > 1:
-        return part
-    return np.where(np.isfinite(part), part, choice) if np.isfinite(choice[~np.isfinite(part)]).any() else part
+def settled(step: Apply, parts: Mapping[int, Array], cotangent: Array, origin: Any) -> dict[int, Array]:
+    """``parts``, with torch's own finite choice where the equation has no finite value.
+
+    torch has one choice for each tensor; where a tensor stands at two places, the first gets it.
+    """
+    found = dict(parts)
+    if (
+        all(p.dtype == object or np.isfinite(p).all() for p in parts.values())
+        or not np.isfinite(as_float(cotangent)).all()
+    ):
+        return found
+    for source in dict.fromkeys(step.arguments[n] for n in parts):
+        places = [n for n in parts if step.arguments[n] == source]
+        total = sum(as_float(parts[n]) for n in places)
+        if np.isfinite(total).all() or source not in origin.names:
+            continue
+        position = origin.names.index(source)
+        choice = origin.pull(cotangent, [position])[position]
+        chosen = ~np.isfinite(total)
+        if choice.shape == np.shape(total) and np.isfinite(choice[chosen]).any():
+            for n in places:
+                found[n] = np.where(chosen, choice if n == places[0] else 0.0, parts[n])
+    return found
 
 
 def push(

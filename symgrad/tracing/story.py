@@ -1,6 +1,6 @@
 """What a script's calls of ``backward`` did: plain data, in the order it happened.
 
-Built by `symgrad.capture.watch`, written by `symgrad.capture.tell`. A `Session` is a list of events: a call of
+Built by `symgrad.tracing.watch`, written by `symgrad.tracing.tell`. A `Session` is a list of events: a call of
 ``backward`` or ``grad``, or a note about something that happened between two of them.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from symgrad.capture.trace import Where
 from symgrad.numeric.exact import Array
+from symgrad.tracing.trace import Where
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from symgrad.capture.story import Session
-from symgrad.capture.watch import Watch
 from symgrad.errors import InputError
+from symgrad.tracing.story import Session
+from symgrad.tracing.watch import Watch
 
 OURS = str(Path(__file__).resolve().parent)
 

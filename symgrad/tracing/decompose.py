@@ -14,19 +14,19 @@ import numpy as np
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from symgrad.capture.aliases import positions_in, storage
-from symgrad.capture.boxes import result_of
-from symgrad.capture.choices import CHOICES, POOLS, choose, pooled_places
-from symgrad.capture.lifted import Refused
-from symgrad.capture.mode import tensors_in
-from symgrad.capture.rewrites import SAME
-from symgrad.capture.trace import Node, as_array, mapped
-from symgrad.capture.verify import disagreement
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import find, named
+from symgrad.tracing.aliases import positions_in, storage
+from symgrad.tracing.boxes import result_of
+from symgrad.tracing.choices import CHOICES, POOLS, choose, pooled_places
+from symgrad.tracing.lifted import Refused
+from symgrad.tracing.mode import tensors_in
+from symgrad.tracing.rewrites import SAME
+from symgrad.tracing.trace import Node, as_array, mapped
+from symgrad.tracing.verify import disagreement
 
 if TYPE_CHECKING:
-    from symgrad.capture.lift import Lifter
+    from symgrad.tracing.lift import Lifter
 
 NEW = (
     "rand_like",

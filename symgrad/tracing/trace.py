@@ -17,6 +17,9 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array
 
+UNSEEN = "a value was overwritten through NumPy, which shares its memory: PyTorch does not see that"
+"""What is said of a write that no version counter counts."""
+
 
 @dataclass(frozen=True)
 class Where:
@@ -89,6 +92,7 @@ class Node:
     notes: list[str] = field(default_factory=list)
     destroyed: Where | None = None
     freed: Where | None = None
+    lent: Any = None
 
     @property
     def carries(self) -> bool:
@@ -105,6 +109,16 @@ class Node:
         """Whether the value was overwritten before it could be kept."""
         return self.version is not None and self.held._version != self.version
 
+    @property
+    def altered(self) -> bool:
+        """Whether the value was written through NumPy, which shares the memory and tells torch nothing."""
+        return self.lent is not None and not same(self.held, self.lent)
+
+    def lend(self) -> None:
+        """Note the value, since something outside torch can write into it from now on."""
+        if self.lent is None:
+            self.lent = self.held.clone()
+
     def keep(self) -> None:
         """Copy the value now, since the storage is about to be written."""
         if self.version is not None and not self.changed:
@@ -117,6 +131,12 @@ class Node:
                 "a value was overwritten by something that was not recorded",
                 found=(self.where.short if self.where else "",),
             )
+        if self.altered:
+            raise UnsupportedError(
+                UNSEEN,
+                found=(f"{self.where.short}: {self.where.text}" if self.where else "a tensor that was given",),
+                hints=("x.numpy().copy(): writing into a copy changes nothing here",),
+            )
         return self.held
 
     def value(self) -> Array:
@@ -126,6 +146,11 @@ class Node:
     def sources(self) -> tuple[Node, ...]:
         """What it was computed from."""
         return tuple(self.call.nodes()) if self.call is not None else self.parents
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two tensors hold the same numbers; NaN equals NaN."""
+    return bool(((first == second) | ((first != first) & (second != second))).all())
 
 
 def as_array(tensor: Any) -> Array:

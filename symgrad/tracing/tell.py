@@ -1,6 +1,6 @@
 """Stories of runs as text, Markdown and JSON.
 
-Comes in: events of `symgrad.capture.story`, one at a time for text, all together for the other two.
+Comes in: events of `symgrad.tracing.story`, one at a time for text, all together for the other two.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.capture.numbers import short
-from symgrad.capture.story import Backward, Leaf, Note, Session
+from symgrad.tracing.numbers import short
+from symgrad.tracing.story import Backward, Leaf, Note, Session
 
 HANDFUL = 6
 LONGEST = 12

@@ -1,6 +1,6 @@
 """Watching a script: each call of ``backward`` or ``grad`` is let through, and explained from what was recorded.
 
-Comes in: the calls, as they happen. Goes out: events of `symgrad.capture.story`, to whoever listens. The script
+Comes in: the calls, as they happen. Goes out: events of `symgrad.tracing.story`, to whoever listens. The script
 must not notice: whatever fails in here becomes a note, and torch's own exceptions pass through.
 """
 
@@ -13,14 +13,14 @@ from typing import Any
 
 import torch
 
-from symgrad.capture import diagnose, frames
-from symgrad.capture.function import active_modes, recording
-from symgrad.capture.mode import Recorder, tensors_in
-from symgrad.capture.numbers import short
-from symgrad.capture.scene import Scene
-from symgrad.capture.story import Backward, Note, Session
-from symgrad.capture.trace import Where, as_array
 from symgrad.errors import SymgradError
+from symgrad.tracing import diagnose, frames
+from symgrad.tracing.function import active_modes, recording
+from symgrad.tracing.mode import Recorder, tensors_in
+from symgrad.tracing.numbers import short
+from symgrad.tracing.scene import Scene
+from symgrad.tracing.story import Backward, Note, Session
+from symgrad.tracing.trace import Where, as_array
 
 OFTEN = 40
 """Calls from one line after which the others are only counted."""

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from symgrad.capture.numbers import digits
-from symgrad.capture.words import step_text
 from symgrad.numeric.exact import Array, as_float
 from symgrad.program import Apply
+from symgrad.tracing.numbers import digits
+from symgrad.tracing.words import step_text
 
 if TYPE_CHECKING:
-    from symgrad.capture.program import Program
+    from symgrad.tracing.program import Program
 
 
 @dataclass(frozen=True)

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from symgrad.capture.boxes import rerun
-from symgrad.capture.lifted import Refused
-from symgrad.capture.spelling import plain_spelling
-from symgrad.capture.trace import Node, mapped
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import find, named
+from symgrad.tracing.boxes import rerun
+from symgrad.tracing.lifted import Refused
+from symgrad.tracing.spelling import plain_spelling
+from symgrad.tracing.trace import Node, mapped
 
 if TYPE_CHECKING:
-    from symgrad.capture.lift import Lifter
+    from symgrad.tracing.lift import Lifter
 
 POOLS = (
     *(f"{kind}max_pool{n}d_with_indices" for kind in ("", "adaptive_", "fractional_") for n in (1, 2, 3)),

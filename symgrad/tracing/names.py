@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symgrad.capture import frames
-from symgrad.capture.trace import Node, Where
+from symgrad.tracing import frames
+from symgrad.tracing.trace import Node, Where
 
 
 def node_names(

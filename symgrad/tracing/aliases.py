@@ -45,6 +45,12 @@ class Storages:
         found = [ref() for ref in self._holders.pop(key, [])] if key is not None else []
         return [holder for holder in found if holder is not None and storage(holder.held) == key]
 
+    def relying(self, tensor: Any) -> list[Any]:
+        """As `holders`, and they go on relying on it."""
+        key = storage(tensor)
+        found = [ref() for ref in self._holders.get(key, [])] if key is not None else []
+        return [holder for holder in found if holder is not None and storage(holder.held) == key]
+
     def sharing(self, tensor: Any) -> list[Any]:
         """The known tensors that share storage with ``tensor``, itself included."""
         key = storage(tensor)

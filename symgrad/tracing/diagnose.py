@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.calculus import local_pullback, standard
-from symgrad.capture.trace import Node, Where
-from symgrad.capture.words import shape_text, step_text
 from symgrad.errors import SymgradError
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.program import Apply
+from symgrad.tracing.trace import Node, Where
+from symgrad.tracing.words import shape_text, step_text
 
 if TYPE_CHECKING:
-    from symgrad.capture.lifted import Lifted
-    from symgrad.capture.program import Program
-    from symgrad.capture.scene import Scene
+    from symgrad.tracing.lifted import Lifted
+    from symgrad.tracing.program import Program
+    from symgrad.tracing.scene import Scene
 
 
 def failure(scene: Scene, lifted: Lifted | None, program: Program | None, error: Exception) -> list[str]:
@@ -92,7 +92,7 @@ def would_give(program: Program) -> list[str]:
         elif form is not None and numbers[name].size > 6:
             found.append(f"{name}.grad += {form} with v = ones")
         else:
-            from symgrad.capture.numbers import short
+            from symgrad.tracing.numbers import short
 
             found.append(f"{name}.grad += {short(numbers[name])}")
     return found

@@ -13,15 +13,9 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
+import torch
 
 from symgrad.calculus.local import known_name
-from symgrad.capture import choices, rewrites
-from symgrad.capture.binding import Refusals, bound, meaning
-from symgrad.capture.boxes import BlackBox
-from symgrad.capture.lifted import RESERVED, Lifted, Refused, identifier
-from symgrad.capture.spelling import plain_spelling
-from symgrad.capture.trace import Node, Where, mapped, upstream
-from symgrad.capture.verify import disagreement
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Ref
@@ -31,6 +25,14 @@ from symgrad.ops.lookup import find, named
 from symgrad.ops.spec import Op
 from symgrad.program import Apply, Program
 from symgrad.shapes import Sizes
+from symgrad.tracing import choices, rewrites
+from symgrad.tracing.binding import Refusals, bound, meaning
+from symgrad.tracing.boxes import BlackBox
+from symgrad.tracing.lifted import RESERVED, Lifted, Refused, identifier
+from symgrad.tracing.spelling import plain_spelling
+from symgrad.tracing.trace import Node, Where, as_array, mapped, upstream
+from symgrad.tracing.verify import disagreement
+from symgrad.tracing.words import settled_labels
 
 LOOKUPS = frozenset({"take", "gather", "index_select", "take_along_dim", "embedding", "index"})
 """Entries that read positions from a tensor of integers."""
@@ -69,7 +71,7 @@ class Lifter:
             program,
             self.arrays,
             self.boxes,
-            self.labels,
+            settled_labels(program, ends, self.labels),
             self.nodes,
             self.lines,
             self.spellings,
@@ -81,14 +83,14 @@ class Lifter:
         """One node, whose sources are lifted already."""
         if node.kind in ("leaf", "data"):
             self.source(node)
+        elif node.notes:
+            raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
         elif node.kind == "unknown":
             raise UnsupportedError(
                 "a gradient comes from something that was not recorded: torch.compile, torch.func, a second backward, "
                 "another thread, or a value made before recording began",
                 found=(f"{node.where.short}: {node.where.text}" if node.where else "an unknown place",),
             )
-        elif node.notes:
-            raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
         elif node.kind == "shift":
             self.shifted(node)
         elif node.kind == "overwrite":
@@ -226,10 +228,7 @@ class Lifter:
     def finish(self, node: Node, ref: Ref) -> None:
         """``ref`` is ``node``, if the values agree."""
         value = node.value()
-        read = list(node.call.nodes()) if node.call is not None else []
-        kinds = {str(n.held.dtype).removeprefix("torch.") for n in (node, *read)}
-        precision = next((p for p in ("bfloat16", "float16", "float32") if p in kinds), "float64")
-        wrong = disagreement(self.arrays[ref.name], value, precision)
+        wrong = disagreement(self.arrays[ref.name], value, self.precision(node))
         if wrong is not None:
             raise Refused(f"the table's entry gives another value: {wrong}")
         self.settle(node, ref, value)
@@ -268,9 +267,28 @@ class Lifter:
         ref = Ref(name, tuple(sp.Integer(n) for n in node.shape))
         arguments = tuple(self.refs[id(n)].name for n in read)
         self.builder.steps.append(Apply(f"black box {call.spelling}", arguments, (), _tensor(ref)))
-        self.boxes[name] = BlackBox(name, call.spelling, reason, call, node.index, read)
+        box = self.boxes[name] = BlackBox(name, call.spelling, reason, call, node.index, read)
+        self.agreeing(node, box)
         self.settle(node, ref, node.value())
         self.arrays[name] = node.value()
+
+    def agreeing(self, node: Node, box: BlackBox) -> None:
+        """Refuse a call that no longer gives the value it gave: what it read was written, and nobody saw it."""
+        with torch.no_grad():
+            again = box.run([n.tensor().detach().clone() for n in box.arguments])[box.index]
+        if disagreement(as_array(again), node.value(), self.precision(node)) is not None:
+            raise UnsupportedError(
+                f"{box.spelling} gives another value now than it gave when it ran: something it read was written "
+                "without PyTorch seeing it (through NumPy, perhaps), or it depends on more than its arguments",
+                found=(f"{node.where.short}: {node.where.text}" if node.where else "",),
+            )
+
+    @staticmethod
+    def precision(node: Node) -> str:
+        """The least precise of the types that a node and what it was computed from have."""
+        read = list(node.call.nodes()) if node.call is not None else []
+        kinds = {str(n.held.dtype).removeprefix("torch.") for n in (node, *read)}
+        return next((p for p in ("bfloat16", "float16", "float32") if p in kinds), "float64")
 
     # Bookkeeping ----------------------------------------------------------------------------------------
 

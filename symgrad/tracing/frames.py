@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from symgrad.capture.trace import Where
+from symgrad.tracing.trace import Where
 
 HERE = str(Path(__file__).resolve().parent)
 

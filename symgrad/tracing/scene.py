@@ -1,7 +1,7 @@
 """One call of ``backward`` or ``grad``: what was there before it ran, and what it did, as an event.
 
 Comes in: the call's outputs and seeds, then torch's results or exception. Goes out: a `Backward` of
-`symgrad.capture.story`: the program behind the outputs, and for each leaf the derived vᵀJ beside torch's own.
+`symgrad.tracing.story`: the program behind the outputs, and for each leaf the derived vᵀJ beside torch's own.
 Looking comes before running, since a run overwrites ``.grad`` and frees the graph.
 """
 
@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from symgrad.capture import diagnose, frames, remarks
-from symgrad.capture.births import births, not_finite
-from symgrad.capture.lift import Lifter
-from symgrad.capture.lifted import Lifted
-from symgrad.capture.mode import tensors_in
-from symgrad.capture.names import node_names
-from symgrad.capture.numbers import digits, short, written
-from symgrad.capture.program import Program
-from symgrad.capture.story import Backward, Leaf
-from symgrad.capture.sweeps import pull
-from symgrad.capture.trace import Node, Where, as_array, upstream
-from symgrad.capture.words import shape_text
 from symgrad.errors import SymgradError
 from symgrad.explanation.build import derive
 from symgrad.numeric.exact import as_float
+from symgrad.tracing import diagnose, frames, remarks
+from symgrad.tracing.births import births, not_finite
+from symgrad.tracing.lift import Lifter
+from symgrad.tracing.lifted import Lifted
+from symgrad.tracing.mode import tensors_in
+from symgrad.tracing.names import node_names
+from symgrad.tracing.numbers import digits, short, written
+from symgrad.tracing.program import Program
+from symgrad.tracing.story import Backward, Leaf
+from symgrad.tracing.sweeps import pull
+from symgrad.tracing.trace import Node, Where, as_array, upstream
+from symgrad.tracing.words import chosen_by_torch, shape_text
 
 if TYPE_CHECKING:
-    from symgrad.capture.watch import Watch
+    from symgrad.tracing.watch import Watch
 
 HANDFUL = 6
 """With more leaves than this, formulas are shown on request only."""
@@ -90,7 +90,14 @@ class Scene:
         born: list[Any] = []
         seeds = self.weights(lifted)
         derived = pull(
-            lifted.program, program.values, lifted.boxes, seeds, tuple(targets), births(born), lifted.origins
+            lifted.program,
+            program.values,
+            lifted.boxes,
+            seeds,
+            tuple(targets),
+            births(born),
+            lifted.origins,
+            program.conventions,
         )
         few = len(targets) <= HANDFUL or bool(self.watch.only)
         rows = [
@@ -104,6 +111,7 @@ class Scene:
         ):
             notes += not_finite(program, born)
         notes += [f"{n} was changed by a hook" for n in remarks.hooked(self, program, targets)]
+        notes += chosen_by_torch(program)
         if self.seeds[0] is not None:
             self.watch.weights.append((self.where, frames.argument(self.where.text) or self.seed_text()))
         return Backward(

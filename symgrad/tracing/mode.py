@@ -1,7 +1,7 @@
 """The recording mode: every torch function that runs while it is on becomes a `Call`, its results `Node`s.
 
 Recording is light: it keeps references and, before something is overwritten, copies; what the calls mean is
-worked out later (`symgrad.capture.lift`), and only for calls that somebody asks about.
+worked out later (`symgrad.tracing.lift`), and only for calls that somebody asks about.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from symgrad.capture import frames
-from symgrad.capture.aliases import Storages, positions_in, related
-from symgrad.capture.spelling import Facts, asks_in_place, facts
-from symgrad.capture.trace import Call, Cut, Node, Where, leaves_of, mapped
+from symgrad.tracing import frames
+from symgrad.tracing.aliases import Storages, positions_in, related, storage
+from symgrad.tracing.spelling import Facts, asks_in_place, facts
+from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, leaves_of, mapped
 
+LENDING = frozenset(
+    f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
+)
+"""Methods that hand out the memory itself: what is written there is counted by no version."""
 Listener = Callable[[str, Any, Where], None]
 """Told about ``(spelling, tensor, where)`` when a tensor that may matter is written in place."""
 
@@ -34,6 +38,7 @@ class Recorder(TorchFunctionMode):
         self.listener = listener
         self.calls = 0
         self.opening: list[Any] = []
+        self.lent: set[int] = set()
 
     def __enter__(self) -> Recorder:
         super().__enter__()  # type: ignore[no-untyped-call]  # torch annotates half of it
@@ -69,6 +74,8 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         """Run one call and note what it did."""
         inputs = list(tensors_in((args, keywords)))
+        if known.spelling in LENDING and inputs:
+            self.lend(inputs[0])
         out = keywords.get("out")
         written = list(tensors_in(out))
         if known.writes or asks_in_place(func, args, keywords):
@@ -130,7 +137,7 @@ class Recorder(TorchFunctionMode):
     def node_of(self, tensor: Any) -> Node:
         """The node of a tensor's present value; a tensor nobody has seen yet is a leaf, data, or unknown."""
         node: Node | None = self.nodes.get(tensor)
-        if node is not None and node.version in (None, version(tensor)):
+        if node is not None and node.version in (None, version(tensor)) and not node.altered:
             role_changed = (node.kind == "data" and tensor.requires_grad) or (
                 node.kind == "leaf" and not tensor.requires_grad
             )
@@ -154,12 +161,26 @@ class Recorder(TorchFunctionMode):
         """A tensor that something wrote without being seen."""
         if not tensor.requires_grad:
             return self.data(tensor, None, None)
-        return Node("unknown", tensor.detach(), version(tensor), frames.here(), owner=weakref.ref(tensor))
+        found = Node("unknown", tensor.detach(), version(tensor), frames.here(), owner=weakref.ref(tensor))
+        if node.altered:
+            found.notes.append(UNSEEN)
+        return found
 
     def register(self, tensor: Any, node: Node) -> None:
         """``node`` is the present value of ``tensor``."""
         self.nodes[tensor] = node
         self.storages.add(tensor, node)
+        if self.lent and storage(tensor) in self.lent:
+            node.lend()
+
+    def lend(self, tensor: Any) -> None:
+        """The memory of ``tensor`` is handed out: whoever relies on its present value notes it."""
+        self.node_of(tensor)
+        key = storage(tensor)
+        if key is not None:
+            self.lent.add(key)
+            for node in self.storages.relying(tensor):
+                node.lend()
 
     def protect(self, tensor: Any) -> None:
         """Copy what shares storage with ``tensor``, because it may be overwritten now."""

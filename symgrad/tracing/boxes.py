@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.capture.mode import tensors_in
-from symgrad.capture.trace import Call, Node, as_array, mapped
 from symgrad.numeric.exact import Array, as_float
+from symgrad.tracing.mode import tensors_in
+from symgrad.tracing.trace import Call, Node, as_array, mapped
 
 
 @dataclass(frozen=True, eq=False)

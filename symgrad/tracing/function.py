@@ -14,14 +14,14 @@ from typing import Any
 
 import torch
 
-from symgrad.capture import frames
-from symgrad.capture.lift import Lifter
-from symgrad.capture.mode import Recorder, tensors_in
-from symgrad.capture.names import node_names
-from symgrad.capture.program import Program
-from symgrad.capture.spelling import Facts
-from symgrad.capture.trace import Node, Where, mapped, upstream
 from symgrad.errors import InputError, UnsupportedError
+from symgrad.tracing import frames
+from symgrad.tracing.lift import Lifter
+from symgrad.tracing.mode import Recorder, tensors_in
+from symgrad.tracing.names import node_names
+from symgrad.tracing.program import Program
+from symgrad.tracing.spelling import Facts
+from symgrad.tracing.trace import Node, Where, mapped, upstream
 
 
 def active_modes() -> list[Any]:
@@ -56,7 +56,7 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
 
 
 def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
-    """`symgrad.capture.capture`."""
+    """`symgrad.capture`."""
     if not callable(fn):
         raise InputError("capture takes a function or a module", found=(type(fn).__name__,))
     recorder, asked = Recorder(), frames.here()
@@ -107,6 +107,9 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         if node.kind in ("leaf", "data") and tensor is not None and id(tensor) in leaves:
             labels.setdefault(id(node), leaves[id(tensor)])
     names = node_names(order, labels, {}, outside=asked)
+    for node in order:
+        if node.owner is not None and node.owner() is not None:
+            node.keep()  # somebody holds the tensor and may write into it later: the program stays what it is
     lifted = Lifter(names).lift(ends, declared)
     wanted = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
     title = getattr(fn, "__name__", None) or type(fn).__name__

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.capture.lifted import Lifted
-from symgrad.capture.names import node_names
-from symgrad.capture.program import Program
-from symgrad.capture.story import Leaf
+from symgrad.tracing.lifted import Lifted
+from symgrad.tracing.names import node_names
+from symgrad.tracing.program import Program
+from symgrad.tracing.story import Leaf
 
 if TYPE_CHECKING:
-    from symgrad.capture.scene import Scene
+    from symgrad.tracing.scene import Scene
 
 
 def accumulated(scene: Scene, rows: list[Leaf]) -> list[str]:

@@ -1,6 +1,6 @@
 """The captured program, as users hold it.
 
-Comes in: what `symgrad.capture.lift` made of a run. Goes out: derivatives of any kind, by the derived equations;
+Comes in: what `symgrad.tracing.lift` made of a run. Goes out: derivatives of any kind, by the derived equations;
 where a black box stands on the way its local product is torch's, and the program says so.
 """
 
@@ -14,9 +14,6 @@ from typing import Any
 import numpy as np
 
 from symgrad.calculus import pullback as derive_pullback
-from symgrad.capture.sweeps import pull, push, reaching
-from symgrad.capture.trace import as_array
-from symgrad.capture.words import listing, relabelled, step_text
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
 from symgrad.explanation import Explanation, Given, Seed, Writers, build
@@ -28,6 +25,9 @@ from symgrad.oracles.forms import check_form
 from symgrad.program import Apply
 from symgrad.program import Program as Recording
 from symgrad.render import to_json, to_latex, to_markdown, to_text
+from symgrad.tracing.sweeps import pull, push, reaching
+from symgrad.tracing.trace import as_array
+from symgrad.tracing.words import listing, relabelled, renamed, step_text, told_in_one_line, told_steps
 
 WRITERS = Writers(to_text, to_markdown, to_latex, to_json)
 
@@ -85,7 +85,7 @@ class Program:
     @property
     def told(self) -> tuple[Apply, ...]:
         """The steps but those that only broadcast an operand of the next."""
-        return tuple(s for s in self.recording.steps if s.op != "expand" or s.result.name in self.labels)
+        return told_steps(self.recording, self.labels)
 
     @property
     def black_boxes(self) -> tuple[Box, ...]:
@@ -172,13 +172,20 @@ class Program:
         chosen = self._names(wrt)
         for name in chosen:
             self._derived(program, name, "an explanation")
-        shape = np.shape(self.arrays[program.output])
+        program = renamed(program, self.labels)
+        shape = program.numbers(program.out.shape)
         kind = "given" if seed is not None else "scalar" if int(np.prod(shape, dtype=object)) == 1 else "assumed"
-        weights = np.ones(shape, dtype=np.int64) if seed is None else _seed(seed, shape, self.labels[program.output])
+        weights = np.ones(shape, dtype=np.int64) if seed is None else _seed(seed, shape, "out")
         given = tuple(Given(t.name, np.asarray(self.arrays[t.name]), True, True) for t in program.inputs)
         text = {"given": str(weights.tolist()), "scalar": "1", "assumed": "ones"}[kind]
         return build(
-            "; ".join(self.operations), program, given, Seed(weights, kind, text), chosen, check=check, writers=WRITERS
+            told_in_one_line(program),
+            program,
+            given,
+            Seed(weights, kind, text),
+            chosen,
+            check=check,
+            writers=WRITERS,
         )
 
     def reaches(self, name: str) -> bool:

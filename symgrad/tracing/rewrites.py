@@ -2,7 +2,7 @@
 
 `plain` undoes operators, in-place forms and casts; `overwrite` says a write in place as a new value;
 `by_decomposition` takes the call apart with torch's own decompositions. Calls that only pick entries are in
-`symgrad.capture.choices`.
+`symgrad.tracing.choices`.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import numpy as np
 import sympy as sp
 import torch
 
-from symgrad.capture.boxes import rerun
-from symgrad.capture.choices import choose, gathered
-from symgrad.capture.lifted import Refused
-from symgrad.capture.mode import places_of
-from symgrad.capture.spelling import plain_spelling, reflected
-from symgrad.capture.trace import Call, Node, Where, mapped
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import named
+from symgrad.tracing.boxes import rerun
+from symgrad.tracing.choices import choose, gathered
+from symgrad.tracing.lifted import Refused
+from symgrad.tracing.mode import places_of
+from symgrad.tracing.spelling import plain_spelling, reflected
+from symgrad.tracing.trace import Call, Node, Where, mapped
 
 if TYPE_CHECKING:
-    from symgrad.capture.lift import Lifter
+    from symgrad.tracing.lift import Lifter
 
 Rewritten = tuple[str, tuple[Any, ...], dict[str, Any]]
 
@@ -172,7 +172,7 @@ def by_decomposition(lifter: Lifter, node: Node) -> Ref:
     """The call in core ATen operations."""
     if node.call is not None and node.call.spelling.endswith(".apply"):
         raise Refused("")
-    from symgrad.capture.decompose import decomposed
+    from symgrad.tracing.decompose import decomposed
 
     return decomposed(lifter, node)
 

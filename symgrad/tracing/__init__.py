@@ -1,0 +1,75 @@
+"""PyTorch programs as symgrad's own: what ran, as a program; and what each ``backward()`` did.
+
+`capture` runs a function once and hands back a `Program`; `run_script` runs a whole script and explains every
+call of ``backward``. Importing this package does not load torch; using it does.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from symgrad.errors import UnsupportedError
+from symgrad.tracing.program import Program
+
+if TYPE_CHECKING:
+    from symgrad.tracing.story import Session
+
+__all__ = ["Program", "capture", "capture_call", "run_script"]
+
+
+def capture(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
+    """Run ``fn(*args, **kwargs)`` once and record what it did, as a `Program`.
+
+    ``fn`` is a function or an ``nn.Module``; tensors may stand anywhere in its arguments and results. Every
+    floating argument is an input to differentiate by, and so is every parameter that requires a gradient, under
+    its qualified name (``conv1.weight``). Random numbers and integers are data of this run; so is the way that
+    ``if`` and ``for`` took. The program keeps the values of this run: what becomes of the parameters later does
+    not change it. Raises `SymgradError`; an exception of ``fn`` passes through.
+
+    >>> import torch
+    >>> def layer(x, w, b):
+    ...     h = x @ w + b
+    ...     return torch.relu(h)
+    >>> program = capture(layer, torch.tensor([[1.0, 2.0]]), torch.eye(2), torch.tensor([0.5, -9.0]))
+    >>> program
+    layer: 3 operations, 3 inputs; the way it ran
+      input  x  1×2  float32
+      input  w  2×2  float32
+      input  b  2    float32
+      t1 = x @ w      1×2
+      h = t1 + b      1×2
+      out = relu(h)   1×2
+      output out
+    >>> program.pullback([[1.0, 1.0]])["b"].tolist()
+    [1.0, 0.0]
+    """
+    _need_torch()
+    from symgrad.tracing.function import capture_function
+
+    return capture_function(fn, args, kwargs)
+
+
+def capture_call(target: str, values: Any, shapes: Any, wrt: Any = None) -> Program:
+    """Capture ``package.module:function`` with values by name: `symgrad explain --call`."""
+    _need_torch()
+    from symgrad.tracing.calls import capture_named
+
+    return capture_named(target, values, shapes, wrt)
+
+
+def run_script(path: str, arguments: list[str], **options: Any) -> Session:
+    """Run a script as ``python path arguments…`` would, and explain each ``backward()`` in it."""
+    _need_torch()
+    from symgrad.tracing.script import run
+
+    return run(path, arguments, **options)
+
+
+def _need_torch() -> None:
+    """Everything here runs PyTorch code."""
+    if importlib.util.find_spec("torch") is None:
+        raise UnsupportedError(
+            "PyTorch is not installed, and this runs PyTorch code", hints=('pip install "symgrad[torch]"',)
+        )

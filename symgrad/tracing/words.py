@@ -1,0 +1,188 @@
+"""A captured program in words: one operation a line, in the language that symgrad reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.closed_form.pieces import ADD, NoForm, bracketed
+from symgrad.closed_form.source_text import INFIX, Writer, number_text
+from symgrad.ops.spec import TABLE
+from symgrad.program import Apply, Constant, Program
+from symgrad.tracing.binding import Refusals
+
+if TYPE_CHECKING:
+    from symgrad.tracing.program import Program as Captured
+
+
+UNNAMED, HIDDEN = re.compile(r"t\d+"), re.compile(r"wide\d+")
+"""What the recording calls a tensor without a name, and an explanation one that was only broadcast."""
+
+
+class OneStep(Writer):
+    """Writes one step with every operand as a name; ``told`` are the names that stand in the listing."""
+
+    told: frozenset[str] = frozenset()
+
+    def tensor(self, name: str) -> tuple[str, int]:
+        """A name; a tensor that was only broadcast goes by its own."""
+        step = self._steps.get(name)
+        if step is not None and step.op == "expand" and name not in self.told:
+            return str(step.arguments[0]), 9
+        return name, 9
+
+    def size(self, size: Any) -> str:
+        """A number."""
+        return str(size)
+
+
+def step_text(program: Program, step: Apply, labels: Mapping[str, str]) -> str:
+    """``h = relu(t1)``."""
+    told = frozenset(labels)
+    return f"{labels.get(step.result.name, step.result.name)} = {relabelled(right_side(program, step, told), labels)}"
+
+
+def right_side(program: Program, step: Apply, told: frozenset[str] = frozenset()) -> str:
+    """What a step computes, in names."""
+    if step.op not in TABLE:
+        return f"{step.op.removeprefix('black box ')}({', '.join(map(str, step.arguments))})"
+    if step.op == "expand":
+        return f"{step.arguments[0]}.expand({', '.join(map(str, step.result.shape))})"
+    if step.op == "identity":
+        return str(step.arguments[0])
+    try:
+        writer = OneStep(program)
+        writer.told = told
+        return re.sub(r"(, :)+\]$", "]", writer.step(step)[0])  # x[0, :, :] is x[0]
+    except (NoForm, *Refusals):  # showing must not fail
+        return f"{step.op}({', '.join(_argument(a) for a in step.arguments)})"
+
+
+def _argument(argument: Any) -> str:
+    """A name or a number."""
+    if not isinstance(argument, Constant):
+        return str(argument)
+    try:
+        return bracketed(*number_text(argument.value), ADD)
+    except NoForm:
+        return str(argument.value)
+
+
+def relabelled(text: str, labels: Mapping[str, str]) -> str:
+    """``text`` with the recording's names replaced by the user's: ``conv1_weight`` is ``conv1.weight``."""
+    different = {name: label for name, label in labels.items() if name != label}
+    if not different:
+        return text
+    pattern = re.compile(
+        r"(?<![\w.])(" + "|".join(sorted(map(re.escape, different), key=len, reverse=True)) + r")(?!\w)"
+    )
+    return pattern.sub(lambda m: different[m[1]], text)
+
+
+def shape_text(shape: Any) -> str:
+    """2×3; a scalar has no axes."""
+    return "×".join(str(n) for n in shape) if len(shape) else "scalar"
+
+
+def told_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]:
+    """The steps but those that only broadcast an operand of the next."""
+    return tuple(s for s in program.steps if s.op != "expand" or s.result.name in labels)
+
+
+def told_in_one_line(program: Program) -> str:
+    """``h = x @ a; out = relu(h)``; a single step goes without ``out =``."""
+    named = frozenset(t.name for t in program.tensors() if not HIDDEN.fullmatch(t.name))
+    steps = [s for s in program.steps if s.op != "expand" or s.result.name in named]
+    if len(steps) == 1 and steps[0].result.name == program.output:
+        return right_side(program, steps[0], named)
+    return "; ".join(f"{step.result.name} = {right_side(program, step, named)}" for step in steps)
+
+
+def settled_labels(program: Program, ends: Sequence[str], labels: Mapping[str, str]) -> dict[str, str]:
+    """Labels for every step that is told: those without a name are numbered, an only output is ``out``."""
+    found = dict(labels)
+    told = [step.result.name for step in told_steps(program, labels)]
+    free = [name for name in told if UNNAMED.fullmatch(name) and labels.get(name, name) == name]
+    taken = {label for name, label in labels.items() if name not in free}
+    number = 0
+    for name in free:
+        if name == ends[-1] and len(set(ends)) == 1 and "out" not in taken:
+            found[name] = "out"
+            continue
+        number += 1
+        while f"t{number}" in taken:
+            number += 1
+        found[name] = f"t{number}"
+    return found
+
+
+def renamed(program: Program, labels: Mapping[str, str]) -> Program:
+    """``program`` with its unnamed tensors called as ``labels`` has them, and what only broadcasts out of the way."""
+    own = [t.name for t in program.tensors() if UNNAMED.fullmatch(t.name)]
+    change = {name: labels[name] for name in own if labels.get(name, "").isidentifier()}
+    hidden = [name for name in own if name not in change]
+    change |= {name: f"wide{n}" for n, name in enumerate(hidden, 1)}
+    kept = {t.name for t in program.tensors()} - set(change)
+    if len(set(change.values())) < len(change) or kept & set(change.values()):
+        return program
+
+    def step(of: Apply) -> Apply:
+        arguments = tuple(change.get(a, a) if isinstance(a, str) else a for a in of.arguments)
+        name = of.result.name
+        return replace(of, arguments=arguments, result=replace(of.result, name=change.get(name, name)))
+
+    return replace(program, steps=tuple(map(step, program.steps)), output=change.get(program.output, program.output))
+
+
+def listing(program: Captured) -> str:
+    """The whole program: inputs, data, operations with shapes, outputs, and what is not derived."""
+    arrays, labels, recording = program.arrays, program.labels, program.recording
+    title = program.title.strip("<>") or "program"
+    shown = [
+        f"{title}: {counted(len(program.told), 'operation')}, {counted(len(program.wanted), 'input')}; the way it ran"
+    ]
+    given = []
+    for tensor in recording.inputs:
+        array = np.asarray(arrays[tensor.name])
+        kind = "input" if tensor.name in program.wanted else "data"
+        given.append((kind, labels[tensor.name], shape_text(array.shape), str(array.dtype)))
+    widths = [max((len(row[n]) for row in given), default=0) for n in range(4)]
+    shown += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in given]
+    rows = []
+    for step in program.told:
+        text = step_text(recording, step, labels)
+        note = "   ■ black box, not derived" if step.result.name in program.boxes else ""
+        rows.append((text, shape_text(np.shape(arrays[step.result.name])) + note))
+    wide = min(max((len(text) for text, _ in rows), default=0), 72)
+    shown += [f"  {text.ljust(wide)}   {shape}" for text, shape in rows]
+    shown.append(f"  output {', '.join(program.outputs)}")
+    shown += [
+        f"  ■ {box.name}: {box.spelling} is a black box: {box.reason or 'no equation reaches it'}"
+        for box in program.black_boxes
+    ]
+    shown += [f"  {line}" for line in chosen_by_torch(program)]
+    return "\n".join(shown)
+
+
+def chosen_by_torch(program: Captured) -> list[str]:
+    """The steps at which a pullback took torch's choice, one line each."""
+    found = {step.result.name: step for step in program.recording.steps}
+    lines = []
+    for name in program.conventions:
+        text = step_text(program.recording, found[name], program.labels)
+        where = program.lines.get(name)
+        at = f" (line {where.line})" if where is not None else ""
+        lines.append(f"≈ {text}{at} has no derivative at this point; the numbers are the choice that torch makes there")
+    return lines
+
+
+def counted(count: int, what: str) -> str:
+    """``1 input``, ``2 inputs``."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+INFIX_SIGNS = {name: sign for name, (sign, _) in INFIX.items()}
