@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(autouse=True)
-def precision():
+def own_default_precision():
     """A script may change the default precision; the next test has its own."""
     import torch
 

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.mode import tensors_in
 from symgrad.tracing.trace import Call, Node, as_array, mapped
+from symgrad.tracing.verify import disagreement, precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +46,17 @@ class BlackBox:
 
         arguments, keywords = mapped((self.call.arguments, self.call.keywords), value)
         return list(tensors_in(rerun(self.call, arguments, keywords, None)))
+
+    def check(self, node: Node) -> None:
+        """Refuse a call that no longer gives the value it gave: what it read was written, and nobody saw it."""
+        with torch.no_grad():
+            again = self.run([n.tensor().detach().clone() for n in self.arguments])[self.index]
+        if disagreement(as_array(again), node.value(), precision(node)) is not None:
+            raise UnsupportedError(
+                f"{self.spelling} gives another value now than it gave when it ran: something it read was written "
+                "without PyTorch seeing it (through NumPy, perhaps), or it depends on more than its arguments",
+                found=(f"{node.where.short}: {node.where.text}" if node.where else "",),
+            )
 
     def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
         """vᵀJ by the ``wanted`` arguments, from torch."""

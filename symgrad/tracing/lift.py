@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
-import torch
 
 from symgrad.calculus.local import known_name
 from symgrad.errors import SymgradError, UnsupportedError
@@ -30,8 +29,8 @@ from symgrad.tracing.binding import Refusals, bound, meaning
 from symgrad.tracing.boxes import BlackBox
 from symgrad.tracing.lifted import RESERVED, Lifted, Refused, identifier
 from symgrad.tracing.spelling import plain_spelling
-from symgrad.tracing.trace import Node, Where, as_array, mapped, upstream
-from symgrad.tracing.verify import disagreement
+from symgrad.tracing.trace import Node, Where, mapped, upstream
+from symgrad.tracing.verify import disagreement, precision
 from symgrad.tracing.words import settled_labels
 
 LOOKUPS = frozenset({"take", "gather", "index_select", "take_along_dim", "embedding", "index"})
@@ -228,7 +227,7 @@ class Lifter:
     def finish(self, node: Node, ref: Ref) -> None:
         """``ref`` is ``node``, if the values agree."""
         value = node.value()
-        wrong = disagreement(self.arrays[ref.name], value, self.precision(node))
+        wrong = disagreement(self.arrays[ref.name], value, precision(node))
         if wrong is not None:
             raise Refused(f"the table's entry gives another value: {wrong}")
         self.settle(node, ref, value)
@@ -268,27 +267,9 @@ class Lifter:
         arguments = tuple(self.refs[id(n)].name for n in read)
         self.builder.steps.append(Apply(f"black box {call.spelling}", arguments, (), _tensor(ref)))
         box = self.boxes[name] = BlackBox(name, call.spelling, reason, call, node.index, read)
-        self.agreeing(node, box)
+        box.check(node)
         self.settle(node, ref, node.value())
         self.arrays[name] = node.value()
-
-    def agreeing(self, node: Node, box: BlackBox) -> None:
-        """Refuse a call that no longer gives the value it gave: what it read was written, and nobody saw it."""
-        with torch.no_grad():
-            again = box.run([n.tensor().detach().clone() for n in box.arguments])[box.index]
-        if disagreement(as_array(again), node.value(), self.precision(node)) is not None:
-            raise UnsupportedError(
-                f"{box.spelling} gives another value now than it gave when it ran: something it read was written "
-                "without PyTorch seeing it (through NumPy, perhaps), or it depends on more than its arguments",
-                found=(f"{node.where.short}: {node.where.text}" if node.where else "",),
-            )
-
-    @staticmethod
-    def precision(node: Node) -> str:
-        """The least precise of the types that a node and what it was computed from have."""
-        read = list(node.call.nodes()) if node.call is not None else []
-        kinds = {str(n.held.dtype).removeprefix("torch.") for n in (node, *read)}
-        return next((p for p in ("bfloat16", "float16", "float32") if p in kinds), "float64")
 
     # Bookkeeping ----------------------------------------------------------------------------------------
 

@@ -5,12 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
+from symgrad.tracing.trace import Node
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Relative to the largest entry, by the precision torch computed in."""
 
 
-def disagreement(found: Array, torch_value: Array, precision: str) -> str | None:
+def precision(node: Node) -> str:
+    """The least precise of the types that a node and what it was computed from have."""
+    read = list(node.call.nodes()) if node.call is not None else []
+    kinds = {str(n.held.dtype).removeprefix("torch.") for n in (node, *read)}
+    return next((p for p in ("bfloat16", "float16", "float32") if p in kinds), "float64")
+
+
+def disagreement(found: Array, torch_value: Array, kind: str) -> str | None:
     """None when they agree; otherwise what differs, in a sentence."""
     expected = as_float(torch_value)
     got = as_float(found)
@@ -18,13 +26,13 @@ def disagreement(found: Array, torch_value: Array, precision: str) -> str | None
         return f"its shape would be {got.shape}, torch's is {expected.shape}"
     if not got.size:
         return None
-    allowed = TOLERANCE.get(precision, 1e-4)
+    allowed = TOLERANCE.get(kind, 1e-4)
     with np.errstate(invalid="ignore", over="ignore"):
         finite = np.abs(expected[np.isfinite(expected)])
         scale = max(1.0, float(finite.max())) if finite.size else 1.0
         gap = np.abs(got - expected)
         same = (got == expected) | (np.isnan(got) & np.isnan(expected)) | (gap <= allowed * scale)
-        overflow = ~np.isfinite(expected) & (precision != "float64") & (np.abs(got) > 1e4)
+        overflow = ~np.isfinite(expected) & (kind != "float64") & (np.abs(got) > 1e4)
     if (same | overflow).all():
         return None
     worst = np.unravel_index(int(np.argmin(same | overflow)), gap.shape)
