@@ -80,8 +80,11 @@ def explain(
     """
     story = options.entry_of(entry)
     if target is not None:
-        if expression is not None or then is not None or expand:
-            raise InputError("--call goes without an expression, --then and --expand", found=(expression or "",))
+        if expression is not None or then is not None or expand or order > 1:
+            raise InputError(
+                "--call goes without an expression, --then, --expand and --order",
+                hints=("symgrad explain --call module:function",),
+            )
         result = explain_call(target, lets, shapes, wrt, seed, check)
         deliver(result, style, story, path, color)
         return 0 if result.passed else DISAGREED

@@ -53,7 +53,7 @@ def linear_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 @operation(
     says="a linear layer: x @ weight.T + bias",
-    numpy=lambda x, weight, bias=None: np.matmul(x, np.transpose(weight)) + (0 if bias is None else bias),
+    numpy=lambda x, weight, bias=None: np.tensordot(x, weight, ([-1], [-1])) + (0 if bias is None else bias),
     torch=lambda torch, x, weight, bias=None: torch.nn.functional.linear(x, weight, bias),
     shape=linear_shape,
     spelled=("F.linear", "aten.linear"),
