@@ -13,6 +13,13 @@ import numpy as np
 import sympy as sp
 import torch
 
+from symgrad.tracing.boxes import rerun
+from symgrad.tracing.choices import choose, gathered
+from symgrad.tracing.compositions import composed
+from symgrad.tracing.lifted import Refused
+from symgrad.tracing.mode import places_of
+from symgrad.tracing.spelling import plain_spelling, reflected
+from symgrad.tracing.trace import Call, Node, Where, mapped
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import named
@@ -72,7 +79,7 @@ def plain(lifter: Lifter, node: Node) -> Rewritten:
         return written(lifter, node)
     if "dropout" in word and call.random is not None and isinstance(first, Node):
         return dropped(lifter, node)
-    return spelling, arguments, keywords
+    return composed(lifter, node, word, arguments, keywords) or (spelling, arguments, keywords)
 
 
 def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:

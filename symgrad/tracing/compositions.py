@@ -1,0 +1,192 @@
+"""Torch calls that are several entries of the table one after the other, said so.
+
+Comes in: a call that the table does not spell as it was written. Goes out: the last of its steps. Each is torch's
+own definition in words; the value is compared with torch's afterwards, like that of every other step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from symgrad.tracing.boxes import rerun
+from symgrad.tracing.lifted import Refused
+from symgrad.tracing.trace import Node, mapped
+from symgrad.language.calls import Ref
+from symgrad.ops.lookup import named
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift import Lifter
+
+Said = tuple[str, tuple[Any, ...], dict[str, Any]]
+Composition = Callable[..., "Said | None"]
+
+
+class Steps:
+    """Entries of the table applied one after the other: ``steps("mul", x, 2)``."""
+
+    def __init__(self, lifter: Lifter) -> None:
+        self.lifter = lifter
+
+    def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
+        """One entry, on nodes, earlier steps and numbers."""
+        return self.lifter.apply_op(named(name), f"torch.{name}", arguments, keywords)
+
+
+def done(ref: Any) -> Said:
+    """The result as it stands."""
+    return "", (ref,), {}
+
+
+def clamp(steps: Steps, node: Node, x: Any, min: Any = None, max: Any = None) -> Said | None:
+    """min where x < min, then max where that is > max; at a bound the derivative is x's, as in torch."""
+    if not isinstance(min, Node) and not isinstance(max, Node):
+        return None
+    if min is not None:
+        x = steps("where", steps("ge", x, min), x, min)
+    if max is not None:
+        x = steps("where", steps("le", x, max), x, max)
+    return done(x)
+
+
+def clamp_min(steps: Steps, node: Node, x: Any, min: Any) -> Said | None:
+    """clamp from below."""
+    return clamp(steps, node, x, min) or ("torch.clamp", (x,), {"min": min})
+
+
+def clamp_max(steps: Steps, node: Node, x: Any, max: Any) -> Said | None:
+    """clamp from above."""
+    return clamp(steps, node, x, None, max) or ("torch.clamp", (x,), {"max": max})
+
+
+def softplus(steps: Steps, node: Node, x: Any, beta: Any = 1, threshold: Any = 20) -> Said | None:
+    """log(1 + exp(βx)) / β, and x itself where βx is beyond the threshold."""
+    if (beta, threshold) == (1, 20):
+        return "F.softplus", (x,), {}
+    scaled = steps("mul", x, beta)
+    soft = steps("div", steps("softplus", scaled), beta)
+    return done(steps("where", steps("gt", scaled, threshold), x, soft))
+
+
+def div(steps: Steps, node: Node, x: Any, y: Any, rounding_mode: str | None = None) -> Said | None:
+    """A quotient, rounded towards 0 or down."""
+    if rounding_mode is None:
+        return None
+    return "torch." + rounding_mode, (steps("div", x, y),), {}
+
+
+def moments(word: str) -> Composition:
+    """Variance or deviation, and the mean, of one call."""
+
+    def two(steps: Steps, node: Node, x: Any, dim: Any = None, *rest: Any, **keywords: Any) -> Said | None:
+        if isinstance(dim, bool) or rest:
+            return None
+        if node.index == 0:
+            return f"torch.{word}", (x,), {**keywords, **({} if dim is None else {"dim": dim})}
+        keepdim = {"keepdim": keywords["keepdim"]} if "keepdim" in keywords else {}
+        return "torch.mean", (x,), {**keepdim, **({} if dim is None else {"dim": dim})}
+
+    return two
+
+
+def angle(steps: Steps, node: Node, x: Any) -> Said | None:
+    """π where a real number is negative, else 0."""
+    return "torch.mul", (steps("lt", x, 0), math.pi), {}
+
+
+def zero(steps: Steps, node: Node, x: Any) -> Said | None:
+    """0 in the same shape."""
+    return "torch.zeros_like", (x,), {}
+
+
+def fill(steps: Steps, node: Node, x: Any, value: Any) -> Said | None:
+    """One number everywhere."""
+    if isinstance(value, Node):
+        return "Tensor.expand", (value, tuple(x.shape)), {}
+    return "torch.mul", (steps("zeros_like", x), 0) if value == 0 else (steps("ones_like", x), value), {}
+
+
+def constant_pad_nd(steps: Steps, node: Node, x: Any, pad: Any, value: Any = 0) -> Said | None:
+    """Padding with one number."""
+    return "F.pad", (x, tuple(pad)), {"value": value}
+
+
+def norm(
+    steps: Steps, node: Node, x: Any, p: Any = None, dim: Any = None, keepdim: bool = False, **other: Any
+) -> Said | None:
+    """The largest |x| for p = ∞, the smallest for p = −∞."""
+    if other or not isinstance(p, (int, float)) or not math.isinf(p):
+        return None
+    return (
+        "torch.amax" if p > 0 else "torch.amin",
+        (steps("abs", x),),
+        {"dim": () if dim is None else dim, "keepdim": keepdim},
+    )
+
+
+def vector_norm(
+    steps: Steps, node: Node, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, **other: Any
+) -> Said | None:
+    """The same under its other name."""
+    return norm(steps, node, x, ord, dim, keepdim, **other)
+
+
+def scattered(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
+    """Entries of one tensor written over another's: which ones is found by sending numbers through the call."""
+    call = node.call
+    assert call is not None
+    read = [n for n in call.nodes() if n.held.is_floating_point()]
+    if len(read) != 2 or read[0] is not call.arguments[0] or not read[1].held.numel():
+        raise Refused("")
+    old, new = read
+    count = torch.arange(new.held.numel(), dtype=torch.float64).reshape(new.held.shape)
+    nothing = torch.full(old.held.shape, -1.0, dtype=torch.float64)
+    given = {id(old): nothing, id(new): count}
+    arguments, keywords = mapped(
+        (call.arguments, call.keywords),
+        lambda v: given.get(id(v), v.tensor()) if isinstance(v, Node) else v,
+    )
+    places = np.asarray(rerun(call, arguments, keywords, node.index).numpy()).astype(np.int64)
+    if places.shape != node.shape:
+        raise Refused("")
+    from symgrad.tracing.rewrites import put
+
+    refs = steps.lifter.refs_in((old, new))
+    return done(put(steps.lifter, refs[id(old)], refs[id(new)], places, steps.lifter.wish(node)))
+
+
+def index_put(steps: Steps, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False) -> Said | None:
+    """x[indices] = values, unless they are added."""
+    return None if accumulate else scattered(steps, node)
+
+
+def put_flat(steps: Steps, node: Node, x: Any, index: Any, source: Any, accumulate: bool = False) -> Said | None:
+    """The same, counted through the whole tensor."""
+    return None if accumulate else scattered(steps, node)
+
+
+COMPOSITIONS: Mapping[str, Composition] = {
+    "clamp": clamp, "clip": clamp, "clamp_min": clamp_min, "clamp_max": clamp_max, "softplus": softplus,
+    "div": div, "divide": div, "var_mean": moments("var"), "std_mean": moments("std"), "angle": angle, "zero": zero,
+    "fill": fill, "constant_pad_nd": constant_pad_nd, "norm": norm, "vector_norm": vector_norm,
+    "slice_scatter": scattered, "diagonal_scatter": scattered, "as_strided_scatter": scattered,
+    "masked_scatter": scattered, "index_put": index_put, "put": put_flat,
+}  # fmt: skip
+"""Functions by their last word."""
+
+
+def composed(
+    lifter: Lifter, node: Node, word: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> Said | None:
+    """The call in several entries, or None where it is one."""
+    composition = COMPOSITIONS.get(word)
+    if composition is None:
+        return None
+    try:
+        return composition(Steps(lifter), node, *arguments, **keywords)
+    except TypeError as error:  # the call has other arguments than these: the table may know them
+        raise Refused(f"{word}: {error}") from error
