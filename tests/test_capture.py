@@ -95,6 +95,33 @@ def test_functions_methods_and_operators(fn):
     assert_like_torch(fn, randn(2, 3), tolerance=tolerance)
 
 
+SEVERAL = [
+    lambda x, y: torch.clamp(x, y, y + 0.5),
+    lambda x, y: torch.clamp(x, max=y),
+    lambda x, y: x.clamp_min(y).clamp_max(0.7),
+    lambda x, y: torch.clamp_min(x, -0.2) + torch.clamp_max(y, 0.2),
+    lambda x, y: F.softplus(x, 2.0, 0.5) * y,
+    lambda x, y: torch.div(x, y, rounding_mode="floor") + torch.div(x, y, rounding_mode="trunc") + y,
+    lambda x, y: torch.var_mean(x, dim=1)[0] + torch.var_mean(y, 1, keepdim=False)[1],
+    lambda x, y: torch.std_mean(x)[0] * torch.std_mean(y, unbiased=False)[0] + torch.std_mean(x)[1],
+    lambda x, y: torch.angle(x) * y,
+    lambda x, y: torch.fill(x, 2.0) * y,
+    lambda x, y: torch.fill(x, y[0, 0]) * x,
+    lambda x, y: torch.constant_pad_nd(x, (1, 2), 3.0).sum(0) * torch.constant_pad_nd(y, (2, 1)),
+    lambda x, y: torch.norm(x, float("inf")) * torch.norm(y, float("-inf"), dim=1),
+    lambda x, y: torch.slice_scatter(x, y[:, :2], 1, 1, 3) * x,
+    lambda x, y: torch.diagonal_scatter(x, y[:, 0]) * x,
+    lambda x, y: torch.masked_scatter(x, torch.tensor([[True, False, True]]), y) * x,
+    lambda x, y: torch.put(x, torch.tensor([1, 4]), y[0, :2]) * x,
+    lambda x, y: torch.permute_copy(x, (1, 0)) @ torch.view_copy(y, (2, 3)),
+]
+
+
+@pytest.mark.parametrize("fn", SEVERAL)
+def test_calls_that_are_several_entries_of_the_table(fn):
+    assert_like_torch(fn, randn(2, 3), randn(2, 3, seed=7))
+
+
 @pytest.mark.parametrize(
     "fn",
     [

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from symgrad.language.calls import Ref
+from symgrad.ops.lookup import named
 from symgrad.tracing.boxes import rerun
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.trace import Node, mapped
-from symgrad.language.calls import Ref
-from symgrad.ops.lookup import named
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
@@ -83,8 +83,13 @@ def moments(word: str) -> Composition:
     """Variance or deviation, and the mean, of one call."""
 
     def two(steps: Steps, node: Node, x: Any, dim: Any = None, *rest: Any, **keywords: Any) -> Said | None:
-        if isinstance(dim, bool) or rest:
+        if rest:
             return None
+        if isinstance(dim, bool):  # torch's older spelling: whether to divide by n − 1
+            dim, keywords = None, {**keywords, "correction": int(dim)}
+        if keywords.get("dim") is not None:
+            dim = keywords["dim"]
+        keywords.pop("dim", None)
         if node.index == 0:
             return f"torch.{word}", (x,), {**keywords, **({} if dim is None else {"dim": dim})}
         keepdim = {"keepdim": keywords["keepdim"]} if "keepdim" in keywords else {}
@@ -107,7 +112,7 @@ def fill(steps: Steps, node: Node, x: Any, value: Any) -> Said | None:
     """One number everywhere."""
     if isinstance(value, Node):
         return "Tensor.expand", (value, tuple(x.shape)), {}
-    return "torch.mul", (steps("zeros_like", x), 0) if value == 0 else (steps("ones_like", x), value), {}
+    return "torch.mul", (steps("ones_like", x), float(value)), {}
 
 
 def constant_pad_nd(steps: Steps, node: Node, x: Any, pad: Any, value: Any = 0) -> Said | None:
@@ -119,7 +124,7 @@ def norm(
     steps: Steps, node: Node, x: Any, p: Any = None, dim: Any = None, keepdim: bool = False, **other: Any
 ) -> Said | None:
     """The largest |x| for p = ∞, the smallest for p = −∞."""
-    if other or not isinstance(p, (int, float)) or not math.isinf(p):
+    if any(v is not None for v in other.values()) or not isinstance(p, (int, float)) or not math.isinf(p):
         return None
     return (
         "torch.amax" if p > 0 else "torch.amin",
@@ -173,8 +178,8 @@ COMPOSITIONS: Mapping[str, Composition] = {
     "clamp": clamp, "clip": clamp, "clamp_min": clamp_min, "clamp_max": clamp_max, "softplus": softplus,
     "div": div, "divide": div, "var_mean": moments("var"), "std_mean": moments("std"), "angle": angle, "zero": zero,
     "fill": fill, "constant_pad_nd": constant_pad_nd, "norm": norm, "vector_norm": vector_norm,
-    "slice_scatter": scattered, "diagonal_scatter": scattered, "as_strided_scatter": scattered,
-    "masked_scatter": scattered, "index_put": index_put, "put": put_flat,
+    "slice_scatter": scattered, "diagonal_scatter": scattered, "masked_scatter": scattered,
+    "index_put": index_put, "put": put_flat,
 }  # fmt: skip
 """Functions by their last word."""
 

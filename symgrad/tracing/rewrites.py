@@ -13,18 +13,12 @@ import numpy as np
 import sympy as sp
 import torch
 
-from symgrad.tracing.boxes import rerun
-from symgrad.tracing.choices import choose, gathered
-from symgrad.tracing.compositions import composed
-from symgrad.tracing.lifted import Refused
-from symgrad.tracing.mode import places_of
-from symgrad.tracing.spelling import plain_spelling, reflected
-from symgrad.tracing.trace import Call, Node, Where, mapped
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import named
 from symgrad.tracing.boxes import rerun
 from symgrad.tracing.choices import choose, gathered
+from symgrad.tracing.compositions import composed
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.mode import places_of
 from symgrad.tracing.spelling import plain_spelling, reflected

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.exact import Array, as_float, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.sweeps import positions, pull_step, push_step
 from symgrad.program import Apply, Program
@@ -60,7 +60,7 @@ def pull(
             if seen is not None:
                 seen(step, place, cotangent, part)
             source = str(step.arguments[place])
-            carried[source] = carried[source] + part if source in carried else part
+            carried[source] = plus(carried[source], part) if source in carried else part
     return {name: carried.get(name, np.zeros(np.shape(values[name]), dtype=np.int64)) for name in wanted}
 
 
