@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+import os
 import re
 import shlex
 from pathlib import Path
@@ -34,6 +36,7 @@ RUNNABLE = [(name, body) for name, body in blocks("python") if "@operation(" not
 @pytest.mark.parametrize(("name", "body"), RUNNABLE, ids=[name for name, _ in RUNNABLE])
 def test_python_runs(name: str, body: str) -> None:
     """Each block by itself, and the tests it defines."""
+    linecache.cache[name] = (len(body), None, body.splitlines(keepends=True), name)  # as a file's lines are known
     scope: dict[str, object] = {"__name__": name}
     exec(compile(body, name, "exec"), scope)
     for word, thing in scope.items():
@@ -47,7 +50,13 @@ COMMANDS = re.findall(r"`(symgrad [^`]*)`", (ROOT / "README.md").read_text(encod
 @pytest.mark.parametrize("command", COMMANDS)
 def test_commands_run(command: str, tmp_path: Path) -> None:
     """Each command of the README's table."""
-    arguments = shlex.split(command.replace("OUT_DIR", f"{tmp_path} --ops exp --no-check"))[1:]
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch\nx = torch.ones(2, requires_grad=True)\n(x * 2).sum().backward()\n", encoding="utf-8"
+    )
+    arguments = shlex.split(
+        command.replace("OUT_DIR", f"{tmp_path} --ops exp --no-check").replace("SCRIPT", str(script))
+    )[1:]
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.stderr
     assert result.stdout
@@ -64,6 +73,29 @@ def test_the_output_in_the_readme_is_real() -> None:
         main, [*shlex.split(command[1]), "--no-color"], env={"COLUMNS": "100"}, catch_exceptions=False
     )
     assert shown[1] == result.stdout
+
+
+SCRIPTS = re.findall(
+    r"<!-- run: (\S+) -->\n```python\n(.*?)```.*?```text\n(.*?)```",
+    (ROOT / "docs" / "how-to" / "explain-a-script.md").read_text(encoding="utf-8"),
+    re.DOTALL,
+)
+
+
+@pytest.mark.parametrize(("name", "script", "shown"), SCRIPTS, ids=[name for name, _, _ in SCRIPTS])
+def test_what_is_told_about_a_script_is_real(name: str, script: str, shown: str, tmp_path: Path) -> None:
+    """Under a script stands what `symgrad run` prints; SYMGRAD_UPDATE_GOLDENS=1 writes it."""
+    (tmp_path / name).write_text(script, encoding="utf-8")
+    result = CliRunner().invoke(main, ["run", str(tmp_path / name)], catch_exceptions=False)
+    assert result.exit_code == 0, result.stderr
+    page = ROOT / "docs" / "how-to" / "explain-a-script.md"
+    if os.environ.get("SYMGRAD_UPDATE_GOLDENS"):
+        text = page.read_text(encoding="utf-8").replace(
+            f"```text\n{shown}```", f"```text\n{result.stdout.rstrip()}\n```"
+        )
+        page.write_text(text, encoding="utf-8")
+        shown = result.stdout.rstrip() + "\n"
+    assert shown == result.stdout.rstrip() + "\n"
 
 
 @pytest.mark.parametrize("name", ["matmul", "softmax", "tan"])

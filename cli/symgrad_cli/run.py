@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from symgrad.tracing import run_script
-from symgrad.tracing.tell import closing, event_text, to_json, to_markdown
+from symgrad.tracing.tell import closing, event_text, legend, to_json, to_markdown
 from symgrad_cli import options, output
 from symgrad_cli.failures import DISAGREED, reporting
 
@@ -54,10 +54,10 @@ def run(
 
     session = run_script(script, list(arguments), tell=tell, only=only, call=call)
     if style == "text":
-        end = closing(session)
+        end = closing(session) + legend(session)
         if path is None:
             say(end)
-        text = "\n".join(parts) + end
+        text = "\n".join([*parts, end])
     else:
         text = to_markdown(session) if style == "markdown" else to_json(session)
     if style != "text" or path is not None:

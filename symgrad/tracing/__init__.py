@@ -34,7 +34,7 @@ def capture(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
     ...     return torch.relu(h)
     >>> program = capture(layer, torch.tensor([[1.0, 2.0]]), torch.eye(2), torch.tensor([0.5, -9.0]))
     >>> program
-    layer: 3 operations, 3 inputs; the way it ran
+    layer: 3 operations, 3 inputs, as it ran once
       input  x  1×2  float32
       input  w  2×2  float32
       input  b  2    float32

@@ -142,7 +142,9 @@ def gathered(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Re
     op = find("torch.gather")
     index = lifter.data("places", places.reshape(-1))
     if op is not None:
-        flat = lifter.apply_op(named("reshape"), "torch.reshape", (source, (-1,)), {})
+        flat = source
+        if len(source.shape) != 1:
+            flat = lifter.apply_op(named("reshape"), "torch.reshape", (source, (-1,)), {})
         picked = lifter.apply_op(op, "torch.gather", (flat, 0, index), {}, name if places.ndim == 1 else None)
         if places.ndim == 1:
             return picked

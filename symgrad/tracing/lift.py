@@ -110,7 +110,8 @@ class Lifter:
             return self.refs[id(node)]
         if node.held.is_complex():
             raise UnsupportedError("complex tensors are not supported yet", hints=("torch.view_as_real splits them",))
-        label = self.names.get(id(node)) or ("data" if node.kind == "data" else "x")
+        kind = "condition" if str(node.held.dtype) == "torch.bool" else "data"
+        label = self.names.get(id(node)) or (kind if node.kind == "data" else "x")
         ref = self.data(label, node.value())
         self.refs[id(node)] = ref
         self.nodes[ref.name] = node

@@ -6,28 +6,43 @@ would stumble over.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.numeric.exact import as_float
 from symgrad.tracing.lifted import Lifted
 from symgrad.tracing.names import node_names
+from symgrad.tracing.numbers import short
 from symgrad.tracing.program import Program
 from symgrad.tracing.story import Leaf
+from symgrad.tracing.sweeps import pull
+from symgrad.tracing.words import shape_text
 
 if TYPE_CHECKING:
     from symgrad.tracing.scene import Scene
 
 
-def accumulated(scene: Scene, rows: list[Leaf]) -> list[str]:
+FEW = 30
+"""Programs with more steps than this are not pulled a second time for a remark."""
+
+
+def accumulated(scene: Scene, rows: list[Leaf], repeated: bool) -> list[str]:
     """A note where this call added to what an earlier one had put there."""
     again = [r.name for r in rows if r.before is not None and np.any(r.before)]
     earlier = sorted({w.line for _, w, n in scene.watch.filled.values() if n in again})
     if not again:
         return []
-    lines = f"line {earlier[0]}" if len(earlier) == 1 else "an earlier call"
+    lines = "an earlier call" if len(earlier) != 1 else f"line {earlier[0]}"
+    if earlier == [scene.where.line]:
+        lines = "this line before"
     who = f"{again[0]}.grad" if len(again) == 1 else f".grad of {len(again)} tensors"
-    return [f"{who} already held what {lines} put there; backward adds: two calls with v₁ and v₂ are one with v₁ + v₂"]
+    row = next(r for r in rows if r.name == again[0])
+    shown = repeated and len(again) == 1  # elsewhere the table has the numbers
+    sums = f": {short(row.before)} + {short(row.added)} = {short(row.after)}" if shown else ""
+    adds = f"{who} already held what {lines} put there; backward adds{sums}"
+    return [f"{adds}. Two calls with v₁ and v₂ are one with v₁ + v₂."]
 
 
 def missing(scene: Scene, lifted: Lifted) -> list[str]:
@@ -65,4 +80,55 @@ def hooked(scene: Scene, program: Program, targets: dict[str, tuple[Any, Any]]) 
     return [program.labels[n] for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]
 
 
-__all__ = ["accumulated", "hooked", "missing"]
+def without_a_past(program: Program) -> list[str]:
+    """An output that is a leaf itself: backward hands it v and reaches nothing else."""
+    names = [program.labels.get(end, end) for end in program.ends if end in program.wanted]
+    return [f"{name} is a leaf itself: nothing was computed on the way to it, so this reaches nothing else"
+            for name in dict.fromkeys(names)]  # fmt: skip
+
+
+def unmoved(program: Program, seeds: Mapping[str, Any], derived: Mapping[str, Any]) -> list[str]:
+    """Leaves whose vᵀJ is zero although J is not: v lies in the left null space of J."""
+    end = program.ends[0]
+    value = np.asarray(program.arrays[end])
+    if len(program.ends) > 1 or program.boxes or value.size < 2 or len(program.recording.steps) > FEW:
+        return []
+    precision = float(np.finfo(value.dtype if value.dtype in (np.float32, np.float64) else np.float64).eps)
+    weights = float(np.abs(as_float(seeds[end])).max())
+    still = [n for n, g in derived.items() if np.size(g) and np.abs(as_float(g)).max() <= 100 * precision * weights]
+    if not weights or not still:
+        return []
+    other = np.random.default_rng(0).standard_normal(value.shape)
+    moved = pull(program.recording, program.values, program.boxes, {end: other}, still, origins=program.origins)
+    names = [program.labels[n] for n in still if np.abs(as_float(moved[n])).max() > 1e-3]
+    out = program.labels.get(end, end)
+    why = "v = ones is blind here" if (as_float(seeds[end]) == weights).all() else "v is in J's left null space"
+    zero = "is 0 (the digits are rounding) although J is not"
+    return [f"vᵀJ by {n} {zero}: Σ v·{out} stays the same whatever {n} is; {why}" for n in names]
+
+
+def broadcast_losses(program: Program) -> list[str]:
+    """Losses whose two sides have different shapes: they are broadcast, and every pair counts."""
+    made = {step.result.name: step for step in program.recording.steps}
+
+    def before(name: Any) -> str:
+        step = made.get(name)
+        return before(step.arguments[0]) if step is not None and step.op == "expand" else str(name)
+
+    notes = []
+    for step in program.recording.steps:
+        if not step.op.endswith("_loss") or len(step.tensors) < 2:
+            continue
+        sides = [before(name) for name in step.tensors[:2]]
+        shapes = [np.shape(program.arrays[name]) for name in sides]
+        wide, other = (np.shape(program.arrays[name]) for name in step.tensors[:2])
+        if shapes[0] != shapes[1] and wide == other and wide not in shapes:
+            (a, b), (m, n) = (program.labels.get(s, s) for s in sides), map(shape_text, shapes)
+            notes.append(
+                f"{step.op} compares {a} {m} with {b} {n}: both are broadcast to {shape_text(wide)}, so "
+                f"{int(np.prod(wide))} pairs count and not {max(int(np.prod(s)) for s in shapes)}"
+            )
+    return notes
+
+
+__all__ = ["accumulated", "broadcast_losses", "hooked", "missing", "unmoved", "without_a_past"]

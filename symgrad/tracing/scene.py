@@ -105,7 +105,9 @@ class Scene:
             for name, (tensor, true) in targets.items()
             if not self.watch.only or program.labels[name] in self.watch.only
         ]
-        notes = [*remarks.accumulated(self, rows), *([] if repeated else remarks.missing(self, lifted))]
+        notes = [*remarks.accumulated(self, rows, repeated), *([] if repeated else remarks.missing(self, lifted))]
+        notes += remarks.without_a_past(program) + remarks.unmoved(program, seeds, derived)
+        notes += [] if repeated else remarks.broadcast_losses(program)
         if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
             row.after is not None and not np.isfinite(row.after).all() for row in rows
         ):
@@ -138,8 +140,9 @@ class Scene:
             (),
             (),
             (),
-            (f"not explained: {problem}", *found),
+            (f"not explained: {problem}", *(f"  {line}" for line in found)),
             failure=failure,
+            explained=False,
         )
 
     def failed(self, names: dict[int, str], error: Exception) -> Backward:
@@ -240,7 +243,7 @@ class Scene:
             kind = kind.replace(own, label) if own != label else kind
         if form is not None and len(form) > LONGEST_FORM and not self.watch.only:
             form = None
-        return f"{size} {kind}".replace("diag(", "diagonal("), form
+        return (size if size == "1×1" else f"{size} {kind}".replace("diag(", "diagonal(")), form
 
     @staticmethod
     def size(program: Program, name: str) -> str:
@@ -258,8 +261,11 @@ class Scene:
         for tensor in program.recording.inputs:
             mark = " (leaf)" if tensor.name in targets else ""
             rows.append(f"{program.labels[tensor.name]} {shape_text(tensor.shape)}{mark}")
+        inputs = {tensor.name for tensor in program.recording.inputs}
         rows += [
-            f"{program.labels.get(e, e)} {shape_text(np.shape(program.arrays[e]))}" for e in dict.fromkeys(program.ends)
+            f"{program.labels.get(e, e)} {shape_text(np.shape(program.arrays[e]))}"
+            for e in dict.fromkeys(program.ends)
+            if e not in inputs
         ]
         return tuple(rows)
 
@@ -294,8 +300,10 @@ class Scene:
         for at in np.ndindex(*array.shape):
             entry = f"{name}[{','.join(map(str, at))}]" if at else name
             value = float(array[at])
+            if value == 0:
+                continue  # an entry that does not count
             terms.append(entry if value == 1 else f"{digits(value)}·{entry}")
-        return ": L = " + " + ".join(terms).replace("+ -", "- ") + (", the sum" if (array == 1).all() else "")
+        return ": L = " + (" + ".join(terms) or "0").replace("+ -", "- ") + (", the sum" if (array == 1).all() else "")
 
     def remember(self) -> None:
         """Whose ``.grad`` this call filled."""

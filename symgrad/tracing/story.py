@@ -38,7 +38,7 @@ class Backward:
     """One call: its number, line and text; the seed in words; the program; the leaves; what has to be said.
 
     ``failure`` is the exception's own text; ``reasons`` explain it. ``repeated`` says that an earlier call from
-    the same line ran the same program.
+    the same line ran the same program, ``explained`` that it could be explained at all.
     """
 
     number: int
@@ -53,6 +53,7 @@ class Backward:
     failure: str = ""
     reasons: tuple[str, ...] = ()
     repeated: bool = False
+    explained: bool = True
 
     @property
     def agrees(self) -> bool:

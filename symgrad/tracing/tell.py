@@ -15,6 +15,10 @@ from symgrad.tracing.story import Backward, Leaf, Note, Session
 
 HANDFUL = 6
 LONGEST = 12
+LEGEND = (
+    "J: one row for each entry of the output, one column for each entry of the leaf. v weighs the rows; added up they\n"
+    'are vᵀJ, which backward adds to .grad. "= torch": what was derived here is what torch added.\n'
+)
 """Programs with more lines than this are told by their ends."""
 
 
@@ -32,6 +36,8 @@ def event_text(event: Backward | Note) -> str:
         lines += [f"  {event.failure}", *(f"  {reason}" for reason in event.reasons)]
         return "\n".join(lines) + "\n" + _lines(event.notes, "  ")
     lines.append(f"  v = {event.seed}{event.weights}")
+    if not event.explained:
+        return "\n".join(lines) + "\n" + _lines(event.notes, "  ")
     lines += [f"  ■ {box}" for box in event.boxes]
     lines += table(event) if event.leaves else ["  no leaf is reached: nothing is added to any .grad"]
     return "\n".join(lines) + "\n" + _lines(event.notes, "  ")
@@ -88,7 +94,7 @@ def table(event: Backward) -> list[str]:
         rows = [(a, b, d, e) for a, b, _, d, e in rows]  # type: ignore[misc]  # a column less
     widths = [min(max(len(row[n]) for row in rows), 60) for n in range(len(rows[0]))]
     lines = ["    " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [*lines, f"    {summary(event)}"] if many else lines
+    return [*lines, f"    {summary(event).partition(', v =')[0]}"] if many else lines
 
 
 def closing(session: Session) -> str:
@@ -101,6 +107,11 @@ def closing(session: Session) -> str:
     if wrong:
         lines.append(f"torch disagrees with what was derived in call {', '.join(wrong)}")
     return "".join(f"{line}\n" for line in lines)
+
+
+def legend(session: Session) -> str:
+    """What the columns are, said once, at the end."""
+    return LEGEND if any(call.explained and not call.failure for call in session.calls) else ""
 
 
 def to_markdown(session: Session) -> str:
@@ -116,7 +127,9 @@ def to_markdown(session: Session) -> str:
             continue
         if event.program:
             parts += ["```", *event.program, "```", ""]
-        if event.failure:
+        if not event.explained:
+            parts += [f"v = {event.seed}", ""]
+        elif event.failure:
             parts += [f"Fails: `{event.failure}`", "", *(f"- {reason.strip()}" for reason in event.reasons), ""]
         else:
             parts += [
@@ -167,6 +180,7 @@ def _event(event: Backward | Note) -> dict[str, Any]:
         "seed": event.seed,
         "program": list(event.program),
         "repeated": event.repeated,
+        "explained": event.explained,
         "leaves": [
             {
                 "name": leaf.name,

@@ -17,7 +17,10 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array
 
-UNSEEN = "a value was overwritten through NumPy, which shares its memory: PyTorch does not see that"
+UNSEEN = (
+    "a value was overwritten through NumPy, which shares its memory: PyTorch does not see that, and computes with "
+    "what stands there now"
+)
 """What is said of a write that no version counter counts."""
 
 

@@ -144,7 +144,7 @@ class Watch:
         try:
             event = scene.event(result, error)
         except SymgradError as problem:
-            event = scene.unexplained(problem.problem, problem.found, error)
+            event = scene.unexplained(problem.problem, (*problem.found, *problem.hints), error)
         except Exception as problem:  # the script must go on
             event = scene.unexplained(f"symgrad bug: {type(problem).__name__}: {problem}", (), error)
         scene.remember()

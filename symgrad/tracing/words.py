@@ -143,7 +143,7 @@ def listing(program: Captured) -> str:
     arrays, labels, recording = program.arrays, program.labels, program.recording
     title = program.title.strip("<>") or "program"
     shown = [
-        f"{title}: {counted(len(program.told), 'operation')}, {counted(len(program.wanted), 'input')}; the way it ran"
+        f"{title}: {counted(len(program.told), 'operation')}, {counted(len(program.wanted), 'input')}, as it ran once"
     ]
     given = []
     for tensor in recording.inputs:
