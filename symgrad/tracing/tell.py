@@ -12,6 +12,7 @@ import numpy as np
 
 from symgrad.tracing.numbers import short
 from symgrad.tracing.story import Backward, Leaf, Note, Session
+from symgrad.tracing.words import counted
 
 HANDFUL = 6
 LONGEST = 12
@@ -51,7 +52,7 @@ def _lines(notes: tuple[str, ...], indent: str) -> str:
 def _program(event: Backward) -> list[str]:
     """The program, shortened in the middle; beside a short one its shapes."""
     shown = list(event.program)
-    if len(shown) > LONGEST:
+    if len(shown) > LONGEST + 2:
         half = LONGEST // 2
         shown = [*shown[:half], f"… {len(event.program) - 2 * half} more …", *shown[-half:]]
     roles = "   ".join(event.roles) if len(event.roles) <= HANDFUL else f"{len(event.roles)} tensors"
@@ -100,7 +101,7 @@ def table(event: Backward) -> list[str]:
 def closing(session: Session) -> str:
     """What is said at the end: calls that were only counted, and whether anything disagreed."""
     lines = [
-        f"{line}: {count} further calls, counted only (--call N explains one)"
+        f"{line}: {counted(count, 'further call')}, counted only (--call N explains one)"
         for line, count in session.counted.items()
     ]
     wrong = [str(call.number) for call in session.calls if not call.agrees]

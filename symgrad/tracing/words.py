@@ -97,6 +97,8 @@ def told_in_one_line(program: Program) -> str:
     """``h = x @ a; out = relu(h)``; a single step goes without ``out =``."""
     named = frozenset(t.name for t in program.tensors() if not HIDDEN.fullmatch(t.name))
     steps = [s for s in program.steps if s.op != "expand" or s.result.name in named]
+    if not steps:
+        return program.output
     if len(steps) == 1 and steps[0].result.name == program.output:
         return right_side(program, steps[0], named)
     return "; ".join(f"{step.result.name} = {right_side(program, step, named)}" for step in steps)
