@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
 import symgrad
-from symgrad.errors import UnknownNameError
+from symgrad.documents.kinks import HEADING, kinks_of, row
+from symgrad.errors import InputError, UnknownNameError
+from symgrad.explanation import Kink, kink_of
 from symgrad.ops import Op, close, entries, find
 from symgrad.render import derived_text
 from symgrad_cli import options
@@ -14,19 +18,44 @@ from symgrad_cli.failures import reporting
 
 @click.command()
 @click.argument("name", required=False)
+@click.option("--kinks", is_flag=True, help="The points where a derivative is a choice, and torch's choice there.")
+@click.option("--at", type=float, metavar="X", help="With NAME: the derivative left of X, at X and right of X.")
 @options.traceback_option
 @reporting
-def ops(name: str | None, traceback: bool) -> None:
+def ops(name: str | None, kinks: bool, at: float | None, traceback: bool) -> None:
     """List the operations, or show one: its equation, Jacobian and pullback, derived on the spot."""
-    if name is None:
+    op = wanted(name)
+    if kinks or at is not None:
+        if at is not None and op is None:
+            raise InputError("--at looks at one operation", hints=("symgrad ops relu --at 0",))
+        table([kink_of(op, at)] if op is not None and at is not None else kinks_of([op] if op else list(entries())))
+    elif op is None:
         width = max(len(op.name) for op in entries())
         for entry in entries():
             click.echo(f"{entry.name:{width}}  {entry.definition}")
-        return
+    else:
+        show(op)
+
+
+def wanted(name: str | None) -> Op | None:
+    """The operation called ``name``; raises `UnknownNameError`."""
+    if name is None:
+        return None
     op = find(name)
     if op is None:
         raise UnknownNameError(f"there is no operation {name}", hints=tuple(close(name)) or ("symgrad ops",))
-    show(op)
+    return op
+
+
+def table(found: Iterable[Kink]) -> None:
+    """Kinks as lines; each has every entry at the point, and moves the first one."""
+    rows = [HEADING, *(row(kink) for kink in found)]
+    if len(rows) == 1:
+        click.echo("no kinks: it is smooth")
+        return
+    widths = [max(len(r[n]) for r in rows) for n in range(len(HEADING))]
+    for cells in rows:
+        click.echo("  ".join(f"{cell:{w}}" for cell, w in zip(cells, widths, strict=True)).rstrip())
 
 
 def show(op: Op) -> None:

@@ -1,6 +1,6 @@
 """Writing all pages into a folder, each file whole or not at all.
 
-Comes in: a folder and the operations wanted. Goes out: ``index.md``, ``forum.md`` and ``ops/NAME.md``.
+Comes in: a folder and the operations wanted. Goes out: ``index.md``, ``forum.md``, ``kinks.md`` and ``ops/NAME.md``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from symgrad.documents.kinks import kinks_page
 from symgrad.documents.pages import forum_page, index_page, operation_page
 from symgrad.errors import UnknownNameError
 from symgrad.files import write_whole
@@ -33,5 +34,5 @@ def write_site(folder: Path, names: Sequence[str] = (), check: bool = True) -> I
     for op in ops:
         page = operation_page(op, check)
         yield write_whole(folder / page.path, page.text)
-    for page in (forum_page(check), index_page(ops)):
+    for page in (forum_page(check), kinks_page(ops), index_page(ops)):
         yield write_whole(folder / page.path, page.text)

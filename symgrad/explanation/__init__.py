@@ -3,6 +3,7 @@
 from symgrad.explanation.build import build, derive_only
 from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
 from symgrad.explanation.entries import Entry
+from symgrad.explanation.kinks import Kink, kink_of
 from symgrad.explanation.second import Hessian, hessian_of
 from symgrad.explanation.structure import Structure
 
@@ -13,10 +14,12 @@ __all__ = [
     "Gradient",
     "Hessian",
     "Jacobian",
+    "Kink",
     "Seed",
     "Structure",
     "Writers",
     "build",
     "derive_only",
     "hessian_of",
+    "kink_of",
 ]

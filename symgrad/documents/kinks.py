@@ -1,0 +1,46 @@
+"""The page about kinks: every point of the table where the derivative is a choice, and who chooses what.
+
+Comes in: operations. Goes out: a `Page`, each row computed when it is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+
+from symgrad.documents.pages import Page
+from symgrad.explanation import Kink, kink_of
+from symgrad.ops import Op
+
+HEADING = ("operation", "at", "left", "right", "symgrad", "torch")
+LEAD = """Where a function has a corner, its derivative from the left is not that from the right. Any number between \
+the two is as good as another for descent, and a program has to choose one. symgrad's equations choose as torch does. \
+The sides and symgrad's choice are derived; torch's is what `backward()` of torch {version} answers: ∂L/∂x₀ with every \
+entry of the inputs at the point, L the sum of the outputs."""
+
+
+def kinks_of(ops: Sequence[Op]) -> Iterator[Kink]:
+    """Every kink of ``ops``, in the order of the table."""
+    return (kink_of(op, at) for op in ops for at in op.kinks)
+
+
+def row(kink: Kink) -> tuple[str, ...]:
+    """One kink in words."""
+    torch = "not asked" if kink.torch is None else f"{kink.torch:.4g}" + ("" if kink.agrees else "  DIFFERS")
+    return (kink.text, f"{kink.at:g}", *(f"{tidy(v):.4g}" for v in (kink.left, kink.right, kink.here)), torch)
+
+
+def tidy(value: float) -> float:
+    """``value`` without what the step beside the kink does to it, and without a negative zero."""
+    return round(value, 4) + 0.0
+
+
+def kinks_page(ops: Sequence[Op]) -> Page:
+    """The table as a page."""
+    found = list(kinks_of(ops))
+    version = next((k.version for k in found if k.version), "(not installed)")
+    lines = ["# Kinks", "", LEAD.format(version=version), "", f"| {' | '.join(HEADING)} |", "|---" * len(HEADING) + "|"]
+    for kink in found:
+        text, *numbers = row(kink)
+        lines.append(f"| `{text}` | {' | '.join(numbers)} |")
+    return Page(PurePosixPath("kinks.md"), "\n".join(lines))

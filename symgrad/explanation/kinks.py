@@ -1,0 +1,75 @@
+"""What an operation's derivative is at a kink: left of it, right of it, and the number that is chosen there.
+
+Comes in: an operation of the table and a point. Goes out: a `Kink`. The sides are derived; torch's choice is asked of
+the torch that is installed, because it differs between versions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from symgrad.errors import UnsupportedError
+from symgrad.language import read
+from symgrad.numeric import Array, as_float, forward, numeric_pullback
+from symgrad.ops import Op
+from symgrad.oracles import run_torch
+from symgrad.program import Program
+
+STEP, ROUNDING = 1e-7, 1e-5
+"""How far from the kink its sides are looked at, and what that may do to their derivatives."""
+
+
+@dataclass(frozen=True)
+class Kink:
+    """∂L/∂x₀ of ``text`` with every entry of its inputs at ``at``, L the sum of the outputs.
+
+    ``left`` and ``right`` have x₀ a little below and above; ``here`` is what symgrad's equation says at the point,
+    ``torch`` what torch ``version`` answers, both None where torch is not installed.
+    """
+
+    op: str
+    text: str
+    at: float
+    left: float
+    here: float
+    right: float
+    torch: float | None
+    version: str | None
+
+    @property
+    def legal(self) -> bool:
+        """Whether the choice lies between the two sides, as a generalised derivative does."""
+        low, high = sorted((self.left, self.right))
+        return low - ROUNDING <= self.here <= high + ROUNDING
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether torch chooses the same number; None where it was not asked."""
+        return None if self.torch is None else abs(self.torch - self.here) <= 1e-9
+
+
+def kink_of(op: Op, at: float) -> Kink:
+    """The derivative of ``op`` around ``at``; raises `UnsupportedError` when it takes nothing but numbers to read."""
+    example = op.examples[0]
+    program = read(example.text, shapes=dict(example.shapes)).program
+    name = next((n for n, _ in example.shapes if n not in op.data), None)
+    if name is None or any(op.domain_of(n).whole for n, _ in example.shapes):
+        raise UnsupportedError(f"{op.name} reads positions: there is no one number to put everywhere")
+    inputs = {n: np.full(shape, float(at)) for n, shape in example.shapes}
+    left, here, right = (_derivative(program, inputs, name, shift) for shift in (-STEP, 0.0, STEP))
+    weights = np.ones(program.numbers(program.out.shape))
+    answer = run_torch(program, inputs, weights, [name])
+    gradient = None if answer is None else answer.gradients[name]
+    chosen = None if answer is None else 0.0 if gradient is None else float(gradient.reshape(-1)[0])
+    return Kink(op.name, example.text, float(at), left, here, right, chosen, answer.version if answer else None)
+
+
+def _derivative(program: Program, inputs: dict[str, Array], name: str, shift: float) -> float:
+    """The derivative by the first entry of an input, which is moved by ``shift``."""
+    moved = inputs[name].copy()
+    moved.reshape(-1)[0] += shift
+    values = forward(program, {**inputs, name: moved})
+    weights = np.ones(program.numbers(program.out.shape))
+    return float(as_float(numeric_pullback(program, values, weights, [name])[name]).reshape(-1)[0])
