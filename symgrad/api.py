@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import InputError, ShapeError, UnknownNameError
-from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, hessian_of
-from symgrad.explanation.build import Derived, derive_only
+from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, hessian_of, slope_form
+from symgrad.explanation.assemble import Derived, derive_only
 from symgrad.language import Reading, Value, expand_composites, literal, read, value_from
 from symgrad.numeric import Array
 from symgrad.program import Program
@@ -96,7 +96,7 @@ def jacobian(expression: str, wrt: str, *, shapes: Shapes | None = None, check: 
     """∂out/∂wrt of ``expression``: formula, structure, symbols and numbers.
 
     >>> jacobian("x@a", "x", check=False).shape
-    (6, 6)
+    (8, 6)
     """
     return explain(expression, wrt=wrt, shapes=shapes, check=check, **values).gradients[wrt].jacobian
 
@@ -208,7 +208,8 @@ def _value(value: Any, name: str) -> Value:
 def _seed(weights: Value | None, downstream: Explanation | None, shape: tuple[int, ...]) -> Seed:
     """v, and where it comes from."""
     if downstream is not None:
-        return Seed(downstream.gradients["out"].value, "downstream", downstream.expression)
+        form = slope_form(downstream, "out")
+        return Seed(downstream.gradients["out"].value, "downstream", downstream.expression, form)
     if weights is None:
         scalar = int(np.prod(shape, dtype=object)) == 1
         return Seed(np.ones(shape, dtype=np.int64), "scalar" if scalar else "assumed", "1" if scalar else "ones")

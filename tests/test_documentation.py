@@ -6,14 +6,15 @@ import linecache
 import os
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from symgrad.documents import forum_page, index_page, operation_page
-from symgrad.documents.pages import file_name
-from symgrad.ops import entries, find
+from symgrad.documents import Page, forum_page, index_page, operation_page
+from symgrad.documents.pages import file_name, worked
+from symgrad.ops import Op, entries, find
 from symgrad_cli.main import main
 
 ROOT = Path(__file__).parent.parent
@@ -98,20 +99,49 @@ def test_what_is_told_about_a_script_is_real(name: str, script: str, shown: str,
     assert shown == result.stdout.rstrip() + "\n"
 
 
-@pytest.mark.parametrize("name", ["matmul", "softmax", "tan"])
+OPS = list(entries())
+SAMPLE = ["matmul", "softmax", "tan", "index_fill", "conv2d", "cross_entropy", "cumsum", "floor", "max_pool2d"]
+
+
+def in_repository(page: Page) -> bool:
+    """Whether the page is what `symgrad docs docs/reference` writes today."""
+    return (ROOT / "docs" / "reference" / page.path).read_text(encoding="utf-8") == page.text.rstrip("\n") + "\n"
+
+
+@pytest.mark.parametrize("name", SAMPLE)
 def test_pages_in_the_repository_are_generated(name: str) -> None:
-    """A page of the table is what `symgrad docs docs/reference` writes today."""
+    """A sample by default; every page with -m slow."""
     op = find(name)
     assert op is not None
-    page = operation_page(op)
-    assert (ROOT / "docs" / "reference" / page.path).read_text(encoding="utf-8") == page.text.rstrip("\n") + "\n"
+    assert in_repository(operation_page(op)), "symgrad docs docs/reference"
 
 
-def test_index_and_forum_page_are_generated() -> None:
-    """As is the index of the pages that are there."""
-    shown = [op for op in entries() if (ROOT / "docs" / "reference" / "ops" / file_name(op)).exists()]
-    for page in (index_page(shown), forum_page()):
-        assert (ROOT / "docs" / "reference" / page.path).read_text(encoding="utf-8") == page.text.rstrip("\n") + "\n"
+@pytest.mark.slow
+@pytest.mark.parametrize("op", [op for op in OPS if op.name not in SAMPLE], ids=lambda op: op.name)
+def test_every_page_in_the_repository_is_generated(op: Op) -> None:
+    assert in_repository(operation_page(op)), "symgrad docs docs/reference"
+
+
+@pytest.mark.parametrize("page", [index_page, forum_page], ids=["index", "forum"])
+def test_index_and_forum_page_are_generated(page: Callable[..., Page]) -> None:
+    """The index lists every operation of the table."""
+    assert in_repository(page(OPS) if page is index_page else page()), "symgrad docs docs/reference"
+
+
+def test_every_operation_has_its_page_and_no_page_is_left_over() -> None:
+    there = {path.name for path in (ROOT / "docs" / "reference" / "ops").iterdir()}
+    assert there == {file_name(op) for op in OPS}
+    assert len(there) == len(OPS)
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_the_worked_example_of_every_operation_is_proven(op: Op) -> None:
+    """At the round numbers of its page, no oracle fails and none disagrees; torch is always asked."""
+    story = worked(op, op.examples[0], check=True)
+    assert story.gradients
+    for gradient in story.gradients.values():
+        assert [c for c in gradient.checks if c.passed is False] == []
+        assert gradient.checks[0].passed
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").rglob("*.md")), ids=lambda p: p.name)

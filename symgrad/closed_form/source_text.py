@@ -146,7 +146,10 @@ class Writer:
         defaults = {n: p.default for n, p in op.signature.parameters.items() if n not in op.operands}
         given = {n: own.get(n) if d is inspect.Parameter.empty else d for n, d in defaults.items()}
         shapes = tuple(self.program.tensor(a).shape if isinstance(a, str) else () for a in step.arguments)
-        usual = op.prepare(shapes, **given)
+        try:
+            usual = op.prepare(shapes, **given)
+        except SymgradError:  # by its defaults alone it cannot be called, as clamp without bounds
+            usual = {}
         result = {}
         for name, value in own.items():
             required = defaults.get(name) is inspect.Parameter.empty or (name == "dim" and own.get("keepdim") is True)

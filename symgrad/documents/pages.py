@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 
 from symgrad.api import WRITERS, explain
 from symgrad.documents.samples import sample_seed, sample_values
-from symgrad.explanation import Given, Seed, build, derive_only
+from symgrad.explanation import Explanation, Given, Seed, build, derive_only
 from symgrad.language import read
 from symgrad.ops import Example, Op
 from symgrad.render import derived_markdown
@@ -53,7 +53,7 @@ def operation_page(op: Op, check: bool = True) -> Page:
     parts.append("## For every size")
     for example in distinct_ranks(op.examples):
         parts.append(formulas(example))
-    parts += ["## An example in numbers", worked(op, op.examples[0], check)]
+    parts += ["## An example in numbers", demoted(worked(op, op.examples[0], check).to_markdown())]
     return Page(PurePosixPath("ops") / file_name(op), "\n\n".join(parts))
 
 
@@ -74,15 +74,14 @@ def formulas(example: Example) -> str:
     )
 
 
-def worked(op: Op, example: Example, check: bool) -> str:
-    """The whole explanation of one example at small round numbers."""
+def worked(op: Op, example: Example, check: bool) -> Explanation:
+    """One example at small round numbers, v the numbers 1, 2, 3, …"""
     values = sample_values(op, example)
     program = read(example.text, shapes=dict(example.shapes)).program
     inputs = [Given(t.name, values[t.name], True, True) for t in program.inputs]
     seed = Seed(sample_seed(program.numbers(program.out.shape)), "given", "1, 2, 3, …")
     names = [t.name for t in program.inputs]
-    story = build(example.text, program, inputs, seed, names, check=check, writers=WRITERS)
-    return demoted(story.to_markdown())
+    return build(example.text, program, inputs, seed, names, check=check, writers=WRITERS)
 
 
 def forum_page(check: bool = True) -> Page:

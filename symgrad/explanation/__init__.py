@@ -1,6 +1,6 @@
 """The explanation of an expression as frozen data, and the one function that builds it."""
 
-from symgrad.explanation.build import build, derive_only
+from symgrad.explanation.assemble import build, derive_only, slope_form
 from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
 from symgrad.explanation.entries import Entry
 from symgrad.explanation.kinks import Kink, kink_of
@@ -22,4 +22,5 @@ __all__ = [
     "derive_only",
     "hessian_of",
     "kink_of",
+    "slope_form",
 ]

@@ -1,6 +1,6 @@
 """The explanation of one expression: plain frozen data, the derivation with its numbers and its proofs.
 
-Built by `symgrad.explanation.build`, read by the renderers. Nothing here computes a derivative; what is
+Built by `symgrad.explanation.assemble`, read by the renderers. Nothing here computes a derivative; what is
 large (matrices) is made from the formula when asked for.
 """
 
@@ -198,12 +198,13 @@ class Seed:
     """v: the weights of the outputs.
 
     ``origin`` is "given", "scalar" (the output has one element, v is 1), "assumed" (ones, since nothing was
-    given) or "downstream" (∂L/∂out of ``then``).
+    given) or "downstream" (∂L/∂out of ``then``); ``closed_form`` is then v as code, where it has such a form.
     """
 
     value: Array
     origin: str
     text: str
+    closed_form: str | None = None
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,14 @@ class Parts:
     arguments: tuple[Argument, ...]
 
 
-OPTION_ALIASES = {"axis": "dim", "axes": "dims", "keepdims": "keepdim", "ddof": "correction", "newshape": "shape"}
+OPTION_ALIASES = {
+    "axis": "dim",
+    "axes": "dims",
+    "keepdims": "keepdim",
+    "ddof": "correction",
+    "newshape": "shape",
+    "ord": "p",
+}
 OPERAND_ALIASES = {"input": 0, "self": 0, "tensor": 0, "other": 1, "mat2": 1, "vec": 1, "vec2": 1, "exponent": 1}
 PLAIN = {"str": str, "bool": bool, "int": int, "float": float}
 LIST_ALIASES = ("tensors", "arrays", "operands")

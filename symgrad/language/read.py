@@ -77,7 +77,7 @@ def read(
         for name in wanted:
             if name not in names.inputs:
                 raise unknown_tensor(name, names.inputs)
-        output = free_name("out" if "out" in reserved else "loss", names)
+        output = free_name("out" if "out" in reserved else "L", names)
         return Search(Question(script, names, output, symbolic), wanted, out_shape).read()
     except SymgradError as error:
         source.locate(error)

@@ -20,7 +20,7 @@ from symgrad import special
 from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-from symgrad.numeric.exact import Array, as_float, exact, is_exact
+from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact
 from symgrad.numeric.named import (
     Named,
     added,
@@ -270,10 +270,14 @@ class Evaluator:
         bound = [limit[0] for limit in node.limits]
         function, bound = flat(node.function, bound)
         factors = self._stable_factors(function) if function.is_Mul else [function]
-        scattered = [f for f in factors if isinstance(f, sp.KroneckerDelta) and scatter_target(f, bound, factors)]
+        scattered = self._scattering(factors, bound)
         if scattered:
             return self._scatter(factors, bound, scattered)
         return self._slide(factors, bound)
+
+    def _scattering(self, factors: list[Expr], bound: list[Index]) -> list[Expr]:
+        """The deltas δ(f(i), p) that say where each term of Σ_i is added."""
+        return [f for f in factors if isinstance(f, sp.KroneckerDelta) and scatter_target(f, bound, factors)]
 
     def _slide(self, factors: list[Expr], bound: list[Index]) -> Named:
         """Σ over ``bound`` of the product of ``factors``."""
@@ -341,10 +345,3 @@ def flat(function: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
 def exponentials_only(node: Expr) -> bool:
     """Whether ``node`` is a plain sum of exponentials."""
     return isinstance(node, sp.Sum) and isinstance(node.function, sp.exp)
-
-
-def exact_power(base: Any, exponent: int) -> Any:
-    """Integer powers of fractions; dividing by zero is left to float64."""
-    if exponent < 0 and np.any(base == 0):
-        raise ZeroDivisionError
-    return base**exponent

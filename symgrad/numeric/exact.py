@@ -54,6 +54,13 @@ def plus(first: Array, second: Array) -> Array:
     return as_float(first) + as_float(second)
 
 
+def exact_power(base: Any, exponent: int) -> Any:
+    """Integer powers of fractions; dividing by zero is left to float64."""
+    if exponent < 0 and np.any(base == 0):
+        raise ZeroDivisionError
+    return base**exponent
+
+
 def plain(array: Any) -> Array:
     """Fractions as int64 where all of them are whole numbers and fit, as they are otherwise.
 

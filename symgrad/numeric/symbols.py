@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.indexing import Bracket, Equation
-from symgrad.indexing.symbols import Expr, access, is_access, name_of
+from symgrad.indexing import Bracket, Equation, Index
+from symgrad.indexing.symbols import Expr, access, accesses, is_access, name_of
 from symgrad.numeric.evaluate import Evaluator
 from symgrad.numeric.exact import Array
 from symgrad.numeric.named import Named, number
@@ -60,6 +60,11 @@ class SymbolEvaluator(Evaluator):
             relation = node.args[0]
             return self._combine(applied(lambda *sides: Bracket(relation.func(*sides)), 2), relation.args)
         return self._combine(applied(node.func, len(node.args)), node.args)
+
+    def _scattering(self, factors: list[Expr], bound: list[Index]) -> list[Expr]:
+        """A place that is itself a symbol (index[k], an input) is not known: its δ stays in the formula."""
+        known = super()._scattering(factors, bound)
+        return [d for d in known if all("·" in name_of(entry) for entry in accesses(d))]
 
     def _stable_factors(self, node: Expr) -> list[Expr]:
         """Symbols do not overflow."""

@@ -35,17 +35,20 @@ def activation(
     more: tuple[Example, ...] = (),
     also: tuple[str, ...] = (),
     within: float = 2.0,
+    torch: Callable[..., Any] | None = None,
     **facts: Any,
 ) -> Op:
     """A pointwise entry that torch.nn.functional has under the same name, with the same options."""
+
+    def by_name(torch: Any, x: Any, **options: Any) -> Any:
+        return getattr(torch.nn.functional, name)(x, **{k: plain(v) for k, v in options.items()})
+
     return pointwise(
         name,
         formula,
         says,
         numpy=numpy,
-        torch=lambda torch, x, **options: getattr(torch.nn.functional, name)(
-            x, **{k: plain(v) for k, v in options.items()}
-        ),
+        torch=torch or by_name,
         spelled=(f"F.{name}", f"aten.{name}", *also),
         domain=reals(within=within, avoid=kinks),
         kinks=kinks,
@@ -149,10 +152,11 @@ relu6 = activation(
 hardsigmoid = activation(
     "hardsigmoid",
     lambda x: (x / 6 + sp.Rational(1, 2)) * Bracket(x > -3) * Bracket(x < 3) + Bracket(x >= 3),
-    "x[i]/6 + ½ kept between 0 and 1",
+    "x[i]/6 + ½ kept between 0 and 1; compared with relu6(x + 3)/6, since torch's own backward rounds 1/6 to float32",
     floats(lambda x: np.clip(x / 6 + 0.5, 0, 1)),
     kinks=(-3.0, 3.0),
     within=4.0,
+    torch=lambda torch, x: torch.nn.functional.relu6(x + 3) / 6,
 )
 hardswish = activation(
     "hardswish",

@@ -26,7 +26,8 @@ Axis = Any  # an int as users write it; a tuple of one int once prepared
 
 def one_axis(shapes: tuple[Shape, ...], dim: Axis = -1) -> dict[str, Hashable]:
     """The axis from the front, as a tuple."""
-    return {"dim": (axis_of(dim, len(shapes[0])),) if shapes[0] else ()}
+    axis = axis_of(dim, len(shapes[0]))
+    return {"dim": (axis,) if shapes[0] else ()}
 
 
 def along(at: At, x: View, dim: tuple[int, ...]) -> Reduction:

@@ -293,12 +293,22 @@ def clamped(x: Expr, min: Any = None, max: Any = None) -> Expr:
     return x * inside + result
 
 
+def prepare_clamp(shapes: tuple[Shape, ...], min: Any = None, max: Any = None) -> dict[str, Hashable]:
+    """Bounds as they are; without any there is nothing to do, and torch refuses that."""
+    if min is None and max is None:
+        raise InputError(
+            "torch.clamp: At least one of 'min' or 'max' must not be None",
+            hints=("clamp(x, 0, 1)", "clamp(x, min=0)", "clamp(x, max=1)"),
+        )
+    return {"min": min, "max": max}
+
+
 clamp = pointwise(
     "clamp", clamped, "x[i] kept between min and max; the derivative at a bound is 1",
     numpy=lambda x, min=None, max=None: np.clip(x, min, max),
     torch=lambda torch, x, min=None, max=None: torch.clamp(x, min, max),
     spelled=("torch.clamp", "torch.clip", "Tensor.clamp", "Tensor.clip", "np.clip"),
-    domain=reals(avoid=(-1.0, 1.0)), kinks=(-1.0, 1.0), smooth=False,
+    domain=reals(avoid=(-1.0, 1.0)), kinks=(-1.0, 1.0), smooth=False, prepare=prepare_clamp,
     examples=(example("clamp(x, -1, 1)", x=(2, 3)), example("clamp(x, min=0.5)", x=(3,))),
 )  # fmt: skip
 

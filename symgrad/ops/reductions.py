@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad import special
-from symgrad.errors import InputError, ShapeError
+from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, add_up, fresh, multiply_up
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import reals
@@ -32,7 +32,7 @@ def axis_of(dim: Any, rank: int) -> int:
     if not -max(rank, 1) <= dim < max(rank, 1):
         raise ShapeError(
             f"there is no axis {dim} in a tensor with {rank} {'axis' if rank == 1 else 'axes'}",
-            hints=(f"dim from {-rank} to {rank - 1}",) if rank else ("leave dim out",),
+            hints=(f"dim from {-max(rank, 1)} to {max(rank, 1) - 1}",),
         )
     return dim % max(rank, 1)
 
@@ -328,7 +328,7 @@ def prepare_norm(shapes: tuple[Shape, ...], p: Any = 2, dim: Dim = None, keepdim
     """p as a number."""
     if p in ("fro", None):
         p = 2
-    if isinstance(p, str) or p != p or p <= 0 or p == float("inf"):
+    if isinstance(p, (str, bool, tuple)) or p != p or p <= 0 or p == float("inf"):
         raise InputError("norm takes a positive number p", found=(f"p={p!r}",), hints=("p=2 is Euclid's",))
     return {"p": p, "dim": axes_of(dim, len(shapes[0])), "keepdim": keepdim}
 
@@ -344,16 +344,58 @@ def norm_values(x: Any, p: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
     numpy=norm_values,
     torch=lambda torch, x, p, dim, keepdim: torch.linalg.vector_norm(x, float(p), torch_dim(dim, x), keepdim),
     shape=reduced_shape, prepare=prepare_norm, reuse=True,
-    spelled=("torch.norm", "Tensor.norm", "torch.linalg.norm", "torch.linalg.vector_norm", "np.linalg.norm"),
+    spelled=("torch.norm", "Tensor.norm", "torch.linalg.vector_norm"),
     domain={"x": reals(avoid=(0.0,))}, kinks=(0.0,), smooth=False,
     examples=(*reduction_examples("norm"), example("norm(x, 1)", x=(3,)), example("norm(x, 3, dim=1)", x=(2, 3))),
 )  # fmt: skip
-def norm(at: At, x: View, out: Held, p: Any = 2, dim: Dim = None, keepdim: bool = False) -> Expr:
+def norm(at: At, x: View, out: Held, p: float | str | None = 2, dim: Dim = None, keepdim: bool = False) -> Expr:
     """out = √(Σ_j x[j]²)"""
+    return length(at, x, out, p, dim, keepdim)
+
+
+def length(at: At, x: View, out: Held, p: Any, dim: Dim, keepdim: bool) -> Expr:
+    """(Σ_j |x[j]|ᵖ)^(1/p); as a formula 0 where it is 0."""
     over = Reduction(at, x.shape, dim, keepdim)
     even = isinstance(p, int) and p % 2 == 0
     sums = over.sum(lambda i: x[i] ** p if even else (x[i] * sign(x[i])) ** p)
     return sums if p == 1 else unless_zero(out[at]) * sums ** (1 / sp.sympify(p, strict=True))
+
+
+def prepare_linalg_norm(
+    shapes: tuple[Shape, ...], p: Any = None, dim: Dim = None, keepdim: bool = False
+) -> dict[str, Hashable]:
+    """As `prepare_norm` for vectors; of a matrix only the norm that looks at every entry."""
+    rank = len(shapes[0])
+    over = rank if dim is None else len(dim) if isinstance(dim, (tuple, list)) else 1
+    if isinstance(p, str) and (p != "fro" or over != 2):
+        raise InputError(
+            f"linalg.norm has no ord={p!r} over {over} axes here", hints=("fro for the two axes of a matrix",)
+        )
+    if p not in (None, "fro") and over > 1:
+        raise UnsupportedError(
+            f"linalg.norm with ord={p} over {over} axes is not the norm of the entries",
+            found=("of a matrix, ord=2 is its largest singular value, ord=1 its largest column sum",),
+            hints=("torch.norm(x, p) takes every entry", "linalg.norm without ord is Frobenius's"),
+        )
+    return prepare_norm(shapes, p, dim, keepdim)
+
+
+@operation(
+    says="the length along dim as torch.linalg has it; with ord only of vectors, for a matrix that is another norm",
+    numpy=norm_values,
+    torch=lambda torch, x, p, dim, keepdim: torch.linalg.vector_norm(x, float(p), torch_dim(dim, x), keepdim),
+    shape=reduced_shape, prepare=prepare_linalg_norm, reuse=True, spelled=("torch.linalg.norm", "np.linalg.norm"),
+    domain={"x": reals(avoid=(0.0,))}, kinks=(0.0,), smooth=False,
+    examples=(
+        example("torch.linalg.norm(x)", x=(2, 3)), example("torch.linalg.norm(x, 1)", x=(3,)),
+        example("torch.linalg.norm(x, 3, dim=1)", x=(2, 3)),
+    ),
+)  # fmt: skip
+def linalg_norm(
+    at: At, x: View, out: Held, p: float | str | None = None, dim: Dim = None, keepdim: bool = False
+) -> Expr:
+    """out = √(Σ_j x[j]²)"""
+    return length(at, x, out, p, dim, keepdim)
 
 
 @operation(

@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.local import local
-from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.calculus.local import derive, operand, standard
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward import Values
 from symgrad.numeric.named import number
+from symgrad.ops import named
 from symgrad.ops.functions import Stable
-from symgrad.program import Program
+from symgrad.program import Apply, Program
 
 LARGEST = 1500
 """Nodes times entries beyond which the explicit formulas are not formed."""
@@ -36,13 +37,14 @@ class Elementwise:
     """The explicit formulas of one program at one point."""
 
     def __init__(self, program: Program, values: Values) -> None:
-        self.program, self.values = program, values
+        self.program = program
+        self.values = values.with_arrays({read_only(name): array for name, array in values.arrays.items()})
         self.symbols: dict[Expr, Any] = {}
         self.entries: dict[str, Array] = {}
         for tensor in program.inputs:
             self.entries[tensor.name] = self._inputs(tensor.name)
         for step in program.steps:
-            self.entries[step.result.name] = self._explicit(step.result.name, local(step, program).equation)
+            self.entries[step.result.name] = self._explicit(step.result.name, definition(step, program))
 
     def _inputs(self, name: str) -> Array:
         """One real symbol per entry of an input, and the number it has."""
@@ -74,10 +76,11 @@ class Elementwise:
         if is_access(node):
             at = tuple(self._place(i, places, own) for i in indices_of(node))
             name = name_of(node)
-            if name == own or name not in self.entries:
-                return exactly(self.values[name][at])
-            inside = all(0 <= i < n for i, n in zip(at, self.entries[name].shape, strict=True))
-            return self.entries[name][at] if inside else sp.S.Zero
+            held = name == own or name not in self.entries
+            array = self.values[name] if held else self.entries[name]
+            if not all(0 <= i < n for i, n in zip(at, array.shape, strict=True)):
+                return sp.S.Zero
+            return exactly(array[at]) if held else array[at]
         if isinstance(node, (sp.Sum, sp.Product)):
             indices = [limit[0] for limit in node.limits]
             ranges = [range(number(k.size, self.values.sizes)) for k in indices]
@@ -95,6 +98,9 @@ class Elementwise:
                 if factors[-1] == 0:
                     return sp.S.Zero
             return sp.Mul(*factors)
+        if isinstance(node, sp.KroneckerDelta):
+            first, second = (self._scalar(a, places, own).xreplace(self.symbols) for a in node.args)
+            return sp.Integer(int(sp.Eq(first, second) == sp.true))
         if isinstance(node, Bracket):
             condition = self._scalar(node.args[0], places, own)
             return sp.Piecewise((sp.S.One, condition), (sp.S.Zero, True))
@@ -122,7 +128,7 @@ class Elementwise:
         outputs = self.entries[self.program.output].reshape(-1)
         inputs = self.entries[wanted].reshape(-1)
         result = np.empty((outputs.size, inputs.size), dtype=object)
-        for row, entry in enumerate(outputs):
+        for row, entry in enumerate(map(stepped, outputs)):
             present = entry.free_symbols
             for column, symbol in enumerate(inputs):
                 partial = sp.diff(entry, symbol) if symbol in present else sp.S.Zero
@@ -138,6 +144,42 @@ class Elementwise:
             return Fraction(int(found.p), int(found.q))
         found = sp.N(found, 17)
         return float(found) if found.is_real and found.is_finite else float("nan")
+
+
+def read_only(name: str) -> str:
+    """What a tensor is called where an operation only reads it: its entries are numbers there, not symbols."""
+    return f"{name}·read"
+
+
+def definition(step: Apply, program: Program) -> Equation:
+    """The index equation of ``step``, operands to which nothing flows back apart from the others."""
+    form, op = standard(step, program), named(step.op)
+    places = {operand(n) for n, name in enumerate(op.operands) if name in op.data}
+    names = {n: read_only(a) if n in places else a for n, a in form.names.items()}
+    return instantiate(derive(form.key).equation, names, form.sizes)
+
+
+class Step(sp.Function):  # type: ignore[misc]  # SymPy carries no types: its classes are Any
+    """⌊x⌋ to be differentiated: constant between its jumps, where SymPy's own floor has no derivative at all."""
+
+    nargs = 1
+    is_real = True
+
+    @classmethod
+    def eval(cls, x: Expr) -> Expr | None:
+        """Numbers are rounded down."""
+        return sp.floor(x) if x.is_number else None
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        """0, also at a jump, as torch has it."""
+        return sp.S.Zero
+
+
+def stepped(expression: Expr) -> Expr:
+    """``expression`` with ⌊x⌋ and ⌈x⌉ as steps."""
+    if not expression.has(sp.floor, sp.ceiling):
+        return expression
+    return expression.replace(sp.ceiling, lambda x: -Step(-x)).replace(sp.floor, Step)
 
 
 def exactly(value: Any) -> Expr:

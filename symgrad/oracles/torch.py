@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import numbers, options_of
-from symgrad.ops import named
+from symgrad.ops import Op, named
 from symgrad.program import Program
 
 
@@ -97,5 +97,19 @@ def _run(program: Program, leaves: Mapping[str, Any]) -> Any:
             else torch.tensor(float(numbers(a.value, program.sizes)), dtype=torch.float64)
             for a in step.arguments
         ]  # fmt: skip
-        tensors[step.result.name] = named(step.op).torch(torch, *arguments, **options_of(step, program.sizes))
+        tensors[step.result.name] = _step(named(step.op), arguments, options_of(step, program.sizes))
     return tensors[program.output]
+
+
+def _step(op: Op, arguments: list[Any], options: Mapping[str, Any]) -> Any:
+    """One call; operands that are only read leave the graph where torch refuses them in it."""
+    import torch
+
+    try:
+        return op.torch(torch, *arguments, **options)
+    except RuntimeError as error:
+        if "is not differentiable with respect to argument" not in str(error):
+            raise
+    read = {place for place, name in enumerate(op.operands) if name in op.data}
+    held = [a.detach() if a is not None and place in read else a for place, a in enumerate(arguments)]
+    return op.torch(torch, *held, **options)

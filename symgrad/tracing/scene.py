@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from symgrad.errors import SymgradError
-from symgrad.explanation.build import derive
+from symgrad.explanation.assemble import derive
 from symgrad.numeric.exact import as_float
 from symgrad.tracing import diagnose, frames, remarks
 from symgrad.tracing.births import births, not_finite

@@ -20,6 +20,7 @@ from symgrad.render.letters import SEED
 from symgrad.render.page import (
     Block,
     Chained,
+    Code,
     Equation,
     Equations,
     Formula,
@@ -155,7 +156,9 @@ def _downstream(explanation: Explanation) -> Iterator[Block]:
         names = teller.names.entry(equation.axes, "out")
         letters = [names.letter(i) for i in equation.axes]
         formula = Formula(without_seed(equation.right), names)
-        yield Equations((Equation((named(SEED, letters), partial(L, named("out", letters)), formula)),))
+        form = explanation.seed_info.closed_form
+        remark: Words = (Code(f"v = {form}"),) if form else ()
+        yield Equations((Equation((named(SEED, letters), partial(L, named("out", letters)), formula), remark),))
         yield from teller.aside(formula)
     yield Grids((Grid(V, explanation.seed),))
     yield Paragraph(

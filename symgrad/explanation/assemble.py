@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import sympy as sp
 
 from symgrad.calculus import Sweep, jacobian, pullback
 from symgrad.closed_form import Form, closed_form
 from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
 from symgrad.explanation.structure import Structure, read_structure
-from symgrad.indexing import Index, fresh_axes
-from symgrad.indexing.symbols import Expr
+from symgrad.indexing import Equation, Index, fresh_axes
+from symgrad.indexing.symbols import Expr, access
 from symgrad.numeric import Array, Values, evaluate, exact, forward, is_exact, numeric_pullback, plain
 from symgrad.numeric.exact import as_float
 from symgrad.oracles import (
@@ -129,6 +130,22 @@ def proven_form(derived: Derived, program: Program, values: Values, seed: Array)
         return None, None
     checked = check_form(derived.form.text, program, derived.sweep, values, seed)
     return (derived.form, checked) if checked.passed else (None, None)
+
+
+def slope_form(explanation: Explanation, name: str) -> str | None:
+    """∂L/∂name of a scalar L as code, its own weight 1 left out; None where there is no such form or it is not so."""
+    gradient = explanation.gradients[name]
+    if not gradient.sweep.whole:
+        return None
+    one = gradient.formula.xreplace({access("v", ()): sp.S.One})
+    sweep = Sweep(((name, Equation(gradient.inner, one)),))
+    form = closed_form(explanation.program, sweep, name)
+    if (
+        form is None
+        or not check_form(form.text, explanation.program, sweep, explanation.values, np.ones((), dtype=np.int64)).passed
+    ):
+        return None
+    return form.text
 
 
 class Proofs:
