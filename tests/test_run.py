@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from symgrad.errors import InputError
-from symgrad.tracing import capture, run_script
+from symgrad.tracing import agreement, capture, run_script
 from symgrad.tracing.tell import closing, event_text, legend, to_json, to_markdown
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -369,6 +369,94 @@ def test_a_training_loop(tmp_path, name):
     assert [call.repeated for call in session.calls] == [False] + [True] * 19
     assert "call 20: the same program; 4 leaves = torch" in told
     assert told.count("the next backward starts afresh") == 1
+
+
+NETWORKS = {
+    "an LSTM cell": """
+net = torch.nn.LSTMCell(3, 4)
+h, c = net(torch.randn(2, 3))
+(h + c).backward(torch.randn(2, 4))
+""",
+    "a transformer encoder layer with dropout": """
+net = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
+net(torch.randn(2, 5, 8)).pow(2).mean().backward()
+""",
+    "a residual block with batch norm": """
+class Residual(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.norm1 = torch.nn.Conv2d(3, 3, 3, padding=1), torch.nn.BatchNorm2d(3)
+        self.conv2, self.norm2 = torch.nn.Conv2d(3, 3, 3, padding=1), torch.nn.BatchNorm2d(3)
+        self.relu = torch.nn.ReLU(inplace=True)
+    def forward(self, x):
+        y = self.norm2(self.conv2(self.relu(self.norm1(self.conv1(x)))))
+        y += x
+        return self.relu(y)
+net = Residual()
+net(torch.randn(2, 3, 5, 5)).sum().backward()
+""",
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks(tmp_path, name):
+    session, _ = play(tmp_path, f"torch.manual_seed(0)\ntorch.set_default_dtype(torch.float64)\n{NETWORKS[name]}")
+    (call,) = session.calls
+    assert session.status == 0
+    assert call.boxes == ()
+    assert len(call.leaves) >= 4
+    assert all(leaf.error < 1e-9 for leaf in call.leaves if not leaf.rounding)
+    assert session.agrees
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_gradient_that_is_zero_is_rounding_on_both_sides(tmp_path, precision):
+    session, told = play(
+        tmp_path,
+        f"""
+torch.manual_seed(0)
+torch.set_default_dtype(torch.{precision})
+net = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU())
+net(torch.randn(8, 3, 8, 8)).pow(2).mean().backward()
+""",
+    )
+    weight, bias, *_ = session.calls[0].leaves
+    assert session.agrees
+    assert (weight.rounding, bias.rounding) == (False, True)
+    assert "vᵀJ by 0.bias is 0: the digits are rounding" in told
+    assert "running_mean" not in told.partition("not asked")[0][-80:]
+
+
+def test_rounding_hides_no_wrong_gradient():
+    derived, wrong = np.array([1.0, 2.0]), np.array([1.0, 2.001])
+    floor = agreement.floor_of(3.0, torch_like("float32"))
+    assert not agreement.difference(derived, wrong, 2e-4, None, floor)[1]
+    assert not agreement.difference(np.zeros(2), np.array([0.0, 1e-4]), 2e-4, None, floor)[1]
+    assert agreement.difference(np.zeros(2), np.array([0.0, 1e-7]), 2e-4, None, floor)[1]
+
+
+def torch_like(dtype):
+    import torch
+
+    return torch.ones(2, dtype=getattr(torch, dtype))
+
+
+def test_parameters_that_numpy_updates_between_steps(tmp_path):
+    session, _ = play(
+        tmp_path,
+        """
+w = torch.tensor([1., 2.], requires_grad=True)
+for step in range(3):
+    loss = (w**2).sum()
+    w.grad = None
+    loss.backward()
+    w.detach().numpy()[:] -= 0.25 * w.grad.numpy()
+""",
+    )
+    assert session.status == 0
+    assert all(call.explained for call in session.calls)
+    np.testing.assert_allclose([call.leaves[0].added for call in session.calls], [[2, 4], [1, 2], [0.5, 1]])
+    assert session.agrees
 
 
 def test_one_call_in_detail(tmp_path):

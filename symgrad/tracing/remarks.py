@@ -52,8 +52,10 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
     for name, node in lifted.nodes.items():
         if node.kind == "data" and id(node) in node_names([node], {}, scene.sight) and node.cut is None:
             tensor = node.owner() if node.owner is not None else None
+            label = lifted.labels[name]
+            buffer = "." in label and type(tensor).__name__ != "Parameter"  # a module's own: nobody expects a gradient
             if tensor is not None and tensor.is_floating_point() and tensor.dim() and not tensor.requires_grad:
-                unasked.append(lifted.labels[name])
+                unasked += [] if buffer else [label]
         if node.cut is not None:
             reached = {id(t) for _, t in scene.leaves}
             lost = [t for t in (r() for r in node.cut.leaves) if t is not None]
@@ -87,22 +89,23 @@ def without_a_past(program: Program) -> list[str]:
             for name in dict.fromkeys(names)]  # fmt: skip
 
 
-def unmoved(program: Program, seeds: Mapping[str, Any], derived: Mapping[str, Any]) -> list[str]:
-    """Leaves whose vᵀJ is zero although J is not: v lies in the left null space of J."""
+def unmoved(program: Program, seeds: Mapping[str, Any], derived: Mapping[str, Any], rows: list[Leaf]) -> list[str]:
+    """Leaves whose vᵀJ is zero up to rounding; whether J is zero too, where that is quickly found."""
+    still = [name for name in derived if any(r.rounding and r.name == program.labels[name] for r in rows)]
+    if not still:
+        return []
     end = program.ends[0]
-    value = np.asarray(program.arrays[end])
+    value, weights = np.asarray(program.arrays[end]), as_float(seeds[end])
+    names = [program.labels[name] for name in still]
+    plain = [f"vᵀJ by {', '.join(names)} is 0: the digits are rounding"]
     if len(program.ends) > 1 or program.boxes or value.size < 2 or len(program.recording.steps) > FEW:
-        return []
-    precision = float(np.finfo(value.dtype if value.dtype in (np.float32, np.float64) else np.float64).eps)
-    weights = float(np.abs(as_float(seeds[end])).max())
-    still = [n for n, g in derived.items() if np.size(g) and np.abs(as_float(g)).max() <= 100 * precision * weights]
-    if not weights or not still:
-        return []
+        return plain
     other = np.random.default_rng(0).standard_normal(value.shape)
     moved = pull(program.recording, program.values, program.boxes, {end: other}, still, origins=program.origins)
-    names = [program.labels[n] for n in still if np.abs(as_float(moved[n])).max() > 1e-3]
+    if not all(np.abs(as_float(moved[name])).max() > 1e-3 for name in still):
+        return plain
     out = program.labels.get(end, end)
-    why = "v = ones is blind here" if (as_float(seeds[end]) == weights).all() else "v is in J's left null space"
+    why = "v = ones is blind here" if (weights == weights.flat[0]).all() else "v is in J's left null space"
     zero = "is 0 (the digits are rounding) although J is not"
     return [f"vᵀJ by {n} {zero}: Σ v·{out} stays the same whatever {n} is; {why}" for n in names]
 

@@ -8,15 +8,16 @@ Looking comes before running, since a run overwrites ``.grad`` and frees the gra
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from symgrad.errors import SymgradError
 from symgrad.explanation.assemble import derive
 from symgrad.numeric.exact import as_float
 from symgrad.tracing import diagnose, frames, remarks
+from symgrad.tracing.agreement import difference, floor_of, magnitudes, precision_of
 from symgrad.tracing.births import births, not_finite
 from symgrad.tracing.lift import Lifter
 from symgrad.tracing.lifted import Lifted
@@ -38,7 +39,6 @@ LONGEST_FORM = 56
 """A longer closed form is shown on request only."""
 SHORT = 14
 """Programs with more steps than this get no Jacobian in one piece."""
-TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 
 
 class Scene:
@@ -88,6 +88,7 @@ class Scene:
         repeated = self.watch.shown.get(key) == shown and self.watch.call is None
         self.watch.shown[key] = shown
         born: list[Any] = []
+        terms: dict[str, float] = {}
         seeds = self.weights(lifted)
         derived = pull(
             lifted.program,
@@ -95,18 +96,18 @@ class Scene:
             lifted.boxes,
             seeds,
             tuple(targets),
-            births(born),
+            watching(births(born), magnitudes(program.arrays, targets, terms)),
             lifted.origins,
             program.conventions,
         )
         few = len(targets) <= HANDFUL or bool(self.watch.only)
         rows = [
-            self.leaf(program, name, tensor, true, derived[name], few and not repeated)
+            self.leaf(program, name, tensor, true, derived[name], few and not repeated, terms.get(name, 0.0))
             for name, (tensor, true) in targets.items()
             if not self.watch.only or program.labels[name] in self.watch.only
         ]
         notes = [*remarks.accumulated(self, rows, repeated), *([] if repeated else remarks.missing(self, lifted))]
-        notes += remarks.without_a_past(program) + remarks.unmoved(program, seeds, derived)
+        notes += remarks.without_a_past(program) + remarks.unmoved(program, seeds, derived, rows)
         notes += [] if repeated else remarks.broadcast_losses(program)
         if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
             row.after is not None and not np.isfinite(row.after).all() for row in rows
@@ -205,7 +206,9 @@ class Scene:
                 chosen[by_node[id(node)]] = (tensor, true)
         return chosen
 
-    def leaf(self, program: Program, name: str, tensor: Any, true: Any, derived: Any, formulas: bool) -> Leaf:
+    def leaf(
+        self, program: Program, name: str, tensor: Any, true: Any, derived: Any, formulas: bool, terms: float
+    ) -> Leaf:
         """One row."""
         jacobian, form = self.formulas(program, name) if formulas else (self.size(program, name), None)
         before = self.before.get(id(tensor)) if self.kind == "backward" else None
@@ -213,7 +216,8 @@ class Scene:
         error = agrees = None
         if true is not None:
             got = as_float(as_array(true.to_dense() if true.is_sparse else true))
-            error, agrees = difference(added, got, TOLERANCE.get(tensor.dtype, 1e-3), before)
+            floor = floor_of(terms, tensor)
+            error, agrees = difference(added, got, precision_of(tensor)[0], before, floor)
         after = tensor.grad if self.kind == "backward" else true
         return Leaf(
             program.labels[name],
@@ -225,6 +229,7 @@ class Scene:
             None if after is None else np.array(as_array(after.to_dense() if after.is_sparse else after)),
             error,
             agrees,
+            bool(0 < np.abs(added).max(initial=0) <= floor_of(terms, tensor)),
         )
 
     def formulas(self, program: Program, name: str) -> tuple[str, str | None]:
@@ -313,18 +318,14 @@ class Scene:
                 self.watch.filled[id(tensor)] = (weakref.ref(tensor), self.where, name)
 
 
-def difference(derived: Any, got: Any, tolerance: float, before: Any) -> tuple[float, bool]:
-    """How far apart, relative to the largest entry, and whether that is within rounding."""
-    if derived.shape != got.shape:
-        return float("inf"), False
-    held = 0.0 if before is None else float(before.abs().max()) if before.numel() else 0.0
-    finite = np.abs(got[np.isfinite(got)])
-    scale = max(float(finite.max()) if finite.size else 0.0, held, 1e-30)
-    with np.errstate(invalid="ignore"):
-        same = (derived == got) | (np.isnan(derived) & np.isnan(got))
-        gap = np.where(same, 0.0, np.abs(derived - got))
-    worst = float(np.max(np.where(np.isfinite(gap), gap, np.inf))) if gap.size else 0.0
-    return worst / scale, bool(worst <= tolerance * max(scale, 1e-6))
+def watching(*watchers: Callable[..., None]) -> Callable[..., None]:
+    """Several watchers as one."""
+
+    def seen(*what: Any) -> None:
+        for watcher in watchers:
+            watcher(*what)
+
+    return seen
 
 
 def first_words(error: Exception) -> str:

@@ -18,7 +18,8 @@ class Leaf:
 
     ``jacobian`` is size and structure in words; ``form`` vᵀJ in matrix notation, where short; ``added`` is vᵀJ
     as derived, ``before`` and ``after`` what stood in ``.grad``; ``error`` is how far torch's vᵀJ is from the
-    derived one, relative to the largest entry, None where they were not compared.
+    derived one, relative to the largest entry, None where they were not compared;
+    ``rounding`` says that what was added is no more than rounding leaves of a zero.
     """
 
     name: str
@@ -30,7 +31,7 @@ class Leaf:
     after: Array | None
     error: float | None
     agrees: bool | None
-    note: str = ""
+    rounding: bool = False
 
 
 @dataclass(frozen=True, eq=False)
