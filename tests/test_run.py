@@ -441,6 +441,15 @@ def torch_like(dtype):
     return torch.ones(2, dtype=getattr(torch, dtype))
 
 
+def test_clipped_gradients_are_told_once(tmp_path):
+    clipped = LOOP.format(name="SGD").replace(
+        "    optimizer.step()", "    torch.nn.utils.clip_grad_norm_(net.parameters(), 0.1)\n    optimizer.step()"
+    )
+    session, told = play(tmp_path, clipped)
+    assert session.agrees
+    assert told.count("from here on; other gradients may be changed here, too") == 1
+
+
 def test_parameters_that_numpy_updates_between_steps(tmp_path):
     session, _ = play(
         tmp_path,

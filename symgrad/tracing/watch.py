@@ -174,10 +174,12 @@ class Watch:
         for leaf, _, name in self.filled.values():
             owner = leaf()
             if owner is not None and owner.grad is tensor and where.text and ("grad" in where.text):
-                key = (where.file, where.line, "written")
-                if key not in self.told or "zero" not in spelling:
+                by_torch = frames.asked_by_torch()  # clip_grad_norm_ and the like: one note for all leaves
+                key = (where.file, where.line, "written", "" if by_torch or "zero" in spelling else name)
+                if key not in self.told:
                     self.told.add(key)
-                    self.say(Note(where, f"{name}.grad is {short(as_array(tensor))} from here on"))
+                    what = f"{name}.grad is {short(as_array(tensor))} from here on"
+                    self.say(Note(where, f"{what}; other gradients may be changed here, too" if by_torch else what))
                 return
 
     def dropped(self, tensor: Any, where: Where) -> None:
