@@ -233,6 +233,10 @@ def test_without_torch_the_check_says_so() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "torch is not installed" in " ".join(done.stdout.split())
+    for arguments in (("explain", "--call", "a:b"), ("run", "script.py")):
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert "PyTorch is not installed, and this runs PyTorch code" in done.stderr
 
 
 # --- explain --call -----------------------------------------------------------------------------------------

@@ -441,6 +441,23 @@ def torch_like(dtype):
     return torch.ones(2, dtype=getattr(torch, dtype))
 
 
+def test_a_hook_is_no_disagreement(tmp_path):
+    session, told = play(
+        tmp_path,
+        """
+h = torch.zeros(2, requires_grad=True)
+h.register_hook(lambda g: g * 2)
+(h * 3).sum().backward()
+""",
+    )
+    (leaf,) = session.calls[0].leaves
+    np.testing.assert_array_equal([leaf.added, leaf.after], [[3, 3], [6, 6]])
+    assert session.agrees
+    assert "h has a hook: torch adds what the hook makes of vᵀJ" in told
+    assert "changed by a hook" in told
+    assert "≠" not in told
+
+
 def test_clipped_gradients_are_told_once(tmp_path):
     clipped = LOOP.format(name="SGD").replace(
         "    optimizer.step()", "    torch.nn.utils.clip_grad_norm_(net.parameters(), 0.1)\n    optimizer.step()"

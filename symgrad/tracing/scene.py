@@ -113,7 +113,9 @@ class Scene:
             row.after is not None and not np.isfinite(row.after).all() for row in rows
         ):
             notes += not_finite(program, born)
-        notes += [f"{n} was changed by a hook" for n in remarks.hooked(self, program, targets)]
+        notes += [
+            f"{n} has a hook: torch adds what the hook makes of vᵀJ" for n in remarks.hooked(self, program, targets)
+        ]
         notes += chosen_by_torch(program)
         if self.seeds[0] is not None:
             self.watch.weights.append((self.where, frames.argument(self.where.text) or self.seed_text()))
@@ -218,6 +220,8 @@ class Scene:
             got = as_float(as_array(true.to_dense() if true.is_sparse else true))
             floor = floor_of(terms, tensor)
             error, agrees = difference(added, got, precision_of(tensor)[0], before, floor)
+        if agrees is False and getattr(tensor, "_backward_hooks", None):
+            error = agrees = None  # what a hook made of it cannot be compared
         after = tensor.grad if self.kind == "backward" else true
         return Leaf(
             program.labels[name],

@@ -77,7 +77,7 @@ def summary(event: Backward) -> str:
 def agreement(leaf: Leaf) -> str:
     """How the derived vᵀJ compares with what torch did."""
     if leaf.agrees is None:
-        return "torch: None"
+        return "torch: None" if leaf.after is None else "changed by a hook"
     return "= torch" if leaf.agrees else f"≠ torch, by {leaf.error:.2g}"
 
 
