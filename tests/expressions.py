@@ -2,8 +2,9 @@
 
 An expression grows step by step from its inputs; each step takes terms that are there (the newest one often, the
 same one twice at times), applies an operation in one of its spellings, and is kept if torch accepts it. What an
-operation of a family takes is read off its entry in the table (operands, shape rule, domain, spellings); the
-others have a way to be called in `WAYS`, and a new entry that has neither is drawn by its examples.
+operation of a family takes is read off its entry in the table (operands, shape rule, domain, spellings); some
+others have a way to be called in `WAYS`, and the rest are drawn by the examples of their entries, on terms of those
+shapes or of others with as many axes. Operands that are only read are detached in torch, whole numbers made integers.
 """
 
 from __future__ import annotations
@@ -18,21 +19,28 @@ import numpy as np
 import torch
 from hypothesis import strategies as st
 
-from symgrad.ops import TABLE, Op
+from symgrad.ops import TABLE, Domain, Op
 from symgrad.ops.pointwise import common_shape
 from symgrad.ops.reductions import one_axis_shape, reduced_shape
-from tests import torch_side
+from tests import sampling, torch_side
 
 LARGEST = 1e3
 """Values beyond this are not built upon: differences there are rounding, not mistakes."""
 
-NAMES = "xyab"
+NAMES = "xyabcdgh"
 """What inputs are called."""
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "matmul": "@",
     "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!=",
 }  # fmt: skip
+
+
+SPELLED = ("torch", "F", "Tensor", "np", "torch.special", "torch.linalg", "np.linalg")
+"""What stands before the names that users write; the table knows spellings of torch's inside too."""
+
+TIES = ("kthvalue", "topk", "median")
+"""torch does not say which of several equal entries these take: they are not drawn on integers."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +71,17 @@ class Expression:
     inputs: dict[str, np.ndarray] = field(compare=False)
     shape: tuple[int, ...] = ()
     number: int = 0
+    positions: frozenset[str] = frozenset()
+    pieces: tuple[Expression, ...] = field(default=(), compare=False)
+    """What it is made of, smallest first: where a mistake is looked for when the whole is wrong."""
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}: {array.shape}" for name, array in self.inputs.items())
         return f"{self.text!r} with {shapes}, numbers from seed {self.number}"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What hypothesis prints of an example that fails."""
+        printer.text(repr(self))
 
 
 def family(op: Op) -> str | None:
@@ -80,10 +95,16 @@ def family(op: Op) -> str | None:
 
 def within_domain(op: Op, operand: str, term: Term) -> tuple[str, str]:
     """The two texts of ``term``, brought into the domain of an operand by functions that are smooth."""
-    domain = op.domain.get(operand)
-    if domain is None or (domain.low == -np.inf and domain.draw[1] >= 2):
-        return term.text, term.torch_text
-    bring = "(({}) ** 2 + 0.5)" if domain.low > -np.inf else "sin({})"
+    domain = op.domain_of(operand)
+    low, high = domain.low, domain.high
+    if np.isfinite(low) and np.isfinite(high):
+        bring = f"({(low + high) / 2} + {(high - low) * 0.45:.4} * sin({{}}))"
+    elif np.isfinite(low):
+        bring = f"(({{}}) ** 2 + {low + 0.5})"
+    else:
+        bring = "{}" if domain.draw[1] >= 2 else "sin({})"
+    if operand in op.data:
+        return bring.format(term.text), f"({bring.format(term.torch_text)}).detach()"
     return bring.format(term.text), bring.format(term.torch_text)
 
 
@@ -91,9 +112,11 @@ class Growth:
     """An expression while it grows. Choices are even, which hypothesis's own are not: it favours what is small."""
 
     def __init__(self, number: int, exact: bool) -> None:
-        self.random, self.generator, self.exact = Random(number), np.random.default_rng(number), exact
+        self.number, self.exact = number, exact
+        self.random, self.generator = Random(number), np.random.default_rng(number)
         self.inputs: dict[str, np.ndarray] = {}
         self.terms: list[Term] = []
+        self.positions: list[tuple[Domain, Term]] = []
 
     def choose(self, choices: Sequence[Any]) -> Any:
         """One of ``choices``."""
@@ -126,6 +149,30 @@ class Growth:
         term = Term(name, name, torch_side.tensor(self.inputs[name]))
         self.terms.append(term)
         return term
+
+    def add_positions(self, domain: Domain, shape: tuple[int, ...]) -> Term | None:
+        """An input of whole numbers in a domain; one that is there, at times. It is integers for torch where used."""
+        fits = [t for d, t in self.positions if d == domain and t.shape == shape]
+        if fits and self.flip():
+            return self.choose(fits)
+        if len(self.inputs) == len(NAMES):
+            return None
+        name = NAMES[len(self.inputs)]
+        self.inputs[name] = sampling.draw(domain, shape, self.generator)
+        term = Term(name, f"{name}.long()", torch_side.tensor(self.inputs[name]))
+        self.positions.append((domain, term))
+        return term
+
+    def expression(self, term: Term, pieces: tuple[Expression, ...] = ()) -> Expression:
+        """A term with what it needs, as a test runs it."""
+        used = {n: a for n, a in self.inputs.items() if mentions(term.text, n)}
+        positions = frozenset(t.text for _, t in self.positions)
+        return Expression(term.text, term.torch_text, used, term.shape, self.number, positions, pieces)
+
+    def whole(self) -> Expression:
+        """The newest term, made of the others."""
+        pieces = (self.expression(t) for t in self.terms[:-1] if t.text not in self.inputs)
+        return self.expression(self.terms[-1], tuple(pieces))
 
     def start(self) -> None:
         """One to three inputs whose shapes have something to do with each other."""
@@ -170,7 +217,7 @@ class Growth:
         tensors = {name: torch_side.tensor(array) for name, array in self.inputs.items()}
         try:
             value = torch_side.evaluate(torch_text, tensors)
-        except (RuntimeError, IndexError, TypeError, ValueError):
+        except (RuntimeError, IndexError, TypeError, ValueError, AttributeError):
             return False
         moderate = bool(torch.isfinite(value).all()) and (value.numel() == 0 or value.abs().max() < LARGEST)
         if not moderate or value.numel() > 200:
@@ -180,6 +227,8 @@ class Growth:
 
     def step(self, op: Op) -> bool:
         """One application of ``op``."""
+        if self.exact and op.name in TIES:
+            return False
         kind = family(op)
         if kind is None:
             made = WAYS.get(op.name, by_example)(self, op)
@@ -204,12 +253,12 @@ class Growth:
         """A call in one of the operation's spellings; torch's text is in torch's own."""
         texts, torch_texts = ([pair[side] for pair in operands] for side in (0, 1))
         plain = f"{op.name}({', '.join([*torch_texts, *([options] if options else [])])})"
-        spelling = self.choose((op.name, *op.spelled))
+        spelling = self.choose((op.name, *(s for s in op.spelled if s.rpartition(".")[0] in SPELLED)))
         module, _, word = spelling.rpartition(".")
         if module == "Tensor":
             rest = ", ".join([*texts[1:], *([options] if options else [])])
             return f"{texts[0]}.{word}({rest})", plain
-        if module == "np":
+        if module.startswith("np"):
             options = options.replace("keepdim", "keepdims").replace("dim=", "axis=")
         return f"{spelling}({', '.join([*texts, *([options] if options else [])])})", plain
 
@@ -427,20 +476,51 @@ WAYS: dict[str, Callable[[Growth, Op], Made]] = {
 
 
 def by_example(growth: Growth, op: Op) -> Made:
-    """For an operation of no family and with no way of its own: an example of its entry, on terms of those shapes."""
+    """For an operation of no family and with no way of its own: an example of its entry, with terms in its places.
+
+    Where a term has as many axes as the example's operand, it takes its place, and the other operands change
+    their sizes with it; what does not fit, torch refuses.
+    """
     example = growth.choose(op.examples)
-    text = torch_text = example.text
+    change: dict[int, int] = {}
+    operands: dict[str, tuple[str, str]] = {}
     for name, shape in example.shapes:
-        fits = [t for t in growth.terms if t.shape == shape]
-        if not fits and len(growth.inputs) == len(NAMES):
+        if op.domain_of(name).whole:
+            term = growth.add_positions(op.domain_of(name), tuple(change.get(size, size) for size in shape))
+        else:
+            term = operand_like(growth, shape, change)
+        if term is None:
             return None
-        newest = growth.terms[-1]
-        term = growth.choose(fits) if fits else growth.add_input(shape)
-        growth.terms.append(newest)
-        text, torch_text = (
-            re.sub(rf"\b{name}\b", f"«{new}»", old) for old, new in ((text, term.text), (torch_text, term.torch_text))
+        operands[name] = (
+            (term.text, term.torch_text)
+            if term.text in growth.inputs and op.domain_of(name).whole
+            else (within_domain(op, name, term))
         )
-    return tuple(t.replace("«", "").replace("»", "") for t in (text, torch_text))  # type: ignore[return-value]  # always two texts
+    form = re.sub(r"^(\w+)_part\((.*), part=(\d+)\)$", r"torch.\1(\2)[\3]", example.text)
+    pattern = rf"(?<![.\w])({'|'.join(operands)})\b(?!=)"
+    return tuple(re.sub(pattern, lambda found, n=n: operands[found[1]][n], form) for n in (0, 1))  # type: ignore[return-value]  # always two texts
+
+
+def operand_like(growth: Growth, shape: tuple[int, ...], change: dict[int, int]) -> Term | None:
+    """A term of this shape after ``change``, or of another that ``change`` is made to meet, or a new input."""
+    wanted = tuple(change.get(size, size) for size in shape)
+    fits = [t for t in growth.terms if t.shape == wanted]
+    if not change and growth.flip():
+        fits += [
+            t
+            for t in growth.terms
+            if t.rank == len(shape) and len({*zip(shape, t.shape, strict=True)}) == len(set(shape))
+        ]
+    if fits:
+        term = growth.choose(fits)
+        change.update(zip(shape, term.shape, strict=True))
+        return term
+    if len(growth.inputs) == len(NAMES):
+        return None
+    newest = growth.terms[-1]
+    term = growth.add_input(wanted)
+    growth.terms.append(newest)  # the newest result stays what the expression ends in
+    return term
 
 
 def weight(op: Op) -> int:
@@ -453,7 +533,11 @@ def weight(op: Op) -> int:
 @st.composite
 def expressions(draw: Any, most: int = 5, exact: bool = False) -> Expression:
     """An expression of up to ``most`` operations; with ``exact``, its inputs are small integers."""
-    number = draw(st.randoms(use_true_random=True)).getrandbits(32)
+    return grown(draw(st.randoms(use_true_random=True)).getrandbits(32), most, exact).whole()
+
+
+def grown(number: int, most: int = 5, exact: bool = False) -> Growth:
+    """Up to ``most`` operations, all choices made by ``number``; more than one are likelier than one."""
     growth = Growth(number, exact)
     growth.start()
     names = [op.name for op in TABLE.values() for _ in range(weight(op))]
@@ -462,9 +546,13 @@ def expressions(draw: Any, most: int = 5, exact: bool = False) -> Expression:
         if done == wanted:
             break
         done += growth.step(TABLE[growth.choose(names)])
-    last = growth.terms[-1]
-    used = {n: a for n, a in growth.inputs.items() if mentions(last.text, n)}
-    return Expression(last.text, last.torch_text, used, last.shape, number)
+    return growth
+
+
+def ending_in(op: Op, number: int, tries: int = 60) -> Expression | None:
+    """A random expression whose last operation is ``op``; None if it takes nothing that was there."""
+    growth = grown(number, most=2)
+    return growth.whole() if any(growth.step(op) for _ in range(tries)) else None
 
 
 def mentions(text: str, name: str) -> bool:

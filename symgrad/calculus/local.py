@@ -17,6 +17,7 @@ import sympy as sp
 from symgrad.calculus.differentiate import differentiate
 from symgrad.calculus.reuse import reuse_output
 from symgrad.calculus.steps import Step
+from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, Index, add_up, fresh_axes, instantiate
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import Expr, access
@@ -97,6 +98,12 @@ def local(step: Apply, program: Program) -> Local:
     derivatives = {}
     for position, d in found.derivatives.items():
         whole = instantiate(Equation((*d.axes, *d.inner), d.formula), form.names, form.sizes)
+        if whole.right.has(sp.nan, sp.zoo):
+            raise UnsupportedError(
+                f"the derivative of {step.op} divides by zero everywhere, because an argument stands there twice",
+                span=step.span,
+                hints=("write one of the two as x.clone()",),
+            )
         rank = len(d.axes)
         derivatives[position] = Derivative(whole.axes[:rank], whole.axes[rank:], whole.right, d.steps)
     return Local(equation, derivatives)

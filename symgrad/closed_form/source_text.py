@@ -120,12 +120,17 @@ class Writer:
                 return f"einsum({dict(step.options)['equation']!r}, {tensors})", ATOM
             return f"{step.op}({', '.join([f'[{tensors}]', *self.options(step).values()])})", ATOM
         first, *rest = self.arguments(step, operands)
-        pair = ".values" if step.op in PAIRS and dict(step.options)["dim"] is not None else ""
+        pairs = step.op in PAIRS or "values" in op.returns
+        pair = ".values" if pairs and dict(step.options)["dim"] is not None else ""
         if f"Tensor.{step.op}" in op.spelled and not {f"torch.{step.op}", f"F.{step.op}"} & set(op.spelled):
             owner = bracketed(*(operands[0] or (first, ATOM)), ATOM)
             sizes = [self.option(value).strip("(),") for _, value in step.options]
             return f"{owner}.{step.op}({', '.join(sizes)})", ATOM
-        return f"{step.op}({', '.join([first, *rest])}){pair}", ATOM
+        if "part" in op.returns:
+            *rest, part = rest
+            return f"{step.op.removesuffix('_part')}({', '.join([first, *rest])})[{part.removeprefix('part=')}]", ATOM
+        word = "np.dot" if step.op == "np_dot" else step.op
+        return f"{word}({', '.join([first, *rest])}){pair}", ATOM
 
     def arguments(self, step: Apply, operands: list[Text | None]) -> list[str]:
         """Operands and options in the order of the signature, by name once something before them is left out."""

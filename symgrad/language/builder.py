@@ -91,7 +91,7 @@ class Builder:
             targets = op.align(self.sizes, shapes, **prepared)
             arguments = [self.aligned(o, t, span) for o, t in zip(operands, targets, strict=True)]
             aligned = tuple(a.shape if isinstance(a, Ref) else None if a is None else () for a in arguments)
-            shape = self.sizes.shape(op.shape(self.sizes, aligned, **prepared))
+            shape = self.literal(self.sizes.shape(op.shape(self.sizes, aligned, **prepared)))
         except SizeMismatch as error:
             found = [(o.text, o.meaning.shape) for o in operands if isinstance(o.meaning, Ref)]
             raise mismatch(error, label, found, self.inputs, self.sizes, span or (0, 0)) from None
@@ -149,6 +149,10 @@ class Builder:
         if self.sizes.shape(meaning.shape) == wanted:
             return meaning
         return self.add(named("expand"), (meaning.name,), {"shape": wanted}, wanted, span, None)
+
+    def literal(self, shape: Shape) -> Shape:
+        """``shape`` with 0 and 1 as numbers where a computed size comes to that: 1 broadcasts, 0 is empty."""
+        return tuple(sp.Integer(n) if (n := self.sizes.number(size)) in (0, 1) else size for size in shape)
 
     def add(
         self,

@@ -21,6 +21,7 @@ from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact
+from symgrad.numeric.exponents import exponentials_only, stable_factors
 from symgrad.numeric.named import (
     Named,
     added,
@@ -115,7 +116,7 @@ class Evaluator:
         if isinstance(node, sp.Product):
             return self._product(node)
         if node.is_Mul:
-            return self._multiply(self._stable_factors(node))
+            return self._multiply(stable_factors(node))
         if node.is_Add:
             return self._combine(lambda *parts: sum(parts[1:], start=parts[0]), node.args)
         if node.is_Pow:
@@ -234,21 +235,6 @@ class Evaluator:
     def _multiply(self, factors: Sequence[Expr]) -> Named:
         return multiplied([self.value(f) for f in factors], [self.value(f) for f in factors if is_mask(f)])
 
-    def _stable_factors(self, node: Expr) -> list[Expr]:
-        """exp(a)·exp(b) / Σ exp(c) as one exponential, exp(a + b − log Σ exp(c)): large exponents cancel first."""
-        exponents, others = [], []
-        for factor in node.args:
-            base, power = factor.as_base_exp()
-            if isinstance(factor, sp.exp):
-                exponents.append(factor.exp)
-            elif power.is_number and exponentials_only(base):
-                exponents.append(power * sp.log(base))
-            else:
-                others.append(factor)
-        if len(exponents) < 2:
-            return list(node.args)
-        return [*others, sp.exp(sp.Add(*exponents), evaluate=False)]
-
     def _log_of_exponentials(self, node: Expr) -> Named:
         """log Σ_k exp(f(k)), by the largest exponent."""
         indices = tuple(limit[0] for limit in node.limits)
@@ -269,7 +255,7 @@ class Evaluator:
         """Σ of a product as a contraction; where windows slide, over the window; against a δ as a scatter-add."""
         bound = [limit[0] for limit in node.limits]
         function, bound = flat(node.function, bound)
-        factors = self._stable_factors(function) if function.is_Mul else [function]
+        factors = stable_factors(function) if function.is_Mul else [function]
         scattered = self._scattering(factors, bound)
         if scattered:
             return self._scatter(factors, bound, scattered)
@@ -340,8 +326,3 @@ def flat(function: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
     if set(inner) & set(bound) or not any(isinstance(f, (Bracket, sp.KroneckerDelta)) for f in every):
         return function, bound
     return flat(sp.Mul(*others, sums[0].function), [*bound, *inner])
-
-
-def exponentials_only(node: Expr) -> bool:
-    """Whether ``node`` is a plain sum of exponentials."""
-    return isinstance(node, sp.Sum) and isinstance(node.function, sp.exp)

@@ -67,7 +67,7 @@ def plain(array: Any) -> Array:
     >>> plain(np.array([Fraction(2), Fraction(4, 2)], dtype=object))
     array([2, 2])
     """
-    found: Array = np.asarray(array)
+    found: Array = np.asarray(array, order="C")  # torch takes no view that runs backwards
     if found.dtype != object:
         return found
     if all(Fraction(value).denominator == 1 and abs(value) < 2**63 for value in found.reshape(-1)):

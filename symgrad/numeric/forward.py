@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.calculus.local import known_name
+from symgrad.errors import InputError
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, holds_exact, is_exact
 from symgrad.ops import Op, named
 from symgrad.program import Apply, Constant, Program
@@ -70,7 +71,12 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
         op = named(step.op)
         options = options_of(step, program.sizes)
         arguments = [arrays[a] if isinstance(a, str) else constant(a, program.sizes) for a in step.arguments]
-        arrays[step.result.name] = apply(op, arguments, options)
+        try:
+            arrays[step.result.name] = apply(op, arguments, options)
+        except IndexError as error:
+            raise InputError(
+                f"{op.name} reads or writes at a position that is not there", span=step.span, found=(str(error),)
+            ) from None
         for name, rule in op.known.items():
             known = rule(*arguments, **options)
             if known is not None:

@@ -25,8 +25,16 @@ from symgrad.shapes import Shape, Sizes
 
 
 def positions(n: Any) -> Any:
-    """Positions as NumPy takes them."""
+    """Positions as NumPy takes them, which counts negative ones from the end."""
     return np.asarray(n).astype(np.int64)
+
+
+def from_zero(n: Any) -> Any:
+    """Positions where torch takes no negative ones."""
+    found = positions(n)
+    if found.size and found.min() < 0:
+        raise IndexError(f"the position {found.min()} is negative")
+    return found
 
 
 def put(at: Any, axis: int, index: Expr) -> list[Expr]:
@@ -53,7 +61,7 @@ def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: A
 
 def gathered(x: Any, index: Any, dim: int) -> Any:
     """NumPy's forward: x is cut to the positions' sizes on the other axes."""
-    x, n = np.asarray(x), positions(index)
+    x, n = np.asarray(x), from_zero(index)
     if not x.ndim:
         return x
     cut = tuple(slice(None) if a == dim else slice(length) for a, length in enumerate(n.shape))
@@ -144,7 +152,7 @@ def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 
 @operation(
     says="the entries along dim at the given positions",
-    numpy=lambda x, index, dim: np.take(x, np.atleast_1d(positions(index)), axis=dim) if np.ndim(x) else x,
+    numpy=lambda x, index, dim: np.take(x, np.atleast_1d(from_zero(index)), axis=dim) if np.ndim(x) else x,
     torch=lambda torch, x, index, dim: torch.index_select(x, dim, index.long()),
     shape=lambda sizes, shapes, dim: selected_shape(sizes, shapes, dim) if shapes[0] else (),
     prepare=prepare_dim,
@@ -200,7 +208,7 @@ def add_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any)
 def added_at(x: Any, index: Any, source: Any, dim: int, alpha: Any) -> Any:
     """NumPy's forward."""
     result = np.array(x, copy=True)
-    np.add.at(result, (slice(None),) * dim + (positions(index),), source * alpha)
+    np.add.at(result, (slice(None),) * dim + (from_zero(index),), source * alpha)
     return result
 
 
@@ -236,7 +244,7 @@ def scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 
 def scattered(x: Any, index: Any, source: Any, dim: int, add: bool) -> Any:
     """NumPy's forward."""
-    result, n = np.array(x, copy=True), positions(index)
+    result, n = np.array(x, copy=True), from_zero(index)
     places = list(np.indices(n.shape))
     if not places:
         return result + source if add else np.asarray(source)
@@ -310,7 +318,7 @@ def index_copy(at: At, x: View, dim: int, index: Data, source: View) -> Expr:
 def copied(x: Any, index: Any, source: Any, dim: int) -> Any:
     """NumPy's forward."""
     result = np.array(x, copy=True)
-    result[(slice(None),) * dim + (positions(index),)] = source
+    result[(slice(None),) * dim + (from_zero(index),)] = source
     return result
 
 

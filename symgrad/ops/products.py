@@ -20,8 +20,8 @@ from symgrad.ops.contractions import contraction_index, contraction_shape, parse
 from symgrad.ops.domain import reals, whole
 from symgrad.ops.functions import sign
 from symgrad.ops.layers import number
-from symgrad.ops.reductions import Reduction, axis_of
-from symgrad.ops.spec import At, Data, Op, View, example, operation
+from symgrad.ops.reductions import Reduction, axis_of, unless_zero
+from symgrad.ops.spec import At, Data, Held, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes
 
 
@@ -228,6 +228,11 @@ def cross(at: At, x: View, y: View, dim: int = -1) -> Expr:
 # Lengths and distances ------------------------------------------------------------------------------
 
 
+def distance(value: Expr, out: Expr, p: Any) -> Expr:
+    """A length that is also the output: the root has no derivative at 0, and torch takes 0 there."""
+    return value if number(p) == 1 else unless_zero(out) * value
+
+
 def length(over: Reduction, entry: Any, p: Any, hint: str = "j") -> Expr:
     """(Σ |entry|ᵖ)^(1/p)."""
     p = number(p)
@@ -289,7 +294,7 @@ def cosine_similarity(at: At, x: View, y: View, dim: int = 1, eps: float = 1e-8)
 
 
 @operation(
-    says="the length of x − y + eps along the last axis",
+    says="the length of x − y + eps along the last axis; the derivative at 0 is 0",
     numpy=lambda x, y, p, eps, keepdim: numpy_length(x - y + float(eps), p, -1, keepdim),
     torch=lambda torch, x, y, p, eps, keepdim: torch.nn.functional.pairwise_distance(
         x, y, float(p), float(eps), keepdim
@@ -299,16 +304,20 @@ def cosine_similarity(at: At, x: View, y: View, dim: int = 1, eps: float = 1e-8)
     shape=lambda sizes, shapes, p, eps, keepdim: without(sizes, shapes, max(map(len, shapes)) - 1, keepdim),
     prepare=lambda shapes, p=2.0, eps=1e-6, keepdim=False: {"p": check_p(p), "eps": eps, "keepdim": keepdim},
     spelled=("F.pairwise_distance", "torch.pairwise_distance"),
+    reuse=True,
+    kinks=(0.0,),
     examples=(
         example("F.pairwise_distance(x, y)", x=(2, 3), y=(2, 3)),
         example("F.pairwise_distance(x, y, p=1.0)", x=(2, 3), y=(2, 3)),
     ),
     domain={"x": reals(distinct=True)},
 )
-def pairwise_distance(at: At, x: View, y: View, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Expr:
+def pairwise_distance(
+    at: At, x: View, y: View, out: Held, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Expr:
     """out[i] = √(Σ_j (x[i,j] − y[i,j] + eps)²)"""
     over = Reduction(at, x.shape, (x.rank - 1,), keepdim)
-    return length(over, lambda i: x[i] - y[i] + number(eps), p)
+    return distance(length(over, lambda i: x[i] - y[i] + number(eps), p), out[at], p)
 
 
 @operation(
@@ -328,7 +337,7 @@ def normalize(at: At, x: View, p: float = 2.0, dim: int = 1, eps: float = 1e-12)
 
 
 @operation(
-    says="the length of x − y over all entries",
+    says="the length of x − y over all entries; the derivative at 0 is 0",
     numpy=lambda x, y, p: numpy_length(x - y, p, None),
     torch=lambda torch, x, y, p: torch.dist(x, y, float(p)),
     smooth=False,
@@ -336,12 +345,15 @@ def normalize(at: At, x: View, p: float = 2.0, dim: int = 1, eps: float = 1e-12)
     align=broadcast_pair,
     prepare=lambda shapes, p=2: {"p": check_p(p)},
     spelled=("torch.dist", "Tensor.dist", "aten.dist"),
+    reuse=True,
+    kinks=(0.0,),
     examples=(example("dist(x, y)", x=(2, 3), y=(2, 3)), example("dist(x, y, 3)", x=(3,), y=(3,))),
     domain={"x": reals(distinct=True)},
 )
-def dist(at: At, x: View, y: View, p: float = 2) -> Expr:
+def dist(at: At, x: View, y: View, out: Held, p: float = 2) -> Expr:
     """out = √(Σ_i (x[i] − y[i])²)"""
-    return length(Reduction((), x.shape, tuple(range(x.rank)), keepdim=False), lambda i: x[i] - y[i], p)
+    over = Reduction((), x.shape, tuple(range(x.rank)), keepdim=False)
+    return distance(length(over, lambda i: x[i] - y[i], p), out[()], p)
 
 
 def cdist_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
@@ -360,7 +372,7 @@ def cdist_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tupl
 
 
 @operation(
-    says="the distances between the rows of x and the rows of y",
+    says="the distances between the rows of x and the rows of y; the derivative at 0 is 0",
     numpy=lambda x, y, p: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
     torch=lambda torch, x, y, p: torch.cdist(x, y, float(p)),
     shape=cdist_shape,
@@ -369,15 +381,17 @@ def cdist_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tupl
     domain={"x": reals(distinct=True)},
     prepare=lambda shapes, p=2.0, compute_mode=None: {"p": check_p(p)},
     spelled=("torch.cdist", "aten._cdist_forward"),
+    reuse=True,
+    kinks=(0.0,),
     ranks={"x": (2, 3), "y": (2, 3)},
     examples=(example("cdist(x, y)", x=(2, 3), y=(3, 3)), example("cdist(x, y, 1.0)", x=(2, 2), y=(2, 2))),
 )
-def cdist(at: At, x: View, y: View, p: float = 2.0, compute_mode: Any = None) -> Expr:
+def cdist(at: At, x: View, y: View, out: Held, p: float = 2.0, compute_mode: Any = None) -> Expr:
     """out[i,k] = √(Σ_j (x[i,j] − y[k,j])²)"""
     *lead, i, k = at
     j = fresh("j", x.shape[-1])
     d, q = x[[*lead, i, j]] - y[[*lead, k, j]], number(p)
-    return sp.sqrt(add_up(d**2, [j])) if q == 2 else add_up((d * sign(d)) ** q, [j]) ** (1 / q)
+    return distance(sp.sqrt(add_up(d**2, [j])) if q == 2 else add_up((d * sign(d)) ** q, [j]) ** (1 / q), out[at], p)
 
 
 # Losses of vectors ----------------------------------------------------------------------------------

@@ -25,6 +25,8 @@ from symgrad.ops import named
 from symgrad.ops.functions import Stable
 from symgrad.program import Apply, Program
 
+DIGITS = 50
+"""Digits of the numbers: three times those of a float, so that what cancels leaves enough."""
 LARGEST = 1500
 """Nodes times entries beyond which the explicit formulas are not formed."""
 
@@ -142,7 +144,7 @@ class Elementwise:
         found = formula.xreplace({s: self.symbols[s] for s in formula.free_symbols})
         if found.is_Rational:
             return Fraction(int(found.p), int(found.q))
-        found = sp.N(found, 17)
+        found = settled(found)
         return float(found) if found.is_real and found.is_finite else float("nan")
 
 
@@ -186,7 +188,20 @@ def exactly(value: Any) -> Expr:
     """A number as SymPy has it."""
     if isinstance(value, Fraction):
         return sp.Rational(value.numerator, value.denominator)
-    return sp.Integer(int(value)) if isinstance(value, (int, np.integer)) else sp.Float(float(value), 17)
+    return sp.Integer(int(value)) if isinstance(value, (int, np.integer)) else sp.Float(float(value), DIGITS)
+
+
+def settled(node: Expr) -> Expr:
+    """A formula without symbols as a number, each node once and to `DIGITS` digits.
+
+    SymPy's own evaluation asks for more and more digits where terms cancel: for 1 − erf(800) it never ends.
+    """
+    if not node.args:
+        return node.evalf(DIGITS) if node.is_NumberSymbol else node
+    if isinstance(node, sp.Piecewise):
+        return next((settled(value) for value, condition in node.args if settled(condition) == sp.true), sp.nan)
+    found = node.func(*(settled(a) for a in node.args))
+    return found.evalf(DIGITS) if isinstance(found, sp.Expr) and not found.is_Number else found
 
 
 def size_of(expression: Expr, limit: int) -> int:
