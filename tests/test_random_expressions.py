@@ -150,3 +150,46 @@ def test_the_same_expressions_are_drawn_in_every_run() -> None:
         return texts
 
     assert drawn() == drawn()
+
+
+# What random expressions found ------------------------------------------------------------------------------
+
+FOUND = [
+    ("dist(x, x)", {"x": (2,)}),
+    ("dist(x, x.clone(), 3)", {"x": (1,)}),
+    ("cdist(x, x)", {"x": (3, 3)}),
+    ("cdist(x, x, p=3.0)", {"x": (1, 1)}),
+    ("cdist(x, x, p=1.0)", {"x": (3, 2)}),
+    ("roll(x, (1, -1), (0, 1))", {"x": (0, 3)}),
+    ("F.group_norm(x, 2)", {"x": (0, 2, 1)}),
+    ("F.conv2d(x, y, stride=2) * a", {"x": (1, 2, 4, 3), "y": (2, 2, 2, 2), "a": (2, 3)}),
+    ("where(F.normalize(x, dim=0) > a, x, a)", {"x": (3,), "a": (2, 3)}),
+    ("torch.flip(x, (0, 1))", {"x": (2, 3)}),
+    ("np.dot(x, y) ** 2", {"x": (2, 3), "y": (2, 3, 2)}),
+]
+
+
+@pytest.mark.parametrize(("text", "shapes"), FOUND, ids=[text for text, _ in FOUND])
+def test_what_random_expressions_found(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    """A number, a closed form that torch reads, or arrays that torch takes was missing in each of these."""
+    generator = np.random.default_rng(0)
+    inputs = {name: generator.uniform(0.2, 1.8, size=shape) for name, shape in shapes.items()}
+    shape = tuple(torch_side.evaluate(text, {n: torch_side.tensor(a) for n, a in inputs.items()}).shape)
+    assert agrees_with_torch(Expression(text, text, inputs, shape))
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("gather(x, 1, n)", {"x": np.ones((3, 1)), "n": np.ones((3, 3), dtype=int)}),
+        ("take_along_dim(x, n, 1)", {"x": np.ones((3, 1)), "n": np.ones((3, 3), dtype=int)}),
+        ("index_select(x, 0, n)", {"x": np.ones((3, 1)), "n": np.array([-1])}),
+        ("F.embedding(n, x)", {"x": np.ones((3, 2)), "n": np.array([3])}),
+        ("dist(x, x, 3)", {"x": np.ones(1)}),
+    ],
+)
+def test_what_random_expressions_found_is_refused_with_a_reason(text: str, values: dict[str, np.ndarray]) -> None:
+    """Each of these was another exception, or a number that torch does not give."""
+    with pytest.raises(SymgradError) as caught:
+        symgrad.explain(text, seed="random", **values)
+    assert caught.value.problem

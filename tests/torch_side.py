@@ -107,7 +107,7 @@ OWN: dict[str, Any] = {
     "softmax": lambda x, dim=-1: torch.softmax(x, dim), "log_softmax": lambda x, dim=-1: torch.log_softmax(x, dim),
     "logsumexp": reduce(torch.logsumexp), "amax": reduce(torch.amax), "amin": reduce(torch.amin),
     "hardsigmoid": lambda x: F.relu6(x + 3) / 6,  # torch's own has 1/6 in float32
-    "digamma": Digamma.apply, "polygamma": polygamma,
+    "linalg_norm": torch.linalg.norm, "digamma": Digamma.apply, "polygamma": polygamma,
     "pow": torch.pow, "sum": torch.sum, "max": torch.max, "min": torch.min, "abs": torch.abs,
     "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
     "minimum": lambda x, y: torch.minimum(tensor(x), tensor(y)),

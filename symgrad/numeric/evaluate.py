@@ -116,7 +116,7 @@ class Evaluator:
         if isinstance(node, sp.Product):
             return self._product(node)
         if node.is_Mul:
-            return self._multiply(stable_factors(node))
+            return self._multiply(self._stable_factors(node))
         if node.is_Add:
             return self._combine(lambda *parts: sum(parts[1:], start=parts[0]), node.args)
         if node.is_Pow:
@@ -235,6 +235,10 @@ class Evaluator:
     def _multiply(self, factors: Sequence[Expr]) -> Named:
         return multiplied([self.value(f) for f in factors], [self.value(f) for f in factors if is_mask(f)])
 
+    def _stable_factors(self, node: Expr) -> list[Expr]:
+        """The factors of a product, large exponents cancelled."""
+        return stable_factors(node)
+
     def _log_of_exponentials(self, node: Expr) -> Named:
         """log Σ_k exp(f(k)), by the largest exponent."""
         indices = tuple(limit[0] for limit in node.limits)
@@ -255,7 +259,7 @@ class Evaluator:
         """Σ of a product as a contraction; where windows slide, over the window; against a δ as a scatter-add."""
         bound = [limit[0] for limit in node.limits]
         function, bound = flat(node.function, bound)
-        factors = stable_factors(function) if function.is_Mul else [function]
+        factors = self._stable_factors(function) if function.is_Mul else [function]
         scattered = self._scattering(factors, bound)
         if scattered:
             return self._scatter(factors, bound, scattered)

@@ -305,7 +305,7 @@ def grouped_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_groups: int, eps:
 def group_norm_values(x: Any, weight: Any = None, bias: Any = None, *, num_groups: int, eps: float) -> Any:
     """NumPy's forward."""
     x = np.asarray(x, float)
-    flat = x.reshape(x.shape[0], num_groups, -1)
+    flat = x.reshape(x.shape[0], num_groups, int(np.prod(x.shape[1:])) // num_groups)
     normal = (flat - flat.mean(axis=2, keepdims=True)) / np.sqrt(flat.var(axis=2, keepdims=True) + eps)
     return normalised(normal.reshape(x.shape), 0, 1, weight, bias, 0)
 
