@@ -113,6 +113,10 @@ SEVERAL = [
     lambda x, y: torch.diagonal_scatter(x, y[:, 0]) * x,
     lambda x, y: torch.masked_scatter(x, torch.tensor([[True, False, True]]), y) * x,
     lambda x, y: torch.put(x, torch.tensor([1, 4]), y[0, :2]) * x,
+    lambda x, y: torch.linalg.inv(x @ y.T) @ x,
+    lambda x, y: torch.linalg.solve(x @ y.T, y[:, 0]),
+    lambda x, y: torch.linalg.solve(x @ y.T, y, left=True) * x,
+    lambda x, y: torch.linalg.solve(x @ y.T, x.T, left=False),
     lambda x, y: torch.permute_copy(x, (1, 0)) @ torch.view_copy(y, (2, 3)),
 ]
 

@@ -41,10 +41,14 @@ class Derivative:
 
 @dataclass(frozen=True)
 class Local:
-    """The index equation of a step and the derivative by each tensor operand, by position."""
+    """The index equation of a step and the derivative by each tensor operand, by position.
+
+    ``residual`` is what is 0 at the result, for an operation that is defined by an equation to be solved.
+    """
 
     equation: Equation
     derivatives: Mapping[int, Derivative]
+    residual: Equation | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,8 @@ def local(step: Apply, program: Program) -> Local:
             )
         rank = len(d.axes)
         derivatives[position] = Derivative(whole.axes[:rank], whole.axes[rank:], whole.right, d.steps)
-    return Local(equation, derivatives)
+    residual = instantiate(found.residual, form.names, form.sizes) if found.residual is not None else None
+    return Local(equation, derivatives, residual)
 
 
 @lru_cache(maxsize=4096)
@@ -159,7 +164,11 @@ def derive(key: Key) -> Local:
             if formula != steps[0].formula:
                 steps.append(Step("reuse the output", formula, "the forward value is named instead of formed again"))
         derivatives[position] = Derivative(at, inner, formula, tuple(steps))
-    return Local(equation, derivatives)
+    residual = None
+    if op.residual is not None:
+        places = fresh_axes(key.result, op.letters)
+        residual = Equation(places, canonical(op.residual(places, *views, held["out"])))
+    return Local(equation, derivatives, residual)
 
 
 def _sizes_in(key: Key) -> tuple[Size, ...]:

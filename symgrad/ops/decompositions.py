@@ -29,7 +29,7 @@ def square(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
     return shape
 
 
-def inverse(x: Any) -> Any:
+def inverted(x: Any) -> Any:
     """By NumPy; a matrix that has none is refused."""
     try:
         return np.linalg.inv(x)
@@ -39,16 +39,24 @@ def inverse(x: Any) -> Any:
         ) from None
 
 
-@operation(
-    says="the inverse, which solves x·out = I; differentiated: dx·out + x·dout = 0, so dout = −out·dx·out",
-    numpy=inverse, torch=lambda torch, x: torch.linalg.inv(x), shape=square,
-    spelled=("torch.inverse", "torch.linalg.inv", "Tensor.inverse", "Tensor.inv", "np.linalg.inv"),
-    domain={"x": reals()}, ranks={"x": (2,)}, letters="ik",
-    examples=(example("inv(x)", x=(2, 2)), example("inv(x)", x=(2, 3, 3)), example("b @ inv(x)", b=(3,), x=(3, 3))),
-)  # fmt: skip
-def inv(at: At, x: View, out: Held) -> Expr:
-    """out = out₀ − Σ_a out₀[i,a]·(Σ_j x[a,j]·out₀[j,k] − δ_ak), one Newton step for Σ_j x[a,j]·out[j,k] = δ_ak"""
+def residual(at: At, x: View, out: View) -> Expr:
+    """F[i,k] = Σ_j x[i,j]·out[j,k] − δ_ik"""
     *batch, i, k = at
-    a, j = fresh("a", x.shape[-1]), fresh("j", x.shape[-1])
-    residual = add_up(x[(*batch, a, j)] * out[(*batch, j, k)], [j]) - delta(a, k)
-    return out[at] - add_up(out[(*batch, i, a)] * residual, [a])
+    j = fresh("j", x.shape[-1])
+    return add_up(x[(*batch, i, j)] * out[(*batch, j, k)], [j]) - delta(i, k)
+
+
+@operation(
+    says="the inverse, which solves x·out = I; differentiated as it stands, dx·out + x·dout = 0, so dout = −out·dx·out",
+    numpy=inverted, torch=lambda torch, x: torch.linalg.inv(x), shape=square, residual=residual,
+    spelled=("torch.inverse", "torch.linalg.inv", "Tensor.inverse", "np.linalg.inv"),
+    domain={"x": reals()}, ranks={"x": (2,)}, letters="ik",
+    examples=(
+        example("inverse(x)", x=(2, 2)), example("inverse(x)", x=(2, 3, 3)), example("b @ inverse(x)", b=(3,), x=(3, 3)),
+    ),
+)  # fmt: skip
+def inverse(at: At, x: View, out: Held) -> Expr:
+    """out = out₀ − Σ_a out₀[i,a]·F[a,k] with F[a,k] = Σ_j x[a,j]·out₀[j,k] − δ_ak, which is 0 at the inverse"""
+    *batch, i, k = at
+    a = fresh("a", x.shape[-1])
+    return out[at] - add_up(out[(*batch, i, a)] * residual((*batch, a, k), x, out), [a])

@@ -88,7 +88,8 @@ class Op:
     ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
     spelled independently. ``known`` computes held integers from the forward pass.
     ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in
-    simpler ones, in symgrad's own language; ``kinks`` are points where torch's choice is tested.
+    simpler ones, in symgrad's own language; ``kinks`` are points where torch's choice is tested. ``residual`` is
+    F(at, *views, out) where the output is what solves F = 0 (`symgrad.ops.decompositions`).
     """
 
     name: str
@@ -117,6 +118,7 @@ class Op:
     expands: str | None = None
     smooth: bool = True
     returns: tuple[str, ...] = ()
+    residual: Callable[..., Expr] | None = None
 
     def define(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The output's entry at ``at``: the index equation's right-hand side."""

@@ -174,12 +174,29 @@ def put_flat(steps: Steps, node: Node, x: Any, index: Any, source: Any, accumula
     return None if accumulate else scattered(steps, node)
 
 
+def inv(steps: Steps, node: Node, x: Any, *rest: Any, **keywords: Any) -> Said | None:
+    """The inverse, whatever else the call returns."""
+    return ("torch.inverse", (x,), {}) if node.index == 0 and not rest and not keywords.get("check_errors") else None
+
+
+def solve(steps: Steps, node: Node, a: Any, b: Any, *, left: bool = True, **keywords: Any) -> Said | None:
+    """inverse(a) @ b, or b @ inverse(a)."""
+    if node.index != 0 or keywords.get("check_errors"):
+        return None
+    vectors = left and (len(b.shape) == 1 or tuple(b.shape) == tuple(a.shape[:-1]))
+    inverse = steps("inverse", a)
+    if not vectors:
+        return "torch.matmul", (inverse, b) if left else (b, inverse), {}
+    column = steps("unsqueeze", b, -1)
+    return "torch.squeeze", (steps("matmul", inverse, column), -1), {}
+
+
 COMPOSITIONS: Mapping[str, Composition] = {
     "clamp": clamp, "clip": clamp, "clamp_min": clamp_min, "clamp_max": clamp_max, "softplus": softplus,
     "div": div, "divide": div, "var_mean": moments("var"), "std_mean": moments("std"), "angle": angle, "zero": zero,
     "fill": fill, "constant_pad_nd": constant_pad_nd, "norm": norm, "vector_norm": vector_norm,
     "slice_scatter": scattered, "diagonal_scatter": scattered, "masked_scatter": scattered,
-    "index_put": index_put, "put": put_flat,
+    "index_put": index_put, "put": put_flat, "inv": inv, "inv_ex": inv, "solve": solve, "solve_ex": solve,
 }  # fmt: skip
 """Functions by their last word."""
 

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import numpy as np
 import sympy as sp
 
+from symgrad.calculus import local
 from symgrad.explanation import Explanation
 from symgrad.explanation.entries import terms_in
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.numeric import Array
+from symgrad.ops import named as named_op
 from symgrad.program import Apply
 from symgrad.render import numbers
 from symgrad.render.arrange import reading
@@ -48,7 +50,7 @@ HEADING = say("Forward: how `out` is computed")
 def forward_section(teller: Teller, explanation: Explanation) -> Section:
     """The whole section."""
     formulas, equations = forward_equations(teller)
-    blocks: list[Block] = [equations, *teller.aside(*formulas)]
+    blocks: list[Block] = [equations, *teller.aside(*formulas), *_solved(teller)]
     if teller.steps:
         blocks += _entries(teller, explanation, *teller.steps[-1])
     blocks += [_numbers(teller, explanation), *_rounding(explanation), *_scalar_only(explanation)]
@@ -59,18 +61,32 @@ def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
     """One index equation a step; beside each the code it comes from, where that can be found."""
     formulas, rows = [], []
     for step, equation in teller.steps:
+        solved = local(step, teller.program).residual
+        if solved is not None:
+            equation = teller.fold(solved)
         names = teller.names.entry(equation.axes, step.result.name)
         formula = Formula(equation.right, names)
         code = teller.code(step)
         remark: Words = (Code(code),) if code and code != teller.source and len(teller.steps) > 1 else ()
         formulas.append(formula)
-        rows.append(Equation((teller.left(step.result.name, equation.axes, names), formula), remark))
+        left = teller.left(step.result.name, equation.axes, names)
+        rows.append(Equation((left, formula) if solved is None else (formula, number(0)), remark))
     return formulas, Equations(tuple(rows))
+
+
+def _solved(teller: Teller) -> Iterator[Block]:
+    """What is not computed by a formula but solves one: the identity, and its differential."""
+    for step, _ in teller.steps:
+        if local(step, teller.program).residual is not None:
+            says = named_op(step.op).says
+            yield Paragraph(say("`{name}` is {says}.", name=teller.names.name(step.result.name), says=says))
 
 
 def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: IndexEquation) -> Iterator[Block]:
     """Every output as a formula in numbered entries, and its number."""
     output, values = explanation.output, explanation.values
+    if local(step, explanation.program).residual is not None:
+        return
     if not 0 < output.size <= LARGEST or terms_in(equation.right, values.sizes) > MOST_ENTRIES:
         return
     count = output.size if output.size <= MOST_ENTRIES else FIRST_ENTRIES
