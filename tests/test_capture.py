@@ -305,11 +305,10 @@ def test_a_program_keeps_the_values_of_its_run():
 
 
 def test_a_point_without_a_derivative_is_named():
-    program = capture(lambda x, y: torch.dist(x, y) * 2, torch.zeros(3), torch.zeros(3))
+    program = capture(lambda x: torch.pow(x, x) * 2, torch.zeros(2))
     assert "≈" not in repr(program)
-    np.testing.assert_array_equal(program.pullback()["x"], np.zeros(3))
+    np.testing.assert_array_equal(program.pullback([1, 1])["x"], [0, 0])  # the equation gives 0 · log 0
     assert program.conventions == ["t1"]
-    np.testing.assert_array_equal(capture(lambda x: torch.pow(x, x), torch.zeros(2)).pullback([1, 1])["x"], [0, 0])
     assert "has no derivative at this point; the numbers are the choice that torch makes there" in repr(program)
 
 
