@@ -16,6 +16,7 @@ from symgrad.language import read
 from symgrad.numeric import Values, forward
 from symgrad.ops import Example, Op, entries
 from symgrad.program import Program
+from tests import torch_side
 from tests.sampling import draw_inputs, random_seed, seed_of
 
 
@@ -61,6 +62,11 @@ class Case:
     def names(self) -> list[str]:
         """The inputs."""
         return [tensor.name for tensor in self.program.inputs]
+
+    @cached_property
+    def fixed(self) -> frozenset[str]:
+        """The inputs that are only read: nothing flows back to them."""
+        return torch_side.still(self.program)
 
     def weights(self, count: int) -> list[np.ndarray]:
         """Random integer seeds in the shape of the output."""

@@ -34,6 +34,13 @@ def added(parts: Sequence[Any]) -> Any:
     return sum(parts) if all(isinstance(part, (int, Fraction)) for part in parts) else math.fsum(parts)
 
 
+def exactly(value: Any) -> Any:
+    """A number as SymPy has it: whole numbers and fractions stay what they are."""
+    if isinstance(value, (int, Fraction)):
+        return sp.Rational(value.numerator, value.denominator)
+    return sp.Float(value, 30)
+
+
 class Loops:
     """Evaluates expressions over ``arrays``, with ``sizes`` for the symbols among the sizes."""
 
@@ -94,7 +101,7 @@ class Loops:
         values = [self.number(a, at) for a in node.args]
         if node.func in FUNCTIONS:
             return FUNCTIONS[node.func](*values)
-        return float(node.func(*(sp.Float(value, 30) for value in values)).evalf(25))
+        return float(node.func(*map(exactly, values)).evalf(25))
 
     def shape(self, node: Any, at: Mapping[Index, int]) -> tuple[int, ...]:
         """The sizes by which entries are numbered."""
@@ -125,5 +132,4 @@ class Loops:
 
     def stable(self, node: Any, at: Mapping[Index, int]) -> float:
         """A function of the table's own, by its definition in elementary terms."""
-        value = self.number(node.args[0], at)
-        return float(node.definition(sp.Float(value, 30)).evalf(25))
+        return float(node.definition(exactly(self.number(node.args[0], at))).evalf(25))

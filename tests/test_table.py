@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 import symgrad
 from symgrad.errors import SymgradError
@@ -298,6 +299,15 @@ def test_a_spelling_means_what_torch_means(text: str, torch_text: str, shapes: d
     assert_same(out_by_torch, found.output, seed=number, what=text)
     for name, gradient in found.gradients.items():
         assert_same(expected[name], gradient.value, seed=number, what=f"{text} by {name}")
+
+
+def test_hardsigmoid_of_torch_is_off_by_its_float32_sixth_and_by_nothing_else() -> None:
+    """Why the table and the tests write torch's hardsigmoid out: its backward multiplies by 1/6 in float32."""
+    x = torch.tensor([-4.0, -3.0, -1.5, 0.0, 2.5, 3.0, 4.0], dtype=torch.float64, requires_grad=True)
+    (own,) = torch.autograd.grad(torch.nn.functional.hardsigmoid(x).sum(), x)
+    (exact,) = torch.autograd.grad(TABLE["hardsigmoid"].torch(torch, x).sum(), x)
+    assert own.tolist() == [float(np.float32(1 / 6)) if g else 0.0 for g in exact.tolist()]
+    assert torch.equal(torch.nn.functional.hardsigmoid(x), TABLE["hardsigmoid"].torch(torch, x))
 
 
 ONE, TWO = {"x": (2, 3)}, {"x": (2, 3), "y": (4, 5)}

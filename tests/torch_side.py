@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +27,25 @@ F64 = torch.float64
 def tensor(value: Any) -> torch.Tensor:
     """``value`` in float64; a tensor stays itself, so that gradients flow through it."""
     return value if isinstance(value, torch.Tensor) else torch.tensor(np.asarray(value, dtype=np.float64))
+
+
+def still(program: Program) -> frozenset[str]:
+    """Inputs that are only read, as positions, classes, a mask or statistics: nothing flows back to them."""
+    live = {program.output}
+    for step in reversed(program.steps):
+        if step.result.name in live:
+            op = named(step.op)
+            read = [name in op.data for name in op.operands]
+            live |= {a for n, a in enumerate(step.arguments) if isinstance(a, str) and (op.variadic or not read[n])}
+    return frozenset(t.name for t in program.inputs) - live
+
+
+def tensors(inputs: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, torch.Tensor]:
+    """Inputs in float64; of those in ``fixed`` that hold whole numbers, integers, which torch asks for there."""
+    return {
+        name: torch.tensor(np.asarray(a)) if name in fixed and np.asarray(a).dtype.kind == "i" else tensor(a)
+        for name, a in inputs.items()
+    }
 
 
 def number(value: torch.Tensor) -> torch.Tensor:
@@ -101,6 +120,13 @@ def polygamma(n: int, x: torch.Tensor) -> torch.Tensor:
     return Trigamma.apply(x) if n == 1 else torch.polygamma(n, x)
 
 
+EXACT = SimpleNamespace(
+    **{
+        **vars(F),
+        "hardsigmoid": lambda x: F.relu6(x + 3) / 6,  # torch's own has 1/6 in float32: see test_table.py
+    }
+)
+"""torch.nn.functional, with what torch itself computes in another precision than float64 written out."""
 OWN: dict[str, Any] = {
     "np": SimpleNamespace(dot=numpy_dot),
     "identity": torch.clone, "T": torch.t, "norm": norm, "layer_norm": layer_norm, "where": where,
@@ -115,11 +141,15 @@ OWN: dict[str, Any] = {
 """What symgrad's plain names mean in torch, where torch has another spelling or another default."""
 
 
+PLACES = (EXACT, torch, torch.special, torch.linalg)
+"""Where a plain name is looked for."""
+
+
 class Names(dict[str, Any]):
     """The names a text may use: its tensors, then `OWN`, then torch.nn.functional's and torch's functions."""
 
     def __missing__(self, name: str) -> Any:
-        for place in (F, torch, torch.special, torch.linalg):  # torch's losses are not what F's are
+        for place in PLACES:  # torch's losses are not what F's are
             if name not in OWN and hasattr(place, name):
                 return getattr(place, name)
         return OWN[name]
@@ -127,7 +157,7 @@ class Names(dict[str, Any]):
 
 def evaluate(text: str, tensors: Mapping[str, Any]) -> torch.Tensor:
     """What ``text`` comes to in torch."""
-    scope = Names({"torch": torch, "F": F, "math": math, **tensors})
+    scope = Names({"torch": torch, "F": EXACT, "math": math, **tensors})
     nothing: dict[str, Any] = {}
     *statements, last = [part.strip() for part in text.split(";")]
     precision = torch.get_default_dtype()
@@ -148,44 +178,56 @@ def words(text: str) -> list[str]:
     return re.findall(r"\.?[^\W\d]\w*|[^\w.]+|\.|\d+", text)
 
 
-def leaves(inputs: Mapping[str, Any]) -> dict[str, torch.Tensor]:
-    """Inputs as leaf tensors that collect gradients."""
-    return {name: tensor(np.asarray(a, dtype=np.float64)).requires_grad_() for name, a in inputs.items()}
+def leaves(inputs: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, torch.Tensor]:
+    """Inputs as leaf tensors that collect gradients, but for those in ``fixed``."""
+    return {name: t if name in fixed else t.requires_grad_() for name, t in tensors(inputs, fixed).items()}
 
 
 def function_of(program: Program) -> Callable[..., torch.Tensor]:
     """``program`` as a function of its inputs, by the table's torch column."""
 
     def run(*inputs: torch.Tensor) -> torch.Tensor:
-        tensors = dict(zip((t.name for t in program.inputs), inputs, strict=True))
+        known = dict(zip((t.name for t in program.inputs), inputs, strict=True))
         for step in program.steps:
             arguments = [
-                tensors[a] if isinstance(a, str) else torch.tensor(float(numbers(a.value, program.sizes)), dtype=F64)
+                known[a] if isinstance(a, str) else None if a.value is None
+                else torch.tensor(float(numbers(a.value, program.sizes)), dtype=F64)
                 for a in step.arguments
-            ]
-            tensors[step.result.name] = named(step.op).torch(torch, *arguments, **options_of(step, program.sizes))
-        return tensors[program.output]
+            ]  # fmt: skip
+            known[step.result.name] = named(step.op).torch(torch, *arguments, **options_of(step, program.sizes))
+        return known[program.output]
 
     return run
 
 
 def jacobians(program: Program, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """torch.autograd.functional.jacobian by every input, in torch's layout."""
-    arguments = tuple(tensor(np.asarray(inputs[t.name], dtype=np.float64)) for t in program.inputs)
-    found = torch.autograd.functional.jacobian(function_of(program), arguments)
-    return {t.name: j.numpy() for t, j in zip(program.inputs, found, strict=True)}
+    """torch.autograd.functional.jacobian by every input, in torch's layout; 0 by those that are only read."""
+    fixed, run, order = still(program), function_of(program), [t.name for t in program.inputs]
+    given = tensors({name: inputs[name] for name in order}, fixed)
+    moving = [name for name in order if name not in fixed]
+
+    def by_moving(*arguments: torch.Tensor) -> torch.Tensor:
+        known = {**given, **dict(zip(moving, arguments, strict=True))}
+        return run(*(known[name] for name in order))
+
+    found = torch.autograd.functional.jacobian(by_moving, tuple(given[name] for name in moving))
+    zero = {name: np.zeros((*run(*given.values()).shape, *given[name].shape)) for name in fixed}
+    return {**zero, **{name: j.numpy() for name, j in zip(moving, found, strict=True)}}
 
 
 def gradients(
-    compute: Callable[[Mapping[str, torch.Tensor]], torch.Tensor], inputs: Mapping[str, Any], seed: Any
+    compute: Callable[[Mapping[str, torch.Tensor]], torch.Tensor],
+    inputs: Mapping[str, Any],
+    seed: Any,
+    fixed: Collection[str] = (),
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """The output, and what ``out.backward(seed)`` leaves in every input; zeros where torch leaves nothing."""
-    tensors = leaves(inputs)
-    out = compute(tensors)
+    leaf = leaves(inputs, fixed)
+    out = compute(leaf)
     if out.requires_grad:
         out.backward(tensor(seed).to(F64).reshape(out.shape))
     zero = {name: np.zeros(np.shape(array)) for name, array in inputs.items()}
-    return out.detach().numpy(), {n: zero[n] if t.grad is None else t.grad.numpy() for n, t in tensors.items()}
+    return out.detach().numpy(), {n: zero[n] if t.grad is None else t.grad.numpy() for n, t in leaf.items()}
 
 
 def program_gradients(
@@ -193,9 +235,11 @@ def program_gradients(
 ) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """`gradients` of a program."""
     order: Sequence[str] = [t.name for t in program.inputs]
-    return gradients(lambda tensors: function_of(program)(*(tensors[n] for n in order)), inputs, seed)
+    return gradients(lambda known: function_of(program)(*(known[n] for n in order)), inputs, seed, still(program))
 
 
-def text_gradients(text: str, inputs: Mapping[str, Any], seed: Any) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+def text_gradients(
+    text: str, inputs: Mapping[str, Any], seed: Any, fixed: Collection[str] = ()
+) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """`gradients` of a text."""
-    return gradients(lambda tensors: evaluate(text, tensors), inputs, seed)
+    return gradients(lambda known: evaluate(text, known), inputs, seed, fixed)

@@ -227,7 +227,7 @@ def admits(kind: Any, meaning: Meaning) -> bool:
     if kind is float:
         return is_number(meaning)
     if get_origin(kind) is tuple:
-        return isinstance(meaning, tuple) and all(is_size(m) for m in meaning)
+        return isinstance(meaning, tuple) and all(admits(get_args(kind)[0], m) for m in meaning)
     if isinstance(meaning, tuple):
         return all(is_number(m) for m in meaning)
     return meaning is None or isinstance(meaning, bool) or is_number(meaning)

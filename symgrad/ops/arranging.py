@@ -84,6 +84,8 @@ flipud, fliplr = mirror("flipud", 0), mirror("fliplr", 1)
 def prepare_roll(shapes: tuple[Shape, ...], shifts: Ints, dims: Ints = ()) -> dict[str, Hashable]:
     """One shift for each of dims; without dims the tensor is one row."""
     amounts, axes = sequence(shifts), sequence(dims) if dims is not None else ()
+    if axes and not shapes[0]:
+        raise ShapeError("roll along dims needs at least one axis")
     if (axes and len(amounts) != len(axes)) or (not axes and len(amounts) != 1):
         raise InputError("roll takes one shift for each of dims", found=(f"shifts={shifts}, dims={dims}",))
     return {"shifts": amounts, "dims": tuple(axis_of(d, len(shapes[0])) for d in axes)}
@@ -318,11 +320,19 @@ def movedim(at: At, x: View, source: Ints, destination: Ints) -> Expr:
 # Parts ----------------------------------------------------------------------------------------------
 
 
+def without_place(sizes: Sizes, shape: Shape, dim: int, place: int) -> Shape:
+    """The shape without ``dim``, which has to have such a place."""
+    size = sizes.number(shape[dim]) if shape else 0
+    if not shape or (size is not None and not -size <= place < size):
+        raise ShapeError(f"there is no place {place} on an axis of size {size}")
+    return (*shape[:dim], *shape[dim + 1 :])
+
+
 @operation(
     says="the entries at one place of dim",
     numpy=lambda x, dim, index: np.take(x, index, axis=dim),
     torch=lambda torch, x, dim, index: torch.select(x, dim, index),
-    shape=lambda sizes, shapes, dim, index: (*shapes[0][:dim], *shapes[0][dim + 1 :]),
+    shape=lambda sizes, shapes, dim, index: without_place(sizes, shapes[0], dim, index),
     prepare=lambda shapes, dim, index: {"dim": axis_of(dim, len(shapes[0])), "index": index},
     spelled=("torch.select", "Tensor.select", "aten.select"),
     examples=(example("select(x, 1, 0)", x=(2, 3)), example("select(x, 0, -1)", x=(3,))),
@@ -330,6 +340,19 @@ def movedim(at: At, x: View, source: Ints, destination: Ints) -> Expr:
 def select(at: At, x: View, dim: int, index: int) -> Expr:
     """out[i] = x[i, index]"""
     return x[[*at[:dim], sp.Integer(index) if index >= 0 else x.shape[dim] + index, *at[dim:]]]
+
+
+def narrow_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, start: int, length: Size) -> Shape:
+    """``length`` along dim; the axis has to reach so far."""
+    (x,) = shapes
+    if not x:
+        raise ShapeError("narrow needs at least one axis")
+    size, count = sizes.number(x[dim]), sizes.number(size_of(length))
+    if size is not None and count is not None:
+        first = start + size if start < 0 else start
+        if not (0 <= first <= first + count <= size):
+            raise ShapeError(f"an axis of size {size} does not hold {count} entries from {start} on")
+    return (*x[:dim], size_of(length), *x[dim + 1 :])
 
 
 @operation(
@@ -343,7 +366,7 @@ def select(at: At, x: View, dim: int, index: int) -> Expr:
         axis=dim,
     ),
     torch=lambda torch, x, dim, start, length: torch.narrow(x, dim, start, int(length)),
-    shape=lambda sizes, shapes, dim, start, length: (*shapes[0][:dim], size_of(length), *shapes[0][dim + 1 :]),
+    shape=narrow_shape,
     prepare=lambda shapes, dim, start, length: {"dim": axis_of(dim, len(shapes[0])), "start": start, "length": length},
     spelled=("torch.narrow", "Tensor.narrow", "torch.narrow_copy", "Tensor.narrow_copy", "aten.narrow"),
     examples=(example("narrow(x, 0, 1, 2)", x=(4,)), example("narrow(x, 1, 0, 2)", x=(2, 3))),
@@ -351,6 +374,13 @@ def select(at: At, x: View, dim: int, index: int) -> Expr:
 def narrow(at: At, x: View, dim: int, start: int, length: int) -> Expr:
     """out[i] = x[start + i]"""
     return x[put(at, dim, at[dim] + (start if start >= 0 else x.shape[dim] + start))]
+
+
+def cut_axis(shape: Shape, dim: int) -> int:
+    """The axis that is cut, from the front."""
+    if not shape:
+        raise ShapeError("a scalar cannot be cut into parts")
+    return axis_of(dim, len(shape))
 
 
 def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size, count: int | None = None) -> Shape:
@@ -384,10 +414,10 @@ def chunk_length(shape: Any, chunks: int, dim: int) -> Size:
     shape=lambda sizes, shapes, chunks, dim, part: part_shape(
         sizes, shapes[0], dim, part, chunk_length((*shapes[0][:dim], sizes.find(shapes[0][dim])), chunks, dim)
     ),
-    prepare=lambda shapes, chunks, part, dim=0: {"chunks": chunks, "dim": axis_of(dim, len(shapes[0])), "part": part},
+    prepare=lambda shapes, chunks, part, dim=0: {"chunks": chunks, "dim": cut_axis(shapes[0], dim), "part": part},
     spelled=("torch.chunk", "Tensor.chunk", "aten.chunk"),
     returns=("part",),
-    examples=(example("chunk_part(x, 2, 0, part=1)", x=(5,)), example("chunk_part(x, 2, 1, part=0)", x=(2, 4))),
+    examples=(example("chunk(x, 2)[1]", x=(5,)), example("chunk(x, 2, 1)[0]", x=(2, 4))),
 )
 def chunk_part(at: At, x: View, chunks: int, dim: int = 0, *, part: int) -> Expr:
     """out[i] = x[part·⌈n/chunks⌉ + i]"""
@@ -402,7 +432,7 @@ def prepare_split(
     sections = tuple(sizes) if isinstance(sizes, (tuple, list)) else sizes
     if isinstance(sections, tuple) and not 0 <= part < len(sections):
         raise ShapeError(f"there is no part {part} among {len(sections)}")
-    return {"split_size_or_sections": sections, "dim": axis_of(dim, len(shapes[0])), "part": part}
+    return {"split_size_or_sections": sections, "dim": cut_axis(shapes[0], dim), "part": part}
 
 
 def split_shape(sizes: Sizes, shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, part: int) -> Shape:
@@ -445,7 +475,7 @@ def split_start(sections: Ints, part: int) -> Size:
         "aten.split",
         "aten.split_with_sizes",
     ),
-    examples=(example("split_part(x, 2, part=1)", x=(5,)), example("split_part(x, (1, 2), 1, part=0)", x=(2, 3))),
+    examples=(example("split(x, 2)[1]", x=(5,)), example("split(x, (1, 2), 1)[0]", x=(2, 3))),
 )
 def split_part(at: At, x: View, split_size_or_sections: Ints, dim: int = 0, *, part: int) -> Expr:
     """out[i] = x[start of the part + i]"""
@@ -456,11 +486,11 @@ def split_part(at: At, x: View, split_size_or_sections: Ints, dim: int = 0, *, p
     says="the entries at one place of dim: one of the parts of unbind",
     numpy=lambda x, dim, part: np.take(x, part, axis=dim),
     torch=lambda torch, x, dim, part: torch.unbind(x, dim)[part],
-    shape=lambda sizes, shapes, dim, part: (*shapes[0][:dim], *shapes[0][dim + 1 :]),
+    shape=lambda sizes, shapes, dim, part: without_place(sizes, shapes[0], dim, part),
     returns=("part",),
     prepare=lambda shapes, part, dim=0: {"dim": axis_of(dim, len(shapes[0])), "part": part},
     spelled=("torch.unbind", "Tensor.unbind", "aten.unbind"),
-    examples=(example("unbind_part(x, 1, part=0)", x=(2, 3)),),
+    examples=(example("unbind(x, 1)[0]", x=(2, 3)),),
 )
 def unbind_part(at: At, x: View, dim: int = 0, *, part: int) -> Expr:
     """out[i] = x[i, part]"""
@@ -643,20 +673,26 @@ def prepare_unfold(shapes: tuple[Shape, ...], dimension: int, size: int, step: i
     return {"dimension": axis_of(dimension, len(shapes[0])), "size": int(size), "step": int(step)}
 
 
+def unfold_shape(sizes: Sizes, shapes: tuple[Shape, ...], dimension: int, size: int, step: int) -> Shape:
+    """The places of the window on its axis, and the window as the last axis."""
+    (x,) = shapes
+    if not x:
+        raise ShapeError("unfold needs at least one axis")
+    length = sizes.number(x[dimension])
+    if length is not None and length < size:
+        raise ShapeError(f"a window of {size} does not fit on an axis of size {length}")
+    room = size_of(x[dimension] - size)
+    places = room + 1 if step == 1 else sp.floor(room / step) + 1
+    return (*x[:dimension], places, *x[dimension + 1 :], sp.Integer(size))
+
+
 @operation(
     says="windows along one axis, each as the last axis of the result",
     numpy=lambda x, dimension, size, step: np.lib.stride_tricks.sliding_window_view(x, size, axis=dimension)[
         (slice(None),) * dimension + (slice(None, None, step),)
     ],
     torch=lambda torch, x, dimension, size, step: x.unfold(dimension, size, step),
-    shape=lambda sizes, shapes, dimension, size, step: (
-        *shapes[0][:dimension],
-        size_of(shapes[0][dimension] - size) + 1
-        if step == 1
-        else sp.floor(size_of(shapes[0][dimension] - size) / step) + 1,
-        *shapes[0][dimension + 1 :],
-        sp.Integer(size),
-    ),
+    shape=unfold_shape,
     prepare=prepare_unfold,
     spelled=("Tensor.unfold", "aten.unfold"),
     examples=(example("x.unfold(0, 2, 1)", x=(4,)), example("x.unfold(1, 2, 2)", x=(2, 5))),

@@ -47,6 +47,13 @@ def slid(size: Size, kernel: Size, stride: int, before: Size, after: Size, dilat
     return room + 1 if stride == 1 else sp.floor(room / stride) + 1
 
 
+def fitting(sizes: Sizes, places: Sequence[Size]) -> Sequence[Size]:
+    """``places`` of a window, of which there has to be one on every axis."""
+    if any((sizes.number(n) or 1) < 1 or sizes.number(n) == 0 for n in places):
+        raise ShapeError("the window is larger than the padded input")
+    return places
+
+
 def inside(place: Expr, size: Size) -> Expr:
     """[0 ≤ place < size]: an entry of the padding counts as 0."""
     return bracket(sp.Ge(place, 0, evaluate=False)) * bracket(sp.Lt(place, size, evaluate=False))
@@ -81,13 +88,14 @@ def prepare(
     return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups, **more}
 
 
-def check_ranks(shapes: tuple[Shape, ...], space: int) -> None:
+def check_ranks(shapes: tuple[Shape, ...], space: int) -> tuple[Shape, ...]:
     """x is (n, channels, space…) or (channels, space…), weight (out, in, space…)."""
     x, weight = shapes[:2]
     if len(weight) != space + 2:
         raise ShapeError(f"the weight has {len(weight)} axes, it needs {space + 2}: two of channels, {space} of space")
     if len(x) not in (space + 1, space + 2):
         raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
+    return shapes
 
 
 def convolved_shape(
@@ -96,7 +104,6 @@ def convolved_shape(
     """(n, out channels, places of the window…)."""
     x, weight, *bias = shapes
     space = len(weight) - 2
-    check_ranks(shapes, space)
     sizes.unify(x[-space - 1], groups * weight[1])
     if bias and bias[0] is not None:
         (length,) = bias[0] if len(bias[0]) == 1 else (None,)
@@ -107,7 +114,7 @@ def convolved_shape(
     places = [
         slid(*axis[:3], *axis[3], axis[4]) for axis in zip(x[-space:], weight[2:], stride, pads, dilation, strict=True)
     ]
-    return (*x[: -space - 1], weight[0], *places)
+    return (*x[: -space - 1], weight[0], *fitting(sizes, places))
 
 
 def convolve(at: At, x: View, weight: View, bias: View | None, options: dict[str, Any]) -> Expr:
@@ -173,7 +180,7 @@ def convolution(space: int) -> Op:
         says=f"slides every weight over the last {space} {'axis' if space == 1 else 'axes'} and adds up the products",
         numpy=convolved,
         torch=lambda torch, *tensors, **options: getattr(torch.nn.functional, name)(*tensors, **options),
-        shape=convolved_shape,
+        shape=lambda sizes, shapes, **options: convolved_shape(sizes, check_ranks(shapes, space), **options),
         prepare=prepare,
         letters=letters,
         ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},

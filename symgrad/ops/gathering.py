@@ -53,9 +53,18 @@ def same_rank(first: Shape, second: Shape, name: str) -> None:
         raise ShapeError(f"{name} takes tensors with as many axes each, not {len(first)} and {len(second)}")
 
 
+def no_larger(sizes: Sizes, index: Shape, other: Shape, name: str, but: int | None = None) -> None:
+    """The positions are at most as many as the entries of ``other`` on every axis, except on ``but``."""
+    for axis, (own, whole_) in enumerate(zip(index, other, strict=True)):
+        few, many = sizes.number(own), sizes.number(whole_)
+        if axis != but and few is not None and many is not None and few > many:
+            raise ShapeError(f"there are {few} positions on axis {axis}, but {name} has {many} entries there")
+
+
 def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
     """The shape of the positions."""
     same_rank(shapes[0], shapes[1], "gather")
+    no_larger(sizes, shapes[1], shapes[0], "x", but=dim)
     return shapes[1]
 
 
@@ -238,8 +247,13 @@ def written(at: At, dim: int, index: View, shape: Shape, entry: Any) -> Expr:
 
 def scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     """The shape of what is written to."""
-    same_rank(shapes[0], shapes[1], "scatter")
-    return shapes[0]
+    x, index, *source = shapes
+    same_rank(x, index, "scatter")
+    no_larger(sizes, index, x, "x", but=dim)
+    if source and source[0]:  # a number is written everywhere
+        same_rank(index, source[0], "scatter")
+        no_larger(sizes, index, source[0], "the source")
+    return x
 
 
 def scattered(x: Any, index: Any, source: Any, dim: int, add: bool) -> Any:

@@ -127,6 +127,28 @@ def channels_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> S
     return kept(sizes, shapes)
 
 
+def several(sizes: Sizes, counts: Sequence[Any]) -> None:
+    """Mean and variance are of more than one entry."""
+    if sizes.number(sp.Mul(*counts)) == 1:
+        raise ShapeError("there is only one entry to take mean and variance of")
+
+
+def batch_shape(sizes: Sizes, shapes: tuple[Shape, ...], training: bool, eps: float) -> Shape:
+    """The input's shape; in training each channel has several entries."""
+    x = channels_shape(sizes, shapes)
+    if training:
+        several(sizes, (x[0], *x[2:]))
+    return x
+
+
+def instance_shape(sizes: Sizes, shapes: tuple[Shape, ...], use_input_stats: bool, eps: float) -> Shape:
+    """The input's shape; each channel of each sample has several entries."""
+    x = channels_shape(sizes, shapes)
+    if use_input_stats:
+        several(sizes, x[2:])
+    return x
+
+
 def prepare_batch_norm(
     shapes: tuple[Shape, ...], training: bool = False, momentum: Any = 0.1, eps: float = 1e-5
 ) -> dict[str, Hashable]:
@@ -182,7 +204,7 @@ def torch_batch_norm(
     says="each channel to mean 0 and variance 1: of the batch in training, by running statistics otherwise",
     numpy=batch_norm_values,
     torch=torch_batch_norm,
-    shape=channels_shape,
+    shape=batch_shape,
     prepare=prepare_batch_norm,
     spelled=("F.batch_norm",),
     ranks={"x": (2, 3, 4)},
@@ -252,7 +274,7 @@ def instance_norm_values(
 @operation(
     says="each channel of each sample to mean 0 and variance 1",
     numpy=instance_norm_values,
-    shape=channels_shape,
+    shape=instance_shape,
     prepare=prepare_instance_norm,
     torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
         x, *copies([mean, var]), weight, bias, **options
@@ -299,6 +321,7 @@ def grouped_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_groups: int, eps:
     channels = sizes.number(shape[1])
     if channels is not None and channels % num_groups:
         raise ShapeError(f"{channels} channels do not make {num_groups} equal groups")
+    several(sizes, (shape[0], shape[1] / num_groups, *shape[2:]))
     return shape
 
 

@@ -48,12 +48,14 @@ def loss(
     examples: tuple[Example, ...] = (),
     smooth: bool = True,
     data: bool = False,
+    fits: Callable[..., None] | None = None,
     **facts: Any,
 ) -> Op:
     """An entry from the loss of one entry, as torch.nn.functional spells it.
 
     Parameters of ``formula`` without a default are operands, those with the default None are operands that may
     be left out, the others are options. Nothing flows to weights in torch, nor to the targets if ``data``.
+    ``fits(sizes, x, target)`` refuses targets that torch does not broadcast here.
     """
     parameters = list(inspect.signature(formula).parameters.values())
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -83,6 +85,8 @@ def loss(
         return common(sizes, shapes) if reduction == "none" else ()
 
     def align(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Any) -> tuple[Any, ...]:
+        if fits is not None:
+            fits(sizes, *shapes)
         whole_shape = common(sizes, shapes)
         return tuple(None if s is None else whole_shape for s in shapes)
 
@@ -118,6 +122,38 @@ def loss(
         ),
         **facts,
     )(index)
+
+
+def one_shape(sizes: Sizes, x: Shape, target: Shape, *weights: Shape | None) -> None:
+    """Predictions and targets have one shape; weights broadcast."""
+    if len(x) != len(target):
+        raise ShapeError(
+            f"targets have {len(target)} axes and predictions {len(x)}: torch does not broadcast them here"
+        )
+    for a, b in zip(x, target, strict=True):
+        sizes.unify(a, b)
+
+
+def within_first(sizes: Sizes, x: Shape, target: Shape) -> None:
+    """Targets broadcast to the predictions, not the other way round."""
+    if len(target) > len(x):
+        raise ShapeError(f"targets have {len(target)} axes and predictions only {len(x)}")
+    for a, b in zip(x[::-1], target[::-1], strict=False):
+        if sizes.find(b) != 1:
+            sizes.unify(a, b)
+
+
+def same_ranks(sizes: Sizes, *shapes: Shape) -> None:
+    """As many axes each."""
+    if len({len(s) for s in shapes}) > 1:
+        raise ShapeError("this loss takes tensors with as many axes each", found=(str([len(s) for s in shapes]),))
+
+
+def variances(sizes: Sizes, x: Shape, target: Shape, var: Shape) -> None:
+    """One variance for each entry of x, for each row, or for all."""
+    if var and len(var) != len(x):
+        raise ShapeError(f"the variance has {len(var)} axes and x {len(x)}", hints=("var.unsqueeze(-1)",))
+    within_first(sizes, x, var)
 
 
 def size(d: Expr) -> Expr:
@@ -209,6 +245,7 @@ binary_cross_entropy = loss(
     "−y[i]·log x[i] − (1 − y[i])·log(1 − x[i])",
     "minus the log-probability of the targets, x being probabilities",
     lambda x, y, w=None: weighed(-y * np.maximum(np.log(x), -100) - (1 - y) * np.maximum(np.log1p(-x), -100), w),
+    fits=one_shape,
     domain={"x": between(0, 1), "target": between(0, 1)},
     examples=(example("F.binary_cross_entropy(x, target, weight)", x=(2, 3), target=(2, 3), weight=(3,)),),
 )
@@ -233,6 +270,7 @@ binary_cross_entropy_with_logits = loss(
     "(1 − y[i])·x[i] + log(1 + exp(−x[i]))",
     "minus the log-probability of the targets, σ(x) being probabilities",
     logits_values,
+    fits=one_shape,
     domain={"target": between(0, 1), "pos_weight": positive()},
     examples=(
         example("F.binary_cross_entropy_with_logits(x, target, weight)", x=(2, 3), target=(2, 3), weight=(3,)),
@@ -263,6 +301,7 @@ soft_margin_loss = loss(
     "the logistic loss, for targets ±1",
     lambda x, y: np.logaddexp(0, -np.asarray(x * y, float)),
     data=True,
+    fits=within_first,
 )
 poisson_nll_loss = loss(
     "poisson_nll_loss",
@@ -303,6 +342,7 @@ gaussian_nll_loss = loss(
     lambda x, y, var, full=False, eps=1e-6: (
         0.5 * (np.log(var) + (x - y) ** 2 / var) + (0.5 * np.log(2 * np.pi) if full else 0)
     ),
+    fits=variances,
     domain={"var": positive()},
     examples=(example("F.gaussian_nll_loss(x, target, var, full=True)", x=(3,), target=(3,), var=(3,)),),
 )
@@ -313,6 +353,7 @@ margin_ranking_loss = loss(
     "how far x and y are from the order that the targets ±1 want",
     lambda x, y, t, margin=0.0: np.maximum(-t * (x - y) + float(margin), 0),
     smooth=False,
+    fits=same_ranks,
     domain={"x": reals(distinct=True), "y": reals(distinct=True), "target": reals(avoid=(0.0,))},
 )
 

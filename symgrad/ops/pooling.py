@@ -16,7 +16,7 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, add_up, fresh, unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.convolutions import inside, per_axis, size_of, slid, windows_of
+from symgrad.ops.convolutions import fitting, inside, per_axis, size_of, slid, windows_of
 from symgrad.ops.domain import reals
 from symgrad.ops.spec import At, Held, Op, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
@@ -55,7 +55,7 @@ def pooled_shape(
         slid(*axis[:3], axis[3], axis[3], axis[4])
         for axis in zip(x[-space:], map(sp.Integer, kernel_size), stride, padding, dilation, strict=True)
     ]
-    return (*x[:-space], *places)
+    return (*x[:-space], *fitting(sizes, places))
 
 
 def windows_flat(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, fill: Any) -> Any:

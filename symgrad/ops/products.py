@@ -134,7 +134,7 @@ def tensordot_subscripts(ranks: tuple[int, int], dims: Any) -> tuple[tuple[str, 
     spelled=("torch.tensordot", "np.tensordot"),
     examples=(example("tensordot(x, y, 1)", x=(2, 3), y=(3, 2)), example("tensordot(x, y, 2)", x=(2, 3), y=(2, 3))),
 )
-def tensordot(at: At, x: View, y: View, dims: Any = 2) -> Expr:
+def tensordot(at: At, x: View, y: View, dims: int | tuple[int, ...] | tuple[tuple[int, ...], ...] = 2) -> Expr:
     """out[i,k] = Σ_j x[i,j]·y[j,k]"""
     return contraction_index(at, (x, y), *tensordot_subscripts((x.rank, y.rank), dims))
 
@@ -202,6 +202,13 @@ def vecdot(at: At, x: View, y: View, dim: int = -1) -> Expr:
     return Reduction(at, x.shape, (dim,), keepdim=False).sum(lambda i: x[i] * y[i])
 
 
+def cross_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> tuple[Shape, ...]:
+    """Both broadcast, but have as many axes each."""
+    if len(shapes[0]) != len(shapes[1]):
+        raise ShapeError(f"cross takes tensors with as many axes each, not {len(shapes[0])} and {len(shapes[1])}")
+    return broadcast_pair(sizes, shapes, dim=dim)
+
+
 def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     """Three entries along dim."""
     common = sizes.broadcast_shapes(shapes)
@@ -214,7 +221,7 @@ def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     numpy=lambda x, y, dim: np.cross(x, y, axis=dim),
     torch=lambda torch, x, y, dim: torch.linalg.cross(x, y, dim=dim),
     shape=cross_shape,
-    align=broadcast_pair,
+    align=cross_align,
     prepare=prepare_pair,
     spelled=("torch.cross", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross", "np.cross"),
     examples=(example("torch.linalg.cross(x, y)", x=(2, 3), y=(2, 3)),),

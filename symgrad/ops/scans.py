@@ -215,6 +215,20 @@ def first_places(x: Any, k: Any, dim: int, largest: bool) -> Any:
     return np.take(order(x, dim, largest), range(int(k)), axis=dim) if np.ndim(x) else np.zeros((), dtype=np.int64)
 
 
+def check_k(sizes: Sizes, shape: Shape, k: Any, dim: int, least: int) -> None:
+    """There are ``k`` entries along dim; a scalar has one."""
+    count, wanted = sizes.number(shape[dim]) if shape else 1, sizes.number(sp.sympify(k, strict=True))
+    if count is not None and wanted is not None and not least <= wanted <= count:
+        raise ShapeError(f"k = {wanted} is out of range for an axis of size {count}")
+
+
+def topk_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: Any, dim: int, largest: bool, sorted: bool) -> Shape:
+    """k entries along dim."""
+    (x,) = shapes
+    check_k(sizes, x, k, dim, least=0)
+    return (*x[:dim], sp.sympify(k, strict=True), *x[dim + 1 :]) if x else ()
+
+
 @operation(
     says="the k largest (or smallest) entries along dim, in order",
     numpy=lambda x, k, dim, largest, sorted: (
@@ -225,9 +239,7 @@ def first_places(x: Any, k: Any, dim: int, largest: bool) -> Any:
     known={"n": lambda x, k, dim, largest, sorted: first_places(x, k, dim, largest)},
     prepare=prepare_topk,
     returns=("values", "indices"),
-    shape=lambda sizes, shapes, k, dim, largest, sorted: (
-        (*shapes[0][:dim], sp.sympify(k, strict=True), *shapes[0][dim + 1 :]) if shapes[0] else ()
-    ),
+    shape=topk_shape,
     spelled=("torch.topk", "Tensor.topk", "aten.topk"),
     domain={"x": reals(distinct=True)},
     examples=(example("topk(x, 2, 0).values", x=(4,)), example("topk(x, 2, 1, False).values", x=(2, 3))),
@@ -267,6 +279,12 @@ def pick(x: Any, n: Any, dim: int, keepdim: bool) -> Any:
     return found if keepdim else found.squeeze(dim)
 
 
+def kthvalue_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dim: int, keepdim: bool) -> Shape:
+    """The shape without dim, which has k entries at least."""
+    check_k(sizes, shapes[0], k, dim, least=1)
+    return one_shape(sizes, shapes, dim, keepdim)
+
+
 @operation(
     says="the k-th smallest entry along dim",
     numpy=lambda x, k, dim, keepdim: pick(x, rank_place(x, k, dim, keepdim), dim, keepdim),
@@ -274,7 +292,7 @@ def pick(x: Any, n: Any, dim: int, keepdim: bool) -> Any:
     smooth=False,
     returns=("values", "indices"),
     known={"n": lambda x, k, dim, keepdim: rank_place(x, k, dim, keepdim)},
-    shape=one_shape,
+    shape=kthvalue_shape,
     domain={"x": reals(distinct=True)},
     prepare=lambda shapes, k, dim=-1, keepdim=False: {"k": k, "dim": axis_of(dim, len(shapes[0])), "keepdim": keepdim},
     spelled=("torch.kthvalue", "Tensor.kthvalue", "aten.kthvalue"),
