@@ -29,13 +29,11 @@ from tests.naive import Loops
 from tests.sampling import draw_inputs
 
 FIRST = {case.op.name: case for case in reversed(cases())}
-each = pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=case.name, marks=() if case is FIRST[case.op.name] else pytest.mark.slow)
-        for case in cases()
-    ],
-)
+EXAMPLES = [
+    pytest.param(case, id=case.name, marks=() if case is FIRST[case.op.name] else pytest.mark.slow) for case in cases()
+]
+"""The first example of every operation is held to every check in the default run, the others in the slow one."""
+each = pytest.mark.parametrize("case", EXAMPLES)
 
 
 DENSE: dict[tuple[str, str], np.ndarray] = {}
@@ -229,7 +227,7 @@ def at_kinks(case: Case) -> list[dict[str, np.ndarray]]:
     return points
 
 
-@pytest.mark.parametrize("case", [c for c in cases() if c.op.kinks], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [at for at in EXAMPLES if at.values[0].op.kinks])
 def test_value_and_derivative_at_a_kink_are_torchs(case: Case) -> None:
     for inputs in at_kinks(case):
         values = forward(case.program, inputs)

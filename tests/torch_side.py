@@ -132,7 +132,6 @@ OWN: dict[str, Any] = {
     "identity": torch.clone, "T": torch.t, "norm": norm, "layer_norm": layer_norm, "where": where,
     "softmax": lambda x, dim=-1: torch.softmax(x, dim), "log_softmax": lambda x, dim=-1: torch.log_softmax(x, dim),
     "logsumexp": reduce(torch.logsumexp), "amax": reduce(torch.amax), "amin": reduce(torch.amin),
-    "hardsigmoid": lambda x: F.relu6(x + 3) / 6,  # torch's own has 1/6 in float32
     "linalg_norm": torch.linalg.norm, "digamma": Digamma.apply, "polygamma": polygamma,
     "pow": torch.pow, "sum": torch.sum, "max": torch.max, "min": torch.min, "abs": torch.abs,
     "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
@@ -146,7 +145,7 @@ PLACES = (EXACT, torch, torch.special, torch.linalg)
 
 
 class Names(dict[str, Any]):
-    """The names a text may use: its tensors, then `OWN`, then torch.nn.functional's and torch's functions."""
+    """The names a text may use: its tensors, then `OWN`, then those of `PLACES`."""
 
     def __missing__(self, name: str) -> Any:
         for place in PLACES:  # torch's losses are not what F's are

@@ -235,7 +235,6 @@ def transposed_shape(
     """The shape that a convolution with this weight and these options would take to that of x."""
     x, weight, *bias = shapes
     space = len(weight) - 2
-    check_ranks(shapes, space)
     sizes.unify(x[-space - 1], weight[0])
     channels = weight[1] * groups
     if bias and bias[0] is not None:
@@ -292,7 +291,7 @@ def transposed(space: int) -> Op:
         says="adds every entry times the weight where a convolution would have read it",
         numpy=transposed_values,
         torch=lambda torch, *tensors, **options: getattr(torch.nn.functional, name)(*tensors, **options),
-        shape=transposed_shape,
+        shape=lambda sizes, shapes, **options: transposed_shape(sizes, check_ranks(shapes, space), **options),
         prepare=prepare_transposed,
         letters=letters,
         spelled=(f"torch.{name}", f"F.{name}"),

@@ -353,6 +353,7 @@ margin_ranking_loss = loss(
     "how far x and y are from the order that the targets ±1 want",
     lambda x, y, t, margin=0.0: np.maximum(-t * (x - y) + float(margin), 0),
     smooth=False,
+    kinks=(0.0,),
     fits=same_ranks,
     domain={"x": reals(distinct=True), "y": reals(distinct=True), "target": reals(avoid=(0.0,))},
 )
@@ -372,6 +373,7 @@ hinge_embedding_loss = loss(
         np.where(y != -1, x, 0) + np.where(y != 1, np.maximum(float(margin) - np.asarray(x, float), 0), 0)
     ),
     smooth=False,
+    kinks=(1.0,),
     data=True,
     domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)},
 )

@@ -250,7 +250,7 @@ abs_ = pointwise(
 )  # fmt: skip
 sign = pointwise(
     "sign", sign_function, "sign(x[i])", numpy=np.sign, torch=lambda torch, x: torch.sign(x),
-    spelled=("torch.sign", "torch.sgn", "Tensor.sign", "np.sign"), domain=away_from_zero, smooth=False,
+    spelled=("torch.sign", "torch.sgn", "Tensor.sign", "np.sign"), domain=away_from_zero, smooth=False, kinks=(0.0,),
 )  # fmt: skip
 
 
@@ -321,7 +321,7 @@ def comparison(name: str, relation: Callable[..., Expr], sign_: str, numpy: Any,
         name, lambda x, y: Bracket(relation(x, y)), f"[x[i] {sign_} y[i]]",
         numpy=lambda x, y: np.asarray(numpy(x, y)).astype(int), torch=torch,
         examples=(example(f"({{}} {sign_} {{}}) * x".format("x", "y"), x=(3,), y=(3,)),),
-        domains={"x": reals(distinct=True)}, smooth=False,
+        domains={"x": reals(distinct=True)}, smooth=False, kinks=(0.0,),
         spelled=(f"torch.{name}", f"Tensor.{name}"),
     )  # fmt: skip
 

@@ -283,6 +283,7 @@ def cosine_values(x: Any, y: Any, dim: int, eps: Any) -> Any:
 
 @operation(
     says="the cosine of the angle between vectors along dim",
+    kinks=(0.0,),
     numpy=cosine_values,
     torch=lambda torch, x, y, dim, eps: torch.nn.functional.cosine_similarity(x, y, dim, float(eps)),
     shape=without,
@@ -302,6 +303,7 @@ def cosine_similarity(at: At, x: View, y: View, dim: int = 1, eps: float = 1e-8)
 
 @operation(
     says="the length of x − y + eps along the last axis; the derivative at 0 is 0",
+    kinks=(0.0,),
     numpy=lambda x, y, p, eps, keepdim: numpy_length(x - y + float(eps), p, -1, keepdim),
     torch=lambda torch, x, y, p, eps, keepdim: torch.nn.functional.pairwise_distance(
         x, y, float(p), float(eps), keepdim
@@ -329,6 +331,7 @@ def pairwise_distance(
 
 @operation(
     says="x divided by its length along dim",
+    kinks=(0.0,),
     numpy=lambda x, p, dim, eps: x / np.maximum(numpy_length(x, p, dim, keepdims=True), float(eps)),
     torch=lambda torch, x, p, dim, eps: torch.nn.functional.normalize(x, float(p), dim, float(eps)),
     smooth=False,
@@ -345,6 +348,7 @@ def normalize(at: At, x: View, p: float = 2.0, dim: int = 1, eps: float = 1e-12)
 
 @operation(
     says="the length of x − y over all entries; the derivative at 0 is 0",
+    kinks=(0.0,),
     numpy=lambda x, y, p: numpy_length(x - y, p, None),
     torch=lambda torch, x, y, p: torch.dist(x, y, float(p)),
     smooth=False,
@@ -380,6 +384,7 @@ def cdist_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tupl
 
 @operation(
     says="the distances between the rows of x and the rows of y; the derivative at 0 is 0",
+    kinks=(0.0,),
     numpy=lambda x, y, p: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
     torch=lambda torch, x, y, p: torch.cdist(x, y, float(p)),
     shape=cdist_shape,
@@ -494,6 +499,7 @@ cosine_embedding_loss = vector_loss(
         x, y, target, float(margin), reduction=reduction
     ),
     ("x", "y", "target"),
+    kinks=(0.0,),
     domain={"target": whole(-1, 1)},
 )
 
@@ -541,4 +547,5 @@ triplet_margin_loss = vector_loss(
         a, b, c, float(margin), float(p), float(eps), swap, reduction=reduction
     ),
     ("anchor", "positive", "negative"),
+    kinks=(0.0,),
 )

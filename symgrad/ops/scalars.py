@@ -205,6 +205,7 @@ floor = row(
     np.floor,
     ("np.floor",),
     smooth=False,
+    kinks=(1.0,),
     domain=off_whole,
 )
 ceil = row(
@@ -214,6 +215,7 @@ ceil = row(
     np.ceil,
     ("np.ceil",),
     smooth=False,
+    kinks=(1.0,),
     domain=off_whole,
 )
 trunc = row(
@@ -223,6 +225,7 @@ trunc = row(
     np.trunc,
     ("torch.fix", "Tensor.fix", "np.trunc"),
     smooth=False,
+    kinks=(1.0,),
     domain=off_whole,
 )
 round_ = row(
@@ -232,6 +235,7 @@ round_ = row(
     lambda x, decimals=0: np.round(x, decimals),
     ("np.round", "torch.special.round"),
     smooth=False,
+    kinks=(0.5,),
     domain=off_whole,
 )
 frac = row(
@@ -240,6 +244,7 @@ frac = row(
     "the fraction of x[i]",
     lambda x: x - np.trunc(x),
     smooth=False,
+    kinks=(1.0,),
     domain=off_whole,
 )
 remainder = row(
@@ -249,6 +254,7 @@ remainder = row(
     np.mod,
     ("np.mod", "np.remainder"),
     smooth=False,
+    kinks=(0.5,),
     domains={"x": Domain(draw=(2.1, 2.9)), "y": Domain(low=0, draw=(0.75, 0.95))},
 )
 fmod = row(
@@ -258,6 +264,7 @@ fmod = row(
     np.fmod,
     ("np.fmod",),
     smooth=False,
+    kinks=(0.5,),
     domains={"x": Domain(draw=(2.1, 2.9)), "y": Domain(low=0, draw=(0.75, 0.95))},
 )
 nan_to_num = pointwise(
@@ -278,6 +285,7 @@ copysign = row(
     np.copysign,
     ("np.copysign",),
     smooth=False,
+    kinks=(0.0,),
     domain=reals(avoid=(0.0,)),
 )
 fmax = row(
