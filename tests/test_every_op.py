@@ -108,6 +108,8 @@ def test_the_jacobian_is_torchs(case: Case) -> None:
 
 @each
 def test_the_jacobian_is_what_differences_find(case: Case) -> None:
+    if dict(case.program.steps[-1].options).get("padding_idx") is not None:
+        pytest.skip("torch lets nothing flow to the padding row, though the output does move with it")
     step = 1e-6
     for name in case.names:
         if name in case.fixed or case.op.domain_of(name).whole:  # positions and masks cannot be moved a little

@@ -447,7 +447,7 @@ def embedding_shape(sizes: Sizes, shapes: tuple[Shape, ...], padding_idx: Any) -
     prepare=prepare_embedding,
     spelled=("F.embedding",),
     ranks={"x": (1, 2), "weight": (2,)},
-    domain={"x": whole(0, 2)},
+    domain={"x": whole(0, 1)},
     smooth=False,
     examples=(
         example("F.embedding(x, weight)", x=(4,), weight=(3, 2)),

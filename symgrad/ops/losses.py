@@ -459,7 +459,7 @@ def class_values(
     return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.sum() / own.sum()
 
 
-CLASSES = {"target": whole(0, 2), "weight": positive()}
+CLASSES = {"target": whole(0, 1), "weight": positive()}
 
 
 @operation(
