@@ -303,7 +303,6 @@ def cosine_similarity(at: At, x: View, y: View, dim: int = 1, eps: float = 1e-8)
 
 @operation(
     says="the length of x − y + eps along the last axis; the derivative at 0 is 0",
-    kinks=(0.0,),
     numpy=lambda x, y, p, eps, keepdim: numpy_length(x - y + float(eps), p, -1, keepdim),
     torch=lambda torch, x, y, p, eps, keepdim: torch.nn.functional.pairwise_distance(
         x, y, float(p), float(eps), keepdim
@@ -348,7 +347,6 @@ def normalize(at: At, x: View, p: float = 2.0, dim: int = 1, eps: float = 1e-12)
 
 @operation(
     says="the length of x − y over all entries; the derivative at 0 is 0",
-    kinks=(0.0,),
     numpy=lambda x, y, p: numpy_length(x - y, p, None),
     torch=lambda torch, x, y, p: torch.dist(x, y, float(p)),
     smooth=False,
@@ -384,7 +382,6 @@ def cdist_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tupl
 
 @operation(
     says="the distances between the rows of x and the rows of y; the derivative at 0 is 0",
-    kinks=(0.0,),
     numpy=lambda x, y, p: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
     torch=lambda torch, x, y, p: torch.cdist(x, y, float(p)),
     shape=cdist_shape,
