@@ -126,10 +126,20 @@ def test_every_oracle_agrees_on_random_expressions(drawn: Expression) -> None:
     assert found.passed, (drawn, failed)
 
 
+def stands_still(drawn: Expression) -> bool:
+    """Whether no input moves the output, as far as torch says."""
+    try:
+        _, expected = torch_side.text_gradients(drawn.torch_text, drawn.inputs, weights_for(drawn))
+    except RuntimeError:
+        return True
+    return not any(np.abs(np.nan_to_num(g)).max(initial=0) > 1e-6 for g in expected.values())
+
+
 @pytest.mark.parametrize("name", TABLE)
 def test_every_operation_ends_an_expression_that_agrees_with_torch(name: str) -> None:
     """One that symgrad takes, among the first few that torch takes."""
     drawn = [found for number in range(TRIES) if (found := ending_in(TABLE[name], number)) is not None]
+    drawn.sort(key=stands_still)  # the cosine of x and x shows little
     taken = next((one for one in drawn if agrees_with_torch(one)), None)
     assert taken is not None, drawn
     steps = read(taken.text, shapes={n: a.shape for n, a in taken.inputs.items()}).program.steps
