@@ -113,6 +113,7 @@ class Growth:
 
     def __init__(self, number: int, exact: bool) -> None:
         self.number, self.exact = number, exact
+        self.apart = False  # whether an operation's operands have to be different terms
         self.random, self.generator = Random(number), np.random.default_rng(number)
         self.inputs: dict[str, np.ndarray] = {}
         self.terms: list[Term] = []
@@ -488,7 +489,7 @@ def by_example(growth: Growth, op: Op) -> Made:
         if op.domain_of(name).whole:
             term = growth.add_positions(op.domain_of(name), tuple(change.get(size, size) for size in shape))
         else:
-            term = operand_like(growth, shape, change)
+            term = operand_like(growth, shape, change, [text for text, _ in operands.values()] if growth.apart else [])
         if term is None:
             return None
         operands[name] = (
@@ -501,8 +502,8 @@ def by_example(growth: Growth, op: Op) -> Made:
     return tuple(re.sub(pattern, lambda found, n=n: operands[found[1]][n], form) for n in (0, 1))  # type: ignore[return-value]  # always two texts
 
 
-def operand_like(growth: Growth, shape: tuple[int, ...], change: dict[int, int]) -> Term | None:
-    """A term of this shape after ``change``, or of another that ``change`` is made to meet, or a new input."""
+def operand_like(growth: Growth, shape: tuple[int, ...], change: dict[int, int], but: Sequence[str]) -> Term | None:
+    """A term of this shape after ``change``, or of another that ``change`` is made to meet, or a new input; none of ``but``."""
     wanted = tuple(change.get(size, size) for size in shape)
     fits = [t for t in growth.terms if t.shape == wanted]
     if not change and growth.flip():
@@ -511,6 +512,7 @@ def operand_like(growth: Growth, shape: tuple[int, ...], change: dict[int, int])
             for t in growth.terms
             if t.rank == len(shape) and len({*zip(shape, t.shape, strict=True)}) == len(set(shape))
         ]
+    fits = [t for t in fits if t.text not in but]
     if fits:
         term = growth.choose(fits)
         change.update(zip(shape, term.shape, strict=True))
@@ -552,6 +554,7 @@ def grown(number: int, most: int = 5, exact: bool = False) -> Growth:
 def ending_in(op: Op, number: int, tries: int = 60) -> Expression | None:
     """A random expression whose last operation is ``op``; None if it takes nothing that was there."""
     growth = grown(number, most=2)
+    growth.apart = True
     return growth.whole() if any(growth.step(op) for _ in range(tries)) else None
 
 
