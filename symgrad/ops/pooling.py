@@ -160,7 +160,9 @@ def averages(
 def average_pooling(space: int) -> Op:
     """avg_pool1d, 2d or 3d."""
     name = f"avg_pool{space}d"
-    shape = {1: (1, 2, 6), 2: (1, 2, 4, 4), 3: (1, 1, 2, 4, 4)}[space]
+    shape = {1: (1, 2, 6), 2: (1, 2, 4, 4), 3: (1, 1, 3, 3, 3)}[
+        space
+    ]  # torch wants room for the kernel without padding
 
     def prepare(
         shapes: tuple[Shape, ...],
