@@ -373,7 +373,6 @@ hinge_embedding_loss = loss(
         np.where(y != -1, x, 0) + np.where(y != 1, np.maximum(float(margin) - np.asarray(x, float), 0), 0)
     ),
     smooth=False,
-    kinks=(1.0,),
     data=True,
     domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)},
 )

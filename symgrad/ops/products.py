@@ -496,7 +496,6 @@ cosine_embedding_loss = vector_loss(
         x, y, target, float(margin), reduction=reduction
     ),
     ("x", "y", "target"),
-    kinks=(0.0,),
     domain={"target": whole(-1, 1)},
 )
 
