@@ -330,7 +330,6 @@ def pairwise_distance(
 
 @operation(
     says="x divided by its length along dim",
-    kinks=(0.0,),
     numpy=lambda x, p, dim, eps: x / np.maximum(numpy_length(x, p, dim, keepdims=True), float(eps)),
     torch=lambda torch, x, p, dim, eps: torch.nn.functional.normalize(x, float(p), dim, float(eps)),
     smooth=False,

@@ -322,7 +322,6 @@ def median_values(x: Any, dim: Any, keepdim: bool) -> Any:
     known={"n": middle},
     shape=one_shape,
     smooth=False,
-    kinks=(0.0,),
     domain={"x": reals(distinct=True)},
     returns=("values", "indices"),
     prepare=lambda shapes, dim=None, keepdim=False: {
