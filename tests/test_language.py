@@ -402,8 +402,8 @@ def test_out_may_be_assigned_but_means_the_output_only_at_the_end() -> None:
 def test_downstream_of_an_output_out_is_an_input() -> None:
     reading = read("sum((out - y)**2)", shapes={"out": (2, 3)}, reserved=("v",))
     assert [t.name for t in reading.program.inputs] == ["out", "y"]
-    assert reading.program.output == "loss"
-    assert read("loss = out*loss; loss", reserved=("v",)).program.output == "loss_2"
+    assert reading.program.output == "L"
+    assert read("L = out*L; L", reserved=("v",)).program.output == "L_2"
 
 
 def test_constants_stay_exact() -> None:

@@ -173,6 +173,7 @@ def convolution(space: int) -> Op:
     name, letters = f"conv{space}d", "noijkl"[: space + 2]
     small = {1: ((1, 2, 5), (2, 2, 3)), 2: ((1, 2, 4, 3), (2, 2, 2, 2)), 3: ((1, 1, 3, 2, 2), (1, 1, 2, 2, 1))}[space]
     x, weight = small
+    wide = {1: (1, 2, 6), 2: (1, 2, 4, 4), 3: (1, 1, 4, 4, 3)}[space]  # no size comes to 1, which would broadcast
     alone = f"F.{name}(x, weight)"
 
     @operation(
@@ -188,9 +189,9 @@ def convolution(space: int) -> Op:
         examples=(
             example(alone, x=x, weight=weight),
             example(f"F.{name}(x, weight, bias, padding=1)", x=x, weight=weight, bias=(weight[0],)),
-            example(f"F.{name}(x, weight, stride=2)", x=x, weight=weight),
+            example(f"F.{name}(x, weight, stride=2)", x=wide, weight=weight),
             *(
-                (example(f"F.{name}(x, weight, dilation=2, groups=2)", x=x, weight=(2, 1, *weight[2:])),)
+                (example(f"F.{name}(x, weight, dilation=2, groups=2)", x=wide, weight=(2, 1, *weight[2:])),)
                 if space < 3
                 else ()
             ),

@@ -88,7 +88,7 @@ def winners(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, 
 def max_pooling(space: int) -> Op:
     """max_pool1d, 2d or 3d."""
     name = f"max_pool{space}d"
-    shape = {1: (1, 2, 6), 2: (1, 2, 4, 4), 3: (1, 1, 2, 4, 4)}[space]
+    shape = {1: (1, 2, 6), 2: (1, 2, 4, 4), 3: (1, 1, 4, 4, 4)}[space]
 
     def prepare(
         shapes: tuple[Shape, ...],
@@ -160,9 +160,7 @@ def averages(
 def average_pooling(space: int) -> Op:
     """avg_pool1d, 2d or 3d."""
     name = f"avg_pool{space}d"
-    shape = {1: (1, 2, 6), 2: (1, 2, 4, 4), 3: (1, 1, 3, 3, 3)}[
-        space
-    ]  # torch wants room for the kernel without padding
+    shape = {1: (1, 2, 6), 2: (1, 2, 4, 4), 3: (1, 1, 4, 4, 4)}[space]  # no size comes to 1, which would broadcast
 
     def prepare(
         shapes: tuple[Shape, ...],
