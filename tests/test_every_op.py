@@ -21,6 +21,7 @@ from symgrad.indexing.symbols import accesses, bound_indices, name_of
 from symgrad.language import read
 from symgrad.numeric import chain_jacobian, evaluate, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
 from symgrad.oracles import Elementwise
+from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.forms import evaluate_text
 from tests import torch_side
 from tests.cases import Case, cases
@@ -129,7 +130,10 @@ def test_the_jacobian_is_what_differences_find(case: Case) -> None:
 
 @each
 def test_the_jacobian_is_what_sympy_finds_entry_by_entry(case: Case) -> None:
-    oracle = Elementwise(case.program, case.values)
+    try:
+        oracle = Elementwise(case.program, case.values)
+    except TooLarge:  # said so on the page, too
+        pytest.skip("the explicit formulas of this example grow too long; differences and torch answer for it")
     for name in case.names:
         expected = oracle.jacobian(name)
         assert_same(expected, dense_jacobian(case, name), seed=case.seed, what=f"J by {name}, entry by entry")

@@ -604,6 +604,11 @@ def prepare_pad(shapes: tuple[Shape, ...], pad: Ints, mode: str = "constant", va
         raise InputError("there is no such padding", found=(f"mode={mode!r}",), hints=MODES)
     if len(margins) % 2 or len(margins) > 2 * len(shapes[0]):
         raise ShapeError("pad takes two numbers for each axis, from the last axis on", found=(f"pad={margins}",))
+    if mode != "constant" and len(shapes[0]) - len(margins) // 2 not in (1, 2):
+        raise ShapeError(
+            f"mode={mode!r} pads all axes but the first one or two",
+            found=(f"{len(margins) // 2} pairs for {len(shapes[0])} axes",),
+        )
     if mode != "constant" and any(m < 0 for m in margins):
         raise InputError("negative padding only goes with mode='constant'")
     return {"pad": margins, "mode": mode, "value": 0 if value is None else value}
@@ -613,6 +618,19 @@ def margins_of(pad: tuple[int, ...], rank: int) -> list[tuple[int, int]]:
     """The margins before and after every axis."""
     pairs = list(zip(pad[::2], pad[1::2], strict=True))
     return [(0, 0)] * (rank - len(pairs)) + pairs[::-1]
+
+
+def padded_shape(sizes: Sizes, shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, value: Any) -> Shape:
+    """Every axis with its margins; what is reflected has to be there."""
+    pairs = list(zip(shapes[0], margins_of(pad, len(shapes[0])), strict=True))
+    for n, margins in pairs:
+        known = sizes.number(n)
+        least = {"reflect": max(margins) + 1, "circular": max(margins)}.get(mode, 0)
+        if known is not None and known < least:
+            raise ShapeError(
+                f"mode={mode!r} with a margin of {max(margins)} needs {least} entries, this axis has {known}"
+            )
+    return tuple(size_of(n + a + b) for n, (a, b) in pairs)
 
 
 def padded_values(x: Any, pad: Any, mode: str, value: Any) -> Any:
@@ -645,9 +663,7 @@ def sources(place: Expr, size: Size, before: int, after: int, mode: str) -> list
     says="margins around the last axes: a constant, a reflection, the entries at the edge, or the other end",
     numpy=padded_values,
     torch=lambda torch, x, pad, mode, value: torch.nn.functional.pad(x, pad, mode, float(value)),
-    shape=lambda sizes, shapes, pad, **options: tuple(
-        size_of(n + a + b) for n, (a, b) in zip(shapes[0], margins_of(pad, len(shapes[0])), strict=True)
-    ),
+    shape=padded_shape,
     prepare=prepare_pad,
     spelled=("F.pad", "aten.constant_pad_nd", "aten.pad"),
     smooth=True,

@@ -72,6 +72,8 @@ def prepare(
 ) -> dict[str, Hashable]:
     """One stride, padding and dilation for each axis of space."""
     count = len(shapes[1]) - 2
+    if count < 1:
+        raise ShapeError(f"the weight has {len(shapes[1])} axes: two for channels, and the window's")
     stride, dilation = per_axis(stride, count, "stride"), per_axis(dilation, count, "dilation")
     if isinstance(padding, str):
         if padding not in ("valid", "same") or (padding == "same" and set(stride) != {1}):
@@ -246,7 +248,7 @@ def transposed_shape(
         (n - 1) * a - 2 * p + d * (k - 1) + e + 1
         for n, k, a, p, e, d in zip(x[-space:], weight[2:], stride, padding, output_padding, dilation, strict=True)
     ]
-    return (*x[: -space - 1], channels, *(size_of(p) for p in places))
+    return (*x[: -space - 1], channels, *fitting(sizes, [size_of(p) for p in places]))
 
 
 def transposed_values(
@@ -301,7 +303,7 @@ def transposed(space: int) -> Op:
             example(f"F.{name}(x, weight)", x=x, weight=weight),
             example(
                 f"F.{name}(x, weight, bias, stride=2, padding=1, output_padding=1)",
-                x=x,
+                x=(*x[:2], *[2] * space),
                 weight=weight,
                 bias=(weight[1],),
             ),

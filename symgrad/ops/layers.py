@@ -499,6 +499,8 @@ def attention_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> 
     lead = sizes.broadcast_shapes([s[:-2] for s in (query, key, value)])
     full = [(*lead, *s[-2:]) for s in (query, key, value)]
     if mask:
+        if len(mask[0]) > len(lead) + 2:
+            raise ShapeError(f"the mask has {len(mask[0])} axes and the scores only {len(lead) + 2}")
         sizes.broadcast_shapes([mask[0], (*lead, query[-2], key[-2])])
     return (*full, *((*lead, query[-2], key[-2]) for _ in mask))
 

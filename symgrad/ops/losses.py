@@ -29,6 +29,12 @@ from symgrad.shapes import Shape, Sizes
 def prepare(shapes: tuple[Shape, ...], **options: Any) -> dict[str, Hashable]:
     """The reduction checked; kl_div has one more."""
     if options.get("reduction") == "batchmean" and "log_target" in options:
+        x, target = shapes[:2]
+        if len(x) != len(target) or any(a == 1 != b for a, b in zip(x, target, strict=True)):
+            raise ShapeError(
+                "batchmean divides by the first size of the predictions, so they have to have the targets' shape",
+                hints=('reduction="sum"',),
+            )
         return options
     return prepare_loss(shapes, **options)
 

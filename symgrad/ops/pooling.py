@@ -51,6 +51,11 @@ def pooled_shape(
     if len(x) not in (space + 1, space + 2):
         raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
     dilation = more.get("dilation", (1,) * space)
+    if space == 3 and "divisor_override" in more:  # torch's average over three axes does not count the padding as room
+        fitting(
+            sizes,
+            [slid(n, sp.Integer(k), 1, sp.S.Zero, sp.S.Zero, 1) for n, k in zip(x[-3:], kernel_size, strict=True)],
+        )
     places = [
         slid(*axis[:3], axis[3], axis[3], axis[4])
         for axis in zip(x[-space:], map(sp.Integer, kernel_size), stride, padding, dilation, strict=True)

@@ -371,6 +371,8 @@ def prepare_linalg_norm(
         raise InputError(
             f"linalg.norm has no ord={p!r} over {over} axes here", hints=("fro for the two axes of a matrix",)
         )
+    if p is not None and rank == 0:
+        raise ShapeError("linalg.norm with ord is that of a vector or a matrix, this is a number")
     if p not in (None, "fro") and over > 1:
         raise UnsupportedError(
             f"linalg.norm with ord={p} over {over} axes is not the norm of the entries",
