@@ -26,7 +26,7 @@ Examples:
   symgrad explain "torch.tanh(x @ w + b)" --shape x=2,3 --shape w=3,4
   symgrad explain "a@x" --let y=[1,2] --then "sum((out-y)**2)"
   symgrad explain "softmax(x)" --let x=[1,2,3] --entry "x[0]"
-  symgrad explain "x@A@x" --let A=[[1,2],[3,4]] --wrt x --order 2
+  symgrad explain "x@A@x" --let x=[1,2] --wrt x --order 2
   symgrad explain --call mypackage.layers:gelu --let x=randn(2,3)
 """
 
