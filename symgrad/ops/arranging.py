@@ -626,7 +626,7 @@ def padded_shape(sizes: Sizes, shapes: tuple[Shape, ...], pad: tuple[int, ...], 
     for n, margins in pairs:
         known = sizes.number(n)
         least = {"reflect": max(margins) + 1, "circular": max(margins)}.get(mode, 0)
-        if known is not None and known < least:
+        if known is not None and any(margins) and known < least:
             raise ShapeError(
                 f"mode={mode!r} with a margin of {max(margins)} needs {least} entries, this axis has {known}"
             )
