@@ -8,17 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import sympy as sp
-
 from symgrad.api import explain_values
-from symgrad.calculus import second_derivative
-from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.explanation import Explanation, Hessian
+from symgrad.errors import ShapeError
+from symgrad.explanation import Explanation, Hessian, curvature
 from symgrad.indexing import Equation, add_up
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import access
 from symgrad.language import value_from
-from symgrad.numeric import Array, evaluate, exact, is_exact, numeric_pushforward, plain
+from symgrad.numeric import Array, evaluate, numeric_pushforward, plain, where_exact
 
 Shapes = Mapping[str, Sequence[int | str]]
 
@@ -70,16 +67,11 @@ def hvp(
     """
     found = explain_values(expression, values, seed=seed, wrt=wrt, shapes=shapes, check=False)
     tangent = _direction(found, wrt, direction)
-    program = found.program
-    single = Equation((), sp.S.One) if found.seed_info.origin == "scalar" and not program.out.shape else None
-    equation = second_derivative(program, wrt, wrt, single)
-    if equation is None:
-        raise UnsupportedError(f"the second derivative by {wrt} is too long to be written as one formula")
-    rank = len(program.tensor(wrt).shape)
+    equation, known = curvature(found, wrt, wrt)
+    rank = len(tangent.shape)
     moved = canonical(add_up(equation.right * access("#u", equation.axes[rank:]), equation.axes[rank:]))
-    weights = exact(found.seed) if is_exact(found.seed) else found.seed
-    known = found.values.with_arrays({"v": weights, "#u": tangent})
-    return plain(evaluate(Equation(equation.axes[:rank], moved), known.arrays, known.sizes))
+    arrays = {**known.arrays, "#u": tangent}
+    return plain(evaluate(Equation(equation.axes[:rank], moved), arrays, known.sizes))
 
 
 def _direction(found: Explanation, wrt: str, direction: Any) -> Array:
@@ -91,4 +83,4 @@ def _direction(found: Explanation, wrt: str, direction: Any) -> Array:
             f"the direction has to have the shape of {wrt}: one number for each of its entries",
             found=(f"direction {array.shape}, {wrt} {wanted}",),
         )
-    return exact(array) if is_exact(array) else array
+    return where_exact(array)

@@ -14,6 +14,7 @@ import pytest
 from symgrad.errors import InputError
 from symgrad.tracing import agreement, capture, run_script
 from symgrad.tracing.tell import closing, event_text, legend, to_json, to_markdown
+from tests.networks import LENET
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -129,30 +130,6 @@ except RuntimeError as e:
     assert "the gradient of the sum:      z.backward(torch.ones_like(z))   or z.sum().backward()" in "\n".join(
         session.calls[1].reasons
     )
-
-
-LENET = """
-import torch.nn as nn
-import torch.nn.functional as F
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5), nn.Conv2d(6, 16, 5)
-        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
-    def forward(self, image):
-        hidden = F.max_pool2d(F.relu(self.conv1(image)), 2)
-        hidden = F.max_pool2d(F.relu(self.conv2(hidden)), 2)
-        hidden = F.relu(self.fc2(F.relu(self.fc1(torch.flatten(hidden, 1)))))
-        return self.fc3(hidden)
-torch.manual_seed(0)
-net = Net()
-image = torch.randn(1, 1, 32, 32)
-out = net(image)
-out.backward(torch.randn(1, 10))
-net.zero_grad()
-loss = nn.functional.mse_loss(net(image), torch.randn(1, 10))
-loss.backward()
-"""
 
 
 @pytest.mark.parametrize("precision", ["float32", "float64"])

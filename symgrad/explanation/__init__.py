@@ -4,7 +4,7 @@ from symgrad.explanation.assemble import build, derive_only, slope_form
 from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
 from symgrad.explanation.entries import Entry
 from symgrad.explanation.kinks import Kink, kink_of
-from symgrad.explanation.second import Hessian, hessian_of
+from symgrad.explanation.second import Hessian, curvature, hessian_of
 from symgrad.explanation.structure import Structure
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Structure",
     "Writers",
     "build",
+    "curvature",
     "derive_only",
     "hessian_of",
     "kink_of",

@@ -18,7 +18,7 @@ from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, See
 from symgrad.explanation.structure import Structure, read_structure
 from symgrad.indexing import Equation, Index, fresh_axes
 from symgrad.indexing.symbols import Expr, access
-from symgrad.numeric import Array, Values, evaluate, exact, forward, is_exact, numeric_pullback, plain
+from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, plain, where_exact
 from symgrad.numeric.exact import as_float
 from symgrad.oracles import (
     Check,
@@ -102,7 +102,7 @@ def build(
     """The explanation of ``program`` at ``inputs`` with weights ``seed``."""
     arrays = {given.name: given.value for given in inputs}
     values = forward(program, arrays)
-    weights = exact(seed.value) if is_exact(seed.value) else seed.value
+    weights = where_exact(seed.value)
     numeric = numeric_pullback(program, values, weights, wanted)
     proofs = Proofs(program, values, arrays, weights, wanted) if check else None
     gradients = {}

@@ -16,7 +16,7 @@ from symgrad.explanation.data import Explanation, Jacobian
 from symgrad.explanation.structure import Structure
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import Expr, accesses, name_of
-from symgrad.numeric import Array, evaluate, exact, is_exact, plain
+from symgrad.numeric import Array, Values, evaluate, plain, where_exact
 from symgrad.oracles import Check, check_form, second_checks
 from symgrad.program import Program
 
@@ -49,18 +49,26 @@ class Hessian:
         return all(check.passed is not False for check in self.checks)
 
 
-def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
-    """The Hessian by two inputs; raises `UnsupportedError` when its formula would be too long."""
-    program, values = explanation.program, explanation.values
-    weights = exact(explanation.seed) if is_exact(explanation.seed) else explanation.seed
-    known = values.with_arrays({"v": weights})
+def curvature(explanation: Explanation, first: str, second: str) -> tuple[Equation, Values]:
+    """∂²L/∂first∂second as one index equation, and the numbers of every tensor that it reads.
+
+    Raises `UnsupportedError` when the formula would be too long.
+    """
+    program = explanation.program
     single = Equation((), sp.S.One) if not program.out.shape and explanation.seed_info.origin == "scalar" else None
     equation = second_derivative(program, first, second, single)
     if equation is None:
         raise UnsupportedError(
             f"the second derivative by {first} and {second} is too long to be written as one formula",
-            hints=("a shorter expression", f"symgrad.hvp with a direction for {second}"),
+            hints=("a shorter expression",),
         )
+    return equation, explanation.values.with_arrays({"v": where_exact(explanation.seed)})
+
+
+def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
+    """The Hessian by two inputs; raises `UnsupportedError` when its formula would be too long."""
+    program, values = explanation.program, explanation.values
+    equation, known = curvature(explanation, first, second)
     found = evaluate(equation, known.arrays, known.sizes)
     rank = len(program.tensor(first).shape)
     shapes = values[first].shape, values[second].shape
@@ -72,7 +80,7 @@ def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
     checks: tuple[Check, ...] = ()
     if explanation.checked:
         inputs = {given.name: given.value for given in explanation.inputs}
-        checks = second_checks(program, inputs, weights, first, second, found.reshape(matrix.shape))
+        checks = second_checks(program, inputs, known["v"], first, second, found.reshape(matrix.shape))
         checks += (form_check,) if form_check is not None else ()
     return Hessian(
         first, second, form, plain(found), matrix, _constant(program, equation.right, (first, second)), checks

@@ -1,7 +1,7 @@
 """Index equations and programs on arrays: exact where the numbers are, float64 elsewhere."""
 
 from symgrad.numeric.evaluate import evaluate
-from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain
+from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, where_exact
 from symgrad.numeric.forward import Values, forward
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian
 from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward
@@ -21,4 +21,5 @@ __all__ = [
     "numeric_pushforward",
     "plain",
     "sparse_jacobian",
+    "where_exact",
 ]

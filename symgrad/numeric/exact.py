@@ -34,6 +34,11 @@ def exact(array: Array) -> Array:
     return result
 
 
+def where_exact(array: Array) -> Array:
+    """The array with every entry a `Fraction` if it is exact, as it is otherwise."""
+    return exact(array) if is_exact(array) else array
+
+
 def holds_exact(array: Array) -> bool:
     """Whether every entry is an integer or a fraction: NumPy puts floats beside fractions without a word."""
     inexact = (float, np.floating)

@@ -49,7 +49,8 @@ def slid(size: Size, kernel: Size, stride: int, before: Size, after: Size, dilat
 
 def fitting(sizes: Sizes, places: Sequence[Size]) -> Sequence[Size]:
     """``places`` of a window, of which there has to be one on every axis."""
-    if any((sizes.number(n) or 1) < 1 or sizes.number(n) == 0 for n in places):
+    known = [sizes.number(n) for n in places]
+    if any(number is not None and number < 1 for number in known):
         raise ShapeError("the window is larger than the padded input")
     return places
 

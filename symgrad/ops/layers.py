@@ -107,6 +107,12 @@ def bilinear(at: At, x: View, y: View, weight: View, bias: View | None = None) -
 # Normalisation --------------------------------------------------------------------------------------
 
 
+def moments(at: At, x: View, axes: Sequence[int]) -> tuple[Expr, Expr]:
+    """Mean and variance of the entries along ``axes``."""
+    over = Reduction(at, x.shape, tuple(axes), keepdim=True)
+    return over.sum(lambda i: x[i], hint="k") / over.count, variance(over, x, 0)
+
+
 def scaled(normal: Expr, weight: View | None, bias: View | None, at: Sequence[Expr]) -> Expr:
     """normal·w + b."""
     return normal * (1 if weight is None else weight[at]) + (0 if bias is None else bias[at])
@@ -236,8 +242,7 @@ def batch_norm(
 ) -> Expr:
     """out[n,c,i] = (x[n,c,i] − mean[c]) / √(var[c] + eps)·w[c] + b[c]"""
     if training or running_mean is None or running_var is None:
-        over = Reduction(at, x.shape, tuple(a for a in range(x.rank) if a != 1), keepdim=True)
-        mean, var = over.sum(lambda i: x[i], hint="k") / over.count, variance(over, x, 0)
+        mean, var = moments(at, x, [a for a in range(x.rank) if a != 1])
     else:
         mean, var = running_mean[at[1]], running_var[at[1]]
     return scaled((x[at] - mean) / sp.sqrt(var + number(eps)), weight, bias, [at[1]])
@@ -301,8 +306,7 @@ def instance_norm(
 ) -> Expr:
     """out[n,c,i] = (x[n,c,i] − mean[n,c]) / √(var[n,c] + eps)·w[c] + b[c]"""
     if use_input_stats or running_mean is None or running_var is None:
-        over = Reduction(at, x.shape, tuple(range(2, x.rank)), keepdim=True)
-        mean, var = over.sum(lambda i: x[i], hint="k") / over.count, variance(over, x, 0)
+        mean, var = moments(at, x, range(2, x.rank))
     else:
         mean, var = running_mean[at[1]], running_var[at[1]]
     return scaled((x[at] - mean) / sp.sqrt(var + number(eps)), weight, bias, [at[1]])

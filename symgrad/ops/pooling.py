@@ -51,11 +51,6 @@ def pooled_shape(
     if len(x) not in (space + 1, space + 2):
         raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
     dilation = more.get("dilation", (1,) * space)
-    if space == 3 and "divisor_override" in more:  # torch's average over three axes does not count the padding as room
-        fitting(
-            sizes,
-            [slid(n, sp.Integer(k), 1, sp.S.Zero, sp.S.Zero, 1) for n, k in zip(x[-3:], kernel_size, strict=True)],
-        )
     places = [
         slid(*axis[:3], axis[3], axis[3], axis[4])
         for axis in zip(x[-space:], map(sp.Integer, kernel_size), stride, padding, dilation, strict=True)
@@ -187,6 +182,13 @@ def average_pooling(space: int) -> Op:
             "divisor_override": divisor_override,
         }
 
+    def averaged_shape(sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, **options: Any) -> Shape:
+        shape = pooled_shape(sizes, shapes, kernel_size, **options)
+        if space == 3:  # torch's average over three axes does not count the padding as room
+            spatial = zip(shapes[0][-3:], kernel_size, strict=True)
+            fitting(sizes, [slid(n, sp.Integer(k), 1, sp.S.Zero, sp.S.Zero, 1) for n, k in spatial])
+        return shape
+
     def by_torch(torch: Any, x: Any, divisor_override: Any, **options: Any) -> Any:
         more = {} if divisor_override is None else {"divisor_override": divisor_override}
         return getattr(torch.nn.functional, name)(x, **options, **more)
@@ -196,7 +198,7 @@ def average_pooling(space: int) -> Op:
         says=f"the average of every window of the last {space} {'axis' if space == 1 else 'axes'}",
         numpy=averages,
         torch=by_torch,
-        shape=pooled_shape,
+        shape=averaged_shape,
         prepare=prepare,
         letters="ncijk",
         spelled=(f"F.{name}", *(("torch.avg_pool1d",) if space == 1 else (f"aten.{name}",))),

@@ -157,6 +157,15 @@ def gathered(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Re
     return lifter.apply_op(named("reshape"), "torch.reshape", (picked, tuple(places.shape)), {}, name)
 
 
+def put(lifter: Lifter, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
+    """``old`` with the entries of ``new`` where ``places`` is not -1."""
+    if (places >= 0).all():
+        return choose(lifter, new, places, name)
+    spread = gathered(lifter, new, np.maximum(places, 0), None)
+    mask = lifter.data("written", (places >= 0))
+    return lifter.apply_op(named("where"), "torch.where", (mask, spread, old), {}, name)
+
+
 def axes_order(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
     """The order of axes in which ``places`` reads everything, if it only exchanges axes."""
     if places.ndim != len(shape) or places.size != int(np.prod(shape, dtype=object)) or 1 in shape:
@@ -197,4 +206,4 @@ def slice_key(places: Array, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
     return None
 
 
-__all__ = ["CHOICES", "POOLS", "by_choice", "choose", "gathered", "pooled_places"]
+__all__ = ["CHOICES", "POOLS", "by_choice", "choose", "pooled_places", "put"]

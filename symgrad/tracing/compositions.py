@@ -16,6 +16,7 @@ import torch
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import named
 from symgrad.tracing.boxes import rerun
+from symgrad.tracing.choices import put
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.trace import Node, mapped
 
@@ -158,19 +159,12 @@ def scattered(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
     places = np.asarray(rerun(call, arguments, keywords, node.index).numpy()).astype(np.int64)
     if places.shape != node.shape:
         raise Refused("")
-    from symgrad.tracing.rewrites import put
-
     refs = steps.lifter.refs_in((old, new))
     return done(put(steps.lifter, refs[id(old)], refs[id(new)], places, steps.lifter.wish(node)))
 
 
-def index_put(steps: Steps, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False) -> Said | None:
-    """x[indices] = values, unless they are added."""
-    return None if accumulate else scattered(steps, node)
-
-
-def put_flat(steps: Steps, node: Node, x: Any, index: Any, source: Any, accumulate: bool = False) -> Said | None:
-    """The same, counted through the whole tensor."""
+def written(steps: Steps, node: Node, x: Any, places: Any, values: Any, accumulate: bool = False) -> Said | None:
+    """x with values at some places, unless they are added there."""
     return None if accumulate else scattered(steps, node)
 
 
@@ -196,7 +190,7 @@ COMPOSITIONS: Mapping[str, Composition] = {
     "div": div, "divide": div, "var_mean": moments("var"), "std_mean": moments("std"), "angle": angle, "zero": zero,
     "fill": fill, "constant_pad_nd": constant_pad_nd, "norm": norm, "vector_norm": vector_norm,
     "slice_scatter": scattered, "diagonal_scatter": scattered, "masked_scatter": scattered,
-    "index_put": index_put, "put": put_flat, "inv": inv, "inv_ex": inv, "solve": solve, "solve_ex": solve,
+    "index_put": written, "put": written, "inv": inv, "inv_ex": inv, "solve": solve, "solve_ex": solve,
 }  # fmt: skip
 """Functions by their last word."""
 

@@ -18,7 +18,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from symgrad.tracing import frames
 from symgrad.tracing.aliases import Storages, positions_in, related, storage
 from symgrad.tracing.spelling import Facts, asks_in_place, facts
-from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, leaves_of, mapped
+from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, leaves_of, mapped, parts_in
 
 LENDING = frozenset(
     f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
@@ -237,16 +237,7 @@ def version(tensor: Any) -> int | None:
 
 def tensors_in(value: Any) -> Iterator[Any]:
     """Every tensor in nested containers, in order."""
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for part in value:
-            yield from tensors_in(part)
-    elif isinstance(value, dict):
-        for part in value.values():
-            yield from tensors_in(part)
-    elif isinstance(value, slice):
-        yield from tensors_in((value.start, value.stop, value.step))
+    return parts_in(value, torch.Tensor)
 
 
 def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | None:

@@ -14,10 +14,9 @@ import sympy as sp
 import torch
 
 from symgrad.language.calls import Ref
-from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import named
 from symgrad.tracing.boxes import rerun
-from symgrad.tracing.choices import choose, gathered
+from symgrad.tracing.choices import put
 from symgrad.tracing.compositions import composed
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.mode import places_of
@@ -158,15 +157,6 @@ def written(lifter: Lifter, node: Node) -> Rewritten:
             source = lifter.apply_op(named("reshape"), "torch.reshape", (source, tuple(source.shape[extra:])), {})
         source = lifter.apply_op(named("expand"), "Tensor.expand", (source, tuple(read.shape)), {})
     return "", (put(lifter, refs[id(target)], source, places.reshape(node.shape), lifter.wish(node)),), {}
-
-
-def put(lifter: Lifter, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
-    """``old`` with the entries of ``new`` where ``places`` is not -1."""
-    if (places >= 0).all():
-        return choose(lifter, new, places, name)
-    spread = gathered(lifter, new, np.maximum(places, 0), None)
-    mask = lifter.data("written", (places >= 0))
-    return lifter.apply_op(named("where"), "torch.where", (mask, spread, old), {}, name)
 
 
 def by_decomposition(lifter: Lifter, node: Node) -> Ref:

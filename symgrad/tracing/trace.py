@@ -10,13 +10,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array
 
+Part = TypeVar("Part")
 UNSEEN = (
     "a value was overwritten through NumPy, which shares its memory: PyTorch does not see that, and computes with "
     "what stands there now"
@@ -67,7 +68,7 @@ class Call:
 
     def nodes(self) -> Iterator[Node]:
         """The nodes it read, in order."""
-        yield from nodes_in((self.arguments, self.keywords))
+        yield from parts_in((self.arguments, self.keywords), Node)
 
 
 @dataclass(eq=False)
@@ -166,18 +167,18 @@ def as_array(tensor: Any) -> Array:
     return np.asarray(found.numpy(force=True))
 
 
-def nodes_in(value: Any) -> Iterator[Node]:
-    """Every node in nested containers, in order."""
-    if isinstance(value, Node):
+def parts_in(value: Any, kind: type[Part]) -> Iterator[Part]:
+    """Everything of one kind in nested containers, in order."""
+    if isinstance(value, kind):
         yield value
     elif isinstance(value, (tuple, list)):
         for part in value:
-            yield from nodes_in(part)
+            yield from parts_in(part, kind)
     elif isinstance(value, dict):
         for part in value.values():
-            yield from nodes_in(part)
+            yield from parts_in(part, kind)
     elif isinstance(value, slice):
-        yield from nodes_in((value.start, value.stop, value.step))
+        yield from parts_in((value.start, value.stop, value.step), kind)
 
 
 def mapped(value: Any, change: Callable[[Any], Any]) -> Any:

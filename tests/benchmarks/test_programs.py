@@ -19,32 +19,10 @@ from typing import Any
 
 import pytest
 
+from tests.networks import LENET
+
 ROOT = Path(__file__).resolve().parents[2]
 ONE = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-LENET = """
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5), nn.Conv2d(6, 16, 5)
-        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
-
-    def forward(self, image):
-        hidden = F.max_pool2d(F.relu(self.conv1(image)), 2)
-        hidden = F.max_pool2d(F.relu(self.conv2(hidden)), 2)
-        hidden = F.relu(self.fc2(F.relu(self.fc1(torch.flatten(hidden, 1)))))
-        return self.fc3(hidden)
-
-torch.manual_seed(0)
-net = Net()
-image = torch.randn(1, 1, 32, 32)
-net(image).backward(torch.randn(1, 10))
-net.zero_grad()
-nn.functional.mse_loss(net(image), torch.randn(1, 10)).backward()
-"""
 LAYER = """
 import statistics, time, torch
 from torch import nn

@@ -1,0 +1,26 @@
+"""Scripts that several test files run."""
+
+from __future__ import annotations
+
+LENET = """import torch
+import torch.nn as nn
+import torch.nn.functional as F
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 6, 5), nn.Conv2d(6, 16, 5)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(400, 120), nn.Linear(120, 84), nn.Linear(84, 10)
+    def forward(self, image):
+        hidden = F.max_pool2d(F.relu(self.conv1(image)), 2)
+        hidden = F.max_pool2d(F.relu(self.conv2(hidden)), 2)
+        hidden = F.relu(self.fc2(F.relu(self.fc1(torch.flatten(hidden, 1)))))
+        return self.fc3(hidden)
+torch.manual_seed(0)
+net = Net()
+image = torch.randn(1, 1, 32, 32)
+out = net(image)
+out.backward(torch.randn(1, 10))
+net.zero_grad()
+loss = nn.functional.mse_loss(net(image), torch.randn(1, 10))
+loss.backward()
+"""
