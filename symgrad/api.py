@@ -15,6 +15,7 @@ import numpy as np
 from symgrad.errors import InputError, ShapeError, UnknownNameError
 from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, hessian_of, slope_form
 from symgrad.explanation.assemble import Derived, derive_only
+from symgrad.explanation.assumed import assumed_value
 from symgrad.language import Reading, Value, expand_composites, literal, read, value_from
 from symgrad.numeric import Array
 from symgrad.program import Program
@@ -170,12 +171,12 @@ def _known_shapes(given: Mapping[str, Value], shapes: Shapes) -> dict[str, Seque
 
 
 def _inputs(program: Program, given: Mapping[str, Value], shapes: Shapes) -> tuple[Given, ...]:
-    """A value for every input; ones where none was given."""
+    """A value for every input, assumed where none was given."""
     result = []
     for tensor in program.inputs:
         shape = program.numbers(tensor.shape)
         value = given.get(tensor.name)
-        array = np.ones(shape, dtype=np.int64) if value is None else value.array(shape)
+        array = assumed_value(program, tensor.name, shape) if value is None else value.array(shape)
         sized = tensor.name in shapes or (value is not None and value.shape is not None)
         result.append(Given(tensor.name, array, value is not None, sized))
     return tuple(result)
@@ -263,9 +264,11 @@ def _size(shape: Sequence[int]) -> str:
 def _assumptions(reading: Reading, inputs: Sequence[Given]) -> tuple[str, ...]:
     """What was assumed about values, sizes and ranks, in sentences."""
     result = []
-    ones = [g.name for g in inputs if not g.value_given]
-    if ones:
-        result.append(f"{_listed(ones)} {'are' if len(ones) > 1 else 'is'} ones")
+    assumed = {g.name: (g.value == 1).all() for g in inputs if not g.value_given}
+    for ones, what in ((True, "ones"), (False, "a matrix of ones with 1, 2, 3, … added on the diagonal")):
+        names = [name for name, all_ones in assumed.items() if all_ones == ones]
+        if names:
+            result.append(f"{_listed(names)} {'are' if len(names) > 1 else 'is'} {what}")
     sizes: dict[int, list[str]] = {}
     for name, axis, number in reading.assumed_sizes:
         sizes.setdefault(number, []).append(f"axis {axis} of {name}")

@@ -41,13 +41,17 @@ Argument = str | Constant
 
 @dataclass(frozen=True)
 class Apply:
-    """One step: ``result = op(*arguments, **options)``; ``span`` is where the user wrote it."""
+    """One step: ``result = op(*arguments, **options)``; ``span`` is where the user wrote it.
+
+    ``beside`` says which tensors, computed from this step for its derivative's sake, the equation reads as what.
+    """
 
     op: str
     arguments: tuple[Argument, ...]
     options: tuple[Option, ...]
     result: Tensor
     span: Span | None = field(default=None, compare=False)
+    beside: tuple[tuple[str, str], ...] = ()
 
     @property
     def tensors(self) -> tuple[str, ...]:
@@ -99,6 +103,14 @@ class Program:
         if unknown:
             raise bug(f"the sizes {', '.join(unknown)} have no number")
         return tuple(int(v) for v in values)
+
+    def besides(self) -> frozenset[str]:
+        """Names of the tensors that only derivatives read."""
+        wanted = {name for step in self.steps for _, name in step.beside}
+        for step in reversed(self.steps):
+            if step.result.name in wanted:
+                wanted.update(step.tensors)
+        return frozenset(wanted) - self.relevant() - {t.name for t in self.inputs}
 
     def relevant(self) -> frozenset[str]:
         """Names of the tensors that the output depends on."""

@@ -15,7 +15,7 @@ from symgrad.errors import SymgradError
 from symgrad.language import read
 from symgrad.numeric import Values, forward
 from symgrad.ops import Example, Op, entries
-from symgrad.program import Program
+from symgrad.program import Apply, Program
 from tests import torch_side
 from tests.sampling import draw_inputs, random_seed, seed_of
 
@@ -42,6 +42,11 @@ class Case:
     def program(self) -> Program:
         """The example read."""
         return read(self.example.text, shapes=self.shapes).program
+
+    @property
+    def last(self) -> Apply:
+        """The step that computes the output: what only derivatives read may come after it."""
+        return next(step for step in self.program.steps if step.result.name == self.program.output)
 
     @cached_property
     def inputs(self) -> dict[str, np.ndarray]:

@@ -93,9 +93,22 @@ def family(op: Op) -> str | None:
     return "reduction" if op.shape in (reduced_shape, one_axis_shape) else None
 
 
+PLUS_TWO = " + 2 * diag_embed(ones_like(diagonal({}, dim1=-2, dim2=-1)))"
+MATRICES = {
+    "regular": f"({{}} @ {{}}.mT{PLUS_TWO})",
+    "definite": f"({{}} @ {{}}.mT{PLUS_TWO})",
+    "symmetric": "({} + {}.mT)",
+    "lower": "tril({})",
+}
+"""How a square matrix is made into one of the kinds that a domain names."""
+
+
 def within_domain(op: Op, operand: str, term: Term) -> tuple[str, str]:
     """The two texts of ``term``, brought into the domain of an operand by functions that are smooth."""
     domain = op.domain_of(operand)
+    if domain.matrix in MATRICES and term.rank > 1 and term.shape[-1] == term.shape[-2]:
+        bring = MATRICES[domain.matrix]
+        return bring.replace("{}", term.text), bring.replace("{}", term.torch_text)
     low, high = domain.low, domain.high
     if np.isfinite(low) and np.isfinite(high):
         bring = f"({(low + high) / 2} + {(high - low) * 0.45:.4} * sin({{}}))"

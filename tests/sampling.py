@@ -41,7 +41,22 @@ def draw(domain: Domain, shape: Sequence[int], generator: np.random.Generator) -
     lows, highs = (np.array([part[side] for part in parts])[places % len(parts)] for side in (0, 1))
     # Evenly spaced and then shifted a little: all different, with a gap between any two.
     shares = (generator.permutation(count) + generator.uniform(0.25, 0.75, size=count)) / max(count, 1)
-    return (lows + (highs - lows) * shares).reshape(tuple(shape))
+    return of_kind(domain.matrix, (lows + (highs - lows) * shares).reshape(tuple(shape)))
+
+
+def of_kind(kind: str, array: np.ndarray) -> np.ndarray:
+    """The array as a matrix of the kind that `Domain` names; one that is not square stays what it is."""
+    if not kind or array.ndim < 2 or (kind != "full" and array.shape[-1] != array.shape[-2]):
+        return array
+    rows, columns = array.shape[-2:]
+    diagonal = 2.0 * np.diag(np.arange(1, max(rows, columns) + 1))[:rows, :columns]
+    if kind == "lower":
+        return np.tril(array) + diagonal
+    if kind == "symmetric":
+        array = (array + array.swapaxes(-1, -2)) / 2
+    elif kind == "definite":
+        array = array @ array.swapaxes(-1, -2) / columns
+    return array + diagonal
 
 
 def draw_inputs(op: Op, shapes: Mapping[str, Sequence[int]], seed: int) -> dict[str, np.ndarray]:

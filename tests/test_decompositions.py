@@ -32,7 +32,8 @@ def test_derivatives_of_inverses_that_books_print(text: str, form: str) -> None:
 def test_the_page_shows_the_identity_and_its_differential() -> None:
     text = symgrad.explain("inverse(x)", x=MATRIX).to_text(width=200)
     assert "Σ_l x[i,l]·out[l,k] − δ_ik = 0" in text
-    assert "dx·out + x·dout = 0, so dout = −out·dx·out" in text
+    assert "Σ_l x[i,l]·dout[l,k] + Σ_j dx[i,j]·out[j,k] = 0" in text
+    assert "dout[i,k] = −Σ_j out[i,j]·Σ_l out[l,k]·dx[j,l]" in text
     assert "∂out[i,k]/∂x[p,q] = −out[i,p]·out[q,k]" in text
     assert "2·out" not in text
 

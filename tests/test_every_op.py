@@ -8,15 +8,17 @@ torch's, the derivation, torch's autograd, finite differences, SymPy entry by en
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from symgrad.calculus import jacobian, local, pullback
+from symgrad.calculus.differentiate import differentiate
 from symgrad.closed_form.source_text import Writer
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.explanation import derive_only
-from symgrad.indexing import Bracket, Index, add_up, fresh, instantiate
+from symgrad.indexing import Bracket, Equation, Index, add_up, fresh, fresh_axes, instantiate
 from symgrad.indexing.symbols import accesses, bound_indices, name_of
 from symgrad.language import read
 from symgrad.numeric import chain_jacobian, evaluate, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
@@ -86,7 +88,7 @@ def test_samples_lie_in_the_domain_and_outputs_are_finite(case: Case) -> None:
         domain = case.op.domain_of(name)
         assert np.all((array > domain.low) & (array < domain.high)), (name, array)
         assert all(np.all(np.abs(array - point) > 1e-3) for point in domain.avoid), (name, array)
-        assert domain.whole or len(np.unique(array)) == array.size, (name, array)
+        assert domain.whole or domain.matrix or len(np.unique(array)) == array.size, (name, array)
         if array.size > 2 and any(domain.draw[0] < point < domain.draw[1] for point in domain.avoid):
             sides = {tuple(value > point for point in domain.avoid) for value in array.reshape(-1)}
             assert len(sides) > 1, f"all samples of {name} lie on one side of {domain.avoid}"
@@ -109,7 +111,7 @@ def test_the_jacobian_is_torchs(case: Case) -> None:
 
 @each
 def test_the_jacobian_is_what_differences_find(case: Case) -> None:
-    if dict(case.program.steps[-1].options).get("padding_idx") is not None:
+    if dict(case.last.options).get("padding_idx") is not None:
         pytest.skip("torch lets nothing flow to the padding row, though the output does move with it")
     step = 1e-6
     for name in case.names:
@@ -149,6 +151,43 @@ def test_the_jacobian_formula_by_loops_is_the_same(case: Case) -> None:
         assert_same(
             expected.reshape(case.output.size, -1), dense_jacobian(case, name), seed=case.seed, what=f"loops by {name}"
         )
+
+
+@pytest.mark.parametrize("case", [at for at in EXAMPLES if at.values[0].op.residual])
+def test_what_solves_an_equation_moves_as_the_equation_does(case: Case) -> None:
+    """F = 0 at the result, and dF = 0 along every change: ∂F/∂x + Σ_t ∂F/∂t·∂t/∂x, t the result and what is read beside.
+
+    Where F determines the result by itself, ∂F/∂out has full rank, so no other derivative would do.
+    """
+    program, values = case.program, case.values
+    for step in program.steps:
+        if step.op != case.op.name:
+            continue
+        read = dict.fromkeys((*step.tensors, step.result.name, *(name for _, name in step.beside)))
+        by_result = []
+        for equation in local(step, program).residual:
+            at_point = evaluate(equation, values.arrays, values.sizes)
+            assert_same(np.zeros(at_point.shape), at_point, seed=case.seed, what=f"{step.op}: F at the result")
+            partials = {name: by_entries(equation, name, case) for name in read}
+            by_result.append(partials[step.result.name])
+            for wanted in case.names:
+                moved = sum(
+                    partials[name] @ np.asarray(chain_jacobian(replace(program, output=name), wanted, values).todense())
+                    for name in read
+                )
+                about = f"{step.op}: dF along {wanted}"
+                assert_same(np.zeros(moved.shape), moved, seed=case.seed, what=about)
+        stacked = np.concatenate(by_result)
+        if np.abs(stacked).max() > 1e-9 and "V" not in dict(step.beside):
+            assert np.linalg.matrix_rank(stacked) == stacked.shape[1], f"{step.op} is not determined by its equations"
+
+
+def by_entries(equation: Equation, name: str, case: Case) -> np.ndarray:
+    """∂F/∂name, a row for each entry of F."""
+    inner = fresh_axes(case.program.tensor(name).shape)
+    whole = Equation((*equation.axes, *inner), differentiate(equation.right, name, inner))
+    rows = evaluate(whole, case.values.arrays, case.values.sizes)
+    return np.asarray(rows, dtype=float).reshape(-1, case.values[name].size)
 
 
 @each
@@ -298,7 +337,7 @@ def sum_weights(outer: tuple[Index, ...]) -> int:
 @each
 def test_the_text_of_a_program_reads_back(case: Case) -> None:
     writer = Writer(case.program)
-    text, _ = writer.step(case.program.steps[-1])
+    text, _ = writer.step(case.last)
     again = evaluate_text(text, case.inputs)
     assert_same(case.output, again, seed=case.seed, what=f"{case.example.text} written as {text}")
 

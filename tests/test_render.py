@@ -500,17 +500,23 @@ class Reader:
         return result
 
     def term(self) -> Meaning:
-        result = self.factor()
+        masks: list[Meaning] = []  # a condition that does not hold makes its term 0, whatever it is divided by
+        result = self.masked(masks)
         while self.peek() in ("·", "/", "mod"):
             sign = self.take()
-            other = self.factor()
+            other = self.masked(masks)
             if sign == "·":
                 result = (lambda a, b: lambda p: a(p) * b(p))(result, other)
             elif sign == "/":
                 result = (lambda a, b: lambda p: np.divide(a(p), b(p)))(result, other)
             else:
                 result = (lambda a, b: lambda p: a(p) % b(p))(result, other)
-        return result
+        return (lambda p: result(p) if all(mask(p) for mask in masks) else 0.0) if masks else result
+
+    def masked(self, masks: list[Meaning]) -> Meaning:
+        condition, factor = self.peek() == "[", self.factor()
+        masks += [factor] if condition else []
+        return factor
 
     def factor(self) -> Meaning:
         if self.peek()[:2] in ("Σ_", "Π_"):

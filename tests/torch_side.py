@@ -120,6 +120,27 @@ def polygamma(n: int, x: torch.Tensor) -> torch.Tensor:
     return Trigamma.apply(x) if n == 1 else torch.polygamma(n, x)
 
 
+def eigh(x: torch.Tensor) -> Any:
+    """torch's, each vector with the sign that symgrad gives it: nobody's choice otherwise."""
+    values, vectors = torch.linalg.eigh(x)
+    return SimpleNamespace(eigenvalues=values, eigenvectors=vectors * signs_of(vectors))
+
+
+def svd(x: torch.Tensor, full_matrices: bool = True) -> Any:
+    """torch's, with the same signs on both sides."""
+    u, s, vh = torch.linalg.svd(x, full_matrices=full_matrices)
+    chosen = signs_of(u)
+    return SimpleNamespace(U=u * chosen, S=s, Vh=vh * chosen.mT)
+
+
+def signs_of(columns: torch.Tensor) -> torch.Tensor:
+    """1 or −1 for each column: its first entry of at least 0.37 of the largest becomes positive."""
+    columns = columns.detach()
+    leads = columns.abs() >= 0.37 * columns.abs().amax(dim=-2, keepdim=True)
+    first = leads.to(torch.int8).argmax(dim=-2, keepdim=True)
+    return columns.gather(-2, first).sign()
+
+
 EXACT = SimpleNamespace(
     **{
         **vars(F),
@@ -134,7 +155,7 @@ OWN: dict[str, Any] = {
     "logsumexp": reduce(torch.logsumexp), "amax": reduce(torch.amax), "amin": reduce(torch.amin),
     "linalg_norm": torch.linalg.norm, "digamma": Digamma.apply, "polygamma": polygamma,
     "pow": torch.pow, "sum": torch.sum, "max": torch.max, "min": torch.min, "abs": torch.abs,
-    "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
+    "eigh": eigh, "svd": svd, "solve": torch.linalg.solve, "triangular_factor": torch.clone, "cholesky": torch.linalg.cholesky, "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
     "minimum": lambda x, y: torch.minimum(tensor(x), tensor(y)),
 }  # fmt: skip
 """What symgrad's plain names mean in torch, where torch has another spelling or another default."""
@@ -187,7 +208,7 @@ def function_of(program: Program) -> Callable[..., torch.Tensor]:
 
     def run(*inputs: torch.Tensor) -> torch.Tensor:
         known = dict(zip((t.name for t in program.inputs), inputs, strict=True))
-        for step in program.steps:
+        for step in (s for s in program.steps if s.result.name not in program.besides()):
             arguments = [
                 known[a] if isinstance(a, str) else None if a.value is None
                 else torch.tensor(float(numbers(a.value, program.sizes)), dtype=F64)

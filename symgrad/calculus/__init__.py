@@ -3,20 +3,24 @@
 Everything here starts from an operation's index equation and ends in an index equation again.
 """
 
+from symgrad.calculus.differentials import Differential, differential, small_change
 from symgrad.calculus.local import Local, local, local_pullback, local_pushforward, standard
 from symgrad.calculus.second import second_derivative
 from symgrad.calculus.steps import Step
 from symgrad.calculus.sweeps import Sweep, jacobian, pullback
 
 __all__ = [
+    "Differential",
     "Local",
     "Step",
     "Sweep",
+    "differential",
     "jacobian",
     "local",
     "local_pullback",
     "local_pushforward",
     "pullback",
     "second_derivative",
+    "small_change",
     "standard",
 ]

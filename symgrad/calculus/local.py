@@ -43,12 +43,12 @@ class Derivative:
 class Local:
     """The index equation of a step and the derivative by each tensor operand, by position.
 
-    ``residual`` is what is 0 at the result, for an operation that is defined by an equation to be solved.
+    ``residual`` is what is 0 at the result, for an operation that is defined by equations to be solved.
     """
 
     equation: Equation
     derivatives: Mapping[int, Derivative]
-    residual: Equation | None = None
+    residual: tuple[Equation, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ def standard(step: Apply, program: Program) -> Standard:
     names = {operand(n): a for n, a in enumerate(step.arguments) if isinstance(a, str)}
     names[OUT] = step.result.name
     names |= {f"#{k}": known_name(step, k) for k in named(step.op).held if k != "out"}
+    names |= {f"#{k}": name for k, name in step.beside}
     return Standard(_rename(key, new), names, {s: old for old, s in new.items()})
 
 
@@ -110,7 +111,7 @@ def local(step: Apply, program: Program) -> Local:
             )
         rank = len(d.axes)
         derivatives[position] = Derivative(whole.axes[:rank], whole.axes[rank:], whole.right, d.steps)
-    residual = instantiate(found.residual, form.names, form.sizes) if found.residual is not None else None
+    residual = tuple(instantiate(equation, form.names, form.sizes) for equation in found.residual)
     return Local(equation, derivatives, residual)
 
 
@@ -164,10 +165,8 @@ def derive(key: Key) -> Local:
             if formula != steps[0].formula:
                 steps.append(Step("reuse the output", formula, "the forward value is named instead of formed again"))
         derivatives[position] = Derivative(at, inner, formula, tuple(steps))
-    residual = None
-    if op.residual is not None:
-        places = fresh_axes(key.result, op.letters)
-        residual = Equation(places, canonical(op.residual(places, *views, held["out"])))
+    solved = op.residual(*views, *held.values(), **dict(key.options)) if op.residual is not None else ()
+    residual = tuple(Equation(e.axes, canonical(e.right)) for e in solved)
     return Local(equation, derivatives, residual)
 
 

@@ -81,7 +81,8 @@ class Writer:
                 right = bracketed(*arguments[1], POWER)
             return f"{left} {sign} {right}", binds
         if step.op in ("T", "mT"):
-            return f"{bracketed(*arguments[0], ATOM)}.{step.op}", ATOM
+            word = "T" if len(step.result.shape) == 2 else step.op
+            return f"{bracketed(*arguments[0], ATOM)}.{word}", ATOM
         if step.op == "getitem":
             return f"{bracketed(*arguments[0], ATOM)}[{key_text(dict(step.options)['key'])}]", ATOM
         return self.call(step, found)
@@ -129,6 +130,8 @@ class Writer:
         if "part" in op.returns:
             *rest, part = rest
             return f"{step.op.removesuffix('_part')}({', '.join([first, *rest])})[{part.removeprefix('part=')}]", ATOM
+        if op.written:
+            return op.written.format(", ".join([first, *rest])), ATOM
         word = "np.dot" if step.op == "np_dot" else step.op
         return f"{word}({', '.join([first, *rest])}){pair}", ATOM
 

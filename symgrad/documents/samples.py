@@ -11,6 +11,7 @@ from math import ceil, floor, inf
 
 import numpy as np
 
+from symgrad.explanation.assumed import SYMMETRIC
 from symgrad.numeric import Array
 from symgrad.ops import Domain, Example, Op
 
@@ -23,8 +24,17 @@ def sample_values(op: Op, example: Example) -> Mapping[str, Array]:
     values = {}
     for place, (name, shape) in enumerate(example.shapes):
         domain = op.domain_of(name if name in op.operands else op.operands[0])
-        values[name] = spread(domain, shape, place)
+        values[name] = of_kind(domain.matrix, spread(domain, shape, place))
     return values
+
+
+def of_kind(kind: str, array: Array) -> Array:
+    """Small numbers as a matrix of the kind that a domain names; every kind has a large diagonal."""
+    if not kind or array.ndim < 2:
+        return array
+    rows, columns = array.shape[-2:]
+    array = np.tril(array) if kind == "lower" else array + array.swapaxes(-1, -2) if kind in SYMMETRIC else array
+    return np.asarray(array + 10 * np.diag(np.arange(1, max(rows, columns) + 1))[:rows, :columns])
 
 
 def spread(domain: Domain, shape: tuple[int, ...], shift: int) -> Array:

@@ -14,6 +14,7 @@ import sympy as sp
 
 from symgrad.calculus import Sweep, jacobian, pullback
 from symgrad.closed_form import Form, closed_form
+from symgrad.explanation.assumed import matrix_of_kind
 from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
 from symgrad.explanation.structure import Structure, read_structure
 from symgrad.indexing import Equation, Index, fresh_axes
@@ -81,6 +82,7 @@ def sample(program: Program) -> tuple[Program, Values, Array]:
     sized = replace(program, sizes={**{s: n for n, s in enumerate(symbols, start=2)}, **program.sizes})
     generator = np.random.default_rng(3)
     inputs = {t.name: generator.uniform(0.3, 0.9, size=sized.numbers(t.shape)) for t in program.inputs}
+    inputs = {name: matrix_of_kind(program, name, array) for name, array in inputs.items()}
     seed = generator.integers(-4, 5, size=sized.numbers(program.out.shape))
     return sized, forward(sized, inputs), seed
 

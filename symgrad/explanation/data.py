@@ -16,6 +16,7 @@ import sympy as sp
 
 from symgrad.calculus import Step, Sweep
 from symgrad.errors import InputError, bug
+from symgrad.explanation.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.explanation.entries import Entry, entry_story
 from symgrad.explanation.structure import Structure
 from symgrad.indexing import Index
@@ -177,6 +178,16 @@ class Gradient:
     def passed(self) -> bool:
         """Whether no oracle disagreed."""
         return all(check.passed is not False for check in self.checks)
+
+    @property
+    def single_variable(self) -> Array | None:
+        """For a matrix that is read as symmetric: the derivative by x[i,j] and x[j,i] as one variable, else None.
+
+        ``value`` shares it evenly between the two places, as torch does: ⟨value, dx⟩ is the same for symmetric dx.
+        """
+        if read_as_matrix(self.program).get(self.name) not in SYMMETRIC:
+            return None
+        return both_places(self.value)
 
     def entry(self, at: tuple[int, ...]) -> Entry:
         """The full story of one entry: ``x.grad[at]`` as formula, written out, in numbers."""

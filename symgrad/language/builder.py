@@ -8,7 +8,7 @@ place in the text, and the shapes that were found, here and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import sympy as sp
@@ -109,7 +109,19 @@ class Builder:
         for size in shape:
             self.check_whole(size, label, span)
         names = tuple(a.name if isinstance(a, Ref) else Constant(a) for a in arguments)
-        return self.add(op, names, prepared, shape, span, name)
+        result = self.add(op, names, prepared, shape, span, name)
+        if op.beside:
+            self.put_beside(op, arguments, result, span)
+        return result
+
+    def put_beside(self, op: Op, arguments: Sequence[Ref | Number | None], result: Ref, span: Span | None) -> None:
+        """Steps for what the derivative of ``op`` reads beside operands and output."""
+        place, found = len(self.steps) - 1, []
+        caller = Caller(self, span)
+        for key, recipe in op.beside.items():
+            entry, operands, options = recipe(caller, *arguments, result)
+            found.append((key, caller.last(entry, operands, options, key).name))
+        self.steps[place] = replace(self.steps[place], beside=tuple(found))
 
     def check_ranks(self, op: Op, operands: Sequence[Operand], label: str, span: Span | None) -> None:
         """Refuse operands with another number of axes than the table expects; what it trips over is its say."""
@@ -179,15 +191,36 @@ class Builder:
             return self.sizes.find(value).xreplace(letters) if isinstance(value, sp.Expr) else value
 
         return tuple(
-            Apply(
-                step.op,
-                tuple(Constant(final(a.value)) if isinstance(a, Constant) else a for a in step.arguments),
-                tuple((key, final(value)) for key, value in step.options),
-                Tensor(step.result.name, final(step.result.shape)),
-                step.span,
+            replace(
+                step,
+                arguments=tuple(Constant(final(a.value)) if isinstance(a, Constant) else a for a in step.arguments),
+                options=tuple((key, final(value)) for key, value in step.options),
+                result=Tensor(step.result.name, final(step.result.shape)),
             )
             for step in self.steps
         )
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Applies entries of the table by name: what compounds (`symgrad.ops.compounds`) and recipes are written in."""
+
+    builder: Builder
+    span: Span | None
+
+    def __call__(self, name: str, *operands: Any, **options: Any) -> Ref:
+        """The result of one entry."""
+        return self.last(name, operands, options, None)
+
+    def last(self, name: str, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
+        """The same, under the name ``wish``."""
+        op = named(name)
+        described = [Operand(operand, op.name) for operand in operands]
+        return self.builder.apply(op, described, {**op.defaults, **options}, self.span, name=wish)
+
+    def number(self, size: Size) -> int | None:
+        """A size as a number, None where it is open."""
+        return self.builder.sizes.number(size)
 
 
 def hashable(value: Any) -> Hashable:

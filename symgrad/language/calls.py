@@ -18,6 +18,7 @@ import sympy as sp
 
 from symgrad.errors import NotationError, Span, UnknownNameError
 from symgrad.language.constants import is_number
+from symgrad.ops.compounds import Compound
 from symgrad.ops.spec import Op, is_operand
 from symgrad.program import Number
 from symgrad.shapes import Shape
@@ -56,9 +57,9 @@ class Bound:
 
 @dataclass(frozen=True)
 class Parts:
-    """What ``torch.chunk(x, 2)`` gives: several tensors, of which an index chooses one."""
+    """What ``torch.chunk(x, 2)`` gives: several tensors, of which an index or a field chooses one."""
 
-    op: Op
+    op: Op | Compound
     spelled: str
     arguments: tuple[Argument, ...]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from symgrad.errors import InputError, NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
-from symgrad.language.builder import Builder, Operand
+from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, kind_of
 from symgrad.language.complaints import excerpt, unknown_function
 from symgrad.language.constants import FUNCTIONS, NAMED, arithmetic, function, is_number
@@ -33,6 +33,7 @@ from symgrad.language.nodes import (
     dotted,
 )
 from symgrad.language.subscripts import key_of
+from symgrad.ops.compounds import Compound, find_compound
 from symgrad.ops.lookup import find, named
 from symgrad.ops.spec import Op
 
@@ -165,7 +166,7 @@ class Elaborator:
             spelled, arguments = path, self.arguments(node)
             if spelled == "len" and len(arguments) == 1:
                 return self.extents.method("len", arguments[0].meaning, [], node.span)
-            op = find(spelled.removeprefix("math."))
+            op = find_compound(spelled) or find(spelled.removeprefix("math."))
             if spelled.startswith("math.") and any(isinstance(a.meaning, Ref) for a in arguments):
                 hint = f"{spelled.removeprefix('math.')}(…) takes tensors"
                 raise NotationError(f"{spelled} takes a number", span=node.span, hints=(hint,))
@@ -177,13 +178,41 @@ class Elaborator:
             if callee.name in (*PROPERTIES, "shape", "ndim", "values"):
                 hint = f".{callee.name} without brackets"
                 raise NotationError(f"{callee.name} is not called", span=node.span, hints=(hint,))
-            spelled, op = f"Tensor.{callee.name}", find(f"Tensor.{callee.name}")
+            spelled = f"Tensor.{callee.name}"
+            op = find_compound(spelled) or find(spelled)
             arguments = [Argument(owner, callee.owner.span), *arguments]
         else:
             raise NotationError("this cannot be called", span=callee.span)
         if op is None:
             raise unknown_function(spelled, callee.span, spelled in self.environment)
+        if isinstance(op, Compound):
+            parts = Parts(op, spelled.removeprefix("Tensor."), tuple(arguments))
+            return parts if op.fields else self.part(parts, 0, node.span, name)
         return self.apply_call(op, spelled, arguments, node.span, name)
+
+    def part(self, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
+        """One of the results of a call that gives several."""
+        if not isinstance(parts.op, Compound):
+            chosen = Argument(place, span, "part")
+            return self.apply_call(parts.op, parts.spelled, [*parts.arguments, chosen], span, name)
+        return self.compound(parts.op, parts, place, span, name)
+
+    def compound(self, compound: Compound, parts: Parts, place: int, span: Span, name: str | None) -> Ref:
+        """The steps of a call that is several entries of the table."""
+        if compound.fields and place >= len(compound.fields):
+            raise ShapeError(f"{parts.spelled} gives {len(compound.fields)} tensors", span=span)
+        positional = [a.meaning for a in parts.arguments if a.keyword is None]
+        keywords = {a.keyword: a.meaning for a in parts.arguments if a.keyword is not None}
+        usage = f"{parts.spelled}{compound.signature}"
+        try:
+            compound.signature.bind(*positional, **keywords)
+        except TypeError as error:
+            raise NotationError(f"{parts.spelled}: {error}", span=span, hints=(usage,)) from None
+        if not any(isinstance(m, (Ref, tuple)) for m in positional[:1]):
+            raise NotationError(f"{parts.spelled} begins with a tensor", span=span, hints=(usage,))
+        caller = Caller(self.builder, span)
+        entry, operands, options = self.at(span, lambda: compound.steps(caller, place, *positional, **keywords))
+        return caller.last(entry, operands, options, name)
 
     def arguments(self, node: Call) -> list[Argument]:
         """What stands between the brackets."""
@@ -243,6 +272,8 @@ class Elaborator:
         if isinstance(owner, Ref) and owner.pair and node.name in ("values", "indices"):
             return self.first_of_pair(owner, 0 if node.name == "values" else 1, node.span)
         op = find(f"Tensor.{node.name}")
+        if isinstance(owner, Parts) and isinstance(owner.op, Compound) and node.name in owner.op.fields:
+            return self.part(owner, owner.op.fields.index(node.name), node.span, name)
         if not isinstance(owner, Ref) or op is None:
             raise UnknownNameError(
                 f"{'tensors have' if isinstance(owner, Ref) else 'this has'} no attribute {node.name}",
@@ -274,8 +305,7 @@ class Elaborator:
             kind, *part = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind != "int" or part[0] < 0:
                 raise UnsupportedError("parts are counted from the front", span=node.span, hints=("[0], [1], …",))
-            chosen = Argument(part[0], node.items[0].span, "part")
-            return self.apply_call(owner.op, owner.spelled, [*owner.arguments, chosen], node.span, name)
+            return self.part(owner, part[0], node.span, name)
         if isinstance(owner, tuple) and len(node.items) == 1:
             kind, *numbers = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind == "int" and not -len(owner) <= numbers[0] < len(owner):

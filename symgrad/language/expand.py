@@ -72,15 +72,9 @@ def expansion(step: Apply, program: Program) -> Script | None:
     script = parse(Source(op.expands))
     mentioned = {name.name for statement in script.statements for name in tensor_names(statement.value)}
     shapes = tuple(() if isinstance(a, Constant) else program.tensor(a).shape for a in step.arguments)
-    usual = op.prepare(shapes, **defaults(op))
+    usual = op.prepare(shapes, **op.defaults)
     unmentioned = [(key, value) for key, value in step.options if key not in mentioned]
     return script if all(usual.get(key) == value for key, value in unmentioned) else None
-
-
-def defaults(op: Op) -> dict[str, Meaning]:
-    """The options nobody gave."""
-    parameters = op.signature.parameters.values()
-    return {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in op.operands}
 
 
 def meanings(op: Op, step: Apply, shapes: Mapping[str, Shape]) -> dict[str, Meaning]:

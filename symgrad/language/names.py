@@ -26,6 +26,7 @@ from symgrad.language.nodes import (
     dotted,
     walk,
 )
+from symgrad.ops.compounds import find_compound
 from symgrad.ops.lookup import find
 from symgrad.ops.spec import Op
 
@@ -167,13 +168,22 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
     elif isinstance(node, Call):
         path = dotted(node.function)
         if isinstance(node.function, Attribute) and not is_module_path(node.function):
-            yield from by_table(find(f"Tensor.{node.function.name}"), (node.function.owner, *node.positional))
+            spelled, operands = f"Tensor.{node.function.name}", (node.function.owner, *node.positional)
+            yield from of_matrices(operands) if find_compound(spelled) else by_table(find(spelled), operands)
         elif path is not None:
             op = find(path)
-            if op is not None and op.name == "einsum" and node.positional:
+            if find_compound(path) is not None:
+                yield from of_matrices(node.positional)
+            elif op is not None and op.name == "einsum" and node.positional:
                 yield from by_subscripts(node.positional)
             else:
                 yield from by_table(op, node.positional)
+
+
+def of_matrices(operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
+    """A matrix first, then matrices or vectors: what compounds of linear algebra take."""
+    for position, operand in enumerate(operands):
+        yield operand, ((2, 0), (3, 2)) if position == 0 else ((2, 0), (1, 1), (3, 2))
 
 
 def by_table(op: Op | None, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:

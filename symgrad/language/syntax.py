@@ -9,7 +9,7 @@ comments, so that a byte column of the statement is all there is to translate.
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import isinf
 
 from symgrad.errors import InputError, NotationError, Span
@@ -53,7 +53,35 @@ def parse(source: Source, length: int = LENGTH) -> Script:
     groups = list(statements(tokenize(source.text, length)))
     if not groups:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
-    return Script(source, tuple(statement(source.text, group) for group in groups))
+    read = [later for n, group in enumerate(groups) for later in statements_of(source.text, group, groups[n + 1 :])]
+    return Script(source, tuple(read))
+
+
+def statements_of(text: str, group: Sequence[Token], rest: Sequence[Sequence[Token]]) -> Iterator[Statement]:
+    """One statement; for ``q, r = …`` one for each name that is used later."""
+    names = unpacked(group)
+    if not names or not rest:
+        yield statement(text, group)
+        return
+    used = {token.word for other in rest for token in other if token.kind == "name"}
+    value = statement(text, group[2 * len(names) :])
+    for place, name in enumerate(names):
+        if name.word in used:
+            part = Subscript(value.span, value.value, (Number(name.span, place),))
+            yield Statement(value.span, name.word, part)
+
+
+def unpacked(group: Sequence[Token]) -> tuple[Token, ...]:
+    """The names on the left of ``q, r = …``; none for any other statement."""
+    count = 0
+    while 2 * count + 1 < len(group) and group[2 * count].kind == "name":
+        sign = group[2 * count + 1].word
+        if sign == "=":
+            return tuple(group[: 2 * count + 1 : 2]) if count else ()
+        if sign != ",":
+            return ()
+        count += 1
+    return ()
 
 
 def statement(text: str, group: Sequence[Token]) -> Statement:

@@ -7,6 +7,7 @@ from symgrad.ops import (
     contractions,
     convolutions,
     decompositions,
+    factorizations,
     gathering,
     layers,
     losses,
@@ -16,6 +17,7 @@ from symgrad.ops import (
     reductions,
     scalars,
     scans,
+    spectral,
     views,
 )
 from symgrad.ops.domain import Domain
@@ -38,6 +40,7 @@ __all__ = [
     "convolutions",
     "decompositions",
     "entries",
+    "factorizations",
     "find",
     "gathering",
     "layers",
@@ -49,5 +52,6 @@ __all__ = [
     "reductions",
     "scalars",
     "scans",
+    "spectral",
     "views",
 ]

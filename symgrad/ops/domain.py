@@ -9,12 +9,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
+MATRICES = {
+    "full": "{name} has full rank",
+    "regular": "{name} has an inverse",
+    "lower": "{name} is lower triangular",
+    "symmetric": "{name} is symmetric",
+    "definite": "{name} is symmetric and positive definite",
+}
+
 
 @dataclass(frozen=True)
 class Domain:
     """Real numbers between ``low`` and ``high`` (open ends), drawn within ``draw``, away from ``avoid``.
 
-    Whole numbers only if ``whole``, both ends of ``draw`` included.
+    Whole numbers only if ``whole``, both ends of ``draw`` included. ``matrix`` says what the last two axes hold:
+    a ``full`` matrix (of full rank, its singular values all different), a ``regular`` one (it has an inverse), a
+    ``lower`` triangular one, a ``symmetric`` one (read as such, its eigenvalues all different), or a ``definite`` one (with positive eigenvalues).
     """
 
     low: float = -inf
@@ -23,6 +33,7 @@ class Domain:
     avoid: tuple[float, ...] = ()
     distinct: bool = False
     whole: bool = False
+    matrix: str = ""
 
     def sentence(self, name: str) -> str:
         """``x > 0`` and the like, or an empty string for all reals."""
@@ -32,6 +43,7 @@ class Domain:
         if self.high < inf:
             parts.append(f"{name} < {self.high:g}")
         parts += [f"{name} ≠ {point:g}" for point in self.avoid]
+        parts += [MATRICES[self.matrix].format(name=name)] if self.matrix else []
         return " and ".join(parts)
 
 
@@ -54,3 +66,8 @@ def between(low: float, high: float) -> Domain:
 def whole(low: int, high: int) -> Domain:
     """The whole numbers low, …, high: positions, classes, a mask."""
     return Domain(low - 0.5, high + 0.5, draw=(low, high), whole=True)
+
+
+def matrices(kind: str) -> Domain:
+    """Matrices of a ``kind`` that `Domain` knows."""
+    return Domain(matrix=kind)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from symgrad.indexing.equation import Equation
 from symgrad.indexing.symbols import Expr, Index, access
 from symgrad.ops.domain import Domain, reals
 from symgrad.shapes import Shape, Sizes
@@ -88,8 +89,10 @@ class Op:
     ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
     spelled independently. ``known`` computes held integers from the forward pass.
     ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in
-    simpler ones, in symgrad's own language; ``kinks`` are points where torch's choice is tested. ``residual`` is
-    F(at, *views, out) where the output is what solves F = 0 (`symgrad.ops.decompositions`).
+    simpler ones, in symgrad's own language; ``kinks`` are points where torch's choice is tested. ``residual``
+    gives the equations F(*views, out) = 0 that the output solves (`symgrad.ops.decompositions`), and ``beside``
+    what their solution reads: held tensors by name, each computed by entries of the table from the operands and out. ``written`` is how torch
+    spells what it gives only as a part of a call's results: ``qr({}).Q``.
     """
 
     name: str
@@ -118,7 +121,9 @@ class Op:
     expands: str | None = None
     smooth: bool = True
     returns: tuple[str, ...] = ()
-    residual: Callable[..., Expr] | None = None
+    residual: Callable[..., tuple[Equation, ...]] | None = None
+    beside: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    written: str = ""
 
     def define(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The output's entry at ``at``: the index equation's right-hand side."""
@@ -137,6 +142,12 @@ class Op:
             else:
                 named_[name] = options.get(name, parameter.default)
         return self.index(at, *arguments, **named_)
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The options nobody gave."""
+        parameters = self.signature.parameters.values()
+        return {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in self.operands}
 
     def domain_of(self, operand: str) -> Domain:
         """Where ``operand`` may lie."""

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import product
 
 import numpy as np
 
 from symgrad.calculus import Sweep
-from symgrad.errors import SymgradError
+from symgrad.errors import DomainError, SymgradError, UndefinedError
 from symgrad.language import read
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
 from symgrad.oracles.report import Check, compare
 from symgrad.program import Program
 
+WIDTHS = (0.2, 0.05, 0.005)
+"""How far a point is moved, as shares of its entries: the first of them that stays in every domain."""
 NAME = "the closed form, read back and evaluated"
 
 
 def check_form(text: str, program: Program, sweep: Sweep, values: Values, seed: Array) -> Check:
     """``text`` against the index formula, at the point and at a random one."""
-    points = [{t.name: values[t.name] for t in program.inputs}, jittered(values, program)]
     generator = np.random.default_rng(1)
     seeds = [seed, np.asarray(generator.integers(-4, 5, size=np.shape(seed)))]
-    for inputs, weights in zip(points, seeds, strict=True):
-        found = forward(program, inputs)
+    for found, weights in zip([values, jittered(values, program)], seeds, strict=True):
+        inputs = {t.name: found[t.name] for t in program.inputs}
         known = {"v": weights, "out": found[program.output], program.output: found[program.output], **inputs}
         try:
             written = evaluate_text(text, known)
@@ -40,13 +42,29 @@ def check_form(text: str, program: Program, sweep: Sweep, values: Values, seed: 
     return check
 
 
-def jittered(values: Values, program: Program) -> Mapping[str, Array]:
-    """A point near the given one where entries differ: forms that hold only for equal entries fail there."""
+def jittered(values: Values, program: Program) -> Values:
+    """A point near the given one where entries differ: forms that hold only for equal entries fail there.
+
+    As near as it takes for every operation to be defined there; symmetric matrices stay symmetric only if they must.
+    """
     generator = np.random.default_rng(2)
-    return {
-        t.name: as_float(values[t.name]) * generator.uniform(0.8, 1.25, size=values[t.name].shape)
-        for t in program.inputs
-    }
+    factors = {t.name: generator.uniform(-1, 1, size=values[t.name].shape) for t in program.inputs}
+    for symmetric, width in product((False, True), WIDTHS):
+        point = {
+            name: as_float(values[name]) * (1 + width * (symmetric_part(factor) if symmetric else factor))
+            for name, factor in factors.items()
+        }
+        try:
+            return forward(program, point)
+        except (DomainError, UndefinedError):
+            continue
+    return values
+
+
+def symmetric_part(array: Array) -> Array:
+    """(a + aᵀ)/2 of a square matrix; anything else as it is."""
+    square = array.ndim > 1 and array.shape[-1] == array.shape[-2]
+    return (array + array.swapaxes(-1, -2)) / 2 if square else array
 
 
 def evaluate_text(text: str, known: Mapping[str, Array]) -> Array:

@@ -91,7 +91,8 @@ def _run(program: Program, leaves: Mapping[str, Any]) -> Any:
     import torch
 
     tensors = dict(leaves)
-    for step in program.steps:
+    unread = program.besides()
+    for step in (s for s in program.steps if s.result.name not in unread):
         arguments = [
             tensors[a] if isinstance(a, str) else None if a.value is None
             else torch.tensor(float(numbers(a.value, program.sizes)), dtype=torch.float64)

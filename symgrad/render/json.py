@@ -168,6 +168,7 @@ def gradient_data(gradient: Gradient, names: Names) -> Data:
         **sweep_data(gradient.sweep, gradient.name, names),
         "shape": list(gradient.value.shape),
         "value": numbers.data(gradient.value),
+        **({} if gradient.single_variable is None else {"single_variable": numbers.data(gradient.single_variable)}),
         "jacobian": jacobian_data(gradient.jacobian, names),
         "derivation": [step_data(step, names) for step in gradient.steps],
         "checks": [check_data(check) for check in gradient.checks],

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 
 from symgrad.language.calls import Ref
+from symgrad.numeric.exact import as_float
+from symgrad.ops.compounds import find_compound
 from symgrad.ops.lookup import named
 from symgrad.tracing.boxes import rerun
 from symgrad.tracing.choices import put
@@ -36,6 +38,11 @@ class Steps:
     def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
         """One entry, on nodes, earlier steps and numbers."""
         return self.lifter.apply_op(named(name), f"torch.{name}", arguments, keywords)
+
+    @staticmethod
+    def number(size: Any) -> int:
+        """A size as a number."""
+        return int(size)
 
 
 def done(ref: Any) -> Said:
@@ -174,15 +181,13 @@ def inv(steps: Steps, node: Node, x: Any, *rest: Any, **keywords: Any) -> Said |
 
 
 def solve(steps: Steps, node: Node, a: Any, b: Any, *, left: bool = True, **keywords: Any) -> Said | None:
-    """inverse(a) @ b, or b @ inverse(a)."""
+    """The solution, whatever else the call returns; a stack of vectors is a stack of columns."""
     if node.index != 0 or keywords.get("check_errors"):
         return None
-    vectors = left and (len(b.shape) == 1 or tuple(b.shape) == tuple(a.shape[:-1]))
-    inverse = steps("inverse", a)
-    if not vectors:
-        return "torch.matmul", (inverse, b) if left else (b, inverse), {}
+    if not left or len(b.shape) != len(a.shape) - 1 or tuple(b.shape) != tuple(a.shape[:-1]):
+        return "solve", (a, b), {"left": left}
     column = steps("unsqueeze", b, -1)
-    return "torch.squeeze", (steps("matmul", inverse, column), -1), {}
+    return "torch.squeeze", (steps("solve", a, column), -1), {}
 
 
 COMPOSITIONS: Mapping[str, Composition] = {
@@ -196,13 +201,32 @@ COMPOSITIONS: Mapping[str, Composition] = {
 
 
 def composed(
-    lifter: Lifter, node: Node, word: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    lifter: Lifter, node: Node, spelling: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Said | None:
     """The call in several entries, or None where it is one."""
-    composition = COMPOSITIONS.get(word)
-    if composition is None:
-        return None
+    word = spelling.rpartition(".")[2]
+    composition, compound = COMPOSITIONS.get(word), find_compound(spelling)
+    steps = Steps(lifter)
     try:
-        return composition(Steps(lifter), node, *arguments, **keywords)
+        if compound is None:
+            return None if composition is None else composition(steps, node, *arguments, **keywords)
+        last = compound.steps(steps, node.index, *arguments, **keywords)
+        return with_signs(steps, node, last) if word in VECTORS else last
     except TypeError as error:  # the call has other arguments than these: the table may know them
         raise Refused(f"{word}: {error}") from error
+
+
+VECTORS = frozenset({"eigh", "_linalg_eigh", "svd", "_linalg_svd"})
+"""Calls whose vectors have a sign that nobody chose."""
+
+
+def with_signs(steps: Steps, node: Node, last: Said) -> Said:
+    """The vectors with the signs that torch gave them in this run."""
+    name, operands, options = last
+    if name not in ("eigenvectors", "svd_u", "svd_vh", "mT"):
+        return last
+    ref = steps(name, *operands, **options)
+    own, given = as_float(steps.lifter.arrays[ref.name]), as_float(node.value())
+    axis = -1 if name == "svd_vh" else -2
+    signs = np.where(np.sum(own * given, axis=axis, keepdims=True) < 0, -1.0, 1.0)
+    return done(ref if (signs > 0).all() else steps("mul", ref, steps.lifter.data("sign", signs)))

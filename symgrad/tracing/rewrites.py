@@ -72,7 +72,7 @@ def plain(lifter: Lifter, node: Node) -> Rewritten:
         return written(lifter, node)
     if "dropout" in word and call.random is not None and isinstance(first, Node):
         return dropped(lifter, node)
-    return composed(lifter, node, word, arguments, keywords) or (spelling, arguments, keywords)
+    return composed(lifter, node, spelling, arguments, keywords) or (spelling, arguments, keywords)
 
 
 def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:

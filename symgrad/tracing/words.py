@@ -89,14 +89,16 @@ def shape_text(shape: Any) -> str:
 
 
 def told_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]:
-    """The steps but those that only broadcast an operand of the next."""
-    return tuple(s for s in program.steps if s.op != "expand" or s.result.name in labels)
+    """The steps but those that only broadcast an operand of the next, or that only derivatives read."""
+    hidden = program.besides()
+    told = (s for s in program.steps if s.result.name not in hidden)
+    return tuple(s for s in told if s.op != "expand" or s.result.name in labels)
 
 
 def told_in_one_line(program: Program) -> str:
     """``h = x @ a; out = relu(h)``; a single step goes without ``out =``."""
     named = frozenset(t.name for t in program.tensors() if not HIDDEN.fullmatch(t.name))
-    steps = [s for s in program.steps if s.op != "expand" or s.result.name in named]
+    steps = told_steps(program, dict.fromkeys(named, ""))
     if not steps:
         return program.output
     if len(steps) == 1 and steps[0].result.name == program.output:
@@ -135,7 +137,8 @@ def renamed(program: Program, labels: Mapping[str, str]) -> Program:
     def step(of: Apply) -> Apply:
         arguments = tuple(change.get(a, a) if isinstance(a, str) else a for a in of.arguments)
         name = of.result.name
-        return replace(of, arguments=arguments, result=replace(of.result, name=change.get(name, name)))
+        beside = tuple((key, change.get(read, read)) for key, read in of.beside)
+        return replace(of, arguments=arguments, result=replace(of.result, name=change.get(name, name)), beside=beside)
 
     return replace(program, steps=tuple(map(step, program.steps)), output=change.get(program.output, program.output))
 

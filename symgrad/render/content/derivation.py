@@ -43,7 +43,7 @@ def source_of(program: Program) -> str:
     if not program.steps or len(program.steps) > MOST_STEPS:
         return "…"
     try:
-        return Writer(program).step(program.steps[-1])[0]
+        return Writer(program).step(next(s for s in program.steps if s.result.name == program.output))[0]
     except NoForm:
         return "…"
 

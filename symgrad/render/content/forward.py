@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import local
+from symgrad.calculus import differential, local, small_change
+from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.entries import terms_in
 from symgrad.indexing import Equation as IndexEquation
@@ -41,6 +42,8 @@ FIRST_ENTRIES = 3
 """Outputs that are written out of more than that."""
 LARGEST = 4096
 """Elements of an output of which some are written out."""
+LONGEST_DIFFERENTIAL = 320
+"""Characters of a line about small changes that anyone reads."""
 LONGEST = 90
 """Characters of an entry that is still written out."""
 ERROR = "RuntimeError: grad can be implicitly created only for scalar outputs"
@@ -62,30 +65,53 @@ def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
     formulas, rows = [], []
     for step, equation in teller.steps:
         solved = local(step, teller.program).residual
-        if solved is not None:
-            equation = teller.fold(solved)
-        names = teller.names.entry(equation.axes, step.result.name)
-        formula = Formula(equation.right, names)
-        code = teller.code(step)
-        remark: Words = (Code(code),) if code and code != teller.source and len(teller.steps) > 1 else ()
-        formulas.append(formula)
-        left = teller.left(step.result.name, equation.axes, names)
-        rows.append(Equation((left, formula) if solved is None else (formula, number(0)), remark))
+        for shown in map(teller.fold, solved) if solved else [equation]:
+            names = teller.names.entry(shown.axes, step.result.name)
+            formula = Formula(shown.right, names)
+            code = teller.code(step)
+            remark: Words = (Code(code),) if code and code != teller.source and len(teller.steps) > 1 else ()
+            formulas.append(formula)
+            left = teller.left(step.result.name, shown.axes, names)
+            rows.append(Equation((formula, number(0)) if solved else (left, formula), remark))
     return formulas, Equations(tuple(rows))
 
 
 def _solved(teller: Teller) -> Iterator[Block]:
-    """What is not computed by a formula but solves one: the identity, and its differential."""
+    """What is not computed by a formula but solves one: the identity, its differential, what is read beside."""
+    steps = {step.result.name: step for step in teller.program.steps}
     for step, _ in teller.steps:
-        if local(step, teller.program).residual is not None:
-            says = named_op(step.op).says
-            yield Paragraph(say("`{name}` is {says}.", name=teller.names.name(step.result.name), says=says))
+        op = named_op(step.op)
+        if op.residual is None and not op.beside:
+            continue
+        yield Paragraph(say("`{name}` is {says}.", name=teller.names.name(step.result.name), says=op.says))
+        if op.residual is not None:
+            yield from _differential(teller, step)
+        for _, name in step.beside:
+            yield Paragraph(say("`{name}` is `{code}`.", name=name, code=Writer(teller.program).step(steps[name])[0]))
+
+
+def _differential(teller: Teller, step: Apply) -> Iterator[Block]:
+    """The identity with small changes put in, and solved for the result's."""
+    name = step.result.name
+    found = differential(step, teller.program)
+    rows = []
+    for whole in (*found.identity, found.solved):
+        equation = teller.fold(whole)
+        names = teller.names.entry(equation.axes, name)
+        formula = Formula(equation.right, names)
+        if len(formula.text) > LONGEST_DIFFERENTIAL:
+            continue
+        left = teller.left(small_change(name), equation.axes, names)
+        rows.append(Equation((left, formula) if whole is found.solved else (formula, number(0))))
+    if rows:
+        yield Paragraph(("Differentiated as it stands, and solved for the change of the result:",))
+        yield Equations(tuple(rows))
 
 
 def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: IndexEquation) -> Iterator[Block]:
     """Every output as a formula in numbered entries, and its number."""
     output, values = explanation.output, explanation.values
-    if local(step, explanation.program).residual is not None:
+    if step.beside or local(step, explanation.program).residual:
         return
     if not 0 < output.size <= LARGEST or terms_in(equation.right, values.sizes) > MOST_ENTRIES:
         return

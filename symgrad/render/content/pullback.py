@@ -99,7 +99,23 @@ def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient
     yield from formula_blocks(teller, gradient)
     yield from _entries(teller, gradient)
     yield Grids((Grid(named(f"{gradient.name}.grad"), gradient.value),))
+    yield from _one_variable(gradient)
     yield from zero_blocks(explanation, gradient)
+
+
+def _one_variable(gradient: Gradient) -> Iterator[Block]:
+    """The other representative of a gradient by a symmetric matrix."""
+    other = gradient.single_variable
+    if other is None:
+        return
+    yield Paragraph(
+        say(
+            "`{name}` is read as symmetric. `{name}.grad` shares what an entry off the diagonal does evenly between "
+            "its two places, as torch does. Counted as one variable, it does both shares:",
+            name=gradient.name,
+        )
+    )
+    yield Grids((Grid(Ready("by one variable", r"\text{by one variable}"), other),))
 
 
 def formula_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:

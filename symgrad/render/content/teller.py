@@ -41,7 +41,8 @@ class Teller:
     @cached_property
     def steps(self) -> tuple[tuple[Apply, Equation], ...]:
         """The steps that are shown, with the folded ones put in."""
-        shown = [step for step in self.program.steps if step.result.name not in self.folded]
+        hidden = self.program.besides()
+        shown = [step for step in self.program.steps if step.result.name not in {*self.folded, *hidden}]
         return tuple((step, self.fold(local(step, self.program).equation)) for step in shown)
 
     def code(self, step: Apply) -> str:

@@ -1,0 +1,56 @@
+"""Values for inputs that nobody gave: ones, and where an operation asks for a matrix with an inverse, such a matrix.
+
+[[2, 1], [1, 3]], ones with 1, 2, 3, … added on the diagonal, is symmetric, positive definite and has different
+eigenvalues: whatever reads a matrix is defined there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from symgrad.numeric import Array
+from symgrad.ops import named
+from symgrad.program import Program
+
+SYMMETRIC = ("symmetric", "definite")
+"""The kinds whose two triangles are one set of variables."""
+
+
+def both_places(gradient: Array) -> Array:
+    """What flows to x[i,j] and to x[j,i] together, and to the diagonal alone: G + Gᵀ − diag(G)."""
+    turned = gradient.swapaxes(-1, -2)
+    return np.where(np.eye(gradient.shape[-1], dtype=bool), gradient, gradient + turned)
+
+
+def read_as_matrix(program: Program) -> dict[str, str]:
+    """The inputs that some operation reads as a matrix of a certain kind, which `symgrad.ops.domain` names."""
+    found: dict[str, str] = {}
+    for step in program.steps:
+        op = named(step.op)
+        pairs = zip(op.operands, step.arguments, strict=False)
+        found |= {a: op.domain_of(n).matrix for n, a in pairs if isinstance(a, str) and op.domain_of(n).matrix}
+    return {t.name: found[t.name] for t in program.inputs if t.name in found}
+
+
+def with_diagonal(array: Array) -> Array:
+    """``array`` with 1, 2, 3, … added on the diagonal of its last two axes."""
+    rows, columns = array.shape[-2:]
+    return np.asarray(array + np.diag(np.arange(1, max(rows, columns) + 1))[:rows, :columns])
+
+
+def matrix_of_kind(program: Program, name: str, array: Array) -> Array:
+    """``array`` as a matrix of the kind that an operation reads under this name, whatever kind that is."""
+    kind = read_as_matrix(program).get(name)
+    if kind is None:
+        return array
+    if kind != "full":
+        array = np.tril(array) if kind == "lower" else (array + array.swapaxes(-1, -2)) / 2
+    return with_diagonal(array)
+
+
+def assumed_value(program: Program, name: str, shape: Sequence[int]) -> Array:
+    """Ones; where a matrix of some kind is read, with more on the diagonal, and without the other triangle."""
+    ones = np.ones(tuple(shape), dtype=np.int64)
+    return np.asarray(matrix_of_kind(program, name, ones), dtype=np.int64)
