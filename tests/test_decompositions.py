@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+import torch
 
 import symgrad
-from symgrad.errors import DomainError, ShapeError
+from symgrad.errors import (
+    DomainError,
+    NotationError,
+    ShapeError,
+    SymgradError,
+    UndefinedError,
+    UnsupportedError,
+)
 from symgrad.ops import find
 from tests.compare import assert_same
 
@@ -38,26 +48,125 @@ def test_the_page_shows_the_identity_and_its_differential() -> None:
     assert "2·out" not in text
 
 
-def test_what_is_held_still_solves_for_the_result() -> None:
-    """Σ_a out[i,a]·∂F[a,k]/∂out[b,l] is the identity: the step that is differentiated is Newton's."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(3, 3))
-    by_result = np.einsum("ab,kl->akbl", x, np.eye(3))
-    solver = np.einsum("ia,kl->ikal", np.linalg.inv(x), np.eye(3))
-    assert_same(np.eye(9), np.einsum("ikac,acbl->ikbl", solver, by_result).reshape(9, 9), what="S·∂F/∂out")
+SYMMETRIC = [[2.0, 1.0, 0.5], [1.0, 3.0, 0.25], [0.5, 0.25, 4.0]]
+TALL = [[2.0, 1.0], [0.25, 3.0], [0.75, 0.125]]
 
 
-def test_second_order_goes_through_it() -> None:
-    found = symgrad.hessian("trace(inverse(x))", "x", x=MATRIX)
+@pytest.mark.parametrize(
+    ("text", "x"),
+    [
+        ("trace(inverse(x))", MATRIX),
+        ("det(x)", MATRIX),
+        ("logdet(x)", SYMMETRIC),
+        ("torch.linalg.slogdet(x).logabsdet", MATRIX),
+        ("sum(solve(x, b))", MATRIX),
+        ("sum(torch.linalg.cholesky(x))", SYMMETRIC),
+        ("sum(torch.linalg.eigvalsh(x) ** 3)", SYMMETRIC),
+        ("sum(torch.linalg.eigh(x).eigenvectors ** 3)", SYMMETRIC),
+        ("sum(torch.linalg.svdvals(x) ** 3)", TALL),
+        ("sum(torch.linalg.svd(x, full_matrices=False).U ** 3)", TALL),
+        ("sum(torch.linalg.svd(x, full_matrices=False).Vh ** 3)", TALL),
+        ("sum(torch.linalg.qr(x).Q ** 3)", TALL),
+        ("sum(torch.linalg.qr(x).R ** 3)", TALL),
+        ("sum(torch.linalg.pinv(x) ** 2)", TALL),
+        ("sum(torch.linalg.matrix_power(x, 3))", MATRIX),
+    ],
+)
+def test_second_order_goes_through(text: str, x: list[list[float]]) -> None:
+    """What is read beside the result has a derivative of its own: held against torch's double backward."""
+    found = symgrad.hessian(text, "x", x=x, **({"b": [1.0, 2.0]} if "b)" in text else {}))
     assert [check.passed for check in found.checks].count(True) >= 3
     assert found.passed
 
 
-def test_refusals() -> None:
-    with pytest.raises(DomainError, match="no inverse"):
-        symgrad.explain("inverse(x)", x=[[1, 2], [2, 4]])
-    with pytest.raises(ShapeError):
-        symgrad.explain("inverse(x)", x=[1, 2])
-    with pytest.raises(ShapeError):
-        symgrad.explain("inverse(x)", x=[[1, 2, 3], [4, 5, 6]])
+@pytest.mark.parametrize(
+    ("text", "torch_function", "x"),
+    [
+        ("q, r = torch.linalg.qr(x); r", lambda x: torch.linalg.qr(x)[1], TALL),
+        ("q, r = torch.linalg.qr(x); q @ r", lambda x: x * 1, TALL),
+        ("torch.linalg.qr(x)[0]", lambda x: torch.linalg.qr(x)[0], [[2.0, 1.0, 0.5], [0.25, 3.0, 1.0]]),
+        ("torch.linalg.qr(x).R", lambda x: torch.linalg.qr(x)[1], [[2.0, 1.0, 0.5], [0.25, 3.0, 1.0]]),
+        ("torch.linalg.cholesky(x, upper=True)", lambda x: torch.linalg.cholesky(x, upper=True), SYMMETRIC),
+        ("torch.linalg.eigh(x)[0]", lambda x: torch.linalg.eigh(x)[0], SYMMETRIC),
+        ("torch.linalg.svd(x).S", lambda x: torch.linalg.svd(x)[1], TALL),
+        ("torch.svd(x).V ** 2", lambda x: torch.linalg.svd(x)[2].mT ** 2, TALL),
+        ("torch.slogdet(x)[0] * x", lambda x: torch.slogdet(x)[0] * x, MATRIX),
+        (
+            "torch.linalg.solve_triangular(x, x, upper=False)",
+            lambda x: torch.linalg.solve_triangular(x, x, upper=False),
+            MATRIX,
+        ),
+        (
+            "torch.linalg.solve_triangular(x, x, upper=True, unitriangular=True)",
+            lambda x: torch.linalg.solve_triangular(x, x, upper=True, unitriangular=True),
+            MATRIX,
+        ),
+        ("torch.cholesky_solve(x @ x, tril(x))", lambda x: torch.cholesky_solve(x @ x, x.tril()), MATRIX),
+        ("torch.cholesky_inverse(triu(x), upper=True)", lambda x: torch.cholesky_inverse(x.triu(), upper=True), MATRIX),
+        ("torch.linalg.lstsq(x, x @ x.T).solution", lambda x: torch.linalg.lstsq(x, x @ x.T).solution, TALL),
+        ("torch.matrix_power(x, 5)", lambda x: torch.matrix_power(x, 5), MATRIX),
+        ("torch.matrix_power(x, -2)", lambda x: torch.matrix_power(x, -2), MATRIX),
+        ("torch.matrix_power(x, 0) * x", lambda x: torch.matrix_power(x, 0) * x, MATRIX),
+        ("torch.matrix_exp(x)", torch.matrix_exp, MATRIX),
+        ("torch.linalg.multi_dot([x, x, x])", lambda x: x @ x @ x, MATRIX),
+    ],
+)
+def test_calls_that_are_several_entries(
+    text: str, torch_function: Callable[[torch.Tensor], torch.Tensor], x: list[list[float]]
+) -> None:
+    """Value and gradient are those of torch's own call, in texts and in captured programs."""
+    leaf = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+    out = torch_function(leaf)
+    weights = torch.arange(1.0, 1.0 + out.numel(), dtype=torch.float64).reshape(out.shape)
+    out.backward(weights)
+    found = symgrad.explain(text, x=x, seed=weights, check=False)
+    assert_same(out, found.output, what=text)
+    assert_same(leaf.grad, found.gradients["x"].value, tolerance=1e-8, what=text)
+    program = symgrad.capture(torch_function, leaf.detach().clone())
+    assert not program.black_boxes
+    assert_same(leaf.grad, program.pullback(weights)["x"], tolerance=1e-8, what=f"{text}, captured")
+
+
+def test_a_symmetric_matrix_has_two_representatives() -> None:
+    found = symgrad.explain("torch.linalg.eigvalsh(x)", x=SYMMETRIC, seed=[1, 2, 3]).gradients["x"]
+    shared, single = found.value, found.single_variable
+    assert single is not None
+    rng = np.random.default_rng(0)
+    change = rng.normal(size=(3, 3))
+    change = change + change.T
+    assert_same(np.sum(shared * change), np.sum(np.triu(single * change)), what="⟨g, dx⟩ either way")
+    assert "by one variable" in symgrad.explain("torch.linalg.eigvalsh(x)", x=SYMMETRIC, check=False).to_text()
+    assert symgrad.explain("det(x)", x=SYMMETRIC, check=False).gradients["x"].single_variable is None
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "kind", "says"),
+    [
+        ("inverse(x)", [[1, 2], [2, 4]], DomainError, "no inverse"),
+        ("solve(x, x)", [[1, 2], [2, 4]], DomainError, "no inverse"),
+        ("torch.linalg.cholesky(x)", [[1, 2], [2, 1]], DomainError, "not positive definite"),
+        ("torch.linalg.cholesky(x)", [[2, 1], [0, 2]], DomainError, "not symmetric"),
+        ("torch.linalg.eigvalsh(x)", [[1, 0], [0, 1]], UndefinedError, "two eigenvalues are equal"),
+        ("torch.linalg.eigh(x)[1]", [[1, 0], [0, 1]], UndefinedError, "two eigenvalues are equal"),
+        ("torch.linalg.svdvals(x)", [[1, 0], [0, 1]], UndefinedError, "two singular values are equal"),
+        ("torch.linalg.svd(x).U", [[1, 2], [2, 4]], UndefinedError, "a singular value is 0"),
+        ("torch.linalg.qr(x).Q", [[1, 2], [2, 4]], UndefinedError, "depend on each other"),
+        ("torch.linalg.pinv(x)", [[1, 2], [2, 4]], UndefinedError, "full rank"),
+        ("torch.cholesky_inverse(x)", [[1, 2], [2, 4]], DomainError, "not lower triangular"),
+        ("torch.linalg.svd(x).U", TALL, UnsupportedError, "full_matrices=True"),
+        ("torch.linalg.qr(x, mode='complete').Q", TALL, UnsupportedError, "mode"),
+        ("torch.linalg.lstsq(x, x)[1]", TALL, UnsupportedError, "solution"),
+        ("torch.matrix_power(x, 1000)", MATRIX, UnsupportedError, "beyond 64"),
+        ("inverse(x)", [1, 2], ShapeError, "at least 2 axes"),
+        ("inverse(x)", [[1, 2, 3], [4, 5, 6]], ShapeError, "inverse"),
+        ("torch.linalg.qr(x)", MATRIX, NotationError, "several tensors"),
+        ("torch.linalg.qr(x, 1, 2).Q", MATRIX, NotationError, "too many"),
+    ],
+)
+def test_refusals(text: str, x: list[list[float]], kind: type[SymgradError], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        symgrad.explain(text, x=x)
+
+
+def test_numpys_spelling_is_known() -> None:
     assert find("np.linalg.inv") is find("inverse")

@@ -285,3 +285,20 @@ def test_what_sympys_matrix_derivatives_get_wrong_is_right(text: str) -> None:
         assert gradient.jacobian.nonzeros > 0, "a zero because nothing was derived"
         if gradient.jacobian.formula is not None:
             assert not deltas_under_sums(gradient.formula)
+
+
+def test_standard_names_inside_catch_none_outside() -> None:
+    """Σ_j x[j,p]·Σ_l y[l,j], where j and l are standard names already, in any order: those of a larger sum, say."""
+    n = sp.Symbol("n", integer=True, positive=True)
+    free, axes = fresh("p", n), [fresh(letter, n) for letter in "jkl"]
+    flat = canonical(sp.Sum(sp.Mul(*(access("z", (k,)) for k in axes)), *((k, 0, n - 1) for k in axes)))
+    arrays = {"x": np.arange(9.0).reshape(3, 3), "y": np.arange(9.0, 18.0).reshape(3, 3) ** 2}
+    expected = np.einsum("jp,lj->p", arrays["x"], arrays["y"])
+    names = [limit[0] for limit in flat.limits]
+    for j in names:
+        for k in (k for k in names if k != j):
+            inner = sp.Sum(access("y", (k, j)), (k, 0, n - 1))
+            again = canonical(sp.Sum(access("x", (j, free)) * inner, (j, 0, n - 1)))
+            assert_same(
+                expected, Loops(arrays, {n: 3}).array(Equation((free,), again)), what=f"{j} outside, {k} inside"
+            )

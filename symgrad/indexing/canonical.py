@@ -40,11 +40,14 @@ def canonical(expression: Expr) -> Expr:
     def renamed(node: Expr) -> Expr | None:
         if not isinstance(node, (sp.Sum, sp.Product)):
             return None
-        body = canonical(node.function)
+        # The sum's own indices may be standard ones already: set apart, those of the sums inside cannot catch them.
+        apart = {limit[0]: fresh(limit[0].name, limit[0].size) for limit in node.limits}
+        body = canonical(node.function.xreplace(apart))
         depth = _depth(body)
-        limits = sorted(node.limits, key=lambda limit: _first_use(body, limit[0]))
+        limits = sorted(node.limits, key=lambda limit: _first_use(body, apart[limit[0]]))
         new = {limit[0]: standard_index(depth + place, limit[0].size) for place, limit in enumerate(limits)}
-        return node.func(body.xreplace(new), *((new[k], low, high) for k, low, high in limits))
+        back = {apart[k]: new[k] for k in new}
+        return node.func(body.xreplace(back), *((new[k], low, high) for k, low, high in limits))
 
     return rebuild(expression, renamed) if expression.has(sp.Sum, sp.Product) else expression
 
