@@ -1,4 +1,4 @@
-"""First derivatives that matrix books print (Petersen and Pedersen, The Matrix Cookbook, sections 2.4 and 2.5).
+"""First derivatives that matrix books print (Petersen and Pedersen, The Matrix Cookbook, sections 2.1 to 2.5).
 
 The right-hand side is the book's formula in torch, written by hand: an expectation, never an input. The derived
 closed form has to exist and to give the same numbers.
@@ -58,6 +58,29 @@ BOOK = [
     ("exp(a @ x)", "x", "a * torch.exp(a @ x)"),
     ("(a @ x) ** 2", "x", "2 * a * (a @ x)"),
     ("sum(relu(X @ a))", "X", "outer((X @ a > 0).double(), a)"),
+    ("det(X)", "X", "det(X) * inverse(X).T"),
+    ("det(A @ X @ B)", "X", "det(A @ X @ B) * inverse(X).T"),
+    ("det(X.T @ X)", "X", "2 * det(X.T @ X) * inverse(X).T"),
+    ("det(X.T @ A @ X)", "X", "det(X.T @ A @ X) * inverse(X).T * 2"),
+    ("det(matrix_power(X, 3))", "X", "3 * det(X) ** 3 * inverse(X).T"),
+    ("log(abs(det(X)))", "X", "inverse(X).T"),
+    ("slogdet(X).logabsdet", "X", "inverse(X).T"),
+    ("log(det(X.T @ X))", "X", "2 * inverse(X).T"),
+    ("a @ inverse(X) @ b", "X", "-inverse(X).T @ outer(a, b) @ inverse(X).T"),
+    ("det(inverse(X))", "X", "-det(inverse(X)) * inverse(X).T"),
+    ("trace(A @ inverse(X) @ B)", "X", "-(inverse(X) @ B @ A @ inverse(X)).T"),
+    ("trace(inverse(X + A))", "X", "-(inverse(X + A) @ inverse(X + A)).T"),
+    (
+        "trace(inverse(X.T @ C @ X) @ A)",
+        "X",
+        "-(C @ X @ inverse(X.T @ C @ X) @ A + C.T @ X @ (A @ inverse(X.T @ C @ X)).T) @ inverse(X.T @ C @ X)",
+    ),
+    ("a @ solve(X, b)", "X", "-outer(inverse(X).T @ a, solve(X, b))"),
+    ("a @ solve(X, b)", "b", "inverse(X).T @ a"),
+    ("trace(solve(X, A))", "A", "inverse(X).T"),
+    ("sum(eigvalsh(X + X.T))", "X", "2 * torch.eye(3)"),
+    ("sum(svdvals(X))", "X", "svd(X).U @ svd(X).Vh"),
+    ("sum(svdvals(X) ** 2)", "X", "2 * X"),
 ]
 
 

@@ -10,7 +10,7 @@ import symgrad
 from symgrad.documents.kinks import HEADING, kinks_of, row
 from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, kink_of
-from symgrad.ops import Op, close, entries, find
+from symgrad.ops import COMPOUNDS, Compound, Op, close, entries, find, find_compound
 from symgrad.render import derived_text
 from symgrad_cli import options
 from symgrad_cli.failures import reporting
@@ -24,6 +24,10 @@ from symgrad_cli.failures import reporting
 @reporting
 def ops(name: str | None, kinks: bool, at: float | None, traceback: bool) -> None:
     """List the operations, or show one: its equation, Jacobian and pullback, derived on the spot."""
+    compound = find_compound(name) if name else None
+    if compound is not None and not kinks and at is None:
+        show_compound(compound)
+        return
     op = wanted(name)
     if kinks or at is not None:
         if at is not None and op is None:
@@ -56,6 +60,14 @@ def table(found: Iterable[Kink]) -> None:
     widths = [max(len(r[n]) for r in rows) for n in range(len(HEADING))]
     for cells in rows:
         click.echo("  ".join(f"{cell:{w}}" for cell, w in zip(cells, widths, strict=True)).rstrip())
+
+
+def show_compound(compound: Compound) -> None:
+    """A call that is several entries of the table, and how each of its results is asked for."""
+    spelled = [spelling for spelling, entry in COMPOUNDS.items() if entry is compound]
+    click.echo(f"{compound.usage}\n\n  {compound.says}\n\n  spelled {', '.join(spelled)}\n")
+    for field in compound.fields or ("",):
+        click.echo(f'  symgrad explain "{spelled[0]}(x){"." if field else ""}{field}"')
 
 
 def show(op: Op) -> None:

@@ -192,6 +192,18 @@ def away_from_zero(expression: Expr) -> Expr:
     return sp.Mul(*(f for f in expression.args if f not in needless)) if needless else expression
 
 
+def number_out(expression: Expr) -> Expr:
+    """Σ_k c·f(k) → c·Σ_k f(k), c a number, also where it stands in every term of a factor"""
+    if not isinstance(expression, sp.Sum) or isinstance(expression, Mean):
+        return expression
+    number, factors = sp.S.One, []
+    for factor in sp.Mul.make_args(expression.function):
+        part, rest = factor.primitive() if factor.is_Add else factor.as_coeff_Mul(rational=True)
+        number *= part
+        factors.append(rest)
+    return expression if number == 1 else number * sp.Sum(sp.Mul(*factors), *expression.limits)
+
+
 RULES = (
     Rule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", away_from_zero),
     Rule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", guard),
@@ -199,6 +211,7 @@ RULES = (
     Rule("mean", "Σ_k f(k) / n → mean_k f(k)", mean_of),
     Rule("softmax", "exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]", softmax_ratio),
     Rule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", merge_sums),
+    Rule("number out", "Σ_k c·f(k) → c·Σ_k f(k)", number_out),
     Rule("common factor", "a·b + a·c → a·(b + c)", common_factor),
 )
 

@@ -24,7 +24,7 @@ def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     factors = split_factors(node.function) if node.function.is_Mul else [node.function]
     if isinstance(node, Mean):
         return sum_of_product(notation, factors, bound, prefer, "mean")
-    ways = (matrix_product, sum_of_product, contraction)
+    ways = (matrix_product, sum_of_product, one_by_one, contraction, term_by_term)
     for write in ways:
         try:
             return write(notation, factors, bound, prefer)
@@ -111,6 +111,37 @@ def sum_of_product(
     kept = method(body, f"{word}({kept_dim}, keepdim=True)", kept_axes)
     plain = method(body, f"{word}({dim if rest else ''})", rest)
     return Piece(plain.text, ATOM, rest, kept)
+
+
+def one_by_one(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Σ_{k,l} f[p,k]·g[l,k]·h[l,q] is a chain of matrix products: first over the index that the fewest factors have."""
+    if len(bound) < 2 or any(len(indices_in(f)) > 2 for f in factors):
+        raise NoForm
+    k = min(bound, key=lambda i: sum(i in indices_in(f) for f in factors))
+    inside = [f for f in factors if k in indices_in(f)]
+    if len(set().union(*(indices_in(f) for f in inside))) > 3:
+        raise NoForm
+    inner = sp.Sum(sp.Mul(*inside), (k, 0, k.size - 1))
+    rest = sp.Mul(*(f for f in factors if f not in inside), inner)
+    return notation.write(sp.Sum(rest, *((i, 0, i.size - 1) for i in bound if i != k)), prefer)
+
+
+def term_by_term(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Σ_k (f(k) + Σ_l g(k, l))·h(k) is Σ_k f(k)·h(k) + Σ_{k,l} g(k, l)·h(k)."""
+    added = next((f for f in factors if f.is_Add), None)
+    if added is None:
+        raise NoForm
+    rest = [f for f in factors if f is not added]
+    terms = []
+    for term in added.args:
+        body, limits = list(rest), [(k, 0, k.size - 1) for k in bound]
+        for factor in sp.Mul.make_args(term):
+            summed = isinstance(factor, sp.Sum) and not isinstance(factor, Mean)
+            body.append(factor.function if summed else factor)
+            limits += factor.limits if summed else ()
+        number, inside = sp.Mul(*body).as_coeff_Mul(rational=True)
+        terms.append(number * sp.Sum(inside, *limits))
+    return notation.write(sp.Add(*terms), prefer)
 
 
 def contraction(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:

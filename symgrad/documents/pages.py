@@ -15,7 +15,7 @@ from symgrad.api import WRITERS, explain
 from symgrad.documents.samples import sample_seed, sample_values
 from symgrad.explanation import Explanation, Given, Seed, build, derive_only
 from symgrad.language import read
-from symgrad.ops import Example, Op
+from symgrad.ops import COMPOUNDS, Compound, Example, Op
 from symgrad.render import derived_markdown
 
 FORUM = "x@a"
@@ -107,6 +107,11 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def spelled(compound: Compound) -> str:
+    """What users write for it; torch's inner names are not theirs."""
+    return ", ".join(f"`{s}`" for s, entry in COMPOUNDS.items() if entry is compound and not s.startswith("aten."))
+
+
 def index_page(ops: Sequence[Op]) -> Page:
     """All operations in a table."""
     rows = [f"| [`{op.name}`](ops/{file_name(op)}) | `{cell(op.definition)}` | {cell(op.says)} |" for op in ops]
@@ -122,5 +127,11 @@ def index_page(ops: Sequence[Op]) -> Page:
         "| operation | definition | in words |",
         "| --- | --- | --- |",
         *rows,
+        "",
+        "These calls are several of the operations one after the other, or give several results:",
+        "",
+        "| call | spelled | in words |",
+        "| --- | --- | --- |",
+        *(f"| `{cell(c.usage)}` | {spelled(c)} | {cell(c.says)} |" for c in dict.fromkeys(COMPOUNDS.values())),
     ]
     return Page(PurePosixPath("index.md"), "\n".join(lines))

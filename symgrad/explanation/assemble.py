@@ -38,13 +38,18 @@ from symgrad.program import Program
 
 TORCH = "out.backward(v), torch {version}, float64"
 SYMPY = "SymPy, every entry of J differentiated on its own"
+WIDE, MOST_STEPS = 200, 20
+"""Nodes of the formulas that a closed form may come from, in programs of at most so many steps."""
 LARGEST_SYMPY = 1200
 """Entries of the largest Jacobian that is differentiated entry by entry."""
 
 
 @dataclass(frozen=True)
 class Derived:
-    """Formulas for one input, for every size: the Jacobian, its structure, the pullback and its closed form."""
+    """Formulas for one input, for every size: the Jacobian, its structure, the pullback and its closed form.
+
+    ``whole`` is the pullback in one piece that the closed form was made from, however long it is.
+    """
 
     name: str
     axes: tuple[Index, ...]
@@ -52,12 +57,15 @@ class Derived:
     jacobian: Expr | None
     structure: Structure
     sweep: Sweep
+    whole: Sweep
     form: Form | None
 
 
 def derive(program: Program, name: str) -> Derived:
     """Everything about one input that needs no numbers."""
     sweep = pullback(program, name)
+    short = sweep.whole or len(program.steps) > MOST_STEPS
+    in_one = sweep if short else pullback(program, name, limit=WIDE)
     found = jacobian(program, name)
     if found is None:
         axes, inner, formula = fresh_axes(program.out.shape), fresh_axes(program.tensor(name).shape, "pqrs"), None
@@ -66,7 +74,7 @@ def derive(program: Program, name: str) -> Derived:
         axes, inner, whole = found
         formula = whole.equation.right
         structure = read_structure(program, name, axes, inner, formula)
-    return Derived(name, axes, inner, formula, structure, sweep, closed_form(program, sweep, name))
+    return Derived(name, axes, inner, formula, structure, sweep, in_one, closed_form(program, in_one, name))
 
 
 def derive_only(program: Program, wanted: Sequence[str]) -> tuple[Derived, ...]:
@@ -130,7 +138,7 @@ def proven_form(derived: Derived, program: Program, values: Values, seed: Array)
     """The closed form if it agrees with the raw contraction; without that it is not shown, checks on or off."""
     if derived.form is None:
         return None, None
-    checked = check_form(derived.form.text, program, derived.sweep, values, seed)
+    checked = check_form(derived.form.text, program, derived.whole, values, seed)
     return (derived.form, checked) if checked.passed else (None, None)
 
 

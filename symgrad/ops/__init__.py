@@ -20,12 +20,15 @@ from symgrad.ops import (
     spectral,
     views,
 )
+from symgrad.ops.compounds import COMPOUNDS, Compound, find_compound
 from symgrad.ops.domain import Domain
 from symgrad.ops.lookup import close, find, named
 from symgrad.ops.spec import TABLE, Data, Example, Held, Op, View, entries
 
 __all__ = [
+    "COMPOUNDS",
     "TABLE",
+    "Compound",
     "Data",
     "Domain",
     "Example",
@@ -42,6 +45,7 @@ __all__ = [
     "entries",
     "factorizations",
     "find",
+    "find_compound",
     "gathering",
     "layers",
     "losses",

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops.arranging import at_least
 from symgrad.ops.lookup import normal
+from symgrad.ops.spec import COMPOUND_SPELLINGS
 
 
 class Call(Protocol):
@@ -39,6 +40,17 @@ class Compound:
     fields: tuple[str, ...] = ()
 
     @property
+    def says(self) -> str:
+        """What it does."""
+        return (inspect.getdoc(self.steps) or "").splitlines()[0]
+
+    @property
+    def usage(self) -> str:
+        """How it is called, and what it gives."""
+        gives = f" → {', '.join(self.fields)}" if self.fields else ""
+        return f"{self.name}{self.signature}{gives}"
+
+    @property
     def signature(self) -> inspect.Signature:
         """What users may write between the brackets."""
         parameters = list(inspect.signature(self.steps).parameters.values())[2:]
@@ -54,6 +66,7 @@ def compound(*spelled: str, fields: tuple[str, ...] = ()) -> Callable[[Callable[
     def enter(steps: Callable[..., Last]) -> Callable[..., Last]:
         entry = Compound(steps.__name__, steps, fields)
         COMPOUNDS.update(dict.fromkeys(spelled, entry))
+        COMPOUND_SPELLINGS.update(spelled)
         return steps
 
     return enter

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 
-from symgrad.ops.spec import SPELLINGS, TABLE, Op
+from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS, TABLE, Op
 
 PREFIXES = {
     "torch.nn.functional.": "F.",
@@ -45,11 +45,11 @@ def named(name: str) -> Op:
 
 def close(spelling: str, limit: int = 3) -> list[str]:
     """Spellings that come close to one that nothing knows."""
-    spelling = normal(spelling)
+    spelling, known = normal(spelling), [*SPELLINGS, *sorted(COMPOUND_SPELLINGS)]
     if "." in spelling:
         module, _, word = spelling.rpartition(".")
-        candidates = {s.rpartition(".")[2]: s for s in SPELLINGS if s.startswith(module + ".")}
-        candidates = candidates or {s.rpartition(".")[2]: s for s in SPELLINGS}
+        candidates = {s.rpartition(".")[2]: s for s in known if s.startswith(module + ".")}
+        candidates = candidates or {s.rpartition(".")[2]: s for s in known}
     else:
-        word, candidates = spelling, {s.rpartition(".")[2]: s.rpartition(".")[2] for s in SPELLINGS}
+        word, candidates = spelling, {s.rpartition(".")[2]: s.rpartition(".")[2] for s in known}
     return [candidates[w] for w in difflib.get_close_matches(word, sorted(candidates), n=limit, cutoff=0.6)]
