@@ -109,6 +109,9 @@ def test_second_order_goes_through(text: str, x: list[list[float]]) -> None:
         ("torch.matrix_power(x, 0) * x", lambda x: torch.matrix_power(x, 0) * x, MATRIX),
         ("torch.matrix_exp(x)", torch.matrix_exp, MATRIX),
         ("torch.linalg.multi_dot([x, x, x])", lambda x: x @ x @ x, MATRIX),
+        ("torch.linalg.lstsq(x, x @ x.T).residuals", lambda x: torch.linalg.lstsq(x, x @ x.T).residuals, TALL),
+        ("torch.linalg.tensorinv(x[:, None], ind=1)", lambda x: torch.linalg.tensorinv(x[:, None], ind=1), MATRIX),
+        ("torch.linalg.tensorsolve(x[:, None], x[0])", lambda x: torch.linalg.tensorsolve(x[:, None], x[0]), MATRIX),
     ],
 )
 def test_calls_that_are_several_entries(
@@ -155,7 +158,7 @@ def test_a_symmetric_matrix_has_two_representatives() -> None:
         ("torch.cholesky_inverse(x)", [[1, 2], [2, 4]], DomainError, "not lower triangular"),
         ("torch.linalg.svd(x).U", TALL, UnsupportedError, "full_matrices=True"),
         ("torch.linalg.qr(x, mode='complete').Q", TALL, UnsupportedError, "mode"),
-        ("torch.linalg.lstsq(x, x)[1]", TALL, UnsupportedError, "solution"),
+        ("torch.linalg.lstsq(x, x)[3]", TALL, UnsupportedError, "not supported"),
         ("torch.matrix_power(x, 1000)", MATRIX, UnsupportedError, "beyond 64"),
         ("inverse(x)", [1, 2], ShapeError, "at least 2 axes"),
         ("inverse(x)", [[1, 2, 3], [4, 5, 6]], ShapeError, "inverse"),

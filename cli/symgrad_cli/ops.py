@@ -66,8 +66,10 @@ def show_compound(compound: Compound) -> None:
     """A call that is several entries of the table, and how each of its results is asked for."""
     spelled = [spelling for spelling, entry in COMPOUNDS.items() if entry is compound]
     click.echo(f"{compound.usage}\n\n  {compound.says}\n\n  spelled {', '.join(spelled)}\n")
-    for field in compound.fields or ("",):
-        click.echo(f'  symgrad explain "{spelled[0]}(x){"." if field else ""}{field}"')
+    parameters = compound.signature.parameters.values()
+    operands = ", ".join(p.name for p in parameters if p.default is p.empty and p.kind is not p.KEYWORD_ONLY)
+    for field in compound.fields:
+        click.echo(f'  symgrad explain "{spelled[0]}({operands}).{field}"')
 
 
 def show(op: Op) -> None:

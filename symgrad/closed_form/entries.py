@@ -27,7 +27,8 @@ def entry(notation: Notation, node: Expr) -> Piece:
     shape = shape_of(notation, name)
     if all(isinstance(i, Index) and i.size == size for i, size in zip(indices, shape, strict=True)):
         if len(set(indices)) == len(indices):
-            return Piece(text, binds, indices, flipped=flipped_product(notation, name, indices))
+            flipped = flipped_product(notation, name, indices)
+            return Piece(text, binds, indices, flipped=flipped, inverts=inverted(notation, name, indices))
         if len(indices) == 2:
             return method(piece, "diag()", (indices[0],))
         raise NoForm
@@ -60,6 +61,12 @@ def flipped_product(notation: Notation, name: str, indices: Sequence[Index]) -> 
     turned = [Piece(p.text.removesuffix(".T.T"), ATOM, ()) if p.text.endswith(".T.T") else p for p in turned]
     text = f"{turned[0].inside(MATMUL)} @ {turned[1].inside(MATMUL + 1)}"
     return Piece(text, MATMUL, tuple(reversed(indices)))
+
+
+def inverted(notation: Notation, name: str, indices: Sequence[Index]) -> Piece | None:
+    """The matrix of a linear system whose inverse is read: who solves wants to solve again, not to invert."""
+    matrix = notation.solved.get(name)
+    return Piece(*notation.texts.tensor(matrix), tuple(indices)) if matrix is not None and len(indices) == 2 else None
 
 
 def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None]) -> str:

@@ -6,7 +6,7 @@ A piece knows how to be lined up with others for broadcasting: transposed, or wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from symgrad.indexing import Index
 
@@ -24,7 +24,8 @@ class NoForm(Exception):
 class Piece:
     """``text`` with axes running over ``axes`` (None: of size 1).
 
-    ``kept`` is a sum's form with keepdim, ``flipped`` a matrix product's transpose, written as one.
+    ``kept`` is a sum's form with keepdim, ``flipped`` a matrix product's transpose, written as one; ``inverts`` is the
+    matrix whose inverse this is, where a product with it is better written as a solution.
     """
 
     text: str
@@ -32,6 +33,7 @@ class Piece:
     axes: Axes
     kept: Piece | None = None
     flipped: Piece | None = None
+    inverts: Piece | None = None
 
     def inside(self, operator: int) -> str:
         """The text as an operand of an operator, in brackets if it binds less tightly."""
@@ -70,9 +72,10 @@ def permuted(piece: Piece, order: Sequence[Index]) -> Piece:
     if piece.flipped is not None and piece.flipped.axes == tuple(order):
         return piece.flipped
     if len(order) == 2:
+        turned = piece.inverts and permuted(piece.inverts, order)
         if piece.text.endswith(".T"):
-            return Piece(piece.text.removesuffix(".T"), ATOM, tuple(order))
-        return method(piece, "T", tuple(order))
+            return Piece(piece.text.removesuffix(".T"), ATOM, tuple(order), inverts=turned)
+        return replace(method(piece, "T", tuple(order)), inverts=turned)
     if piece.axes[:-2] == tuple(order[:-2]) and piece.axes[-2:] == tuple(order[:-3:-1]):
         return method(piece, "mT", tuple(order))
     places = ", ".join(str(piece.axes.index(i)) for i in order)
@@ -112,6 +115,12 @@ def _prefers_kept(piece: Piece, target: Sequence[Index | None]) -> bool:
 
 def matmul(left: Piece, right: Piece, axes: Axes) -> Piece:
     """``left @ right``, and its transpose ``right.T @ left.T`` where both are matrices."""
+    if left.inverts is not None and right.inverts is None:
+        return Piece(f"solve({left.inverts.text}, {right.text})", ATOM, axes)
+    if right.inverts is not None and left.inverts is None and len(left.axes) < 3:
+        matrix, vector = right.inverts, len(left.axes) == 1
+        text = f"solve({permuted(matrix, matrix.indices()[::-1]).text if vector else matrix.text}, {left.text}"
+        return Piece(f"{text})" if vector else f"{text}, left=False)", ATOM, axes)
     text = f"{left.inside(MATMUL)} @ {right.inside(MATMUL + 1)}"
     if len(left.axes) != 2 or len(right.axes) != 2 or None in (*left.axes, *right.axes):
         return Piece(text, MATMUL, axes)

@@ -59,6 +59,9 @@ class Notation:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.texts = Writer(program)
+        solutions = [step for step in program.steps if step.op == "solve"]
+        self.solved = {inverse: str(step.arguments[0]) for step in solutions for _, inverse in step.beside}
+        """The inverses that only the gradients of linear systems read, and the matrices they are the inverses of."""
 
     def write(self, node: Expr, prefer: Sequence[Index]) -> Piece:
         """``node`` as a piece; its axes come in the order of ``prefer`` where there is a choice."""

@@ -8,6 +8,7 @@ language and captured programs read the same ones.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -222,11 +223,15 @@ def of_factor(call: Call, factor: Any, upper: bool) -> Any:
 
 @compound("torch.linalg.lstsq", "np.linalg.lstsq", fields=("solution", "residuals", "rank", "singular_values"))
 def lstsq(call: Call, part: int, a: Any, b: Any, rcond: Any = None, *, driver: Any = None) -> Last:
-    """The pseudo-inverse times b; torch's residuals and the rest have no derivative."""
-    if part:
-        raise UnsupportedError("only the solution of lstsq is supported yet", hints=("[0], or .solution",))
+    """The pseudo-inverse times b, and the squared lengths of what is left over."""
     absent(rcond, "rcond")
-    return "matmul", (call("pinv", a), b), {}
+    if part > 1:
+        raise UnsupportedError("this result of lstsq is not supported", hints=("[0], or .solution", "svdvals(a)"))
+    inverse = call("pinv", a)
+    if part == 0:
+        return "matmul", (inverse, b), {}
+    left = call("sub", call("matmul", a, call("matmul", inverse, b)), b)
+    return "sum", (call("square", left),), {"dim": -2}
 
 
 @compound("torch.linalg.pinv", "torch.pinverse", "Tensor.pinverse", "np.linalg.pinv", "aten.linalg_pinv")
@@ -283,3 +288,29 @@ def multi_dot(call: Call, part: int, tensors: Any) -> Last:
     for tensor in rest[:-1]:
         first = call("matmul", first, tensor)
     return "matmul", (first, rest[-1]), {}
+
+
+def sizes_product(call: Call, shape: tuple[Any, ...]) -> int:
+    """How many entries a shape has; every size has to be known."""
+    numbers = [call.number(size) for size in shape]
+    if None in numbers:
+        raise UnsupportedError("the sizes have to be known here", hints=("--shape x=2,3,6",))
+    return math.prod(n for n in numbers if n is not None)
+
+
+@compound("torch.linalg.tensorinv", "np.linalg.tensorinv")
+def tensorinv(call: Call, part: int, x: Any, ind: int = 2) -> Last:
+    """The inverse of the matrix whose rows are the first ``ind`` axes."""
+    rows, columns = tuple(x.shape[:ind]), tuple(x.shape[ind:])
+    matrix = call("reshape", x, shape=(sizes_product(call, rows), sizes_product(call, columns)))
+    return "reshape", (call("inverse", matrix),), {"shape": (*columns, *rows)}
+
+
+@compound("torch.linalg.tensorsolve", "np.linalg.tensorsolve")
+def tensorsolve(call: Call, part: int, a: Any, b: Any, dims: Any = None) -> Last:
+    """The solution of tensordot(a, out) = b."""
+    absent(dims, "dims")
+    unknown = tuple(a.shape[len(b.shape) :])
+    matrix = call("reshape", a, shape=(sizes_product(call, tuple(b.shape)), sizes_product(call, unknown)))
+    flat = call("reshape", b, shape=(sizes_product(call, tuple(b.shape)),))
+    return "reshape", (call("solve", matrix, flat),), {"shape": unknown}
