@@ -73,7 +73,8 @@ BOOK = [
     (
         "trace(inverse(X.T @ C @ X) @ A)",
         "X",
-        "-(C @ X @ inverse(X.T @ C @ X) @ A + C.T @ X @ (A @ inverse(X.T @ C @ X)).T) @ inverse(X.T @ C @ X)",
+        "-C @ X @ (inverse(X.T @ C @ X) @ A @ inverse(X.T @ C @ X))"
+        " - C.T @ X @ (inverse(X.T @ C @ X) @ A @ inverse(X.T @ C @ X)).T",
     ),
     ("a @ solve(X, b)", "X", "-outer(inverse(X).T @ a, solve(X, b))"),
     ("a @ solve(X, b)", "b", "inverse(X).T @ a"),

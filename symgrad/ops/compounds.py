@@ -223,15 +223,11 @@ def of_factor(call: Call, factor: Any, upper: bool) -> Any:
 
 @compound("torch.linalg.lstsq", "np.linalg.lstsq", fields=("solution", "residuals", "rank", "singular_values"))
 def lstsq(call: Call, part: int, a: Any, b: Any, rcond: Any = None, *, driver: Any = None) -> Last:
-    """The pseudo-inverse times b, and the squared lengths of what is left over."""
+    """The pseudo-inverse times b; what else torch gives depends on the driver."""
     absent(rcond, "rcond")
-    if part > 1:
-        raise UnsupportedError("this result of lstsq is not supported", hints=("[0], or .solution", "svdvals(a)"))
-    inverse = call("pinv", a)
-    if part == 0:
-        return "matmul", (inverse, b), {}
-    left = call("sub", call("matmul", a, call("matmul", inverse, b)), b)
-    return "sum", (call("square", left),), {"dim": -2}
+    if part:
+        raise UnsupportedError("only the solution of lstsq is supported", hints=("[0], or .solution",))
+    return "matmul", (call("pinv", a), b), {}
 
 
 @compound("torch.linalg.pinv", "torch.pinverse", "Tensor.pinverse", "np.linalg.pinv", "aten.linalg_pinv")
