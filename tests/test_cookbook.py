@@ -73,8 +73,7 @@ BOOK = [
     (
         "trace(inverse(X.T @ C @ X) @ A)",
         "X",
-        "-C @ X @ (inverse(X.T @ C @ X) @ A @ inverse(X.T @ C @ X))"
-        " - C.T @ X @ (inverse(X.T @ C @ X) @ A @ inverse(X.T @ C @ X)).T",
+        "M = inverse(X.T @ C @ X) @ A @ inverse(X.T @ C @ X); -C @ X @ M - C.T @ X @ M.T",
     ),
     ("a @ solve(X, b)", "X", "-outer(inverse(X).T @ a, solve(X, b))"),
     ("a @ solve(X, b)", "b", "inverse(X).T @ a"),
