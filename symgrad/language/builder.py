@@ -52,6 +52,7 @@ class Builder:
         self.used = set(inputs)
         self.count = 0
         self.multiples: list[tuple[Size, int]] = []
+        self.pending: list[tuple[int, Op, list[Any]]] = []
 
     def fresh_name(self) -> str:
         """t1, t2, … as far as they are free."""
@@ -111,17 +112,24 @@ class Builder:
         names = tuple(a.name if isinstance(a, Ref) else Constant(a) for a in arguments)
         result = self.add(op, names, prepared, shape, span, name)
         if op.beside:
-            self.put_beside(op, arguments, result, span)
+            self.pending.append((len(self.steps) - 1, op, [*arguments, result]))
+            if len(self.pending) == 1:
+                self.put_beside()
         return result
 
-    def put_beside(self, op: Op, arguments: Sequence[Ref | Number | None], result: Ref, span: Span | None) -> None:
-        """Steps for what the derivative of ``op`` reads beside operands and output."""
-        place, found = len(self.steps) - 1, []
-        caller = Caller(self, span)
-        for key, recipe in op.beside.items():
-            entry, operands, options = recipe(caller, *arguments, result)
-            found.append((key, caller.last(entry, operands, options, key).name))
-        self.steps[place] = replace(self.steps[place], beside=tuple(found))
+    def put_beside(self) -> None:
+        """Steps for what derivatives read beside operands and outputs; what those read in turn comes after them."""
+        try:
+            while self.pending:
+                place, op, arguments = self.pending[0]
+                caller, found = Caller(self, self.steps[place].span), []
+                for key, recipe in op.beside.items():
+                    entry, operands, options = recipe(caller, *arguments)
+                    found.append((key, caller.last(entry, operands, options, key).name))
+                self.steps[place] = replace(self.steps[place], beside=tuple(found))
+                self.pending.pop(0)
+        finally:
+            self.pending.clear()
 
     def check_ranks(self, op: Op, operands: Sequence[Operand], label: str, span: Span | None) -> None:
         """Refuse operands with another number of axes than the table expects; what it trips over is its say."""
