@@ -18,6 +18,7 @@ from symgrad.ops import (
     scalars,
     scans,
     views,
+    windows,
 )
 from symgrad.ops.domain import Domain
 from symgrad.ops.lookup import close, find, named
@@ -52,4 +53,5 @@ __all__ = [
     "scalars",
     "scans",
     "views",
+    "windows",
 ]
