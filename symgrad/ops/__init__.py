@@ -17,6 +17,7 @@ from symgrad.ops import (
     sampling,
     scalars,
     scans,
+    scattering,
     views,
     windows,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "sampling",
     "scalars",
     "scans",
+    "scattering",
     "views",
     "windows",
 ]
