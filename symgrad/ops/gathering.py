@@ -239,8 +239,9 @@ def as_rows(x: Any) -> Any:
 
 def added_at(x: Any, index: Any, source: Any, dim: int, alpha: Any) -> Any:
     """NumPy's forward."""
-    result, n = as_rows(x), np.atleast_1d(from_zero(index))
-    np.add.at(result, (slice(None),) * dim + (n,), np.asarray(source) * alpha)
+    result = as_rows(x)
+    where: Any = (slice(None),) * dim + (np.atleast_1d(from_zero(index)),)
+    np.add.at(result, where, np.asarray(source) * alpha)
     return result.reshape(np.shape(x))
 
 

@@ -183,9 +183,7 @@ def average(i: Expr, h: Index, new: Size) -> Expr:
     return covers(i, h, new) / add_up(covers(i, k, new), [k])
 
 
-def counts(
-    i: Index, h: Index, factor: Fraction | None, mode: str, align_corners: bool | None, antialias: bool
-) -> Expr:
+def counts(i: Index, h: Index, factor: Fraction | None, mode: str, align_corners: bool | None, antialias: bool) -> Expr:
     """How much entry h counts at the i-th place of the output."""
     new = size_of(i.size)
     if mode == "area":
@@ -209,9 +207,7 @@ def factors_of(scale_factor: Any, recompute: bool | None, mode: str, space: int)
     return [fraction(f) for f in scale_factor]
 
 
-def matrix(
-    new: int, old: int, factor: Fraction | None, mode: str, align_corners: bool | None, antialias: bool
-) -> Any:
+def matrix(new: int, old: int, factor: Fraction | None, mode: str, align_corners: bool | None, antialias: bool) -> Any:
     """NumPy: how much each entry counts at each place of one axis, found by looking up the neighbours."""
     step = float(ratio(old, new, None if factor is None else float(factor), align_corners))
     found, rows = np.zeros((new, old)), np.arange(new)
@@ -221,7 +217,7 @@ def matrix(
         return found / found.sum(axis=1, keepdims=True)
     if mode.startswith("nearest"):
         exact = Fraction(old, new) if factor is None else 1 / factor
-        for i in rows:
+        for i in range(new):
             found[i, int((Fraction(2 * i + 1, 2) if mode == "nearest-exact" else i) * exact)] = 1
         return found
     if antialias:
@@ -250,7 +246,9 @@ def interpolated(
     """NumPy's forward: one axis after the other."""
     x = np.asarray(x, float)
     space = x.ndim - 2
-    news = size if scale_factor is None else [int(n * fraction(f)) for n, f in zip(x.shape[2:], scale_factor, strict=True)]
+    news = (
+        size if scale_factor is None else [int(n * fraction(f)) for n, f in zip(x.shape[2:], scale_factor, strict=True)]
+    )
     factors = factors_of(scale_factor, recompute_scale_factor, mode, space)
     for axis, new, factor in zip(range(2, x.ndim), map(int, news), factors, strict=True):
         along = matrix(new, x.shape[axis], factor, mode, align_corners, antialias)

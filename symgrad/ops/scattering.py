@@ -86,8 +86,7 @@ def prepare_scatter(shapes: tuple[Shape, ...], dim: int, reduce: str, include_se
 def scatter_values(x: Any, index: Any, src: Any, dim: int, reduce: str, include_self: bool) -> Any:
     """NumPy's forward of scatter_reduce."""
     n = np.atleast_1d(from_zero(index))
-    places = list(np.indices(n.shape))
-    places[dim] = n
+    places = [*np.indices(n.shape)[:dim], n, *np.indices(n.shape)[dim + 1 :]]
     values = np.atleast_1d(np.asarray(src, float))[tuple(slice(length) for length in n.shape)]
     return landed_values(x, tuple(places), values, reduce, include_self)
 
@@ -148,9 +147,7 @@ def prepare_index(shapes: tuple[Shape, ...], dim: int, reduce: str, include_self
     return prepare_scatter(shapes, dim, reduce, include_self)
 
 
-def torch_index_reduce(
-    torch: Any, x: Any, index: Any, source: Any, dim: int, reduce: str, include_self: bool
-) -> Any:
+def torch_index_reduce(torch: Any, x: Any, index: Any, source: Any, dim: int, reduce: str, include_self: bool) -> Any:
     """torch's forward, of which torch says that it may change."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

@@ -66,7 +66,8 @@ def unfolded(x: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any)
     seen = windows_of(x, kernel_size, stride, [(p, p) for p in padding], dilation)  # (…, c, i, j, r, s)
     lead = x.ndim - 3
     seen = np.moveaxis(seen, (-2, -1), (lead + 1, lead + 2))
-    return seen.reshape(*x.shape[:-3], x.shape[-3] * int(np.prod(kernel_size)), -1)
+    places = int(np.prod(seen.shape[lead + 3 :]))
+    return seen.reshape(*x.shape[:-3], x.shape[-3] * int(np.prod(kernel_size)), places)
 
 
 @operation(
@@ -105,7 +106,7 @@ def numbered(number: Any, shape: Any) -> list[Expr]:
     if len(long) == 1:
         found = iter([number])
     else:
-        found = iter(unravel(number, long))
+        found = iter(unravel(number, tuple(long)))
     return [sp.S.Zero if n == 1 else next(found) for n in shape]
 
 
@@ -147,12 +148,13 @@ def folded(x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: A
     wide = np.zeros((*x.shape[:-2], parts.shape[x.ndim - 2], *(n + 2 * p for n, p in zip(space, padding, strict=True))))
     wide = wide if x.dtype != object else wide.astype(object)
     for r, s in np.ndindex(*kernel_size):
-        spots = tuple(
+        y, z = (
             slice(d * q, d * q + a * (n - 1) + 1, a)
             for d, q, a, n in zip(dilation, (r, s), stride, places, strict=True)
         )
-        wide[(..., *spots)] += parts[(..., r, s, slice(None), slice(None))]
-    return wide[(..., *(slice(p, p + n) for p, n in zip(padding, space, strict=True)))]
+        wide[..., y, z] += parts[..., r, s, :, :]
+    y, z = (slice(p, p + n) for p, n in zip(padding, space, strict=True))
+    return wide[..., y, z]
 
 
 @operation(
@@ -188,7 +190,7 @@ def col2im(
         for target, a, i, d, r, p in zip((y, z), stride, spots, dilation, shifts, padding, strict=True)
     ]
     column = ravel([channel, *shifts], (channels, *(r.size for r in shifts)))
-    return add_up(x[[*lead, column, ravel(spots, places)]] * sp.Mul(*meets), [*shifts, *spots])
+    return add_up(x[[*lead, column, ravel(spots, tuple(places))]] * sp.Mul(*meets), [*shifts, *spots])
 
 
 # Pixels ---------------------------------------------------------------------------------------------
@@ -196,7 +198,7 @@ def col2im(
 
 def prepare_factor(shapes: tuple[Shape, ...], downscale_factor: int) -> dict[str, Hashable]:
     """A factor from 1 up."""
-    if not isinstance(downscale_factor, (int, sp.Integer)) or downscale_factor < 1:
+    if downscale_factor != int(downscale_factor) or downscale_factor < 1:
         raise InputError("downscale_factor is an integer from 1 up", found=(f"{downscale_factor!r}",))
     return {"downscale_factor": int(downscale_factor)}
 
@@ -277,7 +279,7 @@ def unpooling(space: int) -> Op:
             sizes.unify(a, b)
         if output_size is None:
             output_size = unpooled_sizes(space, x, kernel_size, stride, padding)
-        if any(sizes.number(n) is not None and sizes.number(n) < 1 for n in output_size):
+        if any(known is not None and known < 1 for known in map(sizes.number, output_size)):
             raise ShapeError("nothing is left of the output")
         return (*x[:-space], *output_size)
 
@@ -321,7 +323,7 @@ def unpooling(space: int) -> Op:
         lead, places = at[:-space], at[-space:]
         inner = [fresh(letter, n) for letter, n in zip("ijk", x.shape[-space:], strict=False)]
         own = [*lead, *inner]
-        number = ravel(places, [p.size for p in places]) if space > 1 else places[0]
+        number = ravel(places, tuple(p.size for p in places)) if space > 1 else places[0]
         return add_up(delta(indices[own], number) * x[own], inner)
 
     return max_unpool

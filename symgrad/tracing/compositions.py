@@ -7,40 +7,16 @@ own definition in words; the value is compared with torch's afterwards, like tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
-from symgrad.language.calls import Ref
-from symgrad.ops.lookup import named
-from symgrad.tracing.boxes import rerun
-from symgrad.tracing.choices import put
+from symgrad.tracing import layer_calls, placing
 from symgrad.tracing.lifted import Refused
-from symgrad.tracing.trace import Node, mapped
+from symgrad.tracing.steps import Composition, Said, Steps, done
+from symgrad.tracing.trace import Node
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
-
-Said = tuple[str, tuple[Any, ...], dict[str, Any]]
-Composition = Callable[..., "Said | None"]
-
-
-class Steps:
-    """Entries of the table applied one after the other: ``steps("mul", x, 2)``."""
-
-    def __init__(self, lifter: Lifter) -> None:
-        self.lifter = lifter
-
-    def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
-        """One entry, on nodes, earlier steps and numbers."""
-        return self.lifter.apply_op(named(name), f"torch.{name}", arguments, keywords)
-
-
-def done(ref: Any) -> Said:
-    """The result as it stands."""
-    return "", (ref,), {}
 
 
 def clamp(steps: Steps, node: Node, x: Any, min: Any = None, max: Any = None) -> Said | None:
@@ -141,33 +117,6 @@ def vector_norm(
     return norm(steps, node, x, ord, dim, keepdim, **other)
 
 
-def scattered(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
-    """Entries of one tensor written over another's: which ones is found by sending numbers through the call."""
-    call = node.call
-    assert call is not None
-    read = [n for n in call.nodes() if n.held.is_floating_point()]
-    if len(read) != 2 or read[0] is not call.arguments[0] or not read[1].held.numel():
-        raise Refused("")
-    old, new = read
-    count = torch.arange(new.held.numel(), dtype=torch.float64).reshape(new.held.shape)
-    nothing = torch.full(old.held.shape, -1.0, dtype=torch.float64)
-    given = {id(old): nothing, id(new): count}
-    arguments, keywords = mapped(
-        (call.arguments, call.keywords),
-        lambda v: given.get(id(v), v.tensor()) if isinstance(v, Node) else v,
-    )
-    places = np.asarray(rerun(call, arguments, keywords, node.index).numpy()).astype(np.int64)
-    if places.shape != node.shape:
-        raise Refused("")
-    refs = steps.lifter.refs_in((old, new))
-    return done(put(steps.lifter, refs[id(old)], refs[id(new)], places, steps.lifter.wish(node)))
-
-
-def written(steps: Steps, node: Node, x: Any, places: Any, values: Any, accumulate: bool = False) -> Said | None:
-    """x with values at some places, unless they are added there."""
-    return None if accumulate else scattered(steps, node)
-
-
 def inv(steps: Steps, node: Node, x: Any, *rest: Any, **keywords: Any) -> Said | None:
     """The inverse, whatever else the call returns."""
     return ("torch.inverse", (x,), {}) if node.index == 0 and not rest and not keywords.get("check_errors") else None
@@ -189,8 +138,7 @@ COMPOSITIONS: Mapping[str, Composition] = {
     "clamp": clamp, "clip": clamp, "clamp_min": clamp_min, "clamp_max": clamp_max, "softplus": softplus,
     "div": div, "divide": div, "var_mean": moments("var"), "std_mean": moments("std"), "angle": angle, "zero": zero,
     "fill": fill, "constant_pad_nd": constant_pad_nd, "norm": norm, "vector_norm": vector_norm,
-    "slice_scatter": scattered, "diagonal_scatter": scattered, "masked_scatter": scattered,
-    "index_put": written, "put": written, "inv": inv, "inv_ex": inv, "solve": solve, "solve_ex": solve,
+    **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, "inv": inv, "inv_ex": inv, "solve": solve, "solve_ex": solve,
 }  # fmt: skip
 """Functions by their last word."""
 
