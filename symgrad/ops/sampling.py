@@ -217,8 +217,8 @@ def matrix(new: int, old: int, factor: Fraction | None, mode: str, align_corners
         return found / found.sum(axis=1, keepdims=True)
     if mode.startswith("nearest"):
         exact = Fraction(old, new) if factor is None else 1 / factor
-        for i in range(new):
-            found[i, int((Fraction(2 * i + 1, 2) if mode == "nearest-exact" else i) * exact)] = 1
+        for k in range(new):
+            found[k, int((Fraction(2 * k + 1, 2) if mode == "nearest-exact" else k) * exact)] = 1
         return found
     if antialias:
         width = max(step, 1.0)

@@ -100,8 +100,14 @@ def constant_pad_nd(steps: Steps, node: Node, x: Any, pad: Any, value: Any = 0) 
 def norm(
     steps: Steps, node: Node, x: Any, p: Any = None, dim: Any = None, keepdim: bool = False, **other: Any
 ) -> Said | None:
-    """The largest |x| for p = ∞, the smallest for p = −∞."""
-    if any(v is not None for v in other.values()) or not isinstance(p, (int, float)) or not math.isinf(p):
+    """The largest |x| for p = ∞, the smallest for p = −∞; of a matrix linalg.norm takes another norm."""
+    p = other.pop("ord", p)
+    if any(v is not None for v in other.values()):
+        return None
+    over = len(x.shape) if dim is None else len(dim) if isinstance(dim, (tuple, list)) else 1
+    if node.call is not None and "linalg.norm" in node.call.spelling and p is not None and over == 2:
+        return "torch.linalg.matrix_norm", (x, p, (-2, -1) if dim is None else tuple(dim), keepdim), {}
+    if not isinstance(p, (int, float)) or not math.isinf(p):
         return None
     return (
         "torch.amax" if p > 0 else "torch.amin",
