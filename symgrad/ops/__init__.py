@@ -19,6 +19,7 @@ from symgrad.ops import (
     scalars,
     scans,
     scattering,
+    statistics,
     views,
     windows,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "scalars",
     "scans",
     "scattering",
+    "statistics",
     "views",
     "windows",
 ]

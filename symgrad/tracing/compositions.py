@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from symgrad.tracing import layer_calls, placing
+from symgrad.tracing import layer_calls, placing, statistic_calls
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.steps import Composition, Said, Steps, done
 from symgrad.tracing.trace import Node
@@ -144,7 +144,8 @@ COMPOSITIONS: Mapping[str, Composition] = {
     "clamp": clamp, "clip": clamp, "clamp_min": clamp_min, "clamp_max": clamp_max, "softplus": softplus,
     "div": div, "divide": div, "var_mean": moments("var"), "std_mean": moments("std"), "angle": angle, "zero": zero,
     "fill": fill, "constant_pad_nd": constant_pad_nd, "norm": norm, "vector_norm": vector_norm,
-    **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, "inv": inv, "inv_ex": inv, "solve": solve, "solve_ex": solve,
+    **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, **statistic_calls.COMPOSITIONS,
+    "inv": inv, "inv_ex": inv, "solve": solve, "solve_ex": solve,
 }  # fmt: skip
 """Functions by their last word."""
 

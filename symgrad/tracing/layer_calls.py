@@ -197,6 +197,29 @@ def bag_of_maxima(steps: Steps, node: Node, rows: Any, parts: Array) -> Said:
     return done(steps("where", empty, 0.0, picked))
 
 
+# Losses ---------------------------------------------------------------------------------------------
+
+
+def linear_cross_entropy(
+    steps: Steps, node: Node, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any, reduction: str,
+    ignore_index: int, label_smoothing: float, *rest: Any,
+) -> Said | None:  # fmt: skip
+    """A linear layer and the cross entropy of its result, however the batch is cut up."""
+    if node.index:
+        return None
+    logits = steps("linear", x, weight, bias) if bias is not None else steps("linear", x, weight)
+    options = {"reduction": reduction, "ignore_index": ignore_index, "label_smoothing": label_smoothing}
+    return "F.cross_entropy", (logits, target, class_weight), options
+
+
+def unreduced_cross_entropy(
+    steps: Steps, node: Node, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any, ignore_index: int,
+    *rest: Any,
+) -> Said | None:  # fmt: skip
+    """The same, one number a sample."""
+    return linear_cross_entropy(steps, node, x, weight, target, bias, class_weight, "none", ignore_index, 0.0)
+
+
 COMPOSITIONS: Mapping[str, Composition] = {
     **{f"upsample_{mode}{space}d": upsampled(mode, corners=True)
        for mode, space in (("linear", 1), ("bilinear", 2), ("trilinear", 3), ("bicubic", 2))},
@@ -210,5 +233,7 @@ COMPOSITIONS: Mapping[str, Composition] = {
     "_batch_norm_with_update": batch_norm_updating, "native_layer_norm": layer_norm, "native_group_norm": group_norm,
     "instance_norm": instance_norm, "_safe_softmax": safe_softmax,
     "segment_reduce": segment_reduce, "embedding_bag": embedding_bag,
+    "_linear_cross_entropy_batch_chunked": linear_cross_entropy,
+    "_linear_cross_entropy_batch_chunked_no_reduction": unreduced_cross_entropy,
 }  # fmt: skip
 """Functions by their last word."""
