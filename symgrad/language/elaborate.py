@@ -186,7 +186,7 @@ class Elaborator:
         if op is None:
             raise unknown_function(spelled, callee.span, spelled in self.environment)
         if isinstance(op, Compound):
-            parts = Parts(op, spelled.removeprefix("Tensor."), tuple(arguments))
+            parts = Parts(op, spelled, tuple(arguments))
             return parts if op.fields else self.part(parts, 0, node.span, name)
         return self.apply_call(op, spelled, arguments, node.span, name)
 
@@ -197,22 +197,26 @@ class Elaborator:
             return self.apply_call(parts.op, parts.spelled, [*parts.arguments, chosen], span, name)
         return self.compound(parts.op, parts, place, span, name)
 
-    def compound(self, compound: Compound, parts: Parts, place: int, span: Span, name: str | None) -> Ref:
+    def compound(self, compound: Compound, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
         """The steps of a call that is several entries of the table."""
+        spelled = parts.spelled.removeprefix("Tensor.")
         if compound.fields and place >= len(compound.fields):
-            raise ShapeError(f"{parts.spelled} gives {len(compound.fields)} tensors", span=span)
+            raise ShapeError(f"{spelled} gives {len(compound.fields)} tensors", span=span)
         positional = [a.meaning for a in parts.arguments if a.keyword is None]
         keywords = {a.keyword: a.meaning for a in parts.arguments if a.keyword is not None}
-        usage = f"{parts.spelled}{compound.signature}"
+        usage = f"{spelled}{compound.signature}"
         try:
             compound.signature.bind(*positional, **keywords)
         except TypeError as error:
-            raise NotationError(f"{parts.spelled}: {error}", span=span, hints=(usage,)) from None
+            raise NotationError(f"{spelled}: {error}", span=span, hints=(usage,)) from None
         if not any(isinstance(m, (Ref, tuple)) for m in positional[:1]):
-            raise NotationError(f"{parts.spelled} begins with a tensor", span=span, hints=(usage,))
+            raise NotationError(f"{spelled} begins with a tensor", span=span, hints=(usage,))
         caller = Caller(self.builder, span)
-        entry, operands, options = self.at(span, lambda: compound.steps(caller, place, *positional, **keywords))
-        return caller.last(entry, operands, options, name)
+        last = self.at(span, lambda: compound.steps(caller, place, *positional, **keywords))
+        entry = find(parts.spelled)
+        if last is None and entry is not None:
+            return self.apply_call(entry, parts.spelled, list(parts.arguments), span, name)
+        return caller.last(*last, name)
 
     def arguments(self, node: Call) -> list[Argument]:
         """What stands between the brackets."""

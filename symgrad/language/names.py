@@ -169,20 +169,20 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
         path = dotted(node.function)
         if isinstance(node.function, Attribute) and not is_module_path(node.function):
             spelled, operands = f"Tensor.{node.function.name}", (node.function.owner, *node.positional)
-            yield from of_matrices(operands) if find_compound(spelled) else by_table(find(spelled), operands)
+            yield from by_table(find(spelled), operands) if find(spelled) else of_matrices(spelled, operands)
         elif path is not None:
             op = find(path)
-            if find_compound(path) is not None:
-                yield from of_matrices(node.positional)
+            if op is None:
+                yield from of_matrices(path, node.positional)
             elif op is not None and op.name == "einsum" and node.positional:
                 yield from by_subscripts(node.positional)
             else:
                 yield from by_table(op, node.positional)
 
 
-def of_matrices(operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
+def of_matrices(spelled: str, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
     """A matrix first, then matrices or vectors: what compounds of linear algebra take."""
-    for position, operand in enumerate(operands):
+    for position, operand in enumerate(operands if find_compound(spelled) else ()):
         yield operand, ((2, 0), (3, 2)) if position == 0 else ((2, 0), (1, 1), (3, 2))
 
 

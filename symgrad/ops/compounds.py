@@ -1,8 +1,8 @@
 """Calls of torch's that are several entries of the table one after the other, or that give several results.
 
 A compound is a function of ``call`` (apply an entry, get its result), the number of the result that is wanted, and
-the arguments as torch has them. It answers with the last step: an entry, its operands, its options. The text
-language and captured programs read the same ones.
+the arguments as torch has them. It answers with the last step: an entry, its operands, its options; or with None,
+where the call is the table's own entry of that name. The text language and captured programs read the same ones.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops.arranging import at_least
@@ -29,6 +29,7 @@ class Call(Protocol):
         """A size as a number, None where it is open."""
 
 
+Steps = TypeVar("Steps", bound=Callable[..., Any])
 Last = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 
@@ -37,7 +38,7 @@ class Compound:
     """``fields`` name the results of a call that gives several, in torch's order."""
 
     name: str
-    steps: Callable[..., Last]
+    steps: Callable[..., Last | None]
     fields: tuple[str, ...] = ()
 
     @property
@@ -61,10 +62,10 @@ class Compound:
 COMPOUNDS: dict[str, Compound] = {}
 
 
-def compound(*spelled: str, fields: tuple[str, ...] = ()) -> Callable[[Callable[..., Last]], Callable[..., Last]]:
+def compound(*spelled: str, fields: tuple[str, ...] = ()) -> Callable[[Steps], Steps]:
     """Enter a function under every spelling."""
 
-    def enter(steps: Callable[..., Last]) -> Callable[..., Last]:
+    def enter(steps: Steps) -> Steps:
         entry = Compound(steps.__name__, steps, fields)
         COMPOUNDS.update(dict.fromkeys(spelled, entry))
         COMPOUND_SPELLINGS.update(spelled)

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import NotationError, ShapeError
-from symgrad.indexing import add_up, fresh
+from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.spec import At, Example, Op, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
@@ -161,10 +161,33 @@ def numpy_dot(at: At, x: View, a: View) -> Expr:
     return add_up(x[[*at[: x.rank - 1], inner]] * a[[*rest[:place], inner, *rest[place:]]], [inner])
 
 
-trace = contraction(
-    "trace", "ii->", "the sum of the diagonal", numpy=np.trace, torch=lambda torch, x: torch.trace(x),
-    spelled=("torch.trace", "Tensor.trace", "np.trace"), examples=(example("trace(x)", x=(3, 3)),),
+def corner(sizes: Sizes, shape: Shape) -> Size:
+    """How many entries the diagonal of a matrix has: as many as its shorter side; unknown sides are equal."""
+    rows, columns = (sizes.number(n) for n in shape)
+    if rows is None or columns is None:
+        sizes.unify(*shape)
+        return sizes.find(shape[0])
+    return shape[0] if rows <= columns else shape[1]
+
+
+def trace_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+    """A number, of a matrix."""
+    if len(shapes[0]) != 2:
+        raise ShapeError(f"trace takes a matrix, not a tensor with {len(shapes[0])} axes")
+    corner(sizes, shapes[0])
+    return ()
+
+
+@operation(
+    says="the sum of the diagonal", numpy=np.trace, torch=lambda torch, x: torch.trace(x), shape=trace_shape,
+    spelled=("torch.trace", "Tensor.trace", "np.trace"), ranks={"x": (2,)}, letters="",
+    examples=(example("trace(x)", x=(3, 3)), example("trace(x)", x=(2, 3)), example("trace(x)", x=(3, 2))),
 )  # fmt: skip
+def trace(at: At, x: View) -> Expr:
+    """out = Σ_i x[i,i]"""
+    i, columns = fresh("i", x.shape[0]), x.shape[1]
+    inside = sp.S.One if x.shape[0] == columns else Bracket(sp.Lt(i, columns, evaluate=False))
+    return add_up(x[i, i] * inside, [i])
 
 
 def matmul_subscripts(ranks: Sequence[int]) -> tuple[tuple[str, str], str]:

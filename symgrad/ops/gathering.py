@@ -15,7 +15,7 @@ import sympy as sp
 
 from symgrad.errors import ShapeError
 from symgrad.indexing import Bracket, add_up, delta, fresh, fresh_axes, unravel
-from symgrad.indexing.symbols import Expr
+from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import whole
 from symgrad.ops.layers import number
 from symgrad.ops.pointwise import broadcast
@@ -207,25 +207,49 @@ def add_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any)
     x, index, *source = shapes
     if len(index) > 1:
         raise ShapeError(f"the positions are a vector, not a tensor with {len(index)} axes")
-    if source and source[0]:
+    if source and not x:  # a number is a vector with one entry
+        same_rank((sp.S.One,), source[0] or (sp.S.One,), "the source")
+        sizes.unify(sp.Mul(*index), sp.Mul(*source[0]))
+    elif source and source[0]:
         same_rank(x, source[0], "index_add")
         for a, (p, q) in enumerate(zip(x, source[0], strict=True)):
-            sizes.unify(index[0] if a == dim and index else p, q)
+            sizes.unify(sp.Mul(*index) if a == dim else p, q)
     return x
+
+
+def sum_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
+    """As `add_shape`; source and x have as many axes each."""
+    same_rank(shapes[0], shapes[2], "this")
+    return add_shape(sizes, shapes, dim)
+
+
+def slices(at: At, x: View, dim: int, index: View, source: View) -> tuple[tuple[Index, ...], Expr, Expr]:
+    """The indices over the positions, δ(position, out), and the source's entry that goes there."""
+    inner = tuple(fresh("k", size) for size in index.shape)
+    k = inner[0] if inner else sp.S.Zero
+    if not x.rank:
+        return inner, sp.S.One, source[k] if source.rank else source[()]
+    return inner, delta(index[inner], at[dim]), source[put(at, dim, k)] if source.rank else source[()]
+
+
+def as_rows(x: Any) -> Any:
+    """NumPy: a copy to write to, with an axis at least."""
+    return np.atleast_1d(np.array(x, copy=True))
 
 
 def added_at(x: Any, index: Any, source: Any, dim: int, alpha: Any) -> Any:
     """NumPy's forward."""
-    result = np.array(x, copy=True)
-    np.add.at(result, (slice(None),) * dim + (from_zero(index),), source * alpha)
-    return result
+    result = as_rows(x)
+    where: Any = (slice(None),) * dim + (np.atleast_1d(from_zero(index)),)
+    np.add.at(result, where, np.asarray(source) * alpha)
+    return result.reshape(np.shape(x))
 
 
 @operation(
     says="x plus the slices of the source, each added at its position along dim",
     numpy=added_at,
     torch=lambda torch, x, index, source, dim, alpha: torch.index_add(x, dim, index.long(), source, alpha=float(alpha)),
-    shape=add_shape,
+    shape=sum_shape,
     prepare=lambda shapes, dim, alpha=1: {"dim": axis_of(dim, len(shapes[0])), "alpha": alpha},
     domain={"index": whole(0, 1)},
     spelled=("torch.index_add", "Tensor.index_add", "aten.index_add"),
@@ -234,8 +258,8 @@ def added_at(x: Any, index: Any, source: Any, dim: int, alpha: Any) -> Any:
 )
 def index_add(at: At, x: View, dim: int, index: Data, source: View, alpha: Any = 1) -> Expr:
     """out[i] = x[i] + Σ_k δ(n[k], i)·s[k]"""
-    k = fresh("k", index.shape[0])
-    return x[at] + number(alpha) * add_up(delta(index[k], at[dim]) * source[put(at, dim, k)], [k])
+    inner, meets, entry = slices(at, x, dim, index, source)
+    return x[at] + number(alpha) * add_up(meets * entry, inner)
 
 
 def written(at: At, dim: int, index: View, shape: Shape, entry: Any) -> Expr:
@@ -324,16 +348,15 @@ def scatter(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
 )
 def index_copy(at: At, x: View, dim: int, index: Data, source: View) -> Expr:
     """out[i] = s[k] where n[k] = i, x[i] elsewhere"""
-    k = fresh("k", index.shape[0])
-    hit = add_up(delta(index[k], at[dim]), [k])
-    return x[at] * Bracket(sp.Eq(hit, 0)) + add_up(delta(index[k], at[dim]) * source[put(at, dim, k)], [k])
+    inner, meets, entry = slices(at, x, dim, index, source)
+    return x[at] * Bracket(sp.Eq(add_up(meets, inner), 0)) + add_up(meets * entry, inner)
 
 
 def copied(x: Any, index: Any, source: Any, dim: int) -> Any:
     """NumPy's forward."""
-    result = np.array(x, copy=True)
-    result[(slice(None),) * dim + (from_zero(index),)] = source
-    return result
+    result, n = as_rows(x), np.atleast_1d(from_zero(index))
+    result[(slice(None),) * dim + (n,)] = source
+    return result.reshape(np.shape(x))
 
 
 @operation(
@@ -349,6 +372,6 @@ def copied(x: Any, index: Any, source: Any, dim: int) -> Any:
 )
 def index_fill(at: At, x: View, dim: int, index: Data, value: View) -> Expr:
     """out[i] = value where some n[k] = i, x[i] elsewhere"""
-    k = fresh("k", index.shape[0])
-    hit = add_up(delta(index[k], at[dim]), [k])
-    return x[at] * Bracket(sp.Eq(hit, 0)) + Bracket(sp.Ne(hit, 0)) * value[()]
+    inner, meets, entry = slices(at, x, dim, index, value)
+    hit = add_up(meets, inner)
+    return x[at] * Bracket(sp.Eq(hit, 0)) + Bracket(sp.Ne(hit, 0)) * entry

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.indexing import Bracket, add_up, fresh, unravel
+from symgrad.errors import InputError, ShapeError
+from symgrad.indexing import Bracket, add_up, bracket, fresh, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.convolutions import fitting, inside, per_axis, size_of, slid, windows_of
 from symgrad.ops.domain import reals
@@ -36,14 +36,15 @@ def common_options(space: int, kernel_size: Ints, stride: Ints, padding: Ints) -
     return {"kernel_size": kernel, "stride": step, "padding": pads}
 
 
-def refuse_ceiling(ceil_mode: bool) -> None:
-    """Windows that stick out at the end are not covered."""
-    if ceil_mode:
-        raise UnsupportedError("ceil_mode=True is not supported yet", hints=("pad the input",))
+def begun(size: Size, kernel: int, stride: int, padding: int, dilation: int) -> Size:
+    """How many windows begin inside, the last of which may stick out at the end; none begins in the padding there."""
+    reach = dilation * (kernel - 1)
+    room = size + padding - 1 - max(reach - padding - stride + 1, 0)
+    return sp.floor(size_of(room) / stride) + 1 if stride > 1 else size_of(room + 1)
 
 
 def pooled_shape(
-    sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, stride: Any, padding: Any, **more: Any
+    sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, **more: Any
 ) -> Shape:
     """The leading axes, and the places of the window."""
     (x,) = shapes
@@ -51,25 +52,30 @@ def pooled_shape(
     if len(x) not in (space + 1, space + 2):
         raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
     dilation = more.get("dilation", (1,) * space)
-    places = [
-        slid(*axis[:3], axis[3], axis[3], axis[4])
-        for axis in zip(x[-space:], map(sp.Integer, kernel_size), stride, padding, dilation, strict=True)
-    ]
+    axes = list(zip(x[-space:], kernel_size, stride, padding, dilation, strict=True))
+    places = [slid(n, sp.Integer(k), a, p, p, d) for n, k, a, p, d in axes]
+    if ceil_mode:
+        places = [begun(*axis) for axis in axes]
     return (*x[:-space], *fitting(sizes, places))
 
 
-def windows_flat(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, fill: Any) -> Any:
-    """NumPy: every window's entries along one last axis."""
-    seen = windows_of(x, kernel, stride, [(p, p) for p in padding], dilation, fill)
-    return np.reshape(seen, (*seen.shape[: -len(kernel)], -1))
+def windows_flat(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, fill: Any, over: bool) -> Any:
+    """NumPy: every window's entries along one last axis; with ``over`` those of windows that stick out, too."""
+    margins = [(p, p) for p in padding]
+    if over:
+        axes = zip(np.shape(x)[-len(kernel) :], kernel, stride, padding, dilation, strict=True)
+        whole = [(int(begun(*axis)) - 1) * axis[2] + axis[4] * (axis[1] - 1) + 1 - axis[0] for axis in axes]
+        margins = [(p, max(p, need - p)) for p, need in zip(padding, whole, strict=True)]
+    seen = windows_of(x, kernel, stride, margins, dilation, fill)
+    return np.reshape(seen, (*seen.shape[: -len(kernel)], int(np.prod(kernel))))
 
 
 def largest(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
     """NumPy's forward: the largest entry of every window."""
-    fill = -np.inf if any(padding) else 0
-    return windows_flat(np.asarray(x, float) if any(padding) else x, kernel_size, stride, padding, dilation, fill).max(
-        axis=-1
-    )
+    padded = ceil_mode or any(padding)
+    fill = -np.inf if padded else 0
+    x = np.asarray(x, float) if padded else x
+    return windows_flat(x, kernel_size, stride, padding, dilation, fill, ceil_mode).max(axis=-1)
 
 
 def winners(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
@@ -77,8 +83,8 @@ def winners(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, 
     x = np.asarray(x, dtype=np.float64)
     space = len(kernel_size)
     plane = np.arange(int(np.prod(x.shape[-space:]))).reshape(x.shape[-space:])
-    values = windows_flat(x, kernel_size, stride, padding, dilation, -np.inf)
-    numbers = np.broadcast_to(windows_flat(plane, kernel_size, stride, padding, dilation, -1), values.shape)
+    values = windows_flat(x, kernel_size, stride, padding, dilation, -np.inf, ceil_mode)
+    numbers = np.broadcast_to(windows_flat(plane, kernel_size, stride, padding, dilation, -1, ceil_mode), values.shape)
     # not a number wins like the largest; an entry of the padding never does
     best = np.argmax(np.where(numbers < 0, -np.inf, np.where(np.isnan(values), np.inf, values)), axis=-1)
     hidden = np.take_along_axis(numbers, best[..., None], axis=-1)[..., 0]
@@ -99,9 +105,8 @@ def max_pooling(space: int) -> Op:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> dict[str, Hashable]:
-        refuse_ceiling(ceil_mode)
         options = common_options(space, kernel_size, stride, padding)
-        return {**options, "dilation": per_axis(dilation, space, "dilation"), "ceil_mode": False}
+        return {**options, "dilation": per_axis(dilation, space, "dilation"), "ceil_mode": bool(ceil_mode)}
 
     @operation(
         name=name,
@@ -121,6 +126,7 @@ def max_pooling(space: int) -> Op:
             example(f"F.{name}(x, 2)", x=shape),
             example(f"F.{name}(x, 3, stride=2, padding=1)", x=shape),
             *((example(f"F.{name}(x, 2, stride=1, dilation=2)", x=shape),) if space < 3 else ()),
+            example(f"F.{name}(x, 2, ceil_mode=True)", x=(*shape[:2], *[3] * space)),
         ),
     )
     def max_pool(
@@ -148,13 +154,19 @@ def averages(
 ) -> Any:
     """NumPy's forward: the sum of every window by the number of its entries."""
     ones = (1,) * len(kernel_size)
-    sums = windows_flat(x, kernel_size, stride, padding, ones, 0).sum(axis=-1)
+    sums = windows_flat(x, kernel_size, stride, padding, ones, 0, ceil_mode).sum(axis=-1)
     if divisor_override is not None:
         return sums / divisor_override
-    if count_include_pad:
-        return sums / int(np.prod(kernel_size))
     plane = np.ones(np.shape(x)[-len(kernel_size) :])
-    return sums / windows_flat(plane, kernel_size, stride, padding, ones, 0).sum(axis=-1)
+    if count_include_pad:
+        plane = np.pad(plane, [(p, p) for p in padding], constant_values=1)
+        if ceil_mode:  # what sticks out beyond the padding does not count
+            need = windows_flat(x, kernel_size, stride, padding, ones, 0, ceil_mode).shape[-len(kernel_size) - 1 : -1]
+            ends = [(n - 1) * a + k - m for n, a, k, m in zip(need, stride, kernel_size, plane.shape, strict=True)]
+            plane = np.pad(plane, [(0, max(end, 0)) for end in ends])
+        counted = windows_of(plane, kernel_size, stride, [(0, 0)] * len(kernel_size), ones)
+        return sums / counted.sum(axis=tuple(range(-len(kernel_size), 0)))
+    return sums / windows_flat(plane, kernel_size, stride, padding, ones, 0, ceil_mode).sum(axis=-1)
 
 
 def average_pooling(space: int) -> Op:
@@ -171,13 +183,12 @@ def average_pooling(space: int) -> Op:
         count_include_pad: bool = True,
         divisor_override: Any = None,
     ) -> dict[str, Hashable]:
-        refuse_ceiling(ceil_mode)
         if divisor_override is not None and (space == 1 or divisor_override == 0):
             raise InputError("divisor_override is a number other than 0, for 2 and 3 axes of space")
         options = common_options(space, kernel_size, stride, padding)
         return {
             **options,
-            "ceil_mode": False,
+            "ceil_mode": bool(ceil_mode),
             "count_include_pad": count_include_pad,
             "divisor_override": divisor_override,
         }
@@ -207,6 +218,12 @@ def average_pooling(space: int) -> Op:
             example(f"F.{name}(x, 2)", x=shape),
             example(f"F.{name}(x, 3, stride=2, padding=1)", x=shape),
             example(f"F.{name}(x, 3, stride=2, padding=1, count_include_pad=False)", x=shape),
+            example(f"F.{name}(x, 2, ceil_mode=True)", x=(*shape[:2], *[3] * space)),
+            *(
+                (example(f"F.{name}(x, 3, stride=2, padding=1, ceil_mode=True)", x=(*shape[:2], *[4] * space)),)
+                if space == 1
+                else ()
+            ),
         ),
     )
     def avg_pool(
@@ -222,12 +239,13 @@ def average_pooling(space: int) -> Op:
         """out[c,i] = Σ_r x[c, stride·i + r − padding] / R"""
         shifts = [fresh(h, sp.Integer(k)) for h, k in zip("rst", kernel_size, strict=False)]
         reached = [a * i + r - p for a, i, r, p in zip(stride, at[-space:], shifts, padding, strict=True)]
-        held = sp.Mul(*(inside(e, n) for e, n, p in zip(reached, x.shape[-space:], padding, strict=True) if p))
+        axes = list(zip(reached, x.shape[-space:], padding, strict=True))
+        held = sp.Mul(*(inside(e, n) for e, n, p in axes if p or ceil_mode))
         sums = add_up(x[[*at[:-space], *reached]] * held, shifts)
         if divisor_override is not None:
             return sums / sp.sympify(divisor_override, strict=True)
-        if count_include_pad:
-            return sums / int(np.prod(kernel_size))
+        if count_include_pad:  # entries of the padding count, those of a window that sticks out further do not
+            held = sp.Mul(*(bracket(sp.Lt(e, n + p, evaluate=False)) for e, n, p in axes)) if ceil_mode else sp.S.One
         return sums / add_up(held, shifts) if held != 1 else sums / int(np.prod(kernel_size))
 
     return avg_pool

@@ -18,8 +18,8 @@ from symgrad.indexing.symbols import Expr
 from symgrad.ops.composites import numpy_reduced, prepare_loss
 from symgrad.ops.contractions import contraction_index, contraction_shape, parse_subscripts
 from symgrad.ops.domain import reals, whole
-from symgrad.ops.functions import sign
 from symgrad.ops.layers import number
+from symgrad.ops.lengths import check_p, exponent, numpy_length, p_length
 from symgrad.ops.reductions import Reduction, axis_of, unless_zero
 from symgrad.ops.spec import At, Data, Held, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes
@@ -236,30 +236,13 @@ def cross(at: At, x: View, y: View, dim: int = -1) -> Expr:
 
 
 def distance(value: Expr, out: Expr, p: Any) -> Expr:
-    """A length that is also the output: the root has no derivative at 0, and torch takes 0 there."""
-    return value if number(p) == 1 else unless_zero(out) * value
+    """A length that is also the output: a root has no derivative at 0, and torch takes 0 there."""
+    return value if exponent(p) in (0, 1, sp.oo, -sp.oo) else unless_zero(out) * value
 
 
-def length(over: Reduction, entry: Any, p: Any, hint: str = "j") -> Expr:
+def length(over: Reduction, entry: Any, p: Any, hint: str = "j", out: Expr | None = None) -> Expr:
     """(Σ |entry|ᵖ)^(1/p)."""
-    p = number(p)
-    if p == 2:
-        return sp.sqrt(over.sum(lambda i: entry(i) ** 2, hint))
-    if p == 1:
-        return over.sum(lambda i: entry(i) * sign(entry(i)), hint)
-    return over.sum(lambda i: (entry(i) * sign(entry(i))) ** p, hint) ** (1 / p)
-
-
-def check_p(p: Any) -> Any:
-    """p is a positive number; the largest entry (p = ∞) is not covered."""
-    if not isinstance(p, (int, float, sp.Basic)) or p <= 0 or p == float("inf"):
-        raise InputError("this takes a positive number p", found=(f"p={p!r}",), hints=("p=2 is Euclid's",))
-    return p
-
-
-def numpy_length(d: Any, p: Any, axis: Any, keepdims: bool = False) -> Any:
-    """NumPy: (Σ |d|ᵖ)^(1/p)."""
-    return np.sum(np.abs(np.asarray(d, float)) ** float(p), axis=axis, keepdims=keepdims) ** (1 / float(p))
+    return p_length(over.sum, entry, p, out, hint)
 
 
 def floor_at(value: Expr, least: Any) -> Expr:
@@ -325,12 +308,14 @@ def pairwise_distance(
 ) -> Expr:
     """out[i] = √(Σ_j (x[i,j] − y[i,j] + eps)²)"""
     over = Reduction(at, x.shape, (x.rank - 1,), keepdim)
-    return distance(length(over, lambda i: x[i] - y[i] + number(eps), p), out[at], p)
+    return distance(length(over, lambda i: x[i] - y[i] + number(eps), p, out=out[at]), out[at], p)
 
 
 @operation(
     says="x divided by its length along dim",
-    numpy=lambda x, p, dim, eps: x / np.maximum(numpy_length(x, p, dim, keepdims=True), float(eps)),
+    numpy=lambda x, p, dim, eps: (
+        x / np.maximum(numpy_length(x, p, dim if np.ndim(x) else (), keepdims=True), float(eps))
+    ),
     torch=lambda torch, x, p, dim, eps: torch.nn.functional.normalize(x, float(p), dim, float(eps)),
     smooth=False,
     domain={"x": reals(avoid=(0.0,))},
@@ -341,7 +326,9 @@ def pairwise_distance(
 )
 def normalize(at: At, x: View, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Expr:
     """out[i] = x[i] / √(Σ_j x[j]²)"""
-    return x[at] / floor_at(length(Reduction(at, x.shape, (dim,), keepdim=True), lambda i: x[i], p), eps)
+    return x[at] / floor_at(
+        length(Reduction(at, x.shape, (dim,) if x.rank else (), keepdim=True), lambda i: x[i], p), eps
+    )
 
 
 @operation(
@@ -361,7 +348,7 @@ def normalize(at: At, x: View, p: float = 2.0, dim: int = 1, eps: float = 1e-12)
 def dist(at: At, x: View, y: View, out: Held, p: float = 2) -> Expr:
     """out = √(Σ_i (x[i] − y[i])²)"""
     over = Reduction((), x.shape, tuple(range(x.rank)), keepdim=False)
-    return distance(length(over, lambda i: x[i] - y[i], p), out[()], p)
+    return distance(length(over, lambda i: x[i] - y[i], p, out=out[()]), out[()], p)
 
 
 def cdist_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
@@ -394,12 +381,16 @@ def cdist_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tupl
     ranks={"x": (2, 3), "y": (2, 3)},
     examples=(example("cdist(x, y)", x=(2, 3), y=(3, 3)), example("cdist(x, y, 1.0)", x=(2, 2), y=(2, 2))),
 )
-def cdist(at: At, x: View, y: View, out: Held, p: float = 2.0, compute_mode: Any = None) -> Expr:
+def cdist(at: At, x: View, y: View, out: Held, p: float = 2.0, compute_mode: str | None = None) -> Expr:
     """out[i,k] = √(Σ_j (x[i,j] − y[k,j])²)"""
     *lead, i, k = at
-    j = fresh("j", x.shape[-1])
-    d, q = x[[*lead, i, j]] - y[[*lead, k, j]], number(p)
-    return distance(sp.sqrt(add_up(d**2, [j])) if q == 2 else add_up((d * sign(d)) ** q, [j]) ** (1 / q), out[at], p)
+
+    def total(body: Any, hint: str) -> Expr:
+        j = fresh(hint, x.shape[-1])
+        return add_up(body(j), [j])
+
+    apart = p_length(total, lambda j: x[[*lead, i, j]] - y[[*lead, k, j]], p, out[at], shared=False)
+    return distance(apart, out[at], p)
 
 
 # Losses of vectors ----------------------------------------------------------------------------------

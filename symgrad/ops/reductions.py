@@ -18,7 +18,7 @@ from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, add_up, fresh, multiply_up
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import reals
-from symgrad.ops.functions import sign
+from symgrad.ops.lengths import check_p, exponent, numpy_length, p_length
 from symgrad.ops.spec import At, Example, Held, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
 
@@ -328,15 +328,12 @@ def prepare_norm(shapes: tuple[Shape, ...], p: Any = 2, dim: Dim = None, keepdim
     """p as a number."""
     if p in ("fro", None):
         p = 2
-    if isinstance(p, (str, bool, tuple)) or p != p or p <= 0 or p == float("inf"):
-        raise InputError("norm takes a positive number p", found=(f"p={p!r}",), hints=("p=2 is Euclid's",))
-    return {"p": p, "dim": axes_of(dim, len(shapes[0])), "keepdim": keepdim}
+    return {"p": check_p(p), "dim": axes_of(dim, len(shapes[0])), "keepdim": keepdim}
 
 
 def norm_values(x: Any, p: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
     """(Σ |x|ᵖ)^(1/p)."""
-    sums = np.sum(np.abs(x) ** p, axis=dim, keepdims=keepdim)
-    return sums if p == 1 else np.asarray(sums, dtype=np.float64) ** (1 / float(p))
+    return np.sum(np.abs(x), axis=dim, keepdims=keepdim) if p == 1 else numpy_length(x, p, dim, keepdim)
 
 
 @operation(
@@ -346,7 +343,9 @@ def norm_values(x: Any, p: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
     shape=reduced_shape, prepare=prepare_norm, reuse=True,
     spelled=("torch.norm", "Tensor.norm", "torch.linalg.vector_norm"),
     domain={"x": reals(avoid=(0.0,))}, kinks=(0.0,), smooth=False,
-    examples=(*reduction_examples("norm"), example("norm(x, 1)", x=(3,)), example("norm(x, 3, dim=1)", x=(2, 3))),
+    examples=(*reduction_examples("norm"), example("norm(x, 1)", x=(3,)), example("norm(x, 3, dim=1)", x=(2, 3)),
+              example("norm(x, 0.5, dim=0)", x=(2, 3)), example("norm(x, -1, dim=1)", x=(2, 3)),
+              example("norm(x, 0)", x=(3,))),
 )  # fmt: skip
 def norm(at: At, x: View, out: Held, p: float | str | None = 2, dim: Dim = None, keepdim: bool = False) -> Expr:
     """out = √(Σ_j x[j]²)"""
@@ -355,10 +354,8 @@ def norm(at: At, x: View, out: Held, p: float | str | None = 2, dim: Dim = None,
 
 def length(at: At, x: View, out: Held, p: Any, dim: Dim, keepdim: bool) -> Expr:
     """(Σ_j |x[j]|ᵖ)^(1/p); as a formula 0 where it is 0."""
-    over = Reduction(at, x.shape, dim, keepdim)
-    even = isinstance(p, int) and p % 2 == 0
-    sums = over.sum(lambda i: x[i] ** p if even else (x[i] * sign(x[i])) ** p)
-    return sums if p == 1 else unless_zero(out[at]) * sums ** (1 / sp.sympify(p, strict=True))
+    found = p_length(Reduction(at, x.shape, dim, keepdim).sum, lambda i: x[i], p, out[at])
+    return found if exponent(p) in (0, 1, sp.oo, -sp.oo) else unless_zero(out[at]) * found
 
 
 def prepare_linalg_norm(
@@ -377,7 +374,11 @@ def prepare_linalg_norm(
         raise UnsupportedError(
             f"linalg.norm with ord={p} over {over} axes is not the norm of the entries",
             found=("of a matrix, ord=2 is its largest singular value, ord=1 its largest column sum",),
-            hints=("torch.norm(x, p) takes every entry", "linalg.norm without ord is Frobenius's"),
+            hints=(
+                "torch.norm(x, p) takes every entry",
+                "linalg.norm without ord is Frobenius's",
+                "torch.linalg.matrix_norm(x, 1) is the norm of the matrix",
+            ),
         )
     return prepare_norm(shapes, p, dim, keepdim)
 

@@ -430,21 +430,24 @@ def stack(at: At, *tensors: View, dim: int = 0) -> Expr:
 
 
 def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
-    """A vector becomes a square matrix, a square matrix its diagonal."""
+    """A vector becomes a square matrix, a matrix its diagonal."""
     (shape,) = shapes
     if len(shape) == 1:
         return (shape[0], shape[0])
     if len(shape) == 2:
-        sizes.unify(*shape)
-        return (sizes.find(shape[0]),)
+        rows, columns = (sizes.number(n) for n in shape)
+        if rows is None or columns is None:
+            sizes.unify(*shape)
+            return (sizes.find(shape[0]),)
+        return (shape[0] if rows <= columns else shape[1],)
     raise ShapeError(f"diag takes a vector or a matrix, not {len(shape)} axes")
 
 
 @operation(
-    says="a vector as a diagonal matrix, or the diagonal of a square matrix",
+    says="a vector as a diagonal matrix, or the diagonal of a matrix",
     numpy=np.diag, torch=lambda torch, x: torch.diag(x), shape=diagonal_shape,
     spelled=("torch.diag", "Tensor.diag", "np.diag"), ranks={"x": (1, 2)},
-    examples=(example("diag(x)", x=(3,)), example("diag(x)", x=(3, 3))),
+    examples=(example("diag(x)", x=(3,)), example("diag(x)", x=(3, 3)), example("diag(x)", x=(2, 3))),
 )  # fmt: skip
 def diag(at: At, x: View) -> Expr:
     """out[i,j] = δ_ij·x[i]"""

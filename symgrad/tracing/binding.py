@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Argument, Ref, bind
-from symgrad.ops.spec import Op
+from symgrad.ops.spec import Op, is_operand
 
 NOWHERE = (0, 0)
 """Captured calls have no place in a text."""
@@ -77,7 +77,7 @@ def bound(
     """Operands and options for ``op``; raises `SymgradError` where the entry does not take these arguments."""
     given = [Argument(a, NOWHERE) for a in arguments if a is not SORT]
     for name, value in keywords.items():
-        if name in DROPPED or value is SORT:
+        if (name in DROPPED and name not in op.signature.parameters) or value is SORT:
             continue
         own = keyword(op, name)
         if own is None:
@@ -99,7 +99,7 @@ def _has_default(op: Op, name: str) -> bool:
 
 def _check_kinds(op: Op, given: Sequence[Argument]) -> None:
     """Refuse a tensor where the entry has an option: its value would have to be known beforehand."""
-    options = {p.name for p in op.signature.parameters.values() if "View" not in str(p.annotation)}
+    options = {p.name for p in op.signature.parameters.values() if not is_operand(p.annotation)}
     for argument in given:
         if argument.keyword in options and isinstance(argument.meaning, Ref) and not op.variadic:
             raise UnsupportedError(f"{argument.keyword} of {op.name} is a tensor here")

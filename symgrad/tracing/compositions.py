@@ -7,47 +7,18 @@ own definition in words; the value is compared with torch's afterwards, like tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import torch
-
-from symgrad.language.calls import Ref
-from symgrad.numeric.exact import as_float
 from symgrad.ops.compounds import find_compound
-from symgrad.ops.lookup import named
-from symgrad.tracing.boxes import rerun
-from symgrad.tracing.choices import put
+from symgrad.ops.matrix_norms import of_values
+from symgrad.tracing import layer_calls, matrix_calls, placing, statistic_calls
 from symgrad.tracing.lifted import Refused
-from symgrad.tracing.trace import Node, mapped
+from symgrad.tracing.steps import Composition, Said, Steps, done
+from symgrad.tracing.trace import Node
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
-
-Said = tuple[str, tuple[Any, ...], dict[str, Any]]
-Composition = Callable[..., "Said | None"]
-
-
-class Steps:
-    """Entries of the table applied one after the other: ``steps("mul", x, 2)``."""
-
-    def __init__(self, lifter: Lifter) -> None:
-        self.lifter = lifter
-
-    def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
-        """One entry, on nodes, earlier steps and numbers."""
-        return self.lifter.apply_op(named(name), f"torch.{name}", arguments, keywords)
-
-    @staticmethod
-    def number(size: Any) -> int:
-        """A size as a number."""
-        return int(size)
-
-
-def done(ref: Any) -> Said:
-    """The result as it stands."""
-    return "", (ref,), {}
 
 
 def clamp(steps: Steps, node: Node, x: Any, min: Any = None, max: Any = None) -> Said | None:
@@ -131,8 +102,16 @@ def constant_pad_nd(steps: Steps, node: Node, x: Any, pad: Any, value: Any = 0) 
 def norm(
     steps: Steps, node: Node, x: Any, p: Any = None, dim: Any = None, keepdim: bool = False, **other: Any
 ) -> Said | None:
-    """The largest |x| for p = ∞, the smallest for p = −∞."""
-    if any(v is not None for v in other.values()) or not isinstance(p, (int, float)) or not math.isinf(p):
+    """The largest |x| for p = ∞, the smallest for p = −∞; of a matrix linalg.norm takes another norm."""
+    p = other.pop("ord", p)
+    if any(v is not None for v in other.values()):
+        return None
+    over = len(x.shape) if dim is None else len(dim) if isinstance(dim, (tuple, list)) else 1
+    if node.call is not None and "linalg.norm" in node.call.spelling and p is not None and over == 2:
+        if p in (2, -2):
+            return of_values(steps, x, p, (-2, -1) if dim is None else tuple(dim), keepdim)
+        return "torch.linalg.matrix_norm", (x, p, (-2, -1) if dim is None else tuple(dim), keepdim), {}
+    if not isinstance(p, (int, float)) or not math.isinf(p):
         return None
     return (
         "torch.amax" if p > 0 else "torch.amin",
@@ -148,54 +127,12 @@ def vector_norm(
     return norm(steps, node, x, ord, dim, keepdim, **other)
 
 
-def scattered(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
-    """Entries of one tensor written over another's: which ones is found by sending numbers through the call."""
-    call = node.call
-    assert call is not None
-    read = [n for n in call.nodes() if n.held.is_floating_point()]
-    if len(read) != 2 or read[0] is not call.arguments[0] or not read[1].held.numel():
-        raise Refused("")
-    old, new = read
-    count = torch.arange(new.held.numel(), dtype=torch.float64).reshape(new.held.shape)
-    nothing = torch.full(old.held.shape, -1.0, dtype=torch.float64)
-    given = {id(old): nothing, id(new): count}
-    arguments, keywords = mapped(
-        (call.arguments, call.keywords),
-        lambda v: given.get(id(v), v.tensor()) if isinstance(v, Node) else v,
-    )
-    places = np.asarray(rerun(call, arguments, keywords, node.index).numpy()).astype(np.int64)
-    if places.shape != node.shape:
-        raise Refused("")
-    refs = steps.lifter.refs_in((old, new))
-    return done(put(steps.lifter, refs[id(old)], refs[id(new)], places, steps.lifter.wish(node)))
-
-
-def written(steps: Steps, node: Node, x: Any, places: Any, values: Any, accumulate: bool = False) -> Said | None:
-    """x with values at some places, unless they are added there."""
-    return None if accumulate else scattered(steps, node)
-
-
-def inv(steps: Steps, node: Node, x: Any, *rest: Any, **keywords: Any) -> Said | None:
-    """The inverse, whatever else the call returns."""
-    return ("torch.inverse", (x,), {}) if node.index == 0 and not rest and not keywords.get("check_errors") else None
-
-
-def solve(steps: Steps, node: Node, a: Any, b: Any, *, left: bool = True, **keywords: Any) -> Said | None:
-    """The solution, whatever else the call returns; a stack of vectors is a stack of columns."""
-    if node.index != 0 or keywords.get("check_errors"):
-        return None
-    if not left or len(b.shape) != len(a.shape) - 1 or tuple(b.shape) != tuple(a.shape[:-1]):
-        return "solve", (a, b), {"left": left}
-    column = steps("unsqueeze", b, -1)
-    return "torch.squeeze", (steps("solve", a, column), -1), {}
-
-
 COMPOSITIONS: Mapping[str, Composition] = {
     "clamp": clamp, "clip": clamp, "clamp_min": clamp_min, "clamp_max": clamp_max, "softplus": softplus,
     "div": div, "divide": div, "var_mean": moments("var"), "std_mean": moments("std"), "angle": angle, "zero": zero,
     "fill": fill, "constant_pad_nd": constant_pad_nd, "norm": norm, "vector_norm": vector_norm,
-    "slice_scatter": scattered, "diagonal_scatter": scattered, "masked_scatter": scattered,
-    "index_put": written, "put": written, "inv": inv, "inv_ex": inv, "solve": solve, "solve_ex": solve,
+    **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, **statistic_calls.COMPOSITIONS,
+    **matrix_calls.COMPOSITIONS,
 }  # fmt: skip
 """Functions by their last word."""
 
@@ -211,22 +148,8 @@ def composed(
         if compound is None:
             return None if composition is None else composition(steps, node, *arguments, **keywords)
         last = compound.steps(steps, node.index, *arguments, **keywords)
-        return with_signs(steps, node, last) if word in VECTORS else last
+        if last is None and composition is not None:
+            return composition(steps, node, *arguments, **keywords)
+        return matrix_calls.with_signs(steps, node, last) if last and word in matrix_calls.VECTORS else last
     except TypeError as error:  # the call has other arguments than these: the table may know them
         raise Refused(f"{word}: {error}") from error
-
-
-VECTORS = frozenset({"eigh", "_linalg_eigh", "svd", "_linalg_svd"})
-"""Calls whose vectors have a sign that nobody chose."""
-
-
-def with_signs(steps: Steps, node: Node, last: Said) -> Said:
-    """The vectors with the signs that torch gave them in this run."""
-    name, operands, options = last
-    if name not in ("eigenvectors", "svd_u", "svd_vh", "mT"):
-        return last
-    ref = steps(name, *operands, **options)
-    own, given = as_float(steps.lifter.arrays[ref.name]), as_float(node.value())
-    axis = -1 if name == "svd_vh" else -2
-    signs = np.where(np.sum(own * given, axis=axis, keepdims=True) < 0, -1.0, 1.0)
-    return done(ref if (signs > 0).all() else steps("mul", ref, steps.lifter.data("sign", signs)))

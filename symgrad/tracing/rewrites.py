@@ -58,7 +58,8 @@ def plain(lifter: Lifter, node: Node) -> Rewritten:
     if word in ("add", "sub", "subtract") and keywords.get("alpha", 1) != 1:
         scaled = lifter.apply_op(named("mul"), "torch.mul", (arguments[1], keywords.pop("alpha")), {})
         return spelling, (first, scaled), keywords
-    keywords.pop("alpha", None)
+    if word in ("add", "sub", "subtract"):
+        keywords.pop("alpha", None)
     if word == "norm" and keywords.get("p") in ("fro", None):
         keywords.pop("p", None)
     if word == "__getitem__":

@@ -115,6 +115,8 @@ def _is(word: str, function: Any) -> bool:
 
 def plain_spelling(spelling: str) -> str:
     """The spelling of the same function without its operator's or in-place form: ``Tensor.add_`` is ``Tensor.add``."""
+    if spelling.count(".") == 2 and (spelling.startswith("aten.") or spelling.endswith(".default")):
+        spelling = spelling.rpartition(".")[0]  # aten.add.Tensor: an overload of aten.add
     module, _, word = spelling.rpartition(".")
     word = REFLECTED.get(word, OPERATORS.get(word, word))
     if word.endswith("_") and not word.startswith("__"):

@@ -1,0 +1,203 @@
+"""Norms of matrices, distances between the rows of one matrix, and slices cut to a length.
+
+A norm of a matrix with ord 1 or ∞ is the largest sum of sizes over its columns or rows. Which ones are the largest
+is found in the forward pass (``w``, ones and zeros); several that are equal share the derivative evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.indexing import Bracket, add_up, fresh
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.domain import reals
+from symgrad.ops.functions import sign
+from symgrad.ops.layers import number
+from symgrad.ops.lengths import check_p, numpy_length, p_length
+from symgrad.ops.products import distance
+from symgrad.ops.reductions import Reduction, axis_of, reduced_shape, unless_zero
+from symgrad.ops.spec import At, Held, View, example, operation
+from symgrad.shapes import Shape, Sizes
+
+INFINITE = (float("inf"), -float("inf"))
+
+
+def prepare_matrix_norm(
+    shapes: tuple[Shape, ...], p: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False
+) -> dict[str, Hashable]:
+    """Two different axes; the norms that need singular values are not this entry's."""
+    rank = len(shapes[0])
+    if rank < 2 or not isinstance(dim, (tuple, list)) or len(dim) != 2:
+        raise ShapeError("matrix_norm goes over two axes", found=(f"dim={dim!r} of {rank}",))
+    axes = tuple(axis_of(d, rank) for d in dim)
+    if axes[0] == axes[1]:
+        raise ShapeError("an axis is named twice in dim", found=(f"dim={dim}",))
+    if p in (2, -2, "nuc"):
+        raise UnsupportedError(f"matrix_norm with ord={p!r} needs singular values")
+    if p != "fro" and p not in (1, -1, *INFINITE):
+        raise InputError("there is no such norm of a matrix", found=(f"ord={p!r}",), hints=("fro, 1, -1, ∞ or −∞",))
+    return {"p": p if p == "fro" else p if p in INFINITE else int(p), "dim": axes, "keepdim": bool(keepdim)}
+
+
+def lines(p: Any, dim: tuple[int, int]) -> tuple[int, int]:
+    """The axis that is added up, and the one whose largest sum is taken."""
+    return dim if p in (1, -1) else (dim[1], dim[0])
+
+
+def winning(x: Any, p: Any, dim: Any, keepdim: bool) -> Any:
+    """1 for the lines with the largest (or smallest) sum, 0 for the others."""
+    if p == "fro":
+        return None
+    along, across = lines(p, dim)
+    sums = np.sum(np.abs(np.asarray(x, float)), axis=along, keepdims=True)
+    best = (np.amax if p > 0 else np.amin)(sums, axis=across, keepdims=True)
+    return (sums == best).astype(np.int64)
+
+
+def matrix_norms(x: Any, p: Any, dim: Any, keepdim: bool) -> Any:
+    """NumPy's forward."""
+    if p == "fro":
+        return numpy_length(x, 2, dim, keepdim)
+    along, across = lines(p, dim)
+    sums = np.sum(np.abs(x), axis=along, keepdims=True)
+    best = (np.amax if p > 0 else np.amin)(sums, axis=across, keepdims=True)
+    return best if keepdim else np.squeeze(best, axis=tuple(dim))
+
+
+@operation(
+    says="a norm of the matrices in two axes: of their entries (fro), or the largest sum over a column (1) or row (∞)",
+    numpy=matrix_norms,
+    torch=lambda torch, x, p, dim, keepdim: torch.linalg.matrix_norm(
+        x, p if p == "fro" else float(p), tuple(dim), keepdim
+    ),
+    shape=lambda sizes, shapes, p, dim, keepdim: reduced_shape(sizes, shapes, dim, keepdim),
+    prepare=prepare_matrix_norm,
+    known={"w": winning},
+    spelled=("torch.linalg.matrix_norm",),
+    ranks={"x": (2, 3)},
+    domain={"x": reals(avoid=(0.0,), distinct=True)},
+    kinks=(0.0,),
+    smooth=False,
+    reuse=True,
+    examples=(
+        example("torch.linalg.matrix_norm(x)", x=(2, 3)),
+        example("torch.linalg.matrix_norm(x, 1)", x=(2, 3)),
+        example("torch.linalg.matrix_norm(x, -1, (2, 0), True)", x=(2, 2, 3)),
+    ),
+)
+def matrix_norm(
+    at: At, x: View, out: Held, w: Held, p: float | str = "fro", dim: tuple[int, ...] = (-2, -1), keepdim: bool = False
+) -> Expr:
+    """out = √(Σ_{i,j} x[i,j]²), or max_j Σ_i |x[i,j]| for ord 1: the average over the j that win"""
+    over = Reduction(at, x.shape, (min(dim), max(dim)), keepdim)
+    if p == "fro":
+        return unless_zero(out[at]) * sp.sqrt(over.sum(lambda i: x[i] ** 2))
+    along, across = lines(p, (dim[0], dim[1]))
+    first, second = fresh("j", x.shape[across]), fresh("k", x.shape[across])
+    inner = fresh("i", x.shape[along])
+
+    def line(j: Any, i: Any) -> tuple[Expr, ...]:
+        return over.full((i, j) if along < across else (j, i))
+
+    sums = add_up(x[line(first, inner)] * sign(x[line(first, inner)]), [inner])
+    wins = add_up(w[line(second, sp.S.Zero)], [second])
+    return add_up(w[line(first, sp.S.Zero)] * sums, [first]) / wins
+
+
+# Distances of rows ----------------------------------------------------------------------------------
+
+
+def pairs_shape(sizes: Sizes, shapes: tuple[Shape, ...], p: Any) -> Shape:
+    """One number for every two rows."""
+    if len(shapes[0]) != 2:
+        raise ShapeError(f"pdist takes a matrix of rows, not a tensor with {len(shapes[0])} axes")
+    rows = shapes[0][0]
+    return (sp.sympify(rows * (rows - 1) / 2, strict=True),)
+
+
+def pair_distances(x: Any, p: Any) -> Any:
+    """NumPy's forward."""
+    first, second = np.triu_indices(len(x), 1)
+    x = np.asarray(x, float)
+    return numpy_length(x[first] - x[second], p, -1)
+
+
+@operation(
+    says="the distances between every two rows; the derivative at 0 is 0",
+    numpy=pair_distances,
+    torch=lambda torch, x, p: torch.nn.functional.pdist(x, float(p)),
+    shape=pairs_shape,
+    prepare=lambda shapes, p=2.0: {"p": check_p(p)},
+    known={
+        "m": lambda x, p: np.triu_indices(len(x), 1)[0],
+        "n": lambda x, p: np.triu_indices(len(x), 1)[1],
+    },
+    spelled=("F.pdist", "torch.pdist", "aten._pdist_forward"),
+    ranks={"x": (2,)},
+    domain={"x": reals(distinct=True)},
+    kinks=(0.0,),
+    smooth=False,
+    reuse=True,
+    letters="k",
+    examples=(
+        example("F.pdist(x)", x=(3, 2)),
+        example("F.pdist(x, 1.0)", x=(4, 2)),
+        example("F.pdist(x, 3)", x=(3, 3)),
+    ),
+)
+def pdist(at: At, x: View, out: Held, m: Held, n: Held, p: float = 2.0) -> Expr:
+    """out[k] = √(Σ_j (x[m,j] − x[n,j])²), m < n: the rows of the k-th pair"""
+
+    def total(body: Any, hint: str) -> Expr:
+        j = fresh(hint, x.shape[1])
+        return add_up(body(j), [j])
+
+    return distance(p_length(total, lambda j: x[m[at], j] - x[n[at], j], p, out[at], shared=False), out[at], p)
+
+
+# Cut to a length ------------------------------------------------------------------------------------
+
+
+def prepare_renorm(shapes: tuple[Shape, ...], p: Any, dim: int, maxnorm: Any) -> dict[str, Hashable]:
+    """p and the length are positive."""
+    if len(shapes[0]) < 2:
+        raise ShapeError("renorm takes a tensor with two axes or more")
+    if check_p(p) <= 0 or p == float("inf") or maxnorm < 0:
+        raise InputError("renorm takes p > 0, finite, and maxnorm from 0 up", found=(f"p={p}, maxnorm={maxnorm}",))
+    return {"p": p, "dim": axis_of(dim, len(shapes[0])), "maxnorm": maxnorm}
+
+
+def renormed(x: Any, p: Any, dim: int, maxnorm: Any) -> Any:
+    """NumPy's forward."""
+    x = np.asarray(x, float)
+    sizes = numpy_length(x, p, tuple(a for a in range(x.ndim) if a != dim), True)
+    return x * np.where(sizes > float(maxnorm), float(maxnorm) / (sizes + 1e-7), 1.0)
+
+
+@operation(
+    says="every slice along dim that is longer than maxnorm shortened to that length",
+    numpy=renormed,
+    torch=lambda torch, x, p, dim, maxnorm: torch.renorm(x, float(p), dim, float(maxnorm)),
+    shape=lambda sizes, shapes, **options: shapes[0],
+    prepare=prepare_renorm,
+    spelled=("torch.renorm", "Tensor.renorm", "aten.renorm"),
+    ranks={"x": (2, 3)},
+    domain={"x": reals(avoid=(0.0,))},
+    smooth=False,
+    examples=(
+        example("renorm(x, 2, 0, 1.5)", x=(2, 3)),
+        example("renorm(x, 1, 1, 2.0)", x=(2, 3)),
+        example("renorm(x, 3, 2, 1.0)", x=(2, 2, 2)),
+    ),
+)
+def renorm(at: At, x: View, p: float, dim: int, maxnorm: float) -> Expr:
+    """out[i,j] = x[i,j]·m / (|x[i]| + 10⁻⁷) where |x[i]| > m, x[i,j] elsewhere"""
+    others = tuple(a for a in range(x.rank) if a != dim)
+    size, most = p_length(Reduction(at, x.shape, others, keepdim=True).sum, lambda i: x[i], p), number(maxnorm)
+    long = Bracket(sp.Gt(size, most, evaluate=False))
+    return x[at] * (1 - long) + long * x[at] * most / (size + sp.Rational(1, 10**7))

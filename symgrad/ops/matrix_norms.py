@@ -1,0 +1,61 @@
+"""Norms of a matrix that are made of its singular values: calls in front of the entries for the other norms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.ops.compounds import Call, Last, compound
+
+SINGULAR = (2, -2, "nuc")
+"""The largest singular value, the smallest, and their sum."""
+
+
+def of_values(call: Call, x: Any, ord: Any, dim: Any, keepdim: bool) -> Last:
+    """The singular values of the matrices in two axes, reduced."""
+    rows, columns = (axis % len(x.shape) for axis in dim)
+    rest = [axis for axis in range(len(x.shape)) if axis not in (rows, columns)]
+    order = (*rest, rows, columns)
+    values = call("svdvals", x if order == tuple(range(len(order))) else call("permute", x, dims=order))
+    word = {2: "amax", -2: "amin", "nuc": "sum"}[ord]
+    if not keepdim:
+        return word, (values,), {"dim": -1}
+    kept = call(word, values, dim=-1)
+    for axis in sorted((rows, columns)):
+        kept = call("unsqueeze", kept, dim=axis)
+    return "identity", (kept,), {}
+
+
+@compound("torch.linalg.matrix_norm")
+def matrix_norm(
+    call: Call, part: int, x: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+) -> Last | None:
+    """By singular values for ord 2, −2 and 'nuc', by sums of entries for the others."""
+    return of_values(call, x, ord, tuple(dim), keepdim) if ord in SINGULAR else None
+
+
+@compound("torch.nuclear_norm")
+def nuclear_norm(call: Call, part: int, x: Any, dim: Any = (-2, -1), keepdim: bool = False) -> Last:
+    """The sum of the singular values."""
+    return of_values(call, x, "nuc", tuple(dim), keepdim)
+
+
+@compound("torch.linalg.norm", "np.linalg.norm", "torch.norm", "Tensor.norm")
+def norm(
+    call: Call, part: int, x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, p: Any = None,
+    dtype: Any = None,
+) -> Last | None:  # fmt: skip
+    """The nuclear norm and, for torch.linalg, the largest or smallest singular value of a matrix."""
+    axes = tuple(range(len(x.shape))) if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    wanted = ord if p is None else p
+    return of_values(call, x, wanted, axes, keepdim) if wanted == "nuc" and len(axes) == 2 else None
+
+
+@compound("torch.linalg.cond", "np.linalg.cond")
+def cond(call: Call, part: int, x: Any, p: Any = None) -> Last:
+    """The largest singular value over the smallest, or the norm of x times that of its inverse."""
+    if p in (None, 2, -2):
+        values = call("svdvals", x)
+        largest, smallest = (call(word, values, dim=-1) for word in ("amax", "amin"))
+        return "div", (smallest, largest) if p == -2 else (largest, smallest), {}
+    both = [call("matrix_norm", matrix, p=p) for matrix in (x, call("inverse", x))]
+    return "mul", tuple(both), {}

@@ -1,0 +1,189 @@
+"""What lands at the same place is reduced to one number: scatter_reduce and index_reduce.
+
+    sum     out[p] = x[p] + Σ_k δ(n[k], p)·s[k]
+    prod    out[p] = x[p]·Π_k (1 + δ(n[k], p)·(s[k] − 1))
+    mean    the sum by the number of those that landed
+    amax    the average of those that equal the largest: several that are equal share the derivative evenly
+
+With ``include_self=False`` x counts only where nothing landed.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import InputError
+from symgrad.indexing import Bracket, add_up, delta, multiply_up
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.domain import reals, whole
+from symgrad.ops.gathering import (
+    as_rows,
+    from_zero,
+    prepare_dim,
+    put,
+    same_rank,
+    scatter_shape,
+    slices,
+    sum_shape,
+    written,
+)
+from symgrad.ops.spec import At, Data, Held, View, example, operation
+from symgrad.shapes import Shape, Sizes
+
+KINDS = ("sum", "prod", "mean", "amax", "amin")
+Sum = Callable[[Callable[[Any], Expr]], Expr]
+"""Σ over what lands at a place of a function of the source's entry there."""
+
+
+def check_kind(reduce: Any) -> str:
+    """One of torch's reductions."""
+    if reduce not in KINDS:
+        raise InputError("there is no such reduction", found=(f"reduce={reduce!r}",), hints=KINDS)
+    return str(reduce)
+
+
+def reduced(x: Expr, landed: Sum, product: Callable[[], Expr], out: Expr, reduce: str, include_self: bool) -> Expr:
+    """x and what landed there as one number."""
+    hit = landed(lambda s: sp.S.One)
+    own = sp.S.One if include_self else Bracket(sp.Eq(hit, 0))
+    if reduce == "prod":
+        return (own * x + 1 - own) * product()
+    if reduce in ("sum", "mean"):
+        total = own * x + landed(lambda s: s)
+        return total / (own + hit) if reduce == "mean" else total
+    winner = Bracket(sp.Eq(x, out)) * own
+    winners = winner + landed(lambda s: Bracket(sp.Eq(s, out)))
+    return (winner * x + landed(lambda s: s * Bracket(sp.Eq(s, out)))) / winners
+
+
+NUMPY: dict[str, Any] = {"sum": np.add, "mean": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
+EMPTY = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "amax": -np.inf, "amin": np.inf}
+
+
+def landed_values(x: Any, places: tuple[Any, ...], values: Any, reduce: str, include_self: bool) -> Any:
+    """NumPy's forward, one kind of landing after the other."""
+    result = as_rows(np.asarray(x, float))
+    count = np.zeros(result.shape)
+    np.add.at(count, places, 1.0)
+    if not include_self:
+        result[count > 0] = EMPTY[reduce]
+    NUMPY[reduce].at(result, places, values)
+    if reduce == "mean":
+        result = result / np.maximum(count + include_self, 1)
+    return result.reshape(np.shape(x))
+
+
+def prepare_scatter(shapes: tuple[Shape, ...], dim: int, reduce: str, include_self: bool = True) -> dict[str, Hashable]:
+    """The axis from the front, one of torch's reductions."""
+    return {**prepare_dim(shapes, dim), "reduce": check_kind(reduce), "include_self": bool(include_self)}
+
+
+def scatter_values(x: Any, index: Any, src: Any, dim: int, reduce: str, include_self: bool) -> Any:
+    """NumPy's forward of scatter_reduce."""
+    n = np.atleast_1d(from_zero(index))
+    places = [*np.indices(n.shape)[:dim], n, *np.indices(n.shape)[dim + 1 :]]
+    values = np.atleast_1d(np.asarray(src, float))[tuple(slice(length) for length in n.shape)]
+    return landed_values(x, tuple(places), values, reduce, include_self)
+
+
+@operation(
+    says="along dim what lands at the same position is reduced to its sum, product, mean, largest or smallest entry",
+    numpy=scatter_values,
+    torch=lambda torch, x, index, src, dim, reduce, include_self: torch.scatter_reduce(
+        x, dim, index.long(), src, reduce, include_self=include_self
+    ),
+    shape=lambda sizes, shapes, dim, **options: full_scatter_shape(sizes, shapes, dim),
+    prepare=prepare_scatter,
+    spelled=("torch.scatter_reduce", "Tensor.scatter_reduce", "aten.scatter_reduce"),
+    domain={"index": whole(0, 1), "x": reals(distinct=True), "src": reals(within=1.9, distinct=True)},
+    smooth=False,
+    examples=(
+        example('scatter_reduce(x, 0, index, src, "sum")', x=(3, 2), index=(2, 2), src=(2, 2)),
+        example('scatter_reduce(x, 0, index, src, "prod")', x=(3,), index=(4,), src=(4,)),
+        example('scatter_reduce(x, 1, index, src, "mean")', x=(2, 3), index=(2, 4), src=(2, 4)),
+        example('scatter_reduce(x, 0, index, src, "amax")', x=(3,), index=(4,), src=(4,)),
+        example('scatter_reduce(x, 0, index, src, "amin", include_self=False)', x=(3,), index=(4,), src=(4,)),
+        example('scatter_reduce(x, 0, index, src, "prod", include_self=False)', x=(3,), index=(3,), src=(3,)),
+    ),
+)
+def scatter_reduce(
+    at: At, x: View, dim: int, index: Data, src: View, out: Held, reduce: str, include_self: bool = True
+) -> Expr:
+    """out[i,j] = x[i,j] with every s[i,k] whose n[i,k] = j, reduced"""
+
+    def landed(body: Callable[[Any], Expr]) -> Expr:
+        return written(at, dim, index, x.shape, lambda k: body(src[k]))
+
+    def product() -> Expr:
+        if not x.rank:
+            return src[()]
+        room = [Bracket(sp.Lt(i, n, evaluate=False)) for a, (i, n) in enumerate(zip(at, index.shape, strict=True))
+                if a != dim and n != x.shape[a]]  # fmt: skip
+
+        def factor(k: Any) -> Expr:
+            own = put(at, dim, k)
+            return 1 + sp.Mul(*room) * delta(index[own], at[dim]) * (src[own] - 1)
+
+        return multiply_up(index.shape[dim], factor, "k")
+
+    return reduced(x[at], landed, product, out[at], reduce, include_self)
+
+
+def full_scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
+    """As for scatter; the source is a tensor."""
+    same_rank(shapes[1], shapes[2], "scatter_reduce")
+    return scatter_shape(sizes, shapes, dim)
+
+
+def prepare_index(shapes: tuple[Shape, ...], dim: int, reduce: str, include_self: bool = True) -> dict[str, Hashable]:
+    """The axis from the front; index_add is the sum."""
+    if reduce == "sum":
+        raise InputError("index_reduce has no sum", hints=("index_add",))
+    return prepare_scatter(shapes, dim, reduce, include_self)
+
+
+def torch_index_reduce(torch: Any, x: Any, index: Any, source: Any, dim: int, reduce: str, include_self: bool) -> Any:
+    """torch's forward, of which torch says that it may change."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.index_reduce(x, dim, index.long(), source, reduce, include_self=include_self)
+
+
+@operation(
+    says="along dim the slices that land at the same position are reduced to product, mean, largest or smallest",
+    numpy=lambda x, index, source, dim, reduce, include_self: landed_values(
+        x, (slice(None),) * dim + (np.atleast_1d(from_zero(index)),), np.asarray(source, float), reduce, include_self
+    ),
+    torch=torch_index_reduce,
+    shape=sum_shape,
+    prepare=prepare_index,
+    spelled=("torch.index_reduce", "Tensor.index_reduce", "aten.index_reduce"),
+    domain={"index": whole(0, 1), "x": reals(distinct=True), "source": reals(within=1.9, distinct=True)},
+    ranks={"index": (1,)},
+    smooth=False,
+    examples=(
+        example('index_reduce(x, 0, index, source, "prod")', x=(3, 2), index=(4,), source=(4, 2)),
+        example('index_reduce(x, 1, index, source, "mean")', x=(2, 3), index=(2,), source=(2, 2)),
+        example('index_reduce(x, 0, index, source, "amax")', x=(3,), index=(4,), source=(4,)),
+        example('index_reduce(x, 0, index, source, "amin", include_self=False)', x=(3,), index=(2,), source=(2,)),
+    ),
+)
+def index_reduce(
+    at: At, x: View, dim: int, index: Data, source: View, out: Held, reduce: str, include_self: bool = True
+) -> Expr:
+    """out[i] = x[i] with every s[k] whose n[k] = i, reduced"""
+    inner, meets, entry = slices(at, x, dim, index, source)
+
+    def landed(body: Callable[[Any], Expr]) -> Expr:
+        return add_up(meets * body(entry), inner)
+
+    def product() -> Expr:
+        whole_ = 1 + meets * (entry - 1)
+        return multiply_up(inner[0].size, lambda k: whole_.xreplace({inner[0]: k}), "k") if inner else whole_
+
+    return reduced(x[at], landed, product, out[at], reduce, include_self)

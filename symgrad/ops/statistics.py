@@ -1,0 +1,245 @@
+"""Statistics of samples: covariance and correlation of rows, and quantiles.
+
+The samples are the columns. A quantile is between two neighbours in order of size: the forward pass finds where
+they stand (m and n), how far between them it lies is a number that the sizes know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import InputError, ShapeError
+from symgrad.indexing import add_up, fresh, unravel
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.domain import positive, reals, whole
+from symgrad.ops.layers import number, unify_vector
+from symgrad.ops.reductions import axis_of
+from symgrad.ops.scans import chosen, order
+from symgrad.ops.spec import At, Data, Held, View, example, operation
+from symgrad.shapes import Shape, Sizes
+
+
+def rows_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
+    """One number for every two rows; one row is a vector, and gives one number."""
+    x, *weights = shapes
+    if len(x) not in (1, 2):
+        raise ShapeError(f"this takes a matrix whose rows are variables, or a vector, not {len(x)} axes")
+    for weight in weights:
+        unify_vector(sizes, weight, x[-1], "each of the weights")
+    return () if len(x) == 1 or sizes.number(x[0]) == 1 else (x[0], x[0])
+
+
+def weights_of(frequency: Any, importance: Any, count: int) -> tuple[Any, Any]:
+    """NumPy: how much each sample counts, and the importance alone."""
+    own = np.ones(count) if importance is None else np.asarray(importance, float)
+    return own * (1 if frequency is None else np.asarray(frequency, float)), own
+
+
+def covariances(x: Any, fweights: Any = None, aweights: Any = None, *, correction: Any) -> Any:
+    """NumPy's forward."""
+    x = np.asarray(x, float)
+    w, own = weights_of(fweights, aweights, x.shape[-1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        far = x - (x @ w)[..., None] / w.sum()
+        used = w.sum() if aweights is None else (w * own).sum() / w.sum()
+        below = w.sum() - float(correction) * (1 if aweights is None else used)
+        found = (far * w) @ far.T / max(below, 0)
+    return found.reshape(()) if found.size == 1 else found
+
+
+@operation(
+    says="the covariances of the rows: averages of products of distances from the mean, over n − 1",
+    numpy=covariances,
+    torch=lambda torch, x, fweights=None, aweights=None, *, correction: torch.cov(
+        x, correction=correction, fweights=None if fweights is None else fweights.long(), aweights=aweights
+    ),
+    shape=rows_shape,
+    prepare=lambda shapes, correction=1: {"correction": correction},
+    spelled=("torch.cov", "Tensor.cov"),
+    ranks={"x": (2, 1), "fweights": (1,), "aweights": (1,)},
+    domain={"fweights": whole(1, 3), "aweights": positive()},
+    examples=(
+        example("cov(x)", x=(2, 3)),
+        example("cov(x, correction=0)", x=(3,)),
+        example("cov(x, fweights=fweights, aweights=aweights)", x=(2, 4), fweights=(4,), aweights=(4,)),
+    ),
+)
+def cov(at: At, x: View, correction: int = 1, fweights: Data | None = None, aweights: View | None = None) -> Expr:
+    """out[i,j] = Σ_k (x[i,k] − Σ_l x[i,l]/n)·(x[j,k] − Σ_l x[j,l]/n) / (n − 1)"""
+
+    def weight(k: Any) -> Expr:
+        return (1 if fweights is None else fweights[k]) * (sp.S.One if aweights is None else aweights[k])
+
+    total = added(x, weight)
+    below = total - number(correction)
+    if aweights is not None:
+        below = total - number(correction) * added(x, lambda k: weight(k) * aweights[k]) / total
+    elif fweights is None and not below.is_nonnegative:
+        below = sp.Max(below, 0)
+    return added(x, lambda k: weight(k) * product(at, x, k, weight, total), "k") / below
+
+
+def added(x: View, body: Any, hint: str = "l") -> Expr:
+    """Σ over the samples."""
+    k = fresh(hint, x.shape[-1])
+    return add_up(body(k), [k])
+
+
+def product(at: At, x: View, k: Any, weight: Any, total: Expr) -> Expr:
+    """The distances of two rows from their means at sample k, multiplied."""
+
+    def far(*row: Expr) -> Expr:
+        return x[[*row, k]] - added(x, lambda m: weight(m) * x[[*row, m]]) / total
+
+    if not at:
+        return far(*(sp.S.Zero,) * (x.rank - 1)) ** 2
+    return far(*at[:1]) * far(*at[1:])
+
+
+def correlations(x: Any) -> Any:
+    """NumPy's forward."""
+    x = np.asarray(x, float)
+    far = x - x.mean(axis=-1, keepdims=True)
+    sizes = np.sqrt((far * far).sum(axis=-1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return far @ far.T / (sizes[:, None] * sizes)
+
+
+def matrix_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+    """One number for every two rows of a matrix."""
+    if len(shapes[0]) != 2 or sizes.number(shapes[0][0]) == 1:
+        raise ShapeError("corrcoef takes a matrix whose rows are variables; that of one variable with itself is 1")
+    return rows_shape(sizes, shapes)
+
+
+@operation(
+    says="the correlations of the rows: covariances by both standard deviations",
+    numpy=correlations,
+    torch=lambda torch, x: torch.corrcoef(x),
+    shape=matrix_shape,
+    spelled=("torch.corrcoef", "Tensor.corrcoef", "np.corrcoef"),
+    ranks={"x": (2,)},
+    domain={"x": reals(distinct=True)},
+    examples=(example("corrcoef(x)", x=(2, 3)), example("corrcoef(x)", x=(3, 4))),
+)
+def corrcoef(at: At, x: View) -> Expr:
+    """out[i,j] = c[i,j] / √(c[i,i]·c[j,j]), c: the covariances"""
+    i, j = at
+    one, total = (lambda k: sp.S.One), x.shape[-1]
+
+    def moment(a: Expr, b: Expr, hint: str) -> Expr:
+        return added(x, lambda k: product((a, b), x, k, one, total), hint)
+
+    return moment(i, j, "k") / (sp.sqrt(moment(i, i, "m")) * sp.sqrt(moment(j, j, "n")))
+
+
+# Quantiles ------------------------------------------------------------------------------------------
+
+BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+def prepare_quantile(
+    shapes: tuple[Shape, ...], q: Any, dim: Any = None, keepdim: bool = False, interpolation: str = "linear"
+) -> dict[str, Hashable]:
+    """q between 0 and 1."""
+    if not isinstance(q, (int, float, sp.Rational)) or not 0 <= q <= 1:
+        raise InputError("q is a number from 0 to 1", found=(f"q={q!r}",))
+    if interpolation not in BETWEEN:
+        raise InputError("there is no such interpolation", found=(f"{interpolation!r}",), hints=BETWEEN)
+    return {
+        "q": q, "dim": None if dim is None else axis_of(dim, len(shapes[0])), "keepdim": bool(keepdim),
+        "interpolation": interpolation,
+    }  # fmt: skip
+
+
+def quantile_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any, keepdim: bool, **options: Any) -> Shape:
+    """The shape without dim."""
+    (x,) = shapes
+    if any(sizes.number(n) == 0 for n in x):
+        raise ShapeError("there is no quantile of nothing")
+    if dim is None:
+        return (sp.S.One,) * len(x) if keepdim else ()
+    return (*x[:dim], *((sp.S.One,) if keepdim and x else ()), *x[dim + 1 :])
+
+
+def exact(q: Any) -> Fraction:
+    """q as the fraction that it is written as."""
+    return Fraction(str(q)) if isinstance(q, float) else Fraction(int(sp.numer(q)), int(sp.denom(q)))
+
+
+def ranked(rank: Fraction, how: str, above: bool) -> int:
+    """The whole rank that an interpolation begins or ends at."""
+    if how == "nearest":
+        return round(rank)
+    return ceil(rank) if how == "higher" or (above and how != "lower") else floor(rank)
+
+
+def neighbour(above: bool) -> Any:
+    """Where the neighbour below (or above) stands along dim, or in the whole tensor row by row."""
+
+    def place(x: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
+        x = np.asarray(x)
+        flat = x.reshape(-1) if dim is None or not x.ndim else x
+        axis = 0 if dim is None or not x.ndim else dim
+        rank = exact(q) * (flat.shape[axis] - 1)
+        wanted = ranked(rank, interpolation, above)
+        found = np.take(order(flat, axis, descending=False), wanted, axis=axis)
+        if dim is None or not x.ndim:
+            return found.reshape((1,) * x.ndim) if keepdim else found
+        return np.expand_dims(found, axis) if keepdim else found
+
+    return place
+
+
+def quantiles(x: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
+    """NumPy's forward."""
+    return np.quantile(np.asarray(x, float), float(q), axis=dim if np.ndim(x) else None, keepdims=keepdim,
+                       method=interpolation)  # type: ignore[call-overload,unused-ignore]  # fmt: skip  # a word that NumPy knows
+
+
+@operation(
+    says="the value that a share q of the entries along dim is below, between its two neighbours",
+    numpy=quantiles,
+    torch=lambda torch, x, q, dim, keepdim, interpolation: torch.quantile(
+        x, float(q), dim, keepdim, interpolation=interpolation
+    ),
+    shape=quantile_shape,
+    prepare=prepare_quantile,
+    known={"m": neighbour(above=False), "n": neighbour(above=True)},
+    spelled=("torch.quantile", "Tensor.quantile", "np.quantile"),
+    smooth=False,
+    domain={"x": reals(distinct=True)},
+    examples=(
+        example("quantile(x, 0.3)", x=(4,)),
+        example("quantile(x, 0.75, 1, keepdim=True)", x=(2, 3)),
+        example('quantile(x, 0.4, 0, interpolation="midpoint")', x=(3, 2)),
+        example('quantile(x, 0.4, interpolation="higher")', x=(2, 3)),
+    ),
+)
+def quantile(
+    at: At,
+    x: View,
+    m: Held,
+    n: Held,
+    q: float,
+    dim: Any = None,
+    keepdim: bool = False,
+    interpolation: str = "linear",
+) -> Expr:
+    """out[i] = (1 − w)·x[i, m] + w·x[i, n], w: the fraction of q·(N − 1)"""
+
+    def entry(place: View) -> Expr:
+        return x[unravel(place[at], x.shape)] if dim is None else chosen(at, x, place, dim, keepdim)
+
+    share = exact(q)
+    rank = sp.Rational(share.numerator, share.denominator) * (
+        (sp.Mul(*x.shape) if dim is None or not x.rank else x.shape[dim]) - 1
+    )
+    w = {"linear": rank - sp.floor(rank), "midpoint": sp.Rational(1, 2)}.get(interpolation, sp.S.Zero)
+    return (1 - w) * entry(m) + w * entry(n)

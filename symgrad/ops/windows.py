@@ -1,0 +1,332 @@
+"""Windows laid out as columns, and back: unfold and fold, pixel_unshuffle, and max pooling undone.
+
+    unfold   out[(c,r), i] = x[c, stride·i + dilation·r − padding]
+    fold     out[c, p]     = Σ_{r,i} δ(p, stride·i + dilation·r − padding)·x[(c,r), i]
+
+Fold is the pullback of unfold, and the other way round: each is stated here, and the derivation finds the other.
+A pair in brackets is its number row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import InputError, ShapeError
+from symgrad.indexing import add_up, delta, fresh, ravel, unravel
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.arranging import at_least
+from symgrad.ops.convolutions import fitting, inside, per_axis, size_of, slid, windows_of
+from symgrad.ops.domain import whole
+from symgrad.ops.spec import At, Data, Op, View, example, operation
+from symgrad.ops.views import sequence
+from symgrad.shapes import Shape, Size, Sizes
+
+Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
+
+
+def window_options(kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> dict[str, Hashable]:
+    """One integer for each of the two axes of space."""
+    return {
+        "kernel_size": per_axis(kernel_size, 2, "kernel_size"),
+        "dilation": per_axis(dilation, 2, "dilation"),
+        "padding": per_axis(padding, 2, "padding", least=0),
+        "stride": per_axis(stride, 2, "stride"),
+    }
+
+
+def prepare_unfold(
+    shapes: tuple[Shape, ...], kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
+) -> dict[str, Hashable]:
+    """The window's options."""
+    return window_options(kernel_size, dilation, padding, stride)
+
+
+def window_places(sizes: Sizes, space: Shape, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Shape:
+    """How many places the window has on each axis."""
+    axes = zip(space, map(sp.Integer, kernel_size), stride, padding, dilation, strict=True)
+    return tuple(fitting(sizes, [slid(n, k, a, p, p, d) for n, k, a, p, d in axes]))
+
+
+def unfolded_shape(sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, **options: Any) -> Shape:
+    """(…, channels·window, places)."""
+    (x,) = shapes
+    if len(x) not in (3, 4):
+        raise ShapeError("unfold takes (n, channels, h, w), or (channels, h, w) without a batch")
+    places = window_places(sizes, x[-2:], kernel_size, **options)
+    return (*x[:-3], x[-3] * int(np.prod(kernel_size)), sp.Mul(*places))
+
+
+def unfolded(x: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """NumPy's forward."""
+    x = np.asarray(x)
+    seen = windows_of(x, kernel_size, stride, [(p, p) for p in padding], dilation)  # (…, c, i, j, r, s)
+    lead = x.ndim - 3
+    seen = np.moveaxis(seen, (-2, -1), (lead + 1, lead + 2))
+    places = int(np.prod(seen.shape[lead + 3 :]))
+    return seen.reshape(*x.shape[:-3], x.shape[-3] * int(np.prod(kernel_size)), places)
+
+
+@operation(
+    name="im2col",
+    says="every window over the last two axes as a column",
+    numpy=unfolded,
+    torch=lambda torch, x, **options: torch.nn.functional.unfold(x, **options),
+    shape=unfolded_shape,
+    prepare=prepare_unfold,
+    spelled=("F.unfold", "torch._C._nn.im2col", "aten.im2col"),
+    ranks={"x": (4, 3)},
+    letters="nql",
+    examples=(
+        example("F.unfold(x, 2)", x=(1, 2, 3, 3)),
+        example("F.unfold(x, (2, 3), padding=1, stride=2)", x=(2, 4, 5)),
+        example("F.unfold(x, 2, dilation=2)", x=(2, 1, 4, 3)),
+    ),
+)
+def im2col(at: At, x: View, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1) -> Expr:
+    """out[(c,r), i] = x[c, stride·i + dilation·r − padding]"""
+    *lead, column, number = at
+    channel, *shifts = numbered(column, (x.shape[-3], *map(sp.Integer, kernel_size)))
+    places = [
+        slid(n, sp.Integer(k), a, p, p, d)
+        for n, k, a, p, d in zip(x.shape[-2:], kernel_size, stride, padding, dilation, strict=True)
+    ]
+    spots = numbered(number, places)
+    reached = [a * i + d * r - p for a, i, d, r, p in zip(stride, spots, dilation, shifts, padding, strict=True)]
+    held = [inside(e, n) for e, n, p in zip(reached, x.shape[-2:], padding, strict=True) if p]
+    return x[[*lead, channel, *reached]] * sp.Mul(*held)
+
+
+def numbered(number: Any, shape: Any) -> list[Expr]:
+    """The indices whose row-major number this is; an axis with one place has index 0."""
+    long = [size_of(n) for n in shape if n != 1]
+    if len(long) == 1:
+        found = iter([number])
+    else:
+        found = iter(unravel(number, tuple(long)))
+    return [sp.S.Zero if n == 1 else next(found) for n in shape]
+
+
+def prepare_fold(
+    shapes: tuple[Shape, ...], output_size: Ints, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0,
+    stride: Ints = 1,
+) -> dict[str, Hashable]:  # fmt: skip
+    """The sizes of space, and the window's options."""
+    given = sequence(output_size)
+    given = given * 2 if len(given) == 1 else given
+    if len(given) != 2:
+        raise InputError("output_size is one size or two", found=(f"output_size={output_size!r}",))
+    options = window_options(kernel_size, dilation, padding, stride)
+    return {"output_size": tuple(map(size_of, given)), **options}
+
+
+def folded_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any, kernel_size: Any, **options: Any) -> Shape:
+    """(…, channels, h, w)."""
+    (x,) = shapes
+    if len(x) not in (2, 3):
+        raise ShapeError("fold takes (n, channels·window, places), or one without a batch")
+    area = int(np.prod(kernel_size))
+    many = sizes.number(x[-2])
+    if many is not None and many % area:
+        raise ShapeError(f"{many} rows are no whole number of windows with {area} entries")
+    sizes.unify(x[-1], sp.Mul(*window_places(sizes, output_size, kernel_size, **options)))
+    return (*x[:-2], x[-2] / area, *output_size)
+
+
+def folded(x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    """NumPy's forward: every window is added where it lies, shift by shift."""
+    x = np.asarray(x)
+    space = [int(n) for n in output_size]
+    places = [
+        (n + 2 * p - d * (k - 1) - 1) // a + 1
+        for n, p, d, k, a in zip(space, padding, dilation, kernel_size, stride, strict=True)
+    ]
+    parts = x.reshape(*x.shape[:-2], -1, *kernel_size, *places)
+    wide = np.zeros((*x.shape[:-2], parts.shape[x.ndim - 2], *(n + 2 * p for n, p in zip(space, padding, strict=True))))
+    wide = wide if x.dtype != object else wide.astype(object)
+    for r, s in np.ndindex(*kernel_size):
+        y, z = (
+            slice(d * q, d * q + a * (n - 1) + 1, a)
+            for d, q, a, n in zip(dilation, (r, s), stride, places, strict=True)
+        )
+        wide[..., y, z] += parts[..., r, s, :, :]
+    y, z = (slice(p, p + n) for p, n in zip(padding, space, strict=True))
+    return wide[..., y, z]
+
+
+@operation(
+    name="col2im",
+    says="columns laid as windows over two axes, added up where they overlap",
+    numpy=folded,
+    torch=lambda torch, x, output_size, **options: torch.nn.functional.fold(x, tuple(map(int, output_size)), **options),
+    shape=folded_shape,
+    prepare=prepare_fold,
+    spelled=("F.fold", "torch._C._nn.col2im", "aten.col2im"),
+    ranks={"x": (3, 2)},
+    letters="ncij",
+    examples=(
+        example("F.fold(x, (3, 3), 2)", x=(1, 4, 4)),
+        example("F.fold(x, (4, 3), 2, padding=1, stride=2)", x=(8, 6)),
+    ),
+)
+def col2im(
+    at: At, x: View, output_size: Ints, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
+) -> Expr:
+    """out[c,p] = Σ_{r,i} δ(p, stride·i + dilation·r − padding)·x[(c,r), i]"""
+    *lead, channel, y, z = at
+    area = int(np.prod(kernel_size))
+    channels = size_of(x.shape[-2]) / area
+    shifts = [fresh(name, sp.Integer(k)) for name, k in zip("rs", kernel_size, strict=True)]
+    places = [
+        slid(n, sp.Integer(k), a, p, p, d)
+        for n, k, a, p, d in zip((y.size, z.size), kernel_size, stride, padding, dilation, strict=True)
+    ]
+    spots = [fresh(name, n) for name, n in zip("ij", places, strict=True)]
+    meets = [
+        delta(target, a * i + d * r - p)
+        for target, a, i, d, r, p in zip((y, z), stride, spots, dilation, shifts, padding, strict=True)
+    ]
+    column = ravel([channel, *shifts], (channels, *(r.size for r in shifts)))
+    return add_up(x[[*lead, column, ravel(spots, tuple(places))]] * sp.Mul(*meets), [*shifts, *spots])
+
+
+# Pixels ---------------------------------------------------------------------------------------------
+
+
+def prepare_factor(shapes: tuple[Shape, ...], downscale_factor: int) -> dict[str, Hashable]:
+    """A factor from 1 up."""
+    if downscale_factor != int(downscale_factor) or downscale_factor < 1:
+        raise InputError("downscale_factor is an integer from 1 up", found=(f"{downscale_factor!r}",))
+    return {"downscale_factor": int(downscale_factor)}
+
+
+def unshuffled_shape(sizes: Sizes, shapes: tuple[Shape, ...], downscale_factor: int) -> Shape:
+    """(…, c, h·r, w·r) gives (…, c·r², h, w)."""
+    x, r = at_least(shapes[0], 3), downscale_factor
+    for size in x[-2:]:
+        known = sizes.number(size)
+        if known is not None and known % r:
+            raise ShapeError(f"{known} pixels are no whole number of blocks of {r}")
+    return (*x[:-3], x[-3] * r**2, size_of(x[-2]) / r, size_of(x[-1]) / r)
+
+
+def pixels_apart(x: Any, downscale_factor: int) -> Any:
+    """NumPy's forward."""
+    x, r = np.asarray(x), downscale_factor
+    *lead, c, h, w = x.shape
+    parts = x.reshape(*lead, c, h // r, r, w // r, r)
+    k = len(lead)
+    return parts.transpose(*range(k + 1), k + 2, k + 4, k + 1, k + 3).reshape(*lead, c * r * r, h // r, w // r)
+
+
+@operation(
+    says="pixels laid out as channels: one channel becomes r² with 1/r of the height and width",
+    numpy=pixels_apart,
+    torch=lambda torch, x, downscale_factor: torch.nn.functional.pixel_unshuffle(x, downscale_factor),
+    shape=unshuffled_shape,
+    prepare=prepare_factor,
+    spelled=("F.pixel_unshuffle", "torch.pixel_unshuffle", "aten.pixel_unshuffle"),
+    ranks={"x": (4, 3)},
+    letters="nchw",
+    examples=(example("F.pixel_unshuffle(x, 2)", x=(1, 2, 4, 2)), example("F.pixel_unshuffle(x, 3)", x=(2, 3, 6))),
+)
+def pixel_unshuffle(at: At, x: View, downscale_factor: int) -> Expr:
+    """out[(c,a,b), h, w] = x[c, h·r + a, w·r + b]"""
+    *lead, number, h, w = at
+    r = sp.Integer(downscale_factor)
+    c, a, b = numbered(number, (x.shape[-3], r, r))
+    return x[[*lead, c, h * r + a, w * r + b]]
+
+
+# Max pooling undone ---------------------------------------------------------------------------------
+
+
+def unpooled_sizes(space: int, x: Shape, kernel_size: Ints, stride: Ints, padding: Ints) -> list[Size]:
+    """The sizes that the pooling began with, as far as they can be known."""
+    kernel = per_axis(kernel_size, space, "kernel_size")
+    step = per_axis(kernel if stride is None or stride == () else stride, space, "stride")
+    pads = per_axis(padding, space, "padding", least=0)
+    return [size_of((n - 1) * a + k - 2 * p) for n, a, k, p in zip(x[-space:], step, kernel, pads, strict=True)]
+
+
+def unpooling(space: int) -> Op:
+    """max_unpool1d, 2d or 3d."""
+    name = f"max_unpool{space}d"
+    small = (1, 2, *[1] * space)
+
+    def prepare(
+        shapes: tuple[Shape, ...],
+        kernel_size: Ints = None,
+        stride: Ints = None,
+        padding: Ints = 0,
+        output_size: Ints = None,
+    ) -> dict[str, Hashable]:
+        if kernel_size is None and output_size is None:
+            raise InputError(f"{name} needs kernel_size or output_size")
+        given = None if output_size is None else tuple(map(size_of, sequence(output_size)))[-space:]
+        return {"kernel_size": kernel_size, "stride": stride, "padding": padding, "output_size": given}
+
+    def unpooled_shape(
+        sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Ints, stride: Ints, padding: Ints, output_size: Any
+    ) -> Shape:
+        x, indices = shapes
+        if len(x) not in (space + 1, space + 2) or len(x) != len(indices):
+            raise ShapeError(f"{name} takes two tensors with {space + 2} axes each, or {space + 1} without a batch")
+        for a, b in zip(x, indices, strict=True):
+            sizes.unify(a, b)
+        if output_size is None:
+            output_size = unpooled_sizes(space, x, kernel_size, stride, padding)
+        if any(known is not None and known < 1 for known in map(sizes.number, output_size)):
+            raise ShapeError("nothing is left of the output")
+        return (*x[:-space], *output_size)
+
+    def values(x: Any, indices: Any, output_size: Any, **options: Any) -> Any:
+        x, n = np.asarray(x), np.asarray(indices).astype(np.int64)
+        if output_size is None:
+            output_size = unpooled_sizes(space, x.shape, **options)
+        space_out = [int(m) for m in output_size]
+        flat = np.zeros((int(np.prod(x.shape[:-space])), int(np.prod(space_out))), dtype=x.dtype)
+        rows = np.arange(len(flat))[:, None]
+        np.add.at(flat, (rows, n.reshape(len(flat), -1)), x.reshape(len(flat), -1))
+        return flat.reshape(*x.shape[:-space], *space_out)
+
+    def by_torch(torch: Any, x: Any, indices: Any, output_size: Any, **options: Any) -> Any:
+        sizes = None if output_size is None else [int(n) for n in output_size]
+        return getattr(torch.nn.functional, name)(x, indices.long(), output_size=sizes, **options)
+
+    @operation(
+        name=name,
+        says="zeros but for the entries of x, each written at its number in the plane (each number once)",
+        numpy=values,
+        torch=by_torch,
+        shape=unpooled_shape,
+        prepare=prepare,
+        spelled=(f"F.{name}",),
+        domain={"indices": whole(0, 1)},
+        ranks={"x": (space + 2, space + 1)},
+        letters="ncijk",
+        examples=(example(f"F.{name}(x, indices, 2)", x=small, indices=small),),
+    )
+    def max_unpool(
+        at: At,
+        x: View,
+        indices: Data,
+        kernel_size: Ints = None,
+        stride: Ints = None,
+        padding: Ints = 0,
+        output_size: Ints = None,
+    ) -> Expr:
+        """out[c,p] = Σ_i δ(n[c,i], p)·x[c,i]"""
+        lead, places = at[:-space], at[-space:]
+        inner = [fresh(letter, n) for letter, n in zip("ijk", x.shape[-space:], strict=False)]
+        own = [*lead, *inner]
+        number = ravel(places, tuple(p.size for p in places)) if space > 1 else places[0]
+        return add_up(delta(indices[own], number) * x[own], inner)
+
+    return max_unpool
+
+
+max_unpool1d, max_unpool2d, max_unpool3d = (unpooling(space) for space in (1, 2, 3))

@@ -1,0 +1,36 @@
+"""What a composition is made of: entries of the table, applied one after the other to what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from symgrad.language.calls import Ref
+from symgrad.ops.lookup import named
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift import Lifter
+
+Said = tuple[str, tuple[Any, ...], dict[str, Any]]
+Composition = Callable[..., "Said | None"]
+
+
+class Steps:
+    """Entries of the table applied one after the other: ``steps("mul", x, 2)``."""
+
+    def __init__(self, lifter: Lifter) -> None:
+        self.lifter = lifter
+
+    def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
+        """One entry, on nodes, earlier steps and numbers."""
+        return self.lifter.apply_op(named(name), f"torch.{name}", arguments, keywords)
+
+    @staticmethod
+    def number(size: Any) -> int:
+        """A size as a number."""
+        return int(size)
+
+
+def done(ref: Any) -> Said:
+    """The result as it stands."""
+    return "", (ref,), {}
