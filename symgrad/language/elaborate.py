@@ -204,16 +204,16 @@ class Elaborator:
             raise ShapeError(f"{spelled} gives {len(compound.fields)} tensors", span=span)
         positional = [a.meaning for a in parts.arguments if a.keyword is None]
         keywords = {a.keyword: a.meaning for a in parts.arguments if a.keyword is not None}
-        usage = f"{spelled}{compound.signature}"
+        entry, caller, last = find(parts.spelled), Caller(self.builder, span), None
+        problem = "" if positional and isinstance(positional[0], (Ref, tuple)) else "begins with a tensor"
         try:
             compound.signature.bind(*positional, **keywords)
         except TypeError as error:
-            raise NotationError(f"{spelled}: {error}", span=span, hints=(usage,)) from None
-        if not any(isinstance(m, (Ref, tuple)) for m in positional[:1]):
-            raise NotationError(f"{spelled} begins with a tensor", span=span, hints=(usage,))
-        caller = Caller(self.builder, span)
-        last = self.at(span, lambda: compound.steps(caller, place, *positional, **keywords))
-        entry = find(parts.spelled)
+            problem = problem or str(error)
+        if problem and entry is None:
+            raise NotationError(f"{spelled}: {problem}", span=span, hints=(f"{spelled}{compound.signature}",))
+        if not problem:
+            last = self.at(span, lambda: compound.steps(caller, place, *positional, **keywords))
         if last is None and entry is not None:
             return self.apply_call(entry, parts.spelled, list(parts.arguments), span, name)
         return caller.last(*last, name)

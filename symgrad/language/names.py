@@ -174,7 +174,7 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
             op = find(path)
             if op is None:
                 yield from of_matrices(path, node.positional)
-            elif op is not None and op.name == "einsum" and node.positional:
+            elif op.name == "einsum" and node.positional:
                 yield from by_subscripts(node.positional)
             else:
                 yield from by_table(op, node.positional)

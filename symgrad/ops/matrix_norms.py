@@ -39,15 +39,31 @@ def nuclear_norm(call: Call, part: int, x: Any, dim: Any = (-2, -1), keepdim: bo
     return of_values(call, x, "nuc", tuple(dim), keepdim)
 
 
-@compound("torch.linalg.norm", "np.linalg.norm", "torch.norm", "Tensor.norm")
+def axes_meant(x: Any, dim: Any) -> tuple[int, ...]:
+    """All axes where nothing is said."""
+    return tuple(range(len(x.shape))) if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+
+
+@compound("torch.norm", "Tensor.norm")
 def norm(
-    call: Call, part: int, x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, p: Any = None,
-    dtype: Any = None,
-) -> Last | None:  # fmt: skip
-    """The nuclear norm and, for torch.linalg, the largest or smallest singular value of a matrix."""
-    axes = tuple(range(len(x.shape))) if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
-    wanted = ord if p is None else p
-    return of_values(call, x, wanted, axes, keepdim) if wanted == "nuc" and len(axes) == 2 else None
+    call: Call, part: int, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Last | None:
+    """The nuclear norm of a matrix; the others are those of the entries."""
+    axes = axes_meant(x, dim)
+    return of_values(call, x, "nuc", axes, keepdim) if p == "nuc" and len(axes) == 2 else None
+
+
+@compound("torch.linalg.norm", "np.linalg.norm")
+def linalg_norm(
+    call: Call, part: int, x: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Last | None:
+    """Of a matrix where two axes are meant and an ord is said, else of the entries."""
+    axes = axes_meant(x, dim)
+    if ord is None or len(axes) != 2:
+        return None
+    return matrix_norm(call, part, x, ord, axes, keepdim) or (
+        "matrix_norm", (x,), {"p": ord, "dim": axes, "keepdim": keepdim}
+    )  # fmt: skip
 
 
 @compound("torch.linalg.cond", "np.linalg.cond")

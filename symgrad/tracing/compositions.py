@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from symgrad.ops.compounds import find_compound
-from symgrad.ops.matrix_norms import of_values
 from symgrad.tracing import layer_calls, matrix_calls, placing, statistic_calls
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.steps import Composition, Said, Steps, done
@@ -102,15 +101,10 @@ def constant_pad_nd(steps: Steps, node: Node, x: Any, pad: Any, value: Any = 0) 
 def norm(
     steps: Steps, node: Node, x: Any, p: Any = None, dim: Any = None, keepdim: bool = False, **other: Any
 ) -> Said | None:
-    """The largest |x| for p = ∞, the smallest for p = −∞; of a matrix linalg.norm takes another norm."""
+    """The largest |x| for p = ∞, the smallest for p = −∞."""
     p = other.pop("ord", p)
     if any(v is not None for v in other.values()):
         return None
-    over = len(x.shape) if dim is None else len(dim) if isinstance(dim, (tuple, list)) else 1
-    if node.call is not None and "linalg.norm" in node.call.spelling and p is not None and over == 2:
-        if p in (2, -2):
-            return of_values(steps, x, p, (-2, -1) if dim is None else tuple(dim), keepdim)
-        return "torch.linalg.matrix_norm", (x, p, (-2, -1) if dim is None else tuple(dim), keepdim), {}
     if not isinstance(p, (int, float)) or not math.isinf(p):
         return None
     return (
