@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
-from symgrad.errors import InputError, NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.errors import (
+    InputError,
+    NotationError,
+    ShapeError,
+    Span,
+    SymgradError,
+    UnknownNameError,
+    UnsupportedError,
+    bug,
+)
 from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, kind_of
 from symgrad.language.complaints import excerpt, unknown_function
@@ -214,9 +223,11 @@ class Elaborator:
             raise NotationError(f"{spelled}: {problem}", span=span, hints=(f"{spelled}{compound.signature}",))
         if not problem:
             last = self.at(span, lambda: compound.steps(caller, place, *positional, **keywords))
-        if last is None and entry is not None:
-            return self.apply_call(entry, parts.spelled, list(parts.arguments), span, name)
-        return caller.last(*last, name)
+        if last is not None:
+            return caller.last(*last, name)
+        if entry is None:
+            raise bug(f"{spelled} stands for nothing")
+        return self.apply_call(entry, parts.spelled, list(parts.arguments), span, name)
 
     def arguments(self, node: Call) -> list[Argument]:
         """What stands between the brackets."""
