@@ -89,7 +89,8 @@ class Op:
     spelled independently. ``known`` computes held integers from the forward pass.
     ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in
     simpler ones, in symgrad's own language; ``kinks`` are points where torch's choice is tested. ``residual`` is
-    F(at, *views, out) where the output is what solves F = 0 (`symgrad.ops.decompositions`).
+    F(at, *views, out) where the output is what solves F = 0 (`symgrad.ops.decompositions`). ``pairs`` are the
+    operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex_pairs`).
     """
 
     name: str
@@ -119,6 +120,7 @@ class Op:
     smooth: bool = True
     returns: tuple[str, ...] = ()
     residual: Callable[..., Expr] | None = None
+    pairs: frozenset[str] = frozenset()
 
     def define(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The output's entry at ``at``: the index equation's right-hand side."""

@@ -276,6 +276,8 @@ def _seed(seed: Any, shape: tuple[int, ...], name: str) -> Array:
 def _array(value: Any) -> Array:
     """Numbers from a tensor, an array or nested lists; exactness is kept for integers."""
     array = as_array(value) if hasattr(value, "detach") else np.asarray(value)
+    if np.iscomplexobj(array):
+        array = np.stack([array.real, array.imag], axis=-1)
     return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
 
 

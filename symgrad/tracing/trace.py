@@ -105,7 +105,7 @@ class Node:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape."""
+        """The shape that torch has; of a complex tensor without the axis of its pairs."""
         return tuple(self.held.shape)
 
     @property
@@ -158,8 +158,11 @@ def same(first: Any, second: Any) -> bool:
 
 
 def as_array(tensor: Any) -> Array:
-    """A tensor's numbers, not copied where NumPy can share them."""
+    """A tensor's numbers, not copied where NumPy can share them; complex ones as pairs (re, im) on one more axis."""
     found = tensor.detach().cpu()
+    if found.is_complex():
+        numbers = np.asarray((found.cfloat() if str(found.dtype) == "torch.complex32" else found).numpy(force=True))
+        return np.stack([numbers.real, numbers.imag], axis=-1)
     if str(found.layout) != "torch.strided":
         found = found.to_dense()
     if str(found.dtype) in ("torch.bfloat16", "torch.float16"):

@@ -1,0 +1,85 @@
+"""What the ways to lift a call on complex tensors share: its arguments as pairs, and the sentence that says so.
+
+Comes in: a recorded call. Goes out: references to pairs, to halves, and to entries of the table applied to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.language.builder import Operand
+from symgrad.language.calls import Ref
+from symgrad.ops.lookup import named
+from symgrad.tracing.trace import Node
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift import Lifter
+
+CONVENTION = (
+    "{names}: complex, shown as pairs (re, im). torch's .grad is ∂L/∂re + i·∂L/∂im, which is 2·∂L/∂z̄: "
+    "twice the conjugate of the Wirtinger derivative ∂L/∂z of a real L"
+)
+"""What is said wherever a gradient of a complex tensor is shown."""
+
+
+def convention(names: list[str]) -> str:
+    """The sentence about the complex tensors called ``names``."""
+    verb = "is" if len(names) == 1 else "are"
+    return CONVENTION.format(names=f"{', '.join(names)} {verb}").replace(f"{verb}: complex", f"{verb} complex")
+
+
+def is_complex(value: Any) -> bool:
+    """Whether a node or a number is complex."""
+    return isinstance(value, complex) or (isinstance(value, Node) and bool(value.held.is_complex()))
+
+
+def touches(node: Node) -> bool:
+    """Whether a call reads or makes a complex tensor."""
+    return is_complex(node) or (node.call is not None and any(map(is_complex, node.call.nodes())))
+
+
+class Pairs:
+    """The arguments of one call as pairs, and entries of the table applied to them."""
+
+    def __init__(self, lifter: Lifter, node: Node) -> None:
+        self.lifter, self.node = lifter, node
+
+    def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
+        """One entry of the table."""
+        return self.lifter.apply_op(named(name), f"torch.{name}", arguments, keywords)
+
+    def real(self, value: Any) -> Any:
+        """A real tensor as a reference; a number as it is."""
+        return self.lifter.refs_in(value)[id(value)] if isinstance(value, Node) else value
+
+    def pair(self, value: Any) -> Ref:
+        """Anything as pairs."""
+        if isinstance(value, Ref):
+            return value
+        if not isinstance(value, Node):
+            number = complex(value)
+            return self.lifter.data("number", np.array([number.real, number.imag]))
+        ref = self.real(value)
+        return ref if is_complex(value) else self("complex_pair", ref, 0)
+
+    def halves(self, value: Any) -> list[Ref]:
+        """Real and imaginary part of a tensor; of a real one itself alone."""
+        return [self.part(self.real(value), n) for n in (0, 1)] if is_complex(value) else [self.real(value)]
+
+    def part(self, ref: Ref, number: int) -> Ref:
+        """The real (0) or imaginary (1) part of pairs."""
+        key = (*[("all",)] * (len(ref.shape) - 1), ("int", number))
+        return self.lifter.emit(named("getitem"), [Operand(ref, ref.name)], {"key": key})
+
+    def column(self, value: Any) -> Any:
+        """A real factor of pairs."""
+        return self("unsqueeze", self.real(value), -1) if isinstance(value, (Node, Ref)) else value
+
+
+Rule = Callable[..., "Ref | None"]
+"""Takes `Pairs` and the call's own arguments; None where the call asks for more than the rule knows."""
+
+__all__ = ["Pairs", "Rule", "convention", "is_complex", "touches"]
