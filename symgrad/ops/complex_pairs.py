@@ -131,13 +131,30 @@ def complex_polar(at: At, r: View, t: View) -> Expr:
     says="the conjugate: the imaginary part turned round",
     numpy=lambda x: np.stack([split(x)[0], -split(x)[1]], axis=-1),
     torch=lambda torch, x: torch.view_as_real(as_torch(torch, x).conj().resolve_conj()),
-    shape=same_pairs, spelled=("torch.conj_physical", "Tensor.conj_physical", "torch.conj", "Tensor.conj", "np.conj"), pairs=KEPT,
+    shape=same_pairs, spelled=(*spelled("conj", "conj_physical"), "np.conj"), pairs=KEPT,
     examples=(example("view_as_real(conj_physical(view_as_complex(x)))", x=(3, 2)),),
 )  # fmt: skip
 def complex_conj(at: At, x: View) -> Expr:
     """out[i,c] = (δ_c0 − δ_c1)·x[i,c], the conjugate of x[i,0] + i·x[i,1]"""
     return pair(at[-1], x[at], -x[at])
 
+
+def part(number: int, word: str, says: str) -> Op:
+    """The entry for one of the two parts."""
+
+    def index(at: At, x: View) -> Expr:
+        return halves(x)[number][at]
+
+    index.__name__, index.__doc__ = f"complex_{word}", f"out[i] = x[i,{number}]"
+    return operation(
+        says=says, numpy=lambda x: split(x)[number], torch=lambda torch, x: getattr(as_torch(torch, x), word).clone(),
+        shape=one_each, pairs=TAKEN, spelled=(*spelled(word), f"np.{word}"),
+        examples=(example(f"view_as_complex(x).{word}", x=(3, 2)),),
+    )(index)  # fmt: skip
+
+
+complex_real = part(0, "real", "the real part of complex numbers")
+complex_imag = part(1, "imag", "the imaginary part of complex numbers")
 
 # Lengths and angles ---------------------------------------------------------------------------------
 
@@ -160,14 +177,14 @@ def squared(x: View, i: Any) -> tuple[Expr, Expr]:
 def complex_abs(at: At, x: View) -> Expr:
     """out[i] = √(x[i,0]² + x[i,1]²), and 0 with derivative 0 where both are 0"""
     length, zero = squared(x, at)
-    return (1 - zero) * sp.sqrt(length + zero)
+    return sp.sqrt(length + zero) - zero
 
 
 @operation(
     says="the angle of each complex number; 0 with derivative 0 at 0",
     numpy=lambda x: np.angle(complexes(x)), torch=lambda torch, x: as_torch(torch, x).angle(),
     shape=one_each, pairs=TAKEN, domain=OFF_AXES, smooth=False, kinks=(0.0,),
-    examples=(example("angle(view_as_complex(x))", x=(3, 2)),), spelled=("torch.angle", "Tensor.angle", "np.angle"),
+    examples=(example("angle(view_as_complex(x))", x=(3, 2)),), spelled=(*spelled("angle"), "np.angle"),
 )  # fmt: skip
 def complex_angle(at: At, x: View) -> Expr:
     """out[i] = atan2(x[i,1], x[i,0])"""

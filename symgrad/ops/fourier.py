@@ -48,7 +48,9 @@ def prepared(complex_in: bool, whole: Callable[[Expr], Expr]) -> Callable[..., d
         if not shape:
             raise ShapeError("a Fourier transform needs an axis to go along")
         if norm not in (None, *NORMS):
-            raise InputError("there is no such norm", found=(f"norm={norm!r}",), hints=("'backward', 'ortho', 'forward'",))
+            raise InputError(
+                "there is no such norm", found=(f"norm={norm!r}",), hints=("'backward', 'ortho', 'forward'",)
+            )
         axis = axis_of(dim, len(shape))
         length = whole(shape[axis]) if n is None else sp.sympify(n, strict=True)
         if length.is_number and not (length.is_Integer and length >= 1):

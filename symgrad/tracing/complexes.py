@@ -300,6 +300,7 @@ def by_parts(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) 
     op = find(spelling)
     if op is None or len(tensors) != 2 or tensors[0] is tensors[1]:
         return None
+
     def term(one: Ref, other: Ref) -> Ref:
         swap = {id(tensors[0]): one, id(tensors[1]): other}
         given, spoken = mapped((arguments, dict(keywords)), lambda v: swap.get(id(v), v))
