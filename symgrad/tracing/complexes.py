@@ -42,16 +42,19 @@ BILINEAR = frozenset({"outer", "ger", "einsum", "tensordot", "kron", "inner", "c
 
 def times(p: Pairs, x: Any, y: Any) -> Ref:
     """A product; a real factor counts for both parts."""
-    if is_complex(y) and not is_complex(x):
+    if paired(y) and not paired(x):
         x, y = y, x
-    if isinstance(x, Ref) or (isinstance(x, Node) and is_complex(x)):
-        if not is_complex(y) and not isinstance(y, Ref):
-            return p("mul", p.pair(x), p.column(y))
-        return p("complex_mul", p.pair(x), p.pair(y))
+    if paired(x) and not paired(y) and not isinstance(y, complex):
+        return p("mul", p.pair(x), p.column(y))
     return p("complex_mul", p.pair(x), p.pair(y))
 
 
-def quotient(p: Pairs, x: Any, y: Any, rounding_mode: None = None) -> Ref | None:
+def paired(value: Any) -> bool:
+    """Whether a factor is a tensor of pairs: a complex node, or an earlier step."""
+    return isinstance(value, Ref) or (isinstance(value, Node) and is_complex(value))
+
+
+def quotient(p: Pairs, x: Any, y: Any, rounding_mode: str | None = None) -> Ref | None:
     """A quotient; a real divisor divides both parts."""
     if rounding_mode is not None:
         return None
@@ -238,6 +241,20 @@ RULES: Mapping[str, Rule] = {
 """Functions by their last word."""
 
 
+def touches(node: Node) -> bool:
+    """Whether a call reads or makes a complex tensor, or passes through one."""
+    call = node.call
+    if call is None or call.spelling.endswith(".apply"):
+        return False
+    word = call.spelling.rpartition(".")[2]
+    return is_complex(node) or any(map(is_complex, call.nodes())) or (word in SPECTRA and spectral(call.spelling))
+
+
+def spectral(spelling: str) -> bool:
+    """Whether a function is one of torch.fft, or the short-time transform."""
+    return ".fft." in spelling or spelling.endswith("stft")
+
+
 # The way in -----------------------------------------------------------------------------------------------
 
 
@@ -251,10 +268,10 @@ def by_pairs(lifter: Lifter, node: Node) -> Ref:
         arguments = (arguments[1], arguments[0], *arguments[2:])
     p, begin = Pairs(lifter, node), len(lifter.builder.steps)
     first = arguments[0] if arguments else None
-    rule = SPECTRA.get(word) if ".fft." in call.spelling or word in ("stft", "istft") else RULES.get(word)
+    rule = (SPECTRA if spectral(call.spelling) else RULES).get(word)
     try:
         if word in SAME and isinstance(first, Node):
-            return p.real(first)
+            return p.pair(first)
         if word in CASTS and isinstance(first, Node):
             return cast(p, first)
         ref = None if rule is None else rule(p, *arguments, **keywords)
@@ -277,7 +294,7 @@ def cast(p: Pairs, x: Node) -> Ref:
     """Complex from real, real from complex, or the same in another precision."""
     if is_complex(p.node):
         return p.pair(x)
-    return p.part(p.real(x), 0)
+    return p.halves(x)[0]
 
 
 def by_halves(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
@@ -318,4 +335,4 @@ def by_parts(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) 
 WAYS = (by_pairs, by_places)
 """The ways to lift a call on complex tensors, in turn."""
 
-__all__ = ["WAYS"]
+__all__ = ["WAYS", "touches"]

@@ -28,7 +28,6 @@ from symgrad.tracing import choices, complexes, rewrites
 from symgrad.tracing.binding import Refusals, bound, meaning
 from symgrad.tracing.boxes import BlackBox
 from symgrad.tracing.lifted import RESERVED, Lifted, Refused, identifier
-from symgrad.tracing.pairs import touches
 from symgrad.tracing.spelling import plain_spelling
 from symgrad.tracing.trace import Node, Where, mapped, upstream
 from symgrad.tracing.verify import disagreement, precision
@@ -140,7 +139,7 @@ class Lifter:
         """A call: each way in turn."""
         reasons = []
         ways: tuple[Way, ...] = (Lifter.by_table, choices.by_choice, rewrites.by_decomposition)
-        if touches(node):
+        if complexes.touches(node):
             ways = complexes.WAYS
         for way in ways:
             try:

@@ -36,11 +36,6 @@ def is_complex(value: Any) -> bool:
     return isinstance(value, complex) or (isinstance(value, Node) and bool(value.held.is_complex()))
 
 
-def touches(node: Node) -> bool:
-    """Whether a call reads or makes a complex tensor."""
-    return is_complex(node) or (node.call is not None and any(map(is_complex, node.call.nodes())))
-
-
 class Pairs:
     """The arguments of one call as pairs, and entries of the table applied to them."""
 
@@ -82,4 +77,4 @@ class Pairs:
 Rule = Callable[..., "Ref | None"]
 """Takes `Pairs` and the call's own arguments; None where the call asks for more than the rule knows."""
 
-__all__ = ["Pairs", "Rule", "convention", "is_complex", "touches"]
+__all__ = ["Pairs", "Rule", "convention", "is_complex"]

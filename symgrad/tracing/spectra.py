@@ -85,11 +85,9 @@ def stft(
     align_to_window: bool | None = None,
 ) -> Ref | None:
     """Windows of the signal, each weighed and transformed: out[f, t] = Σ_j w[j]·x[hop·t + j]·exp(−2πi·jf/n)."""
-    if align_to_window or (not is_complex(p.node) and return_complex):
+    if align_to_window or is_complex(x):
         return None
     hop, width = hop_length or n_fft // 4, win_length or n_fft
-    if is_complex(x):
-        return None
     frames = p("unfold", p.real(x), len(x.shape) - 1, n_fft, hop)
     left = (n_fft - width) // 2
     margins = (left, n_fft - width - left)

@@ -100,7 +100,7 @@ def judge(op: Any, sample: Any) -> tuple[str, str]:
 
     arguments = filled([leaf.clone() for leaf in leaves])
     try:
-        expected = [t for t in _tensors(_called(op, sample, arguments)) if t.is_floating_point()]
+        expected = [t for t in _tensors(_called(op, sample, arguments)) if t.is_floating_point() or t.is_complex()]
     except Exception as error:
         return "skipped", f"torch itself: {error}"
     if not any(t.requires_grad for t in expected):
@@ -111,7 +111,7 @@ def judge(op: Any, sample: Any) -> tuple[str, str]:
         if len(program.inputs) != len(leaves):
             return "error", f"{len(program.inputs)} inputs for {len(leaves)} tensors"
         generator = torch.Generator().manual_seed(0)
-        seeds = [torch.randn(t.shape, generator=generator, dtype=torch.float64).to(t.dtype) for t in expected]
+        seeds = [_seed(t, generator) for t in expected]
         pairs = [(t, s) for t, s in zip(expected, seeds, strict=True) if t.requires_grad]
         truth = torch.autograd.grad([t for t, _ in pairs], leaves, [s for _, s in pairs], allow_unused=True)
         found = program.pullback(seeds if len(seeds) > 1 else seeds[0])
@@ -129,6 +129,14 @@ def judge(op: Any, sample: Any) -> tuple[str, str]:
             return "wrong", f"{name} differs by {gap:.3g}"
     boxes = program.black_boxes
     return ("black box", boxes[0].reason or boxes[0].spelling) if boxes else ("derived", "")
+
+
+def _seed(tensor: Any, generator: Any) -> Any:
+    """Random weights for an output; complex ones for a complex output."""
+    import torch
+
+    dtype = torch.complex128 if tensor.is_complex() else torch.float64
+    return torch.randn(tensor.shape, generator=generator, dtype=dtype).to(tensor.dtype)
 
 
 def close(got: Any, right: Any, tolerance: float) -> bool:
