@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
 from symgrad.program import Apply
-from symgrad.tracing.verify import real_precision
+from symgrad.tracing.trace import real_precision
 
 PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
 """By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import find, named
 from symgrad.tracing.boxes import BlackBox
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.pairs import Pairs, Rule, is_complex
 from symgrad.tracing.picking import by_places
+from symgrad.tracing.rewrites import basic_key
 from symgrad.tracing.spectra import SPECTRA
 from symgrad.tracing.spelling import plain_spelling, reflected
 from symgrad.tracing.trace import Node, mapped
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
 
 SAME = frozenset({"clone", "contiguous", "positive", "resolve_conj", "resolve_neg", "alias", "view_as_real",
-                  "view_as_complex", "requires_grad", "cpu", "lift_fresh"})  # fmt: skip
+                  "requires_grad", "cpu", "lift_fresh"})  # fmt: skip
 """The pairs stay as they are."""
 CASTS = frozenset({"to", "type", "type_as", "cdouble", "cfloat", "chalf", "double", "float", "half", "real"})
 """To complex from real and the other way round."""
@@ -157,7 +159,7 @@ def direction(p: Pairs, x: Any) -> Ref:
     return p("div", p.pair(x), p.column(p("complex_abs", p.pair(x))))
 
 
-def norm(p: Pairs, x: Any, *arguments: Any, **keywords: Any) -> Ref | None:
+def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Ref | None:
     """The real norm of the lengths |z|."""
     if keywords.get("p", 2) in ("fro", "nuc") or (arguments and isinstance(arguments[0], str)):
         return None
@@ -209,6 +211,40 @@ def expand(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
     return p("expand", p.pair(x), (*p.node.shape, 2))
 
 
+def indexed(p: Pairs, x: Any, key: Any) -> Ref | None:
+    """An index of integers and slices."""
+    basic = basic_key(key, len(x.shape))
+    if basic is None:
+        return None
+    ref = p.pair(x)
+    return p.lifter.emit(named("getitem"), [Operand(ref, ref.name)], {"key": (*basic, ("all",))})
+
+
+def shifted(back: bool) -> Rule:
+    """fftshift and its inverse: half the axis round."""
+
+    def rule(p: Pairs, x: Any, dim: Any = None) -> Ref:
+        rank = len(x.shape)
+        dims = range(rank) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+        axes = tuple(d % rank for d in dims)
+        return p("roll", p.pair(x), tuple((x.shape[d] + back) // 2 for d in axes), axes)
+
+    return rule
+
+
+def rolled(p: Pairs, x: Any, shifts: Any, dims: Any = ()) -> Ref | None:
+    """Round along some axes; along all at once only the places say."""
+    axes = tuple(d % len(x.shape) for d in (dims if isinstance(dims, (tuple, list)) else (dims,)))
+    turns = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
+    return p("roll", p.pair(x), turns, axes) if axes else None
+
+
+def flipped(p: Pairs, x: Any, *dims: Any, **spoken: Any) -> Ref:
+    """The other way round along some axes."""
+    (axes,) = spoken.values() if spoken else (dims[0] if isinstance(dims[0], (tuple, list)) else dims,)
+    return p("flip", p.pair(x), tuple(d % len(x.shape) for d in axes))
+
+
 def copied(p: Pairs, x: Any, source: Any, *_: Any) -> Ref:
     """Another tensor's values, written over these."""
     return p("expand", p.pair(source), (*p.node.shape, 2))
@@ -237,6 +273,8 @@ RULES: Mapping[str, Rule] = {
     "sum": total("sum"), "mean": total("mean"), "cat": joined("cat"), "concat": joined("cat"),
     "concatenate": joined("cat"), "stack": joined("stack"), "where": where, "masked_fill": masked_fill,
     "expand": expand, "expand_as": expand, "broadcast_to": expand, "copy": copied,
+    "view_as_complex": lambda p, x: p.real(x), "__getitem__": indexed, "roll": rolled, "flip": flipped,
+    "fftshift": shifted(back=False), "ifftshift": shifted(back=True),
 }  # fmt: skip
 """Functions by their last word."""
 
@@ -268,7 +306,7 @@ def by_pairs(lifter: Lifter, node: Node) -> Ref:
         arguments = (arguments[1], arguments[0], *arguments[2:])
     p, begin = Pairs(lifter, node), len(lifter.builder.steps)
     first = arguments[0] if arguments else None
-    rule = (SPECTRA if spectral(call.spelling) else RULES).get(word)
+    rule = (SPECTRA if spectral(call.spelling) and "shift" not in word else RULES).get(word)
     try:
         if word in SAME and isinstance(first, Node):
             return p.pair(first)
@@ -294,7 +332,7 @@ def cast(p: Pairs, x: Node) -> Ref:
     """Complex from real, real from complex, or the same in another precision."""
     if is_complex(p.node):
         return p.pair(x)
-    return p.halves(x)[0]
+    return p.part(p.pair(x), 0)
 
 
 def by_halves(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:

@@ -56,7 +56,8 @@ class Pairs:
             return value
         if not isinstance(value, Node):
             number = complex(value)
-            return self.lifter.data("number", np.array([number.real, number.imag]))
+            label = {1: "one", 1j: "i"}.get(number, "number")
+            return self.lifter.data(label, np.array([number.real, number.imag]))
         ref = self.real(value)
         return ref if is_complex(value) else self("complex_pair", ref, 0)
 

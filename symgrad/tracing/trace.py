@@ -24,6 +24,9 @@ UNSEEN = (
 )
 """What is said of a write that no version counter counts."""
 
+COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+"""The precision of either part."""
+
 
 @dataclass(frozen=True)
 class Where:
@@ -168,6 +171,12 @@ def as_array(tensor: Any) -> Array:
     if str(found.dtype) in ("torch.bfloat16", "torch.float16"):
         found = found.float()
     return np.asarray(found.numpy(force=True))
+
+
+def real_precision(dtype: Any) -> str:
+    """``float32``; of a complex type that of its parts."""
+    name = str(dtype).removeprefix("torch.")
+    return COMPLEX.get(name, name)
 
 
 def parts_in(value: Any, kind: type[Part]) -> Iterator[Part]:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
-from symgrad.tracing.trace import Node
+from symgrad.tracing.trace import Node, real_precision
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Relative to the largest entry, by the precision torch computed in."""
-COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
-"""The precision of either part."""
 
 
 def precision(node: Node) -> str:
@@ -20,12 +16,6 @@ def precision(node: Node) -> str:
     read = list(node.call.nodes()) if node.call is not None else []
     kinds = {real_precision(n.held.dtype) for n in (node, *read)}
     return next((p for p in ("bfloat16", "float16", "float32") if p in kinds), "float64")
-
-
-def real_precision(dtype: Any) -> str:
-    """``float32``; of a complex type that of its parts."""
-    name = str(dtype).removeprefix("torch.")
-    return COMPLEX.get(name, name)
 
 
 def disagreement(found: Array, torch_value: Array, kind: str) -> str | None:
