@@ -20,6 +20,7 @@ from symgrad.indexing import Equation, Index, fresh_axes
 from symgrad.indexing.symbols import Expr, access
 from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, plain, where_exact
 from symgrad.numeric.exact import as_float
+from symgrad.ops import named
 from symgrad.oracles import (
     Check,
     Elementwise,
@@ -38,6 +39,7 @@ from symgrad.program import Program
 TORCH = "out.backward(v), torch {version}, float64"
 SYMPY = "SymPy, every entry of J differentiated on its own"
 LARGEST_SYMPY = 1200
+PAIRS = "complex tensors stand here as pairs (re, im), on one more axis of size 2"
 """Entries of the largest Jacobian that is differentiated entry by entry."""
 
 
@@ -97,6 +99,7 @@ def build(
     hints: Sequence[str] = (),
     downstream: Explanation | None = None,
     expanded: bool = False,
+    conventions: Sequence[str] = (),
     writers: Writers | None = None,
 ) -> Explanation:
     """The explanation of ``program`` at ``inputs`` with weights ``seed``."""
@@ -121,7 +124,13 @@ def build(
     return Explanation(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
         tuple(assumptions), tuple(hints), proofs.version if proofs else None, downstream, expanded, check, writers,
+        conventions=tuple(conventions) or shown_as_pairs(program),
     )  # fmt: skip
+
+
+def shown_as_pairs(program: Program) -> tuple[str, ...]:
+    """How complex tensors are shown, where a program has some."""
+    return (PAIRS,) if any(named(step.op).pairs for step in program.steps) else ()
 
 
 def proven_form(derived: Derived, program: Program, values: Values, seed: Array) -> tuple[Form | None, Check | None]:

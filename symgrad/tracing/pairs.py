@@ -5,7 +5,7 @@ Comes in: a recorded call. Goes out: references to pairs, to halves, and to entr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,17 +18,13 @@ from symgrad.tracing.trace import Node
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
 
-CONVENTION = (
-    "{names}: complex, shown as pairs (re, im). torch's .grad is ∂L/∂re + i·∂L/∂im, which is 2·∂L/∂z̄: "
-    "twice the conjugate of the Wirtinger derivative ∂L/∂z of a real L"
-)
-"""What is said wherever a gradient of a complex tensor is shown."""
 
-
-def convention(names: list[str]) -> str:
-    """The sentence about the complex tensors called ``names``."""
-    verb = "is" if len(names) == 1 else "are"
-    return CONVENTION.format(names=f"{', '.join(names)} {verb}").replace(f"{verb}: complex", f"{verb} complex")
+def convention(names: Sequence[str]) -> str:
+    """The sentence about the complex tensors called ``names``, wherever their gradients are shown."""
+    return (
+        f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} complex, shown as pairs (re, im): torch's .grad is "
+        "∂L/∂re + i·∂L/∂im, which is 2·∂L/∂z̄, twice the conjugate of the Wirtinger derivative ∂L/∂z of a real L"
+    )
 
 
 def is_complex(value: Any) -> bool:
