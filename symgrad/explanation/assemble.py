@@ -39,7 +39,7 @@ from symgrad.program import Program
 TORCH = "out.backward(v), torch {version}, float64"
 SYMPY = "SymPy, every entry of J differentiated on its own"
 LARGEST_SYMPY = 1200
-PAIRS = "complex tensors stand here as pairs (re, im), on one more axis of size 2"
+PAIRS = "Complex tensors stand here as pairs (re, im), on one more axis of size 2"
 """Entries of the largest Jacobian that is differentiated entry by entry."""
 
 

@@ -113,12 +113,12 @@ def by_parts(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) 
     assert call is not None
     spelling, tensors = plain_spelling(call.spelling), list(call.nodes())
     op = find(spelling)
-    if op is None or len(tensors) != 2 or tensors[0] is tensors[1]:
+    if op is None or op.pairs or len(tensors) != 2:
         return None
 
     def term(one: Ref, other: Ref) -> Ref:
-        swap = {id(tensors[0]): one, id(tensors[1]): other}
-        given, spoken = mapped((arguments, dict(keywords)), lambda v: swap.get(id(v), v))
+        parts = iter((one, other))
+        given, spoken = mapped((arguments, dict(keywords)), lambda v: next(parts) if isinstance(v, Node) else v)
         return p.lifter.apply_op(op, spelling, given, spoken)
 
     x, y = (p.halves(t) for t in tensors)
