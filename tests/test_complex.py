@@ -170,6 +170,15 @@ DERIVED = {
     "windows": (lambda x: torch.stft(x, 4, 2, window=W, return_complex=True).abs(), real(12)),
     "windows, both sides": (lambda x: torch.stft(x, 8, 2, 4, W, return_complex=True, onesided=False, normalized=True),
                             real(2, 12)),
+    "spread": (lambda z: z.var(1, keepdim=True) + z.std() + z.var(correction=0), draw(2, 3)),
+    "chains": (lambda z, w: torch.linalg.multi_dot([z, w, z]) + torch.linalg.matrix_power(z @ w, 3) @ z, draw(2, 3),
+               draw(3, 2)),
+    "more": (lambda b, z, w: torch.addr(b, z, w, alpha=2j) + z.exp2() + torch.nn.functional.softsign(w), draw(3, 3),
+             draw(3), draw(3, seed=1)),
+    "convolution with a bias": (lambda z, w, b: torch.nn.functional.conv2d(z, w, b), draw(2, 2, 3, 3),
+                                draw(3, 2, 2, 2), draw(3)),
+    "transposed": (lambda z, w: torch.nn.functional.conv_transpose1d(z, w), draw(2, 2, 3), draw(2, 3, 2)),
+    "added at places": (lambda z, w: z.index_add(0, torch.tensor([0, 0, 2]), w), draw(3, 2), draw(3, 2, seed=1)),
     "in place": (lambda z: z.clone().mul_(2).add_(1j).div_(3), draw(3)),
 }  # fmt: skip
 
@@ -220,6 +229,15 @@ def test_writes_in_place(fn):
     assert not held_against_torch(fn, draw(3)).black_boxes
 
 
+def test_entries_written_twice_are_left_to_torch():
+    """Of two writes to one place torch keeps one, and gives both a gradient."""
+    places = torch.tensor([0, 0, 2])
+    program = held_against_torch(lambda z, w: z.scatter(0, places, w), draw(3), draw(3, seed=1))
+    assert program.black_boxes
+    program = held_against_torch(lambda z, w: z.scatter(0, places[1:], w), draw(3), draw(2, seed=1))
+    assert not program.black_boxes
+
+
 def test_a_conjugate_view_that_is_written_behind_its_back_is_refused():
     def fn(z):
         w = z.clone()
@@ -242,6 +260,12 @@ def test_a_conjugate_view_that_is_written_behind_its_back_is_refused():
 )
 def test_what_has_no_equation_is_a_black_box_with_the_right_numbers(fn):
     assert held_against_torch(fn, draw(3, 3)).black_boxes
+
+
+def test_a_black_box_without_a_gradient_is_refused_with_torchs_reason():
+    program = capture(lambda z: torch.linalg.svd(z).U.real.sum(), draw(2, 2))
+    with pytest.raises(UnsupportedError, match=r"no gradient of torch\.linalg\.svd"):
+        program.pullback()
 
 
 def test_kinks_are_torchs():

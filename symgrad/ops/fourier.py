@@ -81,7 +81,7 @@ def spun(real: Expr, imag: Expr, angle: Expr, sign: int) -> tuple[Expr, Expr]:
 
 def spectrum(at: At, x: View, n: Expr, dim: int, factor: Expr, sign: int, complex_in: bool) -> Expr:
     """Σ_j x[j]·exp(sign·2πi·jk/n), a pair."""
-    n, (*i, c) = sp.sympify(n), at
+    n, (*i, c) = sp.sympify(n, strict=True), at
     parts = halves(x) if complex_in else (x, None)
     j, inside = running(parts[0].shape[dim], n, "j")
     place = put(i, dim, j)
@@ -92,7 +92,7 @@ def spectrum(at: At, x: View, n: Expr, dim: int, factor: Expr, sign: int, comple
 
 def signal(at: At, x: View, n: Expr, dim: int, factor: Expr, sign: int) -> Expr:
     """Σ_k w[k]·Re(x[k]·exp(sign·2πi·jk/n)) over half a spectrum: w[k] is 2, but 1 where k is its own mirror image."""
-    n = sp.sympify(n)
+    n = sp.sympify(n, strict=True)
     real, imag = halves(x)
     k, inside = running(real.shape[dim], half(n), "k")
     place = put(at, dim, k)
@@ -142,7 +142,7 @@ def transform(
 
     def index(at: At, x: View, n: Any = None, dim: int = -1, norm: str | None = None) -> Expr:
         # hfft and ihfft bring the norm of the other direction
-        factor = scale(sp.sympify(n), str(norm), forward)
+        factor = scale(sp.sympify(n, strict=True), str(norm), forward)
         if complex_out:
             return spectrum(at, x, n, dim, factor, sign, complex_in)
         return signal(at, x, n, dim, factor, sign)

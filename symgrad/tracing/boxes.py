@@ -68,9 +68,14 @@ class BlackBox:
             return {n: np.zeros_like(as_array(leaves[n]), dtype=np.float64) for n in wanted}
         # The other results get zeros: some of torch's formulas give nothing where only a later result has a weight.
         pairs = [(r, weights if r is found else torch.zeros_like(r)) for r in results if r.requires_grad]
-        products: tuple[Any, ...] = torch.autograd.grad(
-            [r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True
-        )
+        try:
+            products: tuple[Any, ...] = torch.autograd.grad(
+                [r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True
+            )
+        except RuntimeError as error:  # the parts of a complex svd have none one by one, their phases being free
+            raise UnsupportedError(
+                f"torch has no gradient of {self.spelling} here", found=(str(error).split(". ")[0],)
+            ) from error
         return {
             n: np.zeros_like(as_array(leaf), dtype=np.float64) if g is None else as_array(g).astype(np.float64)
             for n, leaf, g in zip(wanted, chosen, products, strict=True)

@@ -141,10 +141,50 @@ def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Ref | None:
         return None
     arguments = tuple(2 if a == "fro" else a for a in arguments)
     keywords = {k: 2 if v == "fro" else v for k, v in keywords.items()}
-    call = p.node.call
-    assert call is not None
-    op = find(plain_spelling(call.spelling)) or named("norm")
-    return p.lifter.apply_op(op, call.spelling, (p("complex_abs", p.pair(x)), *arguments), keywords)
+    op = find(plain_spelling(p.call.spelling)) or named("norm")
+    return p.lifter.apply_op(op, p.call.spelling, (p("complex_abs", p.pair(x)), *arguments), keywords)
+
+
+def outer_added(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Ref:
+    """beta·base + alpha·x yᵀ."""
+    column, row = p("unsqueeze", p.pair(x), 1), p("unsqueeze", p.pair(y), 0)
+    product = p("complex_mul", column, row)
+    product = product if alpha == 1 else times(p, product, alpha)
+    return p("add", p.pair(base) if beta == 1 else times(p, p.pair(base), beta), product)
+
+
+def chain(p: Pairs, tensors: Any) -> Ref:
+    """A product of several matrices."""
+    result = p.pair(tensors[0])
+    for tensor in tensors[1:]:
+        result = p("complex_matmul", result, p.pair(tensor))
+    return result
+
+
+def matrix_power(p: Pairs, x: Any, n: int) -> Ref | None:
+    """A small power of a matrix."""
+    return chain(p, [x] * n) if 0 < n <= 8 else None
+
+
+def spread(root: bool) -> Rule:
+    """Variance, the mean of |z − mean|² with n − correction for n; or its root."""
+
+    def rule(p: Pairs, x: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+             ) -> Ref | None:  # fmt: skip
+        if isinstance(dim, bool) or not x.shape:
+            return None
+        rank, ref = len(x.shape), p.pair(x)
+        dims = range(rank) if dim in (None, (), []) else dim if isinstance(dim, (tuple, list)) else (dim,)
+        axes = tuple(sorted(d % rank for d in dims))
+        less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
+        count = int(np.prod([x.shape[a] for a in axes]))
+        if count <= less:
+            return None
+        away = p("sub", ref, p("mean", ref, axes, True))
+        found = p("div", p("sum", p("square", p("complex_abs", away)), axes, keepdim), count - less)
+        return p("sqrt", found) if root else found
+
+    return rule
 
 
 ARITHMETIC: Mapping[str, Rule] = {
@@ -165,7 +205,12 @@ ARITHMETIC: Mapping[str, Rule] = {
     "log2": logarithm(2), "log10": logarithm(10),
     "log1p": lambda p, x: p("complex_log", p("add", p.pair(x), p.pair(1))),
     "expm1": lambda p, x: p("sub", p("complex_exp", p.pair(x)), p.pair(1)),
-    "sgn": direction, "complex": made("complex_pair"), "polar": made("complex_polar"),
+    "exp2": lambda p, x: p("complex_exp", p("mul", p.pair(x), float(np.log(2)))),
+    "tanhshrink": lambda p, x: p("sub", p.pair(x), p("complex_div", p("complex_sinh", p.pair(x)),
+                                                     p("complex_cosh", p.pair(x)))),
+    "softsign": lambda p, x: p("div", p.pair(x), p.column(p("add", p("complex_abs", p.pair(x)), 1))),
+    "addr": outer_added, "multi_dot": chain, "matrix_power": matrix_power, "var": spread(root=False),
+    "std": spread(root=True), "sgn": direction, "complex": made("complex_pair"), "polar": made("complex_polar"),
     "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
 }  # fmt: skip
 """Functions by their last word."""

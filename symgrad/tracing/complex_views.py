@@ -93,10 +93,15 @@ def copied(p: Pairs, x: Any, source: Any, *_: Any) -> Ref:
     return p("expand", p.pair(source), (*p.node.shape, 2))
 
 
+def zero(p: Pairs, x: Any) -> Ref:
+    """0 in the same shape."""
+    return p("zeros_like", p.pair(x))
+
+
 ARRANGED: Mapping[str, Rule] = {
     "sum": total("sum"), "mean": total("mean"), "cat": joined("cat"), "concat": joined("cat"),
     "concatenate": joined("cat"), "stack": joined("stack"), "where": where, "masked_fill": masked_fill,
-    "expand": expand, "expand_as": expand, "broadcast_to": expand, "copy": copied,
+    "expand": expand, "expand_as": expand, "broadcast_to": expand, "zero": zero, "copy": copied,
     "view_as_complex": lambda p, x: p.real(x), "__getitem__": indexed, "roll": rolled, "flip": flipped,
     "fftshift": shifted(back=False), "ifftshift": shifted(back=True),
 }  # fmt: skip

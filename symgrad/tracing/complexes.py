@@ -7,7 +7,7 @@ picks entries by their places. The value is compared with torch's afterwards, pa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from symgrad.language.calls import Ref
@@ -20,20 +20,23 @@ from symgrad.tracing.pairs import Pairs, Rule, is_complex
 from symgrad.tracing.picking import by_places
 from symgrad.tracing.spectra import SPECTRA
 from symgrad.tracing.spelling import plain_spelling, reflected
-from symgrad.tracing.trace import Node, mapped
+from symgrad.tracing.trace import Node, mapped, parts_in
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
 
 SAME = frozenset({"clone", "contiguous", "positive", "resolve_conj", "resolve_neg", "alias", "view_as_real",
-                  "requires_grad", "cpu", "lift_fresh"})  # fmt: skip
+                  "requires_grad", "cpu", "lift_fresh", "alias_copy"})  # fmt: skip
 """The pairs stay as they are."""
 CASTS = frozenset({"to", "type", "type_as", "cdouble", "cfloat", "chalf", "double", "float", "half", "real"})
 """To complex from real and the other way round."""
-LINEAR = frozenset({"cumsum", "diff", "trace", "trapezoid", "trapz", "cumulative_trapezoid", "diagonal", "tril", "triu",
-                    "pad", "constant_pad_nd", "sum", "mean"})  # fmt: skip
-"""Linear in their first argument, with real coefficients: the same of either half."""
-BILINEAR = frozenset({"outer", "ger", "einsum", "tensordot", "kron", "inner", "conv1d", "conv2d", "conv3d", "cross"})
+LINEAR = frozenset({"cumsum", "diff", "trace", "diagonal", "tril", "triu", "pad", "constant_pad_nd", "sum", "mean",
+                    "index_add", "scatter_add", "lerp", "repeat", "tile"})  # fmt: skip
+"""Linear in their complex arguments together, with real coefficients: the same of either half."""
+BILINEAR = frozenset({
+    "outer", "ger", "einsum", "tensordot", "kron", "inner", "cross",
+    *(f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)),
+})  # fmt: skip
 """Linear in each of two tensors, with real coefficients."""
 RULES: Mapping[str, Rule] = {**ARITHMETIC, **ARRANGED}
 """Functions by their last word."""
@@ -96,38 +99,61 @@ def cast(p: Pairs, x: Node) -> Ref:
 
 
 def by_halves(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
-    """A linear function of the first argument: of either half."""
-    call = p.node.call
-    assert call is not None
-    spelling = plain_spelling(call.spelling)
-    op = find(spelling)
-    if op is None or op.pairs:
-        raise Refused(f"{spelling} is not in the table")
-    found = [p.lifter.apply_op(op, spelling, (half, *arguments[1:]), keywords) for half in p.halves(arguments[0])]
-    return p("complex_pair", *found)
+    """A linear function: of the real parts, and of the imaginary parts."""
+    tensors = [n for n in dict.fromkeys(p.call.nodes()) if is_complex(n)]
+    if any(n.held.is_floating_point() for n in p.call.nodes()):
+        raise Refused(f"{p.call.spelling} of complex and real tensors together")
+    found = [p.halves(n) for n in tensors]
+    return p("complex_pair", *(applied(p, arguments, keywords, dict(zip(tensors, h, strict=True)))
+                               for h in zip(*found, strict=True)))  # fmt: skip
 
 
 def by_parts(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref | None:
     """f(x, y) that is linear in both: (f(x₀, y₀) − f(x₁, y₁)) + i·(f(x₀, y₁) + f(x₁, y₀))."""
-    call = p.node.call
-    assert call is not None
-    spelling, tensors = plain_spelling(call.spelling), list(call.nodes())
-    op = find(spelling)
-    if op is None or op.pairs or len(tensors) != 2:
-        return None
+    tensors = list(p.call.nodes())
+    if len(tensors) == 1:
+        return by_halves(p, arguments, keywords)
+    if len(tensors) == 3 and "conv" in p.call.spelling:
+        *tensors, bias = tensors
+        without = by_product(p, *mapped((arguments, dict(keywords)), lambda v: None if v is bias else v))
+        ones = (1,) * (len(tensors[1].shape) - 2)  # a channel's bias counts at every place
+        return p("add", without, p("reshape", p.pair(bias), (*bias.shape, *ones, 2)))
+    return by_product(p, arguments, keywords) if len(tensors) == 2 else None
 
-    def term(one: Ref, other: Ref) -> Ref:
-        parts = iter((one, other))
-        given, spoken = mapped((arguments, dict(keywords)), lambda v: next(parts) if isinstance(v, Node) else v)
-        return p.lifter.apply_op(op, spelling, given, spoken)
 
-    x, y = (p.halves(t) for t in tensors)
+def by_product(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
+    """A function of two tensors, by the parts of both."""
+    one, other = parts_in((arguments, dict(keywords)), Node)
+    x, y = p.halves(one), p.halves(other)
+
+    def term(s: int, t: int) -> Ref:
+        return applied(p, arguments, keywords, {}, [x[s], y[t]])
+
     if len(x) == 1:
-        return p("complex_pair", term(x[0], y[0]), term(x[0], y[1]))
+        return p("complex_pair", term(0, 0), term(0, 1))
     if len(y) == 1:
-        return p("complex_pair", term(x[0], y[0]), term(x[1], y[0]))
-    real = p("sub", term(x[0], y[0]), term(x[1], y[1]))
-    return p("complex_pair", real, p("add", term(x[0], y[1]), term(x[1], y[0])))
+        return p("complex_pair", term(0, 0), term(1, 0))
+    return p("complex_pair", p("sub", term(0, 0), term(1, 1)), p("add", term(0, 1), term(1, 0)))
+
+
+def applied(
+    p: Pairs,
+    arguments: tuple[Any, ...],
+    keywords: Mapping[str, Any],
+    swap: Mapping[Node, Ref],
+    in_turn: Sequence[Ref] = (),
+) -> Ref:
+    """The call's own entry, with its tensors replaced: by what they are, or in turn."""
+    spelling, rest = plain_spelling(p.call.spelling), iter(in_turn)
+    op = find(spelling)
+    if op is None or op.pairs:
+        raise Refused(f"{spelling} is not in the table")
+
+    def change(part: Any) -> Any:
+        return next(rest, swap.get(part, part)) if isinstance(part, Node) else part
+
+    given, spoken = mapped((arguments, dict(keywords)), change)
+    return p.lifter.apply_op(op, spelling, given, spoken)
 
 
 WAYS = (by_pairs, by_places)

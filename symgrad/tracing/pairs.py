@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import named
-from symgrad.tracing.trace import Node
+from symgrad.tracing.trace import Call, Node
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
@@ -37,6 +37,12 @@ class Pairs:
 
     def __init__(self, lifter: Lifter, node: Node) -> None:
         self.lifter, self.node = lifter, node
+
+    @property
+    def call(self) -> Call:
+        """The call that is lifted."""
+        assert self.node.call is not None
+        return self.node.call
 
     def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
         """One entry of the table."""

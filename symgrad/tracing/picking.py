@@ -29,10 +29,13 @@ MARK = 0.7310585786300049
 WORDS = (CHOICES - RANKED) | frozenset({
     "fftshift", "ifftshift", "hstack", "vstack", "dstack", "column_stack", "row_stack", "block_diag", "tril", "triu",
     "diag", "diag_embed", "diagflat", "pad", "constant_pad_nd", "__setitem__", "index_put", "scatter", "masked_scatter",
-    "slice_scatter", "select_scatter", "diagonal_scatter", "as_strided_scatter", "index_copy", "cat", "zero",
-    "squeeze", "where", "index_fill", "put", "matrix_H", "expand_copy", "t_copy", "unsqueeze_copy",
+    "slice_scatter", "select_scatter", "diagonal_scatter", "index_copy", "cat", "where", "put",
+    "expand_copy", "t_copy", "unsqueeze_copy",
 })  # fmt: skip
 """Functions each of whose results is an entry of one of their arguments, or 0."""
+WRITES = frozenset({"__setitem__", "index_put", "scatter", "masked_scatter", "slice_scatter", "select_scatter",
+                    "diagonal_scatter", "index_copy", "put"})  # fmt: skip
+"""Functions that write entries over others: one that is written over again gets a gradient from torch all the same."""
 
 
 def by_places(lifter: Lifter, node: Node) -> Ref:
@@ -43,7 +46,10 @@ def by_places(lifter: Lifter, node: Node) -> Ref:
     sources = list({id(n): n for n in call.nodes() if moves(n)}.values())
     if word not in WORDS or not sources or any(n.held.numel() == 0 for n in (*sources, node)):
         raise Refused("")
+    first, total = sources[0].held.numel(), sum(n.held.numel() for n in sources)
     places, conjugated = sent_through(node, sources)
+    if word in WRITES and len(np.unique(places[places >= first])) < total - first:
+        raise Refused("an entry is written twice")
     refs = lifter.refs_in(tuple(sources))
     pairs = [paired(lifter, refs[id(n)], n) for n in sources]
     source = pairs[0] if len(pairs) == 1 else in_a_row(lifter, pairs)

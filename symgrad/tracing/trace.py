@@ -163,11 +163,11 @@ def same(first: Any, second: Any) -> bool:
 def as_array(tensor: Any) -> Array:
     """A tensor's numbers, not copied where NumPy can share them; complex ones as pairs (re, im) on one more axis."""
     found = tensor.detach().cpu()
+    if str(found.layout) != "torch.strided":
+        found = found.to_dense()
     if found.is_complex():
         numbers = np.asarray((found.cfloat() if str(found.dtype) == "torch.complex32" else found).numpy(force=True))
         return np.stack([numbers.real, numbers.imag], axis=-1)
-    if str(found.layout) != "torch.strided":
-        found = found.to_dense()
     if str(found.dtype) in ("torch.bfloat16", "torch.float16"):
         found = found.float()
     return np.asarray(found.numpy(force=True))
