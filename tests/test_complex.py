@@ -262,6 +262,12 @@ def test_what_has_no_equation_is_a_black_box_with_the_right_numbers(fn):
     assert held_against_torch(fn, draw(3, 3)).black_boxes
 
 
+def test_long_transforms_are_left_to_torch():
+    x = real(5000)
+    (box,) = capture(lambda x: torch.fft.rfft(x).abs(), x).black_boxes
+    assert "table of 5000² cosines" in box.reason
+
+
 def test_a_black_box_without_a_gradient_is_refused_with_torchs_reason():
     program = capture(lambda z: torch.linalg.svd(z).U.real.sum(), draw(2, 2))
     with pytest.raises(UnsupportedError, match=r"no gradient of torch\.linalg\.svd"):

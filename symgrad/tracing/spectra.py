@@ -17,6 +17,8 @@ from symgrad.tracing.pairs import Pairs, Rule, is_complex
 from symgrad.tracing.trace import Node
 
 REAL_IN = ("rfft", "ihfft")
+LONGEST = 4096
+"""Transforms of more points are black boxes: their equation's cosines would not fit into memory."""
 Axes = list[tuple[int, int | None]]
 
 
@@ -31,6 +33,9 @@ def given(p: Pairs, word: str, x: Any) -> Ref:
 
 def along(p: Pairs, word: str, ref: Ref, n: Any, dim: int, norm: str | None) -> Ref:
     """One transform along one axis."""
+    points = max(int(ref.shape[dim]), int(n or 0))
+    if points > LONGEST:
+        raise Refused(f"{points} points: the equation is a sum against a table of {points}² cosines")
     return p(f"complex_{word}", ref, n, dim, norm)
 
 
