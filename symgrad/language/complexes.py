@@ -77,11 +77,11 @@ def complex_step(
         meaning = operand.meaning
         if is_complex(meaning) or meaning is None:
             return operand
-        if not isinstance(meaning, Ref):
-            raise UnsupportedError(
-                f"{label} of a complex tensor and a number is not supported yet", span=span, hints=(HINT,)
-            )
-        ref = builder.apply(named("complex_pair"), [operand, Operand(0, "0")], {}, span, label)
+        if not isinstance(meaning, Ref):  # one of them for each entry of the complex tensor beside it
+            peer = next(o for o in operands if is_complex(o.meaning))
+            shaped = apply(named("ones_like"), [Operand(apply(named("complex_real"), [peer], {}, None), "")], {}, None)
+            operand = Operand(apply(named("mul"), [Operand(shaped, ""), operand], {}, None), operand.text)
+        ref = apply(named("complex_pair"), [operand, Operand(0, "0")], {}, None)
         return Operand(replace(ref, complex=True), operand.text)
 
     meanings = [o.meaning for o in operands]

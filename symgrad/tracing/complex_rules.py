@@ -145,6 +145,11 @@ def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Ref | None:
     return p.lifter.apply_op(op, p.call.spelling, (p("complex_abs", p.pair(x)), *arguments), keywords)
 
 
+def blended(p: Pairs, x: Any, y: Any, weight: Any) -> Ref:
+    """x + weight·(y − x)."""
+    return p("add", p.pair(x), times(p, p("sub", p.pair(y), p.pair(x)), weight))
+
+
 def outer_added(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Ref:
     """beta·base + alpha·x yᵀ."""
     column, row = p("unsqueeze", p.pair(x), 1), p("unsqueeze", p.pair(y), 0)
@@ -209,7 +214,7 @@ ARITHMETIC: Mapping[str, Rule] = {
     "tanhshrink": lambda p, x: p("sub", p.pair(x), p("complex_div", p("complex_sinh", p.pair(x)),
                                                      p("complex_cosh", p.pair(x)))),
     "softsign": lambda p, x: p("div", p.pair(x), p.column(p("add", p("complex_abs", p.pair(x)), 1))),
-    "addr": outer_added, "multi_dot": chain, "matrix_power": matrix_power, "var": spread(root=False),
+    "lerp": blended, "addr": outer_added, "multi_dot": chain, "matrix_power": matrix_power, "var": spread(root=False),
     "std": spread(root=True), "sgn": direction, "complex": made("complex_pair"), "polar": made("complex_polar"),
     "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
 }  # fmt: skip

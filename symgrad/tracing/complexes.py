@@ -31,7 +31,7 @@ SAME = frozenset({"clone", "contiguous", "positive", "resolve_conj", "resolve_ne
 CASTS = frozenset({"to", "type", "type_as", "cdouble", "cfloat", "chalf", "double", "float", "half", "real"})
 """To complex from real and the other way round."""
 LINEAR = frozenset({"cumsum", "diff", "trace", "diagonal", "tril", "triu", "pad", "constant_pad_nd", "sum", "mean",
-                    "index_add", "scatter_add", "lerp", "repeat", "tile"})  # fmt: skip
+                    "index_add", "scatter_add", "repeat", "tile"})  # fmt: skip
 """Linear in their complex arguments together, with real coefficients: the same of either half."""
 BILINEAR = frozenset({
     "outer", "ger", "einsum", "tensordot", "kron", "inner", "cross",
