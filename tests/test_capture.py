@@ -532,13 +532,6 @@ def test_float32_is_kept_and_agrees():
     [
         (lambda x: 3, (torch.ones(2),), InputError, "no tensor"),
         (lambda x: x.argmax(), (torch.ones(2),), InputError, "integers only"),
-        (
-            lambda x: x * 2,
-            (torch.ones(2, dtype=torch.complex64),),
-            UnsupportedError,
-            "complex tensors are not supported yet",
-        ),
-        (lambda x: torch.complex(x, x).abs(), (torch.ones(2),), UnsupportedError, "complex"),
         (lambda x: torch.func.grad(lambda y: (y**2).sum())(x) * x, (torch.ones(2),), UnsupportedError, "not recorded"),
         ("not callable", (), InputError, "function or a module"),
     ],

@@ -157,6 +157,7 @@ OWN: dict[str, Any] = {
     "pow": torch.pow, "sum": torch.sum, "max": torch.max, "min": torch.min, "abs": torch.abs,
     "eigh": eigh, "svd": svd, "solve": torch.linalg.solve, "triangular_factor": torch.clone, "cholesky": torch.linalg.cholesky, "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
     "minimum": lambda x, y: torch.minimum(tensor(x), tensor(y)),
+    "view_as_real": lambda z: torch.view_as_real(z.resolve_conj()),  # torch's own wants a conjugate worked out first
 }  # fmt: skip
 """What symgrad's plain names mean in torch, where torch has another spelling or another default."""
 

@@ -21,6 +21,7 @@ from symgrad.indexing import Equation, Index, fresh_axes
 from symgrad.indexing.symbols import Expr, access
 from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, plain, where_exact
 from symgrad.numeric.exact import as_float
+from symgrad.ops import named
 from symgrad.oracles import (
     Check,
     Elementwise,
@@ -41,6 +42,7 @@ SYMPY = "SymPy, every entry of J differentiated on its own"
 WIDE, MOST_STEPS = 200, 20
 """Nodes of the formulas that a closed form may come from, in programs of at most so many steps."""
 LARGEST_SYMPY = 1200
+PAIRS = "Complex tensors stand here as pairs (re, im), on one more axis of size 2"
 """Entries of the largest Jacobian that is differentiated entry by entry."""
 
 
@@ -107,6 +109,7 @@ def build(
     hints: Sequence[str] = (),
     downstream: Explanation | None = None,
     expanded: bool = False,
+    conventions: Sequence[str] = (),
     writers: Writers | None = None,
 ) -> Explanation:
     """The explanation of ``program`` at ``inputs`` with weights ``seed``."""
@@ -131,7 +134,13 @@ def build(
     return Explanation(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
         tuple(assumptions), tuple(hints), proofs.version if proofs else None, downstream, expanded, check, writers,
+        conventions=tuple(conventions) or shown_as_pairs(program),
     )  # fmt: skip
+
+
+def shown_as_pairs(program: Program) -> tuple[str, ...]:
+    """How complex tensors are shown, where a program has some."""
+    return (PAIRS,) if any(named(step.op).pairs for step in program.steps) else ()
 
 
 def proven_form(derived: Derived, program: Program, values: Values, seed: Array) -> tuple[Form | None, Check | None]:

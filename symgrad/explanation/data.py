@@ -232,7 +232,8 @@ class Writers:
 class Explanation:
     """What ``out.backward(v)`` computes for one expression, and the proofs.
 
-    ``hessians`` holds second derivatives by pairs of inputs, where ``order=2`` asked for them.
+    ``hessians`` holds second derivatives by pairs of inputs, where ``order=2`` asked for them; ``conventions``
+    says how complex tensors are shown, where there are any.
     """
 
     expression: str
@@ -250,6 +251,7 @@ class Explanation:
     checked: bool = True
     writers: Writers | None = None
     hessians: Mapping[tuple[str, str], Hessian] = field(default_factory=dict)
+    conventions: tuple[str, ...] = ()
 
     @property
     def seed(self) -> Array:

@@ -26,11 +26,15 @@ from symgrad.shapes import Shape
 
 @dataclass(frozen=True)
 class Ref:
-    """A tensor of the program; ``pair`` marks torch's (values, indices), of which only values are here."""
+    """A tensor of the program; ``pair`` marks torch's (values, indices), of which only values are here.
+
+    ``complex`` marks one that is complex in torch: its last axis has size 2, (re, im).
+    """
 
     name: str
     shape: Shape
     pair: bool = False
+    complex: bool = False
 
 
 Meaning = Any

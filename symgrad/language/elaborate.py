@@ -22,6 +22,7 @@ from symgrad.errors import (
 from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, kind_of
 from symgrad.language.complaints import excerpt, unknown_function
+from symgrad.language.complexes import VIEWS, complex_step, seen_as, speaks_of_complex
 from symgrad.language.constants import FUNCTIONS, NAMED, arithmetic, function, is_number
 from symgrad.language.extents import METHODS, Extents, shape_of
 from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path
@@ -171,6 +172,9 @@ class Elaborator:
         """A function, a method, or one of the few words about sizes."""
         callee = node.function
         path = dotted(callee)
+        if path in VIEWS and len(node.positional) == 1 and not node.keywords:
+            owner = self.meaning(node.positional[0], name)
+            return self.at(node.span, lambda: seen_as(self.builder, owner, str(path)))
         if path is not None and (isinstance(callee, Name) or is_module_path(callee)):
             spelled, arguments = path, self.arguments(node)
             if spelled == "len" and len(arguments) == 1:
@@ -224,7 +228,7 @@ class Elaborator:
         if not problem:
             last = self.at(span, lambda: compound.steps(caller, place, *positional, **keywords))
         if last is not None:
-            return caller.last(*last, name)
+            return caller.last(last[0], last[1], last[2], name)
         if entry is None:
             raise bug(f"{spelled} stands for nothing")
         return self.apply_call(entry, parts.spelled, list(parts.arguments), span, name)
@@ -283,7 +287,7 @@ class Elaborator:
         if isinstance(owner, Ref) and node.name == "shape":
             return shape_of(owner)
         if isinstance(owner, Ref) and node.name == "ndim":
-            return len(owner.shape)
+            return len(shape_of(owner))
         if isinstance(owner, Ref) and owner.pair and node.name in ("values", "indices"):
             return self.first_of_pair(owner, 0 if node.name == "values" else 1, node.span)
         op = find(f"Tensor.{node.name}")
@@ -313,7 +317,7 @@ class Elaborator:
             key = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)
             return self.first_of_pair(owner, int(key[0][1]) if key[0][0] == "int" else -1, node.span)
         if isinstance(owner, Ref):
-            key = key_of(node.items, len(owner.shape), self.meaning, self.extents.whole, node.span)
+            key = key_of(node.items, len(shape_of(owner)), self.meaning, self.extents.whole, node.span)
             self.extents.prepare(key, owner.shape, node.span)
             return self.step(named("getitem"), [(owner, node.owner.span)], {"key": key}, node.span, "indexing", name)
         if isinstance(owner, Parts) and len(node.items) == 1:
@@ -342,6 +346,8 @@ class Elaborator:
     ) -> Ref:
         """One operation of the table; ``chosen`` are the options that the text gives."""
         described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
+        if speaks_of_complex(op, described, label):
+            return complex_step(self.builder, op, described, options, span, label, name)
         return self.builder.apply(op, described, options, span, label, name, chosen)
 
     def at(self, span: Span, compute: Callable[[], Meaning]) -> Meaning:

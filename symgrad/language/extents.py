@@ -92,5 +92,6 @@ class Extents:
 
 
 def shape_of(tensor: Ref) -> tuple[Size, ...]:
-    """The shape as the text sees it: plain integers where they are literal."""
-    return tuple(int(size) if size.is_Integer else size for size in tensor.shape)
+    """The shape as the text sees it: plain integers where they are literal; the axis of (re, im) is not seen."""
+    shape = tensor.shape[:-1] if tensor.complex else tensor.shape
+    return tuple(int(size) if size.is_Integer else size for size in shape)

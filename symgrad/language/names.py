@@ -42,7 +42,7 @@ OPERATORS = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "@": "matmul", "%": "remainder",
     "//": "floor_divide", "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne",
 }  # fmt: skip
-PROPERTIES = ("T", "mT")
+PROPERTIES = ("T", "mT", "real", "imag")
 RANKS = (1, 2, 0, 3, 4)
 """What a tensor may be when nothing is known, most likely first."""
 

@@ -137,7 +137,10 @@ def not_finite(entry: float, at: tuple[int, ...], name: str) -> InputError:
 
 def complex_number(name: str) -> UnsupportedError:
     """The refusal of complex numbers."""
-    return UnsupportedError(f"{name} holds complex numbers, which symgrad does not differentiate yet")
+    return UnsupportedError(
+        f"{name} holds complex numbers, which symgrad does not differentiate yet",
+        hints=("pairs (re, im): view_as_complex(x)", "symgrad.capture takes complex tensors"),
+    )
 
 
 def too_long(entry: int, name: str) -> InputError:

@@ -32,7 +32,7 @@ def find(spelling: str) -> Op | None:
     if spelling in SPELLINGS:
         return SPELLINGS[spelling]
     if "." not in spelling:
-        for prefix in ("torch.", "F.", "Tensor.", "np.", "torch.linalg."):
+        for prefix in ("torch.", "F.", "Tensor.", "np.", "torch.linalg.", "torch.fft."):
             if prefix + spelling in SPELLINGS:
                 return SPELLINGS[prefix + spelling]
     return None

@@ -91,8 +91,9 @@ class Op:
     ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in
     simpler ones, in symgrad's own language; ``kinks`` are points where torch's choice is tested. ``residual``
     gives the equations F(*views, out) = 0 that the output solves (`symgrad.ops.decompositions`), and ``beside``
-    what their solution reads: held tensors by name, each computed by entries of the table from the operands and out. ``written`` is how torch
-    spells what it gives only as a part of a call's results: ``qr({}).Q``.
+    what their solution reads: held tensors by name, each computed by entries of the table from operands and out.
+    ``written`` is how torch spells what is one result of a call with several: ``qr({}).Q``. ``pairs`` are the
+    operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex_pairs`).
     """
 
     name: str
@@ -124,6 +125,7 @@ class Op:
     residual: Callable[..., tuple[Equation, ...]] | None = None
     beside: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     written: str = ""
+    pairs: frozenset[str] = frozenset()
 
     def define(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The output's entry at ``at``: the index equation's right-hand side."""

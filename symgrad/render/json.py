@@ -87,6 +87,7 @@ def explanation_data(explanation: Explanation) -> Data:
         "exact": explanation.exact,
         "passed": explanation.passed,
         "torch": explanation.torch_version,
+        **({"conventions": list(explanation.conventions)} if explanation.conventions else {}),
     }  # fmt: skip
 
 

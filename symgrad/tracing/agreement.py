@@ -13,6 +13,7 @@ import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
 from symgrad.program import Apply
+from symgrad.tracing.trace import real_precision
 
 PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
 """By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""
@@ -20,7 +21,7 @@ PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (
 
 def precision_of(tensor: Any) -> tuple[float, float]:
     """The row of `PRECISION` for a tensor."""
-    return PRECISION.get(str(tensor.dtype).removeprefix("torch."), (1e-3, 1e-3))
+    return PRECISION.get(real_precision(tensor.dtype), (1e-3, 1e-3))
 
 
 def magnitudes(arrays: Mapping[str, Array], leaves: Mapping[str, Any], found: dict[str, float]) -> Callable[..., None]:

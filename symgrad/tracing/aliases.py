@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric.exact import Array
+from symgrad.tracing.trace import real_precision
 
 PRUNE = 4096
 """After so many additions, storages that nobody refers to any more are forgotten."""
@@ -73,7 +74,15 @@ def storage(tensor: Any) -> int | None:
 
 
 def addresses(tensor: Any) -> Array:
-    """Where each entry lies in the storage."""
+    """Where each entry lies in the storage; of a complex tensor the two parts of each, on one more axis."""
+    if tensor.is_complex():
+        whole = _addresses(tensor)
+        return np.stack([2 * whole, 2 * whole + 1], axis=-1)
+    return _addresses(tensor)
+
+
+def _addresses(tensor: Any) -> Array:
+    """Where each entry lies, counted in entries."""
     result = np.full(tuple(tensor.shape), int(tensor.storage_offset()), dtype=np.int64)
     for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
         steps = np.arange(size, dtype=np.int64) * stride
@@ -82,8 +91,11 @@ def addresses(tensor: Any) -> Array:
 
 
 def positions_in(other: Any, tensor: Any) -> Array | None:
-    """For each entry of ``other`` the row-major number of the same entry in ``tensor``, or -1; None across dtypes."""
-    if other.dtype != tensor.dtype:
+    """For each entry of ``other`` the row-major number of the same entry in ``tensor``, or -1; None across dtypes.
+
+    Complex entries count as two, and one that is read conjugated or negated is another.
+    """
+    if real_precision(other.dtype) != real_precision(tensor.dtype) or turned(other) != turned(tensor):
         return None
     ours, theirs = addresses(other), addresses(tensor).reshape(-1)
     if not ours.size or not theirs.size:
@@ -91,6 +103,11 @@ def positions_in(other: Any, tensor: Any) -> Array | None:
     table = np.full(max(int(ours.max()), int(theirs.max())) + 1, -1, dtype=np.int64)
     table[theirs] = np.arange(theirs.size)
     return np.asarray(table[ours])
+
+
+def turned(tensor: Any) -> tuple[bool, bool]:
+    """Whether a tensor reads its storage conjugated, and negated."""
+    return bool(tensor.is_conj()), bool(tensor.is_neg())
 
 
 def related(first: Any, second: Any) -> bool:

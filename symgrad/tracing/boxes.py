@@ -62,17 +62,22 @@ class BlackBox:
         """vᵀJ by the ``wanted`` arguments, from torch."""
         leaves, results = self._graph()
         found = results[self.index]
-        weights = torch.as_tensor(as_float(cotangent).copy(), dtype=found.dtype).reshape(found.shape)
+        weights = like(cotangent, found)
         chosen = [leaves[n] for n in wanted]
         if not found.requires_grad:
-            return {n: np.zeros(tuple(leaves[n].shape)) for n in wanted}
+            return {n: np.zeros_like(as_array(leaves[n]), dtype=np.float64) for n in wanted}
         # The other results get zeros: some of torch's formulas give nothing where only a later result has a weight.
         pairs = [(r, weights if r is found else torch.zeros_like(r)) for r in results if r.requires_grad]
-        products: tuple[Any, ...] = torch.autograd.grad(
-            [r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True
-        )
+        try:
+            products: tuple[Any, ...] = torch.autograd.grad(
+                [r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True
+            )
+        except RuntimeError as error:  # the parts of a complex svd have none one by one, their phases being free
+            raise UnsupportedError(
+                f"torch has no gradient of {self.spelling} here", found=(str(error).split(". ")[0],)
+            ) from error
         return {
-            n: np.zeros(tuple(leaf.shape)) if g is None else as_array(g).astype(np.float64)
+            n: np.zeros_like(as_array(leaf), dtype=np.float64) if g is None else as_array(g).astype(np.float64)
             for n, leaf, g in zip(wanted, chosen, products, strict=True)
         }
 
@@ -81,25 +86,37 @@ class BlackBox:
         leaves, results = self._graph()
         found = results[self.index]
         chosen = [leaves[n] for n in tangents]
+        nothing = np.zeros_like(as_array(found), dtype=np.float64)
         if not found.requires_grad:
-            return np.zeros(tuple(found.shape))
+            return nothing
         weights = torch.zeros_like(found, requires_grad=True)
         products: tuple[Any, ...] = torch.autograd.grad(found, chosen, weights, create_graph=True, allow_unused=True)
         pairs = [
-            (g, torch.as_tensor(as_float(u).copy(), dtype=g.dtype))
+            (g, like(u, g))
             for g, u in zip(products, tangents.values(), strict=True)
             if g is not None and g.requires_grad
         ]
         if not pairs:
-            return np.zeros(tuple(found.shape))
+            return nothing
         result: Any = torch.autograd.grad([g for g, _ in pairs], [weights], [u for _, u in pairs], allow_unused=True)[0]
-        return np.zeros(tuple(found.shape)) if result is None else as_array(result).astype(np.float64)
+        return nothing if result is None else as_array(result).astype(np.float64)
 
     def _graph(self) -> tuple[list[Any], list[Any]]:
         """Fresh leaves, and the results computed from them."""
         with torch._C.DisableTorchFunction(), torch.enable_grad():
             leaves = [node.tensor().detach().clone().requires_grad_(True) for node in self.arguments]
             return leaves, self.run([leaf.clone() for leaf in leaves])
+
+
+def like(array: Array, tensor: Any) -> Any:
+    """An array as a tensor of the type and shape of another; pairs as complex numbers where that is complex.
+
+    What autograd adds to a complex leaf's gradient is ∂L/∂re + i·∂L/∂im, so pairs go in and come out as they are.
+    """
+    numbers = torch.as_tensor(as_float(array).copy())
+    if tensor.is_complex():
+        numbers = torch.view_as_complex(numbers.reshape(*tensor.shape, 2))
+    return numbers.to(tensor.dtype).reshape(tensor.shape)
 
 
 def rerun(call: Call, arguments: Any, keywords: Any, index: int | None) -> Any:

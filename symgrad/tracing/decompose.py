@@ -202,7 +202,7 @@ class Taken:
             return self.added_product(name, step)
         for spelling in (f"aten.{name}", f"torch.{word}", f"Tensor.{word}", f"F.{word}"):
             op = find(spelling)
-            if op is None:
+            if op is None or op.pairs:
                 continue
             try:
                 with lifter.trial():

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 def failure(scene: Scene, lifted: Lifted | None, program: Program | None, error: Exception) -> list[str]:
     """Why torch refused, and what would do."""
     message = str(error)
+    if "only for real scalar" in message:
+        return complex_output(scene)
     if "implicitly created only for scalar" in message:
         return no_seed(scene, program)
     if "Mismatch in shape" in message or "grad_output" in message:
@@ -69,6 +71,18 @@ def no_seed(scene: Scene, program: Program | None) -> list[str]:
     if zeroed:
         lines.append(f"  ({zeroed[-1].text.replace(' from here on', '')} since line {zeroed[-1].where.line})")
     return lines
+
+
+def complex_output(scene: Scene) -> list[str]:
+    """A complex output without weights."""
+    name = output_name(scene)
+    return [
+        f"{name} is complex: two real numbers, so J has two rows for each entry, and {scene.kind}() has no weights.",
+        "A loss is a real number; these are:",
+        f"  the sum of the real parts:    {name}.real.sum().backward()",
+        f"  the sum of squared lengths:   ({name}.abs() ** 2).sum().backward()",
+        f"  weights of your own:          {name}.backward(v), v complex: v.real weighs {name}.real, v.imag {name}.imag",
+    ]
 
 
 def would_give(program: Program) -> list[str]:

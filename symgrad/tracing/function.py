@@ -69,11 +69,9 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
             return value
         if isinstance(value, torch.nn.Parameter) and value.requires_grad:
             return value
-        if value.is_complex():
-            raise UnsupportedError("complex tensors are not supported yet", hints=("torch.view_as_real splits them",))
         if id(value) not in copies:
             copy = value.detach().clone()
-            leaf = copy.requires_grad_(True) if copy.is_floating_point() else copy
+            leaf = copy.requires_grad_(True) if copy.is_floating_point() or copy.is_complex() else copy
             copies[id(value)] = (leaf, leaf.clone() if leaf.requires_grad else leaf, value)
         return copies[id(value)][1]
 
@@ -124,6 +122,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
         lifted.spellings,
         title,
         lifted.origins,
+        complexes=frozenset(n for n, node in lifted.nodes.items() if node.held.is_complex()),
     )
 
 

@@ -24,7 +24,7 @@ from symgrad.ops.lookup import find, named
 from symgrad.ops.spec import Op
 from symgrad.program import Apply, Program
 from symgrad.shapes import Sizes
-from symgrad.tracing import choices, rewrites
+from symgrad.tracing import choices, complexes, rewrites
 from symgrad.tracing.binding import Refusals, bound, meaning
 from symgrad.tracing.boxes import BlackBox
 from symgrad.tracing.lifted import RESERVED, Lifted, Refused, identifier
@@ -108,8 +108,6 @@ class Lifter:
         """A tensor that is given: a leaf, or data of this run."""
         if id(node) in self.refs:
             return self.refs[id(node)]
-        if node.held.is_complex():
-            raise UnsupportedError("complex tensors are not supported yet", hints=("torch.view_as_real splits them",))
         kind = "condition" if str(node.held.dtype) == "torch.bool" else "data"
         label = self.names.get(id(node)) or (kind if node.kind == "data" else "x")
         ref = self.data(label, node.value())
@@ -139,10 +137,10 @@ class Lifter:
 
     def call(self, node: Node) -> None:
         """A call: each way in turn."""
-        if node.held.is_complex():
-            raise UnsupportedError("complex tensors are not supported yet", hints=("torch.view_as_real splits them",))
         reasons = []
         ways: tuple[Way, ...] = (Lifter.by_table, choices.by_choice, rewrites.by_decomposition)
+        if complexes.touches(node):
+            ways = complexes.WAYS
         for way in ways:
             try:
                 with self.trial():
@@ -163,7 +161,7 @@ class Lifter:
                 return ref
             return self.emit(named("identity"), [Operand(ref, ref.name)], {}, self.wish(node))  # a cast that rounds
         op = find(spelling)
-        if op is None:
+        if op is None or op.pairs:
             raise Refused(f"{plain_spelling(call.spelling)} is not in the table")
         if op.name in LOOKUPS and any(
             n.kind == "data" and not n.held.is_floating_point() and n.held.numel() and int(n.held.min()) < 0
@@ -264,7 +262,7 @@ class Lifter:
                 other.tensor()
         name = self.builder.claim(self.wish(node) or self.builder.fresh_name())
         self.builder.used.add(name)
-        ref = Ref(name, tuple(sp.Integer(n) for n in node.shape))
+        ref = Ref(name, tuple(sp.Integer(n) for n in np.shape(node.value())))
         arguments = tuple(self.refs[id(n)].name for n in read)
         self.builder.steps.append(Apply(f"black box {call.spelling}", arguments, (), _tensor(ref)))
         box = self.boxes[name] = BlackBox(name, call.spelling, reason, call, node.index, read)

@@ -210,6 +210,11 @@ class Recorder(TorchFunctionMode):
     def alias_changed(self, other: Any, tensor: Any, new: Node, where: Where, silent: bool) -> None:
         """``other`` shares storage with ``tensor``, which now has the value ``new``."""
         places = positions_in(other, tensor)
+        if places is None and (other.is_complex() or tensor.is_complex()) and other.requires_grad:
+            node = Node("unknown", other.detach(), version(other), where, owner=weakref.ref(other))
+            node.notes.append("a conjugate of a tensor that was written in place afterwards")
+            self.register(other, node)
+            return
         if places is None or not (places >= 0).any():
             self.nodes[other].keep()
             self.nodes[other].version = None

@@ -25,6 +25,7 @@ from symgrad.oracles.forms import check_form
 from symgrad.program import Apply
 from symgrad.program import Program as Recording
 from symgrad.render import to_json, to_latex, to_markdown, to_text
+from symgrad.tracing.pairs import convention
 from symgrad.tracing.sweeps import pull, push, reaching
 from symgrad.tracing.trace import as_array
 from symgrad.tracing.words import listing, relabelled, renamed, step_text, told_in_one_line, told_steps
@@ -47,7 +48,8 @@ class Program:
 
     ``inputs`` are the tensors to differentiate by, ``data`` the others; ``outputs`` the results, in order;
     ``operations`` the steps, one each; ``black_boxes`` the steps that were not derived; ``conventions`` the steps
-    at which a pullback took torch's choice, because the equation has no finite value at this point.
+    at which a pullback took torch's choice, because the equation has no finite value at this point; ``complexes``
+    the inputs that are complex in torch: here, in seeds and gradients too, they are pairs (re, im) on a last axis.
     """
 
     recording: Recording
@@ -61,6 +63,7 @@ class Program:
     title: str = ""
     origins: Mapping[str, Any] = field(default_factory=dict)
     conventions: list[str] = field(default_factory=list)
+    complexes: frozenset[str] = frozenset()
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -177,6 +180,7 @@ class Program:
         kind = "given" if seed is not None else "scalar" if int(np.prod(shape, dtype=object)) == 1 else "assumed"
         weights = np.ones(shape, dtype=np.int64) if seed is None else _seed(seed, shape, "out")
         given = tuple(Given(t.name, np.asarray(self.arrays[t.name]), True, True) for t in program.inputs)
+        spoken = [self.labels[name] for name in chosen if name in self.complexes]
         text = {"given": str(weights.tolist()), "scalar": "1", "assumed": "ones"}[kind]
         return build(
             told_in_one_line(program),
@@ -185,6 +189,7 @@ class Program:
             Seed(weights, kind, text),
             chosen,
             check=check,
+            conventions=[convention(spoken)] if spoken else [],
             writers=WRITERS,
         )
 
@@ -276,6 +281,8 @@ def _seed(seed: Any, shape: tuple[int, ...], name: str) -> Array:
 def _array(value: Any) -> Array:
     """Numbers from a tensor, an array or nested lists; exactness is kept for integers."""
     array = as_array(value) if hasattr(value, "detach") else np.asarray(value)
+    if np.iscomplexobj(array):
+        array = np.stack([array.real, array.imag], axis=-1)
     return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
 
 

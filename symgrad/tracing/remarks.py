@@ -54,7 +54,8 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
             tensor = node.owner() if node.owner is not None else None
             label = lifted.labels[name]
             buffer = "." in label and type(tensor).__name__ != "Parameter"  # a module's own: nobody expects a gradient
-            if tensor is not None and tensor.is_floating_point() and tensor.dim() and not tensor.requires_grad:
+            moves = node.held.is_floating_point() or node.held.is_complex()
+            if tensor is not None and moves and tensor.dim() and not tensor.requires_grad:
                 unasked += [] if buffer else [label]
         if node.cut is not None:
             reached = {id(t) for _, t in scene.leaves}

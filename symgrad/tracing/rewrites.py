@@ -130,7 +130,9 @@ def overwriting(node: Node) -> Call:
     places = torch.as_tensor(node.places)
 
     def function(first: Any, second: Any) -> Any:
-        return torch.where(places >= 0, second.reshape(-1)[places.clamp(min=0)], first)
+        before, after = (torch.view_as_real(t) if t.is_complex() else t for t in (first, second))
+        found = torch.where(places >= 0, after.reshape(-1)[places.clamp(min=0)], before)
+        return torch.view_as_complex(found) if first.is_complex() else found
 
     where = node.where or Where("?", 0, "")
     return Call(function, "in-place write through a view", (old, new), {}, where)

@@ -24,6 +24,7 @@ from symgrad.tracing.lifted import Lifted
 from symgrad.tracing.mode import tensors_in
 from symgrad.tracing.names import node_names
 from symgrad.tracing.numbers import digits, short, written
+from symgrad.tracing.pairs import convention
 from symgrad.tracing.program import Program
 from symgrad.tracing.story import Backward, Leaf
 from symgrad.tracing.sweeps import pull
@@ -117,6 +118,8 @@ class Scene:
             f"{n} has a hook: torch adds what the hook makes of vᵀJ" for n in remarks.hooked(self, program, targets)
         ]
         notes += chosen_by_torch(program)
+        spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
+        notes += [convention(spoken)] if spoken and not repeated else []
         if self.seeds[0] is not None:
             self.watch.weights.append((self.where, frames.argument(self.where.text) or self.seed_text()))
         return Backward(

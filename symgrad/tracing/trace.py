@@ -24,6 +24,9 @@ UNSEEN = (
 )
 """What is said of a write that no version counter counts."""
 
+COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
+"""The precision of either part."""
+
 
 @dataclass(frozen=True)
 class Where:
@@ -105,7 +108,7 @@ class Node:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape."""
+        """The shape that torch has; of a complex tensor without the axis of its pairs."""
         return tuple(self.held.shape)
 
     @property
@@ -158,13 +161,22 @@ def same(first: Any, second: Any) -> bool:
 
 
 def as_array(tensor: Any) -> Array:
-    """A tensor's numbers, not copied where NumPy can share them."""
+    """A tensor's numbers, not copied where NumPy can share them; complex ones as pairs (re, im) on one more axis."""
     found = tensor.detach().cpu()
     if str(found.layout) != "torch.strided":
         found = found.to_dense()
+    if found.is_complex():
+        numbers = np.asarray((found.cfloat() if str(found.dtype) == "torch.complex32" else found).numpy(force=True))
+        return np.stack([numbers.real, numbers.imag], axis=-1)
     if str(found.dtype) in ("torch.bfloat16", "torch.float16"):
         found = found.float()
     return np.asarray(found.numpy(force=True))
+
+
+def real_precision(dtype: Any) -> str:
+    """``float32``; of a complex type that of its parts."""
+    name = str(dtype).removeprefix("torch.")
+    return COMPLEX.get(name, name)
 
 
 def parts_in(value: Any, kind: type[Part]) -> Iterator[Part]:

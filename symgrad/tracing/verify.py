@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
-from symgrad.tracing.trace import Node
+from symgrad.tracing.trace import Node, real_precision
 
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2}
 """Relative to the largest entry, by the precision torch computed in."""
@@ -14,7 +14,7 @@ TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2
 def precision(node: Node) -> str:
     """The least precise of the types that a node and what it was computed from have."""
     read = list(node.call.nodes()) if node.call is not None else []
-    kinds = {str(n.held.dtype).removeprefix("torch.") for n in (node, *read)}
+    kinds = {real_precision(n.held.dtype) for n in (node, *read)}
     return next((p for p in ("bfloat16", "float16", "float32") if p in kinds), "float64")
 
 

@@ -154,7 +154,8 @@ def listing(program: Captured) -> str:
     for tensor in recording.inputs:
         array = np.asarray(arrays[tensor.name])
         kind = "input" if tensor.name in program.wanted else "data"
-        given.append((kind, labels[tensor.name], shape_text(array.shape), str(array.dtype)))
+        parts = ", pairs (re, im)" if tensor.name in program.complexes else ""
+        given.append((kind, labels[tensor.name], shape_text(array.shape), f"{array.dtype}{parts}"))
     widths = [max((len(row[n]) for row in given), default=0) for n in range(4)]
     shown += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in given]
     rows = []

@@ -48,6 +48,11 @@ DERIVED = (
     "nn.functional.conv2d",
     "nn.functional.max_pool2d",
     "nn.functional.mse_loss",
+    "fft.fft",
+    "fft.irfftn",
+    "stft",
+    "polar",
+    "view_as_complex",
 )
 RIGHT = ("linalg.det", "linalg.inv", "matrix_exp", "cumsum", "native_group_norm", "nn.functional.grid_sample")
 
@@ -63,6 +68,13 @@ def quiet():
 @pytest.mark.parametrize("name", DERIVED)
 def test_derived(name):
     outcome = sweep.run(name, 2)
+    assert (outcome.status, outcome.note) == ("derived", "")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["add", "mul", "div.no_rounding_mode", "matmul", "abs", "fft.fft", "exp", "cat"])
+def test_derived_with_complex_inputs(name):
+    outcome = sweep.run(name, 2, "complex128")
     assert (outcome.status, outcome.note) == ("derived", "")
 
 

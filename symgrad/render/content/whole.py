@@ -47,7 +47,7 @@ def title(expression: str) -> Words:
 
 
 def _lead(explanation: Explanation) -> Iterator[Block]:
-    """A warning if the oracles disagree; what was assumed and how to change it."""
+    """A warning if the oracles disagree; what was assumed and how to change it; what stands for complex numbers."""
     if not explanation.passed:
         yield Paragraph(("The oracles disagree with what was derived: see the last section.",), alarm=True)
     words: Words = ()
@@ -59,3 +59,5 @@ def _lead(explanation: Explanation) -> Iterator[Block]:
             words = (*words, "  " if place else "", Code(hint))
     if words:
         yield Paragraph(words)
+    if explanation.conventions:
+        yield Paragraph(("; ".join(explanation.conventions), "."))
