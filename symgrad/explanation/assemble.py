@@ -42,8 +42,8 @@ SYMPY = "SymPy, every entry of J differentiated on its own"
 WIDE, MOST_STEPS = 200, 20
 """Nodes of the formulas that a closed form may come from, in programs of at most so many steps."""
 LARGEST_SYMPY = 1200
-PAIRS = "Complex tensors stand here as pairs (re, im), on one more axis of size 2"
 """Entries of the largest Jacobian that is differentiated entry by entry."""
+PAIRS = "Complex tensors stand here as pairs (re, im), on one more axis of size 2"
 
 
 @dataclass(frozen=True)

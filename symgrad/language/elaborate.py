@@ -22,7 +22,7 @@ from symgrad.errors import (
 from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, kind_of
 from symgrad.language.complaints import excerpt, unknown_function
-from symgrad.language.complexes import VIEWS, complex_step, seen_as, speaks_of_complex
+from symgrad.language.complexes import HINT, VIEWS, complex_step, is_complex, seen_as, speaks_of_complex
 from symgrad.language.constants import FUNCTIONS, NAMED, arithmetic, function, is_number
 from symgrad.language.extents import METHODS, Extents, shape_of
 from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path
@@ -225,6 +225,8 @@ class Elaborator:
             problem = problem or str(error)
         if problem and entry is None:
             raise NotationError(f"{spelled}: {problem}", span=span, hints=(f"{spelled}{compound.signature}",))
+        if any(is_complex(meaning) for meaning in positional):
+            raise UnsupportedError(f"{spelled} of complex tensors is not supported yet", span=span, hints=(HINT,))
         if not problem:
             last = self.at(span, lambda: compound.steps(caller, place, *positional, **keywords))
         if last is not None:
