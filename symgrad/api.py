@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.errors import InputError, ShapeError, UnknownNameError
 from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, hessian_of, slope_form
 from symgrad.explanation.assemble import Derived, derive_only
-from symgrad.language import Reading, Value, expand_composites, literal, read, value_from
+from symgrad.language import Reading, Value, expand_composites, holds_truths, literal, read, value_from
 from symgrad.numeric import Array
 from symgrad.program import Program
 from symgrad.render import to_json, to_latex, to_markdown, to_text
@@ -74,7 +74,8 @@ def explain_values(
     here = {name: value for name, value in given.items() if name not in late}
     known = _known_shapes(here, {n: s for n, s in (shapes or {}).items() if n not in late})
     wished = weights.shape if weights is not None else _out_shape(then, {n: given[n] for n in late})
-    reading = read(expression, shapes=known, out_shape=wished)
+    truths = [name for name in here if holds_truths(values[name])]
+    reading = read(expression, shapes=known, out_shape=wished, truths=truths)
     program = expand_composites(reading.program) if expand else reading.program
     inputs = _inputs(program, here, shapes or {})
     out_shape = program.numbers(program.out.shape)

@@ -1,11 +1,14 @@
 """Expressions nobody thought of: 300 of them agree with torch to 1e-9, or are refused with a reason.
 
-Never a wrong number, never another exception. The same expressions are drawn in every run; for many more and
+Never a wrong number, never another exception. The same expressions are drawn in every run; for 20,000 longer and
 new ones: ``pytest --hypothesis-profile=nightly tests/test_random_expressions.py``. Beside the 300 each operation
 of the table has its turn as the last one of an expression.
 """
 
 from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -16,20 +19,26 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.errors import SymgradError
 from symgrad.language import read
+from symgrad.numeric import forward, numeric_pullback, plain, where_exact
 from symgrad.ops import TABLE
 from tests import torch_side
 from tests.compare import assert_same
-from tests.expressions import Expression, ending_in, expressions
+from tests.expressions import LONGEST, Expression, ending_in, expressions, grown
 from tests.sampling import random_seed
 
-PARTS = 6
-EXAMPLES = max(300, settings.default.max_examples) // PARTS
+NIGHTLY = settings.get_current_profile_name() == "nightly"
+PARTS, EXACT_PARTS = (20, 5) if NIGHTLY else (6, 1)
+EACH = 800 if NIGHTLY else 50
+MOST = LONGEST if NIGHTLY else 5
+"""20,000 expressions of up to 12 operations at night; 350 shorter ones in every run."""
+EVERY = 8 if NIGHTLY else 1
+"""At night formulas, explicit Jacobian and closed form are made for one expression in so many: they take the time."""
 MOST_REFUSED = 0.05
 
 TRIES = 8
 
 some = settings(
-    max_examples=EXAMPLES,
+    max_examples=EACH,
     phases=(
         Phase.explicit,
         Phase.reuse,
@@ -50,8 +59,10 @@ def agrees_with_torch(drawn: Expression) -> bool | None:
     Where they differ, the smallest part that is wrong is named.
     """
     try:
-        return compared(drawn)
+        return compared(drawn, thorough=drawn.number % EVERY == 0)
     except Exception as error:
+        if isinstance(error, AssertionError) and rests_on_rounding(drawn):
+            return None
         for piece in drawn.pieces:
             try:
                 compared(piece)
@@ -60,8 +71,27 @@ def agrees_with_torch(drawn: Expression) -> bool | None:
         raise AssertionError(f"{drawn}: {error}") from error
 
 
-def compared(drawn: Expression) -> bool | None:
-    """`agrees_with_torch` of one expression as a whole."""
+def rests_on_rounding(drawn: Expression) -> bool:
+    """Whether torch's own answer jumps when its inputs move by a rounding error: ``ceil(cross(a, a))``, for one.
+
+    Asked of expressions on which the answers differ. Small integers are where they are on purpose, at kinks.
+    """
+    if all(array.dtype.kind == "i" for array in drawn.inputs.values()):
+        return False
+    weights, generator = weights_for(drawn), np.random.default_rng(0)
+    out, gradients = torch_side.text_gradients(drawn.torch_text, drawn.inputs, weights)
+    for _ in range(5):
+        noise = {n: 1 + 1e-13 * generator.uniform(-1, 1, a.shape) for n, a in drawn.inputs.items()}
+        moved = {n: a if a.dtype.kind == "i" else a * noise[n] for n, a in drawn.inputs.items()}
+        near, others = torch_side.text_gradients(drawn.torch_text, moved, weights)
+        pairs = [(out, near), *((gradients[n], others[n]) for n in gradients)]
+        if any(np.abs(a - b).max(initial=0) > 1e-6 * max(1, np.abs(a).max(initial=0)) for a, b in pairs):
+            return True
+    return False
+
+
+def compared(drawn: Expression, thorough: bool = True) -> bool | None:
+    """`agrees_with_torch` of one expression as a whole; only ``thorough`` has the formulas made and looks at them."""
     weights = weights_for(drawn)
     try:
         out, expected = torch_side.text_gradients(drawn.torch_text, drawn.inputs, weights)
@@ -70,48 +100,72 @@ def compared(drawn: Expression) -> bool | None:
     if not all(np.isfinite(g).all() and np.abs(g).max(initial=0) < 1e5 for g in expected.values()):
         return None
     try:
-        found = symgrad.explain(drawn.text, seed=weights, check=False, **drawn.inputs)
+        output, gradients = by_explanation(drawn, weights, out) if thorough else by_numbers(drawn, weights)
     except SymgradError as error:
         assert error.problem
         return False
-    about = {"seed": drawn.number, "what": repr(drawn)}
-    assert_same(out, found.output, **about)
-    known = {n: torch.tensor(a) if n in drawn.positions else torch_side.tensor(a) for n, a in drawn.inputs.items()}
-    known |= {"v": torch_side.tensor(weights), "out": torch_side.tensor(out)}
-    for name, gradient in found.gradients.items():
+    assert_same(out, output, seed=drawn.number, what=repr(drawn))
+    for name, answers in gradients.items():
         scale = max(1.0, np.abs(expected[name]).max(initial=0))
-        assert_same(expected[name] / scale, np.asarray(gradient.value, dtype=float) / scale, **about)
-        rows = np.asarray(gradient.jacobian.dense(), dtype=float)
-        assert_same(expected[name] / scale, (weights.reshape(-1) @ rows).reshape(expected[name].shape) / scale, **about)
-        if gradient.closed_form is not None:
-            form = torch_side.evaluate(gradient.closed_form, known)
-            assert_same(
-                expected[name] / scale, form / scale, seed=drawn.number, what=f"{drawn}: {gradient.closed_form}"
-            )
+        for what, found in answers.items():
+            about = f"{drawn}: {what} of {name}"
+            assert_same(expected[name] / scale, np.asarray(found) / scale, seed=drawn.number, what=about)
     return True
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_random_expressions_agree_with_torch(part: int) -> None:
+Answers = dict[str, dict[str, np.ndarray]]
+"""By input, every gradient that symgrad gives for it and how it came to it."""
+
+
+def by_numbers(drawn: Expression, weights: np.ndarray) -> tuple[np.ndarray, Answers]:
+    """The output and the gradients, by the sweep that `symgrad.explain` takes them from, its formulas not made."""
+    program = read(drawn.text, shapes={n: a.shape for n, a in drawn.inputs.items()}).program
+    values = forward(program, drawn.inputs)
+    found = numeric_pullback(program, values, where_exact(weights), list(drawn.inputs))
+    return plain(values[program.output]), {n: {"the sweep": np.asarray(g, dtype=float)} for n, g in found.items()}
+
+
+def by_explanation(drawn: Expression, weights: np.ndarray, out: np.ndarray) -> tuple[np.ndarray, Answers]:
+    """The output, and gradients by the sweep, by the explicit Jacobian, and by the closed form as torch reads it.
+
+    A Jacobian with NaN in it says that there is none at this point, as of hypot at the origin; the sweep goes
+    the way of torch's backward, in which a mask that comes later may still exclude it.
+    """
+    found = symgrad.explain(drawn.text, seed=weights, check=False, **drawn.inputs)
+    known = {n: torch.tensor(a) if n in drawn.positions else torch_side.tensor(a) for n, a in drawn.inputs.items()}
+    known |= {"v": torch_side.tensor(weights), "out": torch_side.tensor(out)}
+    answers: Answers = {}
+    for name, gradient in found.gradients.items():
+        rows = np.asarray(gradient.jacobian.dense(), dtype=float)
+        answers[name] = {"the sweep": np.asarray(gradient.value, dtype=float)}
+        if not np.isnan(rows).any():
+            answers[name]["the Jacobian"] = (weights.reshape(-1) @ rows).reshape(np.shape(gradient.value))
+        if gradient.closed_form is not None:
+            answers[name][gradient.closed_form] = torch_side.evaluate(gradient.closed_form, known).numpy()
+    return found.output, answers
+
+
+@pytest.mark.parametrize(
+    ("part", "exact"), [*((n, False) for n in range(PARTS)), *((n, True) for n in range(EXACT_PARTS))]
+)
+def test_random_expressions_agree_with_torch(
+    part: int, exact: bool, record_property: Callable[[str, object], None]
+) -> None:
+    """With ``exact``, at ties and zeros. How many ran stands in the report of ``--junitxml``."""
     answers = []
 
-    @seed(part)
+    @seed(secrets.randbits(32) if NIGHTLY else part)
     @some
-    @given(expressions())
+    @given(expressions(MOST, exact))
     def check(drawn: Expression) -> None:
         answer = agrees_with_torch(drawn)
         assume(answer is not None)
         answers.append(answer)
 
     check()
+    record_property("expressions", len(answers))
+    record_property("refused with a reason", answers.count(False))
     assert answers.count(False) <= MOST_REFUSED * len(answers), "too many expressions that torch takes are refused"
-
-
-@seed(0)
-@some
-@given(expressions(most=3, exact=True))
-def test_random_expressions_at_ties_and_zeros_agree_with_torch(drawn: Expression) -> None:
-    assume(agrees_with_torch(drawn) is not None)
 
 
 @seed(0)
@@ -144,6 +198,34 @@ def test_every_operation_ends_an_expression_that_agrees_with_torch(name: str) ->
     assert taken is not None, drawn
     steps = read(taken.text, shapes={n: a.shape for n, a in taken.inputs.items()}).program.steps
     assert name in [step.op for step in steps]
+
+
+def test_expressions_cover_lengths_ranks_sizes_reuse_broadcasting_and_both_sides_of_kinks() -> None:
+    steps, ranks, sizes, traits = set[int](), set[int](), set[int](), set[str]()
+    for number in range(300):
+        drawn = grown(number, exact=number % 5 == 0).whole()
+        try:
+            program = read(drawn.text, shapes={n: a.shape for n, a in drawn.inputs.items()}).program
+        except SymgradError:
+            continue
+        shapes = [program.numbers(tensor.shape) for tensor in program.tensors()]
+        used = [name for step in program.steps for name in step.tensors]
+        inputs = {tensor.name for tensor in program.inputs}
+        steps.add(len(program.steps))
+        ranks |= {len(shape) for shape in shapes}
+        sizes |= {size for shape in shapes for size in shape}
+        traits |= {"an input twice" for name in inputs if used.count(name) > 1}
+        traits |= {"a result twice" for step in program.steps if used.count(step.result.name) > 1}
+        traits |= {"broadcasting" for step in program.steps if step.op == "expand"}
+        values = np.concatenate([np.ravel(a) for a in drawn.inputs.values()] or [np.zeros(0)])
+        traits |= {f"{name} {edge}" for edge in (0, 1, 3, 6) for name, there in (
+            ("below -", (values < -edge).any()), ("above", (values > edge).any())) if there}  # fmt: skip
+        traits |= {"at 0" for value in values if value == 0}
+    assert set(range(1, LONGEST + 1)) <= steps
+    assert {0, 1, 2, 3, 4} <= ranks
+    assert {0, 1, 2, 3, 4} <= sizes
+    sides = {f"{name} {edge}" for edge in (0, 1, 3, 6) for name in ("below -", "above")}
+    assert traits == {"an input twice", "a result twice", "broadcasting", "at 0", *sides}
 
 
 def test_the_same_expressions_are_drawn_in_every_run() -> None:

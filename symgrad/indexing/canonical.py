@@ -8,6 +8,8 @@ inside another, so that nothing is captured.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import sympy as sp
 
 from symgrad.indexing.equation import rebuild
@@ -38,15 +40,19 @@ def canonical(expression: Expr) -> Expr:
     """``expression`` with every bound index under its standard name."""
 
     def renamed(node: Expr) -> Expr | None:
-        if not isinstance(node, (sp.Sum, sp.Product)):
-            return None
-        body = canonical(node.function)
-        depth = _depth(body)
-        limits = sorted(node.limits, key=lambda limit: _first_use(body, limit[0]))
-        new = {limit[0]: standard_index(depth + place, limit[0].size) for place, limit in enumerate(limits)}
-        return node.func(body.xreplace(new), *((new[k], low, high) for k, low, high in limits))
+        return _renamed(node) if isinstance(node, (sp.Sum, sp.Product)) else None
 
     return rebuild(expression, renamed) if expression.has(sp.Sum, sp.Product) else expression
+
+
+@lru_cache(maxsize=4096)
+def _renamed(node: Expr) -> Expr:
+    """One sum or product under standard names; formulas hold the same one many times."""
+    body = canonical(node.function)
+    depth = _depth(body)
+    limits = sorted(node.limits, key=lambda limit: _first_use(body, limit[0]))
+    new = {limit[0]: standard_index(depth + place, limit[0].size) for place, limit in enumerate(limits)}
+    return node.func(body.xreplace(new), *((new[k], low, high) for k, low, high in limits))
 
 
 def _first_use(body: Expr, index: Index) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ import sympy as sp
 
 from symgrad.errors import NotationError, Span, UnknownNameError
 from symgrad.language.constants import is_number
+from symgrad.language.kinds import Kind
 from symgrad.ops.spec import Op, is_operand
 from symgrad.program import Number
 from symgrad.shapes import Shape
@@ -25,11 +26,15 @@ from symgrad.shapes import Shape
 
 @dataclass(frozen=True)
 class Ref:
-    """A tensor of the program; ``pair`` marks torch's (values, indices), of which only values are here."""
+    """A tensor of the program; ``pair`` marks torch's (values, indices), of which only values are here.
+
+    ``kind`` is what torch would hold its entries as.
+    """
 
     name: str
     shape: Shape
     pair: bool = False
+    kind: Kind = Kind.REAL
 
 
 Meaning = Any

@@ -7,6 +7,7 @@ Names become tensors, operators and calls become entries of the table, and whate
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from symgrad.errors import InputError, NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
@@ -15,6 +16,7 @@ from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, kind_of
 from symgrad.language.complaints import excerpt, unknown_function
 from symgrad.language.constants import FUNCTIONS, NAMED, arithmetic, function, is_number
 from symgrad.language.extents import METHODS, Extents, shape_of
+from symgrad.language.kinds import Held, kind_of_result, written
 from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path
 from symgrad.language.nodes import (
     Attribute,
@@ -220,7 +222,7 @@ class Elaborator:
             )
         result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
         if (op.name in PAIRS or "values" in op.returns) and bound.options.get("dim", 0) is not None:
-            return Ref(result.name, result.shape, pair=True)
+            return replace(result, pair=True)
         return result
 
     # Attributes, indices and sizes ------------------------------------------------------------------
@@ -258,7 +260,7 @@ class Elaborator:
         """The values of torch's (values, indices)."""
         if place not in (0, -2):
             raise UnsupportedError("indices are integers, they have no derivative", span=span)
-        return Ref(owner.name, owner.shape)
+        return replace(owner, pair=False)
 
     def subscript(self, node: Subscript, name: str | None) -> Meaning:
         """x[0, 1:], x.shape[0]."""
@@ -297,7 +299,9 @@ class Elaborator:
     ) -> Ref:
         """One operation of the table; ``chosen`` are the options that the text gives."""
         described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
-        return self.builder.apply(op, described, options, span, label, name, chosen)
+        held = [m if m is None else Held(m.kind) if isinstance(m, Ref) else written(m) for m, _ in operands]
+        kind = self.at(span, lambda: kind_of_result(op, held, options))
+        return replace(self.builder.apply(op, described, options, span, label, name, chosen), kind=kind)
 
     def at(self, span: Span, compute: Callable[[], Meaning]) -> Meaning:
         """The result of ``compute``, its errors placed at ``span``."""

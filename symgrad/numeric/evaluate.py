@@ -314,7 +314,9 @@ class Evaluator:
 
 
 def is_mask(node: Expr) -> bool:
-    """Whether ``node`` is a condition: what it excludes counts as 0, whatever stands beside it."""
+    """Whether ``node`` is made of conditions alone: where it is 0, so is the product, whatever stands beside it."""
+    if node.is_Add or node.is_Mul:
+        return all(part.is_Rational or is_mask(part) for part in node.args)
     return isinstance(node, (Bracket, sp.KroneckerDelta))
 
 

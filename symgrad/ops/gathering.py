@@ -37,6 +37,11 @@ def from_zero(n: Any) -> Any:
     return found
 
 
+def counted(position: Expr, size: Expr) -> Expr:
+    """A position that counts from the end where it is negative; of an empty tensor there are none."""
+    return sp.Mod(position, size) if size != 0 else position
+
+
 def put(at: Any, axis: int, index: Expr) -> list[Expr]:
     """The indices ``at`` with one of them replaced."""
     return [*at[:axis], index, *at[axis + 1 :]]
@@ -133,8 +138,8 @@ def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shap
 def take_along_dim(at: At, x: View, indices: Data, dim: Any = None) -> Expr:
     """out[i,j] = x[i, n[i,j] mod N], N the size of that axis: −1 is the last"""
     if dim is None:
-        return x[unravel(sp.Mod(indices[unravel(at[0], indices.shape)], sp.Mul(*x.shape)), x.shape)]
-    return x[put(at, dim, sp.Mod(indices[at], x.shape[dim]))]
+        return x[unravel(counted(indices[unravel(at[0], indices.shape)], sp.Mul(*x.shape)), x.shape)]
+    return x[put(at, dim, counted(indices[at], x.shape[dim]))]
 
 
 @operation(
@@ -148,7 +153,7 @@ def take_along_dim(at: At, x: View, indices: Data, dim: Any = None) -> Expr:
 )
 def take(at: At, x: View, index: Data) -> Expr:
     """out[i] = x[entry number n[i] mod N], N the number of entries: −1 is the last"""
-    return x[unravel(sp.Mod(index[at], sp.Mul(*x.shape)), x.shape)]
+    return x[unravel(counted(index[at], sp.Mul(*x.shape)), x.shape)]
 
 
 def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:

@@ -524,7 +524,7 @@ def attention_values(query: Any, key: Any, value: Any, mask: Any = None, *, is_c
     scores = scores if mask is None else scores + mask
     if is_causal:
         scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
     return weights / weights.sum(axis=-1, keepdims=True) @ value
 
 

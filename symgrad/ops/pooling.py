@@ -7,6 +7,7 @@ pooling adds up a window and divides by its size; entries of the padding count a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -61,7 +62,7 @@ def pooled_shape(
 def windows_flat(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, fill: Any) -> Any:
     """NumPy: every window's entries along one last axis."""
     seen = windows_of(x, kernel, stride, [(p, p) for p in padding], dilation, fill)
-    return np.reshape(seen, (*seen.shape[: -len(kernel)], -1))
+    return np.reshape(seen, (*seen.shape[: -len(kernel)], math.prod(kernel)))
 
 
 def largest(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:

@@ -88,7 +88,8 @@ class Op:
     ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
     spelled independently. ``known`` computes held integers from the forward pass.
     ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in
-    simpler ones, in symgrad's own language; ``kinks`` are points where torch's choice is tested. ``residual`` is
+    simpler ones, in symgrad's own language; ``kinks`` are points where torch's choice is tested. ``pathless`` are
+    operations that torch records no backward for, like comparisons: nothing flows back, be it NaN. ``residual`` is
     F(at, *views, out) where the output is what solves F = 0 (`symgrad.ops.decompositions`).
     """
 
@@ -117,6 +118,7 @@ class Op:
     letters: str = "ijkl"
     expands: str | None = None
     smooth: bool = True
+    pathless: bool = False
     returns: tuple[str, ...] = ()
     residual: Callable[..., Expr] | None = None
 
