@@ -121,8 +121,8 @@ def derive(
     return program, derive_only(program, _wanted(wrt, program))
 
 
-def _with_hessians(explanation: Explanation) -> Explanation:
-    """The second derivatives by every pair of inputs beside the first ones."""
+def of_one_number(explanation: Explanation) -> Explanation:
+    """``explanation``, unless its second derivatives would be those of nothing that the user named."""
     origin = explanation.seed_info.origin
     if origin == "downstream":
         raise InputError(
@@ -134,7 +134,12 @@ def _with_hessians(explanation: Explanation) -> Explanation:
             found=(f"out is {_size(explanation.output.shape)}",),
             hints=("sum(…) around the expression", "a seed: the Hessian of Σ v·out"),
         )
-    pairs = combinations_with_replacement(explanation.gradients, 2)
+    return explanation
+
+
+def _with_hessians(explanation: Explanation) -> Explanation:
+    """The second derivatives by every pair of inputs beside the first ones."""
+    pairs = combinations_with_replacement(of_one_number(explanation).gradients, 2)
     return replace(explanation, hessians={pair: hessian_of(explanation, *pair) for pair in pairs})
 
 

@@ -19,22 +19,10 @@ from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import whole
 from symgrad.ops.layers import number
 from symgrad.ops.pointwise import broadcast
+from symgrad.ops.positions import from_zero, positions
 from symgrad.ops.reductions import axis_of
 from symgrad.ops.spec import At, Data, View, example, operation
 from symgrad.shapes import Shape, Sizes
-
-
-def positions(n: Any) -> Any:
-    """Positions as NumPy takes them, which counts negative ones from the end."""
-    return np.asarray(n).astype(np.int64)
-
-
-def from_zero(n: Any) -> Any:
-    """Positions where torch takes no negative ones."""
-    found = positions(n)
-    if found.size and found.min() < 0:
-        raise IndexError(f"the position {found.min()} is negative")
-    return found
 
 
 def counted(position: Expr, size: Expr) -> Expr:

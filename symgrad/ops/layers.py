@@ -17,6 +17,7 @@ from symgrad.indexing import Bracket, Unravel, add_up, fresh, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.composites import prepare_layer_norm
 from symgrad.ops.domain import positive, whole
+from symgrad.ops.positions import from_zero
 from symgrad.ops.reductions import Reduction, variance
 from symgrad.ops.spec import At, Data, Held, View, example, kept, operation
 from symgrad.shapes import Shape, Sizes
@@ -431,11 +432,6 @@ def prepare_embedding(
     return {"padding_idx": padding_idx}
 
 
-def rows(n: Any) -> Any:
-    """Positions as NumPy takes them."""
-    return np.asarray(n).astype(np.int64)
-
-
 def embedding_shape(sizes: Sizes, shapes: tuple[Shape, ...], padding_idx: Any) -> Shape:
     """The shape of the positions, and the length of a row."""
     if len(shapes[1]) != 2:
@@ -445,7 +441,7 @@ def embedding_shape(sizes: Sizes, shapes: tuple[Shape, ...], padding_idx: Any) -
 
 @operation(
     says="the rows of the weight at the given positions; nothing flows to the row padding_idx",
-    numpy=lambda x, weight, padding_idx: np.asarray(weight)[rows(x)],
+    numpy=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)],
     torch=lambda torch, x, weight, padding_idx: torch.nn.functional.embedding(x.long(), weight, padding_idx),
     shape=embedding_shape,
     prepare=prepare_embedding,
