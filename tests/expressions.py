@@ -80,6 +80,8 @@ class Expression:
     positions: frozenset[str] = frozenset()
     pieces: tuple[Expression, ...] = field(default=(), compare=False)
     """What it is made of, smallest first: where a mistake is looked for when the whole is wrong."""
+    torch_steps: str = field(default="", compare=False)
+    """The same for torch, each piece a statement of its own."""
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}: {array.shape}" for name, array in self.inputs.items())
@@ -187,11 +189,9 @@ class Growth:
         """The newest term, made of the others: in one line, or in statements that name what is used again."""
         results = [t for t in self.terms if t.text not in self.inputs]
         pieces = tuple(self.expression(t) for t in results[:-1])
-        whole = self.expression(self.terms[-1], pieces)
-        if len(results) < 2 or self.flip():
-            return whole
-        text, torch_text = (in_statements([(t.text, t.torch_text)[side] for t in results]) for side in (0, 1))
-        return replace(whole, text=text, torch_text=torch_text)
+        text, steps = (in_statements([(t.text, t.torch_text)[side] for t in results]) for side in (0, 1))
+        whole = replace(self.expression(self.terms[-1], pieces), torch_steps=steps)
+        return whole if self.flip() else replace(whole, text=text, torch_text=steps)
 
     def start(self) -> None:
         """One to three inputs whose shapes have something to do with each other."""

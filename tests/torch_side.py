@@ -168,8 +168,16 @@ class Names(dict[str, Any]):
         return OWN[name]
 
 
-def evaluate(text: str, tensors: Mapping[str, Any], as_numbers: bool = True) -> torch.Tensor:
-    """What ``text`` comes to in torch; truth values as the numbers that they are in symgrad."""
+def evaluate(
+    text: str,
+    tensors: Mapping[str, Any],
+    as_numbers: bool = True,
+    shake: Callable[[torch.Tensor], torch.Tensor] = lambda value: value,
+) -> torch.Tensor:
+    """What ``text`` comes to in torch; truth values as the numbers that they are in symgrad.
+
+    ``shake`` is what becomes of the value of each statement but the last.
+    """
     scope = Names({"torch": torch, "F": EXACT, "math": math, **tensors})
     nothing: dict[str, Any] = {}
     *statements, last = [part.strip() for part in text.split(";")]
@@ -180,7 +188,7 @@ def evaluate(text: str, tensors: Mapping[str, Any], as_numbers: bool = True) -> 
         try:
             for statement in statements:
                 name, _, right = statement.partition(" = ")
-                scope[name] = eval(right, nothing, scope)  # noqa: S307 -- the tests' own texts are torch code
+                scope[name] = shake(eval(right, nothing, scope))  # noqa: S307 -- the tests' own texts are torch code
             value = eval(last, nothing, scope)  # noqa: S307 -- the tests' own texts are torch code
             return number(value) if as_numbers else value
         finally:

@@ -53,6 +53,15 @@ def positions(step: Apply, names: frozenset[str] | set[str] | Mapping[str, objec
     return [n for n, a in enumerate(step.arguments) if isinstance(a, str) and a in names and not read[n]]
 
 
+def flows(program: Program, name: str) -> bool:
+    """Whether torch lets anything flow back to an input."""
+    reached = {name}
+    for step in program.steps:
+        if positions(step, reached):
+            reached.add(step.result.name)
+    return program.output in reached
+
+
 def numeric_pullback(program: Program, values: Values, seed: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
     """vᵀJ for each of ``wanted``, by the derived local pullbacks from the output back."""
     reached = set(wanted)

@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.calculus import Sweep
 from symgrad.errors import SymgradError
 from symgrad.language import read
-from symgrad.numeric import Array, Values, as_float, evaluate, forward
+from symgrad.numeric import Array, Values, as_float, evaluate, flows, forward
 from symgrad.oracles.report import Check, compare
 from symgrad.program import Program
 
@@ -41,12 +41,13 @@ def check_form(text: str, program: Program, sweep: Sweep, values: Values, seed: 
 
 
 def jittered(values: Values, program: Program) -> Mapping[str, Array]:
-    """A point near the given one where entries differ: forms that hold only for equal entries fail there."""
+    """A point near the given one where entries differ: forms that hold only for equal entries fail there.
+
+    Inputs that are only read stay: positions next to the given ones may lie outside.
+    """
     generator = np.random.default_rng(2)
-    return {
-        t.name: as_float(values[t.name]) * generator.uniform(0.8, 1.25, size=values[t.name].shape)
-        for t in program.inputs
-    }
+    factors = {t.name: generator.uniform(0.8, 1.25, size=values[t.name].shape) for t in program.inputs}
+    return {name: as_float(values[name]) * f if flows(program, name) else values[name] for name, f in factors.items()}
 
 
 def evaluate_text(text: str, known: Mapping[str, Array]) -> Array:
