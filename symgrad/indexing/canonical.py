@@ -40,13 +40,13 @@ def canonical(expression: Expr) -> Expr:
     """``expression`` with every bound index under its standard name."""
 
     def renamed(node: Expr) -> Expr | None:
-        return _renamed(node) if isinstance(node, (sp.Sum, sp.Product)) else None
+        return canonical_sum(node) if isinstance(node, (sp.Sum, sp.Product)) else None
 
     return rebuild(expression, renamed) if expression.has(sp.Sum, sp.Product) else expression
 
 
 @lru_cache(maxsize=4096)
-def _renamed(node: Expr) -> Expr:
+def canonical_sum(node: Expr) -> Expr:
     """One sum or product under standard names; formulas hold the same one many times."""
     body = canonical(node.function)
     depth = _depth(body)

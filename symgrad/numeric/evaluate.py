@@ -118,7 +118,8 @@ class Evaluator:
         if node.is_Mul:
             return self._multiply(self._stable_factors(node))
         if node.is_Add:
-            return self._combine(lambda *parts: sum(parts[1:], start=parts[0]), node.args)
+            numbers_last = sorted(node.args, key=lambda part: bool(part.is_number))  # x − x + ε is ε to the last digit
+            return self._combine(lambda *parts: sum(parts[1:], start=parts[0]), numbers_last)
         if node.is_Pow:
             return self._power(node)
         if isinstance(node, sp.exp):

@@ -168,6 +168,17 @@ def prepare_batch_norm(
     return {"training": bool(training), "eps": eps}
 
 
+def mean_over(x: Any, axes: Sequence[int]) -> Any:
+    """NumPy: the mean over some axes, which stay with size 1; of nothing it is no number, and no warning."""
+    return np.sum(x, axis=tuple(axes), keepdims=True) / np.float64(np.prod([x.shape[a] for a in axes]))
+
+
+def mean_and_variance(x: Any, axes: Sequence[int]) -> tuple[Any, Any]:
+    """NumPy: mean and variance over some axes."""
+    mean = mean_over(x, axes)
+    return mean, mean_over((x - mean) ** 2, axes)
+
+
 def normalised(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
     """NumPy: over axis 1 the given statistics."""
     rank = np.ndim(x)
@@ -189,7 +200,7 @@ def batch_norm_values(
     x = np.asarray(x, float)
     if training:
         axes = tuple(a for a in range(x.ndim) if a != 1)
-        mean, var = x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True)
+        mean, var = mean_and_variance(x, axes)
     else:
         mean, var = along(running_mean, x.ndim, 1), along(running_var, x.ndim, 1)
     return normalised(x, mean, var, weight, bias, eps)
@@ -274,7 +285,7 @@ def instance_norm_values(
     if not use_input_stats:
         return batch_norm_values(x, running_mean, running_var, weight, bias, training=False, eps=eps)
     axes = tuple(range(2, x.ndim))
-    return normalised(x, x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True), weight, bias, eps)
+    return normalised(x, *mean_and_variance(x, axes), weight, bias, eps)
 
 
 @operation(
@@ -334,7 +345,8 @@ def group_norm_values(x: Any, weight: Any = None, bias: Any = None, *, num_group
     """NumPy's forward."""
     x = np.asarray(x, float)
     flat = x.reshape(x.shape[0], num_groups, int(np.prod(x.shape[1:])) // num_groups)
-    normal = (flat - flat.mean(axis=2, keepdims=True)) / np.sqrt(flat.var(axis=2, keepdims=True) + eps)
+    mean, var = mean_and_variance(flat, (2,))
+    normal = (flat - mean) / np.sqrt(var + eps)
     return normalised(normal.reshape(x.shape), 0, 1, weight, bias, 0)
 
 
@@ -394,9 +406,7 @@ def rms_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: An
     says="divides by the root of the mean square over the trailing axes",
     numpy=lambda x, weight=None, *, normalized_shape, eps: (
         x
-        / np.sqrt(
-            np.mean(np.square(np.asarray(x, float)), axis=tuple(range(-len(normalized_shape), 0)), keepdims=True) + eps
-        )
+        / np.sqrt(mean_over(np.square(np.asarray(x, float)), tuple(range(-len(normalized_shape), 0))) + eps)
         * (1 if weight is None else weight)
     ),
     torch=lambda torch, x, weight=None, *, normalized_shape, eps: torch.nn.functional.rms_norm(

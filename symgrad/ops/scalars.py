@@ -180,8 +180,8 @@ rad2deg = row("rad2deg", lambda x: x * 180 / sp.pi, "180/π·x[i]", np.rad2deg, 
 
 
 def sinc_formula(x: Expr) -> Expr:
-    """sin(πx)/(πx), and 1 at 0, where the derivative is 0."""
-    zero = Bracket(sp.Eq(x, 0))
+    """sin(πx)/(πx), and 1 at 0, where the derivative is 0; as in torch, 0 is what squares to it."""
+    zero = Bracket(sp.Eq(x**2, 0))
     safe = sp.pi * (x + zero)
     return zero + (1 - zero) * sp.sin(safe) / safe
 
