@@ -313,6 +313,13 @@ def test_what_random_expressions_found_where_something_has_no_derivative(text: s
     assert agrees_with_torch(drawn)
 
 
+def test_what_random_expressions_found_among_whole_numbers() -> None:
+    """The mean over an axis whose size is computed is divided by that size, exactly."""
+    x = np.arange(12).reshape(1, 2, 6)
+    text = "mean(F.max_pool1d(x, 2), dim=-1, keepdim=True)"
+    assert agrees_with_torch(Expression(text, text, {"x": x}, (1, 2, 1)))
+
+
 EMPTY = {"x": np.zeros((2, 0)), "n": np.zeros((2, 0), dtype=int)}
 STATISTICS = {"y": np.array([[1.0, 2], [3, 5], [4, 4]]), "x": np.arange(6.0).reshape(2, 3), "a": np.array([1.5, 0.5])}
 
