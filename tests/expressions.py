@@ -313,11 +313,10 @@ def in_statements(texts: Sequence[str]) -> str:
         return re.sub(parts, lambda found: names[found[0]], text) if inner else text
 
     lines = [named(texts[-1])]
-    for text, name in reversed(names.items()):
-        if text != texts[-1] and any(mentions(line, name) for line in lines):
-            lines.append(f"{name} = {named(text)}")
-    lines[1:] = sorted(lines[1:], key=lambda line: int(line.split()[0][1:]))
-    return "; ".join([*lines[1:], lines[0]])
+    for text in sorted(names, key=len, reverse=True):  # what a text holds is shorter than it
+        if text != texts[-1] and any(mentions(line, names[text]) for line in lines):
+            lines.append(f"{names[text]} = {named(text)}")
+    return "; ".join([*reversed(lines[1:]), lines[0]])
 
 
 # Ways to call what belongs to no family ---------------------------------------------------------------------
