@@ -16,7 +16,7 @@ from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, kind_of
 from symgrad.language.complaints import excerpt, unknown_function
 from symgrad.language.constants import FUNCTIONS, NAMED, arithmetic, function, is_number
 from symgrad.language.extents import METHODS, Extents, shape_of
-from symgrad.language.kinds import Held, kind_of_result, written
+from symgrad.language.kinds import Holding, kind_of_result, written
 from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path
 from symgrad.language.nodes import (
     Attribute,
@@ -299,7 +299,7 @@ class Elaborator:
     ) -> Ref:
         """One operation of the table; ``chosen`` are the options that the text gives."""
         described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
-        held = [m if m is None else Held(m.kind) if isinstance(m, Ref) else written(m) for m, _ in operands]
+        held = [m if m is None else Holding(m.kind) if isinstance(m, Ref) else written(m) for m, _ in operands]
         kind = self.at(span, lambda: kind_of_result(op, held, options))
         return replace(self.builder.apply(op, described, options, span, label, name, chosen), kind=kind)
 

@@ -32,119 +32,20 @@ COUNTS = frozenset({"sum", "prod", "cumsum", "cumprod", "square", "trace"})
 """Truth values are counted by these: the result is whole."""
 FIRST = frozenset({"masked_fill", "index_fill", "pad", "scatter", "scatter_add", "index_add", "index_copy"})
 """What these write into decides, not what they write."""
-KEPT = frozenset(
-    {
-        "identity",
-        "zeros_like",
-        "ones_like",
-        "sign",
-        "abs",
-        "neg",
-        "floor",
-        "ceil",
-        "trunc",
-        "round",
-        "relu",
-        "relu6",
-        "hardtanh",
-        "threshold",
-        "nan_to_num",
-        "clamp",
-        "add",
-        "sub",
-        "rsub",
-        "mul",
-        "pow",
-        "remainder",
-        "fmod",
-        "maximum",
-        "minimum",
-        "fmax",
-        "fmin",
-        "where",
-        "amax",
-        "amin",
-        "max",
-        "min",
-        "sort",
-        "topk",
-        "kthvalue",
-        "median",
-        "cummax",
-        "cummin",
-        "diff",
-        "embedding",
-        "expand",
-        "permute",
-        "transpose",
-        "T",
-        "mT",
-        "reshape",
-        "flatten",
-        "unsqueeze",
-        "squeeze",
-        "getitem",
-        "cat",
-        "stack",
-        "diag",
-        "flip",
-        "flipud",
-        "fliplr",
-        "roll",
-        "rot90",
-        "tril",
-        "triu",
-        "diagonal",
-        "diag_embed",
-        "movedim",
-        "select",
-        "narrow",
-        "chunk_part",
-        "split_part",
-        "unbind_part",
-        "repeat",
-        "tile",
-        "repeat_interleave",
-        "unfold",
-        "pixel_shuffle",
-        "gather",
-        "take_along_dim",
-        "take",
-        "index_select",
-        "mm",
-        "mv",
-        "bmm",
-        "dot",
-        "outer",
-        "np_dot",
-        "matmul",
-        "tensordot",
-        "kron",
-        "cross",
-        "linear",
-        "bilinear",
-        "conv1d",
-        "conv2d",
-        "conv3d",
-        "conv_transpose1d",
-        "conv_transpose2d",
-        "conv_transpose3d",
-        "addmm",
-        "addmv",
-        "addr",
-        "addbmm",
-        "baddbmm",
-        "addcmul",
-        "max_pool1d",
-        "max_pool2d",
-        "max_pool3d",
-        "avg_pool1d",
-        "avg_pool2d",
-        "avg_pool3d",
-        "l1_loss",
-        "hinge_embedding_loss",
-    }
-)
+KEPT = frozenset({
+    "identity", "zeros_like", "ones_like", "sign", "abs", "neg", "floor", "ceil", "trunc", "round", "relu",
+    "relu6", "hardtanh", "threshold", "nan_to_num", "clamp", "add", "sub", "rsub", "mul", "pow", "remainder",
+    "fmod", "maximum", "minimum", "fmax", "fmin", "where", "amax", "amin", "max", "min", "sort", "topk",
+    "kthvalue", "median", "cummax", "cummin", "diff", "embedding", "expand", "permute", "transpose", "T", "mT",
+    "reshape", "flatten", "unsqueeze", "squeeze", "getitem", "cat", "stack", "diag", "flip", "flipud", "fliplr",
+    "roll", "rot90", "tril", "triu", "diagonal", "diag_embed", "movedim", "select", "narrow", "chunk_part",
+    "split_part", "unbind_part", "repeat", "tile", "repeat_interleave", "unfold", "pixel_shuffle", "gather",
+    "take_along_dim", "take", "index_select", "mm", "mv", "bmm", "dot", "outer", "np_dot", "matmul",
+    "tensordot", "kron", "cross", "linear", "bilinear", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "addmm", "addmv", "addr", "addbmm", "baddbmm", "addcmul",
+    "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "l1_loss",
+    "hinge_embedding_loss",
+})  # fmt: skip
 """The result is of the kind that the operands meet in."""
 JOINS = frozenset({"add", "diff", "index_add", "scatter_add", "addr"})
 """They add, which for truth values is torch's "or"."""
@@ -153,25 +54,25 @@ REMEDY = "1.0 * (…) makes numbers of it"
 
 
 @dataclass(frozen=True)
-class Held:
+class Holding:
     """An operand: what torch would hold its entries as, and its number where it is one."""
 
     kind: Kind
     number: Any = None
 
 
-def written(number: Any) -> Held:
+def written(number: Any) -> Holding:
     """A number that the text writes."""
     whole = isinstance(number, int) or (isinstance(number, sp.Expr) and number.is_integer)
-    return Held(Kind.WHOLE if whole else Kind.REAL, number)
+    return Holding(Kind.WHOLE if whole else Kind.REAL, number)
 
 
-def kind_of_result(op: Op, operands: Sequence[Held | None], options: Mapping[str, Hashable]) -> Kind:
+def kind_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[str, Hashable]) -> Kind:
     """What torch would give ``op`` on these operands, of which None are left out.
 
     Raises `UnsupportedError` where torch's result would be another number than that of the index equation.
     """
-    if op.name == "scaled_dot_product_attention" and operands[3:] and operands[3] == Held(Kind.TRUTH):
+    if op.name == "scaled_dot_product_attention" and operands[3:] and operands[3] == Holding(Kind.TRUTH):
         raise refusal(
             "a mask of truth values says who takes part, and symgrad has only the mask that is added",
             "torch.where(mask, 0, -1000) as the mask",
@@ -199,10 +100,11 @@ def check_fit(op: Op, kind: Kind, kinds: Sequence[Kind], constants: Sequence[Any
         raise refusal(f"torch's {op.name} of truth values is a truth value, not their sum or difference", REMEDY)
     if op.name in AVERAGES:
         raise refusal(f"torch's {op.name} of whole numbers cuts off the fraction", REMEDY)
-    written = [v for v in (*constants, *options.values()) if is_plain(v)] if op.name != "clamp" else []
-    fits = (0, 1) if kind is Kind.TRUTH and op.name in FIRST else None
-    stored = [*constants, options.get("value")] if fits else []
-    if any(v != int(v) for v in written) or any(is_plain(v) and v not in (0, 1) for v in stored):
+    if op.name == "clamp":
+        return
+    numbers = [v for v in (*constants, *options.values()) if is_plain(v)]
+    stored = [v for v in (*constants, options.get("value")) if is_plain(v)] if op.name in FIRST else []
+    if any(v != int(v) for v in numbers) or (kind is Kind.TRUTH and any(v not in (0, 1) for v in stored)):
         raise refusal(f"torch keeps the result of {op.name} in {what}, and what is written into it as well", REMEDY)
 
 
