@@ -16,7 +16,7 @@ from symgrad.errors import InputError, ShapeError, UnknownNameError
 from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, hessian_of, slope_form
 from symgrad.explanation.assemble import Derived, derive_only
 from symgrad.explanation.assumed import assumed_value
-from symgrad.language import Reading, Value, expand_composites, literal, read, value_from
+from symgrad.language import Reading, Value, expand_composites, holds_truths, literal, read, value_from
 from symgrad.numeric import Array
 from symgrad.program import Program
 from symgrad.render import to_json, to_latex, to_markdown, to_text
@@ -75,7 +75,8 @@ def explain_values(
     here = {name: value for name, value in given.items() if name not in late}
     known = _known_shapes(here, {n: s for n, s in (shapes or {}).items() if n not in late})
     wished = weights.shape if weights is not None else _out_shape(then, {n: given[n] for n in late})
-    reading = read(expression, shapes=known, out_shape=wished)
+    truths = [name for name in here if holds_truths(values[name])]
+    reading = read(expression, shapes=known, out_shape=wished, truths=truths)
     program = expand_composites(reading.program) if expand else reading.program
     inputs = _inputs(program, here, shapes or {})
     out_shape = program.numbers(program.out.shape)
@@ -121,8 +122,8 @@ def derive(
     return program, derive_only(program, _wanted(wrt, program))
 
 
-def _with_hessians(explanation: Explanation) -> Explanation:
-    """The second derivatives by every pair of inputs beside the first ones."""
+def of_one_number(explanation: Explanation) -> Explanation:
+    """``explanation``, unless its second derivatives would be those of nothing that the user named."""
     origin = explanation.seed_info.origin
     if origin == "downstream":
         raise InputError(
@@ -134,7 +135,12 @@ def _with_hessians(explanation: Explanation) -> Explanation:
             found=(f"out is {_size(explanation.output.shape)}",),
             hints=("sum(…) around the expression", "a seed: the Hessian of Σ v·out"),
         )
-    pairs = combinations_with_replacement(explanation.gradients, 2)
+    return explanation
+
+
+def _with_hessians(explanation: Explanation) -> Explanation:
+    """The second derivatives by every pair of inputs beside the first ones."""
+    pairs = combinations_with_replacement(of_one_number(explanation).gradients, 2)
     return replace(explanation, hessians={pair: hessian_of(explanation, *pair) for pair in pairs})
 
 

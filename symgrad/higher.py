@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from symgrad.api import explain_values
+from symgrad.api import explain_values, of_one_number
 from symgrad.errors import ShapeError
 from symgrad.explanation import Explanation, Hessian, curvature
 from symgrad.indexing import Equation, add_up
@@ -62,10 +62,12 @@ def hvp(
 ) -> Array:
     """H·u in the shape of ``wrt``, H never formed: the derivative of the gradient in ``direction``.
 
+    Raises `SymgradError`, also when the output is no scalar and no seed says how to weigh it.
+
     >>> hvp("x @ A @ x", "x", [1, 0], x=[1, 2], A=[[1, 2], [3, 4]]).tolist()
     [2, 5]
     """
-    found = explain_values(expression, values, seed=seed, wrt=wrt, shapes=shapes, check=False)
+    found = of_one_number(explain_values(expression, values, seed=seed, wrt=wrt, shapes=shapes, check=False))
     tangent = _direction(found, wrt, direction)
     equation, known = curvature(found, wrt, wrt)
     rank = len(tangent.shape)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -29,6 +29,12 @@ LARGEST = 1e3
 
 NAMES = "xyabcdgh"
 """What inputs are called."""
+
+LONGEST = 12
+"""Operations of the longest expressions."""
+
+LARGEST_SIZE = 260
+"""Entries of the largest tensor that is built upon: 4×4×4×4 fits."""
 
 INFIX = {
     "add": "+", "sub": "-", "mul": "*", "div": "/", "pow": "**", "matmul": "@",
@@ -74,6 +80,8 @@ class Expression:
     positions: frozenset[str] = frozenset()
     pieces: tuple[Expression, ...] = field(default=(), compare=False)
     """What it is made of, smallest first: where a mistake is looked for when the whole is wrong."""
+    torch_steps: str = field(default="", compare=False)
+    """The same for torch, each piece a statement of its own."""
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{name}: {array.shape}" for name, array in self.inputs.items())
@@ -151,10 +159,12 @@ class Growth:
     # Inputs -------------------------------------------------------------------------------------------------
 
     def numbers(self, shape: Sequence[int]) -> np.ndarray:
-        """Values away from 0, or small integers among which there are zeros and ties."""
+        """Values away from 0 on both sides, now and then beyond every kink; or small integers, zeros and ties."""
+        size = tuple(shape)
         if self.exact:
-            return self.generator.integers(-2, 3, size=tuple(shape))
-        return self.generator.uniform(0.2, 1.8, size=tuple(shape)) * self.generator.choice([-1, 1], size=tuple(shape))
+            return self.generator.integers(-2, 3, size=size)
+        far = self.choose((1, 1, 1, 4))  # relu6 and its kin have kinks at 3 and 6
+        return far * self.generator.uniform(0.2, 1.8, size=size) * self.generator.choice([-1, 1], size=size)
 
     def add_input(self, shape: Sequence[int]) -> Term:
         """A new input."""
@@ -177,6 +187,11 @@ class Growth:
         self.positions.append((domain, term))
         return term
 
+    def forget(self, last: Term) -> None:
+        """The newest term; ``last`` is the newest again."""
+        self.terms.pop()
+        self.terms = [*(t for t in self.terms if t is not last), last]
+
     def expression(self, term: Term, pieces: tuple[Expression, ...] = ()) -> Expression:
         """A term with what it needs, as a test runs it."""
         used = {n: a for n, a in self.inputs.items() if mentions(term.text, n)}
@@ -184,21 +199,24 @@ class Growth:
         return Expression(term.text, term.torch_text, used, term.shape, self.number, positions, pieces)
 
     def whole(self) -> Expression:
-        """The newest term, made of the others."""
-        pieces = (self.expression(t) for t in self.terms[:-1] if t.text not in self.inputs)
-        return self.expression(self.terms[-1], tuple(pieces))
+        """The newest term, made of the others: in one line, or in statements that name what is used again."""
+        results = [t for t in self.terms if t.text not in self.inputs]
+        pieces = tuple(self.expression(t) for t in results[:-1])
+        text, steps = (in_statements([(t.text, t.torch_text)[side] for t in results]) for side in (0, 1))
+        whole = replace(self.expression(self.terms[-1], pieces), torch_steps=steps)
+        return whole if self.flip() else replace(whole, text=text, torch_text=steps)
 
     def start(self) -> None:
         """One to three inputs whose shapes have something to do with each other."""
-        sizes = self.choose(((2, 3), (2, 3, 4), (2, 3, 4, 1), (2, 3, 1, 0)))
+        sizes = self.choose(((2, 3), (2, 3, 4), (2, 3, 4, 1), (4, 3, 1, 0)))
         first = self.shape(sizes)
         self.add_input(first)
         for _ in range(self.between(0, 2)):
             self.add_input(self.related(first, sizes))
 
     def shape(self, sizes: Sequence[int]) -> list[int]:
-        """Up to three axes of these sizes."""
-        return [self.choose(sizes) for _ in range(self.choose((0, 1, 1, 2, 2, 2, 3)))]
+        """Up to four axes of these sizes."""
+        return [self.choose(sizes) for _ in range(self.choose((0, 1, 1, 2, 2, 2, 3, 4)))]
 
     def related(self, first: Sequence[int], sizes: Sequence[int]) -> list[int]:
         """A shape that may meet ``first``: equal, broadcast, or on the other side of a matrix product."""
@@ -234,7 +252,7 @@ class Growth:
         except (RuntimeError, IndexError, TypeError, ValueError, AttributeError):
             return False
         moderate = bool(torch.isfinite(value).all()) and (value.numel() == 0 or value.abs().max() < LARGEST)
-        if not moderate or value.numel() > 200:
+        if not moderate or value.numel() > LARGEST_SIZE:
             return False
         self.terms.append(Term(f"({text})" if " " in text else text, f"({torch_text})", value))
         return True
@@ -296,6 +314,22 @@ class Growth:
 def broadcasts(first: Sequence[int], second: Sequence[int]) -> bool:
     """Whether two shapes meet elementwise."""
     return all(a == b or 1 in (a, b) for a, b in zip(first[::-1], second[::-1], strict=False))
+
+
+def in_statements(texts: Sequence[str]) -> str:
+    """The last of ``texts`` with each of the others that stands in it by name: ``s1 = exp(x); s1 * s1``."""
+    names = {text: f"s{n}" for n, text in enumerate(texts, start=1)}
+
+    def named(text: str) -> str:
+        inner = sorted((t for t in names if len(t) < len(text) and t in text), key=len, reverse=True)
+        parts = "|".join(rf"(?<![\w.]){re.escape(t)}(?![\w(])" for t in inner)
+        return re.sub(parts, lambda found: names[found[0]], text) if inner else text
+
+    lines = [named(texts[-1])]
+    for text in sorted(names, key=len, reverse=True):  # what a text holds is shorter than it
+        if text != texts[-1] and any(mentions(line, names[text]) for line in lines):
+            lines.append(f"{names[text]} = {named(text)}")
+    return "; ".join([*reversed(lines[1:]), lines[0]])
 
 
 # Ways to call what belongs to no family ---------------------------------------------------------------------
@@ -365,6 +399,10 @@ def any_matmul(growth: Growth, op: Op) -> Made:
     return both(form, x, growth.choose(fits))
 
 
+LETTERS = "ijklmnopqrstuvw"
+"""For the axes of an einsum."""
+
+
 def any_einsum(growth: Growth, op: Op) -> Made:
     """Letters for the axes of one or two terms, some of which are kept."""
     terms = [growth.pick()]
@@ -375,11 +413,11 @@ def any_einsum(growth: Growth, op: Op) -> Made:
     for term in terms:
         word = ""
         for size in term.shape:
-            same = [c for n, c in enumerate("ijklmn") if letters.get(n) == str(size)]
+            same = [c for n, c in enumerate(LETTERS) if letters.get(n) == str(size)]
             if same and growth.flip():
                 word += growth.choose(same)
             else:
-                word += "ijklmn"[len(letters)]
+                word += LETTERS[len(letters)]
                 letters[len(letters)] = str(size)
         words.append(word)
     used = sorted(set("".join(words)))
@@ -546,21 +584,26 @@ def weight(op: Op) -> int:
 
 
 @st.composite
-def expressions(draw: Any, most: int = 5, exact: bool = False) -> Expression:
+def expressions(draw: Any, most: int = LONGEST, exact: bool = False) -> Expression:
     """An expression of up to ``most`` operations; with ``exact``, its inputs are small integers."""
     return grown(draw(st.randoms(use_true_random=True)).getrandbits(32), most, exact).whole()
 
 
-def grown(number: int, most: int = 5, exact: bool = False) -> Growth:
-    """Up to ``most`` operations, all choices made by ``number``; more than one are likelier than one."""
+def grown(number: int, most: int = LONGEST, exact: bool = False) -> Growth:
+    """Up to ``most`` operations, all choices made by ``number``; most of them use the result before."""
     growth = Growth(number, exact)
     growth.start()
     names = [op.name for op in TABLE.values() for _ in range(weight(op))]
-    wanted, done = growth.choose([n for n in range(1, most + 1) for _ in range(n)]), 0
-    for _ in range(8 * most):
+    wanted, done = growth.between(1, most), 0
+    for _ in range(10 * most):
         if done == wanted:
             break
-        done += growth.step(TABLE[growth.choose(names)])
+        last = growth.terms[-1]
+        if growth.step(TABLE[growth.choose(names)]):
+            if done and last.text not in growth.terms[-1].text and growth.between(0, 9):
+                growth.forget(last)
+            else:
+                done += 1
     return growth
 
 

@@ -1,11 +1,13 @@
 """Expressions nobody thought of: 300 of them agree with torch to 1e-9, or are refused with a reason.
 
-Never a wrong number, never another exception. The same expressions are drawn in every run; for many more and
+Never a wrong number, never another exception. The same expressions are drawn in every run; for 20,000 longer and
 new ones: ``pytest --hypothesis-profile=nightly tests/test_random_expressions.py``. Beside the 300 each operation
 of the table has its turn as the last one of an expression.
 """
 
 from __future__ import annotations
+
+import secrets
 
 import numpy as np
 import pytest
@@ -16,20 +18,26 @@ from hypothesis import strategies as st
 import symgrad
 from symgrad.errors import SymgradError
 from symgrad.language import read
+from symgrad.numeric import forward, numeric_pullback, plain, where_exact
 from symgrad.ops import TABLE
 from tests import torch_side
-from tests.compare import assert_same
-from tests.expressions import Expression, ending_in, expressions
+from tests.compare import TOLERANCE, assert_same
+from tests.expressions import LONGEST, Expression, ending_in, expressions, grown, mentions
 from tests.sampling import random_seed
 
-PARTS = 6
-EXAMPLES = max(300, settings.default.max_examples) // PARTS
+NIGHTLY = settings.get_current_profile_name() == "nightly"
+PARTS, EXACT_PARTS = (20, 5) if NIGHTLY else (6, 1)
+EACH = 800 if NIGHTLY else 50
+MOST = LONGEST if NIGHTLY else 5
+"""20,000 expressions of up to 12 operations at night; 350 shorter ones in every run."""
+EVERY = 16 if NIGHTLY else 1
+"""At night formulas, explicit Jacobian and closed form are made for one expression in so many: they take the time."""
 MOST_REFUSED = 0.05
 
 TRIES = 8
 
 some = settings(
-    max_examples=EXAMPLES,
+    max_examples=EACH,
     phases=(
         Phase.explicit,
         Phase.reuse,
@@ -50,8 +58,10 @@ def agrees_with_torch(drawn: Expression) -> bool | None:
     Where they differ, the smallest part that is wrong is named.
     """
     try:
-        return compared(drawn)
+        return compared(drawn, thorough=drawn.number % EVERY == 0)
     except Exception as error:
+        if isinstance(error, AssertionError) and rests_on_rounding(drawn):
+            return None
         for piece in drawn.pieces:
             try:
                 compared(piece)
@@ -60,8 +70,43 @@ def agrees_with_torch(drawn: Expression) -> bool | None:
         raise AssertionError(f"{drawn}: {error}") from error
 
 
-def compared(drawn: Expression) -> bool | None:
-    """`agrees_with_torch` of one expression as a whole."""
+def rests_on_rounding(drawn: Expression) -> bool:
+    """Whether torch's own answer is no more than rounding: it jumps or moves by more than the tolerance when what
+    it computes on the way moves in the fourteenth digit. So do ``ceil(cross(a, a))`` and ``normalize(cross(a, a))``.
+
+    Asked of expressions on which the answers differ. Where all that they are made of is the same to the last bit,
+    the last operation stands at its kink, and what it does there is no matter of rounding.
+    """
+    if all(map(the_very_same, drawn.pieces)):
+        return False
+    weights, generator = weights_for(drawn), np.random.default_rng(0)
+
+    def shake(value: torch.Tensor) -> torch.Tensor:
+        noise = torch.tensor(generator.uniform(-1e-14, 1e-14, tuple(value.shape)))
+        return value + noise * (1 + value.detach().abs()) if value.dtype == torch.float64 else value
+
+    out, gradients = torch_side.text_gradients(drawn.torch_text, drawn.inputs, weights)
+    for _ in range(5):
+        near, others = torch_side.gradients(
+            lambda known: torch_side.evaluate(drawn.torch_steps, known, shake=shake), drawn.inputs, weights
+        )
+        pairs = [(out, near), *((gradients[n], others[n]) for n in gradients)]
+        if any(np.abs(a - b).max(initial=0) > TOLERANCE * max(1, np.abs(a).max(initial=0)) for a, b in pairs):
+            return True
+    return False
+
+
+def the_very_same(drawn: Expression) -> bool:
+    """Whether torch and symgrad give the same number, to the last bit."""
+    try:
+        ours, _ = by_numbers(drawn, weights_for(drawn))
+    except SymgradError:
+        return False
+    return np.array_equal(ours, torch_side.text_gradients(drawn.torch_text, drawn.inputs, weights_for(drawn))[0])
+
+
+def compared(drawn: Expression, thorough: bool = True) -> bool | None:
+    """`agrees_with_torch` of one expression as a whole; only ``thorough`` has the formulas made and looks at them."""
     weights = weights_for(drawn)
     try:
         out, expected = torch_side.text_gradients(drawn.torch_text, drawn.inputs, weights)
@@ -70,34 +115,61 @@ def compared(drawn: Expression) -> bool | None:
     if not all(np.isfinite(g).all() and np.abs(g).max(initial=0) < 1e5 for g in expected.values()):
         return None
     try:
-        found = symgrad.explain(drawn.text, seed=weights, check=False, **drawn.inputs)
+        output, gradients = by_explanation(drawn, weights, out) if thorough else by_numbers(drawn, weights)
     except SymgradError as error:
         assert error.problem
         return False
-    about = {"seed": drawn.number, "what": repr(drawn)}
-    assert_same(out, found.output, **about)
-    known = {n: torch.tensor(a) if n in drawn.positions else torch_side.tensor(a) for n, a in drawn.inputs.items()}
-    known |= {"v": torch_side.tensor(weights), "out": torch_side.tensor(out)}
-    for name, gradient in found.gradients.items():
+    assert_same(out, output, seed=drawn.number, what=repr(drawn))
+    for name, answers in gradients.items():
         scale = max(1.0, np.abs(expected[name]).max(initial=0))
-        assert_same(expected[name] / scale, np.asarray(gradient.value, dtype=float) / scale, **about)
-        rows = np.asarray(gradient.jacobian.dense(), dtype=float)
-        assert_same(expected[name] / scale, (weights.reshape(-1) @ rows).reshape(expected[name].shape) / scale, **about)
-        if gradient.closed_form is not None:
-            form = torch_side.evaluate(gradient.closed_form, known)
-            assert_same(
-                expected[name] / scale, form / scale, seed=drawn.number, what=f"{drawn}: {gradient.closed_form}"
-            )
+        for what, found in answers.items():
+            about = f"{drawn}: {what} of {name}"
+            assert_same(expected[name] / scale, np.asarray(found) / scale, seed=drawn.number, what=about)
     return True
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_random_expressions_agree_with_torch(part: int) -> None:
+Answers = dict[str, dict[str, np.ndarray]]
+"""By input, every gradient that symgrad gives for it and how it came to it."""
+
+
+def by_numbers(drawn: Expression, weights: np.ndarray) -> tuple[np.ndarray, Answers]:
+    """The output and the gradients, by the sweep that `symgrad.explain` takes them from, its formulas not made."""
+    program = read(drawn.text, shapes={n: a.shape for n, a in drawn.inputs.items()}).program
+    values = forward(program, drawn.inputs)
+    found = numeric_pullback(program, values, where_exact(weights), list(drawn.inputs))
+    return plain(values[program.output]), {n: {"the sweep": np.asarray(g, dtype=float)} for n, g in found.items()}
+
+
+def by_explanation(drawn: Expression, weights: np.ndarray, out: np.ndarray) -> tuple[np.ndarray, Answers]:
+    """The output, and gradients by the sweep, by the explicit Jacobian, and by the closed form as torch reads it.
+
+    A Jacobian with NaN in it says that there is none at this point, as of hypot at the origin; the sweep goes
+    the way of torch's backward, in which a mask that comes later may still exclude it.
+    """
+    found = symgrad.explain(drawn.text, seed=weights, check=False, **drawn.inputs)
+    known = {n: torch.tensor(a) if n in drawn.positions else torch_side.tensor(a) for n, a in drawn.inputs.items()}
+    known |= {"v": torch_side.tensor(weights), "out": torch_side.tensor(out)}
+    answers: Answers = {}
+    for name, gradient in found.gradients.items():
+        rows = np.asarray(gradient.jacobian.dense(), dtype=float)
+        answers[name] = {"the sweep": np.asarray(gradient.value, dtype=float)}
+        if not np.isnan(rows).any():
+            answers[name]["the Jacobian"] = (weights.reshape(-1) @ rows).reshape(np.shape(gradient.value))
+        if gradient.closed_form is not None:
+            answers[name][gradient.closed_form] = torch_side.evaluate(gradient.closed_form, known).numpy()
+    return found.output, answers
+
+
+@pytest.mark.parametrize(
+    ("part", "exact"), [*((n, False) for n in range(PARTS)), *((n, True) for n in range(EXACT_PARTS))]
+)
+def test_random_expressions_agree_with_torch(part: int, exact: bool) -> None:
+    """With ``exact``, at ties and zeros."""
     answers = []
 
-    @seed(part)
+    @seed(secrets.randbits(32) if NIGHTLY else part)
     @some
-    @given(expressions())
+    @given(expressions(MOST, exact))
     def check(drawn: Expression) -> None:
         answer = agrees_with_torch(drawn)
         assume(answer is not None)
@@ -105,13 +177,6 @@ def test_random_expressions_agree_with_torch(part: int) -> None:
 
     check()
     assert answers.count(False) <= MOST_REFUSED * len(answers), "too many expressions that torch takes are refused"
-
-
-@seed(0)
-@some
-@given(expressions(most=3, exact=True))
-def test_random_expressions_at_ties_and_zeros_agree_with_torch(drawn: Expression) -> None:
-    assume(agrees_with_torch(drawn) is not None)
 
 
 @seed(0)
@@ -146,6 +211,34 @@ def test_every_operation_ends_an_expression_that_agrees_with_torch(name: str) ->
     assert name in [step.op for step in steps]
 
 
+def test_expressions_cover_lengths_ranks_sizes_reuse_broadcasting_and_both_sides_of_kinks() -> None:
+    steps, ranks, sizes, traits = set[int](), set[int](), set[int](), set[str]()
+    for number in range(300):
+        drawn = grown(number, exact=number % 5 == 0).whole()
+        try:
+            program = read(drawn.text, shapes={n: a.shape for n, a in drawn.inputs.items()}).program
+        except SymgradError:
+            continue
+        shapes = [program.numbers(tensor.shape) for tensor in program.tensors()]
+        used = [name for step in program.steps for name in step.tensors]
+        inputs = {tensor.name for tensor in program.inputs}
+        steps.add(len(program.steps))
+        ranks |= {len(shape) for shape in shapes}
+        sizes |= {size for shape in shapes for size in shape}
+        traits |= {"an input twice" for name in inputs if used.count(name) > 1}
+        traits |= {"a result twice" for step in program.steps if used.count(step.result.name) > 1}
+        traits |= {"broadcasting" for step in program.steps if step.op == "expand"}
+        values = np.concatenate([np.ravel(a) for a in drawn.inputs.values()] or [np.zeros(0)])
+        traits |= {f"{name} {edge}" for edge in (0, 1, 3, 6) for name, there in (
+            ("below -", (values < -edge).any()), ("above", (values > edge).any())) if there}  # fmt: skip
+        traits |= {"at 0" for value in values if value == 0}
+    assert set(range(1, LONGEST + 1)) <= steps
+    assert {0, 1, 2, 3, 4} <= ranks
+    assert {0, 1, 2, 3, 4} <= sizes
+    sides = {f"{name} {edge}" for edge in (0, 1, 3, 6) for name in ("below -", "above")}
+    assert traits == {"an input twice", "a result twice", "broadcasting", "at 0", *sides}
+
+
 def test_the_same_expressions_are_drawn_in_every_run() -> None:
     def drawn() -> list[str]:
         texts: list[str] = []
@@ -176,6 +269,18 @@ FOUND = [
     ("where(F.normalize(x, dim=0) > a, x, a)", {"x": (3,), "a": (2, 3)}),
     ("torch.flip(x, (0, 1))", {"x": (2, 3)}),
     ("np.dot(x, y) ** 2", {"x": (2, 3), "y": (2, 3, 2)}),
+    ("F.batch_norm(a, None, None, training=True).arctan2(x ** 2 + 0.5)", {"a": (2, 2, 3), "x": (2, 3)}),
+    ("F.batch_norm(b, None, None, diagonal(y, 1), training=True)", {"b": (2, 2), "y": (2, 3)}),
+    ("F.scaled_dot_product_attention(y, y, y, is_causal=True)", {"y": (0, 1)}),
+    ("F.scaled_dot_product_attention(x, y, a)", {"x": (2, 3), "y": (0, 3), "a": (0, 2)}),
+    ("cummax(x, 1).values", {"x": (0, 0)}),
+    ("cummin(x, 1).values", {"x": (2, 0)}),
+    ("F.avg_pool1d(x, 3, stride=2, padding=1)", {"x": (0, 1, 3)}),
+    ("F.max_pool2d(x, 2)", {"x": (0, 1, 2, 4)}),
+    ("F.instance_norm(x)", {"x": (0, 0, 0)}),
+    ("F.batch_norm(x, None, None, training=True)", {"x": (2, 0)}),
+    ("F.rms_norm(x, (3,))", {"x": (0, 3)}),
+    ("layer_norm(F.pairwise_distance(b, b))", {"b": (2, 3)}),
 ]
 
 
@@ -188,6 +293,58 @@ def test_what_random_expressions_found(text: str, shapes: dict[str, tuple[int, .
     assert agrees_with_torch(Expression(text, text, inputs, shape))
 
 
+AT_ZERO = [
+    "ones_like(hypot(x, x))", "(hypot(x, x) > 1) * x", "atan2(x, x)", "atan2(x, a) * x", "atan2(sin(x), a * 0)",
+    *(f"s = {masked}; hypot(s, s)" for masked in (
+        "F.hardshrink(x)", "F.softshrink(x)", "tril(x, -3)", "where(x > -1, 0, x)", "where(x < -1, x, 0)",
+        "masked_fill(x, x == 0, 0.0)", "maximum(x - 1, zeros_like(x))", "minimum(x + 1, zeros_like(x))",
+        "F.threshold(x, 1.0, 0.0)", "relu(x - 1)",
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", AT_ZERO)
+def test_what_random_expressions_found_where_something_has_no_derivative(text: str) -> None:
+    """hypot has none at the origin; a mask that led there excludes it, and a comparison lets nothing through."""
+    inputs = {name: np.zeros((2, 2)) for name in "xa" if mentions(text, name)}
+    drawn = Expression(text, text, inputs, (2, 2))
+    _, expected = torch_side.text_gradients(text, inputs, weights_for(drawn))
+    assert all(np.isfinite(gradient).all() for gradient in expected.values())
+    assert agrees_with_torch(drawn)
+
+
+def test_what_random_expressions_found_among_whole_numbers() -> None:
+    """The mean over an axis whose size is computed is divided by that size, exactly."""
+    x = np.arange(12).reshape(1, 2, 6)
+    text = "mean(F.max_pool1d(x, 2), dim=-1, keepdim=True)"
+    assert agrees_with_torch(Expression(text, text, {"x": x}, (1, 2, 1)))
+
+
+EMPTY = {"x": np.zeros((2, 0)), "n": np.zeros((2, 0), dtype=int)}
+STATISTICS = {"y": np.array([[1.0, 2], [3, 5], [4, 4]]), "x": np.arange(6.0).reshape(2, 3), "a": np.array([1.5, 0.5])}
+
+
+@pytest.mark.parametrize(
+    ("text", "torch_text", "inputs"),
+    [
+        ("take(x, n)", "take(x, n.long())", EMPTY),
+        ("take_along_dim(x, n, 1)", "take_along_dim(x, n.long(), 1)", EMPTY),
+        ("take_along_dim(x, n)", "take_along_dim(x, n.long())", EMPTY),
+        (
+            "F.batch_norm(y, unbind(x, 1)[0], a ** 2, a, a)",
+            "F.batch_norm(y, unbind(x, 1)[0].detach(), (a ** 2).detach(), a, a)",
+            STATISTICS,
+        ),
+    ],
+)
+def test_what_random_expressions_found_with_operands_that_are_only_read(
+    text: str, torch_text: str, inputs: dict[str, np.ndarray]
+) -> None:
+    """No number, or another one than torch: its backward reads statistics that are a column as if they were a row."""
+    shape = tuple(torch_side.evaluate(torch_text, {n: torch_side.tensor(a) for n, a in inputs.items()}).shape)
+    assert agrees_with_torch(Expression(text, torch_text, inputs, shape, positions=frozenset("n")))
+
+
 @pytest.mark.parametrize(
     ("text", "values"),
     [
@@ -195,6 +352,10 @@ def test_what_random_expressions_found(text: str, shapes: dict[str, tuple[int, .
         ("take_along_dim(x, n, 1)", {"x": np.ones((3, 1)), "n": np.ones((3, 3), dtype=int)}),
         ("index_select(x, 0, n)", {"x": np.ones((3, 1)), "n": np.array([-1])}),
         ("F.embedding(n, x)", {"x": np.ones((3, 2)), "n": np.array([3])}),
+        ("F.embedding(n, x)", {"x": np.ones((3, 2)), "n": np.array([-1])}),
+        ("F.nll_loss(x, n)", {"x": np.ones((2, 3)), "n": np.array([0, -1])}),
+        ("F.cross_entropy(x, n)", {"x": np.ones((2, 3)), "n": np.array([0, -1])}),
+        ("F.cross_entropy(x, n)", {"x": np.ones((2, 3)), "n": np.array([0, 3])}),
         ("dist(x, x, 3)", {"x": np.ones(1)}),
     ],
 )

@@ -140,6 +140,9 @@ def test_pushforward_is_torchs() -> None:
 def test_a_hessian_is_that_of_one_number() -> None:
     with pytest.raises(ShapeError, match="one number"):
         symgrad.hessian("x * x", "x", x=[1, 2])
+    with pytest.raises(ShapeError, match="one number"):
+        symgrad.hvp("x * x", "x", [1, 0], x=[1, 2])
+    assert symgrad.hvp("x * x", "x", [1, 1], seed=[3, 4], x=[1, 2]).tolist() == [6, 8]
     with pytest.raises(InputError, match="one expression"):
         symgrad.explain("x * x", then="sum(out)", order=2, x=[1, 2])
     with pytest.raises(InputError, match="no Hessian"):

@@ -141,9 +141,23 @@ def signs_of(columns: torch.Tensor) -> torch.Tensor:
     return columns.gather(-2, first).sign()
 
 
+def in_a_row(t: torch.Tensor | None) -> torch.Tensor | None:
+    """A tensor whose entries lie one after another."""
+    return t if t is None else t.clone(memory_format=torch.contiguous_format)
+
+
+def batch_norm(
+    x: torch.Tensor, mean: Any, var: Any, weight: Any = None, bias: Any = None, **options: Any
+) -> torch.Tensor:
+    """torch's, on statistics and a weight in a row: 2.13's backward reads a column or a diagonal as if it were one."""
+    mean, var, weight = in_a_row(mean), in_a_row(var), in_a_row(weight)
+    return F.batch_norm(x, mean, var, weight, bias, **options)
+
+
 EXACT = SimpleNamespace(
     **{
         **vars(F),
+        "batch_norm": batch_norm,
         "hardsigmoid": lambda x: F.relu6(x + 3) / 6,  # torch's own has 1/6 in float32: see test_table.py
     }
 )
@@ -176,8 +190,16 @@ class Names(dict[str, Any]):
         return OWN[name]
 
 
-def evaluate(text: str, tensors: Mapping[str, Any]) -> torch.Tensor:
-    """What ``text`` comes to in torch."""
+def evaluate(
+    text: str,
+    tensors: Mapping[str, Any],
+    as_numbers: bool = True,
+    shake: Callable[[torch.Tensor], torch.Tensor] = lambda value: value,
+) -> torch.Tensor:
+    """What ``text`` comes to in torch; truth values as the numbers that they are in symgrad.
+
+    ``shake`` is what becomes of the value of each statement but the last.
+    """
     scope = Names({"torch": torch, "F": EXACT, "math": math, **tensors})
     nothing: dict[str, Any] = {}
     *statements, last = [part.strip() for part in text.split(";")]
@@ -188,8 +210,9 @@ def evaluate(text: str, tensors: Mapping[str, Any]) -> torch.Tensor:
         try:
             for statement in statements:
                 name, _, right = statement.partition(" = ")
-                scope[name] = eval(right, nothing, scope)  # noqa: S307 -- the tests' own texts are torch code
-            return number(eval(last, nothing, scope))  # noqa: S307 -- the tests' own texts are torch code
+                scope[name] = shake(eval(right, nothing, scope))  # noqa: S307 -- the tests' own texts are torch code
+            value = eval(last, nothing, scope)  # noqa: S307 -- the tests' own texts are torch code
+            return number(value) if as_numbers else value
         finally:
             torch.set_default_dtype(precision)
 

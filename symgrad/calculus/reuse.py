@@ -16,7 +16,7 @@ from symgrad.indexing.canonical import canonical
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.sums import over_terms, split_factors
-from symgrad.indexing.symbols import Expr, Index, access
+from symgrad.indexing.symbols import Expr, Index, access, accesses, indices_of, name_of
 
 Powers = dict[Expr, Expr]
 
@@ -32,19 +32,31 @@ def powers(term: Expr) -> Powers:
     return result
 
 
-def instances(equation: Equation, inner: Sequence[Index]) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
-    """The definition at the output's own indices, and with input indices of equal range in their place."""
+def instances(equation: Equation, inner: Sequence[Index], formula: Expr) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:
+    """The definition at the output's own indices, and with input indices of equal range in their place.
+
+    Only where ``formula`` reads every entry that the definition reads there: the others are not in it.
+    """
+    there = {place(entry) for entry in accesses(formula)}
+    read = {place(entry) for entry in accesses(equation.right)}
     for at in product(*([axis, *(p for p in inner if p.size == axis.size)] for axis in equation.axes)):
         if len(set(at)) == len(at):
-            yield canonical(equation.right.xreplace(dict(zip(equation.axes, at, strict=True)))), at
+            new = dict(zip(equation.axes, at, strict=True))
+            if all((name, tuple(k.xreplace(new) for k in indices)) in there for name, indices in read):
+                yield canonical(equation.right.xreplace(new)), at
+
+
+def place(entry: Expr) -> tuple[str, tuple[Expr, ...]]:
+    """Which tensor an access reads, and where."""
+    return name_of(entry), indices_of(entry)
 
 
 def reuse_output(formula: Expr, equation: Equation, inner: Sequence[Index], out: str) -> Expr:
     """``formula`` with the output's entries named wherever their definition stands as a factor."""
     known = [
         (powers(definition), named(access(out, at)))
-        for right, at in instances(equation, inner)
-        for definition, named in ((right, lambda e: e), (sp.exp(right), sp.exp))
+        for right, at in instances(equation, inner, formula)
+        for definition, named in ((right, lambda e: e), *([(sp.exp(right), sp.exp)] if right.has(sp.log) else []))
     ]
     known = [(factors, name) for factors, name in known if len(factors) > 1]
     return sp.Add(*(_reuse_in_term(term, known) for term in over_terms(formula, is_delta)))

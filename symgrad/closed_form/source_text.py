@@ -137,15 +137,19 @@ class Writer:
 
     def arguments(self, step: Apply, operands: list[Text | None]) -> list[str]:
         """Operands and options in the order of the signature, by name once something before them is left out."""
-        options, tensors, gap = self.options(step), iter(operands), False
+        op, options, tensors, gap = named(step.op), self.options(step), iter(operands), False
+        last = max((n for n, name in enumerate(op.operands) if name not in op.data), default=0)
         result = []
-        for name in named(step.op).signature.parameters:
-            operand = next(tensors, None) if name in named(step.op).operands else None
+        for name in op.signature.parameters:
+            operand = next(tensors, None) if name in op.operands else None
             if operand is not None:
                 result.append(f"{name}={operand[0]}" if gap else operand[0])
             elif name in options:
                 result.append(options[name])
-            gap = gap or operand is None
+            if operand is None and name in op.data and op.operands.index(name) < last:
+                result.append("None")  # torch's batch_norm has to be told that there are no statistics
+            else:
+                gap = gap or operand is None
         return result
 
     def options(self, step: Apply) -> dict[str, str]:
@@ -157,7 +161,7 @@ class Writer:
         try:
             usual = op.prepare(shapes, **given)
         except SymgradError:  # by its defaults alone it cannot be called, as clamp without bounds
-            usual = {}
+            usual = given
         result = {}
         for name, value in own.items():
             required = defaults.get(name) is inspect.Parameter.empty or (name == "dim" and own.get("keepdim") is True)

@@ -8,6 +8,8 @@ inside another, so that nothing is captured.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import sympy as sp
 
 from symgrad.indexing.equation import rebuild
@@ -38,18 +40,24 @@ def canonical(expression: Expr) -> Expr:
     """``expression`` with every bound index under its standard name."""
 
     def renamed(node: Expr) -> Expr | None:
-        if not isinstance(node, (sp.Sum, sp.Product)):
-            return None
-        # The sum's own indices may be standard ones already: set apart, those of the sums inside cannot catch them.
-        apart = {limit[0]: fresh(limit[0].name, limit[0].size) for limit in node.limits}
-        body = canonical(node.function.xreplace(apart))
-        depth = _depth(body)
-        limits = sorted(node.limits, key=lambda limit: _first_use(body, apart[limit[0]]))
-        new = {limit[0]: standard_index(depth + place, limit[0].size) for place, limit in enumerate(limits)}
-        back = {apart[k]: new[k] for k in new}
-        return node.func(body.xreplace(back), *((new[k], low, high) for k, low, high in limits))
+        return canonical_sum(node) if isinstance(node, (sp.Sum, sp.Product)) else None
 
     return rebuild(expression, renamed) if expression.has(sp.Sum, sp.Product) else expression
+
+
+@lru_cache(maxsize=4096)
+def canonical_sum(node: Expr) -> Expr:
+    """One sum or product under standard names; formulas hold the same one many times.
+
+    Its own indices may be standard ones already: they are set apart, so that no sum inside can catch them.
+    """
+    apart = {limit[0]: fresh(limit[0].name, limit[0].size) for limit in node.limits}
+    body = canonical(node.function.xreplace(apart))
+    depth = _depth(body)
+    limits = sorted(node.limits, key=lambda limit: _first_use(body, apart[limit[0]]))
+    new = {limit[0]: standard_index(depth + place, limit[0].size) for place, limit in enumerate(limits)}
+    back = {apart[k]: index for k, index in new.items()}
+    return node.func(body.xreplace(back), *((new[k], low, high) for k, low, high in limits))
 
 
 def _first_use(body: Expr, index: Index) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import sympy as sp
+from sympy.core.sorting import default_sort_key
 
 from symgrad.indexing.brackets import Bracket, Ravel, bracket, extremes, unravel
 from symgrad.indexing.sums import over_terms, pull_out
@@ -18,8 +19,8 @@ from symgrad.indexing.symbols import Expr, Index
 
 def delta(first: Expr, second: Expr) -> Expr:
     """δ: 1 where two index expressions are equal, 0 elsewhere; a number at once where their ranges decide it."""
-    if isinstance(first, Index) and isinstance(second, Index):
-        return sp.KroneckerDelta(first, second)
+    if isinstance(first, Index) and isinstance(second, Index) and first != second:
+        return sp.KroneckerDelta(*sorted((first, second), key=default_sort_key), evaluate=False)
     if not (first.has(Ravel, sp.Indexed) or second.has(Ravel, sp.Indexed)):
         low, high = extremes(sp.expand(first - second))
         if low.is_positive or high.is_negative:
@@ -46,6 +47,9 @@ def is_delta(node: Expr) -> bool:
 
 def _sum_term(term: Expr, pending: list[Index]) -> Expr:
     """One product: contract what a delta decides, then sum over the indices that are left."""
+    renamed, term = _renamed(term, pending)
+    if renamed:
+        return add_up(decided(term), [k for k in pending if k not in renamed])
     for factor in sp.Mul.make_args(term):
         if not is_delta(factor):
             continue
@@ -62,6 +66,20 @@ def _sum_term(term: Expr, pending: list[Index]) -> Expr:
         left.remove(index)
         term = sp.Add(*(pull_out(t, index) for t in sp.Add.make_args(term)))
     return term
+
+
+def _renamed(term: Expr, pending: Sequence[Index]) -> tuple[dict[Index, Expr], Expr]:
+    """``term`` without the deltas that only say another name for an index, and the names: all of them in one go."""
+    names: dict[Index, Expr] = {}
+    rest = []
+    for factor in sp.Mul.make_args(term):
+        a, b = factor.args if is_delta(factor) else (factor, factor)
+        pairs = [(k, p) for k, p in ((a, b), (b, a)) if k in pending and k not in names and p not in pending]
+        if pairs and isinstance(pairs[0][1], Index) and pairs[0][0].size == pairs[0][1].size:
+            names[pairs[0][0]] = pairs[0][1]
+        else:
+            rest.append(factor)
+    return names, sp.Mul(*rest).xreplace(names) if names else term
 
 
 def _uses(expression: Expr, index: Index) -> int:

@@ -8,6 +8,7 @@ not Σ 2·x[k], because the two k are different objects whatever they are called
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sympy as sp
@@ -44,6 +45,7 @@ def fresh_axes(shape: Shape, letters: Sequence[str] = LETTERS) -> tuple[Index, .
     )
 
 
+@lru_cache(maxsize=4096)
 def tensor(name: str) -> Expr:
     """The tensor called ``name`` as SymPy sees it: real, so that |x| does not differentiate into re and im."""
     return sp.IndexedBase(sp.Symbol(name, real=True), real=True)

@@ -3,6 +3,6 @@
 from symgrad.language.expand import expand_composites
 from symgrad.language.literals import Value, literal
 from symgrad.language.read import Reading, read
-from symgrad.language.values import value_from
+from symgrad.language.values import holds_truths, value_from
 
-__all__ = ["Reading", "Value", "expand_composites", "literal", "read", "value_from"]
+__all__ = ["Reading", "Value", "expand_composites", "holds_truths", "literal", "read", "value_from"]

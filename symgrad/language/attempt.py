@@ -16,6 +16,7 @@ from symgrad.language.constants import tidy
 from symgrad.language.elaborate import Elaborator
 from symgrad.language.extents import LARGEST_GUESS
 from symgrad.language.given import Wanted, starting_shape
+from symgrad.language.kinds import Kind
 from symgrad.language.names import Names
 from symgrad.language.nodes import Script
 from symgrad.program import Apply, Constant, Program, Tensor
@@ -30,6 +31,7 @@ class Question:
     names: Names
     output: str
     symbolic: bool
+    truths: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,10 @@ def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) 
     sizes, letters = Sizes(), dict[str, Size]()
     shapes = {name: starting_shape(sizes, wanted[name], letters) for name in question.names.inputs}
     builder = Builder(sizes, shapes, {*question.names.assigned, question.output})
-    environment = {name: Ref(name, shape) for name, shape in shapes.items()}
+    environment = {
+        name: Ref(name, shape, kind=Kind.TRUTH if name in question.truths else Kind.REAL)
+        for name, shape in shapes.items()
+    }
     elaborator = Elaborator(question.script.source.text, builder, environment, question.symbolic, extra)
     output = elaborator.run(question.script, question.output)
     extents = elaborator.extents

@@ -18,6 +18,7 @@ import sympy as sp
 
 from symgrad.errors import NotationError, Span, UnknownNameError
 from symgrad.language.constants import is_number
+from symgrad.language.kinds import Kind
 from symgrad.ops.compounds import Compound
 from symgrad.ops.spec import Op, is_operand
 from symgrad.program import Number
@@ -28,13 +29,15 @@ from symgrad.shapes import Shape
 class Ref:
     """A tensor of the program; ``pair`` marks torch's (values, indices), of which only values are here.
 
-    ``complex`` marks one that is complex in torch: its last axis has size 2, (re, im).
+    ``complex`` marks one that is complex in torch: its last axis has size 2, (re, im). ``kind``
+    is what torch would hold its entries as.
     """
 
     name: str
     shape: Shape
     pair: bool = False
     complex: bool = False
+    kind: Kind = Kind.REAL
 
 
 Meaning = Any

@@ -7,6 +7,7 @@ Names become tensors, operators and calls become entries of the table, and whate
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from symgrad.errors import (
@@ -25,6 +26,7 @@ from symgrad.language.complaints import excerpt, unknown_function
 from symgrad.language.complexes import HINT, VIEWS, complex_step, is_complex, seen_as, speaks_of_complex
 from symgrad.language.constants import FUNCTIONS, NAMED, arithmetic, function, is_number
 from symgrad.language.extents import METHODS, Extents, shape_of
+from symgrad.language.kinds import Holding, kind_of_result, written
 from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path
 from symgrad.language.nodes import (
     Attribute,
@@ -270,7 +272,7 @@ class Elaborator:
             )
         result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
         if (op.name in PAIRS or "values" in op.returns) and bound.options.get("dim", 0) is not None:
-            return Ref(result.name, result.shape, pair=True)
+            return replace(result, pair=True)
         return result
 
     # Attributes, indices and sizes ------------------------------------------------------------------
@@ -310,7 +312,7 @@ class Elaborator:
         """The values of torch's (values, indices)."""
         if place not in (0, -2):
             raise UnsupportedError("indices are integers, they have no derivative", span=span)
-        return Ref(owner.name, owner.shape)
+        return replace(owner, pair=False)
 
     def subscript(self, node: Subscript, name: str | None) -> Meaning:
         """x[0, 1:], x.shape[0]."""
@@ -350,7 +352,9 @@ class Elaborator:
         described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
         if speaks_of_complex(op, described, label):
             return complex_step(self.builder, op, described, options, span, label, name)
-        return self.builder.apply(op, described, options, span, label, name, chosen)
+        held = [m if m is None else Holding(m.kind) if isinstance(m, Ref) else written(m) for m, _ in operands]
+        kind = self.at(span, lambda: kind_of_result(op, held, options))
+        return replace(self.builder.apply(op, described, options, span, label, name, chosen), kind=kind)
 
     def at(self, span: Span, compute: Callable[[], Meaning]) -> Meaning:
         """The result of ``compute``, its errors placed at ``span``."""

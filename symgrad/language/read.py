@@ -54,6 +54,7 @@ def read(
     out_shape: Sequence[int] | None = None,
     symbolic: bool = False,
     reserved: Collection[str] = RESERVED,
+    truths: Collection[str] = (),
 ) -> Reading:
     """The program that ``text`` spells.
 
@@ -61,7 +62,7 @@ def read(
     same size). ``out_shape`` is the shape the output should have, if that can be: where it cannot, the
     program is read without it and has another shape. ``symbolic`` gives no size a number. ``reserved``
     are names that cannot be inputs; without ``out`` among them, ``out`` is an input like any other (for what
-    happens downstream of it) and the output is called ``loss``.
+    happens downstream of it) and the output is called ``loss``. ``truths`` are inputs that hold truth values.
 
     Raises `SymgradError` of the kinds syntax, name, shape, value, domain or unsupported, with a span.
 
@@ -78,7 +79,7 @@ def read(
             if name not in names.inputs:
                 raise unknown_tensor(name, names.inputs)
         output = free_name("out" if "out" in reserved else "L", names)
-        return Search(Question(script, names, output, symbolic), wanted, out_shape).read()
+        return Search(Question(script, names, output, symbolic, frozenset(truths)), wanted, out_shape).read()
     except SymgradError as error:
         source.locate(error)
         raise

@@ -65,6 +65,14 @@ def from_torch(tensor: Any, name: str) -> Array:
         raise InputError(f"{name} cannot be read as an array", found=(str(error).splitlines()[0],)) from None
 
 
+def holds_truths(given: object) -> bool:
+    """Whether ``given`` is an array or a list of truth values, which torch takes for a mask."""
+    if hasattr(given, "dtype"):
+        return str(given.dtype) in ("bool", "torch.bool")
+    entries = flat(given)
+    return bool(entries) and all(isinstance(entry, (bool, np.bool_)) for entry in entries)
+
+
 def from_array(array: Array, name: str) -> Array:
     """A NumPy array in one of the three types."""
     if array.size > MOST:

@@ -118,7 +118,8 @@ class Evaluator:
         if node.is_Mul:
             return self._multiply(self._stable_factors(node))
         if node.is_Add:
-            return self._combine(lambda *parts: sum(parts[1:], start=parts[0]), node.args)
+            numbers_last = sorted(node.args, key=lambda part: bool(part.is_number))  # x − x + ε is ε to the last digit
+            return self._combine(lambda *parts: sum(parts[1:], start=parts[0]), numbers_last)
         if node.is_Pow:
             return self._power(node)
         if isinstance(node, sp.exp):
@@ -314,7 +315,9 @@ class Evaluator:
 
 
 def is_mask(node: Expr) -> bool:
-    """Whether ``node`` is a condition: what it excludes counts as 0, whatever stands beside it."""
+    """Whether ``node`` is made of conditions alone: where it is 0, so is the product, whatever stands beside it."""
+    if node.is_Add or node.is_Mul:
+        return all(part.is_Rational or is_mask(part) for part in node.args)
     return isinstance(node, (Bracket, sp.KroneckerDelta))
 
 

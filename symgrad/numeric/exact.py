@@ -63,7 +63,7 @@ def exact_power(base: Any, exponent: int) -> Any:
     """Integer powers of fractions; dividing by zero is left to float64."""
     if exponent < 0 and np.any(base == 0):
         raise ZeroDivisionError
-    return base**exponent
+    return exact(base) ** exponent  # a size that was computed comes as an integer, which has no power −1
 
 
 def plain(array: Any) -> Array:

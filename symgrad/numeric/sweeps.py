@@ -18,6 +18,7 @@ from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.named import number
+from symgrad.ops import named
 from symgrad.program import Apply, Program
 
 
@@ -44,15 +45,28 @@ def _evaluated(equation: Equation, form: Standard, values: Values, more: Mapping
 
 
 def positions(step: Apply, names: frozenset[str] | set[str] | Mapping[str, object]) -> list[int]:
-    """Where the arguments of ``step`` are among ``names``."""
-    return [n for n, a in enumerate(step.arguments) if isinstance(a, str) and a in names]
+    """Where the arguments of ``step`` are among ``names``, but for those that nothing flows through."""
+    op = named(step.op)
+    if op.pathless:
+        return []
+    read = [not op.variadic and op.operands[n] in op.data for n in range(len(step.arguments))]
+    return [n for n, a in enumerate(step.arguments) if isinstance(a, str) and a in names and not read[n]]
+
+
+def flows(program: Program, name: str) -> bool:
+    """Whether torch lets anything flow back to an input."""
+    reached = {name}
+    for step in program.steps:
+        if positions(step, reached):
+            reached.add(step.result.name)
+    return program.output in reached
 
 
 def numeric_pullback(program: Program, values: Values, seed: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
     """vᵀJ for each of ``wanted``, by the derived local pullbacks from the output back."""
     reached = set(wanted)
     for step in program.steps:
-        if reached & set(step.tensors):
+        if positions(step, reached):
             reached.add(step.result.name)
     carried: dict[str, Array] = {program.output: np.asarray(seed)}
     for step in reversed(program.steps):

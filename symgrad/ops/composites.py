@@ -17,7 +17,7 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import add_up, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.pointwise import broadcast
-from symgrad.ops.reductions import Reduction, axis_of, entries_of, spread, variance
+from symgrad.ops.reductions import Reduction, axis_of, divisor, entries_of, spread, variance
 from symgrad.ops.spec import At, Example, View, example, kept, operation
 from symgrad.shapes import Shape, Sizes
 
@@ -98,7 +98,9 @@ def loss_shape(sizes: Sizes, shapes: tuple[Shape, ...], reduction: str) -> Shape
 
 def numpy_reduced(values: Any, reduction: str) -> Any:
     """The values as they are, added or averaged."""
-    return values if reduction == "none" else np.sum(values) if reduction == "sum" else np.mean(values)
+    if reduction == "none":
+        return values
+    return np.sum(values) if reduction == "sum" else np.sum(values) / divisor(np.size(values))
 
 
 @operation(

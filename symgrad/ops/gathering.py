@@ -19,22 +19,15 @@ from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import whole
 from symgrad.ops.layers import number
 from symgrad.ops.pointwise import broadcast
+from symgrad.ops.positions import from_zero, positions
 from symgrad.ops.reductions import axis_of
 from symgrad.ops.spec import At, Data, View, example, operation
 from symgrad.shapes import Shape, Sizes
 
 
-def positions(n: Any) -> Any:
-    """Positions as NumPy takes them, which counts negative ones from the end."""
-    return np.asarray(n).astype(np.int64)
-
-
-def from_zero(n: Any) -> Any:
-    """Positions where torch takes no negative ones."""
-    found = positions(n)
-    if found.size and found.min() < 0:
-        raise IndexError(f"the position {found.min()} is negative")
-    return found
+def counted(position: Expr, size: Expr) -> Expr:
+    """A position that counts from the end where it is negative; of an empty tensor there are none."""
+    return sp.Mod(position, size) if size != 0 else position
 
 
 def put(at: Any, axis: int, index: Expr) -> list[Expr]:
@@ -133,8 +126,8 @@ def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shap
 def take_along_dim(at: At, x: View, indices: Data, dim: Any = None) -> Expr:
     """out[i,j] = x[i, n[i,j] mod N], N the size of that axis: −1 is the last"""
     if dim is None:
-        return x[unravel(sp.Mod(indices[unravel(at[0], indices.shape)], sp.Mul(*x.shape)), x.shape)]
-    return x[put(at, dim, sp.Mod(indices[at], x.shape[dim]))]
+        return x[unravel(counted(indices[unravel(at[0], indices.shape)], sp.Mul(*x.shape)), x.shape)]
+    return x[put(at, dim, counted(indices[at], x.shape[dim]))]
 
 
 @operation(
@@ -148,7 +141,7 @@ def take_along_dim(at: At, x: View, indices: Data, dim: Any = None) -> Expr:
 )
 def take(at: At, x: View, index: Data) -> Expr:
     """out[i] = x[entry number n[i] mod N], N the number of entries: −1 is the last"""
-    return x[unravel(sp.Mod(index[at], sp.Mul(*x.shape)), x.shape)]
+    return x[unravel(counted(index[at], sp.Mul(*x.shape)), x.shape)]
 
 
 def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:

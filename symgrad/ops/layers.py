@@ -17,6 +17,7 @@ from symgrad.indexing import Bracket, Unravel, add_up, fresh, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.composites import prepare_layer_norm
 from symgrad.ops.domain import positive, whole
+from symgrad.ops.positions import from_zero
 from symgrad.ops.reductions import Reduction, variance
 from symgrad.ops.spec import At, Data, Held, View, example, kept, operation
 from symgrad.shapes import Shape, Sizes
@@ -167,6 +168,17 @@ def prepare_batch_norm(
     return {"training": bool(training), "eps": eps}
 
 
+def mean_over(x: Any, axes: Sequence[int]) -> Any:
+    """NumPy: the mean over some axes, which stay with size 1; of nothing it is no number, and no warning."""
+    return np.sum(x, axis=tuple(axes), keepdims=True) / np.float64(np.prod([x.shape[a] for a in axes]))
+
+
+def mean_and_variance(x: Any, axes: Sequence[int]) -> tuple[Any, Any]:
+    """NumPy: mean and variance over some axes."""
+    mean = mean_over(x, axes)
+    return mean, mean_over((x - mean) ** 2, axes)
+
+
 def normalised(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
     """NumPy: over axis 1 the given statistics."""
     rank = np.ndim(x)
@@ -188,7 +200,7 @@ def batch_norm_values(
     x = np.asarray(x, float)
     if training:
         axes = tuple(a for a in range(x.ndim) if a != 1)
-        mean, var = x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True)
+        mean, var = mean_and_variance(x, axes)
     else:
         mean, var = along(running_mean, x.ndim, 1), along(running_var, x.ndim, 1)
     return normalised(x, mean, var, weight, bias, eps)
@@ -273,7 +285,7 @@ def instance_norm_values(
     if not use_input_stats:
         return batch_norm_values(x, running_mean, running_var, weight, bias, training=False, eps=eps)
     axes = tuple(range(2, x.ndim))
-    return normalised(x, x.mean(axis=axes, keepdims=True), x.var(axis=axes, keepdims=True), weight, bias, eps)
+    return normalised(x, *mean_and_variance(x, axes), weight, bias, eps)
 
 
 @operation(
@@ -333,7 +345,8 @@ def group_norm_values(x: Any, weight: Any = None, bias: Any = None, *, num_group
     """NumPy's forward."""
     x = np.asarray(x, float)
     flat = x.reshape(x.shape[0], num_groups, int(np.prod(x.shape[1:])) // num_groups)
-    normal = (flat - flat.mean(axis=2, keepdims=True)) / np.sqrt(flat.var(axis=2, keepdims=True) + eps)
+    mean, var = mean_and_variance(flat, (2,))
+    normal = (flat - mean) / np.sqrt(var + eps)
     return normalised(normal.reshape(x.shape), 0, 1, weight, bias, 0)
 
 
@@ -393,9 +406,7 @@ def rms_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: An
     says="divides by the root of the mean square over the trailing axes",
     numpy=lambda x, weight=None, *, normalized_shape, eps: (
         x
-        / np.sqrt(
-            np.mean(np.square(np.asarray(x, float)), axis=tuple(range(-len(normalized_shape), 0)), keepdims=True) + eps
-        )
+        / np.sqrt(mean_over(np.square(np.asarray(x, float)), tuple(range(-len(normalized_shape), 0))) + eps)
         * (1 if weight is None else weight)
     ),
     torch=lambda torch, x, weight=None, *, normalized_shape, eps: torch.nn.functional.rms_norm(
@@ -431,11 +442,6 @@ def prepare_embedding(
     return {"padding_idx": padding_idx}
 
 
-def rows(n: Any) -> Any:
-    """Positions as NumPy takes them."""
-    return np.asarray(n).astype(np.int64)
-
-
 def embedding_shape(sizes: Sizes, shapes: tuple[Shape, ...], padding_idx: Any) -> Shape:
     """The shape of the positions, and the length of a row."""
     if len(shapes[1]) != 2:
@@ -445,7 +451,7 @@ def embedding_shape(sizes: Sizes, shapes: tuple[Shape, ...], padding_idx: Any) -
 
 @operation(
     says="the rows of the weight at the given positions; nothing flows to the row padding_idx",
-    numpy=lambda x, weight, padding_idx: np.asarray(weight)[rows(x)],
+    numpy=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)],
     torch=lambda torch, x, weight, padding_idx: torch.nn.functional.embedding(x.long(), weight, padding_idx),
     shape=embedding_shape,
     prepare=prepare_embedding,
@@ -524,7 +530,7 @@ def attention_values(query: Any, key: Any, value: Any, mask: Any = None, *, is_c
     scores = scores if mask is None else scores + mask
     if is_causal:
         scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
     return weights / weights.sum(axis=-1, keepdims=True) @ value
 
 

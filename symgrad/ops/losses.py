@@ -21,6 +21,7 @@ from symgrad.ops.composites import numpy_reduced, prepare_loss
 from symgrad.ops.domain import between, positive, reals, whole
 from symgrad.ops.functions import sign, softplus
 from symgrad.ops.layers import number
+from symgrad.ops.positions import from_zero, positions
 from symgrad.ops.reductions import Reduction
 from symgrad.ops.spec import At, Data, Example, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes
@@ -451,10 +452,10 @@ def class_values(
     x: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float = 0.0
 ) -> Any:
     """NumPy's forward, from log-probabilities."""
-    x, n = np.asarray(x, float), np.asarray(target).astype(np.int64)
+    x, n = np.asarray(x, float), positions(target)
     axis = 0 if x.ndim == 1 else 1
     counted = n != ignore_index
-    safe = np.where(counted, n, 0)
+    safe = from_zero(np.where(counted, n, 0))
     scale = np.ones(x.shape[axis]) if weight is None else np.asarray(weight, float)
     own = np.where(counted, scale[safe], 0.0)
     losses = -own * np.take_along_axis(x, np.expand_dims(safe, axis), axis).squeeze(axis)

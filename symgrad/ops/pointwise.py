@@ -96,11 +96,11 @@ identity = pointwise(
 )  # fmt: skip
 zeros_like = pointwise(
     "zeros_like", lambda x: sp.S.Zero, "0, in the shape of x", numpy=np.zeros_like,
-    torch=lambda torch, x: torch.zeros_like(x), spelled=("torch.zeros_like", "np.zeros_like"),
+    torch=lambda torch, x: torch.zeros_like(x), spelled=("torch.zeros_like", "np.zeros_like"), pathless=True,
 )  # fmt: skip
 ones_like = pointwise(
     "ones_like", lambda x: sp.S.One, "1, in the shape of x", numpy=np.ones_like,
-    torch=lambda torch, x: torch.ones_like(x), spelled=("torch.ones_like", "np.ones_like"),
+    torch=lambda torch, x: torch.ones_like(x), spelled=("torch.ones_like", "np.ones_like"), pathless=True,
 )  # fmt: skip
 add = pointwise(
     "add", lambda x, y: x + y, "x[i] + y[i]", numpy=np.add, torch=lambda torch, x, y: torch.add(x, y),
@@ -321,7 +321,7 @@ def comparison(name: str, relation: Callable[..., Expr], sign_: str, numpy: Any,
         name, lambda x, y: Bracket(relation(x, y)), f"[x[i] {sign_} y[i]]",
         numpy=lambda x, y: np.asarray(numpy(x, y)).astype(int), torch=torch,
         examples=(example(f"({{}} {sign_} {{}}) * x".format("x", "y"), x=(3,), y=(3,)),),
-        domains={"x": reals(distinct=True)}, smooth=False,
+        domains={"x": reals(distinct=True)}, smooth=False, pathless=True,
         kinks=() if sign_ in ("==", "!=") else (0.0,),  # at a lone point the derivative is between none
         spelled=(f"torch.{name}", f"Tensor.{name}"),
     )  # fmt: skip

@@ -7,6 +7,7 @@ pooling adds up a window and divides by its size; entries of the padding count a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -67,7 +68,7 @@ def windows_flat(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, 
         whole = [(int(begun(*axis)) - 1) * axis[2] + axis[4] * (axis[1] - 1) + 1 - axis[0] for axis in axes]
         margins = [(p, max(p, need - p)) for p, need in zip(padding, whole, strict=True)]
     seen = windows_of(x, kernel, stride, margins, dilation, fill)
-    return np.reshape(seen, (*seen.shape[: -len(kernel)], int(np.prod(kernel))))
+    return np.reshape(seen, (*seen.shape[: -len(kernel)], math.prod(kernel)))
 
 
 def largest(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:

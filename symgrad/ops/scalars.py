@@ -166,11 +166,13 @@ atan, asinh, atanh = angle("atan"), angle("asinh"), angle("atanh", unit)
 acosh = angle("acosh", Domain(low=1, draw=(1.3, 4)))
 atan2 = row(
     "atan2",
-    lambda x, y: sp.atan2(x, y),
-    "the angle of the point (y[i], x[i])",
+    lambda x, y: Bracket(sp.Ne(x**2 + y**2, 0)) * sp.atan2(x, y),
+    "the angle of the point (y[i], x[i]); the derivative at the origin is 0",
     np.arctan2,
     ("torch.arctan2", "Tensor.arctan2", "np.arctan2"),
     domain=positive(),
+    kinks=(0.0,),
+    smooth=False,
 )
 hypot = row("hypot", lambda x, y: sp.sqrt(x**2 + y**2), "√(x[i]² + y[i]²)", np.hypot, ("np.hypot",), reuse=True)
 deg2rad = row("deg2rad", lambda x: x * sp.pi / 180, "π/180·x[i]", np.deg2rad, ("np.deg2rad",))
@@ -178,8 +180,8 @@ rad2deg = row("rad2deg", lambda x: x * 180 / sp.pi, "180/π·x[i]", np.rad2deg, 
 
 
 def sinc_formula(x: Expr) -> Expr:
-    """sin(πx)/(πx), and 1 at 0, where the derivative is 0."""
-    zero = Bracket(sp.Eq(x, 0))
+    """sin(πx)/(πx), and 1 at 0, where the derivative is 0; as in torch, 0 is what squares to it."""
+    zero = Bracket(sp.Eq(x**2, 0))
     safe = sp.pi * (x + zero)
     return zero + (1 - zero) * sp.sin(safe) / safe
 

@@ -103,6 +103,8 @@ def logcumsumexp(at: At, x: View, dim: int) -> Expr:
 
 def last_extreme(x: Any, dim: int, largest: bool) -> Any:
     """Where the extreme so far is; the last of several equal ones, as torch counts."""
+    if not np.size(x):
+        return np.zeros(np.shape(x), dtype=np.int64)
     x = np.moveaxis(np.asarray(x, float), dim, 0) if np.ndim(x) else np.reshape(np.asarray(x, float), (1,))
     best, where = x[0].copy() if x.ndim > 1 else x[:1].copy().reshape(()), np.zeros(x.shape[1:], dtype=np.int64)
     places = []

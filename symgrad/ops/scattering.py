@@ -23,7 +23,6 @@ from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import reals, whole
 from symgrad.ops.gathering import (
     as_rows,
-    from_zero,
     prepare_dim,
     put,
     same_rank,
@@ -32,6 +31,7 @@ from symgrad.ops.gathering import (
     sum_shape,
     written,
 )
+from symgrad.ops.positions import from_zero
 from symgrad.ops.spec import At, Data, Held, View, example, operation
 from symgrad.shapes import Shape, Sizes
 

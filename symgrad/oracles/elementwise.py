@@ -105,8 +105,10 @@ class Elementwise:
             return sp.Integer(int(sp.Eq(first, second) == sp.true))
         if isinstance(node, Bracket):
             condition = self._scalar(node.args[0], places, own)
-            if condition.has(sp.Piecewise):  # SymPy solves conditions inside conditions, for minutes
-                raise TooLarge
+            if condition.has(
+                sp.Piecewise
+            ):  # SymPy solves conditions inside conditions, for minutes: here it is decided
+                condition = condition.xreplace(self.symbols)
             return sp.Piecewise((sp.S.One, condition), (sp.S.Zero, True))
         if isinstance(node, Ravel):
             shape = [number(s, self.values.sizes) for s in node.shape]

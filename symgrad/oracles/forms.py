@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.calculus import Sweep
 from symgrad.errors import DomainError, SymgradError, UndefinedError
 from symgrad.language import read
-from symgrad.numeric import Array, Values, as_float, evaluate, forward
+from symgrad.numeric import Array, Values, as_float, evaluate, flows, forward
 from symgrad.oracles.report import Check, compare
 from symgrad.program import Program
 
@@ -45,17 +45,19 @@ def check_form(text: str, program: Program, sweep: Sweep, values: Values, seed: 
 def jittered(values: Values, program: Program) -> Values:
     """A point near the given one where entries differ: forms that hold only for equal entries fail there.
 
-    As near as it takes for every operation to be defined there; symmetric matrices stay symmetric only if they must.
+    As near as it takes for every operation to be defined there; symmetric matrices stay symmetric only if they must,
+    and inputs that are only read stay: positions next to the given ones may lie outside.
     """
     generator = np.random.default_rng(2)
     factors = {t.name: generator.uniform(-1, 1, size=values[t.name].shape) for t in program.inputs}
+    factors = {name: factor for name, factor in factors.items() if flows(program, name)}
     for symmetric, width in product((False, True), WIDTHS):
         point = {
             name: as_float(values[name]) * (1 + width * (symmetric_part(factor) if symmetric else factor))
             for name, factor in factors.items()
         }
         try:
-            return forward(program, point)
+            return forward(program, {t.name: values[t.name] for t in program.inputs} | point)
         except (DomainError, UndefinedError):
             continue
     return values

@@ -1,0 +1,136 @@
+"""Which results torch keeps as truth values or whole numbers, where symgrad has numbers only.
+
+In torch a comparison gives truth values: + of two of them is "or", a 2.0 that is written among them becomes True,
+and among whole numbers a fraction is cut off. symgrad's comparisons are the numbers 1 and 0. Where that would come
+to another number than torch's, the operation is refused; where torch itself refuses, symgrad's number stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from fractions import Fraction
+from typing import Any
+
+import sympy as sp
+
+from symgrad.errors import UnsupportedError
+from symgrad.ops.spec import Op
+
+
+class Kind(IntEnum):
+    """What torch would hold an entry as."""
+
+    TRUTH = 0
+    WHOLE = 1
+    REAL = 2
+
+
+TRUTHS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+COUNTS = frozenset({"sum", "prod", "cumsum", "cumprod", "square", "trace"})
+"""Truth values are counted by these: the result is whole."""
+FIRST = frozenset(
+    {
+        "masked_fill",
+        "index_fill",
+        "pad",
+        "scatter",
+        "scatter_add",
+        "scatter_reduce",
+        "index_reduce",
+        "index_add",
+        "index_copy",
+    }
+)
+"""What these write into decides, not what they write."""
+KEPT = frozenset({
+    "identity", "zeros_like", "ones_like", "sign", "abs", "neg", "floor", "ceil", "trunc", "round", "relu",
+    "relu6", "hardtanh", "threshold", "nan_to_num", "clamp", "add", "sub", "rsub", "mul", "pow", "remainder",
+    "fmod", "maximum", "minimum", "fmax", "fmin", "where", "amax", "amin", "max", "min", "sort", "topk",
+    "kthvalue", "median", "cummax", "cummin", "diff", "embedding", "expand", "permute", "transpose", "T", "mT",
+    "reshape", "flatten", "unsqueeze", "squeeze", "getitem", "cat", "stack", "diag", "flip", "flipud", "fliplr",
+    "roll", "rot90", "tril", "triu", "diagonal", "diag_embed", "movedim", "select", "narrow", "chunk_part",
+    "split_part", "unbind_part", "repeat", "tile", "repeat_interleave", "unfold", "pixel_shuffle", "pixel_unshuffle", "im2col", "col2im", "gather",
+    "take_along_dim", "take", "index_select", "mm", "mv", "bmm", "dot", "outer", "np_dot", "matmul",
+    "tensordot", "kron", "cross", "linear", "bilinear", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "addmm", "addmv", "addr", "addbmm", "baddbmm", "addcmul",
+    "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "l1_loss",
+    "hinge_embedding_loss",
+})  # fmt: skip
+"""The result is of the kind that the operands meet in."""
+JOINS = frozenset({"add", "diff", "index_add", "scatter_add", "scatter_reduce", "index_reduce", "col2im", "addr"})
+"""They add, which for truth values is torch's "or"."""
+AVERAGES = frozenset({"avg_pool1d", "avg_pool2d", "avg_pool3d"})
+REMEDY = "1.0 * (…) makes numbers of it"
+
+
+@dataclass(frozen=True)
+class Holding:
+    """An operand: what torch would hold its entries as, and its number where it is one."""
+
+    kind: Kind
+    number: Any = None
+
+
+def written(number: Any) -> Holding:
+    """A number that the text writes."""
+    whole = isinstance(number, int) or (isinstance(number, sp.Expr) and number.is_integer)
+    return Holding(Kind.WHOLE if whole else Kind.REAL, number)
+
+
+def kind_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[str, Hashable]) -> Kind:
+    """What torch would give ``op`` on these operands, of which None are left out.
+
+    Raises `UnsupportedError` where torch's result would be another number than that of the index equation.
+    """
+    if op.name == "scaled_dot_product_attention" and operands[3:] and operands[3] == Holding(Kind.TRUTH):
+        raise refusal(
+            "a mask of truth values says who takes part, and symgrad has only the mask that is added",
+            "torch.where(mask, 0, -1000) as the mask",
+        )
+    if op.name in TRUTHS:
+        return Kind.TRUTH
+    moving = [h for n, h in enumerate(operands) if h is not None and (op.variadic or op.operands[n] not in op.data)]
+    kinds = [h.kind for h in (moving[1:] if op.name == "where" else moving)]
+    if op.name == "clamp":
+        kinds += [written(v).kind for v in options.values() if v is not None]
+    kind = kinds[0] if op.name in FIRST else max(kinds, default=Kind.REAL)
+    if op.name in COUNTS or (op.name == "einsum" and reduces(options)):
+        return max(kind, Kind.WHOLE)
+    if op.name not in KEPT and op.name not in FIRST and op.name != "einsum":
+        return Kind.REAL
+    if kind is not Kind.REAL:
+        check_fit(op, kind, kinds, [h.number for h in moving if h.number is not None], options)
+    return kind
+
+
+def check_fit(op: Op, kind: Kind, kinds: Sequence[Kind], constants: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Refuse what does not come to the same among truth values or whole numbers."""
+    what = "truth values" if kind is Kind.TRUTH else "whole numbers"
+    if op.name in JOINS and all(k is Kind.TRUTH for k in kinds):
+        raise refusal(f"torch's {op.name} of truth values is a truth value, not their sum or difference", REMEDY)
+    if op.name in AVERAGES:
+        raise refusal(f"torch's {op.name} of whole numbers cuts off the fraction", REMEDY)
+    if op.name == "clamp":
+        return
+    numbers = [v for v in (*constants, *options.values()) if is_plain(v)]
+    stored = [v for v in (*constants, options.get("value")) if is_plain(v)] if op.name in FIRST else []
+    if any(v != int(v) for v in numbers) or (kind is Kind.TRUTH and any(v not in (0, 1) for v in stored)):
+        raise refusal(f"torch keeps the result of {op.name} in {what}, and what is written into it as well", REMEDY)
+
+
+def is_plain(value: Any) -> bool:
+    """Whether ``value`` is a number by itself."""
+    return isinstance(value, (int, float, Fraction)) and not isinstance(value, bool)
+
+
+def reduces(options: Mapping[str, Any]) -> bool:
+    """Whether an einsum sums over a letter."""
+    left, arrow, right = str(next((v for v in options.values() if isinstance(v, str)), "")).partition("->")
+    return not arrow or any(c.isalpha() and c not in right for c in left)
+
+
+def refusal(complaint: str, remedy: str) -> UnsupportedError:
+    """An operation on truth values or whole numbers that is another one in torch."""
+    return UnsupportedError(complaint, hints=(remedy,))
