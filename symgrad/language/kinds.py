@@ -51,7 +51,8 @@ KEPT = frozenset({
     "kthvalue", "median", "cummax", "cummin", "diff", "embedding", "expand", "permute", "transpose", "T", "mT",
     "reshape", "flatten", "unsqueeze", "squeeze", "getitem", "cat", "stack", "diag", "flip", "flipud", "fliplr",
     "roll", "rot90", "tril", "triu", "diagonal", "diag_embed", "movedim", "select", "narrow", "chunk_part",
-    "split_part", "unbind_part", "repeat", "tile", "repeat_interleave", "unfold", "pixel_shuffle", "pixel_unshuffle", "im2col", "col2im", "gather",
+    "split_part", "unbind_part", "repeat", "tile", "repeat_interleave", "unfold", "pixel_shuffle", "pixel_unshuffle",
+    "im2col", "col2im", "gather",
     "take_along_dim", "take", "index_select", "mm", "mv", "bmm", "dot", "outer", "np_dot", "matmul",
     "tensordot", "kron", "cross", "linear", "bilinear", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "addmm", "addmv", "addr", "addbmm", "baddbmm", "addcmul",
@@ -61,7 +62,7 @@ KEPT = frozenset({
 """The result is of the kind that the operands meet in."""
 JOINS = frozenset({"add", "diff", "index_add", "scatter_add", "scatter_reduce", "index_reduce", "col2im", "addr"})
 """They add, which for truth values is torch's "or"."""
-AVERAGES = frozenset({"avg_pool1d", "avg_pool2d", "avg_pool3d"})
+AVERAGES = frozenset({"avg_pool1d", "avg_pool2d", "avg_pool3d", "scatter_reduce", "index_reduce"})
 REMEDY = "1.0 * (…) makes numbers of it"
 
 
@@ -110,7 +111,7 @@ def check_fit(op: Op, kind: Kind, kinds: Sequence[Kind], constants: Sequence[Any
     what = "truth values" if kind is Kind.TRUTH else "whole numbers"
     if op.name in JOINS and all(k is Kind.TRUTH for k in kinds):
         raise refusal(f"torch's {op.name} of truth values is a truth value, not their sum or difference", REMEDY)
-    if op.name in AVERAGES:
+    if op.name in AVERAGES and options.get("reduce", "mean") == "mean":
         raise refusal(f"torch's {op.name} of whole numbers cuts off the fraction", REMEDY)
     if op.name == "clamp":
         return
