@@ -232,3 +232,30 @@ def test_rolling_nothing(text, shape):
     result = symgrad.explain(text, x=np.zeros(shape))
     assert result.passed
     assert result.gradients["x"].value.shape == shape
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "scatter_add(x, 0, n, s) ** 2",
+        "index_add(x, 0, n, s).tanh()",
+        "gather(x, 0, n) ** 2 * s",
+        *(f'scatter_reduce(x, 0, n, s, "{kind}")' for kind in ("sum", "prod", "mean", "amax", "amin")),
+        'index_reduce(x, 0, n, s, "prod", include_self=False)',
+    ],
+)
+def test_a_page_with_positions_inside_a_formula_is_written(text):
+    x, n, s = np.array([1, 2, 3]), np.array([0, 0, 1]), np.array([4, 5, 0])
+    told = symgrad.explain(text, x=x, n=n, s=s)
+    assert told.passed
+    assert "x.grad" in told.to_text()
+
+
+@pytest.mark.parametrize("text", ["trace(x)", "diag(x).sum()"])
+def test_the_diagonal_of_any_matrix(text):
+    for shape in ((2, 3), (3, 2)):
+        told = symgrad.explain(text, shapes={"x": shape})
+        assert told.passed
+        np.testing.assert_array_equal(np.asarray(told.gradients["x"].value, float), np.eye(*shape))
+    square = symgrad.explain("trace(x)")
+    assert square.gradients["x"].value.shape == (2, 2)  # what nothing gives is square
