@@ -96,6 +96,7 @@ def same(expected: Any, got: Any, what: str) -> None:
     np.testing.assert_allclose(np.asarray(got, float), np.asarray(expected, float), rtol=1e-9, atol=1e-9, err_msg=what)
 
 
+INF = float("inf")
 C2 = (draw(1, 4, 5, 4), draw(6, 2, 3, 2), draw(6))
 CASES: list[tuple[str, list[Given], dict[str, Any]]] = [
     ("conv1d", [draw(2, 2, 7), draw(3, 2, 3), draw(3)], {"padding": 2, "stride": 2, "dilation": 2}),
@@ -139,6 +140,34 @@ CASES: list[tuple[str, list[Given], dict[str, Any]]] = [
     ("sort", [np.array([2.0, 1, 2, 1, 2])], {}),
     ("triplet_margin_loss", [draw(3, 4), draw(3, 4) + 1, draw(3, 4) ** 2], {"swap": True, "p": 1.0, "margin": 3.0}),
     ("lerp", [draw(2, 3), draw(3), 0.3], {}),
+    ("interpolate", [draw(1, 2, 3, 4)], {"scale_factor": (1.5, 0.8), "mode": "bicubic"}),
+    ("interpolate", [draw(2, 1, 5, 1)], {"size": (3, 2), "mode": "bilinear", "align_corners": True}),
+    ("interpolate", [draw(1, 1, 5, 4)], {"size": (3, 6), "mode": "bicubic", "antialias": True}),
+    ("grid_sample", [draw(1, 2, 3, 3), np.round(3 * draw(1, 2, 4, 2)) / 2], {}),
+    ("grid_sample", [draw(1, 2, 3, 4), np.round(3 * draw(1, 2, 4, 2)) / 2], {"padding_mode": "reflection"}),
+    ("grid_sample", [draw(1, 2, 3, 4), draw(1, 2, 4, 2)], {"padding_mode": "border", "mode": "nearest"}),
+    ("max_pool2d", [draw(1, 2, 5, 4)], {"kernel_size": (2, 3), "padding": 1, "stride": 3, "ceil_mode": True}),
+    ("avg_pool2d", [draw(1, 2, 5, 4)], {"kernel_size": (2, 3), "padding": 1, "stride": 3, "ceil_mode": True}),
+    ("im2col", [draw(2, 4, 5)], {"kernel_size": (1, 2), "stride": (2, 1), "padding": (0, 1)}),
+    ("col2im", [draw(1, 4, 12)], {"output_size": (4, 5), "kernel_size": 2}),
+    (
+        "scatter_reduce",
+        [np.array([[2.0, 0, 3]] * 2), places(2, 1, 3), np.array([[0.0, 2, 0]])],
+        {"dim": 0, "reduce": "prod"},
+    ),
+    ("scatter_reduce", [draw(3, 4), places(3, 3, 2), draw(3, 2)], {"dim": 0, "reduce": "prod", "include_self": False}),
+    ("scatter_reduce", [np.round(draw(3, 2)), places(3, 3, 2), np.round(draw(3, 2))], {"dim": 0, "reduce": "amax"}),
+    ("index_reduce", [np.round(draw(2, 3)), places(3, 4), np.round(draw(2, 4))], {"dim": 1, "reduce": "amin"}),
+    ("index_reduce", [draw(2, 3), places(3, 2), draw(2, 2)], {"dim": 1, "reduce": "mean", "include_self": False}),
+    *[("norm", [np.round(draw(3, 4))], {"p": p, "dim": 0}) for p in (0, 0.5, -1, -0.5, 1.5, INF, -INF)],
+    *[("matrix_norm", [np.round(draw(2, 3, 4))], {"p": p, "dim": (2, 0)}) for p in (1, -1, INF, -INF, "fro")],
+    *[("cdist", [np.round(draw(3, 2)), np.round(draw(4, 2))], {"p": p}) for p in (0, 0.5, 1.5, 3, INF)],
+    *[("pdist", [np.round(draw(4, 3))], {"p": p}) for p in (0, 0.5, 1.5, 3, INF)],
+    ("pairwise_distance", [draw(2, 3), draw(3)], {"p": INF, "keepdim": True}),
+    ("quantile", [draw(3, 4)], {"q": 0.35, "interpolation": "nearest", "keepdim": True}),
+    ("cov", [draw(3, 4), np.array([1, 2, 1, 3]), np.array([0.5, 1.0, 2.0, 0.1])], {"correction": 0}),
+    ("trace", [draw(4, 2)], {}),
+    ("diag", [draw(4, 2)], {}),
 ]
 
 
@@ -203,3 +232,30 @@ def test_rolling_nothing(text, shape):
     result = symgrad.explain(text, x=np.zeros(shape))
     assert result.passed
     assert result.gradients["x"].value.shape == shape
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "scatter_add(x, 0, n, s) ** 2",
+        "index_add(x, 0, n, s).tanh()",
+        "gather(x, 0, n) ** 2 * s",
+        *(f'scatter_reduce(x, 0, n, s, "{kind}")' for kind in ("sum", "prod", "mean", "amax", "amin")),
+        'index_reduce(x, 0, n, s, "prod", include_self=False)',
+    ],
+)
+def test_a_page_with_positions_inside_a_formula_is_written(text):
+    x, n, s = np.array([1, 2, 3]), np.array([0, 0, 1]), np.array([4, 5, 0])
+    told = symgrad.explain(text, x=x, n=n, s=s)
+    assert told.passed
+    assert "x.grad" in told.to_text()
+
+
+@pytest.mark.parametrize("text", ["trace(x)", "diag(x).sum()"])
+def test_the_diagonal_of_any_matrix(text):
+    for shape in ((2, 3), (3, 2)):
+        told = symgrad.explain(text, shapes={"x": shape})
+        assert told.passed
+        np.testing.assert_array_equal(np.asarray(told.gradients["x"].value, float), np.eye(*shape))
+    square = symgrad.explain("trace(x)")
+    assert square.gradients["x"].value.shape == (2, 2)  # what nothing gives is square

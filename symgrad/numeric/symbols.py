@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.indexing import Bracket, Equation, Index
-from symgrad.indexing.symbols import Expr, access, accesses, is_access, name_of
+from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of
 from symgrad.numeric.evaluate import Evaluator
 from symgrad.numeric.exact import Array
 from symgrad.numeric.named import Named, number
@@ -31,14 +31,31 @@ def symbol_array(name: str, shape: tuple[int, ...]) -> Array:
 def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
     """The entries that ``equation`` defines, as SymPy expressions in the entries of the tensors it reads.
 
-    Integers that the forward pass found (names with a dot) are put in as numbers.
+    Integers that the forward pass found (names with a dot) are put in as numbers, and so are positions that say
+    which entry is read.
     """
-    names = {name_of(node) for node in sp.preorder_traversal(equation.right) if is_access(node)}
-    symbols = {n: arrays[n] if "·" in n else symbol_array(n, np.shape(arrays[n])) for n in names}
-    found = SymbolEvaluator(symbols, sizes, exactly=True).value(equation.right)
+    right = looked_up(equation.right)
+    symbols: dict[str, Array] = {}
+    for name in {name_of(node) for node in sp.preorder_traversal(right) if is_access(node)}:
+        held = arrays[name.removeprefix("·")]
+        symbols[name] = held if "·" in name else symbol_array(name, np.shape(held))
+    found = SymbolEvaluator(symbols, sizes, exactly=True).value(right)
     shape = tuple(number(axis.size, sizes) for axis in equation.axes)
     whole = np.broadcast_to(found.on(equation.axes), shape)
     return np.asarray(np.frompyfunc(as_expression, 1, 1)(whole), dtype=object).reshape(shape)
+
+
+def looked_up(expression: Expr) -> Expr:
+    """x[n[k]] with the positions called ·n: they are looked up, not shown."""
+    known: dict[Expr, Expr] = {}
+    for entry in accesses(expression):
+        places = [
+            index.xreplace({inner: access(f"·{name_of(inner)}", indices_of(inner)) for inner in accesses(index)})
+            for index in indices_of(entry)
+        ]
+        if places != list(indices_of(entry)) and "·" not in name_of(entry):
+            known[entry] = access(name_of(entry), places)
+    return expression.xreplace(known)
 
 
 def as_expression(value: Any) -> Expr:

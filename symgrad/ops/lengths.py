@@ -55,7 +55,7 @@ def p_length(total: Total, entry: Entry, p: Any, out: Expr | None = None, hint: 
         return total(size, hint)
     if p.is_Integer and p > 0 and p % 2 == 0:
         return total(lambda i: entry(i) ** p, hint) ** (1 / p)
-    if p > 1:
+    if p.is_Integer and p > 0:
         return total(lambda i: size(i) ** p, hint) ** (1 / p)
     sums = total(lambda i: there(i) * size(i) ** p, hint) ** (1 / p)
     return sums if p > 0 else Bracket(sp.Eq(total(lambda i: Bracket(sp.Eq(entry(i), 0)), "k"), 0)) * sums

@@ -436,7 +436,7 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
         return (shape[0], shape[0])
     if len(shape) == 2:
         rows, columns = (sizes.number(n) for n in shape)
-        if rows is None or columns is None:
+        if rows is None or columns is None or rows == columns:
             sizes.unify(*shape)
             return (sizes.find(shape[0]),)
         return (shape[0] if rows <= columns else shape[1],)

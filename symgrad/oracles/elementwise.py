@@ -105,9 +105,7 @@ class Elementwise:
             return sp.Integer(int(sp.Eq(first, second) == sp.true))
         if isinstance(node, Bracket):
             condition = self._scalar(node.args[0], places, own)
-            if condition.has(
-                sp.Piecewise
-            ):  # SymPy solves conditions inside conditions, for minutes: here it is decided
+            if condition.has(sp.Piecewise):  # SymPy would solve conditions inside conditions, for minutes
                 condition = condition.xreplace(self.symbols)
             return sp.Piecewise((sp.S.One, condition), (sp.S.Zero, True))
         if isinstance(node, Ravel):

@@ -121,10 +121,21 @@ def vector_norm(
     return norm(steps, node, x, ord, dim, keepdim, **other)
 
 
+def renorm(steps: Steps, node: Node, x: Any, p: Any, dim: int, maxnorm: Any) -> Said | None:
+    """Slices shortened by their largest |x|, where p = ∞."""
+    if not math.isinf(p):
+        return None
+    others = tuple(a for a in range(len(x.shape)) if a != dim % len(x.shape))
+    size = steps("amax", steps("abs", x), dim=others, keepdim=True)
+    factor = steps("mul", steps("reciprocal", steps("add", size, 1e-7)), float(maxnorm))
+    return "torch.mul", (x, steps("where", steps("gt", size, float(maxnorm)), factor, 1.0)), {}
+
+
 COMPOSITIONS: Mapping[str, Composition] = {
     "clamp": clamp, "clip": clamp, "clamp_min": clamp_min, "clamp_max": clamp_max, "softplus": softplus,
     "div": div, "divide": div, "var_mean": moments("var"), "std_mean": moments("std"), "angle": angle, "zero": zero,
     "fill": fill, "constant_pad_nd": constant_pad_nd, "norm": norm, "vector_norm": vector_norm,
+    "renorm": renorm,
     **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, **statistic_calls.COMPOSITIONS,
     **matrix_calls.COMPOSITIONS,
 }  # fmt: skip

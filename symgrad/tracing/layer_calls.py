@@ -145,7 +145,8 @@ def parted(steps: Steps, node: Node, rows: Any, parts: Array, kind: str, start: 
         whole = np.broadcast_to(np.where(counts == 0, alone, counts), node.shape).astype(float)
         return "torch.div", (total, steps.lifter.data("counts", whole)), {}
     word, empty = KINDS[kind]
-    base = steps.lifter.data("start", np.where(counts == 0, alone, empty) if start is None else begin)
+    nothing = np.broadcast_to(np.where(counts == 0, alone, empty), node.shape).astype(float)
+    base = steps.lifter.data("start", nothing if start is None else begin)
     return "torch.index_reduce", (base, 0, index, rows, word), {}
 
 

@@ -1,0 +1,193 @@
+"""Torch calls that have to be derived without a black box: inner spellings, and options that the table's text has not.
+
+Each is captured, pulled back with a random seed and held against torch's autograd, in float64.
+"""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from symgrad.tracing import capture
+from tests.test_capture import assert_like_torch, randn
+
+aten = torch.ops.aten
+
+
+def grid(*shape):
+    """Places in and out of a tensor, and some at the borders of its cells."""
+    places = randn(*shape)
+    places.reshape(-1)[::3] = places.reshape(-1)[::3].round()
+    return places
+
+
+def same(calls, *shapes):
+    return [pytest.param(call, [randn(*s) if isinstance(s, tuple) else s for s in shapes]) for call in calls]
+
+
+SAMPLING = [
+    *same(
+        [
+            lambda x: F.interpolate(x, scale_factor=(1.5, 0.7), mode="bilinear"),
+            lambda x: F.interpolate(x, scale_factor=1.3, mode="bilinear", recompute_scale_factor=True),
+            lambda x: F.interpolate(x, (2, 7), mode="bicubic", align_corners=True),
+            lambda x: F.interpolate(x, scale_factor=1.7, mode="bicubic"),
+            lambda x: F.interpolate(x, (3, 2), mode="bicubic", antialias=True),
+            lambda x: F.interpolate(x, scale_factor=0.6, mode="nearest"),
+            lambda x: F.interpolate(x, (3, 1), mode="area"),
+            lambda x: F.upsample_bilinear(x, (5, 6)),
+            lambda x: aten.upsample_bilinear2d(x, [7, 3], True),
+            lambda x: aten.upsample_bicubic2d(x, [7, 3], False),
+            lambda x: aten.upsample_nearest2d(x, [7, 3]),
+            lambda x: aten._upsample_nearest_exact2d(x, [7, 3]),
+            lambda x: aten._upsample_bilinear2d_aa(x, [2, 3], False),
+        ],
+        (2, 1, 4, 5),
+    ),
+    *same([lambda x: F.interpolate(x, (3, 4, 1), mode="trilinear")], (1, 2, 2, 3, 2)),
+    *same(
+        [
+            lambda x, g, m=mode, p=padding, c=corners: F.grid_sample(x, g, m, p, c)
+            for mode in ("bilinear", "nearest")
+            for padding in ("zeros", "border", "reflection")
+            for corners in (False, True)
+        ],
+        (2, 2, 3, 4), grid(2, 2, 3, 2),
+    ),
+    *same([lambda x, g: aten.grid_sampler_2d(x, g, 2, 0, False)], (1, 1, 3, 4), grid(1, 2, 3, 2)),
+    *same([lambda x, g: torch.grid_sampler_3d(x, g, 0, 1, True)], (1, 1, 3, 2, 2), grid(1, 1, 2, 2, 3)),
+]  # fmt: skip
+POOLING = [
+    *same(
+        [
+            lambda x: F.avg_pool2d(x, 2, ceil_mode=True, count_include_pad=False),
+            lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+            lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, divisor_override=5),
+            lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
+            lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2),
+            lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2, output_size=(5, 7)),
+            lambda x: F.fold(F.unfold(x, (2, 3), dilation=(2, 1), padding=1, stride=2), (5, 6), (2, 3), (2, 1), 1, 2),
+            lambda x: F.pixel_unshuffle(x[:, :, :4], 2),
+        ],
+        (2, 2, 5, 6),
+    ),
+    *same([lambda x: F.avg_pool1d(x, 3, 2, 1, ceil_mode=True)], (2, 6)),
+    *same([lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2)], (1, 2, 6)),
+    *same([lambda x: F.avg_pool3d(x, 2, ceil_mode=True)], (1, 3, 3, 3)),
+]
+ONE, OTHER = randn(2)
+INDEX = torch.tensor([[0, 2, 0], [1, 1, 1]])
+WRITING = [
+    *same(
+        [
+            lambda x, s, r=reduce, i=include: torch.scatter_reduce(x, 0, INDEX, s, reduce=r, include_self=i)
+            for reduce in ("sum", "prod", "mean", "amax", "amin")
+            for include in (False, True)
+        ],
+        (4, 4), (2, 3),
+    ),
+    *same(
+        [
+            lambda x, s, r=reduce, i=include: torch.index_reduce(x, 1, INDEX[0], s, r, include_self=i)
+            for reduce in ("prod", "mean", "amax", "amin")
+            for include in (False, True)
+        ],
+        (2, 4), (2, 3),
+    ),
+    *same(
+        [
+            lambda x, s: torch.index_add(x, 0, torch.tensor([0]), s, alpha=-2),
+            lambda x, s: torch.index_copy(x, 0, torch.tensor(0), s) * x,
+            lambda x, s: torch.index_fill(x, 0, torch.tensor([0]), 2.0) * s + x,
+            lambda x, s: torch.scatter_reduce(x, 0, torch.tensor(0), s, "prod"),
+        ],
+        ONE.clone(), OTHER.clone(),
+    ),
+    *same(
+        [
+            lambda x, s: x.index_put((INDEX[0], INDEX[1]), s[0, :3], accumulate=True),
+            lambda x, s: x.index_put((INDEX[0],), s[:3], accumulate=True),
+            lambda x, s: x.index_put((torch.tensor([2, 0]),), s[:2]),
+            lambda x, s: x.put(torch.tensor([3, -1, 3]), s[0, :3], accumulate=True),
+            lambda x, s: x.put(torch.tensor([3, -1, 0]), s[0, :3]),
+        ],
+        (3, 4), (3, 4),
+    ),
+]  # fmt: skip
+LENGTHS = [
+    *same(
+        [
+            lambda x: torch.linalg.norm(x, 1) + torch.linalg.norm(x, -1) + torch.linalg.norm(x, "fro"),
+            lambda x: torch.linalg.norm(x, float("inf")) - torch.linalg.norm(x, -float("inf")),
+            lambda x: torch.linalg.matrix_norm(x, float("inf"), (1, 0), keepdim=True),
+            lambda x: torch.norm(x, 0, dim=1) + torch.norm(x, -2.5, dim=1) + torch.norm(x, 0.5, 1),
+            lambda x: torch.linalg.vector_norm(x * (x > 0), -1, 0) + torch.linalg.vector_norm(x * (x > 0), 0.5, 0),
+            lambda x: torch.renorm(x, 2, 0, 1.5) + torch.renorm(x, 1, 1, 2.0),
+            lambda x: torch.renorm(x, float("inf"), 0, 1.0),
+            lambda x: F.normalize(x, p=-1.0),
+        ],
+        (3, 4),
+    ),
+    *same(
+        [lambda x, p=p: F.pdist(x, p) for p in (0.0, 0.5, 1.0, 2.0, 3.0, float("inf"))]
+        + [lambda x, p=p: torch.cdist(x, x[1:], p) for p in (0.0, 0.5, 1.0, 1.5, float("inf"))]
+        + [lambda x: torch.cdist(x, x.flip(0) ** 2, compute_mode="donot_use_mm_for_euclid_dist")],
+        (4, 3),
+    ),
+]
+NORMS = same(
+    [
+        lambda x, w, b: torch.native_batch_norm(x, w, b, None, None, True, 0.1, 1e-5)[0],
+        lambda x, w, b: torch.native_batch_norm(x, w, b, b.detach(), w.detach() ** 2, False, 0.1, 1e-5)[0],
+        lambda x, w, b: torch._native_batch_norm_legit(x, w, b, True, 0.1, 1e-3)[0],
+        lambda x, w, b: torch.native_layer_norm(x.mT, [3], w, b, 1e-5)[0],
+        lambda x, w, b: torch.native_group_norm(x, w, b, 4, 3, 2, 1, 1e-5),
+        lambda x, w, b: F.instance_norm(x, running_mean=b.detach(), running_var=w.detach() ** 2, weight=w, bias=b),
+        lambda x, w, b: F.instance_norm(x, b.detach(), w.detach() ** 2, w, b, use_input_stats=False),
+        lambda x, w, b: aten._safe_softmax(x * w[:, None] + torch.where(b > 0, 0.0, -torch.inf)[:, None], -1),
+    ],
+    (4, 3, 2), (3,), (3,),
+)  # fmt: skip
+STATISTICS = [
+    *same(
+        [
+            lambda x: torch.diff(x, 2, 0, prepend=x[:1] ** 2, append=x[:2]),
+            lambda x: torch.diff(x, 0),
+            lambda x: torch.cov(x) + torch.cov(x, correction=0, fweights=torch.tensor([1, 2, 1, 3, 1])),
+            lambda x: torch.corrcoef(x) * torch.corrcoef(x[0]),
+            lambda x: torch.quantile(x, 0.3) + torch.quantile(x, 0.8, 1, interpolation="midpoint").sum(),
+            lambda x: torch.quantile(x, torch.tensor([0.1, 0.25], dtype=x.dtype), 1, keepdim=True),
+            lambda x: torch.quantile(x, torch.sigmoid(x[0, :2]), 0),
+            lambda x: torch.nanquantile(torch.where(x > 1, torch.nan, x), 0.4, 1, interpolation="higher"),
+            lambda x: torch.segment_reduce(x, "mean", lengths=torch.tensor([2, 0, 1]), initial=1.0),
+            lambda x: torch.segment_reduce(x, "prod", offsets=torch.tensor([0, 1, 3])),
+            lambda x: torch.trace(x) * torch.diag(x).sum(),
+        ],
+        (3, 5),
+    ),
+    *same(
+        [
+            lambda w, s, m=mode: F.embedding_bag(torch.tensor([0, 2, 2, 1, 0]), w, torch.tensor([0, 3, 3]), mode=m)
+            for mode in ("sum", "mean", "max")
+        ]
+        + [lambda w, s: F.embedding_bag(torch.tensor([[0, 2], [2, 1]]), w, mode="sum", per_sample_weights=s)]
+        + [lambda w, s: F.embedding_bag(torch.tensor([[0, 2], [2, 1]]), w * s.sum(), mode="mean", padding_idx=2)],
+        (3, 4), (2, 2),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*in beta:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*is deprecated")
+@pytest.mark.filterwarnings("ignore:The default behavior for interpolate")
+@pytest.mark.parametrize(("call", "inputs"), [*SAMPLING, *POOLING, *WRITING, *LENGTHS, *NORMS, *STATISTICS])
+def test_it_is_derived_and_torchs(call, inputs):
+    assert_like_torch(call, *inputs)
+
+
+def test_what_is_written_twice_is_not_said_to_be_derived():
+    x = randn(2, 3)
+    program = capture(lambda x, s: x.index_put((torch.tensor([1, 1]),), s), x, randn(2, 3))
+    assert [box.spelling for box in program.black_boxes] == ["Tensor.index_put"]
+    assert "an entry is written twice" in program.black_boxes[0].reason
