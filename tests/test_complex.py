@@ -12,9 +12,11 @@ import torch
 
 import symgrad
 from symgrad import capture
+from symgrad.closed_form.source_text import Writer
 from symgrad.errors import NotationError, ShapeError, UnsupportedError
 from symgrad.language import read
 from symgrad.numeric import forward
+from symgrad.oracles.forms import evaluate_text
 from symgrad.tracing import run_script
 from symgrad.tracing.tell import event_text
 from tests import test_ops_options as options
@@ -360,6 +362,18 @@ def test_a_text_means_what_it_means_in_torch(text):
     again = symgrad.explain(text, seed=weights, check=False, **arrays)
     for name, true in gradients.items():
         assert_same(true, again.gradients[name].value, what=name)
+
+
+@pytest.mark.parametrize("text", [text for text in TEXTS if "shape[" not in text])
+def test_a_program_is_written_in_torchs_words(text):
+    """A closed form may mention a forward value, and is code to paste: torch reads it, and so does symgrad."""
+    arrays = {name: real(4, seed=n).numpy() for n, name in enumerate("xy") if name in torch_side.words(text)}
+    program = read(text, shapes=dict.fromkeys(arrays, (4,))).program
+    written, _ = Writer(program).step(program.steps[-1])
+    assert "complex_" not in written
+    expected = forward(program, arrays)[program.output]
+    assert_same(expected, torch_side.evaluate(written, torch_side.tensors(arrays)), what=written)
+    assert_same(expected, evaluate_text(written, arrays), what=written)
 
 
 def test_a_complex_output_is_shown_as_pairs():

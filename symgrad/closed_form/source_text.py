@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from fractions import Fraction
 from typing import Any
 
+from symgrad.closed_form.complex_text import complex_text
 from symgrad.closed_form.pieces import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, POWER, NoForm, bracketed
 from symgrad.errors import SymgradError
 from symgrad.language.elaborate import PAIRS
@@ -40,7 +41,9 @@ def number_text(value: Any) -> Text:
 
 
 class Writer:
-    """Text of the tensors of one program."""
+    """Text of the tensors of one program; ``in_torch`` says complex ones as torch does, not on pairs."""
+
+    in_torch = True
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -64,6 +67,8 @@ class Writer:
 
     def step(self, step: Apply) -> Text:
         """One operation and what it is applied to."""
+        if named(step.op).pairs and self.in_torch:
+            return complex_text(self, step)
         found = [self.operand(a) for a in self.operands(step)]
         arguments = [text for text in found if text is not None]
         if step.op == "identity":
@@ -86,6 +91,11 @@ class Writer:
         if step.op == "getitem":
             return f"{bracketed(*arguments[0], ATOM)}[{key_text(dict(step.options)['key'])}]", ATOM
         return self.call(step, found)
+
+    def maker(self, argument: Argument) -> Apply | None:
+        """The step that is written out in the place of an intermediate."""
+        whole = not isinstance(argument, str) or argument == self.program.output
+        return None if whole else self._steps.get(str(argument))
 
     def operand(self, argument: Argument) -> Text | None:
         """A tensor or a constant; None for an operand that is left out."""

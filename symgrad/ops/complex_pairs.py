@@ -101,7 +101,9 @@ def split(x: Any) -> tuple[Any, Any]:
 @operation(
     says="the complex numbers with real part x and imaginary part y, as pairs",
     numpy=lambda x, y: np.stack(np.broadcast_arrays(x, y), axis=-1),
-    torch=lambda torch, x, y: torch.view_as_real(torch.complex(x, torch.as_tensor(y, dtype=x.dtype).expand_as(x))),
+    torch=lambda torch, x, y: torch.view_as_real(
+        torch.complex(*torch.broadcast_tensors(*(torch.as_tensor(part, dtype=torch.float64) for part in (x, y))))
+    ),
     shape=lambda sizes, shapes: (*sizes.broadcast_shapes(shapes), PAIR), align=broadcast,
     spelled=("torch.complex",), pairs=MADE,
     examples=(example("view_as_real(torch.complex(x, y))", x=(2, 3), y=(2, 3)),),
@@ -130,7 +132,7 @@ def complex_polar(at: At, r: View, t: View) -> Expr:
     says="the conjugate: the imaginary part turned round",
     numpy=lambda x: np.stack([split(x)[0], -split(x)[1]], axis=-1),
     torch=lambda torch, x: torch.view_as_real(as_torch(torch, x).conj().resolve_conj()),
-    shape=same_pairs, spelled=(*spelled("conj", "conj_physical"), "np.conj"), pairs=KEPT,
+    shape=same_pairs, spelled=(*spelled("conj_physical", "conj"), "np.conj"), pairs=KEPT,
     examples=(example("view_as_real(conj_physical(view_as_complex(x)))", x=(3, 2)),),
 )  # fmt: skip
 def complex_conj(at: At, x: View) -> Expr:

@@ -92,7 +92,7 @@ def both(name: str) -> tuple[str, ...]:
 
 identity = pointwise(
     "identity", lambda x: x, "x[i]", numpy=lambda x: x, torch=lambda torch, x: x.clone(),
-    spelled=("torch.clone", "Tensor.clone", "Tensor.contiguous", "np.copy"),
+    spelled=("torch.clone", "Tensor.clone", "Tensor.contiguous", "np.copy", "torch.resolve_conj", "Tensor.resolve_conj"),
 )  # fmt: skip
 zeros_like = pointwise(
     "zeros_like", lambda x: sp.S.Zero, "0, in the shape of x", numpy=np.zeros_like,

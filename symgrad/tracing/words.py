@@ -27,6 +27,7 @@ class OneStep(Writer):
     """Writes one step with every operand as a name; ``told`` are the names that stand in the listing."""
 
     told: frozenset[str] = frozenset()
+    in_torch = False
 
     def tensor(self, name: str) -> tuple[str, int]:
         """A name; a tensor that was only broadcast goes by its own."""
