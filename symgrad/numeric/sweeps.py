@@ -18,7 +18,7 @@ from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.named import number
-from symgrad.ops import named
+from symgrad.ops import TABLE
 from symgrad.program import Apply, Program
 
 
@@ -45,11 +45,14 @@ def _evaluated(equation: Equation, form: Standard, values: Values, more: Mapping
 
 
 def positions(step: Apply, names: frozenset[str] | set[str] | Mapping[str, object]) -> list[int]:
-    """Where the arguments of ``step`` are among ``names``, but for those that nothing flows through."""
-    op = named(step.op)
-    if op.pathless:
+    """Where the arguments of ``step`` are among ``names``, but for those that nothing flows through.
+
+    A black box is no entry of the table: everything may flow through it.
+    """
+    op = TABLE.get(step.op)
+    if op is not None and op.pathless:
         return []
-    read = [not op.variadic and op.operands[n] in op.data for n in range(len(step.arguments))]
+    read = [op is not None and not op.variadic and op.operands[n] in op.data for n in range(len(step.arguments))]
     return [n for n, a in enumerate(step.arguments) if isinstance(a, str) and a in names and not read[n]]
 
 

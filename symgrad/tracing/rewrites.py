@@ -53,6 +53,8 @@ def plain(lifter: Lifter, node: Node) -> Rewritten:
     first = arguments[0] if arguments else None
     if word in SAME and isinstance(first, Node) and not first.held.is_complex() and not node.held.is_complex():
         return "", (first,), {}
+    if word in ("mH", "adjoint") and isinstance(first, Node) and not first.held.is_complex():
+        return "Tensor.mT", (first,), {}
     if word in LIKE:
         return LIKE[word], (first, tuple(arguments[1].shape)), {}
     if word in ("add", "sub", "subtract") and keywords.get("alpha", 1) != 1:
