@@ -277,6 +277,8 @@ FOUND = [
     ("cummin(x, 1).values", {"x": (2, 0)}),
     ("F.avg_pool1d(x, 3, stride=2, padding=1)", {"x": (0, 1, 3)}),
     ("F.max_pool2d(x, 2)", {"x": (0, 1, 2, 4)}),
+    ("kron(narrow(b, 0, 1, 2), b)[-1]", {"b": (3,)}),
+    ("kron(x, y)[-1, 1]", {"x": (2, 2), "y": (1, 3)}),
     ("F.instance_norm(x)", {"x": (0, 0, 0)}),
     ("F.batch_norm(x, None, None, training=True)", {"x": (2, 0)}),
     ("F.rms_norm(x, (3,))", {"x": (0, 3)}),

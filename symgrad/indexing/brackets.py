@@ -41,6 +41,12 @@ class Bracket(sp.Function):
         return self if exponent.is_positive else None
 
 
+def expanded(expression: Expr) -> Expr:
+    """A sum multiplied out; mostly it is, and SymPy takes its time to see it."""
+    plain = not any(part.has(sp.Add, sp.Pow) for part in sp.Add.make_args(expression))
+    return expression if plain else sp.expand(expression)
+
+
 def extent(node: Expr) -> Size:
     """How many values, from 0 up, an index takes, or the number or index that a reshape makes; None for the rest."""
     if isinstance(node, Index):
@@ -80,7 +86,7 @@ def bracket(condition: Expr) -> Expr:
     """
     if isinstance(condition, (sp.Lt, sp.Le, sp.Gt, sp.Ge)) and not condition.atoms(sp.Indexed):
         gap = condition.gts - condition.lts
-        low, high = extremes(sp.expand(gap))
+        low, high = extremes(expanded(gap))
         strict = isinstance(condition, (sp.Lt, sp.Gt))
         if low != -sp.oo and (low.is_positive if strict else low.is_nonnegative):
             return sp.S.One

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
-from symgrad.indexing.brackets import Bracket, Ravel, bracket, extremes, unravel
+from symgrad.indexing.brackets import Bracket, Ravel, bracket, expanded, extremes, unravel
 from symgrad.indexing.sums import over_terms, pull_out
 from symgrad.indexing.symbols import Expr, Index
 
@@ -22,7 +22,7 @@ def delta(first: Expr, second: Expr) -> Expr:
     if isinstance(first, Index) and isinstance(second, Index) and first != second:
         return sp.KroneckerDelta(*sorted((first, second), key=default_sort_key), evaluate=False)
     if not (first.has(Ravel, sp.Indexed) or second.has(Ravel, sp.Indexed)):
-        low, high = extremes(sp.expand(first - second))
+        low, high = extremes(expanded(first - second))
         if low.is_positive or high.is_negative:
             return sp.S.Zero
         if low == high == 0:
@@ -125,7 +125,7 @@ def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], E
         turned = turn(this, other, unknowns)
         if turned is not None:
             return turned, sp.S.One
-    difference = sp.expand(a - b)
+    difference = expanded(a - b)
     for index in unknowns:
         slope = difference.coeff(index)
         if slope == 0 or index in slope.free_symbols or not slope.is_Integer:

@@ -42,7 +42,8 @@ def line(expression: Expr) -> Line | None:
         return Line(((expression, 1),), sp.S.Zero)
     reads = any(accesses(expression))
     if reads or expression.has(Ravel, Unravel, sp.floor, sp.Mod, Bracket):
-        if reads or any(isinstance(s, Index) for s in expression.free_symbols):
+        moves = any(isinstance(s, Index) for s in expression.free_symbols)
+        if reads or moves or expression.has(Ravel, Unravel, Bracket):  # these have no number of their own
             return None
         return Line((), expression)
     slopes, constant = [], sp.S.Zero
