@@ -82,10 +82,11 @@ class Case:
         """The shapes with every size replaced by ``change``, the same everywhere; None where that does not fit."""
         shapes = {n: tuple(change.get(size, size) for size in shape) for n, shape in self.shapes.items()}
         try:
-            read(self.example.text, shapes=shapes)
+            other = read(self.example.text, shapes=shapes).program
         except SymgradError:  # the example's own numbers, a reshape's say, may allow no other size
             return None
-        return shapes
+        # A wide matrix may take other steps than a tall one: that is another program, with forms of its own.
+        return shapes if [s.op for s in other.steps] == [s.op for s in self.program.steps] else None
 
 
 @lru_cache(maxsize=1)

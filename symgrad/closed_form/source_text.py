@@ -156,7 +156,7 @@ class Writer:
                 result.append(f"{name}={operand[0]}" if gap else operand[0])
             elif name in options:
                 result.append(options[name])
-            if operand is None and name in op.data and op.operands.index(name) < last:
+            if operand is None and not gap and name in op.data and op.operands.index(name) < last:
                 result.append("None")  # torch's batch_norm has to be told that there are no statistics
             else:
                 gap = gap or operand is None

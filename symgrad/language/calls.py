@@ -18,7 +18,7 @@ import sympy as sp
 
 from symgrad.errors import NotationError, Span, UnknownNameError
 from symgrad.language.constants import is_number
-from symgrad.language.kinds import Kind
+from symgrad.language.kinds import Holding, Kind, written
 from symgrad.ops.compounds import Compound
 from symgrad.ops.spec import Op, is_operand
 from symgrad.program import Number
@@ -257,3 +257,8 @@ def kind_of(meaning: Meaning) -> str:
     if isinstance(meaning, str):
         return f"the text {meaning!r}"
     return str(meaning)
+
+
+def holding(meaning: Ref | Number | None) -> Holding | None:
+    """What torch would hold an operand as; None for one that is left out."""
+    return Holding(meaning.kind) if isinstance(meaning, Ref) else None if meaning is None else written(meaning)

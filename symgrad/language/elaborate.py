@@ -21,12 +21,13 @@ from symgrad.errors import (
     bug,
 )
 from symgrad.language.builder import Builder, Caller, Operand
-from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, kind_of
+from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, holding, kind_of
 from symgrad.language.complaints import excerpt, unknown_function
-from symgrad.language.complexes import HINT, VIEWS, complex_step, is_complex, seen_as, speaks_of_complex
+from symgrad.language.complexes import VIEWS, complex_step, seen_as, speaks_of_complex
+from symgrad.language.compound_calls import last_step
 from symgrad.language.constants import FUNCTIONS, NAMED, arithmetic, function, is_number
 from symgrad.language.extents import METHODS, Extents, shape_of
-from symgrad.language.kinds import Holding, kind_of_result, written
+from symgrad.language.kinds import kind_of_result
 from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path
 from symgrad.language.nodes import (
     Attribute,
@@ -214,28 +215,13 @@ class Elaborator:
 
     def compound(self, compound: Compound, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
         """The steps of a call that is several entries of the table."""
-        spelled = parts.spelled.removeprefix("Tensor.")
-        if compound.fields and place >= len(compound.fields):
-            raise ShapeError(f"{spelled} gives {len(compound.fields)} tensors", span=span)
-        positional = [a.meaning for a in parts.arguments if a.keyword is None]
-        keywords = {a.keyword: a.meaning for a in parts.arguments if a.keyword is not None}
-        entry, caller, last = find(parts.spelled), Caller(self.builder, span), None
-        problem = "" if positional and isinstance(positional[0], (Ref, tuple)) else "begins with a tensor"
-        try:
-            compound.signature.bind(*positional, **keywords)
-        except TypeError as error:
-            problem = problem or str(error)
-        if problem and entry is None:
-            raise NotationError(f"{spelled}: {problem}", span=span, hints=(f"{spelled}{compound.signature}",))
-        if any(is_complex(meaning) for meaning in positional):
-            raise UnsupportedError(f"{spelled} of complex tensors is not supported yet", span=span, hints=(HINT,))
-        if not problem:
-            last = self.at(span, lambda: compound.steps(caller, place, *positional, **keywords))
+        entry, caller = find(parts.spelled), Caller(self.builder, span)
+        last = self.at(span, lambda: last_step(compound, parts, place, caller, span, entry is not None))
         if last is not None:
             return caller.last(last[0], last[1], last[2], name)
-        if entry is None:
-            raise bug(f"{spelled} stands for nothing")
-        return self.apply_call(entry, parts.spelled, list(parts.arguments), span, name)
+        if entry is not None:
+            return self.apply_call(entry, parts.spelled, list(parts.arguments), span, name)
+        raise bug(f"{parts.spelled} stands for nothing")
 
     def arguments(self, node: Call) -> list[Argument]:
         """What stands between the brackets."""
@@ -352,8 +338,7 @@ class Elaborator:
         described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
         if speaks_of_complex(op, described, label):
             return complex_step(self.builder, op, described, options, span, label, name)
-        held = [m if m is None else Holding(m.kind) if isinstance(m, Ref) else written(m) for m, _ in operands]
-        kind = self.at(span, lambda: kind_of_result(op, held, options))
+        kind = self.at(span, lambda: kind_of_result(op, [holding(meaning) for meaning, _ in operands], options))
         return replace(self.builder.apply(op, described, options, span, label, name, chosen), kind=kind)
 
     def at(self, span: Span, compute: Callable[[], Meaning]) -> Meaning:

@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.ops.arranging import at_least
 from symgrad.ops.lookup import normal
-from symgrad.ops.spec import COMPOUND_SPELLINGS
+from symgrad.ops.spec import COMPOUND_SPELLINGS, TABLE
 
 
 class Call(Protocol):
@@ -75,8 +75,10 @@ def compound(*spelled: str, fields: tuple[str, ...] = ()) -> Callable[[Steps], S
 
 
 def find_compound(spelling: str) -> Compound | None:
-    """The compound spelled so, or None; without a module, torch.linalg's or torch's."""
+    """The compound spelled so, or None; without a module, torch.linalg's or torch's where the table has no such name."""
     spelling = normal(spelling)
+    if spelling in TABLE:
+        return None
     tried = (spelling, *(() if "." in spelling else (f"torch.linalg.{spelling}", f"torch.{spelling}")))
     return next((COMPOUNDS[s] for s in tried if s in COMPOUNDS), None)
 

@@ -288,9 +288,11 @@ def unpooling(space: int) -> Op:
         if output_size is None:
             output_size = unpooled_sizes(space, x.shape, **options)
         space_out = [int(m) for m in output_size]
+        if any(len(np.unique(row)) < len(row) for row in n.reshape(int(np.prod(x.shape[:-space])), -1)):
+            raise InputError(f"{name} writes two entries to one place, and which of them stays is open")
         flat = np.zeros((int(np.prod(x.shape[:-space])), int(np.prod(space_out))), dtype=x.dtype)
         rows = np.arange(len(flat))[:, None]
-        np.add.at(flat, (rows, n.reshape(len(flat), -1)), x.reshape(len(flat), -1))
+        flat[rows, n.reshape(len(flat), -1)] = x.reshape(len(flat), -1)
         return flat.reshape(*x.shape[:-space], *space_out)
 
     def by_torch(torch: Any, x: Any, indices: Any, output_size: Any, **options: Any) -> Any:
