@@ -18,6 +18,8 @@ from symgrad.shapes import Size
 
 HINTS = "jklabcd"
 _standard: dict[tuple[int, Size], Index] = {}
+_places: dict[Index, int] = {}
+"""How deep the sums of each standard index nest."""
 
 
 def standard_index(depth: int, size: Size) -> Index:
@@ -25,6 +27,7 @@ def standard_index(depth: int, size: Size) -> Index:
     key = (depth, size)
     if key not in _standard:
         _standard[key] = fresh(HINTS[depth % len(HINTS)], size)
+        _places[_standard[key]] = depth
     return _standard[key]
 
 
@@ -47,17 +50,23 @@ def canonical(expression: Expr) -> Expr:
 
 @lru_cache(maxsize=4096)
 def canonical_sum(node: Expr) -> Expr:
-    """One sum or product under standard names; formulas hold the same one many times.
-
-    Its own indices may be standard ones already: they are set apart, so that no sum inside can catch them.
-    """
-    apart = {limit[0]: fresh(limit[0].name, limit[0].size) for limit in node.limits}
-    body = canonical(node.function.xreplace(apart))
+    """One sum or product under standard names; formulas hold the same one many times."""
+    own, body = _out_of_reach(node)
+    body = canonical(body)
     depth = _depth(body)
-    limits = sorted(node.limits, key=lambda limit: _first_use(body, apart[limit[0]]))
-    new = {limit[0]: standard_index(depth + place, limit[0].size) for place, limit in enumerate(limits)}
-    back = {apart[k]: index for k, index in new.items()}
-    return node.func(body.xreplace(back), *((new[k], low, high) for k, low, high in limits))
+    limits = sorted(zip(own, node.limits, strict=True), key=lambda pair: _first_use(body, pair[0]))
+    new = {index: standard_index(depth + place, index.size) for place, (index, _) in enumerate(limits)}
+    return node.func(body.xreplace(new), *((new[k], *limit[1:]) for k, limit in zip(own, node.limits, strict=True)))
+
+
+def _out_of_reach(node: Expr) -> tuple[tuple[Index, ...], Expr]:
+    """A sum's own indices and its body, under names that no sum inside will get: it would catch them."""
+    own = tuple(limit[0] for limit in node.limits)
+    places = [_places[index] for index in own if index in _places]
+    if not places or min(places) >= _depth(node.function):
+        return own, node.function
+    apart = {index: fresh(index.name, index.size) for index in own}
+    return tuple(apart.values()), node.function.xreplace(apart)
 
 
 def _first_use(body: Expr, index: Index) -> tuple[str, ...]:
