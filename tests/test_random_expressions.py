@@ -283,6 +283,11 @@ FOUND = [
     ("F.batch_norm(x, None, None, training=True)", {"x": (2, 0)}),
     ("F.rms_norm(x, (3,))", {"x": (0, 3)}),
     ("layer_norm(F.pairwise_distance(b, b))", {"b": (2, 3)}),
+    ("fmax(F.softplus(addr(y, a, b)), x).repeat(2, 1, 2)", {"x": (1, 1), "y": (2, 3), "a": (2,), "b": (3,)}),
+    ("exp(norm(torch.logsumexp(F.unfold(a, (2, 3), padding=1, stride=2), dim=-2), 1))", {"a": (2, 4, 5)}),
+    ("torch.linalg.matrix_norm(y, 1)", {"y": (3, 0)}),
+    ("torch.linalg.matrix_norm(y, -1)", {"y": (0, 3)}),
+    ("F.pdist(x)", {"x": (0, 3)}),
 ]
 
 

@@ -119,7 +119,7 @@ def one_by_one(notation: Notation, factors: list[Expr], bound: list[Index], pref
         raise NoForm
     k = min(bound, key=lambda i: sum(i in indices_in(f) for f in factors))
     inside = [f for f in factors if k in indices_in(f)]
-    if len(set().union(*(indices_in(f) for f in inside))) > 3:
+    if len(inside) == len(factors) or len(set().union(*(indices_in(f) for f in inside))) > 3:
         raise NoForm
     inner = sp.Sum(sp.Mul(*inside), (k, 0, k.size - 1))
     rest = sp.Mul(*(f for f in factors if f not in inside), inner)

@@ -49,13 +49,22 @@ def lines(p: Any, dim: tuple[int, int]) -> tuple[int, int]:
     return dim if p in (1, -1) else (dim[1], dim[0])
 
 
+def extreme(sums: Any, p: Any, across: int) -> Any:
+    """The largest sum, of none 0, or the smallest."""
+    if p > 0:
+        return np.amax(sums, axis=across, keepdims=True, initial=0.0)
+    if not sums.shape[across]:
+        raise InputError("there is no smallest of no sums", found=("a side of the matrix is 0",))
+    return np.amin(sums, axis=across, keepdims=True)
+
+
 def winning(x: Any, p: Any, dim: Any, keepdim: bool) -> Any:
     """1 for the lines with the largest (or smallest) sum, 0 for the others."""
     if p == "fro":
         return None
     along, across = lines(p, dim)
     sums = np.sum(np.abs(np.asarray(x, float)), axis=along, keepdims=True)
-    best = (np.amax if p > 0 else np.amin)(sums, axis=across, keepdims=True)
+    best = extreme(sums, p, across)
     return (sums == best).astype(np.int64)
 
 
@@ -65,7 +74,7 @@ def matrix_norms(x: Any, p: Any, dim: Any, keepdim: bool) -> Any:
         return numpy_length(x, 2, dim, keepdim)
     along, across = lines(p, dim)
     sums = np.sum(np.abs(x), axis=along, keepdims=True)
-    best = (np.amax if p > 0 else np.amin)(sums, axis=across, keepdims=True)
+    best = extreme(sums, p, across)
     return best if keepdim else np.squeeze(best, axis=tuple(dim))
 
 

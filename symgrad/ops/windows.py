@@ -72,6 +72,7 @@ def unfolded(x: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any)
 
 @operation(
     name="im2col",
+    written="F.unfold({})",
     says="every window over the last two axes as a column",
     numpy=unfolded,
     torch=lambda torch, x, **options: torch.nn.functional.unfold(x, **options),
@@ -159,6 +160,7 @@ def folded(x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: A
 
 @operation(
     name="col2im",
+    written="F.fold({})",
     says="columns laid as windows over two axes, added up where they overlap",
     numpy=folded,
     torch=lambda torch, x, output_size, **options: torch.nn.functional.fold(x, tuple(map(int, output_size)), **options),
