@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import symgrad
 from symgrad.calculus.local import derive, local_pullback, local_pushforward
@@ -200,3 +201,33 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
     assert at_zero.gradients["x"].value.tolist() == [0, 0]
     assert away.passed
     assert at_zero.passed
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "form", "given"),
+    [
+        ("F.conv1d(x, w)", "x", "conv_transpose1d(v, w)", {"x": (2, 3, 6), "w": (4, 3, 3)}),
+        ("F.conv2d(x, w, padding=(1, 2))", "x", "conv_transpose2d(v, w, padding=(1, 2))", {"x": (2, 3, 6, 5), "w": (4, 3, 3, 3)}),
+        (
+            "F.conv1d(x, w)", "w", "conv1d(x.transpose(0, 1), v.transpose(0, 1)).transpose(0, 1)",
+            {"x": (2, 3, 6), "w": (4, 3, 3)},
+        ),
+        ("gather(x, 1, n)", "x", "zeros_like(x).scatter_add(1, n, v)", {"x": (3, 4), "n": (2, 3)}),
+        ("index_select(x, 0, n)", "x", "zeros_like(x).index_add(0, n, v)", {"x": (3, 4), "n": (5,)}),
+        ("F.embedding(n, w)", "w", "zeros_like(w).index_add(0, n, v)", {"n": (5,), "w": (3, 2)}),
+        ("F.conv1d(x, w, stride=2)", "x", None, {"x": (2, 3, 6), "w": (4, 3, 3)}),
+    ],
+)  # fmt: skip
+def test_gradients_that_torch_has_a_call_for(
+    text: str, name: str, form: str | None, given: dict[str, tuple[int, ...]]
+) -> None:
+    generator = np.random.default_rng(5)
+    values = {k: generator.integers(0, 3, size=s) if k == "n" else generator.normal(size=s) for k, s in given.items()}
+    seed = generator.integers(-3, 4, size=symgrad.explain(text, check=False, **values).output.shape)
+    found = symgrad.explain(text, wrt=name, seed=seed, **values)
+    assert found.gradients[name].closed_form == form
+    assert found.passed
+    if form is not None:
+        known = {k: torch.tensor(a) if k == "n" else torch_side.tensor(a) for k, a in values.items()}
+        written = torch_side.evaluate(form, {**known, "v": torch_side.tensor(seed)})
+        assert_same(found.gradients[name].value, written, what=form)

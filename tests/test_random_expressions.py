@@ -284,8 +284,12 @@ FOUND = [
     ("F.rms_norm(x, (3,))", {"x": (0, 3)}),
     ("layer_norm(F.pairwise_distance(b, b))", {"b": (2, 3)}),
     ("fmax(F.softplus(addr(y, a, b)), x).repeat(2, 1, 2)", {"x": (1, 1), "y": (2, 3), "a": (2,), "b": (3,)}),
-    ("exp(norm(torch.logsumexp(F.unfold(a, (2, 3), padding=1, stride=2), dim=-2), 1))", {"a": (2, 4, 5)}),
+    ("atan(norm(torch.logsumexp(F.unfold(a, (2, 3), padding=1, stride=2), dim=-2), 1))", {"a": (2, 4, 5)}),
     ("torch.linalg.matrix_norm(y, 1)", {"y": (3, 0)}),
+    (
+        "solve(g @ g.mT + 2 * diag_embed(ones_like(diagonal(g, dim1=-2, dim2=-1))), y) ** 2",
+        {"g": (2, 2, 2), "y": (2, 2)},
+    ),
     ("torch.linalg.matrix_norm(y, -1)", {"y": (0, 3)}),
     ("F.pdist(x)", {"x": (0, 3)}),
 ]

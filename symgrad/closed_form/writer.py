@@ -23,6 +23,7 @@ from symgrad.closed_form.asking import (
     weight,
 )
 from symgrad.closed_form.entries import entry
+from symgrad.closed_form.known_calls import known_call
 from symgrad.closed_form.pieces import (
     ADD,
     ATOM,
@@ -294,6 +295,9 @@ class Notation:
 
     def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
         """``node`` in exactly the shape of ``wanted``."""
+        call = known_call(self, node, axes, wanted)
+        if call is not None:
+            return Piece(call, ATOM, tuple(axes))
         piece = self.write(node, axes)
         if piece.axes == tuple(axes):
             return piece

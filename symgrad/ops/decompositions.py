@@ -64,6 +64,8 @@ def fitting(sizes: Sizes, shapes: tuple[Shape, ...], left: bool) -> tuple[Shape,
         raise ShapeError("the right-hand side is a vector or a matrix", found=(f"{len(b)} axes",))
     if len(b) == 1:
         return a, (*a[:-2], b[0])
+    if left and len(b) == len(a) - 1 and all(sizes.number(m) == sizes.number(n) for m, n in zip(a, b, strict=False)):
+        return a, b  # torch's reading: a vector for each matrix of the stack
     batch = sizes.broadcast_shapes([a[:-2], b[:-2]])
     return (*batch, *a[-2:]), (*batch, *b[-2:])
 
