@@ -64,10 +64,20 @@ def fitting(sizes: Sizes, shapes: tuple[Shape, ...], left: bool) -> tuple[Shape,
         raise ShapeError("the right-hand side is a vector or a matrix", found=(f"{len(b)} axes",))
     if len(b) == 1:
         return a, (*a[:-2], b[0])
-    if left and len(b) == len(a) - 1 and all(sizes.number(m) == sizes.number(n) for m, n in zip(a, b, strict=False)):
-        return a, b  # torch's reading: a vector for each matrix of the stack
+    if left and len(b) == len(a) - 1 and stacked(sizes, a[:-1], b):
+        return a, b
     batch = sizes.broadcast_shapes([a[:-2], b[:-2]])
     return (*batch, *a[-2:]), (*batch, *b[-2:])
+
+
+def stacked(sizes: Sizes, rows: Shape, b: Shape) -> bool:
+    """Whether ``b`` is a vector for each matrix of a stack, as torch reads it, and no matrix for all of them."""
+    numbers = [(sizes.number(m), sizes.number(n)) for m, n in zip(rows, b, strict=True)]
+    if any(m is None or m != n for m, n in numbers):
+        return False
+    for m, n in zip(rows, b, strict=True):
+        sizes.unify(m, n)
+    return True
 
 
 def solution_shape(sizes: Sizes, shapes: tuple[Shape, ...], left: bool) -> Shape:
