@@ -105,7 +105,19 @@ SAMPLE = ["matmul", "softmax", "tan", "index_fill", "conv2d", "cross_entropy", "
 
 def in_repository(page: Page) -> bool:
     """Whether the page is what `symgrad docs docs/reference` writes today."""
-    return (ROOT / "docs" / "reference" / page.path).read_text(encoding="utf-8") == page.text.rstrip("\n") + "\n"
+    kept = (ROOT / "docs" / "reference" / page.path).read_text(encoding="utf-8")
+    return steady(kept) == steady(page.text.rstrip("\n") + "\n")
+
+
+def steady(text: str) -> str:
+    """``text`` without what differs from run to run: of decimals the last bit, by where arrays lie in memory."""
+    return re.sub(r"\b(equal|\de-1[5-9])\b", "·", text) if "Decimal numbers:" in text else text
+
+
+def test_only_the_last_bit_of_decimals_may_differ() -> None:
+    assert steady("Decimal numbers: | equal | 3e-17 |") == steady("Decimal numbers: | 2e-16 | equal |")
+    assert steady("Decimal numbers: | 3e-17 |") != steady("Decimal numbers: | 3e-9 |")
+    assert steady("Exact integers | equal |") != steady("Exact integers | 3e-17 |")
 
 
 @pytest.mark.parametrize("name", SAMPLE)
