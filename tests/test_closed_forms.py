@@ -74,6 +74,52 @@ FORMS = {
     ("softmax(x)", "x:3"): {"x": "out * (v - (v * out).sum(-1, keepdim=True))"},
     ("log_softmax(x, dim=-1)", "x:2x3"): {"x": "v - v.sum(-1, keepdim=True) * out.exp()"},
     ("logsumexp(x, dim=0)", "x:3"): {"x": "v * (x - out).exp()"},
+    # normalisation in the three-mean form, attention through its weights
+    ("layer_norm(x)", "x:2x3"): {
+        "x": "(v - v.mean(-1, keepdim=True) - out * (v * out).mean(-1, keepdim=True))"
+        " / (x.var(-1, correction=0, keepdim=True) + 1e-05).sqrt()"
+    },
+    ("F.layer_norm(x, (3,), w, b)", "x:2x3 w:3 b:3"): {
+        "x": "(v * w - (v * w).mean(-1, keepdim=True) - (v * w * layer_norm(x, x.shape[-1:])).mean(-1, keepdim=True)"
+        " * layer_norm(x, x.shape[-1:])) / (x.var(-1, correction=0, keepdim=True) + 1e-05).sqrt()",
+        "w": "(v * layer_norm(x, x.shape[-1:])).sum(0)",
+        "b": "v.sum(0)",
+    },
+    ("F.layer_norm(x, (3, 4))", "x:2x3x4"): {
+        "x": "(v - v.mean((1, -1), keepdim=True) - out * (v * out).mean((1, -1), keepdim=True))"
+        " / (x.var((1, -1), correction=0, keepdim=True) + 1e-05).sqrt()"
+    },
+    ("layer_norm(x @ a)", "x:2x3 a:3x4"): {
+        "x": "((v - v.mean(-1, keepdim=True) - out * (v * out).mean(-1, keepdim=True)) @ a.T)"
+        " / ((x @ a).var(-1, correction=0, keepdim=True) + 1e-05).sqrt()"
+    },
+    ("F.instance_norm(x, eps=0.1)", "x:2x3x4"): {
+        "x": "(v - v.mean(-1, keepdim=True) - out * (v * out).mean(-1, keepdim=True))"
+        " / (x.var(-1, correction=0, keepdim=True) + 1 / 10).sqrt()"
+    },
+    ("F.batch_norm(x, None, None, w, b, training=True)", "x:4x3 w:3 b:3"): {
+        "w": "(v * batch_norm(x, None, None, training=True)).sum(0)",
+        "b": "v.sum(0)",
+    },
+    ("F.rms_norm(x, (3,), eps=0.01)", "x:2x3"): {
+        "x": "(v - x * (v * x).mean(-1, keepdim=True) / ((x ** 2).mean(-1, keepdim=True) + 1 / 100))"
+        " / ((x ** 2).mean(-1, keepdim=True) + 1 / 100).sqrt()"
+    },
+    ("scaled_dot_product_attention(q, k, x)", "q:3x4 k:5x4 x:5x2"): {
+        "q": "(((v @ x.T - (v * out).sum(-1, keepdim=True)) * softmax((q @ k.T) / q.shape[1] ** 0.5, dim=-1)) @ k)"
+        " / q.shape[1] ** 0.5",
+        "k": "(((x @ v.T - (v * out).sum(-1)) * softmax((q @ k.T) / q.shape[1] ** 0.5, dim=-1).T) @ q)"
+        " / q.shape[1] ** 0.5",
+        "x": "softmax((q @ k.T) / q.shape[1] ** 0.5, dim=-1).T @ v",
+    },
+    ("scaled_dot_product_attention(q, k, x, m, scale=2)", "q:2x3x4 k:2x5x4 x:2x5x2 m:3x5"): {
+        "x": "softmax(m + 2 * (q @ k.mT), dim=-1).mT @ v",
+    },
+    ("softmax(q @ k.T / 2, dim=-1) @ x", "q:3x4 k:5x4 x:5x2"): {
+        "x": "softmax((q @ k.T) / 2).T @ v",
+    },
+    ("std(x)", "x:4"): {"x": "v * (x - x.mean(-1, keepdim=True)) / out / (x.shape[0] - 1)"},
+    ("x.var(0)", "x:4x3"): {"x": "2 * v * (x - x.mean(0, keepdim=True)) / (x.shape[0] - 1)"},
     # losses and norms
     ("mse_loss(x, y)", "x:2x3 y:2x3"): {"x": "2 * v * (x - y) / x.numel()", "y": "2 * v * (y - x) / x.numel()"},
     ("mean((x - y) ** 2)", "x:2x3 y:2x3"): {"x": "2 * v * (x - y) / x.numel()"},
@@ -137,7 +183,13 @@ def test_a_second_derivation_reads_the_same(text: str, shapes: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "shapes"),
-    [("{} @ {}", ((2, 3), (3, 4))), ("tanh({} @ {})", ((2, 3), (3, 2))), ("sum(({} - {}) ** 2)", ((2, 3), (2, 3)))],
+    [
+        ("{} @ {}", ((2, 3), (3, 4))),
+        ("tanh({} @ {})", ((2, 3), (3, 2))),
+        ("sum(({} - {}) ** 2)", ((2, 3), (2, 3))),
+        ("layer_norm({}) * {}", ((2, 3), (2, 3))),
+        ("scaled_dot_product_attention({0}, {1}, {1})", ((3, 4), (5, 4))),
+    ],
 )
 def test_names_do_not_matter(text: str, shapes: tuple[tuple[int, ...], ...]) -> None:
     found = set()
@@ -160,6 +212,8 @@ def _renamed(text: str | None, names: dict[str, str]) -> str:
         (("x * y", "x", "2 * y"), "x:2x3 y:2x3"),
         (("x @ x.T", "x @ y.T"), "x:2x3 y:2x3"),
         (("sum(x * x)", "sum(x)", "sum(y)"), "x:2x3 y:3"),
+        (("layer_norm(x)", "x * y", "x"), "x:2x3 y:2x3"),
+        (("softmax(x @ y.T, dim=-1) @ y", "x", "x * x.mean()"), "x:2x3 y:4x3"),
     ],
 )
 def test_the_order_of_terms_does_not_matter(parts: tuple[str, ...], shapes: str) -> None:

@@ -37,7 +37,9 @@ def weight(node: Expr) -> tuple[int, str]:
 
 
 def content_of(node: Expr) -> Expr:
-    """The number that divides every coefficient of a sum, negative when every term is."""
+    """The number that divides every coefficient of a sum, negative when every term is; 1 where a number is a term."""
+    if any(term.is_number for term in node.args):
+        return sp.S.One
     content, _ = node.primitive()
     return -content if all(t.could_extract_minus_sign() for t in node.args) else content
 

@@ -5,18 +5,25 @@ Comes in: a program and the sweep that derived one input's gradient. Goes out: a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
+from symgrad.closed_form.merging import merge_nested
 from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.rules import simplify
+from symgrad.closed_form.quotients import values_of
+from symgrad.closed_form.rules import Rule, simplify
+from symgrad.closed_form.shorthands import Softmax, Standardised
 from symgrad.closed_form.writer import Notation
 from symgrad.indexing import Bracket, Equation
-from symgrad.indexing.symbols import is_access
+from symgrad.indexing.canonical import canonical
+from symgrad.indexing.symbols import Expr, access, is_access
 from symgrad.program import Program
 
-LONGEST = 200
+RATIOS = (Softmax, Standardised)
+NESTED = Rule("merge nested sums", "Σ_l Σ_k f·h + c·Σ_k h → Σ_k (Σ_l f + c)·h", merge_nested)
+LONGEST = 220
 """A longer text is no closed form that anyone would write."""
 
 
@@ -40,13 +47,38 @@ def views(program: Program) -> dict[str, Equation]:
     return found
 
 
+def named_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+    """The rule that writes out[i] where a gradient forms it again, for outputs with a named quotient in them."""
+    last = next((step for step in program.steps if step.result.name == program.output), None)
+    if last is None:
+        return ()
+    equation = substitute(local(last, program).equation, known)
+    definition = simplify(equation.right, [])
+    if not definition.has(*RATIOS):
+        return ()
+    axes = equation.axes
+
+    def named(expression: Expr) -> Expr:
+        if expression.func is not definition.func:
+            return expression
+        for at in values_of(axes, (definition,), expression):
+            if canonical(definition.xreplace(dict(zip(axes, at, strict=True)))) == expression:
+                return access(program.output, at)
+        return expression
+
+    return (Rule("name the output", "what out says is not computed again", named),)
+
+
 def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
     """The gradient by ``wanted`` in matrix notation; None where it has none that is short."""
     if not sweep.whole:
         return None
-    equation = substitute(sweep.equation, views(program))
+    known = views(program)
+    equation = substitute(sweep.equation, known)
     steps: list[Step] = []
     right = simplify(equation.right, steps)
+    if right.has(*RATIOS):
+        right = simplify(right, steps, (*named_output(program, known), NESTED))
     try:
         piece = Notation(program).whole(right, equation.axes, wanted) if right != 0 else None
     except NoForm:

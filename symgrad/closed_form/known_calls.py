@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from symgrad.closed_form.asking import reads_tensor
+from symgrad.closed_form.merging import taken_apart
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 
@@ -40,20 +41,6 @@ def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: st
         v, other = sorted(accesses, key=lambda access: name_of(access) != "v")
         return backwards(notation, v, other, bound, axes) or weights_of(notation, v, other, bound, axes)
     return None
-
-
-def taken_apart(node: Expr) -> tuple[list[Expr], list[Index]]:
-    """The factors of nested sums of products, and the indices that are summed over."""
-    factors: list[Expr] = []
-    bound: list[Index] = []
-    for factor in sp.Mul.make_args(node):
-        if isinstance(factor, sp.Sum):
-            inner, more = taken_apart(factor.function)
-            factors += inner
-            bound += [limit[0] for limit in factor.limits] + more
-        else:
-            factors.append(factor)
-    return factors, bound
 
 
 def written_at(notation: Notation, delta: Expr, seed: Expr, axes: Sequence[Index], wanted: str) -> str | None:

@@ -54,6 +54,12 @@ def method(piece: Piece, call: str, axes: Axes) -> Piece:
     return Piece(f"{piece.inside(ATOM)}.{call}", ATOM, axes)
 
 
+def applied(piece: Piece, call: str) -> Piece:
+    """``piece.call`` entry by entry; a sum that may keep its axis may keep it here."""
+    kept = None if piece.kept is None else method(piece.kept, call, piece.kept.axes)
+    return replace(method(piece, call, piece.axes), kept=kept)
+
+
 def flat(piece: Piece) -> Piece:
     """``piece`` without its axes of size 1: v[:, 0]."""
     if None not in piece.axes:

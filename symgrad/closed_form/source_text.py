@@ -11,6 +11,8 @@ from collections.abc import Hashable
 from fractions import Fraction
 from typing import Any
 
+import sympy as sp
+
 from symgrad.closed_form.complex_text import complex_text
 from symgrad.closed_form.pieces import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, POWER, NoForm, bracketed
 from symgrad.errors import SymgradError
@@ -101,6 +103,8 @@ class Writer:
         """A tensor or a constant; None for an operand that is left out."""
         if isinstance(argument, str):
             return self.tensor(argument)
+        if isinstance(argument.value, sp.Expr):
+            return self.size(argument.value), binding_of(argument.value)
         return None if argument.value is None else number_text(argument.value)
 
     def operands(self, step: Apply) -> list[Argument]:
@@ -203,9 +207,16 @@ class Writer:
                 return f"{tensor.name}.numel()"
         if size.is_Add:
             return " + ".join(self.size(a) for a in size.args)
+        if size.is_Pow and size.exp.is_Rational:
+            return f"{bracketed(self.size(size.base), binding_of(size.base), ATOM)} ** {float(size.exp)!r}"
         if size.is_Mul:
             return " * ".join(bracketed(self.size(a), ADD if a.is_Add else MULTIPLY, MULTIPLY) for a in size.args)
         raise NoForm
+
+
+def binding_of(size: Size) -> int:
+    """How tightly the text of a size holds together, at the least."""
+    return POWER if size.is_Pow else ADD if size.is_Add else MULTIPLY if size.is_Mul else ATOM
 
 
 def _product(sizes: tuple[Size, ...]) -> Size:

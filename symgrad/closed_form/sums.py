@@ -9,7 +9,7 @@ import sympy as sp
 
 from symgrad.closed_form.asking import body_order, components, indices_in, mentions_seed, place_of
 from symgrad.closed_form.pieces import ATOM, COMPARE, MATMUL, Axes, NoForm, Piece, flat, matmul, matrix, method
-from symgrad.closed_form.rules import Mean
+from symgrad.closed_form.shorthands import Mean, Variance
 from symgrad.indexing import Index
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr
@@ -18,19 +18,39 @@ if TYPE_CHECKING:
     from symgrad.closed_form.writer import Notation
 
 
+WORDS = {Mean: ("mean",), Variance: ("var", "correction=0")}
+
+
 def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     """Σ over one index as a matrix product, over several as a sum of a product, else einsum."""
     bound = [limit[0] for limit in node.limits]
     factors = split_factors(node.function) if node.function.is_Mul else [node.function]
-    if isinstance(node, Mean):
-        return sum_of_product(notation, factors, bound, prefer, "mean")
-    ways = (matrix_product, sum_of_product, one_by_one, contraction, term_by_term)
+    if isinstance(node, (Mean, Variance)):
+        return sum_of_product(notation, factors, bound, prefer, *WORDS[type(node)])
+    ways = (outside, broadcast_apart, matrix_product, sum_of_product, one_by_one, contraction, term_by_term)
     for write in ways:
         try:
             return write(notation, factors, bound, prefer)
         except NoForm:
             continue
     raise NoForm
+
+
+def outside(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Σ_k c·f(k) is c times Σ_k f(k)."""
+    apart = [f for f in factors if not indices_in(f) & set(bound)]
+    if not apart or len(apart) == len(factors):
+        raise NoForm
+    inner = sp.Sum(sp.Mul(*(f for f in factors if f not in apart)), *((k, 0, k.size - 1) for k in bound))
+    return notation.product([*apart, inner], prefer)
+
+
+def broadcast_apart(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Term by term where terms would have to be broadcast against each other before they are added."""
+    added = next((f for f in factors if f.is_Add), None)
+    if len(bound) > 1 or added is None or any(indices_in(term) == indices_in(added) for term in added.args):
+        raise NoForm
+    return term_by_term(notation, factors, bound, prefer)
 
 
 def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
@@ -94,7 +114,12 @@ def group(notation: Notation, factors: list[Expr], prefer: Sequence[Index]) -> P
 
 
 def sum_of_product(
-    notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index], word: str = "sum"
+    notation: Notation,
+    factors: list[Expr],
+    bound: list[Index],
+    prefer: Sequence[Index],
+    word: str = "sum",
+    *more: str,
 ) -> Piece:
     """Σ_k f[p,k]·g[p,k] is (f * g).sum(-1)."""
     body = flat(group(notation, factors, body_order(factors, bound, prefer)))
@@ -108,14 +133,14 @@ def sum_of_product(
     rest: Axes = tuple(a for a in body.axes if a not in bound)
     kept_axes: Axes = tuple(None if a in bound else a for a in body.axes)
     kept_dim = "-1" if len(body.axes) == 1 else dim
-    kept = method(body, f"{word}({kept_dim}, keepdim=True)", kept_axes)
-    plain = method(body, f"{word}({dim if rest else ''})", rest)
+    kept = method(body, f"{word}({', '.join([kept_dim, *more, 'keepdim=True'])})", kept_axes)
+    plain = method(body, f"{word}({', '.join([*([dim] if rest else []), *more])})", rest)
     return Piece(plain.text, ATOM, rest, kept)
 
 
 def one_by_one(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
     """Σ_{k,l} f[p,k]·g[l,k]·h[l,q] is a chain of matrix products: first over the index that the fewest factors have."""
-    if len(bound) < 2 or any(len(indices_in(f)) > 2 for f in factors):
+    if len(bound) < 2 or any(len(indices_in(f)) > 2 for f in factors if not f.is_Add):
         raise NoForm
     k = min(bound, key=lambda i: sum(i in indices_in(f) for f in factors))
     inside = [f for f in factors if k in indices_in(f)]

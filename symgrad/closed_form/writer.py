@@ -7,6 +7,7 @@ write something is one method, named by what it writes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sympy as sp
 
@@ -35,11 +36,13 @@ from symgrad.closed_form.pieces import (
     NoForm,
     Piece,
     aligned,
+    applied,
     flat,
     method,
     permuted,
 )
-from symgrad.closed_form.rules import Softmax
+from symgrad.closed_form.said_shortly import centred, softmax, standardised
+from symgrad.closed_form.shorthands import Centred, Softmax, Standardised
 from symgrad.closed_form.source_text import Writer
 from symgrad.closed_form.sums import write_sum
 from symgrad.indexing import Bracket, Index
@@ -50,8 +53,29 @@ from symgrad.program import Program
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
 STRICT = (sp.Lt, sp.Gt)
+MOST_BELOW = 1000
+"""What a fraction is divided by at most; others are decimals, as 1e-05 is."""
 ORDERS = (*STRICT, sp.Le, sp.Ge)
+SHORTHANDS = {Softmax: softmax, Centred: centred, Standardised: standardised}
 METHODS = {sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf}
+
+
+def added(terms: Sequence[tuple[bool, Expr, Piece]], target: Axes) -> Piece:
+    """Pieces as a sum, each with whether it is subtracted and the expression that it writes."""
+    found = [
+        (minus, boolean(t) or piece.binds == COMPARE, not mentions_seed(t), aligned(piece, target))
+        for minus, t, piece in terms
+    ]
+    found.sort(key=lambda f: (f[0], f[1], f[2], f[3].axes == (), len(f[3].text), f[3].text))
+    pieces = [piece for *_, piece in found]
+    text = ""
+    for minus, truth, _, piece in found:
+        if truth and (minus or not text):  # torch neither subtracts booleans nor counts them when it adds two
+            piece = Piece(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
+        operand = piece.inside(MULTIPLY if minus else ADD)
+        sign = "-" if minus else "+"
+        text = f"{text} {sign} {operand}" if text else f"-{operand}" if minus else operand
+    return Piece(text, ADD, joint_axes(pieces, target))
 
 
 class Notation:
@@ -84,21 +108,22 @@ class Notation:
             return self.power(node, prefer)
         if isinstance(node, Bracket):
             return self.condition(node, prefer)
-        if isinstance(node, Softmax):
-            return self.softmax(node, prefer)
+        if type(node) in SHORTHANDS:
+            return SHORTHANDS[type(node)](self, node, prefer)
         if isinstance(node, sp.log) and isinstance(node.args[0], sp.Sum) and isinstance(node.args[0].function, sp.exp):
             return self.log_of_exponentials(node.args[0], prefer)
         if node.is_number:
             return self.number(node)
         if node.func in METHODS or isinstance(node, Stable):
-            inner = self.write(node.args[0], prefer)
-            return method(inner, f"{node.func.__name__}()", inner.axes)
+            return applied(self.write(node.args[0], prefer), f"{node.func.__name__}()")
         raise NoForm
 
     def number(self, node: Expr) -> Piece:
         """A number or a size."""
         if node.is_Integer:
             return Piece(str(node), NEGATE if node < 0 else ATOM, ())
+        if node.is_Rational and node.q > MOST_BELOW:
+            return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
         if node.is_Rational:
             return Piece(f"{node.p} / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
         if node.is_Symbol:
@@ -109,6 +134,8 @@ class Notation:
             return Piece(" + ".join(texts).replace("+ -", "- "), ADD, ())
         if node.is_number:
             return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
+        if node.is_Pow and node.exp.is_Rational:
+            return Piece(f"{self.number(node.base).inside(ATOM)} ** {float(node.exp)!r}", POWER, ())
         if node.is_Mul and not node.is_number:
             return self.product(list(node.args), ())
         raise NoForm
@@ -120,21 +147,12 @@ class Notation:
             return self.product([content, sp.Add(*(t / content for t in node.args))], prefer)
         terms = [(t.could_extract_minus_sign(), -t if t.could_extract_minus_sign() else t) for t in node.args]
         written = [(minus, t, self.write(t, prefer)) for minus, t in terms]
-        target = common_order([piece for *_, piece in written], prefer)
-        found = [
-            (minus, boolean(t) or piece.binds == COMPARE, not mentions_seed(t), aligned(piece, target))
-            for minus, t, piece in written
-        ]
-        found.sort(key=lambda f: (f[0], f[1], f[2], f[3].axes == (), len(f[3].text), f[3].text))
-        pieces = [piece for *_, piece in found]
-        text = ""
-        for minus, truth, _, piece in found:
-            if truth and (minus or not text):  # torch neither subtracts booleans nor counts them when it adds two
-                piece = Piece(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
-            operand = piece.inside(MULTIPLY if minus else ADD)
-            sign = "-" if minus else "+"
-            text = f"{text} {sign} {operand}" if text else f"-{operand}" if minus else operand
-        return Piece(text, ADD, joint_axes(pieces, target))
+        whole = added(written, common_order([piece for *_, piece in written], prefer))
+        varied = [piece for *_, piece in written if piece.axes]
+        if len(varied) != 1 or varied[0].kept is None:
+            return whole
+        kept = [(minus, t, piece.kept or piece) for minus, t, piece in written]
+        return replace(whole, kept=added(kept, varied[0].kept.axes))
 
     def product(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
         """Elementwise product; numbers first, then the seed, what is divided by last."""
@@ -257,7 +275,7 @@ class Notation:
         base, exponent = node.as_base_exp()
         inner = self.write(base, prefer)
         if exponent == sp.Rational(1, 2):
-            return method(inner, "sqrt()", inner.axes)
+            return applied(inner, "sqrt()")
         raised = self.write(exponent, prefer)
         target = common_order([inner, raised], prefer)
         left, right = aligned(inner, target).inside(ATOM), aligned(raised, target).inside(ATOM)
@@ -284,14 +302,6 @@ class Notation:
         return Piece(
             method(body, f"logsumexp({axis})", ()).text, ATOM, tuple(a for a in body.axes if a not in bound), kept
         )
-
-    def softmax(self, node: Expr, prefer: Sequence[Index]) -> Piece:
-        """The softmax of a piece along one of its axes."""
-        inner = self.write(node.args[0], prefer)
-        along = list(node.args[1])
-        if len(along) != 1 or along[0] not in inner.axes:
-            raise NoForm
-        return Piece(f"softmax({inner.text}, dim={axis_in(inner.axes, along[0])})", ATOM, inner.axes)
 
     def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
         """``node`` in exactly the shape of ``wanted``."""

@@ -39,7 +39,7 @@ from symgrad.program import Program
 
 TORCH = "out.backward(v), torch {version}, float64"
 SYMPY = "SymPy, every entry of J differentiated on its own"
-WIDE, MOST_STEPS = 200, 20
+WIDE, MOST_STEPS = 240, 20
 """Nodes of the formulas that a closed form may come from, in programs of at most so many steps."""
 LARGEST_SYMPY = 1200
 """Entries of the largest Jacobian that is differentiated entry by entry."""

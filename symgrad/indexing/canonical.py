@@ -56,7 +56,7 @@ def canonical_sum(node: Expr) -> Expr:
     depth = _depth(body)
     limits = sorted(zip(own, node.limits, strict=True), key=lambda pair: _first_use(body, pair[0]))
     new = {index: standard_index(depth + place, index.size) for place, (index, _) in enumerate(limits)}
-    return node.func(body.xreplace(new), *((new[k], *limit[1:]) for k, limit in zip(own, node.limits, strict=True)))
+    return node.func(body.xreplace(new), *((new[k], *limit[1:]) for k, limit in limits))
 
 
 def _out_of_reach(node: Expr) -> tuple[tuple[Index, ...], Expr]:

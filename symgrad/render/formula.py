@@ -14,7 +14,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.closed_form.rules import Mean, Softmax
+from symgrad.closed_form.shorthands import Centred, Mean, Softmax, Standardised, Variance
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.render import arrange
@@ -23,6 +23,9 @@ from symgrad.render.letters import Names
 
 ADD, OPEN, MULTIPLY, POWER, ATOM = range(5)
 """How tightly a text holds together; OPEN is Σ, which takes all that follows it."""
+
+AVERAGES = {Mean: "mean", Variance: "var"}
+ALONG = {Softmax: "softmax", Centred: "centred", Standardised: "standardised"}
 
 Text = tuple[str, int]
 
@@ -49,8 +52,8 @@ class Printer(ABC):
             return self.letter(names.letter(node)), ATOM
         if node.is_Symbol:
             return self.symbol(str(node)), ATOM
-        if isinstance(node, Mean):
-            return self.big_operator(self.word("mean"), node, names)
+        if type(node) in AVERAGES:
+            return self.big_operator(self.word(AVERAGES[type(node)]), node, names)
         if isinstance(node, sp.Sum):
             return self.big_operator(self.sigma, node, names)
         if isinstance(node, sp.Product):
@@ -81,8 +84,8 @@ class Printer(ABC):
             return self.node(number, names)
         if isinstance(node, Unravel):
             return self.unravelled(node, names)
-        if isinstance(node, Softmax):
-            return self.function("softmax", (node.args[0],), names, tuple(node.args[1])), ATOM
+        if type(node) in ALONG:
+            return self.function(ALONG[type(node)], (node.args[0],), names, tuple(node.args[1])), ATOM
         if isinstance(node, sp.Mod):
             left, right = self.inside(node.args[0], MULTIPLY, names), self.inside(node.args[1], ATOM, names)
             return f"{left} {self.word('mod')} {right}", ADD

@@ -1,0 +1,65 @@
+"""Writing the shorthands: softmax(x, dim=-1), x - x.mean(-1, keepdim=True), layer_norm(x, x.shape[-1:])."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import sympy as sp
+
+from symgrad.closed_form.asking import axis_in, indices_in
+from symgrad.closed_form.pieces import ATOM, Axes, NoForm, Piece, flat
+from symgrad.closed_form.shorthands import Mean, Variance
+from symgrad.indexing import Index
+from symgrad.indexing.symbols import Expr
+
+if TYPE_CHECKING:
+    from symgrad.closed_form.writer import Notation
+
+USUAL = sp.Rational(1, 100000)
+"""What torch adds to a variance if nothing else is said."""
+
+
+def softmax(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+    """The softmax of a piece along one of its axes: along the last, where it is free to choose."""
+    logits, along = node.args[0], list(node.args[1])
+    others = [i for i in [*prefer, *sorted(indices_in(logits), key=str)] if i not in along]
+    inner = notation.write(logits, [*dict.fromkeys(others), *along])
+    if len(along) != 1 or along[0] not in inner.axes:
+        raise NoForm
+    return Piece(f"softmax({inner.text}, dim={axis_in(inner.axes, along[0])})", ATOM, inner.axes)
+
+
+def limits_of(along: Sequence[Index]) -> list[tuple[Index, int, Expr]]:
+    """The limits of a sum over every value of some indices."""
+    return [(i, 0, i.size - 1) for i in along]
+
+
+def centred(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+    """x - x.mean(-1, keepdim=True)"""
+    entry, along = node.args
+    return notation.write(sp.Add(entry, -Mean(entry, *limits_of(along)), evaluate=False), prefer)
+
+
+def standardised(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+    """layer_norm where the last axes are standardised, batch_norm where all but the second are, else in full."""
+    entry, along, number = node.args
+    inner = flat(notation.write(entry, prefer))
+    axes, places = inner.indices(), [n for n, axis in enumerate(inner.axes) if axis in along]
+    told = "" if number == USUAL else f", eps={float(number)!r}"
+    rank = len(axes)
+    if places == list(range(rank - len(along), rank)):
+        sizes = (
+            f"{inner.text}.shape[-{len(along)}:]" if inner.binds == ATOM else sizes_of(notation, axes[-len(along) :])
+        )
+        return Piece(f"layer_norm({inner.text}, {sizes}{told})", ATOM, inner.axes)
+    if rank > 1 and places == [0, *range(2, rank)]:
+        return Piece(f"batch_norm({inner.text}, None, None, training=True{told})", ATOM, inner.axes)
+    from_mean = sp.Add(entry, -Mean(entry, *limits_of(along)), evaluate=False)
+    return notation.product([from_mean, 1 / sp.sqrt(Variance(entry, *limits_of(along)) + number)], prefer)
+
+
+def sizes_of(notation: Notation, axes: Axes) -> str:
+    """Sizes as a tuple."""
+    texts = [notation.texts.size(axis.size) for axis in axes if axis is not None]
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
