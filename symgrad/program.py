@@ -104,10 +104,11 @@ class Program:
             raise bug(f"the sizes {', '.join(unknown)} have no number")
         return tuple(int(v) for v in values)
 
-    def besides(self) -> frozenset[str]:
-        """Names of the tensors that only derivatives read."""
-        read = self.reaching(name for step in self.steps for _, name in step.beside)
-        return read - self.relevant() - {t.name for t in self.inputs}
+    @property
+    def forward_steps(self) -> tuple[Apply, ...]:
+        """The steps but those that only derivatives read."""
+        beside = self.reaching(name for step in self.steps for _, name in step.beside) - self.relevant()
+        return tuple(step for step in self.steps if step.result.name not in beside)
 
     def relevant(self) -> frozenset[str]:
         """Names of the tensors that the output depends on."""
