@@ -12,9 +12,9 @@ import numpy as np
 
 from symgrad.numeric.exact import Array
 from symgrad.tracing.lifted import Refused
-from symgrad.tracing.placing import once, plainly
+from symgrad.tracing.placing import once
 from symgrad.tracing.steps import Composition, Said, Steps, done
-from symgrad.tracing.trace import Node
+from symgrad.tracing.trace import Node, plainly
 
 # Sampling -------------------------------------------------------------------------------------------
 
