@@ -53,7 +53,7 @@ def landed(steps: Steps, x: Any, places: Array, values: Any) -> Said:
     spread = steps("expand", values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
     index = steps.lifter.data("places", places.reshape(-1))
     total = steps("index_add", steps("reshape", x, (-1,)), 0, index, steps("reshape", spread, (-1,)))
-    return done(steps("reshape", total, tuple(x.shape)))
+    return done(steps("reshape", total, tuple(map(int, x.shape))))
 
 
 def index_put(steps: Steps, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False) -> Said | None:
