@@ -8,7 +8,7 @@ size; ``sizes`` says which numbers the symbols have in the run at hand, where th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -104,18 +104,28 @@ class Program:
             raise bug(f"the sizes {', '.join(unknown)} have no number")
         return tuple(int(v) for v in values)
 
-    def besides(self) -> frozenset[str]:
-        """Names of the tensors that only derivatives read."""
-        wanted = {name for step in self.steps for _, name in step.beside}
-        for step in reversed(self.steps):
-            if step.result.name in wanted:
-                wanted.update(step.tensors)
-        return frozenset(wanted) - self.relevant() - {t.name for t in self.inputs}
+    @property
+    def forward_steps(self) -> tuple[Apply, ...]:
+        """The steps but those that only derivatives read."""
+        beside = self.reaching(name for step in self.steps for _, name in step.beside) - self.relevant()
+        return tuple(step for step in self.steps if step.result.name not in beside)
 
     def relevant(self) -> frozenset[str]:
         """Names of the tensors that the output depends on."""
-        needed = {self.output}
+        return self.reaching((self.output,))
+
+    def reaching(self, ends: Iterable[str]) -> frozenset[str]:
+        """``ends``, and every tensor that they are computed from."""
+        found = set(ends)
         for step in reversed(self.steps):
-            if step.result.name in needed:
-                needed.update(step.tensors)
-        return frozenset(needed)
+            if step.result.name in found:
+                found.update(step.tensors)
+        return frozenset(found)
+
+    def reached(self, starts: Iterable[str]) -> frozenset[str]:
+        """``starts``, and every tensor that is computed from them."""
+        found = set(starts)
+        for step in self.steps:
+            if not found.isdisjoint(step.tensors):
+                found.add(step.result.name)
+        return frozenset(found)

@@ -186,8 +186,8 @@ def test_the_assert_check_passes_what_is_fine(fine: str) -> None:
 RUNS_TEXT = {"__import__", "compile", "eval", "exec"}
 """Python's own ways to run text; methods that happen to be called so (``model.eval()``) are not meant."""
 
-PARSES_TEXT = {"S", "parse_expr", "parse_latex", "parse_mathematica", "sympify"}
-"""SymPy's ways to run text: sympify hands a string to eval."""
+PARSES_TEXT = {"parse_expr", "parse_latex", "parse_mathematica", "sympify"}
+"""SymPy's ways to run text: sympify hands a string to eval, and so does a call of S."""
 
 RUNS_FILES = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 """Modules that run what a file says."""
@@ -195,15 +195,19 @@ RUNS_FILES = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 
 def runs_text(text: str) -> Iterator[Slip]:
     """Uses of anything that could turn a user's text or file into running code."""
-    for node in ast.walk(ast.parse(text)):
+    nodes = list(ast.walk(ast.parse(text)))
+    strict = {id(node.func) for node in nodes if isinstance(node, ast.Call) and says(node, "strict")}
+    for node in nodes:
         match node:
             case ast.Name(id=name, ctx=ast.Load()) if name in RUNS_TEXT:
                 yield node.lineno, f"runs text: {name}"
             case ast.Attribute(value=ast.Name(id="builtins"), attr=name) if name in RUNS_TEXT:
                 yield node.lineno, f"runs text: builtins.{name}"
-            case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in PARSES_TEXT:
-                if name != "sympify" or not says(node, "strict"):
+            case ast.Name(id=name) | ast.Attribute(attr=name) if name in PARSES_TEXT:
+                if name != "sympify" or id(node) not in strict:
                     yield node.lineno, f"may parse text with eval (sympify(…, strict=True) does not): {name}"
+            case ast.Call(func=ast.Name(id="S") | ast.Attribute(attr="S")):
+                yield node.lineno, "may parse text with eval: S"
             case ast.Call() if says(node, "allow_pickle"):
                 yield node.lineno, "runs files: allow_pickle=True"
             case ast.ImportFrom(module=str(module)) if module.partition(".")[0] in RUNS_FILES:
@@ -286,6 +290,7 @@ def test_the_exemption_for_scripts_passes_what_it_is_for() -> None:
         "__import__(name)",
         "sympy.sympify(text)",
         "sympify(text, strict=False)",
+        "map(sp.sympify, values)",
         "sp.S(text)",
         "parse_expr(text)",
         "import pickle",

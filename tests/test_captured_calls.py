@@ -26,6 +26,12 @@ def same(calls, *shapes):
     return [pytest.param(call, [randn(*s) if isinstance(s, tuple) else s for s in shapes]) for call in calls]
 
 
+def overlapping_maxima(weights, x):
+    """Windows that overlap: one maximum may get several weights."""
+    places = F.max_pool2d(x, 3, 1, return_indices=True)[1]
+    return aten.max_pool2d_with_indices_backward(weights, x, [3, 3], [1, 1], [0, 0], [1, 1], False, places)
+
+
 SAMPLING = [
     *same(
         [
@@ -75,6 +81,8 @@ POOLING = [
     *same([lambda x: F.avg_pool1d(x, 3, 2, 1, ceil_mode=True)], (2, 6)),
     *same([lambda x: F.max_unpool1d(*F.max_pool1d(x, 2, return_indices=True), 2)], (1, 2, 6)),
     *same([lambda x: F.avg_pool3d(x, 2, ceil_mode=True)], (1, 3, 3, 3)),
+    *same([overlapping_maxima], (2, 3, 2, 3), (2, 3, 4, 5)),
+    *same([overlapping_maxima], (3, 2, 3), (3, 4, 5)),
 ]
 ONE, OTHER = randn(2)
 INDEX = torch.tensor([[0, 2, 0], [1, 1, 1]])

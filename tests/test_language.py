@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.language import Reading, expand_composites, literal, read
+from symgrad.language.constants import arithmetic
 from symgrad.language.names import candidate_ranks, names_of
 from symgrad.language.nodes import Call, walk
 from symgrad.language.ranks import assignments
@@ -415,6 +416,13 @@ def test_constants_stay_exact() -> None:
     ]
     assert constants == [Fraction(1, 2), 3, 0.25, 2, Fraction(1, 2), -3]
     assert [type(c) for c in constants] == [Fraction, int, float, int, Fraction, int]
+
+
+def test_text_beside_a_size_is_not_run() -> None:
+    with pytest.raises(sp.SympifyError):
+        arithmetic("+", sp.Symbol("n"), "__import__('os').getcwd()")
+    with pytest.raises(SymgradError):
+        read("x * (x.shape[0] + '1')", shapes={"x": ("n",)})
 
 
 def test_sizes_in_expressions_stay_symbols() -> None:

@@ -17,7 +17,7 @@ import torch
 
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.language import read
+from symgrad.language import kinds, read
 from symgrad.numeric import forward
 from symgrad.ops import TABLE, Op
 from tests import torch_side
@@ -108,6 +108,10 @@ def test_what_torch_keeps_as_truth_values_is_refused_with_a_reason(text: str, wo
     with pytest.raises(UnsupportedError, match=word) as caught:
         symgrad.explain(text, check=False, **used)
     assert caught.value.hints
+
+
+def test_every_operation_that_has_a_kind_is_in_the_table() -> None:
+    assert TABLE.keys() >= kinds.TRUTHS | kinds.COUNTS | kinds.FIRST | kinds.KEPT | kinds.JOINS | kinds.AVERAGES
 
 
 @pytest.mark.parametrize(

@@ -238,7 +238,7 @@ def function_of(program: Program) -> Callable[..., torch.Tensor]:
 
     def run(*inputs: torch.Tensor) -> torch.Tensor:
         known = dict(zip((t.name for t in program.inputs), inputs, strict=True))
-        for step in (s for s in program.steps if s.result.name not in program.besides()):
+        for step in program.forward_steps:
             arguments = [
                 known[a] if isinstance(a, str) else None if a.value is None
                 else torch.tensor(float(numbers(a.value, program.sizes)), dtype=F64)

@@ -50,9 +50,8 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
             if output is not None:
                 written = through_output(partial, scalar, dummy, output, list(stand_in))
                 conditions = [b for b in held.values() if b in sp.Mul.make_args(partial)]
-                written = written.xreplace(
-                    {1 / b: b for b in conditions}
-                )  # 1 where it holds, and 0 elsewhere as before
+                # 1 over a condition is 1 where it holds, and has to be 0 elsewhere, as before.
+                written = written.xreplace({1 / b: b for b in conditions})
                 lost = [b for b in conditions if not written.has(b)]
                 partial = sp.Mul(written, *lost)  # a condition that went into the output still has to hold: |t|/t at 0
             result += partial.xreplace(back) * inner

@@ -70,7 +70,7 @@ def reverse(program: Program, wanted: Sequence[str], seed: Equation | None = Non
     if seed is None:
         at = fresh_axes(program.out.shape)
         seed = Equation(at, access("v", at))
-    needed = _between(program, wanted)
+    needed = program.reached(wanted) & program.relevant()
     gathered: dict[str, list[tuple[str, Equation]]] = {program.output: [("v", seed)]}
     stages: list[tuple[str, Equation]] = []
     steps: list[Step] = []
@@ -141,12 +141,3 @@ def _added(terms: Sequence[tuple[str, Equation]]) -> Equation:
 def _size(expression: Expr) -> int:
     """The number of nodes."""
     return 1 + sum(_size(a) for a in expression.args)
-
-
-def _between(program: Program, wanted: Sequence[str]) -> frozenset[str]:
-    """Tensors that some of ``wanted`` reach and that reach the output."""
-    reached = set(wanted)
-    for step in program.steps:
-        if set(step.tensors) & reached:
-            reached.add(step.result.name)
-    return program.relevant() & frozenset(reached)

@@ -16,7 +16,7 @@ import sympy as sp
 from symgrad.closed_form.complex_text import complex_text
 from symgrad.closed_form.pieces import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, POWER, NoForm, bracketed
 from symgrad.errors import SymgradError
-from symgrad.language.elaborate import PAIRS
+from symgrad.language.apply import PAIRS
 from symgrad.ops import named
 from symgrad.program import Apply, Argument, Constant, Program
 from symgrad.shapes import Size, SizeMismatch, Sizes

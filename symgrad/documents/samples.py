@@ -11,7 +11,7 @@ from math import ceil, floor, inf
 
 import numpy as np
 
-from symgrad.explanation.assumed import SYMMETRIC
+from symgrad.explanation.assumed import SYMMETRIC, with_diagonal
 from symgrad.numeric import Array
 from symgrad.ops import Domain, Example, Op
 
@@ -32,9 +32,8 @@ def of_kind(kind: str, array: Array) -> Array:
     """Small numbers as a matrix of the kind that a domain names; every kind has a large diagonal."""
     if not kind or array.ndim < 2:
         return array
-    rows, columns = array.shape[-2:]
     array = np.tril(array) if kind == "lower" else array + array.swapaxes(-1, -2) if kind in SYMMETRIC else array
-    return np.asarray(array + 10 * np.diag(np.arange(1, max(rows, columns) + 1))[:rows, :columns])
+    return with_diagonal(array, 10)
 
 
 def spread(domain: Domain, shape: tuple[int, ...], shift: int) -> Array:

@@ -34,10 +34,10 @@ def read_as_matrix(program: Program) -> dict[str, str]:
     return {t.name: found[t.name] for t in program.inputs if t.name in found}
 
 
-def with_diagonal(array: Array) -> Array:
-    """``array`` with 1, 2, 3, … added on the diagonal of its last two axes."""
+def with_diagonal(array: Array, unit: int = 1) -> Array:
+    """``array`` with 1, 2, 3, … times ``unit`` added on the diagonal of its last two axes."""
     rows, columns = array.shape[-2:]
-    return np.asarray(array + np.diag(np.arange(1, max(rows, columns) + 1))[:rows, :columns])
+    return np.asarray(array + unit * np.diag(np.arange(1, max(rows, columns) + 1))[:rows, :columns])
 
 
 def matrix_of_kind(program: Program, name: str, array: Array) -> Array:

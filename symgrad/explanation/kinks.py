@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from symgrad.errors import UnsupportedError
-from symgrad.language import read
+from symgrad.language.read import read
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
 from symgrad.oracles import run_torch

@@ -67,7 +67,8 @@ def arithmetic(sign: str, left: Number, right: Number) -> Number:
     try:
         if sign == "**":
             return tidy(power(left, right))
-        return tidy(ARITHMETIC[sign](*map(sp.sympify if symbolic else exactly, (left, right))))
+        sides = [sp.sympify(side, strict=True) if symbolic else exactly(side) for side in (left, right)]
+        return tidy(ARITHMETIC[sign](*sides))
     except ZeroDivisionError:
         raise DomainError("division by zero") from None
     except OverflowError:

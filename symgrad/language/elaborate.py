@@ -6,28 +6,23 @@ Names become tensors, operators and calls become entries of the table, and whate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import Any
 
 from symgrad.errors import (
     InputError,
     NotationError,
     ShapeError,
-    Span,
-    SymgradError,
     UnknownNameError,
     UnsupportedError,
-    bug,
 )
-from symgrad.language.builder import Builder, Caller, Operand
-from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, holding, kind_of
+from symgrad.language.apply import Applier, first_of_pair, placed
+from symgrad.language.builder import Builder, Operand
+from symgrad.language.calls import Argument, Meaning, Parts, Ref, kind_of
 from symgrad.language.complaints import excerpt, unknown_function
-from symgrad.language.complexes import VIEWS, complex_step, seen_as, speaks_of_complex
-from symgrad.language.compound_calls import last_step
-from symgrad.language.constants import FUNCTIONS, NAMED, arithmetic, function, is_number
+from symgrad.language.complexes import VIEWS, seen_as
+from symgrad.language.constants import NAMED, arithmetic, is_number
 from symgrad.language.extents import METHODS, Extents, shape_of
-from symgrad.language.kinds import kind_of_result
 from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path
 from symgrad.language.nodes import (
     Attribute,
@@ -48,12 +43,6 @@ from symgrad.language.nodes import (
 from symgrad.language.subscripts import key_of
 from symgrad.ops.compounds import Compound, find_compound
 from symgrad.ops.lookup import find, named
-from symgrad.ops.spec import Op
-
-OVERLOADS = {"max": "maximum", "min": "minimum"}
-"""torch.max of two tensors is another operation than torch.max of one."""
-PAIRS = ("max", "min")
-"""Operations that give (values, indices) in torch, though the table does not say so; all do when told a dim."""
 
 
 class Elaborator:
@@ -73,6 +62,7 @@ class Elaborator:
     ) -> None:
         self.text = text
         self.builder = builder
+        self.apply = Applier(text, builder)
         self.environment = dict(environment)
         self.extents = Extents(builder.sizes, symbolic, extra)
 
@@ -90,7 +80,7 @@ class Elaborator:
             self.environment[statement.target] = self.meaning(statement.value, name or f"{output}_2")
         result = self.meaning(last.value, output)
         if isinstance(result, Ref):
-            result = self.tensor(result, last.value.span)
+            result = self.apply.tensor(result, last.value.span)
         if not isinstance(result, Ref):
             what = "a number" if is_number(result) else kind_of(result)
             raise NotationError(
@@ -134,8 +124,8 @@ class Elaborator:
         if node.sign == "+":
             return value
         if isinstance(value, Ref):
-            return self.step(named("neg"), [(value, node.operand.span)], {}, node.span, "-", name)
-        return self.at(node.span, lambda: arithmetic("*", -1, value))
+            return self.apply.step(named("neg"), [(value, node.operand.span)], {}, node.span, "-", name)
+        return placed(node.span, lambda: arithmetic("*", -1, value))
 
     def binary(self, node: Binary, name: str | None) -> Meaning:
         """x + y and the like, comparisons included."""
@@ -143,31 +133,21 @@ class Elaborator:
         if not isinstance(left, Ref) and not isinstance(right, Ref):
             if node.sign in ("//", "%"):
                 left, right = self.extents.whole_if_size(left, node.span), self.extents.whole_if_size(right, node.span)
-            return self.at(node.span, lambda: arithmetic(node.sign, left, right))
+            return placed(node.span, lambda: arithmetic(node.sign, left, right))
         op = find(OPERATORS[node.sign])
         if op is None:
             raise UnsupportedError(f"{node.sign} on tensors is not supported yet", span=node.span)
-        return self.step(op, [(left, node.left.span), (right, node.right.span)], {}, node.span, node.sign, name)
+        return self.apply.step(op, [(left, node.left.span), (right, node.right.span)], {}, node.span, node.sign, name)
 
     def term(self, node: Node, sign: str) -> Any:
         """A tensor or a number on one side of ``sign``."""
         value = self.meaning(node)
         if isinstance(value, Ref):
-            return self.tensor(value, node.span)
+            return self.apply.tensor(value, node.span)
         if is_number(value):
             return value
         hint = "give it a name, and its value with --let" if isinstance(value, tuple) else "a tensor or a number"
         raise NotationError(f"{kind_of(value)} cannot stand beside {sign}", span=node.span, hints=(hint,))
-
-    def tensor(self, value: Ref, span: Span) -> Ref:
-        """``value``, unless it is torch's pair of values and indices."""
-        if value.pair:
-            raise NotationError(
-                "torch gives values and indices here, not one tensor",
-                span=span,
-                hints=(f"{excerpt(self.text, span)}.values, or amax and amin",),
-            )
-        return value
 
     # Calls ------------------------------------------------------------------------------------------
 
@@ -177,7 +157,7 @@ class Elaborator:
         path = dotted(callee)
         if path in VIEWS and len(node.positional) == 1 and not node.keywords:
             owner = self.meaning(node.positional[0], name)
-            return self.at(node.span, lambda: seen_as(self.builder, owner, str(path)))
+            return placed(node.span, lambda: seen_as(self.builder, owner, str(path)))
         if path is not None and (isinstance(callee, Name) or is_module_path(callee)):
             spelled, arguments = path, self.arguments(node)
             if spelled == "len" and len(arguments) == 1:
@@ -203,25 +183,8 @@ class Elaborator:
             raise unknown_function(spelled, callee.span, spelled in self.environment)
         if isinstance(op, Compound):
             parts = Parts(op, spelled, tuple(arguments))
-            return parts if op.fields else self.part(parts, 0, node.span, name)
-        return self.apply_call(op, spelled, arguments, node.span, name)
-
-    def part(self, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
-        """One of the results of a call that gives several."""
-        if not isinstance(parts.op, Compound):
-            chosen = Argument(place, span, "part")
-            return self.apply_call(parts.op, parts.spelled, [*parts.arguments, chosen], span, name)
-        return self.compound(parts.op, parts, place, span, name)
-
-    def compound(self, compound: Compound, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
-        """The steps of a call that is several entries of the table."""
-        entry, caller = find(parts.spelled), Caller(self.builder, span)
-        last = self.at(span, lambda: last_step(compound, parts, place, caller, span, entry is not None))
-        if last is not None:
-            return caller.last(last[0], last[1], last[2], name)
-        if entry is not None:
-            return self.apply_call(entry, parts.spelled, list(parts.arguments), span, name)
-        raise bug(f"{parts.spelled} stands for nothing")
+            return parts if op.fields else self.apply.part(parts, 0, node.span, name)
+        return self.apply.call(op, spelled, arguments, node.span, name)
 
     def arguments(self, node: Call) -> list[Argument]:
         """What stands between the brackets."""
@@ -235,31 +198,6 @@ class Elaborator:
             else:
                 found.append(Argument(self.meaning(part), part.span))
         return found + [Argument(self.meaning(k.value), k.span, k.name) for k in node.keywords]
-
-    def apply_call(self, op: Op, spelled: str, arguments: list[Argument], span: Span, name: str | None) -> Meaning:
-        """The step for a call, or the number it comes to when it holds no tensor."""
-        method, spelled = spelled.startswith("Tensor."), spelled.removeprefix("Tensor.")
-        tensors = [a for a in arguments if isinstance(a.meaning, Ref)]
-        if op.name in OVERLOADS and len(tensors) > 1:
-            op = named(OVERLOADS[op.name])
-        if op.name == "getitem":
-            raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
-        if "part" in op.returns and not any(a.keyword == "part" for a in arguments):
-            return Parts(op, spelled, tuple(arguments))
-        bound = bind(op, spelled, arguments, span, method)
-        operands: list[tuple[Any, Span]] = []
-        for meaning, where in bound.operands:
-            operands.append((self.tensor(meaning, where) if isinstance(meaning, Ref) else meaning, where))
-        if not any(isinstance(meaning, Ref) for meaning, _ in operands):
-            if op.name in FUNCTIONS and len(operands) == 1 and not bound.chosen:
-                return self.at(span, lambda: function(op.name, operands[0][0]))
-            raise NotationError(
-                f"{spelled} holds no tensor, only numbers", span=span, hints=("work the number out and write it",)
-            )
-        result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
-        if (op.name in PAIRS or "values" in op.returns) and bound.options.get("dim", 0) is not None:
-            return replace(result, pair=True)
-        return result
 
     # Attributes, indices and sizes ------------------------------------------------------------------
 
@@ -279,10 +217,10 @@ class Elaborator:
         if isinstance(owner, Ref) and node.name == "ndim":
             return len(shape_of(owner))
         if isinstance(owner, Ref) and owner.pair and node.name in ("values", "indices"):
-            return self.first_of_pair(owner, 0 if node.name == "values" else 1, node.span)
+            return first_of_pair(owner, 0 if node.name == "values" else 1, node.span)
         op = find(f"Tensor.{node.name}")
         if isinstance(owner, Parts) and isinstance(owner.op, Compound) and node.name in owner.op.fields:
-            return self.part(owner, owner.op.fields.index(node.name), node.span, name)
+            return self.apply.part(owner, owner.op.fields.index(node.name), node.span, name)
         if not isinstance(owner, Ref) or op is None:
             raise UnknownNameError(
                 f"{'tensors have' if isinstance(owner, Ref) else 'this has'} no attribute {node.name}",
@@ -291,60 +229,29 @@ class Elaborator:
             )
         if node.name not in PROPERTIES:
             raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"x.{node.name}()",))
-        operand = (self.tensor(owner, node.owner.span), node.owner.span)
-        return self.step(op, [operand], {}, node.span, f".{node.name}", name)
-
-    def first_of_pair(self, owner: Ref, place: int, span: Span) -> Ref:
-        """The values of torch's (values, indices)."""
-        if place not in (0, -2):
-            raise UnsupportedError("indices are integers, they have no derivative", span=span)
-        return replace(owner, pair=False)
+        operand = (self.apply.tensor(owner, node.owner.span), node.owner.span)
+        return self.apply.step(op, [operand], {}, node.span, f".{node.name}", name)
 
     def subscript(self, node: Subscript, name: str | None) -> Meaning:
         """x[0, 1:], x.shape[0]."""
         owner = self.meaning(node.owner)
         if isinstance(owner, Ref) and owner.pair:
             key = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)
-            return self.first_of_pair(owner, int(key[0][1]) if key[0][0] == "int" else -1, node.span)
+            return first_of_pair(owner, int(key[0][1]) if key[0][0] == "int" else -1, node.span)
         if isinstance(owner, Ref):
             key = key_of(node.items, len(shape_of(owner)), self.meaning, self.extents.whole, node.span)
             self.extents.prepare(key, owner.shape, node.span)
-            return self.step(named("getitem"), [(owner, node.owner.span)], {"key": key}, node.span, "indexing", name)
+            return self.apply.step(
+                named("getitem"), [(owner, node.owner.span)], {"key": key}, node.span, "indexing", name
+            )
         if isinstance(owner, Parts) and len(node.items) == 1:
             kind, *part = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind != "int" or part[0] < 0:
                 raise UnsupportedError("parts are counted from the front", span=node.span, hints=("[0], [1], …",))
-            return self.part(owner, part[0], node.span, name)
+            return self.apply.part(owner, part[0], node.span, name)
         if isinstance(owner, tuple) and len(node.items) == 1:
             kind, *numbers = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind == "int" and not -len(owner) <= numbers[0] < len(owner):
                 raise ShapeError(f"index {numbers[0]} is out of range, there are {len(owner)}", span=node.span)
             return owner[numbers[0]] if kind == "int" else owner[slice(*(numbers or [None]))]
         raise NotationError(f"{kind_of(owner)} has no indices", span=node.span)
-
-    # Steps ------------------------------------------------------------------------------------------
-
-    def step(
-        self,
-        op: Op,
-        operands: list[tuple[Any, Span]],
-        options: Mapping[str, Hashable],
-        span: Span,
-        label: str,
-        name: str | None,
-        chosen: tuple[str, ...] = (),
-    ) -> Ref:
-        """One operation of the table; ``chosen`` are the options that the text gives."""
-        described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
-        if speaks_of_complex(op, described, label):
-            return complex_step(self.builder, op, described, options, span, label, name)
-        kind = self.at(span, lambda: kind_of_result(op, [holding(meaning) for meaning, _ in operands], options))
-        return replace(self.builder.apply(op, described, options, span, label, name, chosen), kind=kind)
-
-    def at(self, span: Span, compute: Callable[[], Meaning]) -> Meaning:
-        """The result of ``compute``, its errors placed at ``span``."""
-        try:
-            return compute()
-        except SymgradError as error:
-            error.span = error.span or span
-            raise

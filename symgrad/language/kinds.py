@@ -30,19 +30,10 @@ class Kind(IntEnum):
 TRUTHS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
 COUNTS = frozenset({"sum", "prod", "cumsum", "cumprod", "square", "trace"})
 """Truth values are counted by these: the result is whole."""
-FIRST = frozenset(
-    {
-        "masked_fill",
-        "index_fill",
-        "pad",
-        "scatter",
-        "scatter_add",
-        "scatter_reduce",
-        "index_reduce",
-        "index_add",
-        "index_copy",
-    }
-)
+FIRST = frozenset({
+    "masked_fill", "index_fill", "pad", "scatter", "scatter_add", "scatter_reduce", "index_reduce", "index_add",
+    "index_copy",
+})  # fmt: skip
 """What these write into decides, not what they write."""
 KEPT = frozenset({
     "identity", "zeros_like", "ones_like", "sign", "abs", "neg", "floor", "ceil", "trunc", "round", "relu",

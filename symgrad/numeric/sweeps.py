@@ -6,7 +6,7 @@ evaluates the pullback that was derived once for its operation, ranks and option
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
@@ -44,7 +44,7 @@ def _evaluated(equation: Equation, form: Standard, values: Values, more: Mapping
     return evaluate(equation, {**arrays, **more}, sizes)
 
 
-def positions(step: Apply, names: frozenset[str] | set[str] | Mapping[str, object]) -> list[int]:
+def positions(step: Apply, names: Container[str]) -> list[int]:
     """Where the arguments of ``step`` are among ``names``, but for those that nothing flows through.
 
     A black box is no entry of the table: everything may flow through it.
@@ -56,21 +56,23 @@ def positions(step: Apply, names: frozenset[str] | set[str] | Mapping[str, objec
     return [n for n, a in enumerate(step.arguments) if isinstance(a, str) and a in names and not read[n]]
 
 
+def flowing(program: Program, names: Sequence[str]) -> frozenset[str]:
+    """``names``, and every tensor from which anything flows back to them: fewer than are computed from them."""
+    found = set(names)
+    for step in program.steps:
+        if positions(step, found):
+            found.add(step.result.name)
+    return frozenset(found)
+
+
 def flows(program: Program, name: str) -> bool:
     """Whether torch lets anything flow back to an input."""
-    reached = {name}
-    for step in program.steps:
-        if positions(step, reached):
-            reached.add(step.result.name)
-    return program.output in reached
+    return program.output in flowing(program, (name,))
 
 
 def numeric_pullback(program: Program, values: Values, seed: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
     """vᵀJ for each of ``wanted``, by the derived local pullbacks from the output back."""
-    reached = set(wanted)
-    for step in program.steps:
-        if positions(step, reached):
-            reached.add(step.result.name)
+    reached = flowing(program, wanted)
     carried: dict[str, Array] = {program.output: np.asarray(seed)}
     for step in reversed(program.steps):
         cotangent = carried.get(step.result.name)

@@ -21,10 +21,10 @@ from symgrad.ops.matrices import (
     above,
     axes_of,
     below,
+    checked_symmetric,
     identity,
     of,
     square,
-    symmetric_part,
 )
 from symgrad.ops.spec import At, Held, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
@@ -35,7 +35,7 @@ from symgrad.shapes import Shape, Size, Sizes
 def lower_factor(x: Any) -> Any:
     """By NumPy; a matrix that is not positive definite is refused."""
     try:
-        return np.linalg.cholesky(symmetric_part(x))
+        return np.linalg.cholesky(checked_symmetric(x))
     except np.linalg.LinAlgError:
         raise DomainError("this matrix is not positive definite", hints=("x @ x.T plus the identity is",)) from None
 

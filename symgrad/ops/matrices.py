@@ -116,8 +116,8 @@ ASYMMETRY = 1e-5
 """How far from symmetric a matrix may be and still be taken for it: differences need to move one entry a little."""
 
 
-def symmetric_part(x: Any) -> Any:
-    """(x + xᵀ)/2 of a matrix that is symmetric but for rounding."""
+def checked_symmetric(x: Any) -> Any:
+    """(x + xᵀ)/2 of a matrix that is symmetric but for rounding; refuses any other."""
     x = np.asarray(x, float)
     turned = np.swapaxes(x, -1, -2)
     if x.size and np.max(np.abs(x - turned)) > ASYMMETRY * max(1.0, float(np.max(np.abs(x)))):

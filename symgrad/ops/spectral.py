@@ -22,11 +22,11 @@ from symgrad.ops.matrices import (
     Matrix,
     apart,
     axes_of,
+    checked_symmetric,
     column_signs,
     identity,
     of,
     square,
-    symmetric_part,
 )
 from symgrad.ops.spec import At, Held, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
@@ -42,7 +42,7 @@ def signs(torch: Any, columns: Any) -> Any:
 
 def eigen(x: Any) -> tuple[Any, Any]:
     """Eigenvalues in ascending order and eigenvectors as columns, each with its first leading entry positive."""
-    values, vectors = np.linalg.eigh(symmetric_part(x))
+    values, vectors = np.linalg.eigh(checked_symmetric(x))
     return apart(values, "eigenvalues"), vectors * column_signs(vectors)
 
 

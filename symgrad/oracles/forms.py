@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.calculus import Sweep
 from symgrad.errors import DomainError, SymgradError, UndefinedError
-from symgrad.language import read
+from symgrad.language.read import read
 from symgrad.numeric import Array, Values, as_float, evaluate, flows, forward
 from symgrad.oracles.report import Check, compare
 from symgrad.program import Program

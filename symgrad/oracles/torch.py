@@ -91,8 +91,7 @@ def _run(program: Program, leaves: Mapping[str, Any]) -> Any:
     import torch
 
     tensors = dict(leaves)
-    unread = program.besides()
-    for step in (s for s in program.steps if s.result.name not in unread):
+    for step in program.forward_steps:
         arguments = [
             tensors[a] if isinstance(a, str) else None if a.value is None
             else torch.tensor(float(numbers(a.value, program.sizes)), dtype=torch.float64)

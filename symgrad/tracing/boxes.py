@@ -39,12 +39,7 @@ class BlackBox:
 
     def run(self, tensors: Sequence[Any]) -> list[Any]:
         """All results of the call on other values for ``arguments``."""
-        given = {id(node): tensor for node, tensor in zip(self.arguments, tensors, strict=True)}
-
-        def value(part: Any) -> Any:
-            return given.get(id(part), part.tensor().detach().clone()) if isinstance(part, Node) else part
-
-        arguments, keywords = mapped((self.call.arguments, self.call.keywords), value)
+        arguments, keywords = replaced(self.call, self.arguments, tensors)
         return list(tensors_in(rerun(self.call, arguments, keywords, None)))
 
     def check(self, node: Node) -> None:
@@ -117,6 +112,24 @@ def like(array: Array, tensor: Any) -> Any:
     if tensor.is_complex():
         numbers = torch.view_as_complex(numbers.reshape(*tensor.shape, 2))
     return numbers.to(tensor.dtype).reshape(tensor.shape)
+
+
+def replaced(call: Call, nodes: Sequence[Node], tensors: Sequence[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What the call was given, with ``tensors`` in place of ``nodes`` and copies of all other values."""
+    given = {id(node): tensor for node, tensor in zip(nodes, tensors, strict=True)}
+
+    def value(part: Any) -> Any:
+        if not isinstance(part, Node):
+            return part
+        return given[id(part)] if id(part) in given else part.tensor().detach().clone()
+
+    return mapped(call.arguments, value), mapped(call.keywords, value)
+
+
+def replayed(node: Node, nodes: Sequence[Node], tensors: Sequence[Any]) -> Any:
+    """What ``node`` would be with ``tensors`` in place of ``nodes`` among what its call was given."""
+    assert node.call is not None
+    return rerun(node.call, *replaced(node.call, nodes, tensors), node.index)
 
 
 def rerun(call: Call, arguments: Any, keywords: Any, index: int | None) -> Any:

@@ -16,10 +16,10 @@ from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import find, named
-from symgrad.tracing.boxes import rerun
+from symgrad.tracing.boxes import replayed
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.spelling import plain_spelling
-from symgrad.tracing.trace import Node, mapped
+from symgrad.tracing.trace import Node, plainly
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
@@ -67,24 +67,17 @@ def by_choice(lifter: Lifter, node: Node) -> Ref:
     return choose(lifter, lifter.refs[id(source)], places, lifter.wish(node))
 
 
-def sent_through(node: Node, source: Node) -> Array | None:
+def sent_through(node: Node, source: Node) -> Array:
     """The call on the numbers 0, 1, 2, … in place of the entries."""
-    call = node.call
-    assert call is not None
     count = torch.arange(source.held.numel(), dtype=torch.float64).reshape(source.held.shape)
-    arguments, keywords = mapped(
-        (call.arguments, call.keywords),
-        lambda v: count if v is source else v.tensor() if isinstance(v, Node) else v,
-    )
-    places = rerun(call, arguments, keywords, node.index)
-    return np.asarray(places.numpy()).astype(np.int64)
+    return np.asarray(replayed(node, (source,), (count,)).numpy()).astype(np.int64)
 
 
 def ranked_places(node: Node, source: Node) -> Array | None:
     """Where sorted entries stood: the call's own second result along its axis."""
     call = node.call
     assert call is not None
-    arguments, keywords = mapped((call.arguments, call.keywords), lambda v: v.tensor() if isinstance(v, Node) else v)
+    arguments, keywords = plainly((call.arguments, call.keywords))
     with torch._C.DisableTorchFunction():
         result = call.function(*arguments, **keywords)
     if isinstance(result, torch.Tensor) or len(result) < 2 or node.index != 0:

@@ -17,7 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import find, named
 from symgrad.tracing.aliases import positions_in, storage
-from symgrad.tracing.boxes import result_of
+from symgrad.tracing.boxes import replaced, result_of
 from symgrad.tracing.choices import CHOICES, POOLS, choose, pooled_places
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.mode import tensors_in
@@ -69,12 +69,7 @@ def decomposed(lifter: Lifter, node: Node) -> Ref:
         raise Refused("nothing to take apart: it is empty")
 
     def function(*tensors: Any) -> Any:
-        given = {id(n): t for n, t in zip(sources, tensors, strict=True)}
-
-        def value(part: Any) -> Any:
-            return given.get(id(part), part.tensor().detach().clone()) if isinstance(part, Node) else part
-
-        arguments, keywords = mapped((call.arguments, call.keywords), value)
+        arguments, keywords = replaced(call, sources, tensors)
         if call.in_place:
             return result_of(call, arguments, keywords, node.index)
         return list(tensors_in(call.function(*arguments, **keywords)))

@@ -144,12 +144,9 @@ def wrong_seed(scene: Scene) -> list[str]:
 def mentioned(program: Program) -> dict[str, list[Apply]]:
     """Forward values that the derived pullbacks mention, and the steps that do."""
     found: dict[str, list[Apply]] = {}
-    reached = set(program.wanted)
+    reached = program.recording.reached(program.wanted)
     for step in program.recording.steps:
-        if not reached & set(step.tensors):
-            continue
-        reached.add(step.result.name)
-        if step.result.name in program.boxes:
+        if reached.isdisjoint(step.tensors) or step.result.name in program.boxes:
             continue
         form = standard(step, program.recording)
         for place, argument in enumerate(step.arguments):

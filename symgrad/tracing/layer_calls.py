@@ -12,9 +12,9 @@ import numpy as np
 
 from symgrad.numeric.exact import Array
 from symgrad.tracing.lifted import Refused
-from symgrad.tracing.placing import once, plainly
+from symgrad.tracing.placing import landed, numbers, once
 from symgrad.tracing.steps import Composition, Said, Steps, done
-from symgrad.tracing.trace import Node
+from symgrad.tracing.trace import Node, plainly
 
 # Sampling -------------------------------------------------------------------------------------------
 
@@ -62,8 +62,10 @@ def max_pooling_backward(
     steps: Steps, node: Node, weights: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: Any,
     indices: Any,
 ) -> Said | None:  # fmt: skip
-    """Every weight added where its window's maximum stood."""
-    return "F.max_unpool2d", (weights, indices), {"output_size": tuple(x.shape[-2:])}
+    """Every weight added where its window's maximum stood: windows that overlap may share one."""
+    inside = plainly(indices)  # numbered plane by plane
+    places = numbers(x).flatten(-2).gather(-1, inside.flatten(-2)).reshape(inside.shape)
+    return landed(steps, steps.lifter.data("start", np.zeros(x.shape)), places.numpy(), weights)
 
 
 # Normalisations -------------------------------------------------------------------------------------

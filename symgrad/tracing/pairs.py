@@ -13,6 +13,7 @@ import numpy as np
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import named
+from symgrad.tracing.steps import Steps
 from symgrad.tracing.trace import Call, Node
 
 if TYPE_CHECKING:
@@ -32,21 +33,18 @@ def is_complex(value: Any) -> bool:
     return isinstance(value, complex) or (isinstance(value, Node) and bool(value.held.is_complex()))
 
 
-class Pairs:
+class Pairs(Steps):
     """The arguments of one call as pairs, and entries of the table applied to them."""
 
     def __init__(self, lifter: Lifter, node: Node) -> None:
-        self.lifter, self.node = lifter, node
+        super().__init__(lifter)
+        self.node = node
 
     @property
     def call(self) -> Call:
         """The call that is lifted."""
         assert self.node.call is not None
         return self.node.call
-
-    def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
-        """One entry of the table."""
-        return self.lifter.apply_op(named(name), f"torch.{name}", arguments, keywords)
 
     def real(self, value: Any) -> Any:
         """A real tensor as a reference; a number as it is."""

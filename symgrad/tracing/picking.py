@@ -7,7 +7,7 @@ of each number is a mark, so that a conjugate, a change of sign and an entry fro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,11 +15,11 @@ import torch
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import named
-from symgrad.tracing.boxes import rerun
+from symgrad.tracing.boxes import replayed
 from symgrad.tracing.choices import CHOICES, RANKED, choose
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.spelling import plain_spelling
-from symgrad.tracing.trace import Node, mapped
+from symgrad.tracing.trace import Node
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
@@ -83,18 +83,12 @@ def in_a_row(lifter: Lifter, pairs: list[Ref]) -> Ref:
 
 def sent_through(node: Node, sources: list[Node]) -> tuple[Array, bool]:
     """The place of each result's entry among all entries of ``sources``, -1 for 0; and whether all are conjugated."""
-    call = node.call
-    assert call is not None
-    count, given = 1, dict[int, Any]()
+    count, marked = 1, []
     for source in sources:
         numbers = torch.arange(count, count + source.held.numel(), dtype=torch.float64)
-        given[id(source)] = torch.complex(numbers, torch.full_like(numbers, MARK)).reshape(source.held.shape)
+        marked.append(torch.complex(numbers, torch.full_like(numbers, MARK)).reshape(source.held.shape))
         count += source.held.numel()
-    arguments, keywords = mapped(
-        (call.arguments, call.keywords),
-        lambda v: given.get(id(v), v.tensor()) if isinstance(v, Node) else v,
-    )
-    found = rerun(call, arguments, keywords, node.index)
+    found = replayed(node, sources, marked)
     if not found.is_complex() or tuple(found.shape) != node.shape:
         raise Refused("")
     real, imag = np.asarray(found.real.numpy(force=True)), np.asarray(found.imag.numpy(force=True))

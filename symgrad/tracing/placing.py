@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from symgrad.numeric.exact import Array
-from symgrad.tracing.boxes import rerun
+from symgrad.tracing.boxes import replayed
 from symgrad.tracing.choices import put
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.steps import Composition, Said, Steps, done
-from symgrad.tracing.trace import Node, mapped
+from symgrad.tracing.trace import Node, plainly
 
 
 def scattered(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
@@ -30,12 +30,7 @@ def scattered(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
     old, new = read
     count = torch.arange(new.held.numel(), dtype=torch.float64).reshape(new.held.shape)
     nothing = torch.full(old.held.shape, -1.0, dtype=torch.float64)
-    given = {id(old): nothing, id(new): count}
-    arguments, keywords = mapped(
-        (call.arguments, call.keywords),
-        lambda v: given.get(id(v), v.tensor()) if isinstance(v, Node) else v,
-    )
-    places = np.asarray(rerun(call, arguments, keywords, node.index).numpy()).astype(np.int64)
+    places = np.asarray(replayed(node, (old, new), (nothing, count)).numpy()).astype(np.int64)
     if places.shape != node.shape:
         raise Refused("")
     refs = steps.lifter.refs_in((old, new))
@@ -53,17 +48,12 @@ def numbers(x: Node) -> torch.Tensor:
     return torch.arange(int(np.prod(x.shape, dtype=object))).reshape(x.shape)
 
 
-def plainly(value: Any) -> Any:
-    """What is recorded as torch's own tensors."""
-    return mapped(value, lambda v: v.tensor() if isinstance(v, Node) else v)
-
-
 def landed(steps: Steps, x: Any, places: Array, values: Any) -> Said:
     """x plus the values, each added at the entry whose number is in ``places``."""
     spread = steps("expand", values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
     index = steps.lifter.data("places", places.reshape(-1))
     total = steps("index_add", steps("reshape", x, (-1,)), 0, index, steps("reshape", spread, (-1,)))
-    return done(steps("reshape", total, tuple(x.shape)))
+    return done(steps("reshape", total, tuple(map(int, x.shape))))
 
 
 def index_put(steps: Steps, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False) -> Said | None:

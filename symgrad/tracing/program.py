@@ -26,7 +26,7 @@ from symgrad.program import Apply
 from symgrad.program import Program as Recording
 from symgrad.render import to_json, to_latex, to_markdown, to_text
 from symgrad.tracing.pairs import convention
-from symgrad.tracing.sweeps import pull, push, reaching
+from symgrad.tracing.sweeps import pull, push
 from symgrad.tracing.trace import as_array
 from symgrad.tracing.words import listing, relabelled, renamed, step_text, told_in_one_line, told_steps
 
@@ -195,7 +195,7 @@ class Program:
 
     def reaches(self, name: str) -> bool:
         """Whether the outputs depend on an input at all."""
-        return self._name(name) in reaching(self.recording, self.ends)
+        return self._name(name) in self.recording.reaching(self.ends)
 
     # Names and seeds ------------------------------------------------------------------------------------
 
@@ -238,8 +238,8 @@ class Program:
 
     def _derived(self, program: Recording, wanted: str, what: str) -> None:
         """Refuse where a black box stands between an input and the output."""
-        on_the_way = reaching(program, (program.output,)) & _reached(program, wanted)
-        boxes = [self.boxes[n] for n in on_the_way if n in self.boxes]
+        on_the_way = program.reached((wanted,)) & program.relevant()
+        boxes = [box for name, box in self.boxes.items() if name in on_the_way]
         if boxes:
             raise UnsupportedError(
                 f"{what} by {self.labels[wanted]} cannot be derived: {boxes[0].spelling} on the way is a black box",
@@ -249,15 +249,6 @@ class Program:
 
     def __repr__(self) -> str:
         return listing(self)
-
-
-def _reached(program: Recording, wanted: str) -> set[str]:
-    """What depends on ``wanted``."""
-    found = {wanted}
-    for step in program.steps:
-        if found & set(step.tensors):
-            found.add(step.result.name)
-    return found
 
 
 def _seed(seed: Any, shape: tuple[int, ...], name: str) -> Array:

@@ -15,13 +15,13 @@ import torch
 
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import named
-from symgrad.tracing.boxes import rerun
+from symgrad.tracing.boxes import replayed
 from symgrad.tracing.choices import put
 from symgrad.tracing.compositions import composed
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.mode import places_of
 from symgrad.tracing.spelling import plain_spelling, reflected
-from symgrad.tracing.trace import Call, Node, Where, mapped
+from symgrad.tracing.trace import Call, Node, Where, plainly
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
@@ -109,8 +109,7 @@ def dropped(lifter: Lifter, node: Node) -> Rewritten:
     assert call is not None
     first = call.arguments[0]
     ones = torch.ones_like(first.tensor())
-    arguments = mapped(call.arguments, lambda v: ones if v is first else v.tensor() if isinstance(v, Node) else v)
-    mask = rerun(call, arguments, call.keywords, 0)
+    mask = replayed(node, (first,), (ones,))
     ref = lifter.data("mask", np.asarray(mask.detach().numpy()))
     return "torch.mul", (first, ref), {}
 
@@ -145,7 +144,7 @@ def written(lifter: Lifter, node: Node) -> Rewritten:
     call = node.call
     assert call is not None
     target, key, value = call.arguments
-    plain_key = mapped(key, lambda v: v.tensor() if isinstance(v, Node) else v)
+    plain_key = plainly(key)
     read = places_of(plain_key, node.shape)
     if len(np.unique(read)) < read.size:
         raise Refused("an entry is written twice")

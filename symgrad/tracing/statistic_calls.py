@@ -10,9 +10,8 @@ import numpy as np
 from symgrad.numeric.exact import Array
 from symgrad.tracing.choices import choose
 from symgrad.tracing.lifted import Refused
-from symgrad.tracing.placing import plainly
 from symgrad.tracing.steps import Composition, Said, Steps, done
-from symgrad.tracing.trace import Node
+from symgrad.tracing.trace import Node, plainly
 
 
 def diff(

@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad.numeric.exact import Array, as_float, plus
 from symgrad.numeric.forward import Values
-from symgrad.numeric.sweeps import positions, pull_step, push_step
+from symgrad.numeric.sweeps import flowing, positions, pull_step, push_step
 from symgrad.program import Apply, Program
 
 
@@ -33,10 +33,7 @@ def pull(
     there is no derivative or because its terms overflow, torch's choice for that call is taken if it has one,
     and the step's name goes to ``noted``.
     """
-    reached = set(wanted)
-    for step in program.steps:
-        if reached & set(step.tensors):
-            reached.add(step.result.name)
+    reached = flowing(program, wanted)
     keep = set(wanted)
     carried: dict[str, Array] = {name: np.asarray(seed) for name, seed in seeds.items()}
     for step in reversed(program.steps):
@@ -102,12 +99,3 @@ def push(
         name = step.result.name
         carried[name] = boxes[name].push(changes) if name in boxes else push_step(step, program, values, changes)
     return [carried.get(name, np.zeros(np.shape(values[name]), dtype=np.int64)) for name in ends]
-
-
-def reaching(program: Program, ends: Sequence[str]) -> set[str]:
-    """Everything that ``ends`` depend on."""
-    needed = set(ends)
-    for step in reversed(program.steps):
-        if step.result.name in needed:
-            needed.update(step.tensors)
-    return needed

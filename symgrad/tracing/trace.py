@@ -205,6 +205,11 @@ def mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
+def plainly(value: Any) -> Any:
+    """What is recorded as torch's own tensors."""
+    return mapped(value, lambda part: part.tensor() if isinstance(part, Node) else part)
+
+
 def upstream(starts: tuple[Node, ...] | list[Node]) -> list[Node]:
     """Every node that carries a gradient into ``starts``, sources first."""
     order: list[Node] = []

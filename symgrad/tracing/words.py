@@ -91,9 +91,7 @@ def shape_text(shape: Any) -> str:
 
 def told_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]:
     """The steps but those that only broadcast an operand of the next, or that only derivatives read."""
-    hidden = program.besides()
-    told = (s for s in program.steps if s.result.name not in hidden)
-    return tuple(s for s in told if s.op != "expand" or s.result.name in labels)
+    return tuple(s for s in program.forward_steps if s.op != "expand" or s.result.name in labels)
 
 
 def told_in_one_line(program: Program) -> str:

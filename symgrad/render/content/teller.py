@@ -41,8 +41,7 @@ class Teller:
     @cached_property
     def steps(self) -> tuple[tuple[Apply, Equation], ...]:
         """The steps that are shown, with the folded ones put in."""
-        hidden = self.program.besides()
-        shown = [step for step in self.program.steps if step.result.name not in {*self.folded, *hidden}]
+        shown = [step for step in self.program.forward_steps if step.result.name not in self.folded]
         return tuple((step, self.fold(local(step, self.program).equation)) for step in shown)
 
     def code(self, step: Apply) -> str:

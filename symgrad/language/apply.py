@@ -1,0 +1,117 @@
+"""Entries of the table applied to what a text stands for: an operation, a call, or one of a call's results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from symgrad.errors import NotationError, Span, SymgradError, UnsupportedError, bug
+from symgrad.language.builder import Builder, Caller, Operand
+from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, holding
+from symgrad.language.complaints import excerpt
+from symgrad.language.complexes import complex_step, speaks_of_complex
+from symgrad.language.compound_calls import last_step
+from symgrad.language.constants import FUNCTIONS, function
+from symgrad.language.kinds import kind_of_result
+from symgrad.ops.compounds import Compound
+from symgrad.ops.lookup import find, named
+from symgrad.ops.spec import Op
+
+OVERLOADS = {"max": "maximum", "min": "minimum"}
+"""torch.max of two tensors is another operation than torch.max of one."""
+PAIRS = ("max", "min")
+"""Operations that give (values, indices) in torch, though the table does not say so; all do when told a dim."""
+
+
+@dataclass(frozen=True)
+class Applier:
+    """Appends steps to ``builder``; complaints quote ``text``."""
+
+    text: str
+    builder: Builder
+
+    def step(
+        self,
+        op: Op,
+        operands: list[tuple[Any, Span]],
+        options: Mapping[str, Hashable],
+        span: Span,
+        label: str,
+        name: str | None,
+        chosen: tuple[str, ...] = (),
+    ) -> Ref:
+        """One operation of the table; ``chosen`` are the options that the text gives."""
+        described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
+        if speaks_of_complex(op, described, label):
+            return complex_step(self.builder, op, described, options, span, label, name)
+        kind = placed(span, lambda: kind_of_result(op, [holding(meaning) for meaning, _ in operands], options))
+        return replace(self.builder.apply(op, described, options, span, label, name, chosen), kind=kind)
+
+    def call(self, op: Op, spelled: str, arguments: list[Argument], span: Span, name: str | None) -> Meaning:
+        """The step for a call, or the number it comes to when it holds no tensor."""
+        method, spelled = spelled.startswith("Tensor."), spelled.removeprefix("Tensor.")
+        tensors = [a for a in arguments if isinstance(a.meaning, Ref)]
+        if op.name in OVERLOADS and len(tensors) > 1:
+            op = named(OVERLOADS[op.name])
+        if op.name == "getitem":
+            raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
+        if "part" in op.returns and not any(a.keyword == "part" for a in arguments):
+            return Parts(op, spelled, tuple(arguments))
+        bound = bind(op, spelled, arguments, span, method)
+        operands: list[tuple[Any, Span]] = []
+        for meaning, where in bound.operands:
+            operands.append((self.tensor(meaning, where) if isinstance(meaning, Ref) else meaning, where))
+        if not any(isinstance(meaning, Ref) for meaning, _ in operands):
+            if op.name in FUNCTIONS and len(operands) == 1 and not bound.chosen:
+                return placed(span, lambda: function(op.name, operands[0][0]))
+            raise NotationError(
+                f"{spelled} holds no tensor, only numbers", span=span, hints=("work the number out and write it",)
+            )
+        result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
+        if (op.name in PAIRS or "values" in op.returns) and bound.options.get("dim", 0) is not None:
+            return replace(result, pair=True)
+        return result
+
+    def part(self, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
+        """One of the results of a call that gives several."""
+        if not isinstance(parts.op, Compound):
+            chosen = Argument(place, span, "part")
+            return self.call(parts.op, parts.spelled, [*parts.arguments, chosen], span, name)
+        return self.compound(parts.op, parts, place, span, name)
+
+    def compound(self, compound: Compound, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
+        """The steps of a call that is several entries of the table."""
+        entry, caller = find(parts.spelled), Caller(self.builder, span)
+        last = placed(span, lambda: last_step(compound, parts, place, caller, span, entry is not None))
+        if last is not None:
+            return caller.last(last[0], last[1], last[2], name)
+        if entry is not None:
+            return self.call(entry, parts.spelled, list(parts.arguments), span, name)
+        raise bug(f"{parts.spelled} stands for nothing")
+
+    def tensor(self, value: Ref, span: Span) -> Ref:
+        """``value``, unless it is torch's pair of values and indices."""
+        if value.pair:
+            raise NotationError(
+                "torch gives values and indices here, not one tensor",
+                span=span,
+                hints=(f"{excerpt(self.text, span)}.values, or amax and amin",),
+            )
+        return value
+
+
+def first_of_pair(owner: Ref, place: int, span: Span) -> Ref:
+    """The values of torch's (values, indices)."""
+    if place not in (0, -2):
+        raise UnsupportedError("indices are integers, they have no derivative", span=span)
+    return replace(owner, pair=False)
+
+
+def placed(span: Span, compute: Callable[[], Meaning]) -> Meaning:
+    """The result of ``compute``, its errors placed at ``span``."""
+    try:
+        return compute()
+    except SymgradError as error:
+        error.span = error.span or span
+        raise
