@@ -6,6 +6,7 @@ A check that never disagrees proves nothing. Every slip here is one that somebod
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -208,4 +209,26 @@ def test_large_numbers_stay_finite(text: str, x: list[float]) -> None:
     found = symgrad.explain(text, x=x, seed=None if "logsumexp" in text else list(range(1, len(x) + 1)))
     for array in (found.output, found.gradients["x"].value, found.gradients["x"].jacobian.dense()):
         assert np.isfinite(np.asarray(array, dtype=float)).all()
+    assert found.passed, disagreed(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "scaled_dot_product_attention(q, k, w)", "scaled_dot_product_attention(q, k, w, m)",
+        "scaled_dot_product_attention(q, k, w, is_causal=True)", "softmax(q @ k.T, dim=1) @ w", "logcumsumexp(100 * q, 1)",
+        "log_softmax(q @ k.T, dim=0)", "cross_entropy(q @ k.T, w[:4])", "logsumexp(q @ k.T, 1)",
+    ],
+)  # fmt: skip
+def test_sums_of_large_exponentials_stay_finite(text: str) -> None:
+    """Logits of some thousands: neither their exponentials nor the sums of those are numbers."""
+    generator = np.random.default_rng(0)
+    shapes = {"q": (4, 3), "k": (4, 3), "w": (4, 4), "m": (4, 4)}
+    inputs = {
+        n: generator.normal(size=s) * (1 if n == "w" else 60)
+        for n, s in shapes.items()
+        if n in re.findall(r"\w+", text)
+    }
+    found = symgrad.explain(text, seed="random", **inputs)
+    assert all(np.isfinite(np.asarray(g.value, dtype=float)).all() for g in found.gradients.values())
     assert found.passed, disagreed(found)

@@ -164,6 +164,7 @@ EXACT = SimpleNamespace(
         **vars(F),
         "batch_norm": batch_norm,
         "pdist": pdist,
+        "softplus": lambda x, beta=1, threshold=20: F.softplus(x, beta, 40 if threshold == 20 else threshold),
         "hardsigmoid": lambda x: F.relu6(x + 3) / 6,  # torch's own has 1/6 in float32: see test_table.py
     }
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from symgrad.closed_form.quotients import values_of
 from symgrad.closed_form.shorthands import Centred, Mean, Variance
 from symgrad.indexing.canonical import canonical
+from symgrad.indexing.quotients import values_of
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, Index, free_indices
 from symgrad.shapes import Size

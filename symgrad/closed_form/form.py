@@ -12,12 +12,12 @@ from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.merging import merge_nested
 from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.quotients import values_of
 from symgrad.closed_form.rules import Rule, simplify
 from symgrad.closed_form.shorthands import Softmax, Standardised
 from symgrad.closed_form.writer import Notation
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.canonical import canonical
+from symgrad.indexing.quotients import values_of
 from symgrad.indexing.symbols import Expr, access, is_access
 from symgrad.program import Program
 

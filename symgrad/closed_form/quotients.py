@@ -1,31 +1,22 @@
-"""Quotients that have a name: exp(f(i)) / Σ_k exp(f(k)) is softmax, (f(i) − mean f) / √(var f + e) is standardised.
-
-What stands above the line may hide inside sums that what stands below it is no part of:
-1/c·Σ_k exp(f(k))·g(k) is Σ_k softmax(f)[k]·g(k).
-"""
+"""Quotients that matrix notation has a name for: softmax, and what is standardised."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
+from collections.abc import Sequence
 
 import sympy as sp
 
 from symgrad.closed_form.shorthands import Centred, Mean, Softmax, Standardised, Variance
-from symgrad.indexing.canonical import canonical
+from symgrad.indexing.quotients import Quotient, named_quotient
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr, Index, accesses, free_indices, indices_of, name_of
+from symgrad.indexing.symbols import Expr
+
+LINEAR = (sp.Sum, Mean)
 
 
-@dataclass(frozen=True)
-class Quotient:
-    """Factors that vary with ``indices``, over base**exponent, are what ``named`` gives for the indices' values."""
-
-    above: tuple[Expr, ...]
-    indices: tuple[Index, ...]
-    exponent: Expr
-    named: Callable[[Sequence[Expr]], Expr]
+def softmax_ratio(expression: Expr) -> Expr:
+    """exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]"""
+    return named_quotient(expression, softmax_over)
 
 
 def softmax_over(base: Expr) -> Quotient | None:
@@ -37,12 +28,16 @@ def softmax_over(base: Expr) -> Quotient | None:
         return None
     bound = tuple(limit[0] for limit in base.limits)
     logits = sp.Add(*(f.exp for f in factors))
-    return Quotient(
-        tuple(factors),
-        bound,
-        sp.S.One,
-        lambda at: Softmax(logits.xreplace(dict(zip(bound, at, strict=True))), sp.Tuple(*at)),
-    )
+
+    def named(at: Sequence[Expr]) -> Expr:
+        return Softmax(logits.xreplace(dict(zip(bound, at, strict=True))), sp.Tuple(*at))
+
+    return Quotient(tuple(factors), bound, sp.S.One, named, LINEAR)
+
+
+def standardised_ratio(expression: Expr) -> Expr:
+    """(f(i) − mean f) / √(var f + e) → standardised(f)[i]"""
+    return named_quotient(expression, standardised_over)
 
 
 def standardised_over(base: Expr) -> Quotient | None:
@@ -55,79 +50,4 @@ def standardised_over(base: Expr) -> Quotient | None:
     def named(at: Sequence[Expr]) -> Expr:
         return Standardised(entry.xreplace(dict(zip(bound, at, strict=True))), sp.Tuple(*at), base - spreads[0])
 
-    return Quotient((Centred(entry, sp.Tuple(*bound)),), bound, sp.Rational(1, 2), named)
-
-
-def softmax_ratio(expression: Expr) -> Expr:
-    """exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]"""
-    return named_quotient(expression, softmax_over)
-
-
-def standardised_ratio(expression: Expr) -> Expr:
-    """(f(i) − mean f) / √(var f + e) → standardised(f)[i]"""
-    return named_quotient(expression, standardised_over)
-
-
-def named_quotient(expression: Expr, kind: Callable[[Expr], Quotient | None]) -> Expr:
-    """A product with every quotient of one kind under its name."""
-    if not expression.is_Mul:
-        return expression
-    for below in expression.args:
-        base, exponent = below.as_base_exp()
-        quotient = kind(base) if exponent.is_number and exponent.is_negative else None
-        if quotient is None or exponent + quotient.exponent > 0:
-            continue
-        rest = absorbed(sp.Mul(*(f for f in expression.args if f is not below)), quotient, free_indices(base))
-        if rest is not None:
-            return named_quotient(rest * base ** (exponent + quotient.exponent), kind)
-    return expression
-
-
-def absorbed(node: Expr, quotient: Quotient, apart: set[Index]) -> Expr | None:
-    """``node`` over the quotient's base, the name put in once in each term; None where a term has no numerator."""
-    if node.is_Add:
-        terms = [absorbed(term, quotient, apart) for term in node.args]
-        return None if any(term is None for term in terms) else sp.Add(*terms)
-    factors = split_factors(node)
-    for at in values_of(quotient.indices, quotient.above, node):
-        new = dict(zip(quotient.indices, at, strict=True))
-        wanted = [canonical(factor.xreplace(new)) for factor in quotient.above]
-        if all(factor in factors for factor in wanted):
-            return sp.Mul(*(f for f in factors if f not in wanted), quotient.named(at), *repeated(factors, wanted))
-    for place, factor in enumerate(factors):
-        inner = inside(factor, quotient, apart)
-        if inner is not None:
-            return sp.Mul(*factors[:place], inner, *factors[place + 1 :])
-    return None
-
-
-def repeated(factors: Sequence[Expr], wanted: Sequence[Expr]) -> list[Expr]:
-    """What is left of factors that stand there more often than they are wanted."""
-    return [f for f in dict.fromkeys(wanted) for _ in range(factors.count(f) - wanted.count(f))]
-
-
-def inside(factor: Expr, quotient: Quotient, apart: set[Index]) -> Expr | None:
-    """A sum, or a sum of terms, that has the numerator in it."""
-    if factor.is_Add:
-        return absorbed(factor, quotient, apart)
-    if type(factor) not in (sp.Sum, Mean) or apart & {limit[0] for limit in factor.limits}:
-        return None
-    body = absorbed(factor.function, quotient, apart)
-    return None if body is None else factor.func(body, *factor.limits)
-
-
-def values_of(indices: Sequence[Index], patterns: Sequence[Expr], node: Expr) -> Iterator[tuple[Expr, ...]]:
-    """What the ``indices`` of ``patterns`` may be in ``node``: what stands in their places in the same tensors."""
-    places = [
-        (index, name_of(entry), place)
-        for pattern in patterns
-        for entry in accesses(pattern)
-        for place, index in enumerate(indices_of(entry))
-        if index in indices
-    ]
-    found: dict[Index, dict[Expr, None]] = {index: {} for index in indices}
-    for entry in accesses(node):
-        for index, name, place in places:
-            if name_of(entry) == name:
-                found[index][indices_of(entry)[place]] = None
-    return product(*found.values())
+    return Quotient((Centred(entry, sp.Tuple(*bound)),), bound, sp.Rational(1, 2), named, LINEAR)

@@ -19,9 +19,10 @@ import sympy as sp
 from symgrad import special
 from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact
-from symgrad.numeric.exponents import exponentials_only, stable_factors
+from symgrad.numeric.exponents import Share, exponentials_only, stable_factors
 from symgrad.numeric.named import (
     Named,
     added,
@@ -124,6 +125,8 @@ class Evaluator:
             return self._power(node)
         if isinstance(node, sp.exp):
             return self._combine(lambda e: np.exp(as_float(e)), node.args)
+        if isinstance(node, Share):
+            return self._combine(lambda a, c: np.exp(as_float(a) - c), (node.args[0], sp.log(node.args[1])))
         if isinstance(node, sp.log) and exponentials_only(node.args[0]):
             return self._log_of_exponentials(node.args[0])
         if isinstance(node, (sp.KroneckerDelta, Bracket)):
@@ -236,16 +239,22 @@ class Evaluator:
     def _multiply(self, factors: Sequence[Expr]) -> Named:
         return multiplied([self.value(f) for f in factors], [self.value(f) for f in factors if is_mask(f)])
 
-    def _stable_factors(self, node: Expr) -> list[Expr]:
+    def _stable_factors(self, node: Expr) -> Sequence[Expr]:
         """The factors of a product, large exponents cancelled."""
         return stable_factors(node)
 
     def _log_of_exponentials(self, node: Expr) -> Named:
-        """log Σ_k exp(f(k)), by the largest exponent."""
+        """log Σ_k exp(f(k)), over the k that meet the conditions, by the largest exponent."""
         indices = tuple(limit[0] for limit in node.limits)
-        body = self.value(node.function.exp)
-        kept = tuple(a for a in body.axes if a not in indices)
-        whole = body.on((*kept, *indices)).astype(np.float64)
+        factors = split_factors(node.function)
+        body = self.value(sp.Add(*(f.exp for f in factors if isinstance(f, sp.exp))))
+        masks = [self.value(f) for f in factors if not isinstance(f, sp.exp)]
+        axes = union([body, *masks])
+        kept = tuple(a for a in axes if a not in indices)
+        shape = [number(a.size, self.sizes) for a in (*kept, *indices)]
+        whole = np.broadcast_to(as_float(body.on((*kept, *indices))), shape)
+        for mask in masks:
+            whole = np.where(mask.on((*kept, *indices)) == 0, -np.inf, whole)
         return Named(special.logsumexp(whole, axis=tuple(range(len(kept), whole.ndim))), kept)
 
     def _product(self, node: Expr) -> Named:
@@ -266,14 +275,14 @@ class Evaluator:
             return self._scatter(factors, bound, scattered)
         return self._slide(factors, bound)
 
-    def _scattering(self, factors: list[Expr], bound: list[Index]) -> list[Expr]:
+    def _scattering(self, factors: Sequence[Expr], bound: list[Index]) -> list[Expr]:
         """The deltas δ(f(i), p) that say where each term of Σ_i is added."""
         return [f for f in factors if isinstance(f, sp.KroneckerDelta) and scatter_target(f, bound, factors)]
 
-    def _slide(self, factors: list[Expr], bound: list[Index]) -> Named:
+    def _slide(self, factors: Sequence[Expr], bound: list[Index]) -> Named:
         """Σ over ``bound`` of the product of ``factors``."""
         size = partial(number, sizes=self.sizes)
-        factors, bound, folds = slide(factors, bound, size) or (factors, bound, [])
+        factors, bound, folds = slide(list(factors), bound, size) or (list(factors), bound, [])
         fewer = absorb(factors, lambda node: self.arrays[name_of(node)].shape, size)
         zero = len(fewer) < len(factors)
         moving = {k for f in folds for k in f.window.top.indices}
@@ -289,7 +298,7 @@ class Evaluator:
             array, axes = fold(array, axes, work, size)
         return Named(array, axes)
 
-    def _scatter(self, factors: list[Expr], bound: list[Index], deltas: list[Expr]) -> Named:
+    def _scatter(self, factors: Sequence[Expr], bound: list[Index], deltas: list[Expr]) -> Named:
         """Σ_i t(i)·δ(f(i), p): each t(i) is added at p = f(i)."""
         pairs = [pair for d in deltas if (pair := scatter_target(d, bound, factors))]
         places = [self.value(place) for _, place in pairs]

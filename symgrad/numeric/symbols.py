@@ -6,7 +6,7 @@ Explicit Jacobians are filled from the formula this way, all entries at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -78,14 +78,14 @@ class SymbolEvaluator(Evaluator):
             return self._combine(applied(lambda *sides: Bracket(relation.func(*sides)), 2), relation.args)
         return self._combine(applied(node.func, len(node.args)), node.args)
 
-    def _scattering(self, factors: list[Expr], bound: list[Index]) -> list[Expr]:
+    def _scattering(self, factors: Sequence[Expr], bound: list[Index]) -> list[Expr]:
         """A place that is itself a symbol (index[k], an input) is not known: its δ stays in the formula."""
         known = super()._scattering(factors, bound)
         return [d for d in known if all("·" in name_of(entry) for entry in accesses(d))]
 
-    def _stable_factors(self, node: Expr) -> list[Expr]:
+    def _stable_factors(self, node: Expr) -> Sequence[Expr]:
         """Symbols do not overflow."""
-        return list(node.args)
+        return tuple(node.args)
 
 
 def applied(function: Any, count: int) -> Any:

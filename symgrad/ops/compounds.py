@@ -95,6 +95,22 @@ def absent(wanted: Any, what: str) -> None:
         raise UnsupportedError(f"{what} is not supported yet", found=(f"{what}={wanted!r}",))
 
 
+SHORTCUT = 20
+"""From here on torch takes x for log(1 + exp(x)) unless it is told otherwise: 2e-9 of it, no kink that anyone means."""
+
+
+@compound("torch.softplus", "F.softplus", "aten.softplus")
+def softplus(call: Call, part: int, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Last | None:
+    """log(1 + exp(β·x)) / β, and x itself where β·x is above a threshold below 20."""
+    if beta == 1 and threshold >= SHORTCUT:
+        return None
+    scaled = call("mul", x, beta)
+    soft = call("softplus", scaled)
+    if threshold >= SHORTCUT:
+        return "div", (soft, beta), {}
+    return "where", (call("gt", scaled, threshold), x, call("div", soft, beta)), {}
+
+
 # Factors -----------------------------------------------------------------------------------------------------
 
 

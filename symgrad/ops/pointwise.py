@@ -174,14 +174,9 @@ reciprocal = pointwise(
 exp = pointwise("exp", sp.exp, "exp(x[i])", numpy=np.exp, torch=lambda torch, x: torch.exp(x), reuse=True)
 log = pointwise("log", sp.log, "log(x[i])", numpy=np.log, torch=lambda torch, x: torch.log(x), domain=positive())
 sqrt = pointwise(
-    "sqrt",
-    lambda x: sp.sqrt(x),
-    "√x[i]",
-    numpy=np.sqrt,
-    torch=lambda torch, x: torch.sqrt(x),
-    domain=positive(),
-    reuse=True,
-)
+    "sqrt", lambda x: sp.sqrt(x), "√x[i]", numpy=np.sqrt, torch=lambda torch, x: torch.sqrt(x),
+    domain=positive(), reuse=True,
+)  # fmt: skip
 sin = pointwise("sin", sp.sin, "sin(x[i])", numpy=np.sin, torch=lambda torch, x: torch.sin(x))
 cos = pointwise("cos", sp.cos, "cos(x[i])", numpy=np.cos, torch=lambda torch, x: torch.cos(x))
 tan = pointwise(
@@ -201,8 +196,9 @@ sigmoid = pointwise(
     spelled=("torch.sigmoid", "Tensor.sigmoid", "F.sigmoid", "torch.special.expit"), expands="1 / (1 + exp(-x))",
 )  # fmt: skip
 softplus = pointwise(
-    "softplus", softplus_function, "log(1 + exp(x[i]))", numpy=lambda x: np.logaddexp(0, np.asarray(x, float)),
-    torch=lambda torch, x: torch.nn.functional.softplus(x), spelled=("F.softplus",), expands="log(1 + exp(x))",
+    "softplus", softplus_function, "log(1 + exp(x[i])); torch without its shortcut from 20 on, which is 2e-9 off",
+    numpy=lambda x: np.logaddexp(0, np.asarray(x, float)), spelled=("F.softplus",), expands="log(1 + exp(x))",
+    torch=lambda torch, x: torch.nn.functional.softplus(x, threshold=40),
 )  # fmt: skip
 silu = pointwise(
     "silu", lambda x: x * sigmoid_function(x), "x[i]·σ(x[i])", numpy=lambda x: x * special.expit(x),

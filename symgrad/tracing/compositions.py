@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from symgrad.ops.compounds import find_compound
+from symgrad.ops.compounds import SHORTCUT, find_compound
 from symgrad.tracing import layer_calls, matrix_calls, placing, statistic_calls
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.steps import Composition, Said, Steps, done
@@ -41,13 +41,11 @@ def clamp_max(steps: Steps, node: Node, x: Any, max: Any) -> Said | None:
     return clamp(steps, node, x, None, max) or ("torch.clamp", (x,), {"max": max})
 
 
-def softplus(steps: Steps, node: Node, x: Any, beta: Any = 1, threshold: Any = 20) -> Said | None:
-    """log(1 + exp(βx)) / β, and x itself where βx is beyond the threshold."""
-    if (beta, threshold) == (1, 20):
-        return "F.softplus", (x,), {}
-    scaled = steps("mul", x, beta)
-    soft = steps("div", steps("softplus", scaled), beta)
-    return done(steps("where", steps("gt", scaled, threshold), x, soft))
+def softplus(steps: Steps, node: Node, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Said | None:
+    """log(1 + exp(x)), and x itself where the run took torch's shortcut."""
+    soft = steps("softplus", x)
+    beyond = bool((node.value() > SHORTCUT).any())
+    return done(steps("where", steps("gt", x, SHORTCUT), x, soft) if beyond else soft)
 
 
 def div(steps: Steps, node: Node, x: Any, y: Any, rounding_mode: str | None = None) -> Said | None:
