@@ -14,8 +14,8 @@ import numpy as np
 
 from symgrad.errors import InputError, ShapeError, UnknownNameError
 from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, hessian_of, slope_form
-from symgrad.explanation.assemble import Derived, derive_only
 from symgrad.explanation.assumed import assumed_value
+from symgrad.explanation.formulas import Derived, derive_only
 from symgrad.language import Reading, Value, expand_composites, holds_truths, literal, read, value_from
 from symgrad.numeric import Array
 from symgrad.program import Program
@@ -119,7 +119,7 @@ def derive(
 ) -> tuple[Program, tuple[Derived, ...]]:
     """The formulas alone: sizes stay symbols, no numbers, no torch."""
     program = read(expression, shapes=dict(shapes or {}), symbolic=True).program
-    return program, derive_only(program, _wanted(wrt, program))
+    return program, derive_only(program, _wanted(wrt, program), dict(shapes or {}))
 
 
 def of_one_number(explanation: Explanation) -> Explanation:

@@ -211,6 +211,14 @@ def test_a_failed_check_is_a_report_with_status_1(monkeypatch: pytest.MonkeyPatc
     assert "DIFFERS" in result.stdout
 
 
+@pytest.mark.parametrize("shapes", [(), ("--shape", "x=2,3,7", "--shape", "w=4,3,3")])
+def test_formulas_are_proven_at_sizes_that_go_together(shapes: tuple[str, ...]) -> None:
+    """A window of three, spread to five, slides over no axis of four."""
+    result = run("derive", "F.conv1d(x, w, dilation=2)", *shapes)
+    assert result.exit_code == 0
+    assert "v[" in result.stdout
+
+
 def test_output_into_head_is_no_error() -> None:
     """A reader that stops early is no fault of ours."""
     shell = f'"{sys.executable}" -m symgrad_cli explain "x@a" --no-check | head -n 1'

@@ -270,6 +270,16 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
         ("index_select(x, 0, n)", "x", "zeros_like(x).index_add(0, n, v)", {"x": (3, 4), "n": (5,)}),
         ("F.embedding(n, w)", "w", "zeros_like(w).index_add(0, n, v)", {"n": (5,), "w": (3, 2)}),
         ("F.conv1d(x, w, stride=2)", "x", None, {"x": (2, 3, 6), "w": (4, 3, 3)}),
+        ("F.conv1d(x, w, stride=2)", "x", "conv_transpose1d(v, w, stride=2)", {"x": (2, 3, 7), "w": (4, 3, 3)}),
+        (
+            "F.conv2d(x, w, stride=2, padding=1)", "x", "conv_transpose2d(v, w, stride=2, padding=1)",
+            {"x": (2, 3, 5, 5), "w": (4, 3, 3, 3)},
+        ),
+        (
+            "F.conv1d(x, w, stride=2)", "w", "conv1d(x.transpose(0, 1), v.transpose(0, 1), dilation=2).transpose(0, 1)",
+            {"x": (1, 3, 7), "w": (4, 3, 3)},
+        ),
+        ("F.conv_transpose1d(x, w, stride=2)", "x", "conv1d(v, w, stride=2)", {"x": (2, 3, 4), "w": (3, 2, 3)}),
     ],
 )  # fmt: skip
 def test_gradients_that_torch_has_a_call_for(

@@ -18,7 +18,7 @@ from symgrad.calculus.differentiate import differentiate
 from symgrad.closed_form.source_text import Writer
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.explanation import derive_only
-from symgrad.explanation.assemble import WIDE
+from symgrad.explanation.formulas import WIDE
 from symgrad.indexing import Bracket, Equation, Index, add_up, fresh, fresh_axes, instantiate
 from symgrad.indexing.symbols import accesses, bound_indices, name_of
 from symgrad.language import read

@@ -5,8 +5,12 @@ the text is shown only after it was read back and agreed with the formula.
 
     Σ_j δ(p, n[j])·v[j,q]                  →  zeros_like(x).index_add(0, n, v)
     Σ_j δ(q, n[p,j])·v[p,j]                →  zeros_like(x).scatter_add(1, n, v)
-    Σ_{o,k} v[n,o,k]·w[o,c,p−k+d]          →  conv_transpose1d(v, w, padding=d)
-    Σ_{n,k} v[n,o,k]·x[n,c,k+r−d]          →  conv1d(x.transpose(0, 1), v.transpose(0, 1), padding=d).transpose(0, 1)
+    Σ_{o,k} v[n,o,k]·w[o,c,p−s·k+d]        →  conv_transpose1d(v, w, stride=s, padding=d)
+    Σ_{n,k} v[n,o,k]·x[n,c,s·k+r−d]        →  conv1d(x.transpose(0, 1), v.transpose(0, 1), padding=d, dilation=s)
+                                                .transpose(0, 1)
+    Σ_{o,k} v[n,o,k]·w[c,o,k−s·p+d]        →  conv1d(v, w, stride=s, padding=d), for a transposed one
+
+With a stride these are as long as x and w only if no entry is left over at the end; where one is, they are not shown.
 """
 
 from __future__ import annotations
@@ -57,36 +61,54 @@ def written_at(notation: Notation, delta: Expr, seed: Expr, axes: Sequence[Index
     return f"zeros_like({wanted}).scatter_add({dim}, {positions}, {moved})" if indices_of(there) == own else None
 
 
-def padding(gaps: Sequence[Expr]) -> str | None:
-    """Gaps that are whole numbers from 0 up as an argument; empty where all are 0."""
-    if not all(gap.is_Integer and gap >= 0 for gap in gaps):
+def told(word: str, numbers: Sequence[Expr], usual: int) -> str | None:
+    """Whole numbers from 0 up as an argument; empty where all are as usual."""
+    if not all(number.is_Integer and number >= 0 for number in numbers):
         return None
-    same = f"{gaps[0]}" if len(set(gaps)) == 1 else f"({', '.join(map(str, gaps))})"
-    return f", padding={same}" if any(gaps) else ""
+    same = f"{numbers[0]}" if len(set(numbers)) == 1 else f"({', '.join(map(str, numbers))})"
+    return f", {word}={same}" if any(number != usual for number in numbers) else ""
+
+
+def slopes_and_gaps(places: Sequence[Expr], steps: Sequence[Index], word: str) -> str | None:
+    """Places s·k − d as arguments, k the steps of a window: ``word`` says s, ``padding`` d."""
+    slopes = [place.coeff(step) for place, step in zip(places, steps, strict=True)]
+    gaps = [sp.expand(s * k - place) for place, s, k in zip(places, slopes, steps, strict=True)]
+    texts = [told(word, slopes, 1), told("padding", gaps, 0)]
+    return None if None in texts or sp.S.Zero in slopes else "".join(text for text in texts if text)
+
+
+def apart(longer: Sequence[Expr], shorter: Sequence[Expr]) -> list[Expr]:
+    """Differences of places."""
+    return [sp.expand(a - b) for a, b in zip(longer, shorter, strict=True)]
 
 
 def backwards(notation: Notation, v: Expr, w: Expr, bound: list[Index], axes: Sequence[Index]) -> str | None:
-    """A convolution of stride 1 read backwards: v[n,o,k]·w[o,c,p−k+d], summed over o and k."""
+    """A convolution read backwards: v[n,o,k]·w[o,c,p−s·k+d], or w[c,o,k−s·p+d], summed over o and k."""
     seed, kernel = indices_of(v), indices_of(w)
     space = len(kernel) - 2
     if not 1 <= space <= MOST_AXES or len(seed) != len(axes) or name_of(v) != "v" or len(axes) < space + 1:
         return None
     outputs, steps, channel, places = seed[-space - 1], seed[-space:], axes[-space - 1], axes[-space:]
-    fits = kernel[:2] == (outputs, channel) and {outputs, *steps} == set(bound) and len(bound) == space + 1
-    gaps = [sp.expand(e - p + k) for e, p, k in zip(kernel[2:], places, steps, strict=True)]
-    told = padding(gaps) if fits and seed[: -space - 1] == tuple(axes[: -space - 1]) else None
-    return None if told is None else f"conv_transpose{space}d(v, {notation.texts.tensor(name_of(w))[0]}{told})"
+    if {outputs, *steps} != set(bound) or len(bound) != space + 1 or seed[: -space - 1] != tuple(axes[: -space - 1]):
+        return None
+    text = notation.texts.tensor(name_of(w))[0]
+    if kernel[:2] == (outputs, channel):
+        how = slopes_and_gaps(apart(places, kernel[2:]), steps, "stride")
+        return None if how is None else f"conv_transpose{space}d(v, {text}{how})"
+    how = slopes_and_gaps(apart(steps, kernel[2:]), places, "stride") if kernel[:2] == (channel, outputs) else None
+    return None if how is None else f"conv{space}d(v, {text}{how})"
 
 
 def weights_of(notation: Notation, v: Expr, x: Expr, bound: list[Index], axes: Sequence[Index]) -> str | None:
-    """The gradient of a convolution's weights is a convolution: v[n,o,k]·x[n,c,k+r−d], summed over n and k."""
+    """The gradient of a convolution's weights is a convolution: v[n,o,k]·x[n,c,s·k+r−d], summed over n and k."""
     seed, data = indices_of(v), indices_of(x)
     space = len(axes) - 2
     if not 1 <= space <= MOST_AXES or len(seed) != len(axes) or len(data) != len(axes) or name_of(v) != "v":
         return None
-    fits = seed[1] == axes[0] and data[1] == axes[1] and seed[0] == data[0] and {seed[0], *seed[2:]} == set(bound)
-    gaps = [sp.expand(k + r - e) for k, r, e in zip(seed[2:], axes[2:], data[2:], strict=True)]
-    told = padding(gaps) if fits and len(bound) == space + 1 else None
+    added = {index for index in (seed[0], *seed[2:]) if isinstance(index, Index)}  # no sum over a batch of one
+    if seed[1] != axes[0] or data[1] != axes[1] or seed[0] != data[0] or added != set(bound):
+        return None
+    how = slopes_and_gaps(apart(data[2:], axes[2:]), seed[2:], "dilation")
     text = notation.texts.tensor(name_of(x))[0]
-    turned = f"conv{space}d({text}.transpose(0, 1), v.transpose(0, 1){told}).transpose(0, 1)"
-    return None if told is None else turned
+    turned = f"conv{space}d({text}.transpose(0, 1), v.transpose(0, 1){how}).transpose(0, 1)"
+    return None if how is None else turned

@@ -7,18 +7,16 @@ as the way the data takes: forward, Jacobian, pullback, closed form, numbers, pr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import Sweep, jacobian, pullback
-from symgrad.closed_form import Form, closed_form
-from symgrad.explanation.assumed import matrix_of_kind
+from symgrad.calculus import Sweep
+from symgrad.closed_form import closed_form
 from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
-from symgrad.explanation.structure import Structure, read_structure
-from symgrad.indexing import Equation, Index, fresh_axes
-from symgrad.indexing.symbols import Expr, access
+from symgrad.explanation.formulas import Derived, derive, proven_form
+from symgrad.indexing import Equation
+from symgrad.indexing.symbols import access
 from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, plain, where_exact
 from symgrad.numeric.exact import as_float
 from symgrad.ops import named
@@ -39,62 +37,9 @@ from symgrad.program import Program
 
 TORCH = "out.backward(v), torch {version}, float64"
 SYMPY = "SymPy, every entry of J differentiated on its own"
-WIDE, MOST_STEPS = 240, 20
-"""Nodes of the formulas that a closed form may come from, in programs of at most so many steps."""
 LARGEST_SYMPY = 1200
 """Entries of the largest Jacobian that is differentiated entry by entry."""
 PAIRS = "Complex tensors stand here as pairs (re, im), on one more axis of size 2"
-
-
-@dataclass(frozen=True)
-class Derived:
-    """Formulas for one input, for every size: the Jacobian, its structure, the pullback and its closed form.
-
-    ``whole`` is the pullback in one piece that the closed form was made from, however long it is.
-    """
-
-    name: str
-    axes: tuple[Index, ...]
-    inner: tuple[Index, ...]
-    jacobian: Expr | None
-    structure: Structure
-    sweep: Sweep
-    whole: Sweep
-    form: Form | None
-
-
-def derive(program: Program, name: str) -> Derived:
-    """Everything about one input that needs no numbers."""
-    sweep = pullback(program, name)
-    short = sweep.whole or len(program.steps) > MOST_STEPS
-    in_one = sweep if short else pullback(program, name, limit=WIDE)
-    found = jacobian(program, name)
-    if found is None:
-        axes, inner, formula = fresh_axes(program.out.shape), fresh_axes(program.tensor(name).shape, "pqrs"), None
-        structure = Structure("composed", "", "a product of the steps' Jacobians; its formula is too long to write out")
-    else:
-        axes, inner, whole = found
-        formula = whole.equation.right
-        structure = read_structure(program, name, axes, inner, formula)
-    return Derived(name, axes, inner, formula, structure, sweep, in_one, closed_form(program, in_one, name))
-
-
-def derive_only(program: Program, wanted: Sequence[str]) -> tuple[Derived, ...]:
-    """The formulas for each of ``wanted``: what `symgrad derive` shows, each closed form proven at some sizes."""
-    derived = [derive(program, name) for name in wanted]
-    sized, values, seed = sample(program)
-    return tuple(replace(d, form=proven_form(d, sized, values, seed)[0]) for d in derived)
-
-
-def sample(program: Program) -> tuple[Program, Values, Array]:
-    """The program with its open sizes 2, 3, 4, …, at a point inside every common domain, and a seed."""
-    symbols = sorted({s for t in program.tensors() for size in t.shape for s in size.free_symbols}, key=str)
-    sized = replace(program, sizes={**{s: n for n, s in enumerate(symbols, start=2)}, **program.sizes})
-    generator = np.random.default_rng(3)
-    inputs = {t.name: generator.uniform(0.3, 0.9, size=sized.numbers(t.shape)) for t in program.inputs}
-    inputs = {name: matrix_of_kind(program, name, array) for name, array in inputs.items()}
-    seed = generator.integers(-4, 5, size=sized.numbers(program.out.shape))
-    return sized, forward(sized, inputs), seed
 
 
 def build(
@@ -141,14 +86,6 @@ def build(
 def shown_as_pairs(program: Program) -> tuple[str, ...]:
     """How complex tensors are shown, where a program has some."""
     return (PAIRS,) if any(named(step.op).pairs for step in program.steps) else ()
-
-
-def proven_form(derived: Derived, program: Program, values: Values, seed: Array) -> tuple[Form | None, Check | None]:
-    """The closed form if it agrees with the raw contraction; without that it is not shown, checks on or off."""
-    if derived.form is None:
-        return None, None
-    checked = check_form(derived.form.text, program, derived.whole, values, seed)
-    return (derived.form, checked) if checked.passed else (None, None)
 
 
 def slope_form(explanation: Explanation, name: str) -> str | None:

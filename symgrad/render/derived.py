@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.explanation.assemble import Derived
+from symgrad.explanation.formulas import Derived
 from symgrad.program import Program
 from symgrad.render.content import derivation_page
 from symgrad.render.json import derived_data, dumped

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.calculus import Step, Sweep, local
 from symgrad.explanation import Explanation, Gradient, Hessian, Jacobian, Structure
-from symgrad.explanation.assemble import Derived
+from symgrad.explanation.formulas import Derived
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of

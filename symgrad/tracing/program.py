@@ -17,8 +17,8 @@ from symgrad.calculus import pullback as derive_pullback
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
 from symgrad.explanation import Explanation, Given, Seed, Writers, build
-from symgrad.explanation.assemble import derive
 from symgrad.explanation.data import Jacobian
+from symgrad.explanation.formulas import derive
 from symgrad.numeric import Array, Values
 from symgrad.numeric.exact import as_float
 from symgrad.oracles.forms import check_form

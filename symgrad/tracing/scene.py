@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.explanation.assemble import derive
+from symgrad.explanation.formulas import derive
 from symgrad.numeric.exact import as_float
 from symgrad.tracing import diagnose, frames, remarks
 from symgrad.tracing.agreement import difference, floor_of, magnitudes, precision_of

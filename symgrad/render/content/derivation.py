@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
-from symgrad.explanation.assemble import Derived
+from symgrad.explanation.formulas import Derived
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.program import Program
 from symgrad.render.content.forward import forward_equations

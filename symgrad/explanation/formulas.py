@@ -1,0 +1,109 @@
+"""Everything about a gradient that needs no numbers: Jacobian, structure, pullback, closed form.
+
+Comes in: a program whose sizes may be symbols. Goes out: a `Derived` for each input. A closed form is proven at some
+sizes before anyone sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from symgrad.calculus import Sweep, jacobian, pullback
+from symgrad.closed_form import Form, closed_form
+from symgrad.errors import SymgradError
+from symgrad.explanation.assumed import matrix_of_kind
+from symgrad.explanation.structure import Structure, read_structure
+from symgrad.indexing import Index, fresh_axes
+from symgrad.indexing.symbols import Expr
+from symgrad.numeric import Array, Values, forward
+from symgrad.oracles import Check, check_form
+from symgrad.program import Program
+
+Shapes = Mapping[str, Sequence[int | str]]
+WIDE, MOST_STEPS = 240, 20
+"""Nodes of the formulas that a closed form may come from, in programs of at most so many steps."""
+SIZES: tuple[Callable[[int], Sequence[int]], ...] = (
+    lambda count: range(2, 2 + count),
+    lambda count: range(1 + count, 1, -1),
+    lambda count: range(5 + count, 5, -1),
+    lambda count: [4] * count,
+)
+"""What open sizes may be: all different, if that is possible."""
+
+
+@dataclass(frozen=True)
+class Derived:
+    """Formulas for one input, for every size: the Jacobian, its structure, the pullback and its closed form.
+
+    ``whole`` is the pullback in one piece that the closed form was made from, however long it is.
+    """
+
+    name: str
+    axes: tuple[Index, ...]
+    inner: tuple[Index, ...]
+    jacobian: Expr | None
+    structure: Structure
+    sweep: Sweep
+    whole: Sweep
+    form: Form | None
+
+
+def derive(program: Program, name: str) -> Derived:
+    """Everything about one input that needs no numbers."""
+    sweep = pullback(program, name)
+    short = sweep.whole or len(program.steps) > MOST_STEPS
+    in_one = sweep if short else pullback(program, name, limit=WIDE)
+    found = jacobian(program, name)
+    if found is None:
+        axes, inner, formula = fresh_axes(program.out.shape), fresh_axes(program.tensor(name).shape, "pqrs"), None
+        structure = Structure("composed", "", "a product of the steps' Jacobians; its formula is too long to write out")
+    else:
+        axes, inner, whole = found
+        formula = whole.equation.right
+        structure = read_structure(program, name, axes, inner, formula)
+    return Derived(name, axes, inner, formula, structure, sweep, in_one, closed_form(program, in_one, name))
+
+
+def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes) -> tuple[Derived, ...]:
+    """The formulas for each of ``wanted``: what `symgrad derive` shows, each closed form proven at some sizes."""
+    derived = [derive(program, name) for name in wanted]
+    point = sample(program, shapes)
+    return tuple(replace(d, form=proven_form(d, *point)[0] if point else None) for d in derived)
+
+
+def sample(program: Program, shapes: Shapes) -> tuple[Program, Values, Array] | None:
+    """The program with a number for each size, at a point inside every common domain, and a seed.
+
+    The sizes are those of ``shapes``, and where they say nothing the first of some that go together; None if none do.
+    """
+    symbols = sorted({s for t in program.tensors() for size in t.shape for s in size.free_symbols}, key=str)
+    told = {
+        size: number
+        for tensor in program.inputs
+        for size, number in zip(tensor.shape, shapes.get(tensor.name, ()), strict=False)
+        if size.is_Symbol and isinstance(number, int)
+    }
+    generator = np.random.default_rng(3)
+    for numbers in SIZES:
+        sized = replace(
+            program, sizes={**dict(zip(symbols, numbers(len(symbols)), strict=True)), **told, **program.sizes}
+        )
+        try:
+            inputs = {t.name: generator.uniform(0.3, 0.9, size=sized.numbers(t.shape)) for t in program.inputs}
+            inputs = {name: matrix_of_kind(program, name, array) for name, array in inputs.items()}
+            values = forward(sized, inputs)
+        except (SymgradError, ValueError):  # a window longer than what it slides over
+            continue
+        return sized, values, generator.integers(-4, 5, size=sized.numbers(program.out.shape))
+    return None
+
+
+def proven_form(derived: Derived, program: Program, values: Values, seed: Array) -> tuple[Form | None, Check | None]:
+    """The closed form if it agrees with the raw contraction; without that it is not shown, checks on or off."""
+    if derived.form is None:
+        return None, None
+    checked = check_form(derived.form.text, program, derived.whole, values, seed)
+    return (derived.form, checked) if checked.passed else (None, None)
