@@ -233,7 +233,7 @@ class Lifter:
 
     def settle(self, node: Node, ref: Ref, value: Array) -> None:
         """Note what ``node`` is called from now on, and where it was written."""
-        if ref.name not in self.labels:
+        if ref.name not in self.labels and not self.compares_own(ref):
             self.arrays[ref.name] = value
         self.refs[id(node)] = ref
         self.labels.setdefault(ref.name, self.shown(ref.name, self.names.get(id(node))))
@@ -241,6 +241,19 @@ class Lifter:
             self.lines.setdefault(ref.name, node.where)
         if node.call is not None:
             self.spellings.setdefault(ref.name, node.call.spelling)
+
+    def compares_own(self, ref: Ref) -> bool:
+        """Whether ``ref`` comes by a comparison from steps that torch has not got: to the last bit it is one of them.
+
+        The largest of |z| is no |z| any more where torch's own |z| rounds otherwise.
+        """
+        made = self.builder.steps[-1] if self.builder.steps else None
+        return (
+            made is not None
+            and made.result.name == ref.name
+            and not named(made.op).smooth
+            and any(name not in self.labels for name in made.tensors)
+        )
 
     def shifted(self, node: Node) -> None:
         """A value changed behind autograd's back: the gradient passes, the difference is data."""
