@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.indexing.symbols import Expr, Index
+from symgrad.indexing.symbols import Expr, Index, free_indices
 from symgrad.shapes import Shape, Size
 
 
@@ -61,7 +61,7 @@ def extremes(expression: Expr) -> tuple[Expr, Expr]:
     low = high = sp.S.Zero
     slopes: dict[Expr, Expr] = {}
     for term in sp.Add.make_args(expression):
-        indices = [s for s in term.free_symbols if isinstance(s, Index)]
+        indices = free_indices(term)
         if not indices:
             low, high = low + term, high + term
             continue

@@ -13,7 +13,8 @@ from functools import lru_cache
 import sympy as sp
 
 from symgrad.indexing.equation import rebuild
-from symgrad.indexing.symbols import Expr, Index, fresh
+from symgrad.indexing.relabel import relabel
+from symgrad.indexing.symbols import Expr, Index, free_indices, fresh
 from symgrad.shapes import Size
 
 HINTS = "jklabcd"
@@ -56,7 +57,7 @@ def canonical_sum(node: Expr) -> Expr:
     depth = _depth(body)
     limits = sorted(zip(own, node.limits, strict=True), key=lambda pair: _first_use(body, pair[0]))
     new = {index: standard_index(depth + place, index.size) for place, (index, _) in enumerate(limits)}
-    return node.func(body.xreplace(new), *((new[k], *limit[1:]) for k, limit in zip(own, node.limits, strict=True)))
+    return node.func(relabel(body, new), *((new[k], *limit[1:]) for k, limit in zip(own, node.limits, strict=True)))
 
 
 def _out_of_reach(node: Expr) -> tuple[tuple[Index, ...], Expr]:
@@ -66,7 +67,7 @@ def _out_of_reach(node: Expr) -> tuple[tuple[Index, ...], Expr]:
     if not places or min(places) >= _depth(node.function):
         return own, node.function
     apart = {index: fresh(index.name, index.size) for index in own}
-    return tuple(apart.values()), node.function.xreplace(apart)
+    return tuple(apart.values()), relabel(node.function, apart)
 
 
 def _first_use(body: Expr, index: Index) -> tuple[str, ...]:
@@ -75,6 +76,6 @@ def _first_use(body: Expr, index: Index) -> tuple[str, ...]:
         f"{node.func.__name__}:{place}:{node.args[0]}"
         for node in body.atoms(sp.Indexed, sp.KroneckerDelta)
         for place, argument in enumerate(node.args[1:] if isinstance(node, sp.Indexed) else node.args)
-        if index in argument.free_symbols
+        if index in free_indices(argument)
     ]
     return (*sorted(uses), str(index.size))

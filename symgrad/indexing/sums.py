@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from symgrad.indexing.symbols import Expr, Index, fresh, is_access
+from symgrad.indexing.symbols import Expr, Index, free_indices, fresh, is_access
 from symgrad.shapes import Size
 
 
@@ -35,7 +35,7 @@ def sum_over(body: Expr, index: Index) -> Expr:
         return sp.S.Zero
     if index.size == 1:
         return body.xreplace({index: sp.S.Zero})
-    if index not in body.free_symbols:
+    if index not in free_indices(body):
         return index.size * body
     return sp.Sum(body, (index, 0, index.size - 1))
 
@@ -56,7 +56,7 @@ def pull_out(term: Expr, index: Index) -> Expr:
     outside: list[Expr] = []
     inside: list[Expr] = []
     for factor in split_factors(term):
-        (inside if index in factor.free_symbols else outside).append(factor)
+        (inside if index in free_indices(factor) else outside).append(factor)
     body = sp.Mul(*inside)
     if body.is_Add:
         return sp.Mul(*outside) * sp.Add(*(pull_out(part, index) for part in body.args))

@@ -99,6 +99,12 @@ def bound_indices(expression: Expr) -> set[Index]:
     return {limit[0] for node in expression.atoms(sp.Sum, sp.Product) for limit in node.limits}
 
 
-def free_indices(expression: Expr) -> set[Index]:
+@lru_cache(maxsize=16384)
+def free_indices(expression: Expr) -> frozenset[Index]:
     """The indices of ``expression`` that nothing sums over."""
-    return {s for s in expression.free_symbols if isinstance(s, Index)}
+    if isinstance(expression, Index):
+        return frozenset((expression,))
+    found: frozenset[Index] = frozenset().union(*map(free_indices, expression.args))
+    if isinstance(expression, (sp.Sum, sp.Product)):
+        return found.difference(limit[0] for limit in expression.limits)
+    return found
