@@ -46,7 +46,7 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
         inner = differentiate(part, name, at)
         if inner != 0:
             partial = slope(scalar, dummy)
-            partial = sp.powsimp(partial) if partial.has(sp.Pow, sp.exp) else partial
+            partial = sp.powsimp(partial) if has_powers_to_gather(partial) else partial
             if output is not None:
                 written = through_output(partial, scalar, dummy, output, list(stand_in))
                 conditions = [b for b in held.values() if b in sp.Mul.make_args(partial)]
@@ -61,8 +61,39 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
 
 def slope(scalar: Expr, variable: Expr) -> Expr:
     """∂scalar/∂variable by SymPy: by the rule of the class itself, since `diff` around it costs as much again."""
-    number, core = scalar.as_coeff_Mul()
-    return number * core._eval_derivative(variable)
+    if scalar == variable:
+        return sp.S.One
+    if variable not in scalar.free_symbols:
+        return sp.S.Zero
+    if scalar.is_Add:
+        return sp.Add(*(slope(term, variable) for term in scalar.args))
+    if scalar.is_Mul:
+        slopes = ((n, slope(factor, variable)) for n, factor in enumerate(scalar.args))
+        return sp.Add(*(sp.Mul(*scalar.args[:n], s, *scalar.args[n + 1 :]) for n, s in slopes if s != 0))
+    if scalar.is_Pow and variable not in scalar.exp.free_symbols:
+        return scalar * (slope(scalar.base, variable) * scalar.exp / scalar.base)
+    return scalar._eval_derivative(variable)
+
+
+def has_powers_to_gather(expression: Expr) -> bool:
+    """Whether `powsimp`, which is slow, could do anything.
+
+    Two factors with one base or one broken exponent, a power of a power or of a number, or a number before a sum.
+    """
+    if expression.is_Pow:
+        return bool(expression.base.is_Pow or (expression.base.is_number and not expression.exp.is_number))
+    if not (expression.is_Add or expression.is_Mul):
+        return False
+    if any(map(has_powers_to_gather, expression.args)):
+        return True
+    if expression.is_Add:
+        return False
+    number, factors = expression.as_coeff_mul()
+    bases, exponents = zip(*(f.as_base_exp() for f in factors), strict=True)
+    broken = [abs(e) for e in exponents if not e.is_Integer]
+    plain = [b for b, e in zip(bases, exponents, strict=True) if e == 1]
+    before_sum = number != 1 and len(plain) == 1 and plain[0].is_Add
+    return before_sum or len(set(bases)) < len(bases) or len(set(broken)) < len(broken)
 
 
 @lru_cache(maxsize=4096)
