@@ -46,7 +46,7 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
         inner = differentiate(part, name, at)
         if inner != 0:
             partial = slope(scalar, dummy)
-            partial = sp.powsimp(partial) if has_powers_to_gather(partial) else partial
+            partial = tidied(partial)
             if output is not None:
                 written = through_output(partial, scalar, dummy, output, list(stand_in))
                 conditions = [b for b in held.values() if b in sp.Mul.make_args(partial)]
@@ -75,11 +75,13 @@ def slope(scalar: Expr, variable: Expr) -> Expr:
     return scalar._eval_derivative(variable)
 
 
-def has_powers_to_gather(expression: Expr) -> bool:
-    """Whether `powsimp`, which is slow, could do anything.
+def tidied(partial: Expr) -> Expr:
+    """What `powsimp` makes of a scalar partial; it is slow, and mostly all it does is to take numbers into sums."""
+    return sp.powsimp(partial) if has_powers_to_gather(partial) else numbers_inside(partial)
 
-    Two factors with one base or one broken exponent, a power of a power or of a number, or a number before a sum.
-    """
+
+def has_powers_to_gather(expression: Expr) -> bool:
+    """Whether two factors have one base or one broken exponent, or there is a power of a power or of a number."""
     if expression.is_Pow:
         return bool(expression.base.is_Pow or (expression.base.is_number and not expression.exp.is_number))
     if not (expression.is_Add or expression.is_Mul):
@@ -88,12 +90,25 @@ def has_powers_to_gather(expression: Expr) -> bool:
         return True
     if expression.is_Add:
         return False
-    number, factors = expression.as_coeff_mul()
-    bases, exponents = zip(*(f.as_base_exp() for f in factors), strict=True)
+    bases, exponents = zip(*(f.as_base_exp() for f in expression.as_coeff_mul()[1]), strict=True)
     broken = [abs(e) for e in exponents if not e.is_Integer]
-    plain = [b for b, e in zip(bases, exponents, strict=True) if e == 1]
-    before_sum = number != 1 and len(plain) == 1 and plain[0].is_Add
-    return before_sum or len(set(bases)) < len(bases) or len(set(broken)) < len(broken)
+    return len(set(bases)) < len(bases) or len(set(broken)) < len(broken)
+
+
+def numbers_inside(expression: Expr) -> Expr:
+    """c·(a + b)/d → (c·a + c·b)/d, in every term."""
+    if not (expression.is_Add or expression.is_Mul):
+        return expression
+    args = [numbers_inside(a) for a in expression.args]
+    if any(a is not b for a, b in zip(args, expression.args, strict=True)):
+        expression = expression.func(*args)
+    if not expression.is_Mul:
+        return expression
+    number, factors = expression.as_coeff_mul()
+    plain = [f for f in factors if not (f.is_Pow or isinstance(f, sp.exp))]
+    if number == 1 or len(plain) != 1 or not plain[0].is_Add:
+        return expression
+    return sp.Mul(number * plain[0], *(f for f in factors if f is not plain[0]))
 
 
 @lru_cache(maxsize=4096)
