@@ -53,7 +53,28 @@ def tensor(name: str) -> Expr:
 
 def access(name: str, indices: Sequence[Expr]) -> Expr:
     """The entry ``name[indices]``; a tensor of rank 0 is a plain access with no index."""
-    return sp.Indexed(tensor(name), *indices) if indices else Scalar(sp.Symbol(name, real=True))
+    return Indexed(tensor(name), *indices) if indices else Scalar(sp.Symbol(name, real=True))
+
+
+class Indexed(sp.Indexed):
+    """SymPy's entry of a tensor, real like all of them: SymPy would deduce for each anew what follows from that.
+
+    The name stays SymPy's, which orders terms by it.
+    """
+
+    is_real = True
+    is_zero = is_positive = is_negative = is_nonnegative = is_nonpositive = is_nonzero = None
+    is_extended_positive = is_extended_negative = is_extended_nonnegative = is_extended_nonpositive = None
+    is_integer = is_rational = is_noninteger = is_irrational = is_algebraic = is_transcendental = None
+    is_even = is_odd = is_prime = is_composite = is_extended_nonzero = None
+
+    def __new__(cls, base: Expr, *indices: Any) -> Indexed:
+        """The entry of ``base`` at ``indices``."""
+        entry: Indexed = sp.Expr.__new__(cls, base, *map(sp.sympify, indices))
+        return entry
+
+    def _hashable_content(self) -> tuple[Any, ...]:
+        return self._args  # type: ignore[no-any-return]
 
 
 class Scalar(sp.Function):
