@@ -14,7 +14,7 @@ import sympy as sp
 
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.relabel import relabel
-from symgrad.indexing.symbols import Expr, Index, free_indices, fresh
+from symgrad.indexing.symbols import Expr, Index, free_indices, fresh, over
 from symgrad.shapes import Size
 
 HINTS = "jklabcd"
@@ -57,7 +57,8 @@ def canonical_sum(node: Expr) -> Expr:
     depth = _depth(body)
     limits = sorted(zip(own, node.limits, strict=True), key=lambda pair: _first_use(body, pair[0]))
     new = {index: standard_index(depth + place, index.size) for place, (index, _) in enumerate(limits)}
-    return node.func(relabel(body, new), *((new[k], *limit[1:]) for k, limit in zip(own, node.limits, strict=True)))
+    renamed = (sp.Tuple(new[k], *limit[1:]) for k, limit in zip(own, node.limits, strict=True))
+    return over(node.func, relabel(body, new), *renamed)
 
 
 def _out_of_reach(node: Expr) -> tuple[tuple[Index, ...], Expr]:

@@ -15,7 +15,7 @@ from sympy.core.relational import Relational
 from sympy.core.sorting import default_sort_key
 
 from symgrad.indexing.brackets import Bracket
-from symgrad.indexing.symbols import Expr, Index
+from symgrad.indexing.symbols import Expr, Index, over
 
 _in_order = cmp_to_key(sp.Basic.compare)
 """How SymPy orders the terms of a sum and the factors of a product."""
@@ -84,9 +84,16 @@ def like(node: Expr, args: Sequence[Expr]) -> Expr:
         return node._new_rawargs(*args[:numbers], *sorted(args[numbers:], key=_in_order))
     if isinstance(node, sp.KroneckerDelta):
         return sp.KroneckerDelta(*sorted(args, key=default_sort_key), evaluate=False)
-    if isinstance(node, (Relational, Bracket, sp.Pow)):
+    if isinstance(node, (Relational, Bracket, sp.Pow, sp.Mod, sp.floor)) or _keeps_its_sign(node):
         return node.func(*args, evaluate=False)
+    if isinstance(node, (sp.Sum, sp.Product)):
+        return over(node.func, *args)
     return node.func(*args)
+
+
+def _keeps_its_sign(node: Expr) -> bool:
+    """Whether names cannot decide how a function is written, as they do for sin(i − j) or −sin(j − i)."""
+    return isinstance(node, sp.Function) and len(node.args) == 1 and not node.args[0].has(sp.Add)
 
 
 def _settled(node: Expr) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from symgrad.indexing.symbols import Expr, Index, free_indices, fresh, is_access
+from symgrad.indexing.symbols import Expr, Index, free_indices, fresh, is_access, over
 from symgrad.shapes import Size
 
 
@@ -26,7 +26,7 @@ def multiply_up(size: Size, body: Callable[[Index], Expr], hint: str = "j") -> E
         return sp.S.One
     if index.size == 1:
         return body(index).xreplace({index: sp.S.Zero})
-    return sp.Product(body(index), (index, 0, index.size - 1))
+    return over(sp.Product, body(index), sp.Tuple(index, 0, index.size - 1))
 
 
 def sum_over(body: Expr, index: Index) -> Expr:
@@ -37,7 +37,7 @@ def sum_over(body: Expr, index: Index) -> Expr:
         return body.xreplace({index: sp.S.Zero})
     if index not in free_indices(body):
         return index.size * body
-    return sp.Sum(body, (index, 0, index.size - 1))
+    return over(sp.Sum, body, sp.Tuple(index, 0, index.size - 1))
 
 
 def split_factors(term: Expr) -> list[Expr]:

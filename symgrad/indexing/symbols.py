@@ -115,6 +115,15 @@ def mentions(expression: Expr, name: str) -> bool:
     return any(name_of(a) == name for a in expression.atoms(sp.Indexed, Scalar))
 
 
+def over(kind: type[Expr], body: Expr, *limits: Expr) -> Expr:
+    """The sum or product of ``body``; SymPy would look for cases to take outside, which no body has."""
+    if isinstance(body, kind):
+        return over(kind, body.function, *body.limits, *limits)
+    node = sp.Expr.__new__(kind, body, *limits)
+    node.is_commutative = True
+    return node
+
+
 def bound_indices(expression: Expr) -> set[Index]:
     """The indices summed or multiplied over anywhere in ``expression``."""
     return {limit[0] for node in expression.atoms(sp.Sum, sp.Product) for limit in node.limits}
