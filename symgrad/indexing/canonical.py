@@ -8,12 +8,13 @@ inside another, so that nothing is captured.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import sympy as sp
 
 from symgrad.indexing.equation import rebuild
-from symgrad.indexing.relabel import relabel
+from symgrad.indexing.relabel import like, relabel
 from symgrad.indexing.symbols import Expr, Index, free_indices, fresh, over
 from symgrad.shapes import Size
 
@@ -46,7 +47,13 @@ def canonical(expression: Expr) -> Expr:
     def renamed(node: Expr) -> Expr | None:
         return canonical_sum(node) if isinstance(node, (sp.Sum, sp.Product)) else None
 
-    return rebuild(expression, renamed) if expression.has(sp.Sum, sp.Product) else expression
+    return rebuild(expression, renamed, _remade) if expression.has(sp.Sum, sp.Product) else expression
+
+
+def _remade(node: Expr, args: Sequence[Expr]) -> Expr:
+    """``node`` on the canonical forms of its arguments, where terms may have become alike."""
+    same = all(a.func is b.func for a, b in zip(args, node.args, strict=True)) and len(set(args)) == len(args)
+    return like(node, args) if same and not (node.is_Add or node.is_Mul) else node.func(*args)
 
 
 @lru_cache(maxsize=4096)
