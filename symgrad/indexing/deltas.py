@@ -20,15 +20,16 @@ from symgrad.indexing.symbols import Expr, Index, free_indices
 
 def delta(first: Expr, second: Expr) -> Expr:
     """δ: 1 where two index expressions are equal, 0 elsewhere; a number at once where their ranges decide it."""
-    if isinstance(first, Index) and isinstance(second, Index) and first != second:
-        return sp.KroneckerDelta(*sorted((first, second), key=default_sort_key), evaluate=False)
-    if not (first.has(Ravel, sp.Indexed) or second.has(Ravel, sp.Indexed)):
+    if first == second:
+        return sp.S.One
+    linear = not (isinstance(first, Index) and isinstance(second, Index))
+    if linear and not (first.has(Ravel, sp.Indexed) or second.has(Ravel, sp.Indexed)):
         low, high = extremes(expanded(first - second))
         if low.is_positive or high.is_negative:
             return sp.S.Zero
         if low == high == 0:
             return sp.S.One
-    return sp.KroneckerDelta(first, second)
+    return sp.KroneckerDelta(*sorted((first, second), key=default_sort_key), evaluate=False)
 
 
 def add_up(body: Expr, indices: Sequence[Index]) -> Expr:
