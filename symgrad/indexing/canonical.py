@@ -52,8 +52,12 @@ def canonical(expression: Expr) -> Expr:
 
 def _remade(node: Expr, args: Sequence[Expr]) -> Expr:
     """``node`` on the canonical forms of its arguments, where terms may have become alike."""
-    same = all(a.func is b.func for a, b in zip(args, node.args, strict=True)) and len(set(args)) == len(args)
-    return like(node, args) if same and not (node.is_Add or node.is_Mul) else node.func(*args)
+    if node.is_Mul:
+        apart = {a.as_base_exp()[0] for a in args}
+    else:
+        apart = {a.as_coeff_Mul()[1] for a in args} if node.is_Add else set(args)
+    same = all(a.func is b.func for a, b in zip(args, node.args, strict=True))
+    return like(node, args) if same and len(apart) == len(args) else node.func(*args)
 
 
 @lru_cache(maxsize=4096)

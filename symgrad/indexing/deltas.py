@@ -101,9 +101,8 @@ def known_by(factor: Expr, rest: Expr) -> Expr:
 def decided(term: Expr) -> Expr:
     """A product with every bracket on indices decided that the sizes decide."""
     factors = sp.Mul.make_args(term)
-    if not any(isinstance(f, Bracket) for f in factors):
-        return term
-    return sp.Mul(*(bracket(f.args[0]) if isinstance(f, Bracket) else f for f in factors))
+    known = [bracket(f.args[0]) if isinstance(f, Bracket) else f for f in factors]
+    return term if known == list(factors) else sp.Mul(*known)
 
 
 def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], Expr] | None:

@@ -25,13 +25,14 @@ _stand_ins = [Index("i", 1) for _ in range(16)]
 
 def relabel(expression: Expr, names: Mapping[Index, Expr]) -> Expr:
     """``expression`` with its indices replaced by ``names``."""
-    own, conditions = _indices(expression), _conditions(expression)
+    own = _indices(expression)
     if own.isdisjoint(names):
         return expression
     new = {names.get(index, index) for index in own}
-    if len(new) < len(own) or not all(isinstance(index, Index) for index in new) or not all(map(_is_open, conditions)):
+    if len(new) < len(own) or not all(isinstance(index, Index) for index in new):
         return expression.xreplace(names)
-    return _relabelled(expression, names)
+    judged = {c: c.func(*c.args) for c in _conditions(expression) if not (_indices(c).isdisjoint(names) or _is_open(c))}
+    return _relabelled(expression.xreplace(judged) if judged else expression, names)
 
 
 @lru_cache(maxsize=16384)
