@@ -74,7 +74,7 @@ class Indexed(sp.Indexed):
         return entry
 
     def _hashable_content(self) -> tuple[Any, ...]:
-        return self._args  # type: ignore[no-any-return]
+        return tuple(self._args)
 
 
 class Scalar(sp.Function):
