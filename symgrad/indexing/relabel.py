@@ -25,35 +25,35 @@ _stand_ins = [Index("i", 1) for _ in range(16)]
 
 def relabel(expression: Expr, names: Mapping[Index, Expr]) -> Expr:
     """``expression`` with its indices replaced by ``names``."""
-    own = _indices(expression)
+    own = indices_in(expression)
     if own.isdisjoint(names):
         return expression
     new = {names.get(index, index) for index in own}
     if len(new) < len(own) or not all(isinstance(index, Index) for index in new):
         return expression.xreplace(names)
-    judged = {c: c.func(*c.args) for c in _conditions(expression) if not (_indices(c).isdisjoint(names) or _is_open(c))}
+    judged = {c: c.func(*c.args) for c in conditions_in(expression) if not (indices_in(c).isdisjoint(names) or _is_open(c))}
     return _relabelled(expression.xreplace(judged) if judged else expression, names)
 
 
 @lru_cache(maxsize=16384)
-def _indices(expression: Expr) -> frozenset[Index]:
+def indices_in(expression: Expr) -> frozenset[Index]:
     """Every index that stands in ``expression``, free or bound."""
     if isinstance(expression, Index):
         return frozenset((expression,))
-    return frozenset().union(*map(_indices, expression.args))
+    return frozenset().union(*map(indices_in, expression.args))
 
 
 @lru_cache(maxsize=16384)
-def _conditions(expression: Expr) -> frozenset[Expr]:
+def conditions_in(expression: Expr) -> frozenset[Expr]:
     """The conditions on indices alone in ``expression``: some are written down before SymPy has judged them."""
     if isinstance(expression, Relational) and not expression.has(sp.Indexed):
         return frozenset((expression,))
-    return frozenset().union(*map(_conditions, expression.args))
+    return frozenset().union(*map(conditions_in, expression.args))
 
 
 def _is_open(condition: Expr) -> bool:
     """Whether SymPy leaves a condition as it stands, asked once whatever its indices are called."""
-    return _stays(_relabelled(condition, dict(zip(_order(condition), _stand_ins, strict=False))))
+    return stays(_relabelled(condition, dict(zip(_order(condition), _stand_ins, strict=False))))
 
 
 def _order(expression: Expr) -> list[Index]:
@@ -64,7 +64,7 @@ def _order(expression: Expr) -> list[Index]:
 
 
 @lru_cache(maxsize=4096)
-def _stays(condition: Expr) -> bool:
+def stays(condition: Expr) -> bool:
     """Whether evaluating a condition changes nothing."""
     return bool(condition.func(*condition.args) == condition)
 
@@ -73,7 +73,7 @@ def _relabelled(node: Expr, names: Mapping[Index, Expr]) -> Expr:
     """`relabel` where indices stay apart."""
     if isinstance(node, Index):
         return names.get(node, node)
-    if _indices(node).isdisjoint(names):
+    if indices_in(node).isdisjoint(names):
         return node
     return like(node, [_relabelled(a, names) for a in node.args])
 
