@@ -31,7 +31,8 @@ def relabel(expression: Expr, names: Mapping[Index, Expr]) -> Expr:
     new = {names.get(index, index) for index in own}
     if len(new) < len(own) or not all(isinstance(index, Index) for index in new):
         return expression.xreplace(names)
-    judged = {c: c.func(*c.args) for c in conditions_in(expression) if not (indices_in(c).isdisjoint(names) or _is_open(c))}
+    touched = (c for c in conditions_in(expression) if not indices_in(c).isdisjoint(names))
+    judged = {c: c.func(*c.args) for c in touched if not is_open(c)}
     return _relabelled(expression.xreplace(judged) if judged else expression, names)
 
 
@@ -51,8 +52,9 @@ def conditions_in(expression: Expr) -> frozenset[Expr]:
     return frozenset().union(*map(conditions_in, expression.args))
 
 
-def _is_open(condition: Expr) -> bool:
-    """Whether SymPy leaves a condition as it stands, asked once whatever its indices are called."""
+@lru_cache(maxsize=4096)
+def is_open(condition: Expr) -> bool:
+    """Whether SymPy leaves a condition as it stands: asked once, whatever its indices are called."""
     return stays(_relabelled(condition, dict(zip(_order(condition), _stand_ins, strict=False))))
 
 
