@@ -81,7 +81,7 @@ def tidied(partial: Expr) -> Expr:
 
 
 def has_powers_to_gather(expression: Expr) -> bool:
-    """Whether two factors have one base or one broken exponent, or there is a power of a power or of a number."""
+    """Whether two factors share a base, a broken or an unknown exponent, or a power stands on a power or a number."""
     if expression.is_Pow:
         return bool(expression.base.is_Pow or (expression.base.is_number and not expression.exp.is_number))
     if not (expression.is_Add or expression.is_Mul):
@@ -91,7 +91,7 @@ def has_powers_to_gather(expression: Expr) -> bool:
     if expression.is_Add:
         return False
     bases, exponents = zip(*(f.as_base_exp() for f in expression.as_coeff_mul()[1]), strict=True)
-    broken = [abs(e) for e in exponents if not e.is_Integer]
+    broken = [abs(e) if e.is_number else None for e in exponents if not e.is_Integer]
     return len(set(bases)) < len(bases) or len(set(broken)) < len(broken)
 
 

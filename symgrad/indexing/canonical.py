@@ -56,8 +56,7 @@ def _remade(node: Expr, args: Sequence[Expr]) -> Expr:
         apart = {a.as_base_exp()[0] for a in args}
     else:
         apart = {a.as_coeff_Mul()[1] for a in args} if node.is_Add else set(args)
-    same = all(a.func is b.func for a, b in zip(args, node.args, strict=True))
-    return like(node, args) if same and len(apart) == len(args) else node.func(*args)
+    return like(node, args) if len(apart) == len(args) else node.func(*args)
 
 
 @lru_cache(maxsize=4096)

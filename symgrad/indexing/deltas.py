@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
-from symgrad.indexing.brackets import Bracket, Ravel, bracket, expanded, extremes, unravel
+from symgrad.indexing.brackets import Bracket, Ravel, bracket, expanded, extremes, sides, unravel
 from symgrad.indexing.relabel import relabel
 from symgrad.indexing.sums import over_terms, pull_out
 from symgrad.indexing.symbols import Expr, Index, free_indices
@@ -24,7 +24,7 @@ def delta(first: Expr, second: Expr) -> Expr:
         return sp.S.One
     linear = not (isinstance(first, Index) and isinstance(second, Index))
     if linear and not (first.has(Ravel, sp.Indexed) or second.has(Ravel, sp.Indexed)):
-        low, high = extremes(expanded(first - second))
+        low, high = sides(*extremes(expanded(first - second)))
         if low.is_positive or high.is_negative:
             return sp.S.Zero
         if low == high == 0:

@@ -81,7 +81,9 @@ def _relabelled(node: Expr, names: Mapping[Index, Expr]) -> Expr:
 
 
 def like(node: Expr, args: Sequence[Expr]) -> Expr:
-    """``node`` with other names in its arguments."""
+    """``node`` with other names in its arguments; as SymPy writes it where one of them became something else."""
+    if any(type(a) is not type(b) for a, b in zip(args, node.args, strict=True)):
+        return node.func(*args)
     if isinstance(node, (sp.Add, sp.Mul)) and _settled(node):
         numbers = 1 if node.args[0].is_Number else 0
         return node._new_rawargs(*args[:numbers], *sorted(args[numbers:], key=_in_order))
