@@ -46,7 +46,7 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
         inner = differentiate(part, name, at)
         if inner != 0:
             partial = slope(scalar, dummy)
-            partial = sp.powsimp(partial) if partial.has(sp.Pow, sp.exp) else partial
+            partial = tidied(partial)
             if output is not None:
                 written = through_output(partial, scalar, dummy, output, list(stand_in))
                 conditions = [b for b in held.values() if b in sp.Mul.make_args(partial)]
@@ -60,8 +60,54 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
 
 def slope(scalar: Expr, variable: Expr) -> Expr:
     """∂scalar/∂variable by SymPy: by the rule of the class itself, since `diff` around it costs as much again."""
-    number, core = scalar.as_coeff_Mul()
-    return number * core._eval_derivative(variable)
+    if scalar == variable:
+        return sp.S.One
+    if variable not in scalar.free_symbols:
+        return sp.S.Zero
+    if scalar.is_Add:
+        return sp.Add(*(slope(term, variable) for term in scalar.args))
+    if scalar.is_Mul:
+        slopes = ((n, slope(factor, variable)) for n, factor in enumerate(scalar.args))
+        return sp.Add(*(sp.Mul(*scalar.args[:n], s, *scalar.args[n + 1 :]) for n, s in slopes if s != 0))
+    if scalar.is_Pow and variable not in scalar.exp.free_symbols:
+        return scalar * (slope(scalar.base, variable) * scalar.exp / scalar.base)
+    return scalar._eval_derivative(variable)
+
+
+def tidied(partial: Expr) -> Expr:
+    """What `powsimp` makes of a scalar partial; it is slow, and mostly all it does is to take numbers into sums."""
+    return sp.powsimp(partial) if has_powers_to_gather(partial) else numbers_inside(partial)
+
+
+def has_powers_to_gather(expression: Expr) -> bool:
+    """Whether two factors share a base, a broken or an unknown exponent, or a power stands on a power or a number."""
+    if expression.is_Pow:
+        return bool(expression.base.is_Pow or (expression.base.is_number and not expression.exp.is_number))
+    if not (expression.is_Add or expression.is_Mul):
+        return False
+    if any(map(has_powers_to_gather, expression.args)):
+        return True
+    if expression.is_Add:
+        return False
+    bases, exponents = zip(*(f.as_base_exp() for f in expression.as_coeff_mul()[1]), strict=True)
+    broken = [abs(e) if e.is_number else None for e in exponents if not e.is_Integer]
+    return len(set(bases)) < len(bases) or len(set(broken)) < len(broken)
+
+
+def numbers_inside(expression: Expr) -> Expr:
+    """c·(a + b)/d → (c·a + c·b)/d, in every term."""
+    if not (expression.is_Add or expression.is_Mul):
+        return expression
+    args = [numbers_inside(a) for a in expression.args]
+    if any(a is not b for a, b in zip(args, expression.args, strict=True)):
+        expression = expression.func(*args)
+    if not expression.is_Mul:
+        return expression
+    number, factors = expression.as_coeff_mul()
+    plain = [f for f in factors if not (f.is_Pow or isinstance(f, sp.exp))]
+    if number == 1 or len(plain) != 1 or not plain[0].is_Add:
+        return expression
+    return sp.Mul(number * plain[0], *(f for f in factors if f is not plain[0]))
 
 
 @lru_cache(maxsize=4096)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sympy as sp
 
 from symgrad.closed_form.shorthands import Centred, Mean, Variance
@@ -27,9 +29,9 @@ def mean_of(expression: Expr) -> Expr:
     return expression
 
 
-def elementwise(used: list[set[Index]]) -> bool:
+def elementwise(used: Sequence[frozenset[Index]]) -> bool:
     """Whether factors with these indices are a product entry by entry, or would be with the others left out."""
-    whole: set[Index] = set().union(*used)
+    whole: frozenset[Index] = frozenset().union(*used)
     return bool(used) and (all(u == whole for u in used) or sum(u == whole for u in used) > 1)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.indexing.symbols import Expr, Index
+from symgrad.indexing.symbols import Expr, Index, free_indices
 from symgrad.shapes import Shape, Size
 
 
@@ -61,7 +61,7 @@ def extremes(expression: Expr) -> tuple[Expr, Expr]:
     low = high = sp.S.Zero
     slopes: dict[Expr, Expr] = {}
     for term in sp.Add.make_args(expression):
-        indices = [s for s in term.free_symbols if isinstance(s, Index)]
+        indices = free_indices(term)
         if not indices:
             low, high = low + term, high + term
             continue
@@ -79,6 +79,24 @@ def extremes(expression: Expr) -> tuple[Expr, Expr]:
     return low, high
 
 
+def sides(low: Expr, high: Expr) -> tuple[Expr, Expr]:
+    """Two bounds, with the numbers that they reach in their place where they add up multiples of sizes."""
+    least, greatest = reach(low), reach(high)
+    return (low if least is None else least[0]), (high if greatest is None else greatest[1])
+
+
+def reach(bound: Expr) -> tuple[Expr, Expr] | None:
+    """Least and greatest value of a sum of multiples of sizes, which are at least 1; None for anything else."""
+    low = high = sp.S.Zero
+    for term in sp.Add.make_args(bound):
+        number, size = term.as_coeff_Mul()
+        if size is not sp.S.One and not (size.is_Symbol and size.is_integer and size.is_positive):
+            return None
+        low += number if size is sp.S.One or number > 0 else -sp.oo
+        high += number if size is sp.S.One or number < 0 else sp.oo
+    return low, high
+
+
 def bracket(condition: Expr) -> Expr:
     """``[condition]``, or 1 when every value of the indices is known to meet it.
 
@@ -86,7 +104,7 @@ def bracket(condition: Expr) -> Expr:
     """
     if isinstance(condition, (sp.Lt, sp.Le, sp.Gt, sp.Ge)) and not condition.atoms(sp.Indexed):
         gap = condition.gts - condition.lts
-        low, high = extremes(expanded(gap))
+        low, high = sides(*extremes(expanded(gap)))
         strict = isinstance(condition, (sp.Lt, sp.Gt))
         if low != -sp.oo and (low.is_positive if strict else low.is_nonnegative):
             return sp.S.One

@@ -8,12 +8,14 @@ inside another, so that nothing is captured.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import sympy as sp
 
 from symgrad.indexing.equation import rebuild
-from symgrad.indexing.symbols import Expr, Index, fresh
+from symgrad.indexing.relabel import like, relabel
+from symgrad.indexing.symbols import Expr, Index, free_indices, fresh, over
 from symgrad.shapes import Size
 
 HINTS = "jklabcd"
@@ -45,7 +47,16 @@ def canonical(expression: Expr) -> Expr:
     def renamed(node: Expr) -> Expr | None:
         return canonical_sum(node) if isinstance(node, (sp.Sum, sp.Product)) else None
 
-    return rebuild(expression, renamed) if expression.has(sp.Sum, sp.Product) else expression
+    return rebuild(expression, renamed, _remade) if expression.has(sp.Sum, sp.Product) else expression
+
+
+def _remade(node: Expr, args: Sequence[Expr]) -> Expr:
+    """``node`` on the canonical forms of its arguments, where terms may have become alike."""
+    if node.is_Mul:
+        apart = {a.as_base_exp()[0] for a in args}
+    else:
+        apart = {a.as_coeff_Mul()[1] for a in args} if node.is_Add else set(args)
+    return like(node, args) if len(apart) == len(args) else node.func(*args)
 
 
 @lru_cache(maxsize=4096)
@@ -56,7 +67,8 @@ def canonical_sum(node: Expr) -> Expr:
     depth = _depth(body)
     limits = sorted(zip(own, node.limits, strict=True), key=lambda pair: _first_use(body, pair[0]))
     new = {index: standard_index(depth + place, index.size) for place, (index, _) in enumerate(limits)}
-    return node.func(body.xreplace(new), *((new[k], *limit[1:]) for k, limit in limits))
+    renamed = (sp.Tuple(new[k], *limit[1:]) for k, limit in limits)
+    return over(node.func, relabel(body, new), *renamed)
 
 
 def _out_of_reach(node: Expr) -> tuple[tuple[Index, ...], Expr]:
@@ -66,7 +78,7 @@ def _out_of_reach(node: Expr) -> tuple[tuple[Index, ...], Expr]:
     if not places or min(places) >= _depth(node.function):
         return own, node.function
     apart = {index: fresh(index.name, index.size) for index in own}
-    return tuple(apart.values()), node.function.xreplace(apart)
+    return tuple(apart.values()), relabel(node.function, apart)
 
 
 def _first_use(body: Expr, index: Index) -> tuple[str, ...]:
@@ -75,6 +87,6 @@ def _first_use(body: Expr, index: Index) -> tuple[str, ...]:
         f"{node.func.__name__}:{place}:{node.args[0]}"
         for node in body.atoms(sp.Indexed, sp.KroneckerDelta)
         for place, argument in enumerate(node.args[1:] if isinstance(node, sp.Indexed) else node.args)
-        if index in argument.free_symbols
+        if index in free_indices(argument)
     ]
     return (*sorted(uses), str(index.size))

@@ -12,22 +12,24 @@ from collections.abc import Sequence
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
-from symgrad.indexing.brackets import Bracket, Ravel, bracket, expanded, extremes, unravel
+from symgrad.indexing.brackets import Bracket, Ravel, bracket, expanded, extremes, sides, unravel
+from symgrad.indexing.relabel import relabel
 from symgrad.indexing.sums import over_terms, pull_out
-from symgrad.indexing.symbols import Expr, Index
+from symgrad.indexing.symbols import Expr, Index, free_indices
 
 
 def delta(first: Expr, second: Expr) -> Expr:
     """δ: 1 where two index expressions are equal, 0 elsewhere; a number at once where their ranges decide it."""
-    if isinstance(first, Index) and isinstance(second, Index) and first != second:
-        return sp.KroneckerDelta(*sorted((first, second), key=default_sort_key), evaluate=False)
-    if not (first.has(Ravel, sp.Indexed) or second.has(Ravel, sp.Indexed)):
-        low, high = extremes(expanded(first - second))
+    if first == second:
+        return sp.S.One
+    linear = not (isinstance(first, Index) and isinstance(second, Index))
+    if linear and not (first.has(Ravel, sp.Indexed) or second.has(Ravel, sp.Indexed)):
+        low, high = sides(*extremes(expanded(first - second)))
         if low.is_positive or high.is_negative:
             return sp.S.Zero
         if low == high == 0:
             return sp.S.One
-    return sp.KroneckerDelta(first, second)
+    return sp.KroneckerDelta(*sorted((first, second), key=default_sort_key), evaluate=False)
 
 
 def add_up(body: Expr, indices: Sequence[Index]) -> Expr:
@@ -79,13 +81,13 @@ def _renamed(term: Expr, pending: Sequence[Index]) -> tuple[dict[Index, Expr], E
             names[pairs[0][0]] = pairs[0][1]
         else:
             rest.append(factor)
-    return names, sp.Mul(*rest).xreplace(names) if names else term
+    return names, relabel(sp.Mul(*rest), names) if names else term
 
 
 def _uses(expression: Expr, index: Index) -> int:
     """How many factors mention an index; summing first over what few mention leaves short sums, in whatever order."""
     terms = sp.Add.make_args(expression)
-    return sum(index in factor.free_symbols for term in terms for factor in sp.Mul.make_args(term))
+    return sum(index in free_indices(factor) for term in terms for factor in sp.Mul.make_args(term))
 
 
 def known_by(factor: Expr, rest: Expr) -> Expr:
@@ -99,9 +101,8 @@ def known_by(factor: Expr, rest: Expr) -> Expr:
 def decided(term: Expr) -> Expr:
     """A product with every bracket on indices decided that the sizes decide."""
     factors = sp.Mul.make_args(term)
-    if not any(isinstance(f, Bracket) for f in factors):
-        return term
-    return sp.Mul(*(bracket(f.args[0]) if isinstance(f, Bracket) else f for f in factors))
+    known = [bracket(f.args[0]) if isinstance(f, Bracket) else f for f in factors]
+    return term if known == list(factors) else sp.Mul(*known)
 
 
 def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], Expr] | None:
@@ -112,11 +113,11 @@ def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], E
     """
     a, b = factor.args
     for this, other in ((a, b), (b, a)):
-        if this in unknowns and this not in other.free_symbols:
+        if this in unknowns and this not in free_indices(other):
             return {this: other}, _within(other, this)
     for this, other in ((a, b), (b, a)):
         if isinstance(this, Ravel) and set(this.indices) <= set(unknowns) and len(set(this.indices)) > 1:  # noqa: SIM102 -- two thoughts: a whole numbering, and free of the other side
-            if not set(this.indices) & other.free_symbols:
+            if not set(this.indices) & free_indices(other):
                 found = dict(zip(this.indices, unravel(other, this.shape), strict=True))
                 return found, sp.Mul(*(_within(value, index) for index, value in found.items()))
     if a.has(Ravel, sp.Indexed) or b.has(Ravel, sp.Indexed):
@@ -128,10 +129,10 @@ def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], E
     difference = expanded(a - b)
     for index in unknowns:
         slope = difference.coeff(index)
-        if slope == 0 or index in slope.free_symbols or not slope.is_Integer:
+        if slope == 0 or index in free_indices(slope) or not slope.is_Integer:
             continue
         rest = difference - slope * index
-        if index in rest.free_symbols:
+        if index in free_indices(rest):
             continue
         value = sp.expand(-rest / slope) if abs(slope) == 1 else sp.floor(-rest / slope)
         exact = sp.S.One if abs(slope) == 1 else delta(sp.Mod(-rest, abs(slope)), sp.S.Zero)
@@ -145,7 +146,7 @@ def turn(this: Expr, other: Expr, unknowns: Sequence[Index]) -> dict[Index, Expr
         return None
     for index in unknowns:
         rest = this.args[0] - index
-        if index.size == this.args[1] and index not in rest.free_symbols and other not in rest.free_symbols:
+        if index.size == this.args[1] and index not in free_indices(rest) and other not in free_indices(rest):
             return {index: sp.Mod(other - rest, index.size)}
     return None
 

@@ -6,7 +6,7 @@ nothing is captured however often it is put in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy as sp
@@ -32,15 +32,24 @@ class Equation:
         return with_fresh_sums(self.right).xreplace(dict(zip(self.axes, indices, strict=True)))
 
 
-def rebuild(expression: Expr, change: Callable[[Expr], Expr | None]) -> Expr:
+def evaluated(node: Expr, args: Sequence[Expr]) -> Expr:
+    """``node`` on other arguments, as SymPy writes it."""
+    return node.func(*args)
+
+
+def rebuild(
+    expression: Expr,
+    change: Callable[[Expr], Expr | None],
+    make: Callable[[Expr, Sequence[Expr]], Expr] = evaluated,
+) -> Expr:
     """``expression`` with each node for which ``change`` has an answer replaced by it, outermost first."""
     answer = change(expression)
     if answer is not None:
         return answer
     if not expression.args:
         return expression
-    args = [rebuild(a, change) for a in expression.args]
-    return expression if all(a is b for a, b in zip(args, expression.args, strict=True)) else expression.func(*args)
+    args = [rebuild(a, change, make) for a in expression.args]
+    return expression if all(a is b for a, b in zip(args, expression.args, strict=True)) else make(expression, args)
 
 
 def with_fresh_sums(expression: Expr) -> Expr:

@@ -46,7 +46,7 @@ def named_quotient(expression: Expr, kind: Callable[[Expr], Quotient | None]) ->
     return expression
 
 
-def absorbed(node: Expr, quotient: Quotient, apart: set[Index]) -> Expr | None:
+def absorbed(node: Expr, quotient: Quotient, apart: frozenset[Index]) -> Expr | None:
     """``node`` over the quotient's base, the name put in once in each term; None where a term has no numerator."""
     if node.is_Add:
         terms = [absorbed(term, quotient, apart) for term in node.args]
@@ -69,7 +69,7 @@ def repeated(factors: Sequence[Expr], wanted: Sequence[Expr]) -> list[Expr]:
     return [f for f in dict.fromkeys(wanted) for _ in range(factors.count(f) - wanted.count(f))]
 
 
-def inside(factor: Expr, quotient: Quotient, apart: set[Index]) -> Expr | None:
+def inside(factor: Expr, quotient: Quotient, apart: frozenset[Index]) -> Expr | None:
     """A sum, or a sum of terms, that has the numerator in it."""
     if factor.is_Add:
         return absorbed(factor, quotient, apart)

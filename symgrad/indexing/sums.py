@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from symgrad.indexing.symbols import Expr, Index, fresh, is_access
+from symgrad.indexing.symbols import Expr, Index, free_indices, fresh, is_access, over
 from symgrad.shapes import Size
 
 
@@ -26,7 +26,7 @@ def multiply_up(size: Size, body: Callable[[Index], Expr], hint: str = "j") -> E
         return sp.S.One
     if index.size == 1:
         return body(index).xreplace({index: sp.S.Zero})
-    return sp.Product(body(index), (index, 0, index.size - 1))
+    return over(sp.Product, body(index), sp.Tuple(index, 0, index.size - 1))
 
 
 def sum_over(body: Expr, index: Index) -> Expr:
@@ -35,9 +35,9 @@ def sum_over(body: Expr, index: Index) -> Expr:
         return sp.S.Zero
     if index.size == 1:
         return body.xreplace({index: sp.S.Zero})
-    if index not in body.free_symbols:
+    if index not in free_indices(body):
         return index.size * body
-    return sp.Sum(body, (index, 0, index.size - 1))
+    return over(sp.Sum, body, sp.Tuple(index, 0, index.size - 1))
 
 
 def split_factors(term: Expr) -> list[Expr]:
@@ -56,7 +56,7 @@ def pull_out(term: Expr, index: Index) -> Expr:
     outside: list[Expr] = []
     inside: list[Expr] = []
     for factor in split_factors(term):
-        (inside if index in factor.free_symbols else outside).append(factor)
+        (inside if index in free_indices(factor) else outside).append(factor)
     body = sp.Mul(*inside)
     if body.is_Add:
         return sp.Mul(*outside) * sp.Add(*(pull_out(part, index) for part in body.args))

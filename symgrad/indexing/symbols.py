@@ -53,7 +53,28 @@ def tensor(name: str) -> Expr:
 
 def access(name: str, indices: Sequence[Expr]) -> Expr:
     """The entry ``name[indices]``; a tensor of rank 0 is a plain access with no index."""
-    return sp.Indexed(tensor(name), *indices) if indices else Scalar(sp.Symbol(name, real=True))
+    return Indexed(tensor(name), *indices) if indices else Scalar(sp.Symbol(name, real=True))
+
+
+class Indexed(sp.Indexed):
+    """SymPy's entry of a tensor, real like all of them: SymPy would deduce for each anew what follows from that.
+
+    The name stays SymPy's, which orders terms by it.
+    """
+
+    is_real = True
+    is_zero = is_positive = is_negative = is_nonnegative = is_nonpositive = is_nonzero = None
+    is_extended_positive = is_extended_negative = is_extended_nonnegative = is_extended_nonpositive = None
+    is_integer = is_rational = is_noninteger = is_irrational = is_algebraic = is_transcendental = None
+    is_even = is_odd = is_prime = is_composite = is_extended_nonzero = None
+
+    def __new__(cls, base: Expr, *indices: Any) -> Indexed:
+        """The entry of ``base`` at ``indices``."""
+        entry: Indexed = sp.Expr.__new__(cls, base, *(sp.sympify(index, strict=True) for index in indices))
+        return entry
+
+    def _hashable_content(self) -> tuple[Any, ...]:
+        return tuple(self._args)
 
 
 class Scalar(sp.Function):
@@ -94,11 +115,26 @@ def mentions(expression: Expr, name: str) -> bool:
     return any(name_of(a) == name for a in expression.atoms(sp.Indexed, Scalar))
 
 
+def over(kind: type[Expr], body: Expr, *limits: Expr) -> Expr:
+    """The sum or product of ``body``; SymPy would look for cases to take outside, which no body has."""
+    if type(body) is kind:
+        return over(kind, body.function, *body.limits, *limits)
+    node = sp.Expr.__new__(kind, body, *limits)
+    node.is_commutative = True
+    return node
+
+
 def bound_indices(expression: Expr) -> set[Index]:
     """The indices summed or multiplied over anywhere in ``expression``."""
     return {limit[0] for node in expression.atoms(sp.Sum, sp.Product) for limit in node.limits}
 
 
-def free_indices(expression: Expr) -> set[Index]:
+@lru_cache(maxsize=16384)
+def free_indices(expression: Expr) -> frozenset[Index]:
     """The indices of ``expression`` that nothing sums over."""
-    return {s for s in expression.free_symbols if isinstance(s, Index)}
+    if isinstance(expression, Index):
+        return frozenset((expression,))
+    found: frozenset[Index] = frozenset().union(*map(free_indices, expression.args))
+    if isinstance(expression, (sp.Sum, sp.Product)):
+        return found.difference(limit[0] for limit in expression.limits)
+    return found

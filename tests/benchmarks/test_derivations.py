@@ -15,7 +15,8 @@ from sympy.core.cache import clear_cache
 from symgrad.calculus.differentiate import placeholder
 from symgrad.calculus.local import derive, local_pullback, standard
 from symgrad.indexing.canonical import canonical_sum
-from symgrad.indexing.symbols import tensor
+from symgrad.indexing.relabel import conditions_in, indices_in, is_open, stays
+from symgrad.indexing.symbols import free_indices, tensor
 from symgrad.language import read
 from symgrad.ops import TABLE, Op
 
@@ -26,6 +27,8 @@ ROUNDS = 3
 def forget() -> None:
     """Empty every cache that a derivation could find something in."""
     for cached in (derive, local_pullback, placeholder, canonical_sum, tensor):
+        cached.cache_clear()
+    for cached in (free_indices, indices_in, conditions_in, is_open, stays):
         cached.cache_clear()
     clear_cache()
 
