@@ -40,6 +40,11 @@ FORMS = {
     ("x.T", "x:2x3"): {"x": "v.T"},
     ("trace(x @ a)", "x:2x3 a:3x2"): {"x": "v * a.T", "a": "v * x.T"},
     ("outer(x, y)", "x:2 y:3"): {"x": "v @ y", "y": "v.T @ x"},
+    ("solve(x @ x.T, y)", "x:3x3 y:3x2"): {
+        "x": "-(solve(x @ x.T, v @ out.T) + solve(x @ x.T, out @ v.T, left=False)) @ x",
+        "y": "solve(x @ x.T, v)",
+    },
+    ("solve(x @ a.T, y)", "x:3x3 a:3x3 y:3"): {"y": "solve(a @ x.T, v)"},
     # broadcasting and sums
     ("x + b", "x:2x3 b:3"): {"x": "v", "b": "v.sum(0)"},
     ("x * y", "x:2x3 y:2x3"): {"x": "v * y", "y": "v * x"},

@@ -66,7 +66,9 @@ def flipped_product(notation: Notation, name: str, indices: Sequence[Index]) -> 
 def inverted(notation: Notation, name: str, indices: Sequence[Index]) -> Piece | None:
     """The matrix of a linear system whose inverse is read: who solves wants to solve again, not to invert."""
     matrix = notation.solved.get(name)
-    return Piece(*notation.texts.tensor(matrix), tuple(indices)) if matrix is not None and len(indices) == 2 else None
+    if matrix is None or len(indices) != 2:
+        return None
+    return Piece(*notation.texts.tensor(matrix), tuple(indices), flipped=flipped_product(notation, matrix, indices))
 
 
 def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None]) -> str:

@@ -79,7 +79,7 @@ def permuted(piece: Piece, order: Sequence[Index]) -> Piece:
         return piece.flipped
     if len(order) == 2:
         turned = piece.inverts and permuted(piece.inverts, order)
-        if piece.text.endswith(".T"):
+        if piece.text.endswith(".T") and piece.binds == ATOM:
             return Piece(piece.text.removesuffix(".T"), ATOM, tuple(order), inverts=turned)
         return replace(method(piece, "T", tuple(order)), inverts=turned)
     if piece.axes[:-2] == tuple(order[:-2]) and piece.axes[-2:] == tuple(order[:-3:-1]):
