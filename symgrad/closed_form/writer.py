@@ -23,6 +23,7 @@ from symgrad.closed_form.asking import (
     reads_tensor,
     weight,
 )
+from symgrad.closed_form.edges import is_edge, within_edges
 from symgrad.closed_form.entries import entry
 from symgrad.closed_form.known_calls import known_call
 from symgrad.closed_form.pieces import (
@@ -52,10 +53,8 @@ from symgrad.ops.functions import Stable
 from symgrad.program import Program
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
-STRICT = (sp.Lt, sp.Gt)
 MOST_BELOW = 1000
 """What a fraction is divided by at most; others are decimals, as 1e-05 is."""
-ORDERS = (*STRICT, sp.Le, sp.Ge)
 SHORTHANDS = {Softmax: softmax, Centred: centred, Standardised: standardised}
 METHODS = {sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf}
 
@@ -156,11 +155,11 @@ class Notation:
 
     def product(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
         """Elementwise product; numbers first, then the seed, what is divided by last."""
+        if len(factors) > 1 and any(is_edge(f) for f in factors):
+            return within_edges(self, factors, prefer)
         for factor in factors:
             if isinstance(factor, sp.KroneckerDelta):
                 return self.on_diagonal(factor, [f for f in factors if f is not factor])
-            if isinstance(factor, Bracket) and not reads_tensor(factor) and len(factors) > 1:
-                return self.triangle(factor, [f for f in factors if f is not factor], prefer)
         coefficient, above, below = sp.S.One, [], []
         for factor in factors:
             base, exponent = (factor, sp.S.One) if isinstance(factor, sp.exp) else factor.as_base_exp()
@@ -223,24 +222,6 @@ class Notation:
         if not inner.axes:
             inner = self.repeated(inner, p)
         return method(inner, "diag()", (p, q))
-
-    def triangle(self, factor: Expr, rest: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
-        """[q ≤ p + d]·f[p,q] is f.tril(d), [q ≥ p + d]·f[p,q] is f.triu(d)."""
-        inner = self.write(sp.Mul(*rest), prefer)
-        axes = flat(inner).axes
-        if len(axes) != 2 or indices_in(factor) != set(axes):
-            raise NoForm
-        relation = factor.args[0]
-        row, column = flat(inner).indices()
-        difference = sp.expand(relation.gts - relation.lts) if relation.func in ORDERS else sp.S.Zero
-        slope = difference.coeff(column)
-        if slope not in (1, -1) or difference.coeff(row) != -slope:
-            raise NoForm
-        offset = -slope * (difference - slope * (column - row)) + (slope if relation.func in STRICT else 0)
-        if not offset.is_Integer:
-            raise NoForm
-        word = "triu" if slope == 1 else "tril"
-        return method(flat(inner), f"{word}({offset})" if offset else f"{word}()", axes)
 
     def repeated(self, number: Piece, index: Index) -> Piece:
         """A number at every place of a vector: by a vector of that size where there is one."""

@@ -1,0 +1,108 @@
+"""Writing what is 0 outside of some range: triangles of matrices, and a smaller tensor with zeros around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import sympy as sp
+
+from symgrad.closed_form.asking import indices_in, reads_tensor
+from symgrad.closed_form.pieces import ATOM, NoForm, Piece, flat, method, permuted
+from symgrad.indexing import Bracket, Index, fresh
+from symgrad.indexing.symbols import Expr
+from symgrad.shapes import with_numbers
+
+if TYPE_CHECKING:
+    from symgrad.closed_form.writer import Notation
+
+STRICT = (sp.Lt, sp.Gt)
+ORDERS = (*STRICT, sp.Le, sp.Ge)
+
+
+def is_edge(factor: Expr) -> bool:
+    """Whether a factor is a condition on indices alone, or picks one place of an axis."""
+    if isinstance(factor, sp.KroneckerDelta):
+        return len(indices_in(factor)) == 1 and any(isinstance(side, Index) for side in factor.args)
+    return isinstance(factor, Bracket) and not reads_tensor(factor)
+
+
+def within_edges(notation: Notation, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+    """A product with conditions on indices among its factors."""
+    edges = [f for f in factors if is_edge(f)]
+    rest = [f for f in factors if f not in edges]
+    if len(edges) == 1 and len(indices_in(edges[0])) == 2:
+        return triangle(notation, edges[0], rest, prefer)
+    return padded(notation, edges, rest, prefer)
+
+
+def triangle(notation: Notation, factor: Expr, rest: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+    """[q ≤ p + d]·f[p,q] is f.tril(d), [q ≥ p + d]·f[p,q] is f.triu(d)."""
+    inner = notation.write(sp.Mul(*rest), prefer)
+    axes = flat(inner).axes
+    if len(axes) != 2 or indices_in(factor) != set(axes):
+        raise NoForm
+    relation = factor.args[0]
+    row, column = flat(inner).indices()
+    difference = sp.expand(relation.gts - relation.lts) if relation.func in ORDERS else sp.S.Zero
+    slope = difference.coeff(column)
+    if slope not in (1, -1) or difference.coeff(row) != -slope:
+        raise NoForm
+    offset = -slope * (difference - slope * (column - row)) + (slope if relation.func in STRICT else 0)
+    if not offset.is_Integer:
+        raise NoForm
+    word = "triu" if slope == 1 else "tril"
+    return method(flat(inner), f"{word}({offset})" if offset else f"{word}()", axes)
+
+
+def padded(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+    """[a ≤ q]·[q < b]·f(q) is f(a), …, f(b − 1) with zeros before and behind: pad(f, (a, n − b))."""
+    ranges: dict[Index, tuple[Expr, Expr]] = {}
+    for edge in edges:
+        if len(indices_in(edge)) != 1:
+            raise NoForm
+        (q,) = indices_in(edge)
+        ranges[q] = narrowed(edge, q, *ranges.get(q, (sp.S.Zero, q.size)))
+    inner = {q: fresh(q.name, sp.expand(stop - start)) for q, (start, stop) in ranges.items()}
+    moved = {q: inner[q] + start for q, (start, _) in ranges.items()}
+    piece = flat(notation.write(sp.Mul(*rest).xreplace(moved), [inner.get(i, i) for i in prefer]))
+    axes = tuple(i for i in prefer if i in ranges or i in piece.axes)
+    own = [inner.get(i, i) for i in axes if inner.get(i, i) in piece.axes]
+    if len(own) < len(piece.axes) or any(i not in own and i.size != 1 for i in (inner.get(i, i) for i in axes)):
+        raise NoForm
+    piece = permuted(piece, own)
+    if len(own) < len(axes):  # the axis of one place that was picked is not in what is put there
+        items = ["None" if inner.get(i, i) not in own else ":" for i in axes]
+        piece = Piece(f"{piece.inside(ATOM)}[{', '.join(items)}]", ATOM, axes)
+    amounts: list[str] = []
+    for axis in reversed(axes[min(axes.index(q) for q in ranges) :]):
+        start, stop = ranges.get(axis, (sp.S.Zero, axis.size))
+        amounts += [whole(notation, n) for n in (start, axis.size - stop)]
+    return Piece(f"pad({piece.text}, ({', '.join(amounts)}))", ATOM, axes)
+
+
+def whole(notation: Notation, amount: Expr) -> str:
+    """A number of zeros: the size that a slice leaves has its number from where the slice was read."""
+    found = with_numbers(sp.expand(amount), notation.program.sizes)
+    if not found.is_Integer or found < 0:
+        raise NoForm
+    return str(found)
+
+
+def narrowed(edge: Expr, q: Index, start: Expr, stop: Expr) -> tuple[Expr, Expr]:
+    """Where q starts and stops by one more condition; which edge is the nearer one has to be plain."""
+    if isinstance(edge, sp.KroneckerDelta):
+        (place,) = (side for side in edge.args if side is not q)
+        if (start, stop) == (0, q.size) and not indices_in(place):
+            return place, place + 1
+        raise NoForm
+    relation = edge.args[0]
+    if relation.func not in ORDERS:
+        raise NoForm
+    above = sp.expand(relation.gts - relation.lts) - (1 if relation.func in STRICT else 0)
+    slope = above.coeff(q)
+    if slope == 1 and (start == 0 or (q - above - start).is_nonnegative):
+        return q - above, stop
+    if slope == -1 and (stop == q.size or (stop - above - q - 1).is_nonnegative):
+        return start, above + q + 1
+    raise NoForm
