@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.merging import merge_nested
 from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.rules import Rule, simplify
+from symgrad.closed_form.rules import AMONG_NAMES, Rule, simplify
 from symgrad.closed_form.shorthands import Softmax, Standardised
 from symgrad.closed_form.writer import Notation
 from symgrad.indexing import Bracket, Equation
@@ -22,7 +21,6 @@ from symgrad.indexing.symbols import Expr, access, is_access
 from symgrad.program import Program
 
 RATIOS = (Softmax, Standardised)
-NESTED = Rule("merge nested sums", "Σ_l Σ_k f·h + c·Σ_k h → Σ_k (Σ_l f + c)·h", merge_nested)
 LONGEST = 220
 """A longer text is no closed form that anyone would write."""
 
@@ -78,7 +76,7 @@ def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
     steps: list[Step] = []
     right = simplify(equation.right, steps)
     if right.has(*RATIOS):
-        right = simplify(right, steps, (*named_output(program, known), NESTED))
+        right = simplify(right, steps, (*named_output(program, known), *AMONG_NAMES))
     try:
         piece = Notation(program).whole(right, equation.axes, wanted) if right != 0 else None
     except NoForm:

@@ -17,7 +17,7 @@ import sympy as sp
 
 from symgrad.calculus.steps import Step
 from symgrad.closed_form.averages import centred, mean_of, variance
-from symgrad.closed_form.merging import merge_sums
+from symgrad.closed_form.merging import merge_nested, merge_sums
 from symgrad.closed_form.quotients import softmax_ratio, standardised_ratio
 from symgrad.indexing.brackets import Bracket
 from symgrad.indexing.canonical import canonical
@@ -124,6 +124,14 @@ RULES = (
     Rule("number out", "Σ_k c·f(k) → c·Σ_k f(k)", number_out),
     Rule("common factor", "a·b + a·c → a·(b + c)", common_factor),
 )
+AMONG_NAMES = (
+    Rule(
+        "merge nested sums",
+        "Σ_l Σ_k f·h + c·Σ_k h → Σ_k (Σ_l f + c)·h, where f or c has the indices of both",
+        merge_nested,
+    ),
+)
+"""Only where quotients have names: what is alike is hidden before that, and nests differently."""
 
 
 def simplify(expression: Expr, record: list[Step], more: Sequence[Rule] = ()) -> Expr:
