@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.errors import InputError, ShapeError, UnknownNameError
 from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, hessian_of, slope_form
 from symgrad.explanation.assumed import assumed_value
-from symgrad.explanation.formulas import Derived, derive_only
+from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.language import Reading, Value, expand_composites, holds_truths, literal, read, value_from
 from symgrad.numeric import Array
 from symgrad.program import Program
@@ -23,7 +23,6 @@ from symgrad.render import to_json, to_latex, to_markdown, to_text
 
 WRITERS = Writers(to_text, to_markdown, to_latex, to_json)
 KINDS = {0: ("a number", "numbers"), 1: ("a vector", "vectors"), 2: ("a matrix", "matrices")}
-Shapes = Mapping[str, Sequence[int | str]]
 
 
 def explain(
@@ -119,7 +118,7 @@ def derive(
 ) -> tuple[Program, tuple[Derived, ...]]:
     """The formulas alone: sizes stay symbols, no numbers, no torch."""
     program = read(expression, shapes=dict(shapes or {}), symbolic=True).program
-    return program, derive_only(program, _wanted(wrt, program), dict(shapes or {}))
+    return program, derive_only(program, _wanted(wrt, program), shapes)
 
 
 def of_one_number(explanation: Explanation) -> Explanation:

@@ -308,3 +308,15 @@ def test_gradients_that_torch_has_a_call_for(
         known = {k: torch.tensor(a) if k == "n" else torch_side.tensor(a) for k, a in values.items()}
         written = torch_side.evaluate(form, {**known, "v": torch_side.tensor(seed)})
         assert_same(found.gradients[name].value, written, what=form)
+
+
+@pytest.mark.parametrize(
+    "part", ["cat([x, 2 * x])", "x[1:]", "flip(x, (0,))", "roll(x, 1, 0)", "x.repeat(2)", "F.pad(x, (1, 2))"]
+)
+@pytest.mark.parametrize(
+    "whole", ["softmax({}, dim=0)", "log_softmax({}, dim=0)", "std({})", "var({}, dim=0)", "{0} - {0}.mean()", "layer_norm({0}, {0}.shape)"]
+)  # fmt: skip
+def test_what_is_said_shortly_of_a_part_is_left_or_right(whole: str, part: str) -> None:
+    """Along a part that lies elsewhere in the whole, softmax and mean are not those of the part."""
+    found = symgrad.explain(whole.format(part), x=[1.0, -2.0, 4.0, 0.5])
+    assert found.passed

@@ -31,7 +31,9 @@ def softmax(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
 
 
 def limits_of(along: Sequence[Index]) -> list[tuple[Index, int, Expr]]:
-    """The limits of a sum over every value of some indices."""
+    """The limits of a sum over every value of some indices: NoForm for a part of a `cat`, which lies at i + 3."""
+    if not all(isinstance(i, Index) for i in along):
+        raise NoForm
     return [(i, 0, i.size - 1) for i in along]
 
 

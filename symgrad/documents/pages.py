@@ -70,7 +70,7 @@ def formulas(example: Example) -> str:
     ranks = {name: tuple(1 if n == 1 else n for n in shape) for name, shape in example.shapes}
     program = read(example.text, shapes=ranks).program
     return f"### `{example.text}`\n\n" + derived_markdown(
-        program, derive_only(program, [t.name for t in program.inputs], {}), level=4, title=False
+        program, derive_only(program, [t.name for t in program.inputs]), level=4, title=False
     )
 
 

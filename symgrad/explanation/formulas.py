@@ -67,10 +67,10 @@ def derive(program: Program, name: str) -> Derived:
     return Derived(name, axes, inner, formula, structure, sweep, in_one, closed_form(program, in_one, name))
 
 
-def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes) -> tuple[Derived, ...]:
+def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes | None = None) -> tuple[Derived, ...]:
     """The formulas for each of ``wanted``: what `symgrad derive` shows, each closed form proven at some sizes."""
     derived = [derive(program, name) for name in wanted]
-    point = sample(program, shapes)
+    point = sample(program, shapes or {})
     return tuple(replace(d, form=proven_form(d, *point)[0] if point else None) for d in derived)
 
 

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.api import Shapes
 from symgrad.calculus import pullback
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError
+from symgrad.explanation.formulas import Shapes
 from symgrad.language import read, value_from
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.oracles import Check, compare
