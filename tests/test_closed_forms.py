@@ -283,6 +283,12 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
         ("sin(x[1:3])", "x", "pad(v * x[1:3].cos(), (1, 2))", {"x": (5,)}),
         ("diff(x)", "x", "pad(v, (1, 0)) - pad(v, (0, 1))", {"x": (5,)}),
         ("x[::2]", "x", None, {"x": (5,)}),
+        (
+            "F.glu(x)", "x",
+            "pad(v * x[x.shape[0] // 2:].sigmoid(), (0, 2)) + pad(v * x[:x.shape[0] // 2] * x[x.shape[0] // 2:].sigmoid() "
+            "* (1 - x[x.shape[0] // 2:].sigmoid()), (2, 0))",
+            {"x": (4,)},
+        ),
         ("F.conv1d(x, w, stride=2)", "x", "conv_transpose1d(v, w, stride=2)", {"x": (2, 3, 7), "w": (4, 3, 3)}),
         (
             "F.conv2d(x, w, stride=2, padding=1)", "x", "conv_transpose2d(v, w, stride=2, padding=1)",

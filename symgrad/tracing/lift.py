@@ -251,6 +251,7 @@ class Lifter:
         return (
             made is not None
             and made.result.name == ref.name
+            and ref.name not in self.boxes
             and not named(made.op).smooth
             and any(name not in self.labels for name in made.tensors)
         )
