@@ -285,8 +285,8 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
         ("x[::2]", "x", None, {"x": (5,)}),
         (
             "F.glu(x)", "x",
-            "pad(v * x[x.shape[0] // 2:].sigmoid(), (0, 2)) + pad(v * x[:x.shape[0] // 2] * x[x.shape[0] // 2:].sigmoid() "
-            "* (1 - x[x.shape[0] // 2:].sigmoid()), (2, 0))",
+            ("pad(v * x[x.shape[0] // 2:].sigmoid(), (0, 2)) + pad(v * x[:x.shape[0] // 2] * x[x.shape[0] // 2:].sigmoid() "
+            "* (1 - x[x.shape[0] // 2:].sigmoid()), (2, 0))"),
             {"x": (4,)},
         ),
         ("F.conv1d(x, w, stride=2)", "x", "conv_transpose1d(v, w, stride=2)", {"x": (2, 3, 7), "w": (4, 3, 3)}),
