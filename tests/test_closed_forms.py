@@ -127,6 +127,9 @@ FORMS = {
     ("x.var(0)", "x:4x3"): {"x": "2 * v * (x - x.mean(0, keepdim=True)) / (x.shape[0] - 1)"},
     # losses and norms
     ("mse_loss(x, y)", "x:2x3 y:2x3"): {"x": "2 * v * (x - y) / x.numel()", "y": "2 * v * (y - x) / x.numel()"},
+    ("sum(relu(outer(x, x)))", "x:2"): {
+        "x": "v * (x[:, None] * (1 * (outer(x, x) > 0) + (outer(x, x).T > 0))).sum(0)"
+    },
     ("mean((x - y) ** 2)", "x:2x3 y:2x3"): {"x": "2 * v * (x - y) / x.numel()"},
     ("norm(x)", "x:3"): {"x": "v * x / out"},
     ("norm(A @ x)", "A:2x3 x:3"): {"A": "v * (A @ x)[:, None] * x / out", "x": "v * (A.T @ (A @ x)) / out"},

@@ -216,6 +216,16 @@ def test_ravel_and_unravel_undo_each_other(shape: list[int], data: st.DataObject
     assert loops.whole(ravel(axes, sizes), places) == int(np.ravel_multi_index(at, shape))
     entry = int(np.ravel_multi_index(at, shape))
     assert [loops.whole(i, {number: entry}) for i in unravel(number, sizes)] == at
+    numbers = [sp.Integer(i) for i in at]
+    assert ravel(numbers, sizes) == entry
+    assert list(unravel(sp.Integer(entry), sizes)) == numbers
+
+
+def test_the_only_place_there_is_has_a_number() -> None:
+    """Row by row, entry (0, 0) of 1×1 is entry 0."""
+    found = symgrad.explain("take(max(y * a, dim=1, keepdim=True).values, n)", y=[[0.1]], a=[1.0, 3.0, 2.0], n=[[0]])
+    assert found.passed
+    assert found.gradients["a"].value.tolist() == [0, 0.1, 0]
 
 
 # --- where SymPy's matrix derivatives go wrong ---------------------------------------------------------------

@@ -26,6 +26,11 @@ def boolean(node: Expr) -> bool:
     return all(isinstance(factor, Bracket) for factor in sp.Mul.make_args(node))
 
 
+def counted(node: Expr) -> bool:
+    """Whether torch would hold truth values or numbers of them here: tensors are read in conditions alone."""
+    return isinstance(node, Bracket) or (not is_access(node) and all(counted(part) for part in node.args))
+
+
 def mentions_seed(node: Expr) -> bool:
     """Whether the seed or a named cotangent is read."""
     return any(name_of(n) == "v" or name_of(n).startswith("g_") for n in sp.preorder_traversal(node) if is_access(n))

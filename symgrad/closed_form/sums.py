@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import sympy as sp
 
-from symgrad.closed_form.asking import body_order, components, indices_in, mentions_seed, place_of
+from symgrad.closed_form.asking import body_order, components, counted, indices_in, mentions_seed, place_of
 from symgrad.closed_form.pieces import ATOM, COMPARE, MATMUL, Axes, NoForm, Piece, flat, matmul, matrix, method
 from symgrad.closed_form.shorthands import Mean, Variance
 from symgrad.indexing import Index
@@ -76,8 +76,8 @@ def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], 
     rows, columns = tuple(free[first]), tuple(free[second])
     if not columns and mentions_seed(sp.Mul(*groups[second])):
         first, second, rows, columns = second, first, columns, rows
-    left = matrix(group(notation, groups[first], (*batch, *rows, k)), (*batch, *rows, k))
-    right = matrix(group(notation, groups[second], (*batch, k, *columns)), (*batch, k, *columns))
+    left = side(notation, groups[first], (*batch, *rows, k))
+    right = side(notation, groups[second], (*batch, k, *columns))
     return matmul(left, right, (*batch, *rows, *columns))
 
 
@@ -87,8 +87,8 @@ def weighted_product(
     """Σ_k f[k,p]·w[k]·g[k,q] is f.T @ diag(w) @ g."""
     free = [[i for i in indices_in(sp.Mul(*side)) if i != k] for side in sides]
     first, second = sorted(range(2), key=lambda n: place_of(free[n], prefer))
-    left = matrix(group(notation, sides[first], (*free[first], k)), (*free[first], k))
-    right = matrix(group(notation, sides[second], (k, *free[second])), (k, *free[second]))
+    left = side(notation, sides[first], (*free[first], k))
+    right = side(notation, sides[second], (k, *free[second]))
     middle = flat(group(notation, weights, (k,)))
     if middle.axes != (k,):
         raise NoForm
@@ -103,14 +103,21 @@ def stacked_product(notation: Notation, groups: list[list[Expr]], k: Index, pref
     columns = [i for i in prefer if i in indices_in(sp.Mul(*short))]
     if len(rows) != len(indices_in(sp.Mul(*long))) - 1 or len(columns) != 1 or set(rows) & set(columns):
         raise NoForm
-    left = matrix(group(notation, long, (*rows, k)), (*rows, k))
-    right = matrix(group(notation, short, (k, *columns)), (k, *columns))
+    left = side(notation, long, (*rows, k))
+    right = side(notation, short, (k, *columns))
     return Piece(f"{left.inside(MATMUL)} @ {right.inside(MATMUL + 1)}", MATMUL, (*rows, *columns))
 
 
 def group(notation: Notation, factors: list[Expr], prefer: Sequence[Index]) -> Piece:
     """The elementwise product of some factors."""
     return notation.write(factors[0], prefer) if len(factors) == 1 else notation.product(factors, prefer)
+
+
+def side(notation: Notation, factors: list[Expr], axes: Sequence[Index]) -> Piece:
+    """One side of a matrix product: torch has none of truth values, nor of counts of them."""
+    if counted(sp.Mul(*factors)):
+        raise NoForm
+    return matrix(group(notation, factors, axes), axes)
 
 
 def sum_of_product(
@@ -172,7 +179,7 @@ def term_by_term(notation: Notation, factors: list[Expr], bound: list[Index], pr
 def contraction(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
     """Any other sum of products is an einsum."""
     pieces = [flat(notation.write(f, prefer)) for f in factors]
-    if any(not p.axes or p.binds == COMPARE for p in pieces):
+    if any(not p.axes or p.binds == COMPARE for p in pieces) or any(counted(f) for f in factors):
         raise NoForm
     axes = list(dict.fromkeys(i for p in pieces for i in p.indices()))
     if not set(bound) <= set(axes) or len(axes) > 20:

@@ -9,6 +9,7 @@ entries against δ(ravel(i,j), e) picks out the one entry number e.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import sympy as sp
@@ -119,6 +120,16 @@ class Ravel(sp.Function):
     is_integer = True
     is_nonnegative = True
 
+    @classmethod
+    def eval(cls, *parts: Expr) -> Expr | None:
+        """A number where all of them are."""
+        if not all(part.is_Integer for part in parts):
+            return None
+        indices, shape = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+        return functools.reduce(
+            lambda number, along: number * along[1] + along[0], zip(indices, shape, strict=True), sp.S.Zero
+        )
+
     def _eval_derivative(self, symbol: Expr) -> Expr:
         return sp.S.Zero
 
@@ -138,6 +149,16 @@ class Unravel(sp.Function):
 
     is_integer = True
     is_nonnegative = True
+
+    @classmethod
+    def eval(cls, axis: Expr, number: Expr, *shape: Expr) -> Expr | None:
+        """A number where all of them are; 0 where no entry is there to be numbered."""
+        if not all(part.is_Integer for part in (number, *shape)):
+            return None
+        if 0 in shape:
+            return sp.S.Zero
+        behind = sp.Mul(*shape[int(axis) + 1 :])
+        return (number // behind) % shape[int(axis)]
 
     def _eval_derivative(self, symbol: Expr) -> Expr:
         return sp.S.Zero
