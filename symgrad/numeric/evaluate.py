@@ -18,7 +18,7 @@ import sympy as sp
 
 from symgrad import special
 from symgrad.errors import bug
-from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, bound_indices, with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact
@@ -341,4 +341,6 @@ def flat(function: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
     every = (*others, *sp.Mul.make_args(sums[0].function))
     if set(inner) & set(bound) or not any(isinstance(f, (Bracket, sp.KroneckerDelta)) for f in every):
         return function, bound
+    if any(not bound_indices(f).isdisjoint(inner) for f in others):  # they bind the same names: these are theirs alone
+        return flat(sp.Mul(*others, with_fresh_sums(sums[0])), bound)
     return flat(sp.Mul(*others, sums[0].function), [*bound, *inner])

@@ -28,7 +28,7 @@ INFINITE = (float("inf"), -float("inf"))
 
 
 def prepare_matrix_norm(
-    shapes: tuple[Shape, ...], p: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False
+    shapes: tuple[Shape, ...], ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False
 ) -> dict[str, Hashable]:
     """Two different axes; the norms that need singular values are not this entry's."""
     rank = len(shapes[0])
@@ -37,11 +37,12 @@ def prepare_matrix_norm(
     axes = tuple(axis_of(d, rank) for d in dim)
     if axes[0] == axes[1]:
         raise ShapeError("an axis is named twice in dim", found=(f"dim={dim}",))
-    if p in (2, -2, "nuc"):
-        raise UnsupportedError(f"matrix_norm with ord={p!r} needs singular values")
-    if p != "fro" and p not in (1, -1, *INFINITE):
-        raise InputError("there is no such norm of a matrix", found=(f"ord={p!r}",), hints=("fro, 1, -1, ∞ or −∞",))
-    return {"p": p if p == "fro" else p if p in INFINITE else int(p), "dim": axes, "keepdim": bool(keepdim)}
+    if ord in (2, -2, "nuc"):
+        raise UnsupportedError(f"matrix_norm with ord={ord!r} needs singular values")
+    if ord != "fro" and ord not in (1, -1, *INFINITE):
+        raise InputError("there is no such norm of a matrix", found=(f"ord={ord!r}",), hints=("fro, 1, -1, ∞ or −∞",))
+    exact = ord if ord == "fro" or ord in INFINITE else int(ord)
+    return {"ord": exact, "dim": axes, "keepdim": bool(keepdim)}
 
 
 def lines(p: Any, dim: tuple[int, int]) -> tuple[int, int]:
@@ -58,33 +59,34 @@ def extreme(sums: Any, p: Any, across: int) -> Any:
     return np.amin(sums, axis=across, keepdims=True)
 
 
-def winning(x: Any, p: Any, dim: Any, keepdim: bool) -> Any:
+def winning(x: Any, ord: Any, dim: Any, keepdim: bool) -> Any:
     """1 for the lines with the largest (or smallest) sum, 0 for the others."""
-    if p == "fro":
+    if ord == "fro":
         return None
-    along, across = lines(p, dim)
+    along, across = lines(ord, dim)
     sums = np.sum(np.abs(np.asarray(x, float)), axis=along, keepdims=True)
-    best = extreme(sums, p, across)
+    best = extreme(sums, ord, across)
     return (sums == best).astype(np.int64)
 
 
-def matrix_norms(x: Any, p: Any, dim: Any, keepdim: bool) -> Any:
+def matrix_norms(x: Any, ord: Any, dim: Any, keepdim: bool) -> Any:
     """NumPy's forward."""
-    if p == "fro":
+    if ord == "fro":
         return numpy_length(x, 2, dim, keepdim)
-    along, across = lines(p, dim)
+    along, across = lines(ord, dim)
     sums = np.sum(np.abs(x), axis=along, keepdims=True)
-    best = extreme(sums, p, across)
+    best = extreme(sums, ord, across)
     return best if keepdim else np.squeeze(best, axis=tuple(dim))
 
 
 @operation(
+    written="torch.linalg.matrix_norm({})",
     says="a norm of the matrices in two axes: of their entries (fro), or the largest sum over a column (1) or row (∞)",
     numpy=matrix_norms,
-    torch=lambda torch, x, p, dim, keepdim: torch.linalg.matrix_norm(
-        x, p if p == "fro" else float(p), tuple(dim), keepdim
+    torch=lambda torch, x, ord, dim, keepdim: torch.linalg.matrix_norm(
+        x, ord if ord == "fro" else float(ord), tuple(dim), keepdim
     ),
-    shape=lambda sizes, shapes, p, dim, keepdim: reduced_shape(sizes, shapes, dim, keepdim),
+    shape=lambda sizes, shapes, ord, dim, keepdim: reduced_shape(sizes, shapes, dim, keepdim),
     prepare=prepare_matrix_norm,
     known={"w": winning},
     spelled=("torch.linalg.matrix_norm",),
@@ -100,13 +102,19 @@ def matrix_norms(x: Any, p: Any, dim: Any, keepdim: bool) -> Any:
     ),
 )
 def matrix_norm(
-    at: At, x: View, out: Held, w: Held, p: float | str = "fro", dim: tuple[int, ...] = (-2, -1), keepdim: bool = False
+    at: At,
+    x: View,
+    out: Held,
+    w: Held,
+    ord: float | str = "fro",
+    dim: tuple[int, ...] = (-2, -1),
+    keepdim: bool = False,
 ) -> Expr:
     """out = √(Σ_{i,j} x[i,j]²), or max_j Σ_i |x[i,j]| for ord 1: the average over the j that win"""
     over = Reduction(at, x.shape, (min(dim), max(dim)), keepdim)
-    if p == "fro":
+    if ord == "fro":
         return unless_zero(out[at]) * sp.sqrt(over.sum(lambda i: x[i] ** 2))
-    along, across = lines(p, (dim[0], dim[1]))
+    along, across = lines(ord, (dim[0], dim[1]))
     first, second = fresh("j", x.shape[across]), fresh("k", x.shape[across])
     inner = fresh("i", x.shape[along])
 

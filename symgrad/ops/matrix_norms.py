@@ -62,7 +62,7 @@ def linalg_norm(
     if ord is None or len(axes) != 2:
         return None
     return matrix_norm(call, part, x, ord, axes, keepdim) or (
-        "matrix_norm", (x,), {"p": ord, "dim": axes, "keepdim": keepdim}
+        "matrix_norm", (x,), {"ord": ord, "dim": axes, "keepdim": keepdim}
     )  # fmt: skip
 
 
@@ -73,5 +73,5 @@ def cond(call: Call, part: int, x: Any, p: Any = None) -> Last:
         values = call("svdvals", x)
         largest, smallest = (call(word, values, dim=-1) for word in ("amax", "amin"))
         return "div", (smallest, largest) if p == -2 else (largest, smallest), {}
-    both = [call("matrix_norm", matrix, p=p) for matrix in (x, call("inverse", x))]
+    both = [call("matrix_norm", matrix, ord=p) for matrix in (x, call("inverse", x))]
     return "mul", tuple(both), {}

@@ -359,20 +359,20 @@ def length(at: At, x: View, out: Held, p: Any, dim: Dim, keepdim: bool) -> Expr:
 
 
 def prepare_linalg_norm(
-    shapes: tuple[Shape, ...], p: Any = None, dim: Dim = None, keepdim: bool = False
+    shapes: tuple[Shape, ...], ord: Any = None, dim: Dim = None, keepdim: bool = False
 ) -> dict[str, Hashable]:
     """As `prepare_norm` for vectors; of a matrix only the norm that looks at every entry."""
     rank = len(shapes[0])
     over = rank if dim is None else len(dim) if isinstance(dim, (tuple, list)) else 1
-    if isinstance(p, str) and (p != "fro" or over != 2):
+    if isinstance(ord, str) and (ord != "fro" or over != 2):
         raise InputError(
-            f"linalg.norm has no ord={p!r} over {over} axes here", hints=("fro for the two axes of a matrix",)
+            f"linalg.norm has no ord={ord!r} over {over} axes here", hints=("fro for the two axes of a matrix",)
         )
-    if p is not None and rank == 0:
+    if ord is not None and rank == 0:
         raise ShapeError("linalg.norm with ord is that of a vector or a matrix, this is a number")
-    if p not in (None, "fro") and over > 1:
+    if ord not in (None, "fro") and over > 1:
         raise UnsupportedError(
-            f"linalg.norm with ord={p} over {over} axes is not the norm of the entries",
+            f"linalg.norm with ord={ord} over {over} axes is not the norm of the entries",
             found=("of a matrix, ord=2 is its largest singular value, ord=1 its largest column sum",),
             hints=(
                 "torch.norm(x, p) takes every entry",
@@ -380,13 +380,14 @@ def prepare_linalg_norm(
                 "torch.linalg.matrix_norm(x, 1) is the norm of the matrix",
             ),
         )
-    return prepare_norm(shapes, p, dim, keepdim)
+    told = prepare_norm(shapes, ord, dim, keepdim)
+    return {"ord": told.pop("p"), **told}
 
 
 @operation(
     says="the length along dim as torch.linalg has it; with ord only of vectors, for a matrix that is another norm",
-    numpy=norm_values,
-    torch=lambda torch, x, p, dim, keepdim: torch.linalg.vector_norm(x, float(p), torch_dim(dim, x), keepdim),
+    written="torch.linalg.norm({})", numpy=lambda x, ord, dim, keepdim: norm_values(x, ord, dim, keepdim),
+    torch=lambda torch, x, ord, dim, keepdim: torch.linalg.vector_norm(x, float(ord), torch_dim(dim, x), keepdim),
     shape=reduced_shape, prepare=prepare_linalg_norm, reuse=True, spelled=("torch.linalg.norm", "np.linalg.norm"),
     domain={"x": reals(avoid=(0.0,))}, kinks=(0.0,), smooth=False,
     examples=(
@@ -395,10 +396,10 @@ def prepare_linalg_norm(
     ),
 )  # fmt: skip
 def linalg_norm(
-    at: At, x: View, out: Held, p: float | str | None = None, dim: Dim = None, keepdim: bool = False
+    at: At, x: View, out: Held, ord: float | str | None = None, dim: Dim = None, keepdim: bool = False
 ) -> Expr:
     """out = √(Σ_j x[j]²)"""
-    return length(at, x, out, p, dim, keepdim)
+    return length(at, x, out, ord, dim, keepdim)
 
 
 @operation(
