@@ -324,8 +324,10 @@ FOUND = [
     ("F.hinge_embedding_loss(outer(d, d), y)", {"d": (2,), "y": (2, 2)}),
     ("torch.linalg.matrix_norm(a, 1).minimum(y).sum()", {"a": (2, 3), "y": (3,)}),
     (
-        "c = F.conv_transpose3d(y, a, b, stride=2, padding=1, output_padding=1); "
-        "s = (where(b > c, b, c) ** 2) ** b; s = amax(s, dim=(0, -1), keepdim=True).squeeze(); eigvalsh(s + s.mT)",
+        (
+            "c = F.conv_transpose3d(y, a, b, stride=2, padding=1, output_padding=1); "
+            "s = (where(b > c, b, c) ** 2) ** b; s = amax(s, dim=(0, -1), keepdim=True).squeeze(); eigvalsh(s + s.mT)"
+        ),
         {"y": (1, 1, 2, 2, 2), "a": (1, 1, 2, 2, 1), "b": (1,)},
     ),
 ]

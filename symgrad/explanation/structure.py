@@ -109,7 +109,7 @@ def _kronecker(
         size = _times([i.size for i in outer[:lead]])
         text = f"I({size}) ⊗ {block}" if block else ""
         one = f"one block {block} per {_rows(lead)} of {name}" if block else f"the same block for every {_rows(lead)}"
-        return Structure("kronecker", text, f"{one}, nothing across {_rows(lead)}s")
+        return Structure("kronecker", text, f"{one}, nothing across {_rows(lead, many=True)}")
     if trail and trail == len(pairs) and not used & {*outer[-trail:], *inner[-trail:]}:
         block = _block(program, rest, outer[:-trail], inner[:-trail])
         size = _times([i.size for i in outer[-trail:]])
@@ -186,6 +186,7 @@ def _times(sizes: Sequence[Expr]) -> str:
     return str(sp.Mul(*sizes))
 
 
-def _rows(lead: int) -> str:
-    """What the first axes number."""
-    return "row" if lead == 1 else "matrix" if lead == 2 else "leading entry"
+def _rows(lead: int, many: bool = False) -> str:
+    """What the first axes number, as one of them or all."""
+    one, all_of_them = {1: ("row", "rows"), 2: ("matrix", "matrices")}.get(lead, ("leading entry", "leading entries"))
+    return all_of_them if many else one

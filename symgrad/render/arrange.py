@@ -109,17 +109,19 @@ def reading(expression: Expr, names: Names) -> Iterator[str]:
     elif isinstance(expression, (sp.Sum, sp.Product)):
         inner = names.bound([limit[0] for limit in expression.limits], expression.function)
         yield from reading(expression.function, inner)
-    elif expression.is_Add:
-        for term in terms(expression, names):
-            for factor in (*term.above, *term.below):
-                yield from reading(factor, names)
-    elif expression.is_Mul:
-        parts = fraction(expression, names)
-        for factor in (*parts.above, *parts.below):
-            yield from reading(factor, names)
     else:
-        for argument in expression.args:
-            yield from reading(argument, names)
+        for part in parts(expression, names):
+            yield from reading(part, names)
+
+
+def parts(expression: Expr, names: Names) -> Sequence[Expr]:
+    """What an expression is made of, in the order it is read: of a sum the factors of its terms."""
+    if expression.is_Add:
+        return [factor for term in terms(expression, names) for factor in (*term.above, *term.below)]
+    if expression.is_Mul:
+        product = fraction(expression, names)
+        return [*product.above, *product.below]
+    return tuple(expression.args)
 
 
 def _goes_below(exponent: Expr) -> bool:

@@ -21,7 +21,7 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, mentions, name_of
 from symgrad.numeric import Values
 from symgrad.program import Apply, Program
-from symgrad.render.arrange import delta_sides
+from symgrad.render.arrange import delta_sides, parts
 from symgrad.render.letters import Names, names_of, visible
 from symgrad.render.page import Formula, Paragraph, Ready, Words, named
 from symgrad.shapes import Size
@@ -132,6 +132,5 @@ def scoped(expression: Expr, names: Names) -> Iterator[tuple[Expr, Names]]:
     elif isinstance(expression, sp.KroneckerDelta):
         return
     else:
-        parts = indices_of(expression) if is_access(expression) else expression.args
-        for part in parts:
+        for part in indices_of(expression) if is_access(expression) else parts(expression, names):
             yield from scoped(part, names)
