@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from symgrad.closed_form.asking import indices_in, reads_tensor
+from symgrad.closed_form.entries import place
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece, flat, method, permuted
 from symgrad.indexing import Bracket, Index, fresh
 from symgrad.indexing.symbols import Expr
-from symgrad.shapes import with_numbers
 
 if TYPE_CHECKING:
     from symgrad.closed_form.writer import Notation
@@ -68,25 +68,18 @@ def padded(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], pref
     piece = flat(notation.write(sp.Mul(*rest).xreplace(moved), [inner.get(i, i) for i in prefer]))
     axes = tuple(i for i in prefer if i in ranges or i in piece.axes)
     own = [inner.get(i, i) for i in axes if inner.get(i, i) in piece.axes]
-    if len(own) < len(piece.axes) or any(i not in own and i.size != 1 for i in (inner.get(i, i) for i in axes)):
+    beside = [i for i in axes if inner.get(i, i) not in own]
+    if not set(ranges) <= set(axes) or len(own) < len(piece.axes) or any(inner.get(i, i).size != 1 for i in beside):
         raise NoForm
     piece = permuted(piece, own)
-    if len(own) < len(axes):  # the axis of one place that was picked is not in what is put there
-        items = ["None" if inner.get(i, i) not in own else ":" for i in axes]
+    if beside:  # the axis of one place that was picked is not in what is put there
+        items = ["None" if i in beside else ":" for i in axes]
         piece = Piece(f"{piece.inside(ATOM)}[{', '.join(items)}]", ATOM, axes)
     amounts: list[str] = []
     for axis in reversed(axes[min(axes.index(q) for q in ranges) :]):
         start, stop = ranges.get(axis, (sp.S.Zero, axis.size))
-        amounts += [whole(notation, n) for n in (start, axis.size - stop)]
+        amounts += [place(notation, sp.expand(n)) for n in (start, axis.size - stop)]
     return Piece(f"pad({piece.text}, ({', '.join(amounts)}))", ATOM, axes)
-
-
-def whole(notation: Notation, amount: Expr) -> str:
-    """A number of zeros: the size that a slice leaves has its number from where the slice was read."""
-    found = with_numbers(sp.expand(amount), notation.program.sizes)
-    if not found.is_Integer or found < 0:
-        raise NoForm
-    return str(found)
 
 
 def narrowed(edge: Expr, q: Index, start: Expr, stop: Expr) -> tuple[Expr, Expr]:

@@ -598,8 +598,9 @@ NUMPY_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge"
 
 
 def prepare_pad(shapes: tuple[Shape, ...], pad: Ints, mode: str = "constant", value: Any = None) -> dict[str, Hashable]:
-    """Pairs of margins, from the last axis on."""
-    margins = tuple(int(p) for p in sequence(pad))
+    """Pairs of margins, from the last axis on; around constants they may be sizes, as in ``x.shape[0] - 1``."""
+    sizes = mode == "constant"
+    margins = tuple(p if sizes and isinstance(p, sp.Expr) else int(p) for p in sequence(pad))
     if mode not in MODES:
         raise InputError("there is no such padding", found=(f"mode={mode!r}",), hints=MODES)
     if len(margins) % 2 or len(margins) > 2 * len(shapes[0]):
@@ -623,9 +624,9 @@ def margins_of(pad: tuple[int, ...], rank: int) -> list[tuple[int, int]]:
 def padded_shape(sizes: Sizes, shapes: tuple[Shape, ...], pad: tuple[int, ...], mode: str, value: Any) -> Shape:
     """Every axis with its margins; what is reflected has to be there."""
     pairs = list(zip(shapes[0], margins_of(pad, len(shapes[0])), strict=True))
-    for n, margins in pairs:
+    for n, margins in pairs if mode in ("reflect", "circular") else ():
         known = sizes.number(n)
-        least = {"reflect": max(margins) + 1, "circular": max(margins)}.get(mode, 0)
+        least = max(margins) + (mode == "reflect")
         if known is not None and any(margins) and known < least:
             raise ShapeError(
                 f"mode={mode!r} with a margin of {max(margins)} needs {least} entries, this axis has {known}"

@@ -315,6 +315,11 @@ def sliced_shape(sizes: Sizes, shapes: tuple[Shape, ...], key: tuple[Item, ...])
 def sliced_size(sizes: Sizes, size: Size, start: Any, stop: Any, step: Any) -> Size:
     """How many entries a slice keeps; ``x[-9:]`` of a shorter axis is all of it."""
     number = sizes.number(size)
+    if number is not None and step in (None, 1):
+        kept = slice_extent(sp.Integer(number), start, stop, step)[1]
+        every = slice_extent(sizes.find(size), start, stop, step)[1]
+        if sizes.number(every) == kept:  # nothing is cut off at the ends: so it is for other sizes
+            return every
     if size.is_Integer or start is None or number is None or start >= -number:
         return slice_extent(known_size(sizes, size), start, stop, step)[1]
     if stop is None and step in (None, 1):
