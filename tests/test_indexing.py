@@ -221,6 +221,14 @@ def test_ravel_and_unravel_undo_each_other(shape: list[int], data: st.DataObject
     assert list(unravel(sp.Integer(entry), sizes)) == numbers
 
 
+@pytest.mark.parametrize("shift", range(-3, 4))
+def test_a_remainder_by_a_size_that_is_a_sum(shift: int) -> None:
+    """SymPy's own remainder of i − 2 by n + 1 never comes to an end."""
+    found = symgrad.explain(f"roll(F.pad(x, (0, 1)), {shift})", x=[1.0, 2.0, 4.0], seed=[1, 2, 3, 4])
+    assert found.passed
+    assert found.gradients["x"].value.tolist() == np.roll([1, 2, 3, 4], -shift)[:3].tolist()
+
+
 def test_the_only_place_there_is_has_a_number() -> None:
     """Row by row, entry (0, 0) of 1×1 is entry 0."""
     found = symgrad.explain("take(max(y * a, dim=1, keepdim=True).values, n)", y=[[0.1]], a=[1.0, 3.0, 2.0], n=[[0]])

@@ -114,6 +114,15 @@ def bracket(condition: Expr) -> Expr:
     return Bracket(condition)
 
 
+class Mod(sp.Mod):
+    """``Mod(i, n)``: the remainder of i divided by n; SymPy's own goes round in circles at (i − 2) mod (n + 1)."""
+
+    @classmethod
+    def eval(cls, number: Expr, size: Expr) -> Expr | None:
+        """As SymPy writes it, but as it stands where the size is a sum."""
+        return None if size.is_Add else super().eval(number, size)
+
+
 class Ravel(sp.Function):
     """``Ravel(i, j, m, n)``: the row-major number of entry (i, j) of an m×n tensor."""
 

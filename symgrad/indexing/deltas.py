@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
-from symgrad.indexing.brackets import Bracket, Ravel, bracket, expanded, extremes, sides, unravel
+from symgrad.indexing.brackets import Bracket, Mod, Ravel, bracket, expanded, extremes, sides, unravel
 from symgrad.indexing.relabel import relabel
 from symgrad.indexing.sums import over_terms, pull_out
 from symgrad.indexing.symbols import Expr, Index, free_indices
@@ -135,19 +135,19 @@ def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], E
         if index in free_indices(rest):
             continue
         value = sp.expand(-rest / slope) if abs(slope) == 1 else sp.floor(-rest / slope)
-        exact = sp.S.One if abs(slope) == 1 else delta(sp.Mod(-rest, abs(slope)), sp.S.Zero)
+        exact = sp.S.One if abs(slope) == 1 else delta(Mod(-rest, abs(slope)), sp.S.Zero)
         return {index: value}, exact * _within(value, index)
     return None
 
 
 def turn(this: Expr, other: Expr, unknowns: Sequence[Index]) -> dict[Index, Expr] | None:
     """i = (p − c) mod n from δ((i + c) mod n, p), where i and p run over n."""
-    if not isinstance(this, sp.Mod) or not (isinstance(other, Index) and other.size == this.args[1]):
+    if not isinstance(this, Mod) or not (isinstance(other, Index) and other.size == this.args[1]):
         return None
     for index in unknowns:
         rest = this.args[0] - index
         if index.size == this.args[1] and index not in free_indices(rest) and other not in free_indices(rest):
-            return {index: sp.Mod(other - rest, index.size)}
+            return {index: Mod(other - rest, index.size)}
     return None
 
 

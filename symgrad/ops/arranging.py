@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Unravel, bracket, delta
+from symgrad.indexing import Mod, Unravel, bracket, delta
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.layers import number
 from symgrad.ops.reductions import axes_of, axis_of
@@ -109,13 +109,13 @@ def roll(at: At, x: View, shifts: Ints, dims: Ints = ()) -> Expr:
     if sp.S.Zero in x.shape:
         return x[at]  # no entry that could move, and no remainder of a division by 0
     if not dims:
-        from_row = sp.Mod(ravelled(at, x.shape) - shifts[0], sp.Mul(*x.shape))
+        from_row = Mod(ravelled(at, x.shape) - shifts[0], sp.Mul(*x.shape))
         return x[
             [Unravel(sp.Integer(a), from_row, *x.shape) for a in range(x.rank)] if x.rank > 1 else [from_row] * x.rank
         ]
     places = list(at)
     for shift, axis in zip(shifts, dims, strict=True):
-        places[axis] = sp.Mod(places[axis] - shift, x.shape[axis])
+        places[axis] = Mod(places[axis] - shift, x.shape[axis])
     return x[places]
 
 

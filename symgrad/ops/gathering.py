@@ -14,7 +14,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import ShapeError
-from symgrad.indexing import Bracket, add_up, delta, fresh, fresh_axes, unravel
+from symgrad.indexing import Bracket, Mod, add_up, delta, fresh, fresh_axes, unravel
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import whole
 from symgrad.ops.layers import number
@@ -27,7 +27,7 @@ from symgrad.shapes import Shape, Sizes
 
 def counted(position: Expr, size: Expr) -> Expr:
     """A position that counts from the end where it is negative; of an empty tensor there are none."""
-    return sp.Mod(position, size) if size != 0 else position
+    return Mod(position, size) if size != 0 else position
 
 
 def put(at: Any, axis: int, index: Expr) -> list[Expr]:

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Bracket, Unravel, add_up, fresh
+from symgrad.indexing import Bracket, Mod, Unravel, add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.composites import numpy_reduced, prepare_loss
 from symgrad.ops.contractions import contraction_index, contraction_shape, parse_subscripts
@@ -228,7 +228,7 @@ def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 )
 def cross(at: At, x: View, y: View, dim: int = -1) -> Expr:
     """out[i] = x[i + 1]·y[i + 2] − x[i + 2]·y[i + 1], counted mod 3"""
-    one, two = ([*at[:dim], sp.Mod(at[dim] + k, x.shape[dim]), *at[dim + 1 :]] for k in (1, 2))
+    one, two = ([*at[:dim], Mod(at[dim] + k, x.shape[dim]), *at[dim + 1 :]] for k in (1, 2))
     return x[one] * y[two] - x[two] * y[one]
 
 
