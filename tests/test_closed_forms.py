@@ -331,3 +331,4 @@ def test_what_is_said_shortly_of_a_part_is_left_or_right(whole: str, part: str) 
     """Along a part that lies elsewhere in the whole, softmax and mean are not those of the part."""
     found = symgrad.explain(whole.format(part), x=[1.0, -2.0, 4.0, 0.5])
     assert found.passed
+    assert found.to_text()

@@ -437,7 +437,7 @@ def test_what_is_printed_is_what_was_computed(case: Case) -> None:
 # --- a reader of formulas, for the test above ---------------------------------------------------------------
 
 TOKEN = re.compile(
-    r"\s*([ΣΠ]_\{[^}]*\}|δ_\w\w|10⁻[⁰¹²³⁴⁵⁶⁷⁸⁹]+|\d+\.?\d*(?:e[+-]?\d+)?|[^\W\d][^\W⁰¹²³⁴⁵⁶⁷⁸⁹]*"
+    r"\s*([ΣΠ]_\{[^}]*\}|δ_\w\w|δ_\{\w+,\w+\}|10⁻[⁰¹²³⁴⁵⁶⁷⁸⁹]+|\d+\.?\d*(?:e[+-]?\d+)?|[^\W\d][^\W⁰¹²³⁴⁵⁶⁷⁸⁹]*"
     r"|[⁰¹²³⁴⁵⁶⁷⁸⁹]+|[·/^()\[\],|⌊⌋√+−=≠<>≤≥])"
 )
 DIGITS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
@@ -454,6 +454,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **{name: getattr(np, f"arc{name[1:]}") for name in ("asin", "acos", "atan", "asinh", "acosh", "atanh")},
     **{function.__name__: function.evaluate for function in STABLE},
     "σ": special.expit,
+    "max": np.maximum,
     "erf": special.erf,
     "erfc": special.erfc,
     "Γ": special.gamma,
@@ -562,7 +563,8 @@ class Reader:
             inner = self.base()
             return lambda p: np.sqrt(inner(p))
         if token.startswith("δ_"):
-            return lambda p: float(p[token[2]] == p[token[3]])
+            first, second = token[3:-1].split(",") if token[2] == "{" else token[2:]
+            return lambda p: float(p[first] == p[second])
         if token.startswith("10⁻"):
             return lambda p: 10.0 ** int(token[2:].translate(DIGITS))
         if token[0].isdigit():

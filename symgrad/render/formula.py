@@ -97,7 +97,9 @@ class Printer(ABC):
             return self.symbol("e"), ATOM
         if isinstance(node, (sp.Abs, sp.floor)):
             return self.fence(type(node).__name__, self.node(node.args[0], names)[0]), ATOM
-        name = {"loggamma": "logΓ", "gamma": "Γ", "sigmoid": "σ"}.get(node.func.__name__, node.func.__name__)
+        name = {"loggamma": "logΓ", "gamma": "Γ", "sigmoid": "σ", "Max": "max"}.get(
+            node.func.__name__, node.func.__name__
+        )
         return self.function(name, node.args, names, ()), ATOM
 
     def inside(self, node: Expr, level: int, names: Names) -> str:

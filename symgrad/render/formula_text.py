@@ -100,10 +100,11 @@ class Unicode(Printer):
         return f"{text}^{self.inside(exponent, ATOM, names)}", POWER
 
     def delta(self, node: Expr, names: Names) -> str:
-        """δ_ip for two indices, [i = p + 1] for anything longer."""
+        """δ_ip for two indices, δ_{k2,q} where a letter is not enough, [i = p + 1] for anything longer."""
         left, right = arrange.delta_sides(node, names)
         if isinstance(left, Index) and isinstance(right, Index):
-            return f"δ_{names.letter(left)}{names.letter(right)}"
+            first, second = names.letter(left), names.letter(right)
+            return f"δ_{first}{second}" if len(first + second) == 2 else f"δ_{{{first},{second}}}"
         return self.condition(sp.Eq(left, right, evaluate=False), names)
 
     def condition(self, relation: Expr, names: Names) -> str:
