@@ -277,7 +277,6 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
         ("gather(x, 1, n)", "x", "zeros_like(x).scatter_add(1, n, v)", {"x": (3, 4), "n": (2, 3)}),
         ("index_select(x, 0, n)", "x", "zeros_like(x).index_add(0, n, v)", {"x": (3, 4), "n": (5,)}),
         ("F.embedding(n, w)", "w", "zeros_like(w).index_add(0, n, v)", {"n": (5,), "w": (3, 2)}),
-        ("F.conv1d(x, w, stride=2)", "x", None, {"x": (2, 3, 6), "w": (4, 3, 3)}),
         ("x[:, 1:]", "x", "pad(v, (1, 0))", {"x": (2, 5)}),
         ("x[1:, :2]", "x", "pad(v, (0, x.shape[1] - 2, 1, 0))", {"x": (3, 5)}),
         ("x[:, 0]", "x", "pad(v[:, None], (0, x.shape[1] - 1))", {"x": (2, 5)}),
@@ -294,14 +293,36 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
             "* (1 - x[x.shape[0] // 2:].sigmoid()), (x.shape[0] // 2, 0))"),
             {"x": (4,)},
         ),
-        ("F.conv1d(x, w, stride=2)", "x", "conv_transpose1d(v, w, stride=2)", {"x": (2, 3, 7), "w": (4, 3, 3)}),
-        (
-            "F.conv2d(x, w, stride=2, padding=1)", "x", "conv_transpose2d(v, w, stride=2, padding=1)",
-            {"x": (2, 3, 5, 5), "w": (4, 3, 3, 3)},
+        *(
+            (
+                "F.conv1d(x, w, stride=2)", "x",
+                "conv_transpose1d(v, w, stride=2, output_padding=(x.shape[2] - w.shape[2]) % 2)",
+                {"x": (2, 3, size), "w": (4, 3, 3)},
+            )
+            for size in (6, 7)
         ),
         (
-            "F.conv1d(x, w, stride=2)", "w", "conv1d(x.transpose(0, 1), v.transpose(0, 1), dilation=2).transpose(0, 1)",
-            {"x": (1, 3, 7), "w": (4, 3, 3)},
+            "F.conv2d(x, w, stride=(2, 1), padding=1, groups=3)", "x",
+            "conv_transpose2d(v, w, stride=(2, 1), padding=1, output_padding=((x.shape[2] - w.shape[2]) % 2, 0), groups=3)",
+            {"x": (2, 3, 5, 5), "w": (6, 1, 3, 3)},
+        ),
+        (
+            "F.conv1d(x, w, dilation=2)", "x", "conv_transpose1d(v, w, dilation=2)", {"x": (2, 3, 7), "w": (4, 3, 3)},
+        ),
+        (
+            "F.conv1d(x, w, stride=2)", "w",
+            "conv1d(x.transpose(0, 1), v.transpose(0, 1), dilation=2).transpose(0, 1)[:, :, :w.shape[2]]",
+            {"x": (1, 3, 6), "w": (4, 3, 3)},
+        ),
+        ("F.conv1d(x, w)", "w", "conv1d(x[:, None], v[:, None]).transpose(0, 1)", {"x": (3, 6), "w": (4, 3, 3)}),
+        (
+            "F.conv_transpose1d(x, w, stride=2)", "w", "conv1d(v.transpose(0, 1), x.transpose(0, 1), dilation=2).transpose(0, 1)",
+            {"x": (2, 3, 4), "w": (3, 2, 3)},
+        ),
+        ("chunk(x, 2)[1]", "x", "pad(v, (x.shape[0] // 2, 0))", {"x": (6,)}),
+        ("chunk(x, 2)[1]", "x", "pad(v, ((x.shape[0] + 1) // 2, 0))", {"x": (5,)}),
+        (
+            "chunk(x, 3)[1]", "x", "pad(v, (x.shape[0] // 3, x.shape[0] // 3))", {"x": (6,)},
         ),
         ("F.conv_transpose1d(x, w, stride=2)", "x", "conv1d(v, w, stride=2)", {"x": (2, 3, 4), "w": (3, 2, 3)}),
     ],

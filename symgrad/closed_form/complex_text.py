@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from symgrad.closed_form.pieces import ATOM, MATMUL, MULTIPLY, NEGATE, NoForm, bracketed
+from symgrad.closed_form.pieces import ATOM, MATMUL, MULTIPLY, NEGATE, NoForm, Text, bracketed
 from symgrad.ops import named
 from symgrad.program import Apply, Argument, Constant
 
 if TYPE_CHECKING:
-    from symgrad.closed_form.source_text import Text, Writer
+    from symgrad.closed_form.source_text import Writer
 
 SIGNS = {"complex_mul": ("*", MULTIPLY), "complex_div": ("/", MULTIPLY), "complex_matmul": ("@", MATMUL)}
 

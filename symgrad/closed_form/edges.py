@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from symgrad.closed_form.asking import indices_in, reads_tensor
-from symgrad.closed_form.entries import place
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece, flat, method, permuted
 from symgrad.indexing import Bracket, Index, fresh
 from symgrad.indexing.symbols import Expr
@@ -78,7 +77,7 @@ def padded(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], pref
     amounts: list[str] = []
     for axis in reversed(axes[min(axes.index(q) for q in ranges) :]):
         start, stop = ranges.get(axis, (sp.S.Zero, axis.size))
-        amounts += [place(notation, sp.expand(n)) for n in (start, axis.size - stop)]
+        amounts += [notation.texts.size(sp.expand(n)) for n in (start, axis.size - stop)]
     return Piece(f"pad({piece.text}, ({', '.join(amounts)}))", ATOM, axes)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from symgrad.closed_form.asking import indices_in
-from symgrad.closed_form.pieces import ATOM, MATMUL, MULTIPLY, NoForm, Piece, method
+from symgrad.closed_form.pieces import ATOM, MATMUL, NoForm, Piece, method
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.shapes import Size
@@ -81,14 +81,7 @@ def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None
         raise NoForm
     axes.append(moving)
     stop = sp.expand(start + moving.size)
-    return f"{'' if start == 0 else place(notation, start)}:{'' if stop == size else place(notation, stop)}"
-
-
-def place(notation: Notation, number: Expr) -> str:
-    """Where a slice begins or ends: a slice takes no fraction, not even 2 / 1, so half of a size is x.shape[0] // 2."""
-    above, below = sp.fraction(sp.together(number))
-    text = notation.number(sp.expand(above))
-    return text.text if below == 1 else f"{text.inside(MULTIPLY)} // {below}"
+    return f"{'' if start == 0 else notation.texts.size(start)}:{'' if stop == size else notation.texts.size(stop)}"
 
 
 def reshaped(notation: Notation, piece: Piece, indices: Sequence[Expr]) -> Piece:

@@ -14,6 +14,8 @@ COMPARE, ADD, MULTIPLY, MATMUL, NEGATE, POWER, ATOM = range(7)
 """How tightly operators bind. In Python @ binds like *; a reader should not have to know that."""
 
 Axes = tuple[Index | None, ...]
+Text = tuple[str, int]
+"""What is written, and how tightly it binds."""
 
 
 class NoForm(Exception):

@@ -14,7 +14,8 @@ from typing import Any
 import sympy as sp
 
 from symgrad.closed_form.complex_text import complex_text
-from symgrad.closed_form.pieces import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, POWER, NoForm, bracketed
+from symgrad.closed_form.pieces import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, POWER, NoForm, Text, bracketed
+from symgrad.closed_form.size_text import size_text
 from symgrad.errors import SymgradError
 from symgrad.language.apply import PAIRS
 from symgrad.ops import named
@@ -27,8 +28,6 @@ INFIX = {
     "lt": ("<", COMPARE), "le": ("<=", COMPARE), "gt": (">", COMPARE), "ge": (">=", COMPARE),
     "eq": ("==", COMPARE), "ne": ("!=", COMPARE),
 }  # fmt: skip
-
-Text = tuple[str, int]
 
 
 def number_text(value: Any) -> Text:
@@ -104,7 +103,7 @@ class Writer:
         if isinstance(argument, str):
             return self.tensor(argument)
         if isinstance(argument.value, sp.Expr):
-            return self.size(argument.value), binding_of(argument.value)
+            return size_text(argument.value, self.program.inputs)
         return None if argument.value is None else number_text(argument.value)
 
     def operands(self, step: Apply) -> list[Argument]:
@@ -195,36 +194,8 @@ class Writer:
         return repr(value)
 
     def size(self, size: Size) -> str:
-        """A size as text: a number, or an input's ``x.shape[0]`` or ``x.numel()``."""
-        if size.is_Integer:
-            return str(size)
-        for tensor in self.program.inputs:
-            for axis, own in enumerate(tensor.shape):
-                if own == size:
-                    return f"{tensor.name}.shape[{axis}]"
-        for tensor in self.program.inputs:
-            if len(tensor.shape) > 1 and (size - _product(tensor.shape)) == 0:
-                return f"{tensor.name}.numel()"
-        if size.is_Add:
-            return " + ".join(self.size(a) for a in size.args)
-        if size.is_Pow and size.exp.is_Rational:
-            return f"{bracketed(self.size(size.base), binding_of(size.base), ATOM)} ** {float(size.exp)!r}"
-        if size.is_Mul:
-            return " * ".join(bracketed(self.size(a), ADD if a.is_Add else MULTIPLY, MULTIPLY) for a in size.args)
-        raise NoForm
-
-
-def binding_of(size: Size) -> int:
-    """How tightly the text of a size holds together, at the least."""
-    return POWER if size.is_Pow else ADD if size.is_Add else MULTIPLY if size.is_Mul else ATOM
-
-
-def _product(sizes: tuple[Size, ...]) -> Size:
-    """The product of sizes."""
-    result: Size = 1
-    for size in sizes:
-        result = result * size
-    return result
+        """A size as text: a number, or made of the inputs' sizes."""
+        return size_text(size, self.program.inputs)[0]
 
 
 def key_text(key: Any) -> str:

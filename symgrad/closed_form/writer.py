@@ -44,6 +44,7 @@ from symgrad.closed_form.pieces import (
 )
 from symgrad.closed_form.said_shortly import centred, softmax, standardised
 from symgrad.closed_form.shorthands import Centred, Softmax, Standardised
+from symgrad.closed_form.size_text import size_text
 from symgrad.closed_form.source_text import Writer
 from symgrad.closed_form.sums import write_sum
 from symgrad.indexing import Bracket, Index
@@ -125,8 +126,8 @@ class Notation:
             return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
         if node.is_Rational:
             return Piece(f"{node.p} / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
-        if node.is_Symbol:
-            return Piece(self.texts.size(node), ATOM, ())
+        if node.is_Symbol or isinstance(node, (sp.floor, sp.Mod)):
+            return Piece(*size_text(node, self.program.inputs), ())
         if node.is_Add and node.is_polynomial():
             terms = sorted(node.args, key=lambda t: bool(t.is_number))
             texts = [self.number(t).inside(ADD) for t in terms]

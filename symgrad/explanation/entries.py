@@ -19,6 +19,7 @@ from symgrad.indexing import Equation, Index, Ravel, Unravel
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
 from symgrad.numeric import Values, evaluate, plain
+from symgrad.numeric.evaluate import is_mask
 from symgrad.numeric.named import number
 from symgrad.shapes import with_numbers
 
@@ -50,7 +51,7 @@ def written_out(expression: Expr, sizes: Mapping[Expr, int]) -> Expr:
             indices = [limit[0] for limit in node.limits]
             ranges = [range(number(k.size, sizes)) for k in indices]
             parts = [
-                written_out(node.function.xreplace(dict(zip(indices, map(sp.Integer, at), strict=True))), sizes)
+                written_out(placed(node.function, dict(zip(indices, map(sp.Integer, at), strict=True))), sizes)
                 for at in product(*ranges)
             ]
             return sp.Add(*parts) if isinstance(node, sp.Sum) else sp.Mul(*parts)
@@ -72,6 +73,18 @@ def written_out(expression: Expr, sizes: Mapping[Expr, int]) -> Expr:
     return rebuild(with_numbers(expression, sizes), expand)
 
 
+def placed(expression: Expr, places: Mapping[Index, Expr]) -> Expr:
+    """``expression`` at numbered places: 0 where a condition among factors is 0, also beside 1/0."""
+
+    def changed(node: Expr) -> Expr | None:
+        if isinstance(node, Index):
+            return places.get(node)
+        conditions = [a for a in node.args if is_mask(a)] if node.is_Mul else []
+        return sp.S.Zero if any(a.xreplace(dict(places)) == 0 for a in conditions) else None
+
+    return rebuild(expression, changed)
+
+
 def guarded(expression: Expr) -> Expr:
     """Terms whose index condition is false are dropped, so that no access outside a tensor is left."""
     return rebuild(expression, lambda n: sp.S.Zero if n.is_Mul and any(a == 0 for a in n.args) else None)
@@ -81,7 +94,7 @@ def symbolic_entry(jacobian: Jacobian, at: tuple[int, ...], inner: tuple[int, ..
     """One entry of the Jacobian in symbols."""
     places = dict(zip((*jacobian.axes, *jacobian.inner), map(sp.Integer, (*at, *inner)), strict=True))
     sizes = jacobian.values.sizes
-    written = written_out(hold(jacobian.formula, jacobian.values, places).xreplace(places), sizes)
+    written = written_out(placed(hold(jacobian.formula, jacobian.values, places), places), sizes)
     return guarded(written_out(hold(written, jacobian.values, {}), sizes))
 
 
@@ -128,7 +141,7 @@ def entry_story(gradient: Gradient, at: tuple[int, ...]) -> Entry:
         )
     places = dict(zip(gradient.inner, map(sp.Integer, at), strict=True))
     total = plain(gradient.value)[at]
-    formula = hold(gradient.formula, gradient.values, places).xreplace(places)
+    formula = placed(hold(gradient.formula, gradient.values, places), places)
     if not gradient.sweep.whole or terms_in(formula, gradient.values.sizes) > LONGEST:
         return Entry(gradient.name, at, (), total)
     sizes = gradient.values.sizes

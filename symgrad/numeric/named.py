@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import opt_einsum
+import sympy as sp
 
 from symgrad.errors import bug
 from symgrad.indexing import Index, Ravel, Unravel
@@ -49,14 +50,19 @@ def multiplied(parts: Sequence[Named], masks: Sequence[Named]) -> Named:
     result: Any = parts[0].on(axes)
     for part in parts[1:]:
         result = result * part.on(axes)
-    for mask in masks if not finite([Named(np.asarray(result), axes)]) else ():
-        result = np.where(mask.on(axes) == 0, 0.0, result)
+    for mask in masks if masks and not finite([Named(np.asarray(result), axes)]) else ():
+        result = np.where(mask.on(axes) == 0, 0, result)
     return Named(np.asarray(result), axes)
 
 
 def finite(parts: Sequence[Named]) -> bool:
-    """Whether every entry is a finite number; fractions and integers always are."""
-    return all(part.array.dtype != np.float64 or bool(np.isfinite(part.array).all()) for part in parts)
+    """Whether every entry is a finite number, or a formula without 1/0 in it; fractions and integers always are."""
+    return all(
+        bool(np.isfinite(part.array).all())
+        if part.array.dtype == np.float64
+        else not any(isinstance(entry, sp.Basic) and entry.has(sp.zoo, sp.nan) for entry in part.array.flat)
+        for part in parts
+    )
 
 
 def contract(parts: Sequence[Named], bound: Sequence[Index], sizes: Mapping[Size, int], exactly: bool) -> Named:

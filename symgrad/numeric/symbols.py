@@ -78,6 +78,10 @@ class SymbolEvaluator(Evaluator):
             return self._combine(applied(lambda *sides: Bracket(relation.func(*sides)), 2), relation.args)
         return self._combine(applied(node.func, len(node.args)), node.args)
 
+    def _power(self, node: Expr) -> Named:
+        """Powers of whole numbers that are no fractions, as (−1)^(2k/n), stay SymPy's."""
+        return super()._power(node) if node.exp.is_Integer else self._combine(applied(sp.Pow, 2), node.as_base_exp())
+
     def _scattering(self, factors: Sequence[Expr], bound: list[Index]) -> list[Expr]:
         """A place that is itself a symbol (index[k], an input) is not known: its δ stays in the formula."""
         known = super()._scattering(factors, bound)

@@ -383,16 +383,17 @@ def cut_axis(shape: Shape, dim: int) -> int:
     return axis_of(dim, len(shape))
 
 
-def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size, count: int | None = None) -> Shape:
-    """Parts of ``length`` along dim, the last one shorter where they do not come out even."""
+def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size) -> Shape:
+    """Parts of ``length`` along dim, the last one shorter where they do not come out even: formulas for every size."""
     whole = sizes.number(shape[dim])
     size = sizes.number(length)
     if whole is None or size is None:
         raise ShapeError("the size of the axis that is cut has to be known", hints=("--shape x=…",))
     parts = max(-(-whole // size), 1) if size else 1
-    if not -parts <= part < parts:
+    if not 0 <= part < parts:
         raise ShapeError(f"there is no part {part} among {parts}")
-    return (*shape[:dim], sp.Integer(min(size, whole - size * (part % parts))), *shape[dim + 1 :])
+    kept = length if part < parts - 1 else sp.expand(sizes.find(shape[dim]) - part * length)
+    return (*shape[:dim], kept, *shape[dim + 1 :])
 
 
 def piece(x: Any, dim: int, start: int, length: int) -> Any:
@@ -405,15 +406,23 @@ def chunk_length(shape: Any, chunks: int, dim: int) -> Size:
     return sp.floor((size_of(shape[dim]) + chunks - 1) / chunks)
 
 
+def chunk_shape(sizes: Sizes, shapes: tuple[Shape, ...], chunks: int, dim: int, part: int) -> Shape:
+    """The part's shape; an axis that comes out even is ``chunks`` times as long as a part, for every length of a part."""
+    (x,) = shapes
+    whole = sizes.number(x[dim])
+    if whole is not None and sizes.find(x[dim]).is_Symbol and whole % chunks == 0 and whole > chunks > 1:
+        sizes.unify(x[dim], chunks * sizes.given(whole // chunks))
+    found = sizes.shape(x)
+    return part_shape(sizes, found, dim, part, chunk_length(found, chunks, dim))
+
+
 @operation(
     says="one of the parts into which dim is cut, as nearly equal as can be",
     numpy=lambda x, chunks, dim, part: piece(
         x, dim, part * int(chunk_length(np.shape(x), chunks, dim)), int(chunk_length(np.shape(x), chunks, dim))
     ),
     torch=lambda torch, x, chunks, dim, part: torch.chunk(x, chunks, dim)[part],
-    shape=lambda sizes, shapes, chunks, dim, part: part_shape(
-        sizes, shapes[0], dim, part, chunk_length((*shapes[0][:dim], sizes.find(shapes[0][dim])), chunks, dim)
-    ),
+    shape=chunk_shape,
     prepare=lambda shapes, chunks, part, dim=0: {"chunks": chunks, "dim": cut_axis(shapes[0], dim), "part": part},
     spelled=("torch.chunk", "Tensor.chunk", "aten.chunk"),
     returns=("part",),

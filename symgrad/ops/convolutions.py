@@ -43,8 +43,13 @@ def size_of(expression: Any) -> Size:
 
 def slid(size: Size, kernel: Size, stride: int, before: Size, after: Size, dilation: int) -> Size:
     """How many places a window has on an axis."""
-    room = size_of(size + before + after - dilation * (kernel - 1) - 1)
+    room = sp.expand(size_of(size + before + after - dilation * (kernel - 1) - 1))
     return room + 1 if stride == 1 else sp.floor(room / stride) + 1
+
+
+def spread(size: Size, kernel: Size, stride: int, padding: int, dilation: int, extra: int = 0) -> Size:
+    """The places that a transposed convolution adds to."""
+    return size_of((size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
 
 
 def fitting(sizes: Sizes, places: Sequence[Size]) -> Sequence[Size]:
@@ -245,11 +250,8 @@ def transposed_shape(
         if len(bias[0]) != 1:
             raise ShapeError(f"the bias is a vector, not a tensor with {len(bias[0])} axes")
         sizes.unify(bias[0][0], channels)
-    places = [
-        (n - 1) * a - 2 * p + d * (k - 1) + e + 1
-        for n, k, a, p, e, d in zip(x[-space:], weight[2:], stride, padding, output_padding, dilation, strict=True)
-    ]
-    return (*x[: -space - 1], channels, *fitting(sizes, [size_of(p) for p in places]))
+    along = zip(x[-space:], weight[2:], stride, padding, dilation, output_padding, strict=True)
+    return (*x[: -space - 1], channels, *fitting(sizes, [spread(*axis) for axis in along]))
 
 
 def transposed_values(
@@ -259,10 +261,8 @@ def transposed_values(
     space = np.ndim(weight) - 2
     batch = np.reshape(x, (1, *np.shape(x))) if np.ndim(x) == space + 1 else np.asarray(x)
     weight = np.asarray(weight)
-    size = [
-        (n - 1) * a + d * (k - 1) + e + 1
-        for n, k, a, e, d in zip(batch.shape[2:], weight.shape[2:], stride, output_padding, dilation, strict=True)
-    ]
+    along = zip(batch.shape[2:], weight.shape[2:], stride, [0] * space, dilation, output_padding, strict=True)
+    size = [int(spread(*axis)) for axis in along]
     wide = np.zeros(
         (len(batch), weight.shape[1] * groups, *(max(s, 0) for s in size)), dtype=np.result_type(batch, weight)
     )

@@ -1,0 +1,237 @@
+"""Gradients that are convolutions: windows read backwards, and the weights' own.
+
+In every one a place of the longer tensor, a step of the shorter one and a shift within the window belong together along
+each axis of space: place = stride·step + dilation·shift − padding. Which of the three the gradient has for its own axes
+says which call it is:
+
+    the place    Σ_{o,k} v[n,o,k]·w[o,c,p−s·k+d]       conv_transpose1d(v, w, stride=s, padding=d)
+    the step     Σ_{o,k} v[n,o,k]·w[c,o,k−s·p+d]       conv1d(v, w, stride=s, padding=d), for a transposed one
+    the shift    Σ_{n,k} v[n,o,k]·x[n,c,s·k+r−d]       conv1d(x.transpose(0, 1), v.transpose(0, 1), padding=d,
+                                                              dilation=s).transpose(0, 1)
+
+A stride may leave entries over at the end. How many is a formula in the sizes, so the text holds at every size: there
+zeros are added (``output_padding``), or what is too long is cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+import sympy as sp
+
+from symgrad.closed_form.asking import indices_in
+from symgrad.closed_form.entries import shape_of
+from symgrad.closed_form.pieces import NoForm
+from symgrad.indexing import Index, Unravel
+from symgrad.indexing.symbols import Expr, indices_of, name_of
+from symgrad.ops.convolutions import slid, spread
+from symgrad.shapes import Size
+
+if TYPE_CHECKING:
+    from symgrad.closed_form.writer import Notation
+
+MOST_AXES = 3
+"""Axes that torch's convolutions move along at most."""
+
+
+@dataclass(frozen=True)
+class Slide:
+    """place = ``stride``·step + ``dilation``·shift − ``padding`` along one axis."""
+
+    stride: Expr
+    dilation: Expr
+    padding: Expr
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Σ over ``bound`` of v times another tensor, in ``node``, a gradient with ``axes``, of which ``space`` slide."""
+
+    notation: Notation
+    node: Expr
+    v: Expr
+    other: Expr
+    bound: frozenset[Index]
+    axes: tuple[Index, ...]
+    space: int
+
+    def split(self, indices: Sequence[Expr]) -> tuple[tuple[Expr, ...], Expr, tuple[Expr, ...]]:
+        """Leading indices, the channel, and what slides."""
+        need(len(indices) > self.space)
+        return tuple(indices[: -self.space - 1]), indices[-self.space - 1], tuple(indices[-self.space :])
+
+    def text(self, entry: Expr) -> str:
+        """A tensor as text."""
+        return self.notation.texts.tensor(name_of(entry))[0]
+
+    def sizes(self, entry: Expr) -> Sequence[Size]:
+        """A tensor's axes of space."""
+        return shape_of(self.notation, name_of(entry))[-self.space :]
+
+
+def convolution(
+    notation: Notation, node: Expr, v: Expr, other: Expr, bound: list[Index], axes: Sequence[Index]
+) -> str | None:
+    """The call that gives Σ v·other, or None."""
+    ways = (place_of_longer, step_of_shorter, shift_in_window, shift_in_transposed)
+    for space, way in product(range(1, MOST_AXES + 1), ways if name_of(v) == "v" else ()):
+        try:
+            return way(Pair(notation, node, v, other, frozenset(bound), tuple(axes), space))
+        except NoForm:
+            continue
+    return None
+
+
+def need(*conditions: bool) -> None:
+    """`NoForm` unless all of them hold."""
+    if not all(conditions):
+        raise NoForm
+
+
+def solved(index: Expr, longer: Expr, other: Expr) -> Slide:
+    """``index`` as ⌊(longer − a·other + padding) / b⌋; what says that b divides it is left to the check by numbers."""
+    parts = sp.Add.make_args(index)
+    quotient = sp.Add(*(part.args[0] if isinstance(part, sp.floor) else part for part in parts))
+    above, below = sp.fraction(sp.together(quotient))
+    above = sp.expand(above)
+    slope, padding = -above.coeff(other), sp.expand(above - longer + other * -above.coeff(other))
+    need(above.coeff(longer) == 1, slope.is_Integer, slope > 0, not indices_in(padding))
+    return Slide(slope, below, padding)
+
+
+def groups_of(pair: Pair, outputs: Expr) -> str:
+    """``groups`` as an argument, where channels are numbered as (group, channel in the group)."""
+    numbers = {u.shape[0] for u in pair.node.atoms(Unravel) if u.number == outputs and u.axis == 0}
+    need(len(numbers) < 2)
+    return f", groups={numbers.pop()}" if numbers else ""
+
+
+def told(pair: Pair, word: str, numbers: Sequence[Expr], usual: int) -> str:
+    """Whole numbers as an argument; empty where all are as usual."""
+    if all(number == usual for number in numbers):
+        return ""
+    texts = [pair.notation.texts.size(number) for number in numbers]
+    return f", {word}={texts[0] if len(set(texts)) == 1 else '(' + ', '.join(texts) + ')'}"
+
+
+def call(pair: Pair, name: str, tensors: Sequence[str], slides: Sequence[Slide], more: str = "") -> str:
+    """``name(first, second, stride=…, padding=…, …)``"""
+    how = [
+        told(pair, "stride", [s.stride for s in slides], 1),
+        told(pair, "padding", [s.padding for s in slides], 0),
+        told(pair, "dilation", [s.dilation for s in slides], 1),
+    ]
+    return f"{name}{pair.space}d({', '.join(tensors)}{''.join(how)}{more})"
+
+
+def remainders(size: Size) -> Size:
+    """A size with ⌊a/b⌋ as (a − a mod b) / b."""
+    size = sp.expand(size)
+    for floor in size.atoms(sp.floor):
+        above, below = sp.fraction(sp.together(floor.args[0]))
+        share = size.coeff(floor) / below
+        left = above % below if above.is_Integer else sp.Mod(above, below, evaluate=False)
+        size = sp.expand(size - size.coeff(floor) * floor + share * above) - share * left
+    return size
+
+
+def cut(pair: Pair, text: str, sizes: Sequence[Size], differences: Sequence[Size]) -> str:
+    """``text`` cut to ``sizes`` on its last axes, where it may be too long."""
+    changed = zip(sizes, differences, strict=True)
+    items = [f":{pair.notation.texts.size(size)}" if difference != 0 else ":" for size, difference in changed]
+    while items and items[-1] == ":":
+        items.pop()
+    return f"{text}[{', '.join([':'] * (len(pair.axes) - len(sizes)) + items)}]" if items else text
+
+
+def place_of_longer(pair: Pair) -> str:
+    """v[n,o,k]·w[o,c,p−s·k+d] over o and k: the gradient of a convolution's input."""
+    (lead, outputs, steps), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
+    before, channel, places = pair.split(pair.axes)
+    groups = groups_of(pair, outputs)
+    need(len(kernel) == pair.space + 2, lead == before, kernel[0] == outputs, pair.bound == among(outputs, *steps))
+    need(bool(groups) or alike(kernel[1], channel))
+    slides = [solved(*along) for along in zip(kernel[2:], places, steps, strict=True)]
+    along = zip(pair.sizes(pair.v), pair.sizes(pair.other), slides, places, strict=True)
+    left = [remainders(i.size - spread(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
+    if all(n.is_nonnegative for n in left):
+        more = told(pair, "output_padding", left, 0) + groups
+        return call(pair, "conv_transpose", ["v", pair.text(pair.other)], slides, more)
+    need(all(n.is_nonpositive for n in left))
+    whole = call(pair, "conv_transpose", ["v", pair.text(pair.other)], slides, groups)
+    return cut(pair, whole, [i.size for i in places], left)
+
+
+def step_of_shorter(pair: Pair) -> str:
+    """v[n,o,k]·w[c,o,k−s·p+d] over o and k: the gradient of a transposed convolution's input."""
+    (lead, outputs, places), kernel = pair.split(indices_of(pair.v)), indices_of(pair.other)
+    before, channel, steps = pair.split(pair.axes)
+    groups = groups_of(pair, outputs)
+    need(len(kernel) == pair.space + 2, lead == before, pair.bound == among(outputs, *places))
+    need(alike(kernel[0], channel), bool(groups) or kernel[1] == outputs)
+    slides = [solved(*along) for along in zip(kernel[2:], places, steps, strict=True)]
+    given = lengths(pair.sizes(pair.v), pair.sizes(pair.other), slides)
+    extra = [sp.expand(n - i.size) for n, i in zip(given, steps, strict=True)]
+    need(all(n.is_nonnegative for n in extra))
+    whole = call(pair, "conv", ["v", pair.text(pair.other)], slides, groups)
+    return cut(pair, whole, [i.size for i in steps], extra)
+
+
+def shift_in_window(pair: Pair) -> str:
+    """v[n,o,k]·x[n,c,s·k+r−d] over n and k: the gradient of a convolution's weights."""
+    need(len(pair.axes) == pair.space + 2)
+    (lead, outputs, steps), (before, channel, places) = (pair.split(indices_of(t)) for t in (pair.v, pair.other))
+    need(lead == before, alike(outputs, pair.axes[0]), alike(channel, pair.axes[1]))
+    need(pair.bound == among(*lead, *steps))
+    slides = [straight(*along) for along in zip(places, pair.axes[2:], steps, strict=True)]
+    return by_windows(pair, pair.other, pair.v, slides, bool(lead))
+
+
+def shift_in_transposed(pair: Pair) -> str:
+    """v[n,o,k]·x[n,c,k−r+d] over n and k: the gradient of a transposed convolution's weights."""
+    need(len(pair.axes) == pair.space + 2)
+    (lead, outputs, places), (before, channel, steps) = (pair.split(indices_of(t)) for t in (pair.v, pair.other))
+    need(lead == before, alike(channel, pair.axes[0]), alike(outputs, pair.axes[1]))
+    need(pair.bound == among(*lead, *places))
+    slides = [solved(*along) for along in zip(steps, places, pair.axes[2:], strict=True)]
+    return by_windows(pair, pair.v, pair.other, slides, bool(lead))
+
+
+def by_windows(pair: Pair, longer: Expr, shorter: Expr, slides: Sequence[Slide], batch: bool) -> str:
+    """The shorter tensor as a window over the longer one, channels in the place of the batch."""
+    shifts = pair.axes[2:]
+    given = lengths(pair.sizes(longer), pair.sizes(shorter), slides)
+    extra = [sp.expand(n - r.size) for n, r in zip(given, shifts, strict=True)]
+    need(all(n.is_nonnegative for n in extra))
+    tensors = [pair.text(t) + (".transpose(0, 1)" if batch else "[:, None]") for t in (longer, shorter)]
+    whole = call(pair, "conv", tensors, slides)
+    return cut(pair, f"{whole}.transpose(0, 1)", [r.size for r in shifts], extra)
+
+
+def among(*indices: Expr) -> set[Index]:
+    """Those that run: on an axis of size 1 an index is 0."""
+    return {i for i in indices if isinstance(i, Index)}
+
+
+def straight(place: Expr, shift: Index, step: Expr) -> Slide:
+    """a·shift + b·step − padding"""
+    slopes = [place.coeff(shift), place.coeff(step) if isinstance(step, Index) else sp.S.One]
+    padding = sp.expand(slopes[0] * shift + slopes[1] * step - place)
+    need(all(s.is_Integer and s > 0 for s in slopes), not indices_in(padding))
+    return Slide(slopes[0], slopes[1], padding)
+
+
+def lengths(long: Sequence[Size], windows: Sequence[Size], slides: Sequence[Slide]) -> list[Size]:
+    """How many places a window has on each axis."""
+    return [
+        slid(n, remainders(k), s.stride, s.padding, s.padding, s.dilation)
+        for n, k, s in zip(long, windows, slides, strict=True)
+    ]
+
+
+def alike(index: Expr, axis: Index) -> bool:
+    """Whether an index runs along ``axis``: on an axis of size 1 it is 0."""
+    return bool(index == axis or (index == 0 and axis.size == 1))
