@@ -5,6 +5,6 @@ in torch's syntax, or None where there is none. The text is a claim until it has
 with the raw contraction (`symgrad.oracles.forms`).
 """
 
-from symgrad.closed_form.form import Form, closed_form
+from symgrad.closed_form.form import Form, assigned, closed_form
 
-__all__ = ["Form", "closed_form"]
+__all__ = ["Form", "assigned", "closed_form"]

@@ -12,7 +12,7 @@ from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.rules import AMONG_NAMES, Rule, simplify
-from symgrad.closed_form.shorthands import Softmax, Standardised
+from symgrad.closed_form.shorthands import Apart, Softmax, Standardised
 from symgrad.closed_form.writer import Notation
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.canonical import canonical
@@ -20,18 +20,31 @@ from symgrad.indexing.quotients import values_of
 from symgrad.indexing.symbols import Expr, access, is_access
 from symgrad.program import Program
 
-RATIOS = (Softmax, Standardised)
+NAMED = (Softmax, Standardised, Apart)
 LONGEST = 220
 """A longer text is no closed form that anyone would write."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """``text`` in torch's syntax, over v, out and the inputs; ``steps`` are the rules that led to it."""
+    """``text`` in torch's syntax, over v, out and the inputs; ``steps`` are the rules that led to it.
+
+    What has a name of its own in it is said before it: ``K = …; out @ (K * v) @ out.T``.
+    """
 
     text: str
     equation: Equation
     steps: tuple[Step, ...]
+
+
+def assigned(target: str, text: str) -> tuple[str, ...]:
+    """A form as statements that end with ``target = …``, or with what it comes to.
+
+    >>> assigned("x.grad", "K = 1 / w; out @ (K * v)")
+    ('K = 1 / w', 'x.grad = out @ (K * v)')
+    """
+    *definitions, last = text.split("; ")
+    return (*definitions, f"{target} = {last}" if target else last)
 
 
 def views(program: Program) -> dict[str, Equation]:
@@ -52,7 +65,7 @@ def named_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule,
         return ()
     equation = substitute(local(last, program).equation, known)
     definition = simplify(equation.right, [])
-    if not definition.has(*RATIOS):
+    if not definition.has(*NAMED):
         return ()
     axes = equation.axes
 
@@ -75,11 +88,12 @@ def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
     equation = substitute(sweep.equation, known)
     steps: list[Step] = []
     right = simplify(equation.right, steps)
-    if right.has(*RATIOS):
+    if right.has(*NAMED):
         right = simplify(right, steps, (*named_output(program, known), *AMONG_NAMES))
+    notation = Notation(program)
     try:
-        piece = Notation(program).whole(right, equation.axes, wanted) if right != 0 else None
+        piece = notation.whole(right, equation.axes, wanted) if right != 0 else None
     except NoForm:
         return None
-    text = f"zeros_like({wanted})" if piece is None else piece.text
+    text = "; ".join([*notation.definitions, f"zeros_like({wanted})" if piece is None else piece.text])
     return Form(text, Equation(equation.axes, right), tuple(steps)) if len(text) <= LONGEST else None

@@ -17,6 +17,7 @@ import sympy as sp
 
 from symgrad.calculus.steps import Step
 from symgrad.closed_form.averages import centred, mean_of, variance
+from symgrad.closed_form.gaps import reciprocal_gap, symmetrised
 from symgrad.closed_form.merging import merge_nested, merge_sums
 from symgrad.closed_form.quotients import softmax_ratio, standardised_ratio
 from symgrad.indexing.brackets import Bracket
@@ -111,27 +112,53 @@ def number_out(expression: Expr) -> Expr:
     return expression if number == 1 else number * sp.Sum(sp.Mul(*factors), *expression.limits)
 
 
+def turned(expression: Expr) -> Expr:
+    """−Σ_k (a − b)·f → Σ_k (b − a)·f"""
+    number, rest = expression.as_coeff_Mul(rational=True) if expression.is_Mul else (sp.S.One, expression)
+    if not (number.is_negative and isinstance(rest, sp.Sum)):
+        return expression
+    factors = sp.Mul.make_args(rest.function)
+    for factor in factors:
+        other = turned(-factor) if isinstance(factor, sp.Sum) else -factor
+        if other != -factor or (factor.is_Add and 2 * sum(map(subtracted, factor.args)) >= len(factor.args)):
+            others = sp.Mul(*(f for f in factors if f is not factor))
+            return -number * rest.func(others * other, *rest.limits)
+    return expression
+
+
+def subtracted(term: Expr) -> bool:
+    """Whether a term has a minus."""
+    return bool(term.could_extract_minus_sign())
+
+
 RULES = (
     Rule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", away_from_zero),
     Rule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", guard),
     Rule("complement", "1 − [c] → [not c]", complement),
     Rule("mean", "Σ_k f(k) / n → mean_k f(k)", mean_of),
     Rule("centre", "f(i) − Σ_k f(k) / n → f(i) − mean f", centred),
+    Rule("reciprocal gap", "[l ≠ k] / (f(k) − f(l)) → K[l,k]", reciprocal_gap),
     Rule("variance", "Σ_k (f(k) − mean f)² / n → var f", variance),
     Rule("softmax", "exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]", softmax_ratio),
     Rule("standardise", "(f(i) − mean f) / √(var f + e) → standardised(f)[i]", standardised_ratio),
     Rule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", merge_sums),
     Rule("number out", "Σ_k c·f(k) → c·Σ_k f(k)", number_out),
+    Rule("turn", "−Σ_k (a − b)·f → Σ_k (b − a)·f", turned),
     Rule("common factor", "a·b + a·c → a·(b + c)", common_factor),
 )
 AMONG_NAMES = (
+    Rule(
+        "symmetrise",
+        "Σ_kl f(k, l)·(g(k, l) + g(l, k)) → Σ_kl (f(k, l) + f(l, k))·g(k, l), where K is a factor of f",
+        symmetrised,
+    ),
     Rule(
         "merge nested sums",
         "Σ_l Σ_k f·h + c·Σ_k h → Σ_k (Σ_l f + c)·h, where f or c has the indices of both",
         merge_nested,
     ),
 )
-"""Only where quotients have names: what is alike is hidden before that, and nests differently."""
+"""Only where something has a name: what is alike is hidden before that, and nests differently."""
 
 
 def simplify(expression: Expr, record: list[Step], more: Sequence[Rule] = ()) -> Expr:

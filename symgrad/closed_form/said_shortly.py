@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from symgrad.closed_form.asking import axis_in, indices_in
-from symgrad.closed_form.pieces import ATOM, Axes, NoForm, Piece, flat
+from symgrad.closed_form.pieces import ATOM, Axes, NoForm, Piece, aligned, flat
 from symgrad.closed_form.shorthands import Mean, Variance
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
@@ -59,6 +59,18 @@ def standardised(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Pie
         return Piece(f"batch_norm({inner.text}, None, None, training=True{told})", ATOM, inner.axes)
     from_mean = sp.Add(entry, -Mean(entry, *limits_of(along)), evaluate=False)
     return notation.product([from_mean, 1 / sp.sqrt(Variance(entry, *limits_of(along)) + number)], prefer)
+
+
+def apart(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+    """K, said before as where(w == w[:, None], 0, 1 / (w - w[:, None])): no two of the values are equal."""
+    batch = [i for i in prefer if all(i in indices_in(side) for side in node.args)]
+    (column,), (row,) = (indices_in(side) - set(batch) for side in node.args)
+    axes = (*batch, row, column)
+    across, down = (
+        aligned(notation.name("w", notation.write(side, (*batch, i))), axes).text
+        for side, i in zip(node.args, (column, row), strict=True)
+    )
+    return notation.name("K", Piece(f"where({across} == {down}, 0, 1 / ({across} - {down}))", ATOM, axes))
 
 
 def sizes_of(notation: Notation, axes: Axes) -> str:

@@ -45,3 +45,15 @@ class Standardised(Shorthand, sp.Function):
 
     nargs = 3
     is_real = True
+
+
+class Apart(Shorthand, sp.Function):
+    """``Apart(f(k), f(l))``: 1 / (f(k) − f(l)), and 0 where k = l; exchanged it is its own negative."""
+
+    nargs = 2
+    is_real = True
+
+    @classmethod
+    def eval(cls, first: Expr, second: Expr) -> Expr | None:
+        """In one order."""
+        return -cls(second, first) if sp.default_sort_key(second) < sp.default_sort_key(first) else None

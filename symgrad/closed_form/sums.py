@@ -146,10 +146,11 @@ def sum_of_product(
 
 
 def one_by_one(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
-    """Σ_{k,l} f[p,k]·g[l,k]·h[l,q] is a chain of matrix products: first over the index that the fewest factors have."""
+    """Σ_{k,l} f[p,k]·g[l,k]·h[l,q] is a chain of matrix products: from the left, where factors have both as often."""
     if len(bound) < 2 or any(len(indices_in(f)) > 2 for f in factors if not f.is_Add):
         raise NoForm
-    k = min(bound, key=lambda i: sum(i in indices_in(f) for f in factors))
+    begins = [indices_in(f) for f in factors if prefer and prefer[0] in indices_in(f)]
+    k = min(bound, key=lambda i: (sum(i in indices_in(f) for f in factors), not any(i in own for own in begins)))
     inside = [f for f in factors if k in indices_in(f)]
     if len(inside) == len(factors) or len(set().union(*(indices_in(f) for f in inside))) > 3:
         raise NoForm

@@ -42,8 +42,8 @@ from symgrad.closed_form.pieces import (
     method,
     permuted,
 )
-from symgrad.closed_form.said_shortly import centred, softmax, standardised
-from symgrad.closed_form.shorthands import Centred, Softmax, Standardised
+from symgrad.closed_form.said_shortly import apart, centred, softmax, standardised
+from symgrad.closed_form.shorthands import Apart, Centred, Softmax, Standardised
 from symgrad.closed_form.size_text import size_text
 from symgrad.closed_form.source_text import Writer
 from symgrad.closed_form.sums import write_sum
@@ -56,7 +56,7 @@ from symgrad.program import Program
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
 MOST_BELOW = 1000
 """What a fraction is divided by at most; others are decimals, as 1e-05 is."""
-SHORTHANDS = {Softmax: softmax, Centred: centred, Standardised: standardised}
+SHORTHANDS = {Softmax: softmax, Centred: centred, Standardised: standardised, Apart: apart}
 METHODS = {sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf}
 
 
@@ -72,7 +72,7 @@ def added(terms: Sequence[tuple[bool, Expr, Piece]], target: Axes) -> Piece:
     for minus, truth, _, piece in found:
         if truth and (minus or not text):  # torch neither subtracts booleans nor counts them when it adds two
             piece = Piece(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
-        operand = piece.inside(MULTIPLY if minus else ADD)
+        operand = piece.text if piece.binds > ADD else piece.inside(MULTIPLY if minus else ADD)
         sign = "-" if minus else "+"
         text = f"{text} {sign} {operand}" if text else f"-{operand}" if minus else operand
     return Piece(text, ADD, joint_axes(pieces, target))
@@ -87,6 +87,22 @@ class Notation:
         solutions = [step for step in program.steps if step.op == "solve"]
         self.solved = {inverse: str(step.arguments[0]) for step in solutions for _, inverse in step.beside}
         """The inverses that only the gradients of linear systems read, and the matrices they are the inverses of."""
+        self._names: dict[str, str] = {}
+
+    @property
+    def definitions(self) -> list[str]:
+        """What stands before the text: ``K = …``."""
+        return [f"{name} = {text}" for text, name in self._names.items()]
+
+    def name(self, letter: str, piece: Piece) -> Piece:
+        """``piece`` under a name of its own, if it is more than a name."""
+        if piece.text.isidentifier():
+            return piece
+        taken = {"v", "out", *(tensor.name for tensor in self.program.inputs), *self._names.values()}
+        free = (name for name in (letter, *(f"{letter}{n}" for n in range(1, 100))) if name not in taken)
+        name = self._names.get(piece.text) or next(free)
+        self._names[piece.text] = name
+        return Piece(name, ATOM, piece.axes)
 
     def write(self, node: Expr, prefer: Sequence[Index]) -> Piece:
         """``node`` as a piece; its axes come in the order of ``prefer`` where there is a choice."""

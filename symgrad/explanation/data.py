@@ -15,6 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus import Step, Sweep
+from symgrad.closed_form import assigned
 from symgrad.errors import InputError, bug
 from symgrad.explanation.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.explanation.entries import Entry, entry_story
@@ -144,7 +145,8 @@ class Jacobian:
 class Gradient:
     """vᵀJ for one input, in the input's shape.
 
-    ``closed_form`` is text in torch's syntax over v, out and the inputs, or None where there is none;
+    ``closed_form`` is text in torch's syntax over v, out and the inputs, or None where there is none (what has a name
+    in it is said first: ``K = …; out @ (K * v)``);
     ``formula`` the index formula ∂(Σ v·out)/∂x[inner] in SymPy; ``stages`` the named intermediate gradients
     it mentions, if it is too long for one; ``uses`` one formula for each use of the input in the program.
     """
@@ -294,7 +296,9 @@ class Explanation:
         return self.to_latex()
 
     def __repr__(self) -> str:
-        forms = ", ".join(f"{n}.grad = {g.closed_form or 'an index formula'}" for n, g in self.gradients.items())
+        forms = ", ".join(
+            "; ".join(assigned(f"{n}.grad", g.closed_form or "an index formula")) for n, g in self.gradients.items()
+        )
         return f"<explanation of {self.expression!r}: {forms}>"
 
     @property

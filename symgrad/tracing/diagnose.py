@@ -103,7 +103,7 @@ def would_give(program: Program) -> list[str]:
         if form is not None and form.startswith("v * ") and "v" not in form[4:].replace(".", " ").split():
             form = form[4:]
             found.append(f"{name}.grad += {form}")
-        elif form is not None and numbers[name].size > 6:
+        elif form is not None and "; " not in form and numbers[name].size > 6:
             found.append(f"{name}.grad += {form} with v = ones")
         else:
             from symgrad.tracing.numbers import short

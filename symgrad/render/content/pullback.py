@@ -13,7 +13,7 @@ from symgrad.explanation.entries import Entry
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.render.arrange import reading, term_key
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import DOTS, say, shape_words
+from symgrad.render.content.words import DOTS, as_code, say, shape_words
 from symgrad.render.content.zeros import zero_blocks
 from symgrad.render.letters import SEED, Names
 from symgrad.render.page import (
@@ -150,7 +150,7 @@ def sweep_blocks(teller: Teller, name: str, sweep: Sweep, closed_form: str | Non
     names = teller.names.inner(sweep.equation.axes)
     formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
     formulas.append(formula)
-    remark: Words = (Code(f"{name}.grad = {closed_form}"),) if closed_form else ()
+    remark: Words = as_code(f"{name}.grad", closed_form) if closed_form else ()
     if len(formula.text) <= LONGEST:
         yield Equations((Equation((left, formula), remark),))
         yield from teller.aside(*formulas)

@@ -11,7 +11,7 @@ from symgrad.indexing import Equation as IndexEquation
 from symgrad.render.content.jacobian import LONGEST, MOST_COLUMNS, MOST_ROWS
 from symgrad.render.content.proof import remarks, verdict
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import say
+from symgrad.render.content.words import as_code, say
 from symgrad.render.page import (
     Block,
     Code,
@@ -66,7 +66,7 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
     else:
         yield Paragraph((f"{rows}×{columns}; the formula is too long to be read.",))
     if hessian.closed_form is not None:
-        yield Paragraph(("As code: ", Code(hessian.closed_form)))
+        yield Paragraph(("As code: ", *as_code("", hessian.closed_form)))
     if hessian.constant:
         yield Paragraph(
             say("It does not depend on {pair}: {L} is curved the same everywhere in that direction.", pair=pair)

@@ -15,12 +15,11 @@ from symgrad.indexing.symbols import Expr, access
 from symgrad.numeric import plain
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.teller import Teller, teller_of
-from symgrad.render.content.words import DOTS, PLUS, L, V, listed, say, shape_words
+from symgrad.render.content.words import DOTS, PLUS, L, V, as_code, listed, say, shape_words
 from symgrad.render.letters import SEED
 from symgrad.render.page import (
     Block,
     Chained,
-    Code,
     Equation,
     Equations,
     Formula,
@@ -157,7 +156,7 @@ def _downstream(explanation: Explanation) -> Iterator[Block]:
         letters = [names.letter(i) for i in equation.axes]
         formula = Formula(without_seed(equation.right), names)
         form = explanation.seed_info.closed_form
-        remark: Words = (Code(f"v = {form}"),) if form else ()
+        remark: Words = as_code("v", form) if form else ()
         yield Equations((Equation((named(SEED, letters), partial(L, named("out", letters)), formula), remark),))
         yield from teller.aside(formula)
     yield Grids((Grid(V, explanation.seed),))

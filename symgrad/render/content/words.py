@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from symgrad.closed_form import assigned
 from symgrad.render.formula_latex import name_latex
 from symgrad.render.formula_text import SUBSCRIPTS
 from symgrad.render.page import Code, Math, Ready, Words
@@ -49,6 +50,19 @@ def say(template: str, **parts: Any) -> Words:
         elif piece:
             result.append(piece)
     return _merged(result)
+
+
+def as_code(target: str, form: str) -> Words:
+    """A closed form as code; what it names first is said after it.
+
+    >>> as_code("x.grad", "K = 1 / w; out @ (K * v)")
+    (Code(code='x.grad = out @ (K * v)'), ', where ', Code(code='K = 1 / w'))
+    """
+    *definitions, last = assigned(target, form)
+    words: list[str | Code | Math] = [Code(last)]
+    for place, definition in enumerate(reversed(definitions)):
+        words += [" and " if place else ", where ", Code(definition)]
+    return tuple(words)
 
 
 def _is_part(value: Any) -> bool:
