@@ -14,10 +14,10 @@ import numpy as np
 
 from symgrad.errors import InputError, ShapeError, UnknownNameError
 from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, hessian_of, slope_form
-from symgrad.explanation.assumed import assumed_value
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.language import Reading, Value, expand_composites, holds_truths, literal, read, value_from
 from symgrad.numeric import Array
+from symgrad.numeric.assumed import assumed_value
 from symgrad.program import Program
 from symgrad.render import to_json, to_latex, to_markdown, to_text
 

@@ -39,6 +39,58 @@ def test_derivatives_of_inverses_that_books_print(text: str, form: str) -> None:
     assert all(check.passed for check in found.gradients["x"].checks)
 
 
+GILES = [
+    ("A + B", "A", "v"),
+    ("A @ B", "A", "v @ B.T"),
+    ("A @ B", "B", "A.T @ v"),
+    ("A.T @ B @ A", "B", "A @ (v @ A.T)"),
+    ("inverse(A)", "A", "-out.T @ (v @ out.T)"),
+    ("solve(A, B)", "A", "-solve(A.T, v @ out.T)"),
+    ("solve(A, B)", "B", "solve(A.T, v)"),
+    ("det(A)", "A", "v * out * inverse(A).T"),
+    ("slogdet(A).logabsdet", "A", "v * inverse(A).T"),
+    ("eigh(A).eigenvalues", "A", "V = eigh(A).eigenvectors; V @ v.diag() @ V.T"),
+    (
+        "eigh(A).eigenvectors", "A",
+        ("w = sum(out * (A @ out), dim=0); K = where(w == w[:, None], 0, 1 / (w - w[:, None])); "
+         "(out @ ((out.T @ v - v.T @ out) * K) @ out.T) / 2"),
+    ),
+    ("svdvals(A)", "A", "svd(A, full_matrices=False).U @ v.diag() @ svd(A, full_matrices=False).Vh"),
+    (
+        "cholesky(A)", "A",
+        ("inv = inverse(out); (inv.T @ (v * out).sum(0).diag() @ inv + inv.T @ (v.T @ out).triu(1) @ inv "
+         "+ inv.T @ (out.T @ v).tril(-1) @ inv) / 2"),
+    ),
+    ("torch.linalg.norm(A)", "A", "v * A / out"),
+    (
+        "torch.linalg.matrix_norm(A, 2)", "A",
+        ("v * (svd(A, full_matrices=False).U @ (svdvals(A) == out).diag() @ svd(A, full_matrices=False).Vh) "
+         "/ (svdvals(A) == out).sum()"),
+    ),
+]  # fmt: skip
+"""The reverse mode of M. Giles, Collected matrix derivative results for forward and reverse mode AD (2008), section 2.
+
+Symmetric matrices are read as such, so what his formulas give for them is made symmetric.
+"""
+
+
+@pytest.mark.parametrize(("text", "wrt", "form"), GILES)
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_giles_results_are_derived_at_every_size(text: str, wrt: str, form: str, size: int) -> None:
+    generator = np.random.default_rng(size)
+    given = {"A": definite(size, generator)} | ({"B": generator.normal(size=(size, size))} if "B" in text else {})
+    shape = symgrad.explain(text, check=False, **given).output.shape
+    found = symgrad.explain(text, wrt=wrt, seed=generator.normal(size=shape), **given)
+    assert found.gradients[wrt].closed_form == form
+    assert found.passed
+
+
+def definite(size: int, generator: np.random.Generator) -> np.ndarray:
+    """A symmetric positive definite matrix whose eigenvalues are apart."""
+    half = generator.normal(size=(size, size)) / 4
+    return half @ half.T + np.diag(np.arange(1.0, size + 1))
+
+
 def test_the_page_shows_the_identity_and_its_differential() -> None:
     text = symgrad.explain("inverse(x)", x=MATRIX).to_text(width=200)
     assert "Σ_l x[i,l]·out[l,k] − δ_ik = 0" in text

@@ -15,12 +15,14 @@ import pytest
 import sympy as sp
 
 import symgrad
+from symgrad.calculus import pullback
 from symgrad.calculus.local import derive, local_pullback, local_pushforward
 from symgrad.closed_form import rules as rewriting
 from symgrad.indexing import deltas
-from symgrad.numeric import named
+from symgrad.language import read
+from symgrad.numeric import forward, named
 from symgrad.ops import TABLE
-from symgrad.oracles import compare
+from symgrad.oracles import check_form, compare
 from tests.compare import assert_same
 
 # modules that the package's functions of the same names hide
@@ -113,17 +115,25 @@ def test_a_definition_that_is_wrong_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
     assert "out.backward(v)" in disagreed(found)
 
 
-@pytest.mark.parametrize("name", ["common factor", "softmax", "merge sums", "mean", "complement"])
+@pytest.mark.parametrize(
+    "name", ["common factor", "softmax", "merge sums", "mean", "complement", "reciprocal gap", "turn"]
+)
 def test_a_wrong_rewriting_is_never_shown(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """A closed form is read back and evaluated before anyone sees it: a rule that is wrong leaves none."""
     texts = {
         "common factor": ("softmax(x)", (3,)), "softmax": ("cross_entropy(x, y)", (3,)), "merge sums": ("x @ x.T", (2, 3)),
         "mean": ("var(x)", (4,)), "complement": ("where(x > 0, 1, x)", (3,)),
+        "reciprocal gap": ("eigh(x).eigenvectors", (3, 3)), "turn": ("eigh(x).eigenvectors", (3, 3)),
     }  # fmt: skip
     text, shape = texts[name]
     generator = np.random.default_rng(0)
     values = {n: generator.uniform(-1, 1, size=shape) for n in ("x", "y") if n in text}
-    weights = {"merge sums": [[1, 2], [3, 4]], "common factor": [1, 2, 3], "complement": [1, 2, 3]}.get(name, 1)
+    if "eigh" in text:
+        values["x"] = values["x"] + values["x"].T + np.diag([1, 2, 3])
+    weights = {
+        "merge sums": [[1, 2], [3, 4]], "common factor": [1, 2, 3], "complement": [1, 2, 3],
+        **{rule: [[1, 2, 3], [4, 5, 6], [7, 8, -9]] for rule in ("reciprocal gap", "turn")},
+    }.get(name, 1)  # fmt: skip
     assert symgrad.explain(text, seed=weights, **values).gradients["x"].closed_form is not None
     fired: list[str] = []
 
@@ -232,3 +242,12 @@ def test_sums_of_large_exponentials_stay_finite(text: str) -> None:
     found = symgrad.explain(text, seed="random", **inputs)
     assert all(np.isfinite(np.asarray(g.value, dtype=float)).all() for g in found.gradients.values())
     assert found.passed, disagreed(found)
+
+
+@pytest.mark.parametrize(("behind", "general"), [("x.shape[0] - 2", True), ("2", False)])
+def test_a_closed_form_has_to_agree_at_other_sizes(behind: str, general: bool) -> None:
+    """What fits the sizes at hand alone is not shown."""
+    program = read("sin(x[:2])", shapes={"x": (4,)}).program
+    values = forward(program, {"x": np.array([1.0, 2.0, 3.0, 4.0])})
+    form = f"pad(v * x[:2].cos(), (0, {behind}))"
+    assert check_form(form, program, pullback(program, "x"), values, np.array([1, 2])).passed == general

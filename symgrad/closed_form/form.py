@@ -5,12 +5,13 @@ Comes in: a program and the sweep that derived one input's gradient. Goes out: a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.pieces import NoForm
+from symgrad.closed_form.pieces import NoForm, Piece
 from symgrad.closed_form.rules import AMONG_NAMES, Rule, simplify
 from symgrad.closed_form.shorthands import Apart, Softmax, Standardised
 from symgrad.closed_form.writer import Notation
@@ -80,6 +81,16 @@ def named_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule,
     return (Rule("name the output", "what out says is not computed again", named),)
 
 
+def said_once(notation: Notation, text: str) -> str:
+    """``text`` with a name for what a derivative reads beside (an inverse, eigenvectors), where it stands twice."""
+    for letter, name in dict.fromkeys(pair for step in notation.program.steps for pair in step.beside):
+        own, binds = notation.texts.tensor(name)
+        found = rf"(?<![\w.]){re.escape(own)}"
+        if len(re.findall(found, text)) > 1:
+            text = re.sub(found, notation.name(letter, Piece(own, binds, ())).text, text)
+    return text
+
+
 def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
     """The gradient by ``wanted`` in matrix notation; None where it has none that is short."""
     if not sweep.whole:
@@ -95,5 +106,6 @@ def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
         piece = notation.whole(right, equation.axes, wanted) if right != 0 else None
     except NoForm:
         return None
-    text = "; ".join([*notation.definitions, f"zeros_like({wanted})" if piece is None else piece.text])
+    last = f"zeros_like({wanted})" if piece is None else said_once(notation, piece.text)
+    text = "; ".join([*notation.definitions, last])
     return Form(text, Equation(equation.axes, right), tuple(steps)) if len(text) <= LONGEST else None

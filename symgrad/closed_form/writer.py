@@ -202,7 +202,7 @@ class Notation:
         """coefficient · above / below."""
         sizes = [b for b in below if not reads_tensor(b) and not indices_in(b)]
         below = [b for b in below if b not in sizes]
-        above = sorted(above, key=lambda f: (not is_access(f), not mentions_seed(f), weight(f)))
+        above = sorted(above, key=lambda f: (not is_access(f), not mentions_seed(f), bool(indices_in(f)), weight(f)))
         pieces = [self.write(f, prefer) for f in above]
         under = [self.write(b, prefer) for b in below]
         target = common_order([*pieces, *under], prefer)

@@ -11,8 +11,8 @@ from math import ceil, floor, inf
 
 import numpy as np
 
-from symgrad.explanation.assumed import SYMMETRIC, with_diagonal
 from symgrad.numeric import Array
+from symgrad.numeric.assumed import SYMMETRIC, with_diagonal
 from symgrad.ops import Domain, Example, Op
 
 PATTERN = (1, -2, 3, 2, -1, 4, -3, 5, -4, 6)

@@ -17,12 +17,12 @@ import sympy as sp
 from symgrad.calculus import Step, Sweep
 from symgrad.closed_form import assigned
 from symgrad.errors import InputError, bug
-from symgrad.explanation.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.explanation.entries import Entry, entry_story
 from symgrad.explanation.structure import Structure
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, Values, chain_jacobian, evaluate_symbols, plain, sparse_jacobian
+from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.sparse import Triplets
 from symgrad.oracles.report import Check
 from symgrad.program import Program

@@ -14,11 +14,11 @@ import numpy as np
 from symgrad.calculus import Sweep, jacobian, pullback
 from symgrad.closed_form import Form, closed_form
 from symgrad.errors import SymgradError
-from symgrad.explanation.assumed import matrix_of_kind
 from symgrad.explanation.structure import Structure, read_structure
 from symgrad.indexing import Index, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, Values, forward
+from symgrad.numeric.assumed import matrix_of_kind
 from symgrad.oracles import Check, check_form
 from symgrad.program import Program
 

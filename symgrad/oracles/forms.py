@@ -1,13 +1,14 @@
 """A closed form is a claim: its text is read back, evaluated by NumPy, and held against the raw contraction.
 
-On the numbers at hand and on random integers of the same shapes, so that a form that is right only at ones
-does not pass.
+At the point, near it, where entries differ, and at other sizes: a form that is right only at ones, or only where sizes
+are as they happen to be, does not pass.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -16,30 +17,37 @@ from symgrad.calculus import Sweep
 from symgrad.errors import DomainError, SymgradError, UndefinedError
 from symgrad.language.read import read
 from symgrad.numeric import Array, Values, as_float, evaluate, flows, forward
+from symgrad.numeric.assumed import matrix_of_kind
 from symgrad.oracles.report import Check, compare
 from symgrad.program import Program
 
 WIDTHS = (0.2, 0.05, 0.005)
 """How far a point is moved, as shares of its entries: the first of them that stays in every domain."""
+SMALL, POINTS, ATTEMPTS = 6, 3, 6
+"""Random sizes are a little more than the given ones, or than so much; so many points are tried of so many drawn."""
 NAME = "the closed form, read back and evaluated"
 
 
 def check_form(text: str, program: Program, sweep: Sweep, values: Values, seed: Array) -> Check:
-    """``text`` against the index formula, at the point and at a random one."""
+    """``text`` against the index formula, at the point, at a random one near it and at random sizes."""
     generator = np.random.default_rng(1)
-    seeds = [seed, np.asarray(generator.integers(-4, 5, size=np.shape(seed)))]
-    for found, weights in zip([values, jittered(values, program)], seeds, strict=True):
+    points = [(values, np.asarray(seed))]
+    for found in (jittered(values, program), *resized(values, program)):
+        shape = np.shape(found[program.output]) if np.ndim(seed) else ()
+        points.append((found, np.asarray(generator.integers(-4, 5, size=shape))))
+    checks: list[Check] = []
+    for found, weights in points:
         inputs = {t.name: found[t.name] for t in program.inputs}
         known = {"v": weights, "out": found[program.output], program.output: found[program.output], **inputs}
         try:
             written = evaluate_text(text, known)
         except SymgradError as error:
             return Check(NAME, None, False, note=f"it does not read back: {error.problem}")
-        raw = evaluate(sweep.equation, {**found.arrays, "v": weights}, values.sizes)
-        check = compare(NAME, as_float(raw), as_float(written))
-        if not check.passed:
-            return check
-    return check
+        raw = evaluate(sweep.equation, {**found.arrays, "v": weights}, found.sizes)
+        checks.append(compare(NAME, as_float(raw), as_float(written)))
+        if not checks[-1].passed:
+            return checks[-1]
+    return checks[0]
 
 
 def jittered(values: Values, program: Program) -> Values:
@@ -61,6 +69,30 @@ def jittered(values: Values, program: Program) -> Values:
         except (DomainError, UndefinedError):
             continue
     return values
+
+
+def resized(values: Values, program: Program) -> Iterator[Values]:
+    """Small points at random sizes, filled with what stands at the given one; none where no others fit.
+
+    What is as long as something else stays so: v.diag() is right for every square matrix.
+    """
+    generator, found = np.random.default_rng(3), 0
+    for _ in range(ATTEMPTS if values.sizes else 0):
+        grown = {own: min(own, SMALL) + int(generator.integers(1, 4)) for own in values.sizes.values()}
+        other = replace(program, sizes={size: grown[own] for size, own in values.sizes.items()})
+        inputs = {}
+        for tensor in program.inputs:
+            array = np.resize(values[tensor.name], other.numbers(tensor.shape))
+            if flows(program, tensor.name):
+                array = as_float(array) * generator.uniform(0.9, 1.1, size=array.shape)
+            inputs[tensor.name] = matrix_of_kind(program, tensor.name, array)
+        try:
+            yield forward(other, inputs)
+        except (SymgradError, ValueError, IndexError):  # a window longer than what it slides over, a place outside
+            continue
+        found += 1
+        if found == POINTS:
+            return
 
 
 def symmetric_part(array: Array) -> Array:

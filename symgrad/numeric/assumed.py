@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from symgrad.numeric import Array
+from symgrad.numeric.exact import Array
 from symgrad.ops import named
 from symgrad.program import Program
 
