@@ -78,6 +78,21 @@ def test_definition_numpy_and_torch_agree(case: Case) -> None:
 
 
 @each
+def test_without_entries_it_is_what_torch_makes_of_them(case: Case) -> None:
+    """Of tensors in which every axis is empty, or the last; what symgrad refuses, and what torch refuses, is left out."""
+    for empty in (lambda shape: (0,) * len(shape), lambda shape: (*shape[:-1], 0) if shape else ()):
+        shapes = {name: empty(shape) for name, shape in case.shapes.items()}
+        try:
+            program = read(case.example.text, shapes=shapes).program
+            inputs = draw_inputs(case.op, shapes, case.seed)
+            values = forward(program, inputs)
+            expected = torch_side.evaluate(case.example.text, torch_side.tensors(inputs, case.fixed))
+        except (SymgradError, RuntimeError, IndexError):
+            continue
+        assert_same(expected, values[program.output], seed=case.seed, what=f"{case.example.text} at {shapes}")
+
+
+@each
 def test_the_text_means_the_same_in_torch(case: Case) -> None:
     weights = case.weights(1)[0]
     out, gradients = torch_side.text_gradients(case.example.text, case.inputs, weights, case.fixed)

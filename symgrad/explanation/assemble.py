@@ -137,6 +137,8 @@ class Proofs:
         """torch's ``backward(v)``; no path in torch means a zero gradient here."""
         if self.torch is None:
             return skipped("out.backward(v) by torch", "torch is not installed")
+        if self.torch.refusal:
+            return skipped("out.backward(v) by torch", f"torch refuses: {self.torch.refusal}")
         found = self.torch.gradients[name]
         note = "torch leaves .grad at None: there is no path" if found is None else ""
         expected = np.zeros(np.shape(gradient)) if found is None else found

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.calculus.local import known_name
-from symgrad.errors import InputError
+from symgrad.errors import InputError, ShapeError
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, holds_exact, is_exact
 from symgrad.ops import Op, named
 from symgrad.program import Apply, Constant, Program
@@ -76,6 +76,12 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
         except IndexError as error:
             raise InputError(
                 f"{op.name} reads or writes at a position that is not there", span=step.span, found=(str(error),)
+            ) from None
+        except ValueError as error:
+            if not any(a is not None and a.size == 0 for a in arguments):
+                raise
+            raise ShapeError(
+                f"{op.name} has no value for a tensor without entries", span=step.span, found=(str(error),)
             ) from None
         for name, rule in op.known.items():
             known = rule(*arguments, **options)

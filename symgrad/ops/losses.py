@@ -404,6 +404,8 @@ def class_shape(sizes: Sizes, shapes: tuple[Shape, ...], reduction: str, **optio
     """One loss per sample, or a scalar."""
     x, target, *weight = shapes
     axis = classes_axis(x)
+    if sizes.number(x[axis]) == 0:
+        raise ShapeError("there are no classes: the axis of scores is empty")
     samples = (*x[:axis], *x[axis + 1 :])
     wanted = x if len(target) == len(x) and "label_smoothing" in options else samples
     if len(target) != len(wanted):
@@ -509,10 +511,10 @@ def entropy_values(
     """NumPy's forward, for classes or for a weight per class."""
     x, smoothing = np.asarray(x, float), float(label_smoothing)
     axis = 0 if x.ndim == 1 else 1
-    scores = special.log_softmax(x, axis=axis)
+    scores = special.log_softmax(x, axis=axis) if x.size else x
     if np.ndim(target) < x.ndim:
         return class_values(scores, target, weight, ignore_index, reduction, smoothing)
-    target = np.asarray(target, float) * (1 - smoothing) + smoothing / x.shape[axis]
+    target = np.asarray(target, float) * (1 - smoothing) + smoothing / max(x.shape[axis], 1)
     scale = 1 if weight is None else np.reshape(weight, [-1 if a == axis else 1 for a in range(x.ndim)])
     losses = -np.sum(scale * target * scores, axis=axis)
     return numpy_reduced(losses, reduction)

@@ -105,9 +105,9 @@ def product(at: At, x: View, k: Any, weight: Any, total: Expr) -> Expr:
 def correlations(x: Any) -> Any:
     """NumPy's forward."""
     x = np.asarray(x, float)
-    far = x - x.mean(axis=-1, keepdims=True)
-    sizes = np.sqrt((far * far).sum(axis=-1))
     with np.errstate(divide="ignore", invalid="ignore"):
+        far = x - x.sum(axis=-1, keepdims=True) / x.shape[-1]  # the mean of no entries would warn
+        sizes = np.sqrt((far * far).sum(axis=-1))
         return far @ far.T / (sizes[:, None] * sizes)
 
 

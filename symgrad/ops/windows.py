@@ -207,6 +207,8 @@ def prepare_factor(shapes: tuple[Shape, ...], downscale_factor: int) -> dict[str
 
 def unshuffled_shape(sizes: Sizes, shapes: tuple[Shape, ...], downscale_factor: int) -> Shape:
     """(…, c, h·r, w·r) gives (…, c·r², h, w)."""
+    if any(sizes.number(size) == 0 for size in shapes[0]):
+        raise ShapeError("torch leaves a tensor without entries in its own shape here")
     x, r = at_least(shapes[0], 3), downscale_factor
     for size in x[-2:]:
         known = sizes.number(size)

@@ -20,11 +20,15 @@ from symgrad.program import Program
 
 @dataclass(frozen=True, eq=False)
 class TorchRun:
-    """What torch computed: the output and the gradient of every input asked for (None: no path)."""
+    """What torch computed: the output and the gradient of every input asked for (None: no path).
+
+    ``refusal`` is what torch said where it takes no tensors without entries.
+    """
 
     output: Array
     gradients: Mapping[str, Array | None]
     version: str
+    refusal: str = ""
 
 
 def torch_version() -> str | None:
@@ -42,12 +46,18 @@ def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted
         return None
     import torch
 
+    version = torch.__version__.split("+")[0]
     leaves = _leaves(inputs, wanted)
-    out = _run(program, leaves)
+    try:
+        out = _run(program, leaves)
+    except (RuntimeError, IndexError) as error:
+        if all(np.size(array) for array in inputs.values()):
+            raise
+        return TorchRun(np.zeros(0), {}, version, refusal=str(error).splitlines()[0])
     if out.requires_grad:
         out.backward(torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape))
     gradients = {name: None if leaves[name].grad is None else leaves[name].grad.numpy() for name in wanted}
-    return TorchRun(np.asarray(out.detach().numpy()), gradients, torch.__version__.split("+")[0])
+    return TorchRun(np.asarray(out.detach().numpy()), gradients, version)
 
 
 def torch_second(
