@@ -121,7 +121,7 @@ FORMS = {
         "x": "softmax(m + 2 * (q @ k.mT), dim=-1).mT @ v",
     },
     ("softmax(q @ k.T / 2, dim=-1) @ x", "q:3x4 k:5x4 x:5x2"): {
-        "x": "softmax((q @ k.T) / 2).T @ v",
+        "x": "softmax((q @ k.T) / 2, dim=1).T @ v",
     },
     ("std(x)", "x:4"): {"x": "v * (x - x.mean(-1, keepdim=True)) / out / (x.shape[0] - 1)"},
     ("x.var(0)", "x:4x3"): {"x": "2 * v * (x - x.mean(0, keepdim=True)) / (x.shape[0] - 1)"},
@@ -319,6 +319,28 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
             "F.conv_transpose1d(x, w, stride=2)", "w", "conv1d(v.transpose(0, 1), x.transpose(0, 1), dilation=2).transpose(0, 1)",
             {"x": (2, 3, 4), "w": (3, 2, 3)},
         ),
+        (
+            "cross_entropy(x, n)", "x", "v * (softmax(x, dim=-1) - one_hot(n, x.shape[1])) / x.shape[0]",
+            {"x": (4, 3), "n": (4,)},
+        ),
+        (
+            "cross_entropy(x @ w + b, n)", "w",
+            "v * (x.T @ (softmax(x @ w + b, dim=-1) - one_hot(n, w.shape[1]))) / x.shape[0]",
+            {"x": (4, 2), "n": (4,), "w": (2, 3), "b": (3,)},
+        ),
+        (
+            "cross_entropy(x @ w + b, n)", "b", "v * (softmax(x @ w + b, dim=-1) - one_hot(n, w.shape[1])).mean(0)",
+            {"x": (4, 2), "n": (4,), "w": (2, 3), "b": (3,)},
+        ),
+        (
+            "cross_entropy(x @ w, n)", "x", "v * (softmax(x @ w, dim=-1) @ w.T - index_select(w, 1, n).T) / x.shape[0]",
+            {"x": (4, 2), "n": (4,), "w": (2, 3)},
+        ),
+        (
+            "F.nll_loss(log_softmax(x, dim=1), n)", "x",
+            "v * (log_softmax(x, dim=1).exp() - one_hot(n, x.shape[1])) / x.shape[0]", {"x": (4, 3), "n": (4,)},
+        ),
+        ("F.nll_loss(x, n)", "x", "-v * one_hot(n, x.shape[1]) / x.shape[0]", {"x": (4, 3), "n": (4,)}),
         ("chunk(x, 2)[1]", "x", "pad(v, (x.shape[0] // 2, 0))", {"x": (6,)}),
         ("chunk(x, 2)[1]", "x", "pad(v, ((x.shape[0] + 1) // 2, 0))", {"x": (5,)}),
         (
@@ -340,6 +362,16 @@ def test_gradients_that_torch_has_a_call_for(
         known = {k: torch.tensor(a) if k == "n" else torch_side.tensor(a) for k, a in values.items()}
         written = torch_side.evaluate(form, {**known, "v": torch_side.tensor(seed)})
         assert_same(found.gradients[name].value, written, what=form)
+
+
+def test_a_class_that_is_left_out_leaves_the_index_formula() -> None:
+    """The short form is for classes that all count: where one is ignored it is not so, and not shown."""
+    found = symgrad.explain("cross_entropy(x, t)", x=[[1, 2, 3], [2, 0, 1]], t=[2, -100], wrt="x")
+    assert found.gradients["x"].closed_form is None
+    assert found.passed
+    text = found.to_text()
+    assert "[2 ≠ −100]" in text
+    assert "[t[p] ≠ −100]" in text
 
 
 @pytest.mark.parametrize(

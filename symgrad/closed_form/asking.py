@@ -28,7 +28,9 @@ def boolean(node: Expr) -> bool:
 
 def counted(node: Expr) -> bool:
     """Whether torch would hold truth values or numbers of them here: tensors are read in conditions alone."""
-    return isinstance(node, Bracket) or (not is_access(node) and all(counted(part) for part in node.args))
+    return isinstance(node, (Bracket, sp.KroneckerDelta)) or (
+        not is_access(node) and all(counted(part) for part in node.args)
+    )
 
 
 def mentions_seed(node: Expr) -> bool:

@@ -22,7 +22,11 @@ ORDERS = (*STRICT, sp.Le, sp.Ge)
 def is_edge(factor: Expr) -> bool:
     """Whether a factor is a condition on indices alone, or picks one place of an axis."""
     if isinstance(factor, sp.KroneckerDelta):
-        return len(indices_in(factor)) == 1 and any(isinstance(side, Index) for side in factor.args)
+        return (
+            not reads_tensor(factor)
+            and len(indices_in(factor)) == 1
+            and any(isinstance(side, Index) for side in factor.args)
+        )
     return isinstance(factor, Bracket) and not reads_tensor(factor)
 
 

@@ -10,7 +10,7 @@ import sympy as sp
 from symgrad.closed_form.asking import indices_in
 from symgrad.closed_form.pieces import ATOM, MATMUL, NoForm, Piece, method
 from symgrad.indexing import Index, Ravel, Unravel
-from symgrad.indexing.symbols import Expr, indices_of, name_of
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.shapes import Size
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def entry(notation: Notation, node: Expr) -> Piece:
         raise NoForm
     if any(isinstance(i, (Ravel, Unravel)) for i in indices):
         return reshaped(notation, piece, indices)
+    if any(is_access(i) for i in indices):
+        return selected(notation, piece, indices)
     items: list[str] = []
     axes: list[Index | None] = []
     for index, size in zip(indices, shape, strict=True):
@@ -82,6 +84,18 @@ def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None
     axes.append(moving)
     stop = sp.expand(start + moving.size)
     return f"{'' if start == 0 else notation.texts.size(start)}:{'' if stop == size else notation.texts.size(stop)}"
+
+
+def selected(notation: Notation, piece: Piece, indices: Sequence[Expr]) -> Piece:
+    """x[p, n[q]] is index_select(x, 1, n)."""
+    axes = [indices_of(i)[0] if is_access(i) and len(indices_of(i)) == 1 else i for i in indices]
+    read = [place for place, i in enumerate(indices) if is_access(i)]
+    if len(read) > 1 or len(set(axes)) < len(axes) or not all(isinstance(i, Index) for i in axes):
+        raise NoForm
+    positions = entry(notation, indices[read[0]])
+    if positions.axes != (axes[read[0]],):
+        raise NoForm
+    return Piece(f"index_select({piece.text}, {read[0]}, {positions.text})", ATOM, tuple(axes))
 
 
 def reshaped(notation: Notation, piece: Piece, indices: Sequence[Expr]) -> Piece:

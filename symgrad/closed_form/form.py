@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
+from symgrad.closed_form.classes import none_left_out
 from symgrad.closed_form.pieces import NoForm, Piece
 from symgrad.closed_form.rules import AMONG_NAMES, Rule, simplify
 from symgrad.closed_form.shorthands import Apart, Softmax, Standardised
@@ -98,7 +99,7 @@ def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
     known = views(program)
     equation = substitute(sweep.equation, known)
     steps: list[Step] = []
-    right = simplify(equation.right, steps)
+    right = simplify(none_left_out(equation.right, steps), steps)
     if right.has(*NAMED):
         right = simplify(right, steps, (*named_output(program, known), *AMONG_NAMES))
     notation = Notation(program)

@@ -11,6 +11,7 @@ from itertools import combinations, product
 
 import sympy as sp
 
+from symgrad.closed_form.shorthands import Mean
 from symgrad.indexing import Index
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
@@ -18,7 +19,7 @@ from symgrad.indexing.symbols import Expr, free_indices
 
 
 def merge_sums(expression: Expr) -> Expr:
-    """Σ_k f(k)·h(k) + Σ_k g(k)·h(k) → Σ_k (f(k) + g(k))·h(k), where f or g has the indices of both"""
+    """Σ_k f(k)·h(k) + Σ_k g(k)·h(k) → Σ_k (f(k) + g(k))·h(k), where f or g has the indices of both; means without h"""
     return pairwise(expression, merged_whole)
 
 
@@ -42,10 +43,14 @@ def pairwise(expression: Expr, merge: Callable[[Expr, Expr], Expr | None]) -> Ex
 def merged_whole(first: Expr, second: Expr) -> Expr | None:
     """One sum for two over the same indices with the same outer factor and a common inner one."""
     (a, outer_a), (b, outer_b) = sum_and_rest(first), sum_and_rest(second)
-    if a is None or b is None or outer_a != outer_b or a.limits != b.limits or type(a) is not type(b):
+    if a is None or b is None or a.limits != b.limits or type(a) is not type(b):
+        return None
+    if isinstance(a, Mean) and outer_a == -outer_b:
+        b, outer_b = b.func(-b.function, *b.limits), outer_a
+    if outer_a != outer_b:
         return None
     shared, rest = in_common(split_factors(a.function), split_factors(b.function))
-    if not shared or not fit(rest):
+    if not (shared or isinstance(a, Mean)) or not fit(rest):
         return None
     return outer_a * a.func(sp.Mul(*shared, sp.Add(*rest)), *a.limits)
 

@@ -30,6 +30,10 @@ INFIX = {
 }  # fmt: skip
 
 
+ALONG = ("softmax", "log_softmax")
+"""torch wants to be told along which axis."""
+
+
 def number_text(value: Any) -> Text:
     """A constant as Python writes it."""
     if isinstance(value, Fraction):
@@ -177,7 +181,8 @@ class Writer:
             usual = given
         result = {}
         for name, value in own.items():
-            required = defaults.get(name) is inspect.Parameter.empty or (name == "dim" and own.get("keepdim") is True)
+            told = name == "dim" and (own.get("keepdim") is True or op.name in ALONG)
+            required = told or defaults.get(name) is inspect.Parameter.empty
             if value is not None and (required or usual.get(name) != value):
                 one = name == "dim" and isinstance(value, tuple) and len(value) == 1
                 result[name] = f"{name}={self.option(value).strip('(),') if one else self.option(value)}"

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from symgrad.closed_form.asking import body_order, components, counted, indices_in, mentions_seed, place_of
-from symgrad.closed_form.pieces import ATOM, COMPARE, MATMUL, Axes, NoForm, Piece, flat, matmul, matrix, method
+from symgrad.closed_form.pieces import (
+    ATOM,
+    COMPARE,
+    MATMUL,
+    MULTIPLY,
+    Axes,
+    NoForm,
+    Piece,
+    flat,
+    matmul,
+    matrix,
+    method,
+)
 from symgrad.closed_form.shorthands import Mean, Variance
 from symgrad.indexing import Index
 from symgrad.indexing.sums import split_factors
@@ -132,6 +144,8 @@ def sum_of_product(
     body = flat(group(notation, factors, body_order(factors, bound, prefer)))
     if not set(bound) <= set(body.indices()):
         raise NoForm
+    if word != "sum" and all(counted(f) for f in factors):  # torch has no mean of truth values or counts
+        body = Piece(f"1.0 * {body.inside(MULTIPLY)}", MULTIPLY, body.axes)
     if not any(indices_in(f) >= set(body.indices()) for f in factors):
         raise NoForm
     places = [n for n, a in enumerate(body.axes) if a in bound]

@@ -23,6 +23,7 @@ from symgrad.closed_form.asking import (
     reads_tensor,
     weight,
 )
+from symgrad.closed_form.classes import is_class, one_hot
 from symgrad.closed_form.edges import is_edge, within_edges
 from symgrad.closed_form.entries import entry
 from symgrad.closed_form.known_calls import known_call
@@ -114,6 +115,8 @@ class Notation:
             return self.number(node)
         if node.is_Add:
             return self.add(node, prefer)
+        if is_class(node):
+            return one_hot(self, node)
         if (
             node.is_Mul
             or isinstance(node, sp.KroneckerDelta)
@@ -175,7 +178,7 @@ class Notation:
         if len(factors) > 1 and any(is_edge(f) for f in factors):
             return within_edges(self, factors, prefer)
         for factor in factors:
-            if isinstance(factor, sp.KroneckerDelta):
+            if isinstance(factor, sp.KroneckerDelta) and not is_class(factor):
                 return self.on_diagonal(factor, [f for f in factors if f is not factor])
         coefficient, above, below = sp.S.One, [], []
         for factor in factors:

@@ -28,6 +28,7 @@ class Kind(IntEnum):
 
 
 TRUTHS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
+WHOLES = frozenset({"one_hot"})
 COUNTS = frozenset({"sum", "prod", "cumsum", "cumprod", "square", "trace"})
 """Truth values are counted by these: the result is whole."""
 FIRST = frozenset({
@@ -83,6 +84,8 @@ def kind_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[
         )
     if op.name in TRUTHS:
         return Kind.TRUTH
+    if op.name in WHOLES:
+        return Kind.WHOLE
     moving = [h for n, h in enumerate(operands) if h is not None and (op.variadic or op.operands[n] not in op.data)]
     kinds = [h.kind for h in (moving[1:] if op.name == "where" else moving)]
     if op.name == "clamp":

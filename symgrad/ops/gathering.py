@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import ShapeError
+from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, Mod, add_up, delta, fresh, fresh_axes, unravel
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import whole
@@ -52,6 +52,31 @@ def no_larger(sizes: Sizes, index: Shape, other: Shape, name: str, but: int | No
         few, many = sizes.number(own), sizes.number(whole_)
         if axis != but and few is not None and many is not None and few > many:
             raise ShapeError(f"there are {few} positions on axis {axis}, but {name} has {many} entries there")
+
+
+def classes_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_classes: Any) -> Shape:
+    """One more axis, with a place for each class."""
+    return (*shapes[0], sp.sympify(num_classes, strict=True))
+
+
+def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[str, Hashable]:
+    """How many classes there are is no matter of which ones occur."""
+    if not isinstance(num_classes, sp.Expr) and num_classes < 1:
+        raise InputError("one_hot has to be told how many classes there are", hints=("one_hot(x, 3)",))
+    return {"num_classes": num_classes}
+
+
+@operation(
+    says="for every class a row of zeros with a 1 in the class's place",
+    numpy=lambda x, num_classes: np.eye(int(num_classes), dtype=np.int64)[from_zero(x)],
+    torch=lambda torch, x, num_classes: torch.nn.functional.one_hot(x.long(), int(num_classes)).to(torch.float64),
+    shape=classes_shape, prepare=prepare_one_hot, spelled=("F.one_hot",), domain={"x": whole(0, 2)},
+    smooth=False, pathless=True,
+    examples=(example("w * F.one_hot(x, 3)", x=(4,), w=(3,)), example("(w * F.one_hot(x, 4)).sum(1)", x=(2, 3), w=(4,))),
+)  # fmt: skip
+def one_hot(at: At, x: Data, num_classes: Any = -1) -> Expr:
+    """out[i,k] = δ(x[i], k)"""
+    return delta(x[at[:-1]], at[-1])
 
 
 def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:

@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from symgrad.calculus import Sweep
+from symgrad.calculus import Sweep, pullback
 from symgrad.errors import DomainError, SymgradError, UndefinedError
 from symgrad.language.read import read
 from symgrad.numeric import Array, Values, as_float, evaluate, flows, forward
@@ -58,7 +58,7 @@ def jittered(values: Values, program: Program) -> Values:
     """
     generator = np.random.default_rng(2)
     factors = {t.name: generator.uniform(-1, 1, size=values[t.name].shape) for t in program.inputs}
-    factors = {name: factor for name, factor in factors.items() if flows(program, name)}
+    factors = {name: factor for name, factor in factors.items() if moves(program, name)}
     for symmetric, width in product((False, True), WIDTHS):
         point = {
             name: as_float(values[name]) * (1 + width * (symmetric_part(factor) if symmetric else factor))
@@ -83,7 +83,7 @@ def resized(values: Values, program: Program) -> Iterator[Values]:
         inputs = {}
         for tensor in program.inputs:
             array = np.resize(values[tensor.name], other.numbers(tensor.shape))
-            if flows(program, tensor.name):
+            if moves(program, tensor.name):
                 array = as_float(array) * generator.uniform(0.9, 1.1, size=array.shape)
             inputs[tensor.name] = matrix_of_kind(program, tensor.name, array)
         try:
@@ -93,6 +93,14 @@ def resized(values: Values, program: Program) -> Iterator[Values]:
         found += 1
         if found == POINTS:
             return
+
+
+def moves(program: Program, name: str) -> bool:
+    """Whether an input has a derivative: what only decides (classes, positions, a mask) stays as it is."""
+    if not flows(program, name):
+        return False
+    sweep = pullback(program, name)
+    return not sweep.whole or sweep.equation.right != 0
 
 
 def symmetric_part(array: Array) -> Array:

@@ -198,7 +198,7 @@ def delta_sides(delta: Expr, names: Names) -> tuple[Expr, Expr]:
 def comparison(relation: Expr) -> tuple[Expr, Expr]:
     """The two sides of a condition; one on indices without minus signs: p − i ≥ 0 is p ≥ i."""
     left, right = relation.lhs, relation.rhs
-    if any(accesses(relation)):
+    if any(accesses(relation)) or relation.has(Shown):
         return left, right
     parts = sp.Add.make_args(sp.expand(left - right))
     away = [t for t in parts if t.could_extract_minus_sign()]

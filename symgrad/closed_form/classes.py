@@ -1,0 +1,58 @@
+"""Classes: δ(t[i], k) is a row of one_hot(t), and each class is one that there is.
+
+A loss leaves out what has the class −100, and what is read at a position is 0 outside. No class has a number below 0 or
+above the last, so where none is left out, nothing needs to be said of it; where one is, the form without it disagrees
+at the point and is not shown.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sympy as sp
+
+from symgrad.calculus.steps import Step
+from symgrad.closed_form.asking import indices_in, reads_tensor
+from symgrad.closed_form.pieces import ATOM, NoForm, Piece, flat
+from symgrad.indexing import Bracket, Index, add_up
+from symgrad.indexing.equation import rebuild
+from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
+
+if TYPE_CHECKING:
+    from symgrad.closed_form.writer import Notation
+
+
+def none_left_out(expression: Expr, record: list[Step]) -> Expr:
+    """[t[i] ≠ c], [t[i] ≥ 0], [t[i] < n] → 1, where t[i] is a class and c < 0"""
+    places = [side for d in expression.atoms(sp.KroneckerDelta) for side in d.args]
+    places += [index for entry in accesses(expression) for index in indices_of(entry)]
+    classes = {name_of(place) for place in places if is_access(place)}
+
+    def changed(node: Expr) -> Expr | None:
+        if isinstance(node, Bracket) and node.args[0].func in (sp.Ne, sp.Ge, sp.Lt):
+            entry, number = node.args[0].args
+            fits = {sp.Ne: number.is_negative, sp.Ge: number == 0, sp.Lt: not indices_in(number)}[node.args[0].func]
+            return sp.S.One if fits and is_access(entry) and name_of(entry) in classes else None
+        if type(node) is sp.Sum:
+            return add_up(rebuild(node.function, changed), [limit[0] for limit in node.limits])
+        return None
+
+    found = rebuild(expression, changed) if classes else expression
+    if found != expression:
+        says = "[t[i] ≠ c], [t[i] ≥ 0], [t[i] < n] → 1, where t[i] is a class and c < 0"
+        record.append(Step("none left out", found, says))
+    return found
+
+
+def is_class(node: Expr) -> bool:
+    """Whether a δ says which class an entry has."""
+    return isinstance(node, sp.KroneckerDelta) and any(isinstance(s, Index) for s in node.args) and reads_tensor(node)
+
+
+def one_hot(notation: Notation, node: Expr) -> Piece:
+    """The δ of classes by its name in torch."""
+    (place,), (entry,) = ([s for s in node.args if isinstance(s, Index) == own] for own in (True, False))
+    if not is_access(entry):
+        raise NoForm
+    classes = flat(notation.write(entry, ()))
+    return Piece(f"one_hot({classes.text}, {notation.texts.size(place.size)})", ATOM, (*classes.axes, place))
