@@ -287,6 +287,11 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
         ("x[:, :-1]", "x", "pad(v, (0, 1))", {"x": (2, 5)}),
         ("x[-2:]", "x", "pad(v, (x.shape[0] - 2, 0))", {"x": (5,)}),
         ("x[::2]", "x", None, {"x": (5,)}),
+        ("sin(flip(x, (0,)))", "x", "v.flip(0) * x.cos()", {"x": (5,)}),
+        ("flip(x[1:], (0,)) @ w", "x", "pad(v.flip(0) @ w.T, (0, 0, 1, 0))", {"x": (4, 3), "w": (3, 2)}),
+        ("roll(x, (1, -2), (0, 1))", "x", "v.roll(-1, 0).roll(2, 1)", {"x": (5, 3)}),
+        ("cumsum(x, 1)", "x", "v.flip(1).cumsum(1).flip(1)", {"x": (2, 3, 4)}),
+        ("cumsum(x * w, 0)", "w", "x * v.flip(-1).cumsum(-1).flip(-1)", {"x": (4,), "w": (4,)}),
         (
             "F.glu(x)", "x",
             ("pad(v * x[x.shape[0] // 2:].sigmoid(), (0, x.shape[0] // 2)) + pad(v * x[:x.shape[0] // 2] * x[x.shape[0] // 2:].sigmoid() "

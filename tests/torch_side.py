@@ -26,7 +26,7 @@ F64 = torch.float64
 
 def tensor(value: Any) -> torch.Tensor:
     """``value`` in float64; a tensor stays itself, so that gradients flow through it."""
-    return value if isinstance(value, torch.Tensor) else torch.tensor(np.asarray(value, dtype=np.float64))
+    return value if isinstance(value, torch.Tensor) else torch.tensor(np.array(value, dtype=np.float64, order="C"))
 
 
 def still(program: Program) -> frozenset[str]:

@@ -38,6 +38,7 @@ def entry(notation: Notation, node: Expr) -> Piece:
         return selected(notation, piece, indices)
     items: list[str] = []
     axes: list[Index | None] = []
+    turns: list[str] = []
     for index, size in zip(indices, shape, strict=True):
         if isinstance(index, Index) and index.size == size:
             items.append(":")
@@ -48,10 +49,15 @@ def entry(notation: Notation, node: Expr) -> Piece:
         elif index.is_Integer:
             items.append(str(index))
         else:
-            items.append(shifted(notation, index, size, axes))
+            item, turn = shifted(notation, index, size, axes)
+            items.append(item)
+            turns += [turn] if turn else []
     while items and items[-1] == ":":
         items.pop()
-    return Piece(f"{piece.inside(ATOM)}[{', '.join(items)}]" if items else text, ATOM if items else binds, tuple(axes))
+    if not items and not turns:
+        return Piece(text, binds, tuple(axes))
+    whole = f"{piece.inside(ATOM)}[{', '.join(items)}]" if items else piece.inside(ATOM)
+    return Piece(".".join([whole, *turns]), ATOM, tuple(axes))
 
 
 def flipped_product(notation: Notation, name: str, indices: Sequence[Index]) -> Piece | None:
@@ -73,17 +79,26 @@ def inverted(notation: Notation, name: str, indices: Sequence[Index]) -> Piece |
     return Piece(*notation.texts.tensor(matrix), tuple(indices), flipped=flipped_product(notation, matrix, indices))
 
 
-def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None]) -> str:
-    """x[c + p] for p below n is x[c:c + n]."""
-    (moving,) = indices_in(index) if len(indices_in(index)) == 1 else (None,)
-    if moving is None or index.coeff(moving) != 1:
+def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None]) -> tuple[str, str]:
+    """x[c + p] for p below n is x[c:c + n]; x[c − p] is one that is flipped; x[(c + p) mod n] is rolled by −c."""
+    around = isinstance(index, sp.Mod) and index.args[1] == size
+    place = index.args[0] if around else index
+    if len(indices_in(place)) != 1:
         raise NoForm
-    start = index - moving
-    if indices_in(start):
+    (moving,) = indices_in(place)
+    slope = place.coeff(moving)
+    start = place - slope * moving
+    if slope not in (1, -1) or indices_in(start) or (around and (slope < 0 or moving.size != size)):
         raise NoForm
     axes.append(moving)
+    axis = len(axes) - 1
+    if around:
+        return ":", f"roll({notation.texts.size(-start)}, {axis})"
+    if slope < 0:
+        start = start - moving.size + 1
     stop = sp.expand(start + moving.size)
-    return f"{'' if start == 0 else notation.texts.size(start)}:{'' if stop == size else notation.texts.size(stop)}"
+    first, last = ("" if end == usual else notation.texts.size(end) for end, usual in ((start, 0), (stop, size)))
+    return f"{first}:{last}", f"flip({axis})" if slope < 0 else ""
 
 
 def selected(notation: Notation, piece: Piece, indices: Sequence[Expr]) -> Piece:

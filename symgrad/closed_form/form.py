@@ -107,6 +107,5 @@ def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
         piece = notation.whole(right, equation.axes, wanted) if right != 0 else None
     except NoForm:
         return None
-    last = f"zeros_like({wanted})" if piece is None else said_once(notation, piece.text)
-    text = "; ".join([*notation.definitions, last])
+    text = f"zeros_like({wanted})" if piece is None else notation.with_definitions(said_once(notation, piece.text))
     return Form(text, Equation(equation.axes, right), tuple(steps)) if len(text) <= LONGEST else None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import sympy as sp
 
-from symgrad.closed_form.asking import body_order, components, counted, indices_in, mentions_seed, place_of
+from symgrad.closed_form.asking import axis_in, body_order, components, counted, indices_in, mentions_seed, place_of
 from symgrad.closed_form.pieces import (
     ATOM,
     COMPARE,
@@ -22,7 +22,7 @@ from symgrad.closed_form.pieces import (
     method,
 )
 from symgrad.closed_form.shorthands import Mean, Variance
-from symgrad.indexing import Index
+from symgrad.indexing import Bracket, Index
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr
 
@@ -39,7 +39,7 @@ def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     factors = split_factors(node.function) if node.function.is_Mul else [node.function]
     if isinstance(node, (Mean, Variance)):
         return sum_of_product(notation, factors, bound, prefer, *WORDS[type(node)])
-    ways = (outside, broadcast_apart, matrix_product, sum_of_product, one_by_one, contraction, term_by_term)
+    ways = (outside, running, broadcast_apart, matrix_product, sum_of_product, one_by_one, contraction, term_by_term)
     for write in ways:
         try:
             return write(notation, factors, bound, prefer)
@@ -55,6 +55,25 @@ def outside(notation: Notation, factors: list[Expr], bound: list[Index], prefer:
         raise NoForm
     inner = sp.Sum(sp.Mul(*(f for f in factors if f not in apart)), *((k, 0, k.size - 1) for k in bound))
     return notation.product([*apart, inner], prefer)
+
+
+def running(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
+    """Σ_k [k ≤ q]·f(k) is f.cumsum(-1), Σ_k [q ≤ k]·f(k) the same from the end."""
+    orders = [f for f in factors if isinstance(f, Bracket) and f.args[0].func in (sp.Le, sp.Ge)]
+    rest = [f for f in factors if f not in orders]
+    if len(bound) != 1 or len(orders) != 1 or not rest:
+        raise NoForm
+    (k,), ends = bound, (orders[0].args[0].lts, orders[0].args[0].gts)
+    if k not in ends or not all(isinstance(end, Index) and end.size == k.size for end in ends):
+        raise NoForm
+    (q,) = set(ends) - {k}
+    body = flat(group(notation, rest, [k if i == q else i for i in prefer]))
+    if k not in body.axes or q in body.axes or body.binds == COMPARE:
+        raise NoForm
+    axis, axes = axis_in(body.axes, k), tuple(q if i == k else i for i in body.axes)
+    if k == ends[0]:
+        return method(body, f"cumsum({axis})", axes)
+    return method(body, f"flip({axis}).cumsum({axis}).flip({axis})", axes)
 
 
 def broadcast_apart(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:

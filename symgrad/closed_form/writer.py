@@ -6,6 +6,7 @@ write something is one method, named by what it writes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -90,10 +91,12 @@ class Notation:
         """The inverses that only the gradients of linear systems read, and the matrices they are the inverses of."""
         self._names: dict[str, str] = {}
 
-    @property
-    def definitions(self) -> list[str]:
-        """What stands before the text: ``K = …``."""
-        return [f"{name} = {text}" for text, name in self._names.items()]
+    def with_definitions(self, text: str) -> str:
+        """``text`` behind ``K = …; ``, for each name that it needs."""
+        for own, name in reversed(self._names.items()):
+            if re.search(rf"\b{name}\b", text):  # what was tried and given up may have left others
+                text = f"{name} = {own}; {text}"
+        return text
 
     def name(self, letter: str, piece: Piece) -> Piece:
         """``piece`` under a name of its own, if it is more than a name."""

@@ -13,7 +13,7 @@ from itertools import product
 
 import numpy as np
 
-from symgrad.calculus import Sweep, pullback
+from symgrad.calculus import Sweep, local
 from symgrad.errors import DomainError, SymgradError, UndefinedError
 from symgrad.language.read import read
 from symgrad.numeric import Array, Values, as_float, evaluate, flows, forward
@@ -97,10 +97,9 @@ def resized(values: Values, program: Program) -> Iterator[Values]:
 
 def moves(program: Program, name: str) -> bool:
     """Whether an input has a derivative: what only decides (classes, positions, a mask) stays as it is."""
-    if not flows(program, name):
-        return False
-    sweep = pullback(program, name)
-    return not sweep.whole or sweep.equation.right != 0
+    readers = [step for step in program.steps if name in step.tensors]
+    found = [(step.arguments[place], d) for step in readers for place, d in local(step, program).derivatives.items()]
+    return flows(program, name) and any(argument == name and d.formula != 0 for argument, d in found)
 
 
 def symmetric_part(array: Array) -> Array:
