@@ -40,13 +40,13 @@ def within_edges(notation: Notation, factors: Sequence[Expr], prefer: Sequence[I
 
 
 def triangle(notation: Notation, factor: Expr, rest: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
-    """[q ≤ p + d]·f[p,q] is f.tril(d), [q ≥ p + d]·f[p,q] is f.triu(d)."""
+    """[q ≤ p + d]·f[p,q] is f.tril(d), [q ≥ p + d]·f[p,q] is f.triu(d), also of each matrix of a stack."""
     inner = notation.write(sp.Mul(*rest), prefer)
-    axes = flat(inner).axes
-    if len(axes) != 2 or indices_in(factor) != set(axes):
+    axes = flat(inner).indices()
+    if len(axes) < 2 or indices_in(factor) != set(axes[-2:]):
         raise NoForm
     relation = factor.args[0]
-    row, column = flat(inner).indices()
+    row, column = axes[-2:]
     difference = sp.expand(relation.gts - relation.lts) if relation.func in ORDERS else sp.S.Zero
     slope = difference.coeff(column)
     if slope not in (1, -1) or difference.coeff(row) != -slope:

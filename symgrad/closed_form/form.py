@@ -14,7 +14,7 @@ from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.classes import none_left_out
 from symgrad.closed_form.pieces import NoForm, Piece
 from symgrad.closed_form.rules import AMONG_NAMES, Rule, simplify
-from symgrad.closed_form.shorthands import Apart, Softmax, Standardised
+from symgrad.closed_form.shorthands import Apart, Masked, Softmax, Standardised
 from symgrad.closed_form.writer import Notation
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.canonical import canonical
@@ -22,7 +22,7 @@ from symgrad.indexing.quotients import values_of
 from symgrad.indexing.symbols import Expr, access, is_access
 from symgrad.program import Program
 
-NAMED = (Softmax, Standardised, Apart)
+NAMED = (Softmax, Masked, Standardised, Apart)
 LONGEST = 220
 """A longer text is no closed form that anyone would write."""
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.closed_form.shorthands import Centred, Mean, Softmax, Standardised, Variance
+from symgrad.closed_form.asking import reads_tensor
+from symgrad.closed_form.shorthands import Centred, Masked, Mean, Softmax, Standardised, Variance
+from symgrad.indexing import Bracket
 from symgrad.indexing.quotients import Quotient, named_quotient
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr
@@ -15,22 +17,25 @@ LINEAR = (sp.Sum, Mean)
 
 
 def softmax_ratio(expression: Expr) -> Expr:
-    """exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]"""
+    """exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i], among those that meet a condition if there is one"""
     return named_quotient(expression, softmax_over)
 
 
 def softmax_over(base: Expr) -> Quotient | None:
-    """Σ_k exp(f(k)) below the line."""
+    """Σ_k exp(f(k)) below the line, or Σ_k [k ≤ i]·exp(f(k))."""
     if type(base) is not sp.Sum:
         return None
     factors = split_factors(base.function)
-    if not all(isinstance(f, sp.exp) for f in factors):
+    masks = [f for f in factors if isinstance(f, Bracket) and not reads_tensor(f)]
+    logits = [f.exp for f in factors if isinstance(f, sp.exp)]
+    if not logits or len(logits) + len(masks) < len(factors):
         return None
     bound = tuple(limit[0] for limit in base.limits)
-    logits = sp.Add(*(f.exp for f in factors))
 
     def named(at: Sequence[Expr]) -> Expr:
-        return Softmax(logits.xreplace(dict(zip(bound, at, strict=True))), sp.Tuple(*at))
+        new = dict(zip(bound, at, strict=True))
+        entry, among = sp.Add(*logits).xreplace(new), sp.Mul(*masks).xreplace(new)
+        return Masked(entry, sp.Tuple(*at), among) if masks else Softmax(entry, sp.Tuple(*at))
 
     return Quotient(tuple(factors), bound, sp.S.One, named, LINEAR)
 

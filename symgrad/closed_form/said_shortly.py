@@ -9,7 +9,7 @@ import sympy as sp
 
 from symgrad.closed_form.asking import axis_in, indices_in
 from symgrad.closed_form.pieces import ATOM, Axes, NoForm, Piece, aligned, flat
-from symgrad.closed_form.shorthands import Mean, Variance
+from symgrad.closed_form.shorthands import Mean, Softmax, Variance
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
 
@@ -28,6 +28,17 @@ def softmax(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     if len(along) != 1 or along[0] not in inner.axes:
         raise NoForm
     return Piece(f"softmax({inner.text}, dim={axis_in(inner.axes, along[0])})", ATOM, inner.axes)
+
+
+def masked(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+    """P, said before as normalize(softmax(s, dim=-1).tril(), p=1, dim=-1): shares among those that take part."""
+    logits, along, among = node.args
+    others = [i for i in [*prefer, *sorted(indices_in(logits), key=str)] if i not in along]
+    inner = notation.product([among, Softmax(logits, along)], [*dict.fromkeys(others), *along])
+    if len(along) != 1 or along[0] not in inner.axes:
+        raise NoForm
+    text = f"normalize({inner.text}, p=1, dim={axis_in(inner.axes, along[0])})"
+    return notation.name("P", Piece(text, ATOM, inner.axes))
 
 
 def limits_of(along: Sequence[Index]) -> list[tuple[Index, int, Expr]]:

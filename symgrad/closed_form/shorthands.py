@@ -25,6 +25,13 @@ class Softmax(Shorthand, sp.Function):
     is_real = True
 
 
+class Masked(Shorthand, sp.Function):
+    """``Masked(f, (i,), c)``: [c]·exp(f) over the sum of [c]·exp(f) for every value of the index i."""
+
+    nargs = 3
+    is_real = True
+
+
 class Mean(Shorthand, sp.Sum):
     """``Mean(f(k), (k, 0, n − 1))``: Σ_k f(k) / n."""
 

@@ -44,8 +44,8 @@ from symgrad.closed_form.pieces import (
     method,
     permuted,
 )
-from symgrad.closed_form.said_shortly import apart, centred, softmax, standardised
-from symgrad.closed_form.shorthands import Apart, Centred, Softmax, Standardised
+from symgrad.closed_form.said_shortly import apart, centred, masked, softmax, standardised
+from symgrad.closed_form.shorthands import Apart, Centred, Masked, Softmax, Standardised
 from symgrad.closed_form.size_text import size_text
 from symgrad.closed_form.source_text import Writer
 from symgrad.closed_form.sums import write_sum
@@ -58,7 +58,7 @@ from symgrad.program import Program
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
 MOST_BELOW = 1000
 """What a fraction is divided by at most; others are decimals, as 1e-05 is."""
-SHORTHANDS = {Softmax: softmax, Centred: centred, Standardised: standardised, Apart: apart}
+SHORTHANDS = {Softmax: softmax, Masked: masked, Centred: centred, Standardised: standardised, Apart: apart}
 METHODS = {sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf}
 
 
