@@ -110,6 +110,14 @@ FORMS = {
         "x": "(v - x * (v * x).mean(-1, keepdim=True) / ((x ** 2).mean(-1, keepdim=True) + 1 / 100))"
         " / ((x ** 2).mean(-1, keepdim=True) + 1 / 100).sqrt()"
     },
+    ("scaled_dot_product_attention(q, k, x, is_causal=True)", "q:2x3x4 k:2x5x4 x:2x5x2"): {
+        "q": "P = normalize(softmax((q @ k.mT) / q.shape[2] ** 0.5, dim=-1).tril(), p=1, dim=-1); "
+        "(((v @ x.mT - (v * out).sum(-1, keepdim=True)) * P) @ k) / q.shape[2] ** 0.5",
+        "k": "P = normalize(softmax((q @ k.mT) / q.shape[2] ** 0.5, dim=-1).tril(), p=1, dim=-1); "
+        "(((x @ v.mT - (v * out).sum(-1)[:, None, :]) * P.mT) @ q) / q.shape[2] ** 0.5",
+        "x": "P = normalize(softmax((q @ k.mT) / q.shape[2] ** 0.5, dim=-1).tril(), p=1, dim=-1); P.mT @ v",
+    },
+    ("tril(x, 1) * x", "x:2x3x3"): {"x": "v * (x.tril(1) + tril(x, diagonal=1))"},
     ("scaled_dot_product_attention(q, k, x)", "q:3x4 k:5x4 x:5x2"): {
         "q": "(((v @ x.T - (v * out).sum(-1, keepdim=True)) * softmax((q @ k.T) / q.shape[1] ** 0.5, dim=-1)) @ k)"
         " / q.shape[1] ** 0.5",
