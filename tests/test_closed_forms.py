@@ -353,6 +353,11 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
             "F.nll_loss(log_softmax(x, dim=1), n)", "x",
             "v * (log_softmax(x, dim=1).exp() - one_hot(n, x.shape[1])) / x.shape[0]", {"x": (4, 3), "n": (4,)},
         ),
+        (
+            "-(F.one_hot(n, 3) * log_softmax(x, dim=1)).sum(1).mean()", "x",
+            "v * (log_softmax(x, dim=1).exp() - one_hot(n, 3)) / n.shape[0]", {"x": (4, 3), "n": (4,)},
+        ),
+        ("F.one_hot(n, 3) @ w", "w", "zeros_like(w).index_add(0, n, v)", {"n": (4,), "w": (3, 2)}),
         ("F.nll_loss(x, n)", "x", "-v * one_hot(n, x.shape[1]) / x.shape[0]", {"x": (4, 3), "n": (4,)}),
         ("chunk(x, 2)[1]", "x", "pad(v, (x.shape[0] // 2, 0))", {"x": (6,)}),
         ("chunk(x, 2)[1]", "x", "pad(v, ((x.shape[0] + 1) // 2, 0))", {"x": (5,)}),

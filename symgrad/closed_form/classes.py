@@ -29,12 +29,12 @@ def none_left_out(expression: Expr, record: list[Step]) -> Expr:
     classes = {name_of(place) for place in places if is_access(place)}
 
     def changed(node: Expr) -> Expr | None:
-        if isinstance(node, Bracket) and node.args[0].func in (sp.Ne, sp.Ge, sp.Lt):
-            entry, number = node.args[0].args
-            fits = {sp.Ne: number.is_negative, sp.Ge: number == 0, sp.Lt: not indices_in(number)}[node.args[0].func]
-            return sp.S.One if fits and is_access(entry) and name_of(entry) in classes else None
-        if type(node) is sp.Sum:
-            return add_up(rebuild(node.function, changed), [limit[0] for limit in node.limits])
+        if isinstance(node, Bracket):
+            entry = met_by_classes(node.args[0])
+            return sp.S.One if entry is not None and is_access(entry) and name_of(entry) in classes else None
+        if type(node) is sp.Sum:  # over all classes there is one 1, where the class is one
+            total = add_up(rebuild(node.function, changed), [limit[0] for limit in node.limits])
+            return total if total == node or isinstance(total, sp.Sum) else rebuild(total, changed)
         return None
 
     found = rebuild(expression, changed) if classes else expression
@@ -42,6 +42,17 @@ def none_left_out(expression: Expr, record: list[Step]) -> Expr:
         says = "[t[i] ≠ c], [t[i] ≥ 0], [t[i] < n] → 1, where t[i] is a class and c < 0"
         record.append(Step("none left out", found, says))
     return found
+
+
+def met_by_classes(relation: Expr) -> Expr | None:
+    """What every class meets this condition: e of e ≠ −100, 0 ≤ e and e < n."""
+    if isinstance(relation, sp.Ne):
+        return relation.lhs if relation.rhs.is_negative else None
+    if isinstance(relation, (sp.Ge, sp.Le)):
+        return relation.gts if relation.lts == 0 else None
+    if isinstance(relation, (sp.Lt, sp.Gt)):
+        return None if indices_in(relation.gts) else relation.lts
+    return None
 
 
 def is_class(node: Expr) -> bool:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import sympy as sp
+
 from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.classes import none_left_out
@@ -23,6 +25,7 @@ from symgrad.indexing.symbols import Expr, access, is_access
 from symgrad.program import Program
 
 NAMED = (Softmax, Masked, Standardised, Apart)
+COMPARED = (Bracket, sp.KroneckerDelta)
 LONGEST = 220
 """A longer text is no closed form that anyone would write."""
 
@@ -55,7 +58,7 @@ def views(program: Program) -> dict[str, Equation]:
     for step in program.steps:
         equation = local(step, program).equation
         _, entry = equation.right.as_coeff_Mul(rational=True)
-        if (is_access(entry) or isinstance(equation.right, Bracket)) and step.result.name != program.output:
+        if (is_access(entry) or isinstance(equation.right, COMPARED)) and step.result.name != program.output:
             found[step.result.name] = substitute(equation, found)
     return found
 

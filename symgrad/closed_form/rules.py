@@ -113,16 +113,16 @@ def number_out(expression: Expr) -> Expr:
 
 
 def turned(expression: Expr) -> Expr:
-    """−Σ_k (a − b)·f → Σ_k (b − a)·f"""
-    number, rest = expression.as_coeff_Mul(rational=True) if expression.is_Mul else (sp.S.One, expression)
-    if not (number.is_negative and isinstance(rest, sp.Sum)):
+    """−Σ_k (a − b)·f → Σ_k (b − a)·f, also where it is multiplied"""
+    if not expression.is_Mul or not expression.as_coeff_Mul(rational=True)[0].is_negative:
         return expression
-    factors = sp.Mul.make_args(rest.function)
-    for factor in factors:
-        other = turned(-factor) if isinstance(factor, sp.Sum) else -factor
-        if other != -factor or (factor.is_Add and 2 * sum(map(subtracted, factor.args)) >= len(factor.args)):
-            others = sp.Mul(*(f for f in factors if f is not factor))
-            return -number * rest.func(others * other, *rest.limits)
+    for total in (f for f in expression.args if isinstance(f, sp.Sum)):
+        factors = sp.Mul.make_args(total.function)
+        for factor in factors:
+            other = turned(-factor) if isinstance(factor, sp.Sum) else -factor
+            if other != -factor or (factor.is_Add and 2 * sum(map(subtracted, factor.args)) >= len(factor.args)):
+                others = sp.Mul(*(f for f in factors if f is not factor))
+                return -expression / total * total.func(others * other, *total.limits)
     return expression
 
 
