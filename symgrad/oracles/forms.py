@@ -7,17 +7,18 @@ are as they happen to be, does not pass.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
 import numpy as np
 
-from symgrad.calculus import Sweep, local
+from symgrad.calculus import Sweep, local_pullback, standard
 from symgrad.errors import DomainError, SymgradError, UndefinedError
 from symgrad.language.read import read
 from symgrad.numeric import Array, Values, as_float, evaluate, flows, forward
 from symgrad.numeric.assumed import matrix_of_kind
+from symgrad.numeric.sweeps import positions
 from symgrad.oracles.report import Check, compare
 from symgrad.program import Program
 
@@ -32,7 +33,8 @@ def check_form(text: str, program: Program, sweep: Sweep, values: Values, seed: 
     """``text`` against the index formula, at the point, at a random one near it and at random sizes."""
     generator = np.random.default_rng(1)
     points = [(values, np.asarray(seed))]
-    for found in (jittered(values, program), *resized(values, program)):
+    moving = frozenset(t.name for t in program.inputs if moves(program, t.name))
+    for found in (jittered(values, program, moving), *resized(values, program, moving)):
         shape = np.shape(found[program.output]) if np.ndim(seed) else ()
         points.append((found, np.asarray(generator.integers(-4, 5, size=shape))))
     checks: list[Check] = []
@@ -50,7 +52,7 @@ def check_form(text: str, program: Program, sweep: Sweep, values: Values, seed: 
     return checks[0]
 
 
-def jittered(values: Values, program: Program) -> Values:
+def jittered(values: Values, program: Program, moving: Collection[str]) -> Values:
     """A point near the given one where entries differ: forms that hold only for equal entries fail there.
 
     As near as it takes for every operation to be defined there; symmetric matrices stay symmetric only if they must,
@@ -58,7 +60,7 @@ def jittered(values: Values, program: Program) -> Values:
     """
     generator = np.random.default_rng(2)
     factors = {t.name: generator.uniform(-1, 1, size=values[t.name].shape) for t in program.inputs}
-    factors = {name: factor for name, factor in factors.items() if moves(program, name)}
+    factors = {name: factor for name, factor in factors.items() if name in moving}
     for symmetric, width in product((False, True), WIDTHS):
         point = {
             name: as_float(values[name]) * (1 + width * (symmetric_part(factor) if symmetric else factor))
@@ -71,7 +73,7 @@ def jittered(values: Values, program: Program) -> Values:
     return values
 
 
-def resized(values: Values, program: Program) -> Iterator[Values]:
+def resized(values: Values, program: Program, moving: Collection[str]) -> Iterator[Values]:
     """Small points at random sizes, filled with what stands at the given one; none where no others fit.
 
     What is as long as something else stays so: v.diag() is right for every square matrix.
@@ -83,7 +85,7 @@ def resized(values: Values, program: Program) -> Iterator[Values]:
         inputs = {}
         for tensor in program.inputs:
             array = np.resize(values[tensor.name], other.numbers(tensor.shape))
-            if moves(program, tensor.name):
+            if tensor.name in moving:
                 array = as_float(array) * generator.uniform(0.9, 1.1, size=array.shape)
             inputs[tensor.name] = matrix_of_kind(program, tensor.name, array)
         try:
@@ -97,9 +99,10 @@ def resized(values: Values, program: Program) -> Iterator[Values]:
 
 def moves(program: Program, name: str) -> bool:
     """Whether an input has a derivative: what only decides (classes, positions, a mask) stays as it is."""
-    readers = [step for step in program.steps if name in step.tensors]
-    found = [(step.arguments[place], d) for step in readers for place, d in local(step, program).derivatives.items()]
-    return flows(program, name) and any(argument == name and d.formula != 0 for argument, d in found)
+    uses = [(step, place) for step in program.steps for place in positions(step, (name,))]
+    return flows(program, name) and any(
+        local_pullback(standard(step, program).key, place).right != 0 for step, place in uses
+    )
 
 
 def symmetric_part(array: Array) -> Array:
