@@ -21,6 +21,7 @@ from symgrad.numeric.assumed import matrix_of_kind
 from symgrad.numeric.sweeps import positions
 from symgrad.oracles.report import Check, compare
 from symgrad.program import Program
+from symgrad.shapes import with_numbers
 
 WIDTHS = (0.2, 0.05, 0.005)
 """How far a point is moved, as shares of its entries: the first of them that stays in every domain."""
@@ -82,6 +83,9 @@ def resized(values: Values, program: Program, moving: Collection[str]) -> Iterat
     for _ in range(ATTEMPTS if values.sizes else 0):
         grown = {own: min(own, SMALL) + int(generator.integers(1, 4)) for own in values.sizes.values()}
         other = replace(program, sizes={size: grown[own] for size, own in values.sizes.items()})
+        sizes = [with_numbers(size, other.sizes) for tensor in program.tensors() for size in tensor.shape]
+        if not all(size.is_Integer and size >= 0 for size in sizes):  # half of an odd number
+            continue
         inputs = {}
         for tensor in program.inputs:
             array = np.resize(values[tensor.name], other.numbers(tensor.shape))
