@@ -297,6 +297,8 @@ def test_the_same_expressions_are_drawn_in_every_run() -> None:
 # What random expressions found ------------------------------------------------------------------------------
 
 FOUND = [
+    ("corrcoef(a)", {"a": (0, 0)}),
+    ("ceil(F.glu(d) + 0.3)", {"d": (2, 4)}),
     ("dist(x, x)", {"x": (2,)}),
     ("dist(x, x.clone(), 3)", {"x": (1,)}),
     ("cdist(x, x)", {"x": (3, 3)}),
@@ -394,6 +396,25 @@ def test_what_torch_rounds_is_no_number_to_agree_with(text: str) -> None:
     shape = symgrad.explain(text, check=False, **read).output.shape
     assert rests_on_rounding(Expression(text, text, read, shape, pieces=(part,), torch_steps=text))
     assert not rests_on_rounding(part)
+
+
+def test_the_spread_of_equal_numbers_is_no_number_to_agree_with() -> None:
+    """The entries are the same to the last bit, their spread is 0; what is left of it depends on how a mean is rounded."""
+    inputs = {"x": np.ones((3, 2)), "y": np.asarray(np.tan(np.sin(-1.0)))}
+    alike = "y * ones_like(x)"
+    part = Expression(alike, alike, inputs, (3, 2), torch_steps=alike)
+    whole = Expression(f"std({alike})", f"std({alike})", inputs, pieces=(part,), torch_steps=f"s1 = {alike}; std(s1)")
+    assert the_very_same(part)
+    assert rounds_a_zero(whole) == rests_on_rounding(whole)
+    assert not rests_on_rounding(part)
+
+
+def test_a_zero_with_a_minus_is_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """copysign and atan2 go by the sign of a 0, which nobody else computes alike."""
+    drawn = Expression("x", "x", {"x": np.zeros(1)}, (1,), torch_steps="x")
+    assert the_very_same(drawn)
+    monkeypatch.setitem(globals(), "outputs", lambda drawn: (np.zeros(1), -np.zeros(1)))
+    assert not the_very_same(drawn)
 
 
 def test_what_torch_throws_away_is_no_number_to_agree_with() -> None:
