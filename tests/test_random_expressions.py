@@ -298,6 +298,7 @@ def test_the_same_expressions_are_drawn_in_every_run() -> None:
 
 FOUND = [
     ("corrcoef(a)", {"a": (0, 0)}),
+    ("relu(torch.diag(x).reshape(-1))", {"x": (3,)}),
     ("ceil(F.glu(d) + 0.3)", {"d": (2, 4)}),
     ("dist(x, x)", {"x": (2,)}),
     ("dist(x, x.clone(), 3)", {"x": (1,)}),

@@ -183,7 +183,8 @@ class Evaluator:
         length = array.shape[axis]
         if isinstance(index, Index) and number(index.size, self.sizes) == length:
             return array, (index,)
-        if isinstance(index, Ravel) and all(isinstance(i, Index) for i in index.indices):
+        apart = isinstance(index, Ravel) and len(set(index.indices)) == len(index.indices)
+        if apart and all(isinstance(i, Index) for i in index.indices):
             shape = self._shape(index.shape)
             if shape == self._shape([i.size for i in index.indices]) and int(np.prod(shape)) == length:
                 return array.reshape([*array.shape[:axis], *shape, *array.shape[axis + 1 :]]), index.indices
