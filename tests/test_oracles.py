@@ -253,7 +253,7 @@ def test_a_closed_form_has_to_agree_at_other_sizes(behind: str, general: bool) -
     assert check_form(form, program, pullback(program, "x"), values, np.array([1, 2])).passed == general
 
 
-@pytest.mark.parametrize("shape", [(2,), (4,), (6,), (2, 4), (3, 8), (4, 2)])
+@pytest.mark.parametrize("shape", [(4,), (6,), (8,), (2, 4), (3, 8)])
 def test_sizes_that_do_not_come_out_whole_are_not_tried(shape: tuple[int, ...]) -> None:
     """Half of an odd number is no size."""
     found = symgrad.explain("F.glu(x)", x=np.arange(np.prod(shape), dtype=float).reshape(shape), check=False)
