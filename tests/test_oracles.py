@@ -258,3 +258,13 @@ def test_sizes_that_do_not_come_out_whole_are_not_tried(shape: tuple[int, ...]) 
     """Half of an odd number is no size."""
     found = symgrad.explain("F.glu(x)", x=np.arange(np.prod(shape), dtype=float).reshape(shape), check=False)
     assert found.gradients["x"].closed_form is not None
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 4, 4), (1, 2, 4, 0), (2, 0, 6)])
+def test_where_torch_refuses_tensors_without_entries_the_page_says_so(shape: tuple[int, ...]) -> None:
+    """torch leaves them as they are on the way forward, and its backward refuses some of them."""
+    found = symgrad.explain("F.pixel_unshuffle(x, 2)", x=np.zeros(shape))
+    assert found.passed
+    assert found.output.shape == found.gradients["x"].value.shape == shape
+    refused = [check for check in found.gradients["x"].checks if check.note.startswith("torch refuses: ")]
+    assert refused or any("out.backward(v)" in check.oracle and check.passed for check in found.gradients["x"].checks)

@@ -207,9 +207,9 @@ def prepare_factor(shapes: tuple[Shape, ...], downscale_factor: int) -> dict[str
 
 def unshuffled_shape(sizes: Sizes, shapes: tuple[Shape, ...], downscale_factor: int) -> Shape:
     """(…, c, h·r, w·r) gives (…, c·r², h, w)."""
-    if any(sizes.number(size) == 0 for size in shapes[0]):
-        raise ShapeError("torch leaves a tensor without entries in its own shape here")
     x, r = at_least(shapes[0], 3), downscale_factor
+    if any(sizes.number(size) == 0 for size in x):  # torch leaves a tensor without entries as it is
+        return x
     for size in x[-2:]:
         known = sizes.number(size)
         if known is not None and known % r:
@@ -220,6 +220,8 @@ def unshuffled_shape(sizes: Sizes, shapes: tuple[Shape, ...], downscale_factor: 
 def pixels_apart(x: Any, downscale_factor: int) -> Any:
     """NumPy's forward."""
     x, r = np.asarray(x), downscale_factor
+    if not x.size:
+        return x
     *lead, c, h, w = x.shape
     parts = x.reshape(*lead, c, h // r, r, w // r, r)
     k = len(lead)

@@ -50,12 +50,12 @@ def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted
     leaves = _leaves(inputs, wanted)
     try:
         out = _run(program, leaves)
+        if out.requires_grad:
+            out.backward(torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape))
     except (RuntimeError, IndexError) as error:
         if all(np.size(array) for array in inputs.values()):
             raise
         return TorchRun(np.zeros(0), {}, version, refusal=str(error).splitlines()[0])
-    if out.requires_grad:
-        out.backward(torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape))
     gradients = {name: None if leaves[name].grad is None else leaves[name].grad.numpy() for name in wanted}
     return TorchRun(np.asarray(out.detach().numpy()), gradients, version)
 
