@@ -28,6 +28,11 @@ def size_symbol(count: int) -> Size:
     return sp.Symbol(name, integer=True, positive=True)
 
 
+def size_of(value: Any) -> Size:
+    """A number or expression as a size."""
+    return sp.sympify(value, strict=True)
+
+
 def with_numbers(expression: Any, sizes: Mapping[Size, int]) -> Any:
     """An expression in sizes with the numbers that ``sizes`` knows put in."""
     return expression.xreplace({size: sp.Integer(number) for size, number in sizes.items()})

@@ -24,7 +24,7 @@ import sympy as sp
 
 from symgrad.closed_form.asking import indices_in
 from symgrad.closed_form.entries import shape_of
-from symgrad.closed_form.pieces import NoForm
+from symgrad.closed_form.pieces import NoForm, subscripted
 from symgrad.indexing import Index, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.ops.convolutions import slid, spread
@@ -97,7 +97,8 @@ def solved(index: Expr, longer: Expr, other: Expr) -> Slide:
     quotient = sp.Add(*(part.args[0] if isinstance(part, sp.floor) else part for part in parts))
     above, below = sp.fraction(sp.together(quotient))
     above = sp.expand(above)
-    slope, padding = -above.coeff(other), sp.expand(above - longer + other * -above.coeff(other))
+    slope = -above.coeff(other)
+    padding = sp.expand(above - longer + slope * other)
     need(above.coeff(longer) == 1, slope.is_Integer, slope > 0, not indices_in(padding))
     return Slide(slope, below, padding)
 
@@ -142,9 +143,7 @@ def cut(pair: Pair, text: str, sizes: Sequence[Size], differences: Sequence[Size
     """``text`` cut to ``sizes`` on its last axes, where it may be too long."""
     changed = zip(sizes, differences, strict=True)
     items = [f":{pair.notation.texts.size(size)}" if difference != 0 else ":" for size, difference in changed]
-    while items and items[-1] == ":":
-        items.pop()
-    return f"{text}[{', '.join([':'] * (len(pair.axes) - len(sizes)) + items)}]" if items else text
+    return subscripted(text, [":"] * (len(pair.axes) - len(sizes)) + items)
 
 
 def place_of_longer(pair: Pair) -> str:

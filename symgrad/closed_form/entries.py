@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from symgrad.closed_form.asking import indices_in
-from symgrad.closed_form.pieces import ATOM, MATMUL, NoForm, Piece, method
+from symgrad.closed_form.pieces import ATOM, MATMUL, NoForm, Piece, method, subscripted
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.shapes import Size
@@ -52,12 +52,9 @@ def entry(notation: Notation, node: Expr) -> Piece:
             item, turn = shifted(notation, index, size, axes)
             items.append(item)
             turns += [turn] if turn else []
-    while items and items[-1] == ":":
-        items.pop()
-    if not items and not turns:
+    if not turns and all(item == ":" for item in items):
         return Piece(text, binds, tuple(axes))
-    whole = f"{piece.inside(ATOM)}[{', '.join(items)}]" if items else piece.inside(ATOM)
-    return Piece(".".join([whole, *turns]), ATOM, tuple(axes))
+    return Piece(".".join([subscripted(piece.inside(ATOM), items), *turns]), ATOM, tuple(axes))
 
 
 def flipped_product(notation: Notation, name: str, indices: Sequence[Index]) -> Piece | None:

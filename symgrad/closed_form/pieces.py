@@ -62,14 +62,20 @@ def applied(piece: Piece, call: str) -> Piece:
     return replace(method(piece, call, piece.axes), kept=kept)
 
 
+def subscripted(text: str, items: Sequence[str]) -> str:
+    """``text[items]`` without the colons at the end, which say nothing."""
+    needed = len(items)
+    while needed and items[needed - 1] == ":":
+        needed -= 1
+    return f"{text}[{', '.join(items[:needed])}]" if needed else text
+
+
 def flat(piece: Piece) -> Piece:
     """``piece`` without its axes of size 1: v[:, 0]."""
     if None not in piece.axes:
         return piece
     items = ["0" if axis is None else ":" for axis in piece.axes]
-    while items[-1] == ":":
-        items.pop()
-    return Piece(f"{piece.inside(ATOM)}[{', '.join(items)}]", ATOM, piece.indices())
+    return Piece(subscripted(piece.inside(ATOM), items), ATOM, piece.indices())
 
 
 def permuted(piece: Piece, order: Sequence[Index]) -> Piece:

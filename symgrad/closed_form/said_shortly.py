@@ -22,23 +22,33 @@ USUAL = sp.Rational(1, 100000)
 
 def softmax(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     """The softmax of a piece along one of its axes: along the last, where it is free to choose."""
-    logits, along = node.args[0], list(node.args[1])
-    others = [i for i in [*prefer, *sorted(indices_in(logits), key=str)] if i not in along]
-    inner = notation.write(logits, [*dict.fromkeys(others), *along])
-    if len(along) != 1 or along[0] not in inner.axes:
-        raise NoForm
-    return Piece(f"softmax({inner.text}, dim={axis_in(inner.axes, along[0])})", ATOM, inner.axes)
+    logits, along = node.args
+    inner, axis = along_an_axis(notation, [logits], along, prefer)
+    return Piece(f"softmax({inner.text}, dim={axis})", ATOM, inner.axes)
 
 
 def masked(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     """P, said before as normalize(softmax(s, dim=-1).tril(), p=1, dim=-1): shares among those that take part."""
     logits, along, among = node.args
-    others = [i for i in [*prefer, *sorted(indices_in(logits), key=str)] if i not in along]
-    inner = notation.product([among, Softmax(logits, along)], [*dict.fromkeys(others), *along])
-    if len(along) != 1 or along[0] not in inner.axes:
+    inner, axis = along_an_axis(notation, [among, Softmax(logits, along)], along, prefer)
+    return notation.name("P", Piece(f"normalize({inner.text}, p=1, dim={axis})", ATOM, inner.axes))
+
+
+def along_an_axis(
+    notation: Notation, factors: Sequence[Expr], along: Sequence[Index], prefer: Sequence[Index]
+) -> tuple[Piece, int]:
+    """A product of factors, and which of its axes runs along: the last, where there is a choice."""
+    (index,) = along if len(along) == 1 else (None,)
+    free = sorted(indices_in(sp.Mul(*factors)), key=str)
+    order = dict.fromkeys(i for i in [*prefer, *free] if i not in along)
+    whole = (
+        notation.write(factors[0], [*order, *along])
+        if len(factors) == 1
+        else notation.product(factors, [*order, *along])
+    )
+    if index is None or index not in whole.axes:
         raise NoForm
-    text = f"normalize({inner.text}, p=1, dim={axis_in(inner.axes, along[0])})"
-    return notation.name("P", Piece(text, ATOM, inner.axes))
+    return whole, axis_in(whole.axes, index)
 
 
 def limits_of(along: Sequence[Index]) -> list[tuple[Index, int, Expr]]:

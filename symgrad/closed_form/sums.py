@@ -139,7 +139,7 @@ def stacked_product(notation: Notation, groups: list[list[Expr]], k: Index, pref
     return Piece(f"{left.inside(MATMUL)} @ {right.inside(MATMUL + 1)}", MATMUL, (*rows, *columns))
 
 
-def group(notation: Notation, factors: list[Expr], prefer: Sequence[Index]) -> Piece:
+def group(notation: Notation, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
     """The elementwise product of some factors."""
     return notation.write(factors[0], prefer) if len(factors) == 1 else notation.product(factors, prefer)
 

@@ -19,7 +19,7 @@ from symgrad.ops.layers import number
 from symgrad.ops.reductions import axes_of, axis_of
 from symgrad.ops.spec import At, View, example, kept, operation
 from symgrad.ops.views import numbers, sequence
-from symgrad.shapes import Shape, Size, Sizes
+from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # one int or several, as users write them
 
@@ -27,11 +27,6 @@ Ints = Any  # one int or several, as users write them
 def put(at: At, axis: int, index: Expr) -> list[Expr]:
     """The indices ``at`` with one of them replaced."""
     return [*at[:axis], index, *at[axis + 1 :]]
-
-
-def size_of(value: Any) -> Size:
-    """A number or expression as a size."""
-    return sp.sympify(value, strict=True)
 
 
 # Mirrored and turned --------------------------------------------------------------------------------

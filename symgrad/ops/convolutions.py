@@ -19,7 +19,7 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Unravel, add_up, bracket, delta, fresh
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.spec import At, Op, View, example, operation
-from symgrad.shapes import Shape, Size, Sizes
+from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
 
@@ -34,11 +34,6 @@ def per_axis(value: Any, count: int, name: str, least: int = 1) -> tuple[int, ..
             f"{name} has to be an integer from {least} up, or {count} of them", found=(f"{name}={value!r}",)
         )
     return tuple(numbers)
-
-
-def size_of(expression: Any) -> Size:
-    """An expression as a size."""
-    return sp.sympify(expression, strict=True)
 
 
 def slid(size: Size, kernel: Size, stride: int, before: Size, after: Size, dilation: int) -> Size:

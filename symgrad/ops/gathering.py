@@ -22,7 +22,7 @@ from symgrad.ops.pointwise import broadcast
 from symgrad.ops.positions import from_zero, positions
 from symgrad.ops.reductions import axis_of
 from symgrad.ops.spec import At, Data, View, example, operation
-from symgrad.shapes import Shape, Sizes
+from symgrad.shapes import Shape, Sizes, size_of
 
 
 def counted(position: Expr, size: Expr) -> Expr:
@@ -56,7 +56,7 @@ def no_larger(sizes: Sizes, index: Shape, other: Shape, name: str, but: int | No
 
 def classes_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_classes: Any) -> Shape:
     """One more axis, with a place for each class."""
-    return (*shapes[0], sp.sympify(num_classes, strict=True))
+    return (*shapes[0], size_of(num_classes))
 
 
 def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[str, Hashable]:

@@ -17,10 +17,10 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, add_up, bracket, fresh, unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.convolutions import fitting, inside, per_axis, size_of, slid, windows_of
+from symgrad.ops.convolutions import fitting, inside, per_axis, slid, windows_of
 from symgrad.ops.domain import reals
 from symgrad.ops.spec import At, Held, Op, View, example, operation
-from symgrad.shapes import Shape, Size, Sizes
+from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
 

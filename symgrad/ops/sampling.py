@@ -21,13 +21,12 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
-from symgrad.ops.convolutions import size_of
 from symgrad.ops.domain import reals
 from symgrad.ops.functions import floor, nearest, side
 from symgrad.ops.pooling import covers
 from symgrad.ops.spec import At, View, example, operation
 from symgrad.ops.views import sequence
-from symgrad.shapes import Shape, Size, Sizes
+from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int, a sequence of ints, or None, as users write them
 

@@ -19,11 +19,11 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import add_up, delta, fresh, ravel, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.arranging import at_least
-from symgrad.ops.convolutions import fitting, inside, per_axis, size_of, slid, windows_of
+from symgrad.ops.convolutions import fitting, inside, per_axis, slid, windows_of
 from symgrad.ops.domain import whole
 from symgrad.ops.spec import At, Data, Op, View, example, operation
 from symgrad.ops.views import sequence
-from symgrad.shapes import Shape, Size, Sizes
+from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
 
