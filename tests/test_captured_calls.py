@@ -184,12 +184,22 @@ STATISTICS = [
         (3, 4), (2, 2),
     ),
 ]  # fmt: skip
+JOINS = same(
+    [
+        lambda x, y: torch.cat([torch.tensor([], dtype=x.dtype), x, y], -2),
+        lambda x, y: torch.cat([x, torch.tensor([], dtype=x.dtype), y, x], dim=1),
+        lambda x, y: torch.cat([torch.tensor([]), x * y], 1),
+        lambda x, y: torch.cat([x.new_zeros(0, 3), y]).sum() * torch.cat([x[:0, 0], x[0]]),
+    ],
+    (3, 3), (3, 3),
+)  # fmt: skip
+"""An empty tensor with one axis fits any other: a cache of keys and values begins like that."""
 
 
 @pytest.mark.filterwarnings("ignore:.*in beta:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*is deprecated")
 @pytest.mark.filterwarnings("ignore:The default behavior for interpolate")
-@pytest.mark.parametrize(("call", "inputs"), [*SAMPLING, *POOLING, *WRITING, *LENGTHS, *NORMS, *STATISTICS])
+@pytest.mark.parametrize(("call", "inputs"), [*SAMPLING, *POOLING, *WRITING, *LENGTHS, *NORMS, *STATISTICS, *JOINS])
 def test_it_is_derived_and_torchs(call, inputs):
     assert_like_torch(call, *inputs)
 

@@ -13,6 +13,7 @@ from symgrad.language.calls import Ref
 from symgrad.ops.lookup import named
 from symgrad.tracing.pairs import Pairs, Rule
 from symgrad.tracing.rewrites import basic_key
+from symgrad.tracing.steps import joined_parts
 
 
 def total(word: str) -> Rule:
@@ -34,7 +35,8 @@ def joined(word: str) -> Rule:
 
     def rule(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
         rank = len(p.node.shape)
-        return p(word, [p.pair(t) for t in tensors], dim % rank)
+        parts = joined_parts(tensors) if word == "cat" else tensors
+        return p(word, [p.pair(t) for t in parts], dim % rank)
 
     return rule
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from symgrad.ops.compounds import SHORTCUT, find_compound
 from symgrad.tracing import layer_calls, matrix_calls, placing, statistic_calls
 from symgrad.tracing.lifted import Refused
-from symgrad.tracing.steps import Composition, Said, Steps, done
+from symgrad.tracing.steps import Composition, Said, Steps, done, joined_parts
 from symgrad.tracing.trace import Node
 
 if TYPE_CHECKING:
@@ -129,11 +129,22 @@ def renorm(steps: Steps, node: Node, x: Any, p: Any, dim: int, maxnorm: Any) -> 
     return "torch.mul", (x, steps("where", steps("gt", size, float(maxnorm)), factor, 1.0)), {}
 
 
+def cat(
+    steps: Steps, node: Node, tensors: Any = None, dim: Any = 0, *, axis: Any = None, **other: Any
+) -> Said | None:  # fmt: skip
+    """Without what torch passes over: it joins a tensor without entries and with one axis to any other."""
+    parts = joined_parts(other.pop("tensors", tensors))
+    dim = dim if axis is None else axis
+    if len(parts) == 1:
+        return "Tensor.clone", (parts[0],), {}
+    return "torch.cat", (parts, dim), {}
+
+
 COMPOSITIONS: Mapping[str, Composition] = {
     "clamp": clamp, "clip": clamp, "clamp_min": clamp_min, "clamp_max": clamp_max, "softplus": softplus,
     "div": div, "divide": div, "var_mean": moments("var"), "std_mean": moments("std"), "angle": angle, "zero": zero,
     "fill": fill, "constant_pad_nd": constant_pad_nd, "norm": norm, "vector_norm": vector_norm,
-    "renorm": renorm,
+    "renorm": renorm, **dict.fromkeys(("cat", "concat", "concatenate"), cat),
     **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, **statistic_calls.COMPOSITIONS,
     **matrix_calls.COMPOSITIONS,
 }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from symgrad.language.calls import Ref
@@ -29,6 +29,15 @@ class Steps:
     def number(size: Any) -> int:
         """A size as a number."""
         return int(size)
+
+
+def joined_parts(tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Of tensors to join those that torch does not pass over: an empty one with one axis fits any other.
+
+    One is left where all of them are like that.
+    """
+    parts = tuple(tensors)
+    return tuple(t for t in parts if tuple(t.shape) != (0,)) or parts[:1]
 
 
 def done(ref: Any) -> Said:

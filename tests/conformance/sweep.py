@@ -33,13 +33,37 @@ SLOWEST = 20.0
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one variant: its worst sample, and why."""
+    """What became of one variant: how many of its samples came to each verdict, with each reason.
+
+    ``verdicts`` counts pairs (status, why); samples without a gradient to compare are ``skipped``.
+    """
 
     name: str
-    status: str
-    note: str = ""
-    samples: int = 0
+    verdicts: Counter[tuple[str, str]]
     seconds: float = 0.0
+
+    def count(self, status: str) -> int:
+        """How many samples came to ``status``."""
+        return sum(n for (found, _), n in self.verdicts.items() if found == status)
+
+    @property
+    def samples(self) -> int:
+        """How many samples were compared."""
+        return sum(n for (found, _), n in self.verdicts.items() if found != "skipped")
+
+    @property
+    def status(self) -> str:
+        """The worst verdict; ``no gradient`` where torch gives none for any sample."""
+        found = [status for status in ORDER if self.count(status)]
+        return found[-1] if found else "no gradient"
+
+    def reasons(self, *statuses: str) -> list[tuple[str, int]]:
+        """Why samples came to ``statuses``, the most frequent first."""
+        why = Counter[str]()
+        for (status, reason), n in self.verdicts.items():
+            if status in statuses:
+                why[reason] += n
+        return why.most_common()
 
 
 def variants(only: str | None = None, dtype: str = "float64") -> list[str]:
@@ -47,38 +71,26 @@ def variants(only: str | None = None, dtype: str = "float64") -> list[str]:
     return [_name(op) for op in _database(dtype) if only is None or only in _name(op)]
 
 
-def run(name: str, samples: int, dtype: str = "float64") -> Outcome:
-    """One variant."""
+def run(name: str, samples: int | None = None, dtype: str = "float64") -> Outcome:
+    """One variant, on its first ``samples`` samples, or on all of them."""
     import torch
 
     torch.set_num_threads(1)
+    torch.manual_seed(0)
     warnings.simplefilter("ignore")
     begin = time.monotonic()
     op = next(op for op in _database(dtype) if _name(op) == name)
-    worst, note, count = "derived", "", 0
+    verdicts = Counter[tuple[str, str]]()
     try:
         for sample in islice(op.sample_inputs("cpu", getattr(torch, dtype), requires_grad=True), samples):
-            status, why = judge(op, sample)
-            if status == "skipped":
-                continue
-            count += 1
-            if ORDER.index(status) > ORDER.index(worst) or not note:
-                worst, note = (status, why) if ORDER.index(status) >= ORDER.index(worst) else (worst, note)
-            if time.monotonic() - begin > SLOWEST:
-                break
+            verdicts[judge(op, sample)] += 1
     except Exception as error:
-        worst, note = "error", f"samples: {type(error).__name__}: {error}"
-    return Outcome(
-        name,
-        worst if count else "refused" if worst == "derived" else worst,
-        note or ("" if count else "no usable sample"),
-        count,
-        time.monotonic() - begin,
-    )
+        verdicts["error", f"samples: {type(error).__name__}: {error}"] += 1
+    return Outcome(name, verdicts, time.monotonic() - begin)
 
 
 def judge(op: Any, sample: Any) -> tuple[str, str]:
-    """Capture, pull a random seed back, compare with torch.autograd.grad."""
+    """Capture, pull a random seed back, compare with torch.autograd.grad; the verdict, and why."""
     import torch
 
     from symgrad.errors import SymgradError
