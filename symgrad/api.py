@@ -15,7 +15,18 @@ import numpy as np
 from symgrad.errors import InputError, ShapeError, UnknownNameError
 from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, hessian_of, slope_form
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
-from symgrad.language import Reading, Value, expand_composites, holds_truths, literal, read, value_from
+from symgrad.language import (
+    LOSSES,
+    OUTPUTS,
+    Reading,
+    Value,
+    expand_composites,
+    holds_truths,
+    inputs_of,
+    literal,
+    read,
+    value_from,
+)
 from symgrad.numeric import Array
 from symgrad.numeric.assumed import assumed_value
 from symgrad.program import Program
@@ -70,12 +81,14 @@ def explain_values(
     """`explain` with the values in a mapping, for inputs that are called ``seed`` or ``check``."""
     given = {name: _value(value, name) for name, value in values.items()}
     weights = None if seed is None else _value(seed, "the seed")
-    late = {name for name in given if then is not None and name not in _names(expression)}
+    own, later = inputs_of(expression), inputs_of(then) if then is not None else frozenset()
+    late = {name for name in given if then is not None and name not in own}
     here = {name: value for name, value in given.items() if name not in late}
     known = _known_shapes(here, {n: s for n, s in (shapes or {}).items() if n not in late})
     wished = weights.shape if weights is not None else _out_shape(then, {n: given[n] for n in late})
     truths = [name for name in here if holds_truths(values[name])]
-    reading = read(expression, shapes=known, out_shape=wished, truths=truths)
+    output = OUTPUTS if then is None else ("out",)
+    reading = read(expression, shapes=known, out_shape=wished, truths=truths, output=output, spoken=later - {"out"})
     program = expand_composites(reading.program) if expand else reading.program
     inputs = _inputs(program, here, shapes or {})
     out_shape = program.numbers(program.out.shape)
@@ -83,6 +96,11 @@ def explain_values(
     if then is not None:
         if seed is not None:
             raise InputError("seed and then both say what v is", hints=("give one of them",))
+        if program.output != "out":
+            raise InputError(
+                "then calls the output out, and the expression has an input of that name",
+                hints=("another name for the input",),
+            )
         downstream = _downstream(then, program, inputs, {n: given[n] for n in late}, shapes or {}, out_shape, check)
     chosen = _seed(weights, downstream, out_shape)
     first_order = build(
@@ -143,17 +161,12 @@ def _with_hessians(explanation: Explanation) -> Explanation:
     return replace(explanation, hessians={pair: hessian_of(explanation, *pair) for pair in pairs})
 
 
-def _names(expression: str) -> set[str]:
-    """The inputs of an expression."""
-    return {tensor.name for tensor in read(expression).program.inputs}
-
-
 def _out_shape(then: str | None, late: Mapping[str, Value]) -> tuple[int, ...] | None:
     """The shape that ``then`` wants ``out`` to have, where the values given for it say so."""
     known = _known_shapes(late, {})
     if then is None or not known:
         return None
-    program = read(then, shapes=known, reserved=("v",)).program
+    program = read(then, shapes=known, output=LOSSES).program
     return next((program.numbers(t.shape) for t in program.inputs if t.name == "out"), None)
 
 
@@ -243,10 +256,11 @@ def _downstream(
     shared = {g.name: g for g in inputs}
     known: dict[str, Sequence[int | str]] = {n: s for n, s in shapes.items() if n not in shared}
     known |= _known_shapes(late, {}) | {"out": out_shape} | {n: g.value.shape for n, g in shared.items()}
-    names = {t.name for t in read(then, reserved=("v",)).program.inputs}
+    names = inputs_of(then)
     if "out" not in names:
         raise InputError("then has to be computed from out", found=(then,), hints=('--then "sum((out-y)**2)"',))
-    reading = read(then, shapes={n: s for n, s in known.items() if n in names}, reserved=("v",))
+    here = {n: s for n, s in known.items() if n in names}
+    reading = read(then, shapes=here, output=LOSSES, spoken=program.names - {"out"})
     later = reading.program
     if later.out.shape:
         shape = later.numbers(later.out.shape)

@@ -8,9 +8,10 @@ size; ``sizes`` says which numbers the symbols have in the run at hand, where th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 from symgrad.errors import Span, bug
 from symgrad.shapes import Shape, Size, with_numbers
@@ -18,6 +19,18 @@ from symgrad.shapes import Shape, Size, with_numbers
 Number = int | float | Fraction | Size
 """A constant; one that depends on sizes (``x.shape[0]``) is a SymPy expression in them."""
 Option = tuple[str, Hashable]
+SEEDS = ("v", "g", "u", "w", "s")
+"""What the seed of ``backward`` is called: the first that no tensor is called."""
+
+
+def free_name(wishes: Sequence[str], taken: Collection[str]) -> str:
+    """The first of ``wishes`` that is not taken, else the first one numbered.
+
+    >>> free_name(("v", "g"), {"v"}), free_name(("v", "g"), {"v", "g"})
+    ('g', 'v_2')
+    """
+    numbered = (f"{wishes[0]}_{count}" for count in range(2, len(taken) + 3))
+    return next(name for name in (*wishes, *numbered) if name not in taken)
 
 
 @dataclass(frozen=True)
@@ -61,12 +74,16 @@ class Apply:
 
 @dataclass(frozen=True)
 class Program:
-    """Inputs, steps in order of execution, the name of the output, and the sizes that are known."""
+    """Inputs, steps in order of execution, the name of the output, and the sizes that are known.
+
+    ``spoken`` are names of something else beside the program, which the seed cannot have either.
+    """
 
     inputs: tuple[Tensor, ...]
     steps: tuple[Apply, ...]
     output: str
     sizes: Mapping[Size, int] = field(default_factory=dict, compare=False, hash=False)
+    spoken: frozenset[str] = field(default=frozenset(), compare=False)
 
     def __post_init__(self) -> None:
         defined = {t.name for t in self.inputs}
@@ -103,6 +120,29 @@ class Program:
         if unknown:
             raise bug(f"the sizes {', '.join(unknown)} have no number")
         return tuple(int(v) for v in values)
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """What tensors and sizes are called."""
+        sizes = {str(s) for tensor in self.tensors() for size in tensor.shape for s in size.free_symbols}
+        return frozenset({*(tensor.name for tensor in self.tensors()), *sizes})
+
+    @cached_property
+    def seed(self) -> str:
+        """What the seed of ``backward`` is called: v, unless a tensor is."""
+        return free_name(SEEDS, self.names | self.spoken)
+
+    @cached_property
+    def back(self) -> str:
+        """What the name of a gradient on its way back begins with, as no tensor's does: g_h is the gradient by h."""
+        prefix = "g_"
+        while any(name.startswith(prefix) for name in self.names):
+            prefix += "_"
+        return prefix
+
+    def carries_weights(self, name: str) -> bool:
+        """Whether ``name`` is the seed's or that of a gradient on its way back."""
+        return name == self.seed or name.startswith(self.back)
 
     @property
     def forward_steps(self) -> tuple[Apply, ...]:

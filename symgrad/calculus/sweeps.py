@@ -46,11 +46,6 @@ class Sweep:
         return len(self.stages) == 1
 
 
-def cotangent(name: str) -> str:
-    """What the gradient that flows through an intermediate is called."""
-    return f"g_{name}"
-
-
 def pull(seed: Equation, d: Derivative) -> Expr:
     """Σ_o seed[o]·J[o, p], with the deltas contracted."""
     return canonical(add_up(seed.at(d.axes) * d.formula, d.axes))
@@ -69,9 +64,9 @@ def reverse(program: Program, wanted: Sequence[str], seed: Equation | None = Non
     """The reverse sweep for several tensors at once."""
     if seed is None:
         at = fresh_axes(program.out.shape)
-        seed = Equation(at, access("v", at))
+        seed = Equation(at, access(program.seed, at))
     needed = program.reached(wanted) & program.relevant()
-    gathered: dict[str, list[tuple[str, Equation]]] = {program.output: [("v", seed)]}
+    gathered: dict[str, list[tuple[str, Equation]]] = {program.output: [(program.seed, seed)]}
     stages: list[tuple[str, Equation]] = []
     steps: list[Step] = []
     for step in reversed(program.steps):
@@ -80,8 +75,8 @@ def reverse(program: Program, wanted: Sequence[str], seed: Equation | None = Non
             continue
         carried = _added(gathered[name])
         if _size(carried.right) > limit:
-            stages.append((cotangent(name), carried))
-            carried = Equation(carried.axes, access(cotangent(name), carried.axes))
+            stages.append((program.back + name, carried))
+            carried = Equation(carried.axes, access(program.back + name, carried.axes))
         for position, d in local(step, program).derivatives.items():
             argument = step.arguments[position]
             if argument in needed and isinstance(argument, str):

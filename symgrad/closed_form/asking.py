@@ -9,6 +9,7 @@ import sympy as sp
 from symgrad.closed_form.pieces import Axes, Piece, aligned
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.program import Program
 
 
 def indices_in(node: Expr) -> set[Index]:
@@ -33,9 +34,9 @@ def counted(node: Expr) -> bool:
     )
 
 
-def mentions_seed(node: Expr) -> bool:
+def mentions_seed(node: Expr, program: Program) -> bool:
     """Whether the seed or a named cotangent is read."""
-    return any(name_of(n) == "v" or name_of(n).startswith("g_") for n in sp.preorder_traversal(node) if is_access(n))
+    return any(program.carries_weights(name_of(n)) for n in sp.preorder_traversal(node) if is_access(n))
 
 
 def weight(node: Expr) -> tuple[int, str]:

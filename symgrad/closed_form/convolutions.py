@@ -77,7 +77,7 @@ def convolution(
 ) -> str | None:
     """The call that gives Σ v·other, or None."""
     ways = (place_of_longer, step_of_shorter, shift_in_window, shift_in_transposed)
-    for space, way in product(range(1, MOST_AXES + 1), ways if name_of(v) == "v" else ()):
+    for space, way in product(range(1, MOST_AXES + 1), ways if name_of(v) == notation.program.seed else ()):
         try:
             return way(Pair(notation, node, v, other, frozenset(bound), tuple(axes), space))
         except NoForm:
@@ -158,9 +158,9 @@ def place_of_longer(pair: Pair) -> str:
     left = [remainders(i.size - spread(n, k, s.stride, s.padding, s.dilation)) for n, k, s, i in along]
     if all(n.is_nonnegative for n in left):
         more = told(pair, "output_padding", left, 0) + groups
-        return call(pair, "conv_transpose", ["v", pair.text(pair.other)], slides, more)
+        return call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, more)
     need(all(n.is_nonpositive for n in left))
-    whole = call(pair, "conv_transpose", ["v", pair.text(pair.other)], slides, groups)
+    whole = call(pair, "conv_transpose", [pair.text(pair.v), pair.text(pair.other)], slides, groups)
     return cut(pair, whole, [i.size for i in places], left)
 
 
@@ -175,7 +175,7 @@ def step_of_shorter(pair: Pair) -> str:
     given = lengths(pair.sizes(pair.v), pair.sizes(pair.other), slides)
     extra = [sp.expand(n - i.size) for n, i in zip(given, steps, strict=True)]
     need(all(n.is_nonnegative for n in extra))
-    whole = call(pair, "conv", ["v", pair.text(pair.other)], slides, groups)
+    whole = call(pair, "conv", [pair.text(pair.v), pair.text(pair.other)], slides, groups)
     return cut(pair, whole, [i.size for i in steps], extra)
 
 

@@ -140,4 +140,4 @@ def sizes_text(notation: Notation, sizes: Sequence[Size]) -> str:
 
 def shape_of(notation: Notation, name: str) -> Sequence[Size]:
     """The shape of a tensor of the program, or of the seed."""
-    return notation.program.out.shape if name == "v" else notation.program.tensor(name).shape
+    return notation.program.out.shape if name == notation.program.seed else notation.program.tensor(name).shape

@@ -35,7 +35,7 @@ def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: st
     if len(deltas) == 1 and len(rest) == 2 and len(accesses) == 1 and len(bound) == 1:
         return written_at(notation, deltas[0], accesses[0], axes, wanted)
     if len(accesses) == 2 and len(accesses) + len(deltas) == len(rest) and bound:
-        v, other = sorted(accesses, key=lambda access: name_of(access) != "v")
+        v, other = sorted(accesses, key=lambda access: name_of(access) != notation.program.seed)
         return convolution(notation, node, v, other, bound, axes)
     return None
 

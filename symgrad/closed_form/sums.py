@@ -105,7 +105,7 @@ def matrix_product(notation: Notation, factors: list[Expr], bound: list[Index], 
         raise NoForm
     first, second = sorted(range(2), key=lambda n: place_of(free[n], prefer))
     rows, columns = tuple(free[first]), tuple(free[second])
-    if not columns and mentions_seed(sp.Mul(*groups[second])):
+    if not columns and mentions_seed(sp.Mul(*groups[second]), notation.program):
         first, second, rows, columns = second, first, columns, rows
     left = side(notation, groups[first], (*batch, *rows, k))
     right = side(notation, groups[second], (*batch, k, *columns))

@@ -62,10 +62,10 @@ SHORTHANDS = {Softmax: softmax, Masked: masked, Centred: centred, Standardised: 
 METHODS = {sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf}
 
 
-def added(terms: Sequence[tuple[bool, Expr, Piece]], target: Axes) -> Piece:
+def added(terms: Sequence[tuple[bool, Expr, Piece]], target: Axes, program: Program) -> Piece:
     """Pieces as a sum, each with whether it is subtracted and the expression that it writes."""
     found = [
-        (minus, boolean(t) or piece.binds == COMPARE, not mentions_seed(t), aligned(piece, target))
+        (minus, boolean(t) or piece.binds == COMPARE, not mentions_seed(t, program), aligned(piece, target))
         for minus, t, piece in terms
     ]
     found.sort(key=lambda f: (f[0], f[1], f[2], f[3].axes == (), len(f[3].text), f[3].text))
@@ -102,7 +102,7 @@ class Notation:
         """``piece`` under a name of its own, if it is more than a name."""
         if piece.text.isidentifier():
             return piece
-        taken = {"v", "out", *(tensor.name for tensor in self.program.inputs), *self._names.values()}
+        taken = {self.program.seed, self.program.output, *self.program.names, *self._names.values()}
         free = (name for name in (letter, *(f"{letter}{n}" for n in range(1, 100))) if name not in taken)
         name = self._names.get(piece.text) or next(free)
         self._names[piece.text] = name
@@ -169,12 +169,12 @@ class Notation:
             return self.product([content, sp.Add(*(t / content for t in node.args))], prefer)
         terms = [(t.could_extract_minus_sign(), -t if t.could_extract_minus_sign() else t) for t in node.args]
         written = [(minus, t, self.write(t, prefer)) for minus, t in terms]
-        whole = added(written, common_order([piece for *_, piece in written], prefer))
+        whole = added(written, common_order([piece for *_, piece in written], prefer), self.program)
         varied = [piece for *_, piece in written if piece.axes]
         if len(varied) != 1 or varied[0].kept is None:
             return whole
         kept = [(minus, t, piece.kept or piece) for minus, t, piece in written]
-        return replace(whole, kept=added(kept, varied[0].kept.axes))
+        return replace(whole, kept=added(kept, varied[0].kept.axes, self.program))
 
     def product(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
         """Elementwise product; numbers first, then the seed, what is divided by last."""
@@ -208,7 +208,9 @@ class Notation:
         """coefficient · above / below."""
         sizes = [b for b in below if not reads_tensor(b) and not indices_in(b)]
         below = [b for b in below if b not in sizes]
-        above = sorted(above, key=lambda f: (not is_access(f), not mentions_seed(f), bool(indices_in(f)), weight(f)))
+        above = sorted(
+            above, key=lambda f: (not is_access(f), not mentions_seed(f, self.program), bool(indices_in(f)), weight(f))
+        )
         pieces = [self.write(f, prefer) for f in above]
         under = [self.write(b, prefer) for b in below]
         target = common_order([*pieces, *under], prefer)

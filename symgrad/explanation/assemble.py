@@ -74,7 +74,7 @@ def build(
         checks = proofs.of(name, numeric[name], matrix, derived, form_check) if proofs else ()
         gradients[name] = Gradient(
             name, form.text if form else None, derived.sweep, plain(numeric[name]), matrix, checks,
-            form.steps if form else (), program, values.with_arrays({"v": weights}),
+            form.steps if form else (), program, values.with_arrays({program.seed: weights}),
         )  # fmt: skip
     return Explanation(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
@@ -93,7 +93,7 @@ def slope_form(explanation: Explanation, name: str) -> str | None:
     gradient = explanation.gradients[name]
     if not gradient.sweep.whole:
         return None
-    one = gradient.formula.xreplace({access("v", ()): sp.S.One})
+    one = gradient.formula.xreplace({access(explanation.program.seed, ()): sp.S.One})
     sweep = Sweep(((name, Equation(gradient.inner, one)),))
     form = closed_form(explanation.program, sweep, name)
     if (
@@ -125,7 +125,9 @@ class Proofs:
             check_adjoint(self.program, self.values, self.seed, name, gradient),
         ]
         if derived.sweep.whole:
-            raw = evaluate(derived.sweep.equation, {**self.values.arrays, "v": self.seed}, self.values.sizes)
+            raw = evaluate(
+                derived.sweep.equation, {**self.values.arrays, self.program.seed: self.seed}, self.values.sizes
+            )
             checks.append(compare_mathematics("the index formula, evaluated whole", raw, gradient))
         if form is not None:
             checks.append(form)

@@ -85,7 +85,7 @@ class Jacobian:
     @property
     def row_labels(self) -> tuple[str, ...]:
         """``out[0,0]``, ``out[0,1]``, …"""
-        return labels("out", self.out_shape)
+        return labels(self.program.output, self.out_shape)
 
     @property
     def column_labels(self) -> tuple[str, ...]:

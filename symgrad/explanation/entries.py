@@ -147,7 +147,7 @@ def entry_story(gradient: Gradient, at: tuple[int, ...]) -> Entry:
     sizes = gradient.values.sizes
     expanded = guarded(written_out(hold(written_out(formula, sizes), gradient.values, {}), sizes))
     terms = [t for t in sp.Add.make_args(expanded) if t != 0]
-    terms.sort(key=_seed_place)
+    terms.sort(key=lambda term: _seed_place(term, gradient.program.seed))
     return Entry(gradient.name, at, tuple((t, value_of(t, gradient.values)) for t in terms), total)
 
 
@@ -166,9 +166,9 @@ def value_of(term: Expr, values: Values) -> Any:
     return found[()]
 
 
-def _seed_place(term: Expr) -> tuple[Any, ...]:
+def _seed_place(term: Expr, seed: str) -> tuple[Any, ...]:
     """Terms in the order of the weights they carry."""
     at = [
-        tuple(int(i) for i in indices_of(n)) for n in sp.preorder_traversal(term) if is_access(n) and name_of(n) == "v"
+        tuple(int(i) for i in indices_of(n)) for n in sp.preorder_traversal(term) if is_access(n) and name_of(n) == seed
     ]
     return (min(at) if at else (), str(term))

@@ -62,7 +62,7 @@ def curvature(explanation: Explanation, first: str, second: str) -> tuple[Equati
             f"the second derivative by {first} and {second} is too long to be written as one formula",
             hints=("a shorter expression",),
         )
-    return equation, explanation.values.with_arrays({"v": where_exact(explanation.seed)})
+    return equation, explanation.values.with_arrays({program.seed: where_exact(explanation.seed)})
 
 
 def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
@@ -80,7 +80,7 @@ def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
     checks: tuple[Check, ...] = ()
     if explanation.checked:
         inputs = {given.name: given.value for given in explanation.inputs}
-        checks = second_checks(program, inputs, known["v"], first, second, found.reshape(matrix.shape))
+        checks = second_checks(program, inputs, known[program.seed], first, second, found.reshape(matrix.shape))
         checks += (form_check,) if form_check is not None else ()
     return Hessian(
         first, second, form, plain(found), matrix, _constant(program, equation.right, (first, second)), checks

@@ -172,7 +172,7 @@ def _block(program: Program, expression: Expr, rows: Sequence[Index], columns: S
 def _notation(program: Program, expression: Expr, axes: Sequence[Index]) -> str:
     """An expression over at most two axes in matrix notation, with ᵀ; empty where there is none."""
     try:
-        piece = Notation(program).whole(expression, tuple(axes), "out")
+        piece = Notation(program).whole(expression, tuple(axes), program.output)
     except NoForm:
         return ""
     text = piece.text

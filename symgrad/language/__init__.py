@@ -2,7 +2,18 @@
 
 from symgrad.language.expand import expand_composites
 from symgrad.language.literals import Value, literal
-from symgrad.language.read import Reading, read
+from symgrad.language.read import LOSSES, OUTPUTS, Reading, inputs_of, read
 from symgrad.language.values import holds_truths, value_from
 
-__all__ = ["Reading", "Value", "expand_composites", "holds_truths", "literal", "read", "value_from"]
+__all__ = [
+    "LOSSES",
+    "OUTPUTS",
+    "Reading",
+    "Value",
+    "expand_composites",
+    "holds_truths",
+    "inputs_of",
+    "literal",
+    "read",
+    "value_from",
+]

@@ -58,7 +58,7 @@ def expanded_once(program: Program) -> Program:
         if builder.sizes.shape(result.shape) != builder.sizes.shape(step.result.shape):
             raise bug(f"{step.op} is not what its expansion {script.source.text!r} says")
         builder.steps[begin:] = [replace(new, span=step.span) for new in builder.steps[begin:]]
-    return Program(program.inputs, builder.settled({}), program.output, program.sizes)
+    return replace(program, steps=builder.settled({}))
 
 
 def expansion(step: Apply, program: Program) -> Script | None:

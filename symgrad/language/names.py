@@ -60,14 +60,14 @@ class Names:
         return self.assigned | frozenset(self.inputs)
 
 
-def names_of(script: Script, reserved: Collection[str]) -> Names:
+def names_of(script: Script) -> Names:
     """The names in ``script``; raises `UnknownNameError` for one that cannot be a tensor."""
     inputs: dict[str, Span] = {}
     assigned: set[str] = set()
     for statement in script.statements:
         for name in tensor_names(statement.value):
             if name.name not in assigned and name.name not in inputs:
-                check_input(name, reserved)
+                check_input(name)
                 inputs[name.name] = name.span
         if statement.target is not None:
             check_target(statement.target, statement.span)
@@ -98,19 +98,12 @@ def is_module_path(node: Node) -> bool:
     return path is not None and "." in path and path.partition(".")[0] in MODULES
 
 
-def check_input(name: Name, reserved: Collection[str]) -> None:
+def check_input(name: Name) -> None:
     """Refuse names that mean something else."""
     word = name.name
     if word in MODULES:
         raise UnknownNameError(
             f"{word} stands for {MODULES[word]}, it cannot be a tensor", span=name.span, hints=("another name",)
-        )
-    if word in reserved:
-        meaning = {"v": "the seed of backward(v)", "out": "the output"}.get(word, "something else")
-        raise UnknownNameError(
-            f"{word} is the name of {meaning}, it cannot be an input",
-            span=name.span,
-            hints=("another name, such as " + ("w" if word == "v" else "y"),),
         )
 
 

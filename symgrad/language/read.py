@@ -8,7 +8,7 @@ nothing fixes become 2, 3, 4, … by order of appearance. `Reading` says what wa
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import SupportsIndex
 
@@ -16,10 +16,10 @@ from symgrad.errors import NotationError, SymgradError, UnknownNameError, bug
 from symgrad.language.attempt import Attempt, Question, elaborate, fit_output, numbers, program_of, settle
 from symgrad.language.given import Wanted, checked_shapes
 from symgrad.language.names import Names, candidate_ranks, names_of, unknown_tensor
-from symgrad.language.nodes import walk
+from symgrad.language.nodes import Script, walk
 from symgrad.language.ranks import assignments
 from symgrad.language.syntax import parse
-from symgrad.program import Program
+from symgrad.program import Program, free_name
 from symgrad.source import Source
 
 ATTEMPTS = 300
@@ -43,8 +43,9 @@ class Reading:
 
 LARGER = 20
 """How much larger than necessary an assumed size is tried, to meet the output's shape."""
-RESERVED = ("v", "out")
-"""The seed and the output: names that an input cannot have."""
+OUTPUTS = ("out", "y", "result")
+LOSSES = ("L", "loss", "total")
+"""What an output is called, and a number that is computed from it: the first that nothing else is called."""
 
 
 def read(
@@ -53,16 +54,18 @@ def read(
     shapes: Mapping[str, Sequence[SupportsIndex | str]] | None = None,
     out_shape: Sequence[int] | None = None,
     symbolic: bool = False,
-    reserved: Collection[str] = RESERVED,
+    output: Sequence[str] = OUTPUTS,
+    spoken: Collection[str] = (),
     truths: Collection[str] = (),
 ) -> Reading:
     """The program that ``text`` spells.
 
     ``shapes`` are known shapes of inputs, where a string is a size to be inferred (the same letter is the
     same size). ``out_shape`` is the shape the output should have, if that can be: where it cannot, the
-    program is read without it and has another shape. ``symbolic`` gives no size a number. ``reserved``
-    are names that cannot be inputs; without ``out`` among them, ``out`` is an input like any other (for what
-    happens downstream of it) and the output is called ``loss``. ``truths`` are inputs that hold truth values.
+    program is read without it and has another shape. ``symbolic`` gives no size a number. ``output``
+    is what the output may be called, the first that no input is and, if possible, nothing that is assigned on the
+    way; ``spoken`` are names of something else that neither the output nor the seed can have. ``truths`` are inputs
+    that hold truth values.
 
     Raises `SymgradError` of the kinds syntax, name, shape, value, domain or unsupported, with a span.
 
@@ -73,25 +76,34 @@ def read(
     source = text if isinstance(text, Source) else Source(text)
     try:
         script = parse(source)
-        names = names_of(script, reserved)
+        names = names_of(script)
         wanted = checked_shapes(shapes or {})
         for name in wanted:
             if name not in names.inputs:
                 raise unknown_tensor(name, names.inputs)
-        output = free_name("out" if "out" in reserved else "L", names)
-        return Search(Question(script, names, output, symbolic, frozenset(truths)), wanted, out_shape).read()
+        called = output_name(output, script, names, frozenset(spoken))
+        found = Search(Question(script, names, called, symbolic, frozenset(truths)), wanted, out_shape).read()
+        return replace(found, program=replace(found.program, spoken=frozenset(spoken))) if spoken else found
     except SymgradError as error:
         source.locate(error)
         raise
 
 
-def free_name(word: str, names: Names) -> str:
-    """``word``, or ``word_2`` … where an input has that name."""
-    count, name = 1, word
-    while name in names.inputs:
-        count += 1
-        name = f"{word}_{count}"
-    return name
+def inputs_of(text: str) -> frozenset[str]:
+    """The inputs of ``text``; raises `SymgradError` where it does not parse."""
+    source = Source(text)
+    try:
+        return frozenset(names_of(parse(source)).inputs)
+    except SymgradError as error:
+        source.locate(error)
+        raise
+
+
+def output_name(wishes: Sequence[str], script: Script, names: Names, spoken: frozenset[str]) -> str:
+    """What the output is called; one that has to share its name with what is assigned on the way keeps it."""
+    on_the_way = {str(statement.target) for statement in script.statements[:-1]}
+    name = free_name(wishes, {*names.inputs, *on_the_way} | spoken)
+    return name if name in wishes else free_name(wishes, {*names.inputs} | spoken)
 
 
 class Search:

@@ -6,7 +6,6 @@ are as they happen to be, does not pass.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import product
@@ -15,7 +14,7 @@ import numpy as np
 
 from symgrad.calculus import Sweep, local_pullback, standard
 from symgrad.errors import DomainError, SymgradError, UndefinedError
-from symgrad.language.read import read
+from symgrad.language.read import LOSSES, inputs_of, read
 from symgrad.numeric import Array, Values, as_float, evaluate, flows, forward
 from symgrad.numeric.assumed import matrix_of_kind
 from symgrad.numeric.sweeps import positions
@@ -41,12 +40,12 @@ def check_form(text: str, program: Program, sweep: Sweep, values: Values, seed: 
     checks: list[Check] = []
     for found, weights in points:
         inputs = {t.name: found[t.name] for t in program.inputs}
-        known = {"v": weights, "out": found[program.output], program.output: found[program.output], **inputs}
+        known = {program.seed: weights, program.output: found[program.output], **inputs}
         try:
             written = evaluate_text(text, known)
         except SymgradError as error:
             return Check(NAME, None, False, note=f"it does not read back: {error.problem}")
-        raw = evaluate(sweep.equation, {**found.arrays, "v": weights}, found.sizes)
+        raw = evaluate(sweep.equation, {**found.arrays, program.seed: weights}, found.sizes)
         checks.append(compare(NAME, as_float(raw), as_float(written)))
         if not checks[-1].passed:
             return checks[-1]
@@ -116,9 +115,9 @@ def symmetric_part(array: Array) -> Array:
 
 
 def evaluate_text(text: str, known: Mapping[str, Array]) -> Array:
-    """The value of an expression over v, out and the inputs in symgrad's own language, by NumPy."""
-    used = set(re.findall(r"[^\W\d]\w*", text))
+    """The value of an expression over the seed, the output and the inputs in symgrad's own language, by NumPy."""
+    used = inputs_of(text)
     shapes = {name: np.shape(array) for name, array in known.items() if name in used}
-    reading = read(text, shapes=shapes, reserved=())
+    reading = read(text, shapes=shapes, output=LOSSES)
     inputs = {t.name: known[t.name] for t in reading.program.inputs}
     return forward(reading.program, inputs)[reading.program.output]

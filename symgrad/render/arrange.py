@@ -17,7 +17,7 @@ import sympy as sp
 
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
-from symgrad.render.letters import Names, carries_weights
+from symgrad.render.letters import Names
 
 Key = tuple[Any, ...]
 LARGEST_DENOMINATOR = 12
@@ -158,7 +158,7 @@ def factor_key(factor: Expr, names: Names) -> Key:
     if isinstance(factor, (sp.Sum, sp.Product)):
         return (5, _place(factor, names), _first(read, names), _text(factor))
     kind = 0 if is_access(factor) or isinstance(factor, Shown) else 4 if factor.is_Add else 1 if factor.is_Pow else 2
-    scalar_weight = is_access(factor) and not indices_of(factor) and carries_weights(name_of(factor))
+    scalar_weight = is_access(factor) and not indices_of(factor) and names.carries_weights(name_of(factor))
     place = -1 if scalar_weight else _place(factor, names)
     return (4, place, kind, _first(read, names), _upper(factor), _text(factor))
 
@@ -180,7 +180,7 @@ def _first(read: Sequence[Expr], names: Names) -> Key:
     for entry in read:
         name = name_of(entry)
         numbers = tuple(int(i) if i.is_Integer else -1 for i in indices_of(entry))
-        seed_first = 0 if name in names.order else not carries_weights(name)
+        seed_first = 0 if name in names.order else not names.carries_weights(name)
         keys.append((seed_first, names.order.get(name, len(names.order)), numbers))
     return min(keys, default=())
 

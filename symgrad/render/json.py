@@ -75,10 +75,14 @@ def explanation_data(explanation: Explanation) -> Data:
         "assumptions": list(explanation.assumptions),
         "hints": list(explanation.hints),
         "steps": steps_data(program, names),
-        "output": {"shape": list(explanation.output.shape), "value": numbers.data(explanation.output)},
+        "output": {
+            "shape": list(explanation.output.shape), "value": numbers.data(explanation.output),
+            **renamed(program.output, "out"),
+        },
         "seed": {
             "origin": explanation.seed_info.origin, "text": explanation.seed_info.text,
             "shape": list(explanation.seed.shape), "value": numbers.data(explanation.seed),
+            **renamed(program.seed, "v"),
         },
         "gradients": {name: gradient_data(gradient, names) for name, gradient in explanation.gradients.items()},
         "hessians": [hessian_data(hessian, names) for hessian in explanation.hessians.values()],
@@ -99,7 +103,8 @@ def derived_data(program: Program, derived: Sequence[Derived]) -> Data:
         "schema": VERSION,
         "inputs": [{"name": t.name, "shape": [str(s) for s in t.shape]} for t in program.inputs],
         "steps": steps_data(program, names),
-        "output": {"shape": [str(s) for s in program.out.shape]},
+        "output": {"shape": [str(s) for s in program.out.shape], **renamed(program.output, "out")},
+        **({"seed": renamed(program.seed, "v")} if program.seed != "v" else {}),
         "gradients": {
             d.name: {
                 "closed_form": d.form.text if d.form else None,
@@ -112,6 +117,11 @@ def derived_data(program: Program, derived: Sequence[Derived]) -> Data:
             for d in derived
         },
     }
+
+
+def renamed(name: str, usual: str) -> Data:
+    """What is not called as usual, because an input is."""
+    return {} if name == usual else {"name": name}
 
 
 def steps_data(program: Program, names: Names) -> list[Data]:
@@ -154,7 +164,7 @@ def sweep_data(sweep: Sweep, name: str, names: Names) -> Data:
         return formula_data(left, equation, scope)
 
     stages = [
-        {"name": stage, "formula": formula(stage, e, names.entry(e.axes, stage.removeprefix("g_")))}
+        {"name": stage, "formula": formula(stage, e, names.entry(e.axes, stage.removeprefix(names.back)))}
         for stage, e in sweep.stages[:-1]
     ]
     whole = formula(f"{name}.grad", sweep.equation, names.inner(sweep.equation.axes))

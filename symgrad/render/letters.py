@@ -20,12 +20,29 @@ from symgrad.errors import bug
 from symgrad.indexing import Equation, Index
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
 from symgrad.numeric import Array
-from symgrad.program import Program
+from symgrad.program import SEEDS, Program, free_name
 
 OUTER = "ijkl"
 INNER = "pqrstw"
 SPARE = "jklmnabcdihrst"
-SEED = "v"
+LOSSES = ("L", "loss", "total")
+JACOBIANS = ("J", "Jac")
+
+
+@dataclass(frozen=True)
+class Letters:
+    """What a page calls the seed v, the output, the number L = Σ v∘out and the Jacobian J."""
+
+    seed: str = SEEDS[0]
+    output: str = "out"
+    loss: str = LOSSES[0]
+    jacobian: str = JACOBIANS[0]
+
+
+def letters_of(program: Program) -> Letters:
+    """v, out, L and J, or others where tensors are called so."""
+    loss, jacobian = (free_name(words, program.names | program.spoken) for words in (LOSSES, JACOBIANS))
+    return Letters(program.seed, program.output, loss, jacobian)
 
 
 @dataclass(frozen=True)
@@ -35,7 +52,8 @@ class Names:
     ``axes`` are the indices of the left-hand side, which decide the order of factors; ``along`` the letters
     that go with the axes of a tensor; ``taken`` what no index may be called; ``order`` the tensors by
     appearance; ``compact`` the tensors whose numbered entries are written ``x01``; ``numbers`` the tensors
-    whose numbered entries are written as numbers; ``called`` other names for tensors.
+    whose numbered entries are written as numbers; ``called`` other names for tensors; ``seed`` is what the seed is
+    called, ``back`` what the names of gradients on their way back begin with.
     """
 
     letters: Mapping[Index, str] = field(default_factory=dict)
@@ -46,6 +64,8 @@ class Names:
     compact: frozenset[str] = frozenset()
     numbers: Mapping[str, Array] = field(default_factory=dict)
     called: Mapping[str, str] = field(default_factory=dict)
+    seed: str = SEEDS[0]
+    back: str = "g_"
 
     def letter(self, index: Index) -> str:
         """The letter of an index in scope."""
@@ -75,6 +95,10 @@ class Names:
         """Factors in the order of ``names`` where their indices do not decide."""
         return replace(self, order={name: n for n, name in enumerate(dict.fromkeys([*names, *self.order]))})
 
+    def carries_weights(self, name: str) -> bool:
+        """Whether a tensor is the seed or a gradient on its way back."""
+        return name == self.seed or name.startswith(self.back)
+
     def name(self, tensor: str) -> str:
         """What a tensor is called on the page."""
         return self.called.get(tensor, tensor)
@@ -94,9 +118,9 @@ class Names:
     def _axis_letter(self, index: Index, body: Expr) -> str:
         """The letter of the axis that a summed index runs along: the weights' first, then any tensor's."""
         found = [
-            (not carries_weights(name_of(a)), n, letters[place])
+            (not self.carries_weights(name_of(a)), n, letters[place])
             for n, a in enumerate(accesses(body))
-            for letters in [self.along.get(name_of(a).removeprefix("g_"), ())]
+            for letters in [self.along.get(name_of(a).removeprefix(self.back), ())]
             for place, i in enumerate(indices_of(a))
             if i == index and place < len(letters)
         ]
@@ -105,21 +129,18 @@ class Names:
         return free[0] if free else index.name
 
 
-def carries_weights(name: str) -> bool:
-    """Whether a tensor is the seed or a gradient on its way back."""
-    return name == SEED or name.startswith("g_")
-
-
 def names_of(program: Program) -> Names:
     """The names on a page about ``program``, nothing in scope yet."""
     tensors = [tensor.name for tensor in program.tensors()]
     equations = {step.result.name: local(step, program).equation for step in program.steps}
-    sizes = {str(s) for tensor in program.tensors() for size in tensor.shape for s in size.free_symbols}
+    called = letters_of(program)
     names = Names(
-        taken=frozenset({*tensors, *sizes, SEED, "L", "J"}),
-        order={name: n for n, name in enumerate([SEED, *tensors])},
+        taken=program.names | {called.seed, called.loss, called.jacobian},
+        order={name: n for n, name in enumerate([program.seed, *tensors])},
         compact=_compact(program),
         called=dict(_held(list(equations.values()), tensors)),
+        seed=program.seed,
+        back=program.back,
     )
     along: dict[str, tuple[str, ...]] = {}
     for name, equation in equations.items():
@@ -130,7 +151,7 @@ def names_of(program: Program) -> Names:
             plain = tuple(letters.get(i, "") for i in indices_of(entry))
             if all(plain):
                 along.setdefault(name_of(entry), plain)
-    along[SEED] = along.get(program.output, tuple(OUTER))
+    along[program.seed] = along.get(program.output, tuple(OUTER))
     return replace(names, along=along)
 
 
@@ -169,7 +190,7 @@ def _letters_in(expression: Expr, names: Names) -> dict[Expr, str]:
 def _compact(program: Program) -> frozenset[str]:
     """Tensors with a name of one letter and sizes of one digit, so that ``x01`` can be read."""
     known = {s for s, value in program.sizes.items() if value <= 10}
-    shapes = {tensor.name: tensor.shape for tensor in program.tensors()} | {SEED: program.out.shape}
+    shapes = {tensor.name: tensor.shape for tensor in program.tensors()} | {program.seed: program.out.shape}
     return frozenset(
         name
         for name, shape in shapes.items()

@@ -12,8 +12,9 @@ from symgrad.program import Program
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.jacobian import LONGEST, left_of, structure_words, too_long
 from symgrad.render.content.pullback import sweep_blocks
+from symgrad.render.content.speaker import renamed
 from symgrad.render.content.teller import Teller, teller_of
-from symgrad.render.content.words import J, say, size_text
+from symgrad.render.content.words import size_text
 from symgrad.render.page import Block, Code, Equation, Equations, Formula, Page, Paragraph, Section
 
 MOST_STEPS = 12
@@ -23,16 +24,17 @@ MOST_STEPS = 12
 def derivation_page(program: Program, derived: Sequence[Derived]) -> Page:
     """Forward, Jacobian and pullback of every input, for every size."""
     teller = teller_of(program, symbolic=True)
+    say = teller.say
     formulas, equations = forward_equations(teller)
     forward = Section(("Forward",), (equations, *teller.aside(*formulas)))
     jacobians = [block for d in derived for block in _jacobian(teller, d)]
     pullbacks = [block for d in derived for block in _pullback(teller, d)]
-    facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [("out", size_text(program.out.shape))]
+    facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
-        (Code(f"out = {source_of(program)}"),), tuple(facts), (),
+        (Code(f"{program.output} = {source_of(program)}"),), tuple(facts), tuple(renamed(say)),
         (
             forward,
-            Section(("The Jacobian ", J), tuple(jacobians)),
+            Section(say("The Jacobian {J}"), tuple(jacobians)),
             Section(say("{vJ}: what `out.backward(v)` computes"), tuple(pullbacks)),
         ),
     )  # fmt: skip
@@ -61,7 +63,7 @@ def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
             yield from structure_words(derived.structure, teller)
             yield from teller.aside(formula)
             return
-    yield Paragraph(too_long(derived.name, "", derived.structure))
+    yield Paragraph(too_long(teller.say, derived.name, "", derived.structure))
 
 
 def _pullback(teller: Teller, derived: Derived) -> Iterator[Block]:

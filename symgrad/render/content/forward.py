@@ -17,8 +17,8 @@ from symgrad.ops import named as named_op
 from symgrad.program import Apply
 from symgrad.render import numbers
 from symgrad.render.arrange import reading
+from symgrad.render.content.speaker import speaker_of
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import say
 from symgrad.render.page import (
     Block,
     Code,
@@ -47,7 +47,11 @@ LONGEST_DIFFERENTIAL = 320
 LONGEST = 90
 """Characters of an entry that is still written out."""
 ERROR = "RuntimeError: grad can be implicitly created only for scalar outputs"
-HEADING = say("Forward: how `out` is computed")
+
+
+def heading(teller: Teller) -> Words:
+    """What the section is about."""
+    return teller.say("Forward: how `out` is computed")
 
 
 def forward_section(teller: Teller, explanation: Explanation) -> Section:
@@ -57,7 +61,7 @@ def forward_section(teller: Teller, explanation: Explanation) -> Section:
     if teller.steps:
         blocks += _entries(teller, explanation, *teller.steps[-1])
     blocks += [_numbers(teller, explanation), *_rounding(explanation), *_scalar_only(explanation)]
-    return Section(HEADING, tuple(blocks))
+    return Section(heading(teller), tuple(blocks))
 
 
 def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
@@ -78,6 +82,7 @@ def forward_equations(teller: Teller) -> tuple[list[Formula], Equations]:
 
 def _solved(teller: Teller) -> Iterator[Block]:
     """What is not computed by a formula but solves one: the identity, its differential, what is read beside."""
+    say = teller.say
     steps = {step.result.name: step for step in teller.program.steps}
     for step, _ in teller.steps:
         op = named_op(step.op)
@@ -110,6 +115,7 @@ def _differential(teller: Teller, step: Apply) -> Iterator[Block]:
 
 def _entries(teller: Teller, explanation: Explanation, step: Apply, equation: IndexEquation) -> Iterator[Block]:
     """Every output as a formula in numbered entries, and its number."""
+    say = teller.say
     output, values = explanation.output, explanation.values
     if step.beside or local(step, explanation.program).residual:
         return
@@ -135,11 +141,12 @@ def _numbers(teller: Teller, explanation: Explanation) -> Block:
     grids = [Grid(named(g.name), g.value) for g in explanation.inputs if g.value_given]
     held = [(called, explanation.values.arrays.get(name)) for name, called in teller.names.called.items()]
     grids += [Grid(named(called), places) for called, places in held if places is not None]
-    return Grids((*grids, Grid(named("out"), explanation.output)))
+    return Grids((*grids, Grid(named(teller.program.output), explanation.output)))
 
 
 def _rounding(explanation: Explanation) -> Iterator[Block]:
     """Said once where decimals are cut."""
+    say = speaker_of(explanation.program)
     arrays: list[Array] = [explanation.output, explanation.seed, *(g.value for g in explanation.inputs)]
     arrays += [g.value for g in explanation.gradients.values()]
     if any(numbers.rounded(array) for array in arrays):
@@ -148,6 +155,7 @@ def _rounding(explanation: Explanation) -> Iterator[Block]:
 
 def _scalar_only(explanation: Explanation) -> Iterator[Block]:
     """Why backward() alone works for a scalar, and stops for everything else."""
+    say = speaker_of(explanation.program)
     count = explanation.output.size
     if count == 1:
         yield Paragraph(

@@ -10,8 +10,9 @@ from symgrad.explanation import Jacobian, Structure
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
 from symgrad.render.arrange import reading
+from symgrad.render.content.speaker import Speaker
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import J, say, structure_math
+from symgrad.render.content.words import structure_math
 from symgrad.render.letters import Names
 from symgrad.render.page import (
     Block,
@@ -41,6 +42,7 @@ LONGEST_CELL = 40
 
 def jacobian_section(teller: Teller, jacobians: tuple[Jacobian, ...]) -> Section:
     """The whole section."""
+    say = teller.say
     blocks: list[Block] = [
         Paragraph(
             say(
@@ -51,11 +53,12 @@ def jacobian_section(teller: Teller, jacobians: tuple[Jacobian, ...]) -> Section
     ]
     for jacobian in jacobians:
         blocks += jacobian_blocks(teller, jacobian)
-    return Section(("The Jacobian ", J, ": how each output answers to each input"), tuple(blocks))
+    return Section(say("The Jacobian {J}: how each output answers to each input"), tuple(blocks))
 
 
 def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     """Formula, size, structure, and the matrix itself."""
+    say = teller.say
     name, reaches = jacobian.name, jacobian.name in teller.program.relevant()
     if not reaches:
         yield Paragraph(
@@ -69,7 +72,7 @@ def jacobian_blocks(teller: Teller, jacobian: Jacobian) -> Iterator[Block]:
     size = _count(jacobian)
     formula, names = formula_of(teller, jacobian)
     if formula is None or len(formula.text) > LONGEST:
-        yield Paragraph(too_long(name, f"{size}; ", jacobian.structure))
+        yield Paragraph(too_long(say, name, f"{size}; ", jacobian.structure))
     else:
         yield Paragraph(say("For `{name}`:", name=name))
         yield Equations(
@@ -96,6 +99,7 @@ def formula_of(teller: Teller, jacobian: Jacobian) -> tuple[Formula | None, Name
 
 def structure_words(structure: Structure, teller: Teller) -> Iterator[Block]:
     """J = I₂ ⊗ aᵀ: one block aᵀ per row of x, nothing across rows."""
+    say = teller.say
     if not structure.notation:
         yield Paragraph((sentence(structure),))
         return
@@ -111,7 +115,7 @@ def structure_words(structure: Structure, teller: Teller) -> Iterator[Block]:
     yield Paragraph(words)
 
 
-def too_long(name: str, size: str, structure: Structure) -> Words:
+def too_long(say: Speaker, name: str, size: str, structure: Structure) -> Words:
     """What is said in place of a formula that nobody would read."""
     return say(
         "For `{name}`: {size}the formula is too long to be read. {says}", name=name, size=size, says=sentence(structure)
@@ -148,6 +152,7 @@ def _count(jacobian: Jacobian) -> str:
 
 def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names: Names) -> Iterator[Block]:
     """The matrix in symbols and in numbers, or where to get it."""
+    say = teller.say
     rows, columns = jacobian.shape
     if rows == 0 or columns == 0:
         return

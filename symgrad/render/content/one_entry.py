@@ -14,13 +14,12 @@ from symgrad.errors import UnknownNameError
 from symgrad.explanation import Explanation, Gradient
 from symgrad.numeric import Array, as_float, exact, is_exact, numeric_pushforward, plain
 from symgrad.render.arrange import reading
-from symgrad.render.content.forward import HEADING, forward_equations
+from symgrad.render.content.forward import forward_equations, heading
 from symgrad.render.content.jacobian import formula_of, jacobian_blocks
 from symgrad.render.content.proof import proof_section
 from symgrad.render.content.pullback import entry_rows, formula_blocks
 from symgrad.render.content.seed import seed_section
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import V, say
 from symgrad.render.page import (
     Block,
     Equation,
@@ -45,16 +44,17 @@ LONGEST = 50
 
 def entry_sections(teller: Teller, explanation: Explanation, name: str, at: tuple[int, ...]) -> tuple[Section, ...]:
     """Forward, the outputs that the entry moves, what they add up to, the proof."""
+    say = teller.say
     gradient = gradient_of(explanation, name)
     story = gradient.entry(at)
     formulas, equations = forward_equations(teller)
-    forward = Section(HEADING, (equations, *teller.aside(*formulas)))
+    forward = Section(heading(teller), (equations, *teller.aside(*formulas)))
     it = entry(name, at, teller.names)
     if name not in teller.program.relevant():
         nothing = Section(say("What moves with {it}", it=it), tuple(jacobian_blocks(teller, gradient.jacobian)))
         return forward, nothing, proof_section(explanation, name)
-    heading = say("Which outputs move with {it}: one column of {J}", it=it)
-    moves = Section(heading, tuple(_column(teller, explanation, gradient, at)))
+    moving = say("Which outputs move with {it}: one column of {J}", it=it)
+    moves = Section(moving, tuple(_column(teller, explanation, gradient, at)))
     place = named(f"{name}.grad", [str(i) for i in at])
     rows = tuple(entry_rows(teller, gradient, story, in_full=True, whole=True))
     total: list[Block] = [
@@ -97,6 +97,7 @@ def column_of(explanation: Explanation, gradient: Gradient, at: tuple[int, ...])
 
 def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tuple[int, ...]) -> Iterator[Block]:
     """A table: output, derivative in symbols and in numbers, weight, product; the sum below."""
+    say = teller.say
     jacobian = gradient.jacobian
     formula, names = formula_of(teller, jacobian)
     if formula is not None:
@@ -145,10 +146,10 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
     )
     total = np.sum(seed * numbers)
     rows.append((("sum",), (), (), (), (number(total),)))
-    by = partial(named("out"), it)
+    by = partial(say.out, it)
     symbols = [part for row in rows for part in row[1] if isinstance(part, Formula)]
-    heading: tuple[Words, ...] = (("output",), (by,), ("in numbers",), ("weight ", V), ("product",))
+    titles: tuple[Words, ...] = (("output",), (by,), ("in numbers",), say("weight {v}"), ("product",))
     if all(isinstance(part.expression, sp.Number) for part in symbols):
-        heading = (("output",), (by,), ("weight ", V), ("product",))
+        titles = (("output",), (by,), say("weight {v}"), ("product",))
         rows = [(row[0], *row[2:]) for row in rows]
-    yield Table(heading, tuple(rows))
+    yield Table(titles, tuple(rows))

@@ -13,7 +13,7 @@ import numpy as np
 from symgrad.explanation import Explanation, Gradient
 from symgrad.oracles.report import Check
 from symgrad.render import numbers
-from symgrad.render.content.words import V, say
+from symgrad.render.content.speaker import Speaker, speaker_of
 from symgrad.render.page import Block, Code, Paragraph, Section, Table, Words
 
 PLACED = ("out.backward", "central differences", "the index formula", "the closed form")
@@ -22,19 +22,23 @@ PLACED = ("out.backward", "central differences", "the index formula", "the close
 
 def proof_section(explanation: Explanation, only: str | None = None) -> Section:
     """The whole section; ``only`` one input's column."""
+    say = speaker_of(explanation.program)
     heading: Words = ("Proof: the same numbers from elsewhere",)
     if not explanation.checked:
         blocks: list[Block] = [Paragraph(("No check was made: nothing here has been compared with anything.",))]
-        return Section(heading, (*blocks, _convention()))
+        return Section(heading, (*blocks, _convention(say)))
     wanted = [(name, g) for name, g in explanation.gradients.items() if only in (None, name)]
     columns: list[tuple[Words, str, Gradient]] = [((Code(name),), name, g) for name, g in wanted]
     if explanation.downstream is not None:
-        columns.insert(0, ((V,), "v", explanation.downstream.gradients["out"]))
+        seed = explanation.program.seed
+        columns.insert(0, (say("{v}"), seed, explanation.downstream.gradients[explanation.program.output]))
     oracles = dict.fromkeys(check.oracle for *_, g in columns for check in g.checks)
     found = {(oracle, name): _check(g, oracle) for oracle in oracles for _, name, g in columns}
-    rows = tuple(((oracle,), *((verdict(found[oracle, name]),) for _, name, _ in columns)) for oracle in oracles)
+    rows = tuple(
+        ((say.oracle(oracle),), *((verdict(found[oracle, name]),) for _, name, _ in columns)) for oracle in oracles
+    )
     blocks = [Table((("compared with",), *(title for title, _, _ in columns)), rows)]
-    blocks += remarks([(name, check) for (_, name), check in found.items() if check is not None])
+    blocks += remarks(say, [(name, check) for (_, name), check in found.items() if check is not None])
     if not explanation.passed:
         blocks.append(Paragraph(("The oracles disagree: do not use these formulas.",), alarm=True))
     exactly = all(check.exact for check in found.values() if check is not None and check.passed and _derived(check))
@@ -43,7 +47,7 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
         blocks.append(Paragraph((f"Exact {kind} throughout: equal means identical.",)))
     elif explanation.passed:
         blocks.append(Paragraph(("Decimal numbers: the table shows the largest difference of any entry.",)))
-    blocks.append(_convention())
+    blocks.append(_convention(say))
     return Section(heading, tuple(blocks))
 
 
@@ -74,23 +78,28 @@ def _integers(explanation: Explanation) -> bool:
     return all(np.issubdtype(np.asarray(g.value).dtype, np.integer) for g in explanation.gradients.values())
 
 
-def remarks(found: list[tuple[str, Check]]) -> Iterator[Block]:
+def remarks(say: Speaker, found: list[tuple[str, Check]]) -> Iterator[Block]:
     """Disagreements first, then what was not made and why, then other notes."""
     for name, check in found:
         if check.passed is False:
             worst = _worst(name, check)
             yield Paragraph(
-                say("DIFFERS: {oracle}, for `{name}`: {worst}", oracle=check.oracle, name=name, worst=worst), alarm=True
+                say(
+                    "DIFFERS: {oracle}, for `{name}`: {worst}", oracle=say.oracle(check.oracle), name=name, worst=worst
+                ),
+                alarm=True,
             )
     reasons: dict[tuple[str, str], list[str]] = {}
     for name, check in found:
         if check.passed is None:
             reasons.setdefault((check.oracle, check.note), []).append(name)
     for (oracle, note), names in reasons.items():
-        yield Paragraph((f"Not made for {', '.join(names)}: {oracle}: {note}.",))
+        yield Paragraph((f"Not made for {', '.join(names)}: {say.oracle(oracle)}: {note}.",))
     for name, check in found:
         if check.passed and check.note and _derived(check):
-            yield Paragraph(say("For `{name}`, {oracle}: {note}.", name=name, oracle=check.oracle, note=check.note))
+            yield Paragraph(
+                say("For `{name}`, {oracle}: {note}.", name=name, oracle=say.oracle(check.oracle), note=check.note)
+            )
 
 
 def _worst(name: str, check: Check) -> str:
@@ -102,7 +111,7 @@ def _worst(name: str, check: Check) -> str:
     return f"at {where} expected {numbers.text(check.expected)}, got {numbers.text(check.got)}"
 
 
-def _convention() -> Paragraph:
+def _convention(say: Speaker) -> Paragraph:
     """How J is laid out."""
     words = say(
         "Convention, torch's own: the rows of {J} are outputs, its columns inputs, both numbered row by row. "

@@ -13,9 +13,9 @@ from symgrad.explanation.entries import Entry
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.render.arrange import reading, term_key
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import DOTS, as_code, say, shape_words
+from symgrad.render.content.words import DOTS, as_code, shape_words
 from symgrad.render.content.zeros import zero_blocks
-from symgrad.render.letters import SEED, Names
+from symgrad.render.letters import Names
 from symgrad.render.page import (
     Block,
     Code,
@@ -44,6 +44,7 @@ LONGEST_ENTRY = 240
 
 def pullback_section(teller: Teller, explanation: Explanation) -> Section:
     """The whole section."""
+    say = teller.say
     blocks: list[Block] = list(_rule(teller, explanation))
     for gradient in explanation.gradients.values():
         blocks += gradient_blocks(teller, explanation, gradient)
@@ -52,6 +53,7 @@ def pullback_section(teller: Teller, explanation: Explanation) -> Section:
 
 def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
     """x.grad[p,q] = Σ_{i,k} v[i,k]·∂out[i,k]/∂x[p,q], before any formula is put in."""
+    say = teller.say
     reaching = [g for g in explanation.gradients.values() if g.name in teller.program.relevant()]
     if not reaching:
         return
@@ -60,7 +62,7 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
         return
     names = teller.names.entry(jacobian.axes, teller.program.output).inner(jacobian.inner)
     at, inner = ([names.letter(i) for i in axes] for axes in (jacobian.axes, jacobian.inner))
-    weight = named(SEED, at)
+    weight = named(teller.program.seed, at)
     derivative = partial(named(teller.program.output, at), named(jacobian.name, inner))
     many = ",".join(at)
     total = Ready(
@@ -87,6 +89,7 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
 
 def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient) -> Iterator[Block]:
     """Formula, closed form, uses, stages, entries and all numbers of one gradient."""
+    say = teller.say
     if gradient.name not in teller.program.relevant():
         yield Paragraph(
             say(
@@ -99,12 +102,13 @@ def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient
     yield from formula_blocks(teller, gradient)
     yield from _entries(teller, gradient)
     yield Grids((Grid(named(f"{gradient.name}.grad"), gradient.value),))
-    yield from _one_variable(gradient)
+    yield from _one_variable(teller, gradient)
     yield from zero_blocks(explanation, gradient)
 
 
-def _one_variable(gradient: Gradient) -> Iterator[Block]:
+def _one_variable(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     """The other representative of a gradient by a symmetric matrix."""
+    say = teller.say
     other = gradient.single_variable
     if other is None:
         return
@@ -125,9 +129,10 @@ def formula_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
 
 def sweep_blocks(teller: Teller, name: str, sweep: Sweep, closed_form: str | None) -> Iterator[Block]:
     """The formula with its stages and uses, and the closed form."""
+    say = teller.say
     formulas: list[Formula] = []
     for stage, equation in sweep.stages[:-1]:
-        tensor = stage.removeprefix("g_")
+        tensor = stage.removeprefix(teller.program.back)
         if len(formulas) == 0:
             yield Paragraph(
                 say(
@@ -219,13 +224,13 @@ def entry_rows(
         return
     scope = teller.names.inner(gradient.inner)
     names = scope.ordered(list(reading(gradient.formula, scope)))
-    values = gradient.values
+    values, seed = gradient.values, gradient.program.seed
     pairs = [(teller.numbered(term, {}, values), value) for term, value in story.terms]
     pairs.sort(key=lambda pair: term_key(pair[0], names))
     terms = [term for term, _ in pairs]
     if sum(sp.count_ops(t) for t in terms) > LONGEST_ENTRY:
         return
-    seeded = Added([Formula(t, names.written({SEED: values[SEED]})) for t in terms], whole)
+    seeded = Added([Formula(t, names.written({seed: values[seed]})) for t in terms], whole)
     in_numbers = Added([Formula(t, names.written(values.arrays)) for t in terms], whole)
     done = Added([number(value) for _, value in pairs], whole)
     parts: list[Math] = [left]

@@ -11,7 +11,7 @@ from symgrad.indexing import Equation as IndexEquation
 from symgrad.render.content.jacobian import LONGEST, MOST_COLUMNS, MOST_ROWS
 from symgrad.render.content.proof import remarks, verdict
 from symgrad.render.content.teller import Teller
-from symgrad.render.content.words import as_code, say
+from symgrad.render.content.words import as_code
 from symgrad.render.page import (
     Block,
     Code,
@@ -32,6 +32,7 @@ from symgrad.render.page import (
 
 def second_order_section(teller: Teller, explanation: Explanation) -> Section:
     """The whole section."""
+    say = teller.say
     blocks: list[Block] = [
         Paragraph(
             say(
@@ -49,6 +50,7 @@ def second_order_section(teller: Teller, explanation: Explanation) -> Section:
 
 def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
     """Formula, closed form, numbers, proofs of one pair of inputs."""
+    say = teller.say
     first, second, matrix = hessian.first, hessian.second, hessian.jacobian
     rows, columns = matrix.shape
     pair: Words = (Code(first),) if first == second else (Code(first), " and ", Code(second))
@@ -60,7 +62,7 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
     if len(formula.text) <= LONGEST:
         letters = [names.letter(i) for i in axes]
         rank = len(matrix.axes)
-        left = second_partial(named(first, letters[:rank]), named(second, letters[rank:]))
+        left = second_partial(say.L, named(first, letters[:rank]), named(second, letters[rank:]))
         yield Equations((Equation((left, formula), (f"{rows}×{columns}",)),))
         yield from teller.aside(formula)
     else:
@@ -80,14 +82,14 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
         beside = tuple(entry(first, at, names) for at in np.ndindex(*matrix.out_shape))
         yield Matrix(beside, above, cells)
     if hessian.checks:
-        rows_of = tuple(((check.oracle,), (verdict(check),)) for check in hessian.checks)
+        rows_of = tuple(((say.oracle(check.oracle),), (verdict(check),)) for check in hessian.checks)
         yield Table((("compared with",), pair), rows_of)
-        yield from remarks([(first, check) for check in hessian.checks])
+        yield from remarks(say, [(first, check) for check in hessian.checks])
 
 
-def second_partial(first: Ready, second: Ready) -> Ready:
+def second_partial(loss: Ready, first: Ready, second: Ready) -> Ready:
     """∂²L/∂x[p]∂x[q]."""
     return Ready(
-        f"∂²L/∂{first.text}∂{second.text}",
-        f"\\frac{{\\partial^2 L}}{{\\partial {first.latex}\\,\\partial {second.latex}}}",
+        f"∂²{loss.text}/∂{first.text}∂{second.text}",
+        f"\\frac{{\\partial^2 {loss.latex}}}{{\\partial {first.latex}\\,\\partial {second.latex}}}",
     )

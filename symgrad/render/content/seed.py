@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import sympy as sp
@@ -13,10 +14,12 @@ from symgrad.explanation import Explanation
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing.symbols import Expr, access
 from symgrad.numeric import plain
+from symgrad.program import Program
 from symgrad.render.content.forward import forward_equations
+from symgrad.render.content.speaker import SUM, Speaker, speaker_of
 from symgrad.render.content.teller import Teller, teller_of
-from symgrad.render.content.words import DOTS, PLUS, L, V, as_code, listed, say, shape_words
-from symgrad.render.letters import SEED
+from symgrad.render.content.words import DOTS, PLUS, as_code, listed, shape_words
+from symgrad.render.letters import letters_of
 from symgrad.render.page import (
     Block,
     Chained,
@@ -39,15 +42,15 @@ MOST_TERMS = 8
 """Terms of L that are all written out."""
 MOST_OPERATIONS = 12
 """Operations in a formula that is short."""
-WEIGHED = Ready("Σ v∘out", r"\sum v \circ \mathrm{out}")
 
 
 def seed_section(explanation: Explanation) -> Section:
     """The whole section."""
+    say = speaker_of(explanation.program)
     origin = explanation.seed_info.origin
     if origin == "downstream":
         return Section(say("The seed {v}: how the loss answers to each output"), tuple(_downstream(explanation)))
-    blocks: list[Block] = [Paragraph(_origin(explanation)), Grids((Grid(V, explanation.seed),))]
+    blocks: list[Block] = [Paragraph(_origin(explanation)), Grids((Grid(say.v, explanation.seed),))]
     if origin != "scalar":
         blocks += [_loss(explanation), *_meaning(explanation)]
     return Section(say("The seed {v}: one weight for each output"), tuple(blocks))
@@ -55,12 +58,13 @@ def seed_section(explanation: Explanation) -> Section:
 
 def _origin(explanation: Explanation) -> Words:
     """Where v comes from, and what that makes of it."""
+    say = speaker_of(explanation.program)
     origin = explanation.seed_info.origin
     if origin == "scalar":
         return say(
             "There is one output, and its weight is 1: {L} is `out` itself, and `out.backward()` computes its "
             "gradient, {partials}.",
-            partials=_partials(explanation, Ready("out", r"\mathrm{out}")),
+            partials=_partials(explanation, say.out),
         )
     if origin == "assumed":
         return say(
@@ -87,7 +91,9 @@ def _loss(explanation: Explanation) -> Block:
         shown = [*places[:3], None, places[-1]]
     parts = [DOTS if at is None else _weighed(explanation.program.output, seed[at], at) for at in shown]
     total = np.sum(seed * output) if seed.size else 0
-    return Equations((Equation((L, WEIGHED, Chained(tuple(parts), PLUS), number(total))),))
+    say = speaker_of(explanation.program)
+    weighed = Chained((SUM, say.weighed), Ready(" ", " "))
+    return Equations((Equation((say.L, weighed, Chained(tuple(parts), PLUS), number(total))),))
 
 
 def _weighed(output: str, weight: object, at: tuple[int, ...]) -> Math:
@@ -101,11 +107,12 @@ def _weighed(output: str, weight: object, at: tuple[int, ...]) -> Math:
 
 def _meaning(explanation: Explanation) -> Iterator[Block]:
     """backward(v) is the gradient of L; it is not v times out."""
+    say = speaker_of(explanation.program)
     yield Paragraph(
         say(
             "{weighed} multiplies entry by entry, {sum} adds it all up: {L} is one number. `out.backward(v)` "
             "computes the gradient of this {L}: {partials}.",
-            partials=_partials(explanation, L),
+            partials=_partials(explanation, say.L),
         )
     )
     words = say(
@@ -133,6 +140,8 @@ def _downstream(explanation: Explanation) -> Iterator[Block]:
     later = explanation.downstream
     assert later is not None
     teller = teller_of(later.program, later.expression)
+    letters = replace(letters_of(explanation.program), loss=later.program.output)
+    say, output = Speaker(letters), letters.output
     yield Paragraph(
         say(
             "A loss is computed from `out`: {L} = `{loss}`. In training this is all that counts, and "
@@ -143,23 +152,23 @@ def _downstream(explanation: Explanation) -> Iterator[Block]:
     )
     formulas, equations = forward_equations(teller)
     *rows, last = equations.rows
-    yield Equations((*rows, Equation((L, *last.parts[1:], number(plain(later.output)[()])))))
+    yield Equations((*rows, Equation((say.L, *last.parts[1:], number(plain(later.output)[()])))))
     yield from teller.aside(*formulas)
-    known = {g.name for g in explanation.inputs} | {"out"}
+    known = {g.name for g in explanation.inputs} | {output}
     extra = tuple(Grid(named(g.name), g.value) for g in later.inputs if g.value_given and g.name not in known)
     if extra:
         yield Grids(extra)
-    gradient = later.gradients["out"]
+    gradient = later.gradients[output]
     if gradient.sweep.whole:
         equation = unfolded(teller, gradient.sweep.equation)
-        names = teller.names.entry(equation.axes, "out")
-        letters = [names.letter(i) for i in equation.axes]
-        formula = Formula(without_seed(equation.right), names)
+        names = teller.names.entry(equation.axes, output)
+        at = [names.letter(i) for i in equation.axes]
+        formula = Formula(without_seed(equation.right, later.program), names)
         form = explanation.seed_info.closed_form
-        remark: Words = as_code("v", form) if form else ()
-        yield Equations((Equation((named(SEED, letters), partial(L, named("out", letters)), formula), remark),))
+        remark: Words = as_code(letters.seed, form) if form else ()
+        yield Equations((Equation((named(letters.seed, at), partial(say.L, named(output, at)), formula), remark),))
         yield from teller.aside(formula)
-    yield Grids((Grid(V, explanation.seed),))
+    yield Grids((Grid(say.v, explanation.seed),))
     yield Paragraph(
         say(
             "`out.backward(v)` with this {v} does what `L.backward()` does from here on: it weighs the rows of {J} "
@@ -178,6 +187,6 @@ def unfolded(teller: Teller, equation: IndexEquation) -> IndexEquation:
     return whole if sp.count_ops(whole.right) <= MOST_OPERATIONS else teller.fold(equation)
 
 
-def without_seed(expression: Expr) -> Expr:
+def without_seed(expression: Expr, program: Program) -> Expr:
     """The gradient of a scalar with its own weight, 1, left out."""
-    return expression.xreplace({access(SEED, ()): sp.S.One})
+    return expression.xreplace({access(program.seed, ()): sp.S.One})

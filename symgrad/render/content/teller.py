@@ -22,6 +22,7 @@ from symgrad.indexing.symbols import Expr, indices_of, is_access, mentions, name
 from symgrad.numeric import Values
 from symgrad.program import Apply, Program
 from symgrad.render.arrange import delta_sides, parts
+from symgrad.render.content.speaker import Speaker, speaker_of
 from symgrad.render.letters import Names, names_of, visible
 from symgrad.render.page import Formula, Paragraph, Ready, Words, named
 from symgrad.shapes import Size
@@ -37,6 +38,11 @@ class Teller:
     folded: Mapping[str, Equation]
     sizes: Mapping[Size, int]
     told: set[str] = field(default_factory=set)
+
+    @cached_property
+    def say(self) -> Speaker:
+        """Who speaks on the page."""
+        return speaker_of(self.program)
 
     @cached_property
     def steps(self) -> tuple[tuple[Apply, Equation], ...]:

@@ -15,6 +15,7 @@ from symgrad.render.content.proof import proof_section
 from symgrad.render.content.pullback import pullback_section
 from symgrad.render.content.second_order import second_order_section
 from symgrad.render.content.seed import seed_section
+from symgrad.render.content.speaker import renamed, speaker_of
 from symgrad.render.content.teller import teller_of
 from symgrad.render.content.words import size_text
 from symgrad.render.page import Block, Code, Page, Paragraph, Section, Words
@@ -36,14 +37,16 @@ def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None 
     else:
         sections = entry_sections(teller, explanation, *entry)
     facts = [(g.name, size_text(g.value.shape)) for g in explanation.inputs]
-    facts.append(("out", size_text(explanation.output.shape)))
-    return Page(title(explanation.expression), tuple(facts), tuple(_lead(explanation)), sections)
+    facts.append((explanation.program.output, size_text(explanation.output.shape)))
+    return Page(
+        title(explanation.expression, explanation.program.output), tuple(facts), tuple(_lead(explanation)), sections
+    )
 
 
-def title(expression: str) -> Words:
+def title(expression: str, output: str) -> Words:
     """out = x@a; several statements as they stand."""
-    whole = ";" in expression or "\n" in expression.strip() or expression.replace(" ", "").startswith("out=")
-    return (Code(expression.strip() if whole else f"out = {expression.strip()}"),)
+    whole = ";" in expression or "\n" in expression.strip() or expression.replace(" ", "").startswith(f"{output}=")
+    return (Code(expression.strip() if whole else f"{output} = {expression.strip()}"),)
 
 
 def _lead(explanation: Explanation) -> Iterator[Block]:
@@ -59,5 +62,6 @@ def _lead(explanation: Explanation) -> Iterator[Block]:
             words = (*words, "  " if place else "", Code(hint))
     if words:
         yield Paragraph(words)
+    yield from renamed(speaker_of(explanation.program))
     if explanation.conventions:
         yield Paragraph(("; ".join(explanation.conventions), "."))

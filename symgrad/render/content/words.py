@@ -1,4 +1,4 @@
-"""Small pieces that every section uses: the letters v, J and L, sizes in words, the notation of a structure."""
+"""Small pieces that every section uses: code, sizes in words, the notation of a structure."""
 
 from __future__ import annotations
 
@@ -12,44 +12,9 @@ from symgrad.render.formula_text import SUBSCRIPTS
 from symgrad.render.page import Code, Math, Ready, Words
 from symgrad.shapes import Shape, Size
 
-V = Ready("v", "v")
-J = Ready("J", "J")
-L = Ready("L", "L")
-PRODUCT = Ready("vᵀJ", r"v^{\top} J")
 DOTS = Ready("…", r"\cdots")
 PLUS = Ready(" + ", " + ")
 EQUALS = Ready(" = ", " = ")
-
-
-SYMBOLS: Mapping[str, Math] = {
-    "v": V,
-    "J": J,
-    "L": L,
-    "vJ": PRODUCT,
-    "weighed": Ready("v∘out", r"v \circ \mathrm{out}"),
-    "sum": Ready("Σ", r"\sum"),
-}
-
-
-def say(template: str, **parts: Any) -> Words:
-    """Words from a template: ``{name}`` is a part or one of the symbols, text between backticks is code.
-
-    Parts may be text, numbers, mathematics, code or words; inside backticks they have to be text.
-
-    >>> say("`{name}.grad` is {count} times {J}", name="x", count=2)
-    (Code(code='x.grad'), ' is 2 times ', Ready(text='J', latex='J'))
-    """
-    known: dict[str, Any] = {**SYMBOLS, **parts}
-    result: list[str | Code | Math] = []
-    for piece in re.split(r"(`[^`]*`|\{\w+\})", template):
-        if piece.startswith("`"):
-            result.append(Code(piece[1:-1].format(**parts)))
-        elif piece.startswith("{"):
-            value = known[piece[1:-1]]
-            result += value if isinstance(value, tuple) else [value if _is_part(value) else str(value)]
-        elif piece:
-            result.append(piece)
-    return _merged(result)
 
 
 def as_code(target: str, form: str) -> Words:
@@ -63,22 +28,6 @@ def as_code(target: str, form: str) -> Words:
     for place, definition in enumerate(reversed(definitions)):
         words += [" and " if place else ", where ", Code(definition)]
     return tuple(words)
-
-
-def _is_part(value: Any) -> bool:
-    """Whether a value is code or mathematics already."""
-    return isinstance(value, Code) or hasattr(value, "latex")
-
-
-def _merged(parts: Sequence[str | Code | Math]) -> Words:
-    """Neighbouring text in one piece."""
-    result: list[str | Code | Math] = []
-    for part in parts:
-        if isinstance(part, str) and result and isinstance(result[-1], str):
-            result[-1] += part
-        else:
-            result.append(part)
-    return tuple(result)
 
 
 def size_text(shape: Sequence[Any]) -> str:

@@ -10,7 +10,7 @@ from symgrad.explanation import Explanation, Gradient
 from symgrad.numeric import as_float, plain
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import COUNTABLE
-from symgrad.render.content.words import say
+from symgrad.render.content.speaker import speaker_of
 from symgrad.render.page import Block, Paragraph, Words
 
 SMALL = 1e-6
@@ -21,6 +21,7 @@ NEGLIGIBLE = 1e-12
 
 def zero_blocks(explanation: Explanation, gradient: Gradient) -> Iterator[Block]:
     """A gradient that is 0 although J is not, one that is 0 because J is, and nan."""
+    say = speaker_of(explanation.program)
     value = as_float(gradient.value)
     if value.size == 0:
         return
@@ -44,6 +45,7 @@ def zero_blocks(explanation: Explanation, gradient: Gradient) -> Iterator[Block]
 
 def _why_zero(explanation: Explanation, gradient: Gradient, largest: float, weights: float) -> Words:
     """Whether J is 0, or the weights are, or the weighted rows add up to 0."""
+    say = speaker_of(explanation.program)
     name = gradient.name
     if largest == 0:
         when = "whatever the numbers" if gradient.jacobian.formula == 0 else "at these numbers"

@@ -1,0 +1,131 @@
+"""Any identifier may be an input: what a page calls v, out, L and J gets another name there, and so everywhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+
+import jsonschema
+import numpy as np
+import pytest
+
+import symgrad
+from symgrad.errors import InputError, NotationError
+from symgrad.language import read
+from symgrad.render import derived_text, schema, to_json, to_latex, to_markdown, to_text
+from tests.compare import assert_same
+
+USUAL = ("x", "y", "v", "out", "L", "J")
+TEXTS = ("x @ y", "tanh(x) * y", "softmax(x @ y, -1)", "h = relu(x @ y); g_h = h * h; g_h + x.sum()")
+PAIRS = (
+    ("v", "k"), ("q", "v"), ("out", "a"), ("v", "out"), ("L", "J"), ("J", "v"), ("g", "v"), ("out", "y"), ("i", "j"),
+    ("p", "q"), ("k", "δ"), ("sum", "exp"), ("S", "N"), ("E", "I"), ("pi", "e"), ("x00", "x"), ("t1", "t2"),
+    ("g_h", "g_t1"), ("loss", "L"), ("v_2", "v"), ("Σ", "Π"), ("m", "n"), ("dim", "print"), ("λ", "μ"),
+    ("input", "other"), ("inf", "nan"), ("w_1", "b_1"),
+)  # fmt: skip
+
+
+def page(text: str, names: dict[str, str], **options: object) -> symgrad.Explanation:
+    own = re.sub(r"\b[xy]\b", lambda m: names[m[0]], text)
+    shapes = {names["x"]: (2, 2), names["y"]: (2, 2)}
+    values = {names["x"]: [[1, 2], [3, -4]], names["y"]: [[2, 0], [1, 3]]}
+    return symgrad.api.explain_values(own, values, shapes=shapes, **options)  # type: ignore[arg-type]
+
+
+def called(found: symgrad.Explanation, x: str, y: str) -> dict[str, str]:
+    """What the page with inputs x and y calls what the usual one calls so."""
+    letters = symgrad.render.letters.letters_of(found.program)
+    return dict(zip(USUAL, (x, y, letters.seed, letters.output, letters.loss, letters.jacobian), strict=True))
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=ascii)
+def test_whatever_inputs_are_called_the_numbers_are_the_same(pair: tuple[str, str]) -> None:
+    text = TEXTS[2] if pair in (("sum", "exp"), ("v", "out")) else TEXTS[0]
+    names = dict(zip("xy", pair, strict=True))
+    usual, other = page(text, {"x": "x", "y": "y"}, check=False), page(text, names, check=False)
+    for name, own in names.items():
+        assert_same(usual.gradients[name].value, other.gradients[own].value)
+        assert other.gradients[own].closed_form is not None
+
+
+@pytest.mark.parametrize("pair", [*PAIRS[:6:2], ("g_h", "g_t1")], ids=ascii)
+def test_every_oracle_agrees_whatever_inputs_are_called(pair: tuple[str, str]) -> None:
+    found = page(TEXTS[3], dict(zip("xy", pair, strict=True)))
+    assert found.passed
+    assert found.checked
+    for check in (check for gradient in found.gradients.values() for check in gradient.checks):
+        assert check.passed is not False, check
+    assert not {found.program.seed, found.program.output} & set(pair)
+    data = json.loads(to_json(found))
+    jsonschema.validate(data, schema())
+    assert data["seed"].get("name", "v") == found.program.seed
+    assert data["output"].get("name", "out") == found.program.output
+
+
+@pytest.mark.parametrize("write", [to_text, to_markdown, to_latex], ids=lambda write: write.__name__)
+@pytest.mark.parametrize(("text", "pair"), [(TEXTS[0], ("v", "z")), (TEXTS[1], ("L", "J")), (TEXTS[2], ("z", "v"))])
+def test_the_page_is_the_usual_one_under_other_names(text: str, pair: tuple[str, str], write: object) -> None:
+    usual = page(text, {"x": "x", "y": "y"}, check=False, order=1)
+    other = page(text, dict(zip("xy", pair, strict=True)), check=False, order=1)
+    names = called(other, *pair)
+    assert words(write(other)) == words(write(usual), names)  # type: ignore[operator]
+
+
+def words(text: str, names: dict[str, str] | None = None) -> list[str]:
+    """The words and signs of a page under other names, but for the paragraph about names and the width of lines."""
+    text = re.sub(r"On this page [^.]*\.", "", text)
+    text = re.sub(r"\\mathrm\{(\w+)\}", r"\1", text)
+    found = re.findall(r"\\?[A-Za-z]+|[0-9.]+|[^\sA-Za-z0-9]", text)
+    found = [(names or {}).get(word, word) for word in found]
+    return [word for word in found if not re.fullmatch(r"[-─│┼|{}&:]+|\\[qa]?quad", word)]
+
+
+@pytest.mark.parametrize(
+    "name", [*string.ascii_letters, *"αβγδεθλσωΩ", "ß", "x1", "变量", "_", "self", "match", "type"]
+)
+def test_every_letter_is_an_input(name: str) -> None:
+    if name == "F":
+        return
+    program, derived = symgrad.derive(f"{name} * w2")
+    assert derived[0].form is not None
+    assert program.seed not in (name, "w2")
+    assert name in derived_text(program, derived)
+
+
+def test_names_of_modules_and_keywords_are_refused() -> None:
+    for word in ("torch", "F", "np"):
+        with pytest.raises(symgrad.UnknownNameError, match="stands for"):
+            read(f"{word} * x")
+    for word in ("lambda", "if", "class"):
+        with pytest.raises(NotationError, match="keyword"):
+            read(f"{word} * x")
+
+
+def test_the_page_says_what_is_called_otherwise() -> None:
+    said = to_text(symgrad.explain("v @ k", check=False))
+    assert "the seed of backward is called g, since v is taken" in said
+    assert "gᵀJ" in said
+    assert "called" not in to_text(symgrad.explain("x @ a", check=False)).splitlines()[2]
+
+
+def test_a_loss_downstream_finds_letters_of_its_own() -> None:
+    found = symgrad.explain(
+        "x @ a", then="sum((out - v)**2) + L", shapes={"x": (2, 2)}, a=[[1, 2], [3, 5]], v=[[1, 2], [3, 4]], L=2
+    )
+    assert found.passed
+    assert found.program.seed == "g"
+    assert found.downstream is not None
+    assert found.downstream.program.output == "loss"
+    said = to_text(found)
+    assert "g[i,j] = ∂loss/∂out[i,j] = 2·(out[i,j] − v[i,j])" in said
+    with pytest.raises(InputError, match="then calls the output out"):
+        symgrad.explain("x @ out", then="sum(out)")
+
+
+def test_second_derivatives_under_other_names() -> None:
+    usual = symgrad.hessian("sum(x * x * a)", "x", x=[1, 2], a=[3, 4])
+    other = symgrad.hessian("sum(v * v * out)", "v", v=[1, 2], out=[3, 4])
+    assert_same(usual.value, other.value)
+    assert other.passed
+    assert_same(np.asarray([2, 0]), symgrad.hvp("sum(v * v * L)", "v", [1, 0], v=[1, 2], L=[1, 1]))
