@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import string
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -26,11 +27,11 @@ PAIRS = (
 )  # fmt: skip
 
 
-def page(text: str, names: dict[str, str], **options: object) -> symgrad.Explanation:
+def page(text: str, names: dict[str, str], **options: Any) -> symgrad.Explanation:
     own = re.sub(r"\b[xy]\b", lambda m: names[m[0]], text)
     shapes = {names["x"]: (2, 2), names["y"]: (2, 2)}
     values = {names["x"]: [[1, 2], [3, -4]], names["y"]: [[2, 0], [1, 3]]}
-    return symgrad.api.explain_values(own, values, shapes=shapes, **options)  # type: ignore[arg-type]
+    return symgrad.api.explain_values(own, values, shapes=shapes, **options)
 
 
 def called(found: symgrad.Explanation, x: str, y: str) -> dict[str, str]:
@@ -65,11 +66,11 @@ def test_every_oracle_agrees_whatever_inputs_are_called(pair: tuple[str, str]) -
 
 @pytest.mark.parametrize("write", [to_text, to_markdown, to_latex], ids=lambda write: write.__name__)
 @pytest.mark.parametrize(("text", "pair"), [(TEXTS[0], ("v", "z")), (TEXTS[1], ("L", "J")), (TEXTS[2], ("z", "v"))])
-def test_the_page_is_the_usual_one_under_other_names(text: str, pair: tuple[str, str], write: object) -> None:
+def test_the_page_is_the_usual_one_under_other_names(text: str, pair: tuple[str, str], write: Any) -> None:
     usual = page(text, {"x": "x", "y": "y"}, check=False, order=1)
     other = page(text, dict(zip("xy", pair, strict=True)), check=False, order=1)
     names = called(other, *pair)
-    assert words(write(other)) == words(write(usual), names)  # type: ignore[operator]
+    assert words(write(other)) == words(write(usual), names)
 
 
 def words(text: str, names: dict[str, str] | None = None) -> list[str]:
