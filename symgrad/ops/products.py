@@ -281,7 +281,8 @@ def cosine_values(x: Any, y: Any, dim: int, eps: Any) -> Any:
 )
 def cosine_similarity(at: At, x: View, y: View, dim: int = 1, eps: float = 1e-8) -> Expr:
     """out[i] = Σ_j x[i,j]·y[i,j] / (|x[i]|·|y[i]|)"""
-    return cosine(Reduction(at, x.shape, (dim,), keepdim=False), lambda i: x[i], lambda i: y[i], eps)
+    axes = (dim,) if x.rank else ()
+    return cosine(Reduction(at, x.shape, axes, keepdim=False), lambda i: x[i], lambda i: y[i], eps)
 
 
 @operation(

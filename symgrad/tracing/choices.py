@@ -7,6 +7,7 @@ torch does with its arguments is what is said.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import find, named
-from symgrad.tracing.boxes import replayed
+from symgrad.tracing.boxes import replayed, rerun
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.spelling import plain_spelling
 from symgrad.tracing.trace import Node, plainly
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 POOLS = (
     *(f"{kind}max_pool{n}d_with_indices" for kind in ("", "adaptive_", "fractional_") for n in (1, 2, 3)),
     *(f"adaptive_max_pool{n}d" for n in (1, 2, 3)),
+    *(f"fractional_max_pool{n}d" for n in (2, 3)),
 )
 """Poolings that also say where each maximum stood."""
 CHOICES = frozenset({
@@ -78,8 +80,9 @@ def ranked_places(node: Node, source: Node) -> Array | None:
     call = node.call
     assert call is not None
     arguments, keywords = plainly((call.arguments, call.keywords))
-    with torch._C.DisableTorchFunction():
-        result = call.function(*arguments, **keywords)
+    word = call.spelling.rpartition(".")[2]
+    twin = getattr(torch.nn.functional, f"{word}_with_indices", None)
+    result = rerun(replace(call, function=twin) if twin else call, arguments, keywords, None)
     if isinstance(result, torch.Tensor) or len(result) < 2 or node.index != 0:
         return None
     values, indices = result[0], result[1]

@@ -10,11 +10,14 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from symgrad.numeric.exact import as_float
 from symgrad.ops.compounds import SHORTCUT, find_compound
-from symgrad.tracing import layer_calls, matrix_calls, placing, statistic_calls
+from symgrad.tracing import draws, layer_calls, matrix_calls, placing, statistic_calls
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.steps import Composition, Said, Steps, done, joined_parts
-from symgrad.tracing.trace import Node
+from symgrad.tracing.trace import Node, as_array
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
@@ -129,6 +132,30 @@ def renorm(steps: Steps, node: Node, x: Any, p: Any, dim: int, maxnorm: Any) -> 
     return "torch.mul", (x, steps("where", steps("gt", size, float(maxnorm)), factor, 1.0)), {}
 
 
+def frexp(steps: Steps, node: Node, x: Any) -> Said | None:
+    """x divided by the power of two that brings it between ½ and 1: a whole number, locally constant."""
+    powers = np.frexp(as_float(as_array(x.held)))[1]
+    return "torch.mul", (x, steps.lifter.data("scale", np.ldexp(1.0, -powers))), {}
+
+
+def nextafter(steps: Steps, node: Node, x: Any, y: Any) -> Said | None:
+    """x, moved by the least that can be; y only says which way. Where both are equal it is y."""
+    expanded = steps("expand", x, node.shape) if tuple(x.shape) != node.shape else x
+    step = as_array(node.held) - np.broadcast_to(as_array(x.held), node.shape)
+    return "torch.add", (expanded, steps.lifter.data("least", step)), {}
+
+
+def pad(steps: Steps, node: Node, x: Any, pad: Any, mode: str = "constant", value: Any = None) -> Said | None:
+    """What is negative cuts off; then the rest goes round, is mirrored or repeated."""
+    if mode == "constant" or min(pad) >= 0:
+        return None
+    for n in range(len(pad) // 2):
+        before, after = (max(-p, 0) for p in pad[2 * n : 2 * n + 2])
+        axis = len(x.shape) - 1 - n
+        x = steps("narrow", x, axis, before, steps.number(x.shape[axis]) - before - after)
+    return "F.pad", (x, tuple(max(p, 0) for p in pad)), {"mode": mode}
+
+
 def cat(
     steps: Steps, node: Node, tensors: Any = None, dim: Any = 0, *, axis: Any = None, **other: Any
 ) -> Said | None:  # fmt: skip
@@ -144,9 +171,10 @@ COMPOSITIONS: Mapping[str, Composition] = {
     "clamp": clamp, "clip": clamp, "clamp_min": clamp_min, "clamp_max": clamp_max, "softplus": softplus,
     "div": div, "divide": div, "var_mean": moments("var"), "std_mean": moments("std"), "angle": angle, "zero": zero,
     "fill": fill, "constant_pad_nd": constant_pad_nd, "norm": norm, "vector_norm": vector_norm,
-    "renorm": renorm, **dict.fromkeys(("cat", "concat", "concatenate"), cat),
+    "renorm": renorm, "frexp": frexp, "nextafter": nextafter, "pad": pad,
+    **dict.fromkeys(("cat", "concat", "concatenate"), cat),
     **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, **statistic_calls.COMPOSITIONS,
-    **matrix_calls.COMPOSITIONS,
+    **matrix_calls.COMPOSITIONS, **draws.COMPOSITIONS,
 }  # fmt: skip
 """Functions by their last word."""
 

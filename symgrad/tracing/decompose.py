@@ -64,9 +64,9 @@ def decomposed(lifter: Lifter, node: Node) -> Ref:
     assert call is not None
     if node.index in lifter.shared.get(id(call), {}):
         return lifter.shared[id(call)][node.index]
-    sources = list({id(n): n for n in call.nodes() if n.carries}.values())
-    if any(n.held.numel() == 0 for n in sources):
-        raise Refused("nothing to take apart: it is empty")
+    sources = list({id(n): n for n in call.nodes() if n.carries and n.held.numel()}.values())
+    if not sources or not node.held.numel():
+        raise Refused("")
 
     def function(*tensors: Any) -> Any:
         arguments, keywords = replaced(call, sources, tensors)

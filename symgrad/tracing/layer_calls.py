@@ -135,19 +135,21 @@ KINDS = {"prod": ("prod", 1.0), "max": ("amax", -np.inf), "min": ("amin", np.inf
 """torch's words for reductions: the table's, and what comes of nothing."""
 
 
-def parted(steps: Steps, node: Node, rows: Any, parts: Array, kind: str, start: Any, alone: float) -> Said:
+def parted(
+    steps: Steps, shape: tuple[int, ...], rows: Any, parts: Array, kind: str, start: Any, alone: float
+) -> Said:  # fmt: skip
     """The slices of ``rows`` reduced part by part, each with ``start``; ``alone`` is what a part without any is."""
     index = steps.lifter.data("parts", parts)
-    counts = np.bincount(parts, minlength=node.shape[0]).reshape(-1, *[1] * (len(node.shape) - 1))
-    begin = np.full(node.shape, float(start or 0))
+    counts = np.bincount(parts, minlength=shape[0]).reshape(-1, *[1] * (len(shape) - 1))
+    begin = np.full(shape, float(start or 0))
     if kind in ("sum", "mean"):
         total = steps("index_add", steps.lifter.data("start", begin), 0, index, rows)
         if kind == "sum":
             return done(total)
-        whole = np.broadcast_to(np.where(counts == 0, alone, counts), node.shape).astype(float)
+        whole = np.broadcast_to(np.where(counts == 0, alone, counts), shape).astype(float)
         return "torch.div", (total, steps.lifter.data("counts", whole)), {}
     word, empty = KINDS[kind]
-    nothing = np.broadcast_to(np.where(counts == 0, alone, empty), node.shape).astype(float)
+    nothing = np.broadcast_to(np.where(counts == 0, alone, empty), shape).astype(float)
     base = steps.lifter.data("start", nothing if start is None else begin)
     return "torch.index_reduce", (base, 0, index, rows, word), {}
 
@@ -157,13 +159,28 @@ def segment_reduce(
     axis: int = 0, unsafe: bool = False, initial: Any = None,
 ) -> Said | None:  # fmt: skip
     """Neighbours along the first axis reduced by segments."""
-    if axis != 0 or indices is not None:
+    if indices is not None:
         return None
-    bounds = plainly(offsets).numpy() if lengths is None else np.append(0, np.cumsum(plainly(lengths).numpy()))
-    if bounds.ndim != 1 or bounds[0] != 0 or bounds[-1] != data.shape[0]:
-        return None
+    given = plainly(offsets if lengths is None else lengths).numpy()
+    bounds = given if lengths is None else np.concatenate([np.zeros_like(given[..., :1]), given.cumsum(-1)], -1)
+    count, size = bounds.shape[-1] - 1, int(data.shape[axis])
+    tables = bounds.reshape(-1, count + 1)
+    own = [ends(row[:-1], size) + number * count for number, row in enumerate(tables)]
+    inside = np.concatenate([(np.arange(size) >= row[0]) & (np.arange(size) < row[-1]) for row in tables])
+    rest = tuple(map(int, data.shape[axis + 1 :]))
+    rows = data if axis == 0 else steps("reshape", data, (len(tables) * size, *rest))
+    if not inside.all():
+        rows = steps("index_select", rows, 0, steps.lifter.data("inside", np.flatnonzero(inside)))
     alone = KINDS[reduce][1] if reduce in KINDS else 0.0 if initial is None else 1.0
-    return parted(steps, node, data, np.repeat(np.arange(len(bounds) - 1), np.diff(bounds)), reduce, initial, alone)
+    shape = (len(tables) * count, *rest)
+    said = parted(steps, shape, rows, np.concatenate(own)[inside], reduce, initial, alone)
+    return said if axis == 0 else ("torch.reshape", (made(steps, said), node.shape), {})
+
+
+def made(steps: Steps, said: Said) -> Any:
+    """The result of a last step that is not the last."""
+    spelling, arguments, keywords = said
+    return steps(spelling.rpartition(".")[2], *arguments, **keywords) if spelling else arguments[0]
 
 
 def embedding_bag(
@@ -185,7 +202,7 @@ def embedding_bag(
         rows = steps("mul", rows, steps("unsqueeze", own, 1))
     if kind == "max":
         return bag_of_maxima(steps, node, rows, parts[kept])
-    return parted(steps, node, rows, parts[kept], kind, None, 1.0)
+    return parted(steps, node.shape, rows, parts[kept], kind, None, 1.0)
 
 
 def bag_of_maxima(steps: Steps, node: Node, rows: Any, parts: Array) -> Said:

@@ -141,6 +141,7 @@ class Lifter:
         ways: tuple[Way, ...] = (Lifter.by_table, choices.by_choice, rewrites.by_decomposition)
         if complexes.touches(node):
             ways = complexes.WAYS
+        ways = (*ways, rewrites.by_emptiness)
         for way in ways:
             try:
                 with self.trial():

@@ -82,11 +82,11 @@ class Recorder(TorchFunctionMode):
             written += list(tensors_in(args[:1] or tuple(keywords.values())[:1]))
         if known.spelling.endswith("data.__set__"):
             written += list(tensors_in(args[:1]))
+        reading = [t for t in inputs if all(t is not w for w in written) or self._reads(known)]
+        nodes = {id(t): self.node_of(t) for t in inputs} if inputs else {}
         if known.may_write or written:
             for tensor in inputs:
                 self.protect(tensor)
-        reading = [t for t in inputs if all(t is not w for w in written) or self._reads(known)]
-        nodes = {id(t): self.node_of(t) for t in inputs} if inputs else {}
         random = torch.get_rng_state() if known.random else None
         versions = [(t, version(t)) for t in inputs] if known.may_write else []
         result = run()

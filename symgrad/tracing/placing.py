@@ -61,6 +61,8 @@ def index_put(steps: Steps, node: Node, x: Any, indices: Any, values: Any, accum
     places = numbers(x)[tuple(slice(None) if i is None else i for i in plainly(tuple(indices)))].numpy()
     if accumulate:
         return landed(steps, x, places, values)
+    if not places.size:
+        return "Tensor.clone", (x,), {}
     once(places)
     return scattered(steps, node)
 
@@ -68,6 +70,8 @@ def index_put(steps: Steps, node: Node, x: Any, indices: Any, values: Any, accum
 def put_at(steps: Steps, node: Node, x: Any, index: Any, source: Any, accumulate: bool = False) -> Said | None:
     """The same by the entries' numbers, row by row."""
     places = np.mod(np.asarray(plainly(index).numpy()), max(int(np.prod(x.shape, dtype=object)), 1))
+    if not places.size:
+        return "Tensor.clone", (x,), {}
     if accumulate:
         return landed(steps, x, places, source if tuple(source.shape) == places.shape else
                       steps("reshape", source, tuple(places.shape)))  # fmt: skip

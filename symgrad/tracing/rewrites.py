@@ -30,7 +30,8 @@ Rewritten = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as", "cpu", "contiguous", "clone", "alias",
                   "positive", "view_as_real", "lift_fresh", "lift_fresh_copy", "_to_copy", "expand_copy", "cuda",
-                  "requires_grad", "_conj", "resolve_conj", "resolve_neg", "real", "conj"})  # fmt: skip
+                  "requires_grad", "_conj", "resolve_conj", "resolve_neg", "real", "conj",
+                  "to_sparse", "to_dense"})  # fmt: skip
 """Casts and copies: the value stays."""
 LIKE = {"expand_as": "Tensor.expand", "view_as": "Tensor.reshape", "reshape_as": "Tensor.reshape"}
 """Functions that take a shape from another tensor."""
@@ -172,4 +173,15 @@ def by_decomposition(lifter: Lifter, node: Node) -> Ref:
     return decomposed(lifter, node)
 
 
-__all__ = ["by_decomposition", "overwrite", "plain"]
+def by_emptiness(lifter: Lifter, node: Node) -> Ref:
+    """A result without entries, or one of tensors without entries: its Jacobian has no rows, or no columns."""
+    call = node.call
+    assert call is not None
+    if call.spelling.endswith(".apply") or (
+        node.held.numel() and any(n.held.numel() for n in call.nodes() if n.carries)
+    ):
+        raise Refused("")
+    return lifter.data(lifter.wish(node) or "empty", node.value())
+
+
+__all__ = ["by_decomposition", "by_emptiness", "overwrite", "plain"]

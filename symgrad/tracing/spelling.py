@@ -37,7 +37,7 @@ IN_PLACE_OPERATORS = (
     "__imod__",
 )
 RANDOM = ("dropout", "rand", "bernoulli", "normal", "multinomial", "gumbel", "rrelu", "poisson", "exponential",
-          "scaled_dot_product", "lstm", "gru", "rnn", "attention", "fractional")  # fmt: skip
+          "standard_gamma", "scaled_dot_product", "lstm", "gru", "rnn", "attention", "fractional")  # fmt: skip
 """Words in the names of functions that may draw random numbers."""
 WRITES_STATE = ("batch_norm", "instance_norm")
 """Functions that also write tensors they are given (running statistics)."""

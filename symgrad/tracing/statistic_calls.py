@@ -23,13 +23,6 @@ def diff(
     return ("torch.diff", (whole, n, dim), {}) if n else ("", (x,), {})
 
 
-def cov(steps: Steps, node: Node, x: Any, *_: Any, aweights: Any = None, **__: Any) -> Said | None:
-    """As the table has it, unless the weights are in another precision, in which torch then computes."""
-    if isinstance(aweights, Node) and aweights.held.dtype != x.held.dtype:
-        raise Refused("the weights are in another precision than the samples")
-    return None
-
-
 def corrcoef(steps: Steps, node: Node, x: Any) -> Said | None:
     """One variable's variance by itself."""
     if len(x.shape) == 2 and x.shape[0] > 1:
@@ -105,7 +98,7 @@ def weight(steps: Steps, node: Node, q: Any, low: Array, ranks: Array, how: str)
 
 
 COMPOSITIONS: Mapping[str, Composition] = {
-    "diff": diff, "cov": cov, "corrcoef": corrcoef,
+    "diff": diff, "corrcoef": corrcoef,
     "quantile": quantile(ignore_nan=False), "nanquantile": quantile(ignore_nan=True),
 }  # fmt: skip
 """Functions by their last word."""
