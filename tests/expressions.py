@@ -104,6 +104,7 @@ def family(op: Op) -> str | None:
 PLUS_TWO = " + 2 * diag_embed(ones_like(diagonal({}, dim1=-2, dim2=-1)))"
 MATRICES = {
     "regular": f"({{}} @ {{}}.mT{PLUS_TWO})",
+    "dominant": f"({{}} @ {{}}.mT / 9{PLUS_TWO})",
     "definite": f"({{}} @ {{}}.mT{PLUS_TWO})",
     "symmetric": "({} + {}.mT)",
     "lower": "tril({})",

@@ -50,6 +50,8 @@ def of_kind(kind: str, array: np.ndarray) -> np.ndarray:
         return array
     rows, columns = array.shape[-2:]
     diagonal = 2.0 * np.diag(np.arange(1, max(rows, columns) + 1))[:rows, :columns]
+    if kind == "dominant":
+        array = array / 4
     if kind == "lower":
         return np.tril(array) + diagonal
     if kind == "symmetric":

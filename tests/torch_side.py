@@ -176,7 +176,7 @@ OWN: dict[str, Any] = {
     "logsumexp": reduce(torch.logsumexp), "amax": reduce(torch.amax), "amin": reduce(torch.amin),
     "linalg_norm": torch.linalg.norm, "digamma": Digamma.apply, "polygamma": polygamma,
     "pow": torch.pow, "sum": torch.sum, "max": torch.max, "min": torch.min, "abs": torch.abs,
-    "eigh": eigh, "svd": svd, "solve": torch.linalg.solve, "triangular_factor": torch.clone, "cholesky": torch.linalg.cholesky, "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
+    "eigh": eigh, "svd": svd, "solve": torch.linalg.solve, "triangular_factor": torch.clone, "lu_factors": lambda x: torch.linalg.lu_factor(x)[0], "cholesky": torch.linalg.cholesky, "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
     "minimum": lambda x, y: torch.minimum(tensor(x), tensor(y)),
     "view_as_real": lambda z: torch.view_as_real(z.resolve_conj()),  # torch's own wants a conjugate worked out first
 }  # fmt: skip

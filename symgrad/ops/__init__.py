@@ -25,6 +25,7 @@ from symgrad.ops import (
     scattering,
     spectral,
     statistics,
+    triangles,
     views,
     windows,
 )
@@ -72,6 +73,7 @@ __all__ = [
     "scattering",
     "spectral",
     "statistics",
+    "triangles",
     "views",
     "windows",
 ]

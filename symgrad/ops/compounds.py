@@ -244,8 +244,13 @@ def of_factor(call: Call, factor: Any, upper: bool) -> Any:
 def lstsq(call: Call, part: int, a: Any, b: Any, rcond: Any = None, *, driver: Any = None) -> Last:
     """The pseudo-inverse times b; what else torch gives depends on the driver."""
     absent(rcond, "rcond")
+    if part == 1:
+        away = call("sub", call("matmul", a, call("matmul", call("pinv", a), b)), b)
+        return "sum", (call("square", away),), {"dim": -2}
     if part:
-        raise UnsupportedError("only the solution of lstsq is supported", hints=("[0], or .solution",))
+        raise UnsupportedError(
+            "rank and singular values of lstsq have no gradient in torch", hints=("[0], or .solution",)
+        )
     return "matmul", (call("pinv", a), b), {}
 
 
@@ -324,8 +329,10 @@ def tensorinv(call: Call, part: int, x: Any, ind: int = 2) -> Last:
 @compound("torch.linalg.tensorsolve", "np.linalg.tensorsolve")
 def tensorsolve(call: Call, part: int, a: Any, b: Any, dims: Any = None) -> Last:
     """The solution of tensordot(a, out) = b."""
-    absent(dims, "dims")
-    unknown = tuple(a.shape[len(b.shape) :])
+    if dims is not None:
+        last = tuple(range(len(a.shape) - len(dims), len(a.shape)))
+        a = call("movedim", a, source=tuple(dims), destination=last)
+    unknown = tuple(size if call.number(size) is None else call.number(size) for size in a.shape[len(b.shape) :])
     matrix = call("reshape", a, shape=(sizes_product(call, tuple(b.shape)), sizes_product(call, unknown)))
     flat = call("reshape", b, shape=(sizes_product(call, tuple(b.shape)),))
     return "reshape", (call("solve", matrix, flat),), {"shape": unknown}

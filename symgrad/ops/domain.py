@@ -14,6 +14,7 @@ MATRICES = {
     "regular": "{name} has an inverse",
     "lower": "{name} is lower triangular",
     "symmetric": "{name} is symmetric",
+    "dominant": "{name} has its largest entries on the diagonal",
     "definite": "{name} is symmetric and positive definite",
 }
 
@@ -24,7 +25,8 @@ class Domain:
 
     Whole numbers only if ``whole``, both ends of ``draw`` included. ``matrix`` says what the last two axes hold:
     a ``full`` matrix (of full rank, its singular values all different), a ``regular`` one (it has an inverse), a
-    ``lower`` triangular one, a ``symmetric`` one (read as such, its eigenvalues all different), or a ``definite`` one (with positive eigenvalues).
+    ``lower`` triangular one, a ``symmetric`` one (read as such, its eigenvalues all different), a ``definite`` one (with positive eigenvalues),
+    or a ``dominant`` one (elimination exchanges none of its rows).
     """
 
     low: float = -inf

@@ -20,7 +20,7 @@ from symgrad.ops.lookup import find, named
 from symgrad.tracing.boxes import replayed, rerun
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.spelling import plain_spelling
-from symgrad.tracing.trace import Node, plainly
+from symgrad.tracing.trace import Node, plainly, same
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
@@ -91,17 +91,17 @@ def ranked_places(node: Node, source: Node) -> Array | None:
     count = torch.arange(source.held.numel()).reshape(source.held.shape)
     if values.dim() == count.dim():
         for axis in range(count.dim()):
-            same = all(a == b for n, (a, b) in enumerate(zip(values.shape, count.shape, strict=True)) if n != axis)
-            if same and int(indices.max()) < count.shape[axis]:
+            fits = all(a == b for n, (a, b) in enumerate(zip(values.shape, count.shape, strict=True)) if n != axis)
+            if fits and int(indices.max()) < count.shape[axis]:
                 places = torch.gather(count, axis, indices)
-                if torch.equal(source.held.reshape(-1)[places], values):
+                if same(source.held.reshape(-1)[places], values):
                     return np.asarray(places.numpy())
     for axis in range(count.dim()):
         if count.dim() == values.dim() + 1 and tuple(s for n, s in enumerate(count.shape) if n != axis) == tuple(
             values.shape
         ):
             places = torch.gather(count, axis, indices.unsqueeze(axis)).squeeze(axis)
-            if torch.equal(source.held.reshape(-1)[places], values):
+            if same(source.held.reshape(-1)[places], values):
                 return np.asarray(places.numpy())
     return None
 
@@ -114,7 +114,7 @@ def pooled_places(source: Any, values: Any, indices: Any) -> Array | None:
             planes = count.flatten(-space)
             if planes.dim() == indices.flatten(-space).dim() and int(indices.max()) < planes.shape[-1]:
                 places = torch.gather(planes, -1, indices.flatten(-space)).reshape(values.shape)
-                if torch.equal(source.reshape(-1)[places], values):
+                if same(source.reshape(-1)[places], values):
                     return np.asarray(places.numpy())
     return None
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.numeric.exact import as_float
 from symgrad.ops.compounds import SHORTCUT, find_compound
-from symgrad.tracing import draws, layer_calls, matrix_calls, placing, statistic_calls
+from symgrad.tracing import draws, factor_calls, layer_calls, matrix_calls, placing, statistic_calls
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.steps import Composition, Said, Steps, done, joined_parts
 from symgrad.tracing.trace import Node, as_array
@@ -174,7 +174,7 @@ COMPOSITIONS: Mapping[str, Composition] = {
     "renorm": renorm, "frexp": frexp, "nextafter": nextafter, "pad": pad,
     **dict.fromkeys(("cat", "concat", "concatenate"), cat),
     **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, **statistic_calls.COMPOSITIONS,
-    **matrix_calls.COMPOSITIONS, **draws.COMPOSITIONS,
+    **matrix_calls.COMPOSITIONS, **draws.COMPOSITIONS, **factor_calls.COMPOSITIONS,
 }  # fmt: skip
 """Functions by their last word."""
 
@@ -192,6 +192,8 @@ def composed(
         last = compound.steps(steps, node.index, *arguments, **keywords)
         if last is None and composition is not None:
             return composition(steps, node, *arguments, **keywords)
-        return matrix_calls.with_signs(steps, node, last) if last and word in matrix_calls.VECTORS else last
+        if last is None:
+            return None
+        return matrix_calls.with_signs(steps, node, matrix_calls.cut_off(steps, node, last), word)
     except TypeError as error:  # the call has other arguments than these: the table may know them
         raise Refused(f"{word}: {error}") from error

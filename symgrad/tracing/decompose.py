@@ -22,7 +22,7 @@ from symgrad.tracing.choices import CHOICES, POOLS, choose, pooled_places
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.mode import tensors_in
 from symgrad.tracing.rewrites import SAME
-from symgrad.tracing.trace import Node, as_array, mapped
+from symgrad.tracing.trace import Node, as_array, mapped, same
 from symgrad.tracing.verify import disagreement
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ class Taken:
         if index is not None:
             result, value = result[index], value[index]
         places = np.asarray(result.numpy()).astype(np.int64)
-        if not torch.equal(source.reshape(-1)[torch.as_tensor(places)], value):
+        if not same(source.reshape(-1)[torch.as_tensor(places)], value):
             raise Refused("it does not only choose")
         ref = choose(self.lifter, self.refs[first], places, None)
         self.lifter.labels.setdefault(ref.name, ref.name)

@@ -220,6 +220,17 @@ def bag_of_maxima(steps: Steps, node: Node, rows: Any, parts: Array) -> Said:
 # Losses ---------------------------------------------------------------------------------------------
 
 
+def gaussian_nll_loss(
+    steps: Steps, node: Node, x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Said | None:  # fmt: skip
+    """One variance for each row, where it has all the axes but the last."""
+    if not isinstance(var, Node) or tuple(var.shape) != tuple(x.shape[:-1]) or tuple(var.shape) == tuple(x.shape):
+        return None
+    rows = steps("unsqueeze", var, -1)
+    return "F.gaussian_nll_loss", (x, target, rows), {"full": full, "eps": eps, "reduction": reduction}
+
+
 def linear_cross_entropy(
     steps: Steps, node: Node, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any, reduction: str,
     ignore_index: int, label_smoothing: float, *rest: Any,
@@ -253,6 +264,7 @@ COMPOSITIONS: Mapping[str, Composition] = {
     "_batch_norm_with_update": batch_norm_updating, "native_layer_norm": layer_norm, "native_group_norm": group_norm,
     "instance_norm": instance_norm, "_safe_softmax": safe_softmax,
     "segment_reduce": segment_reduce, "embedding_bag": embedding_bag,
+    "gaussian_nll_loss": gaussian_nll_loss,
     "_linear_cross_entropy_batch_chunked": linear_cross_entropy,
     "_linear_cross_entropy_batch_chunked_no_reduction": unreduced_cross_entropy,
 }  # fmt: skip

@@ -141,8 +141,7 @@ class Lifter:
         ways: tuple[Way, ...] = (Lifter.by_table, choices.by_choice, rewrites.by_decomposition)
         if complexes.touches(node):
             ways = complexes.WAYS
-        ways = (*ways, rewrites.by_emptiness)
-        for way in ways:
+        for way in (*ways, rewrites.by_emptiness):
             try:
                 with self.trial():
                     self.finish(node, way(self, node))

@@ -34,10 +34,18 @@ VECTORS = frozenset({"eigh", "_linalg_eigh", "svd", "_linalg_svd"})
 """Calls whose vectors have a sign that nobody chose."""
 
 
-def with_signs(steps: Steps, node: Node, last: Said) -> Said:
+def cut_off(steps: Steps, node: Node, last: Said) -> Said:
+    """The pseudo-inverse of a matrix all of whose singular values count as 0: it stays 0 nearby."""
+    nothing = (
+        last[0] == "pinv" and not node.held.any() and any(bool(n.held.any()) for n in last[1] if isinstance(n, Node))
+    )
+    return done(steps.lifter.data("nothing", as_float(node.value()))) if nothing else last
+
+
+def with_signs(steps: Steps, node: Node, last: Said, word: str) -> Said:
     """The vectors with the signs that torch gave them in this run."""
     name, operands, options = last
-    if name not in ("eigenvectors", "svd_u", "svd_vh", "mT"):
+    if word not in VECTORS or name not in ("eigenvectors", "svd_u", "svd_vh", "mT"):
         return last
     ref = steps(name, *operands, **options)
     own, given = as_float(steps.lifter.arrays[ref.name]), as_float(node.value())

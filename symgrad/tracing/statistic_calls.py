@@ -23,6 +23,17 @@ def diff(
     return ("torch.diff", (whole, n, dim), {}) if n else ("", (x,), {})
 
 
+def nanmedian(steps: Steps, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Said | None:
+    """Of all entries: the median of those that are numbers."""
+    numbers = np.flatnonzero(~np.isnan(plainly(x).reshape(-1).numpy(force=True)))
+    if dim is not None or not numbers.size:
+        return None
+    flat = steps("reshape", x, (-1,))
+    if len(numbers) < flat.shape[0]:
+        flat = steps("index_select", flat, 0, steps.lifter.data("numbers", numbers))
+    return "torch.median", (flat,), {}
+
+
 def corrcoef(steps: Steps, node: Node, x: Any) -> Said | None:
     """One variable's variance by itself."""
     if len(x.shape) == 2 and x.shape[0] > 1:
@@ -98,7 +109,7 @@ def weight(steps: Steps, node: Node, q: Any, low: Array, ranks: Array, how: str)
 
 
 COMPOSITIONS: Mapping[str, Composition] = {
-    "diff": diff, "corrcoef": corrcoef,
+    "diff": diff, "corrcoef": corrcoef, "nanmedian": nanmedian,
     "quantile": quantile(ignore_nan=False), "nanquantile": quantile(ignore_nan=True),
 }  # fmt: skip
 """Functions by their last word."""
