@@ -7,6 +7,8 @@ operation that is not in the table refuses the whole: half a derivation is none.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +79,7 @@ def decomposed(lifter: Lifter, node: Node) -> Ref:
     inputs = [n.tensor().detach().clone() for n in sources]
     after = torch.get_rng_state()
     try:
-        with torch._C.DisableTorchFunction(), torch.enable_grad():
+        with torch._C.DisableTorchFunction(), torch.enable_grad(), plain_kernels():
             graph = make_fx(function, decomposition_table=table())(*inputs)
             if call.random is not None:
                 torch.set_rng_state(call.random)
@@ -88,6 +90,17 @@ def decomposed(lifter: Lifter, node: Node) -> Ref:
         raise Refused(f"torch does not take it apart: {type(error).__name__}") from error
     finally:
         torch.set_rng_state(after)
+
+
+@contextmanager
+def plain_kernels() -> Iterator[None]:
+    """Without oneDNN, whose layers nothing takes apart: a whole LSTM in single precision is one of them."""
+    before = torch._C._get_mkldnn_enabled()
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 class Taken:
