@@ -1,6 +1,7 @@
 """Every example of every operation of the table as a case to test: program, shapes, inputs, seeds.
 
-Nothing here names an operation: a new entry of the table is tested because it is there.
+Nothing here names an operation: a new entry of the table is tested because it is there. What is derived of a case
+is derived once in a process; ``grouped`` has all tests of one operation run in the same one.
 """
 
 from __future__ import annotations
@@ -10,11 +11,17 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
+import pytest
+from _pytest.mark import ParameterSet
 
+from symgrad.documents.pages import worked
 from symgrad.errors import SymgradError
+from symgrad.explanation import Explanation, derive_only
+from symgrad.explanation.formulas import Derived
 from symgrad.language import read
 from symgrad.numeric import Values, forward
 from symgrad.ops import Example, Op, entries
+from symgrad.oracles import Dropped, dropped_forms
 from symgrad.program import Apply, Program
 from tests import torch_side
 from tests.sampling import draw_inputs, random_seed, seed_of
@@ -73,6 +80,25 @@ class Case:
         """The inputs that are only read: nothing flows back to them."""
         return torch_side.still(self.program)
 
+    @cached_property
+    def derived(self) -> tuple[Derived, ...]:
+        """What is derived by each input, its closed form where it has one."""
+        with dropped_forms() as dropped:
+            found = derive_only(self.program, self.names)
+        self.__dict__["dropped"] = tuple(dropped)
+        return found
+
+    @cached_property
+    def story(self) -> Explanation:
+        """The worked example of the operation's page: every oracle asked, at round numbers."""
+        return worked(self.op, self.example, check=True)
+
+    @cached_property
+    def dropped(self) -> tuple[Dropped, ...]:
+        """The closed forms that were written and are withheld, because they are wrong."""
+        _ = self.derived
+        return tuple(self.__dict__["dropped"])
+
     def weights(self, count: int) -> list[np.ndarray]:
         """Random integer seeds in the shape of the output."""
         generator = np.random.default_rng(self.seed)
@@ -98,3 +124,21 @@ def cases() -> Sequence[Case]:
             shapes = " ".join(f"{name}:{'x'.join(map(str, shape)) or 'scalar'}" for name, shape in example.shapes)
             found.append(Case(op, example, f"{op.name}: {example.text} with {shapes}"))
     return found
+
+
+def grouped(op: Op) -> pytest.MarkDecorator:
+    """The mark by which all tests of ``op`` run in one process."""
+    return pytest.mark.xdist_group(op.name)
+
+
+@lru_cache(maxsize=1)
+def first_by_default() -> Sequence[ParameterSet]:
+    """`cases` as parameters: the first example of every operation in the default run, the others in the slow one."""
+    first = {case.op.name: case for case in reversed(cases())}
+    return [
+        pytest.param(
+            case, id=case.name,
+            marks=[grouped(case.op), *([] if case is first[case.op.name] else [pytest.mark.slow])],
+        )
+        for case in cases()
+    ]  # fmt: skip

@@ -13,9 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from symgrad.documents import Page, forum_page, index_page, operation_page
-from symgrad.documents.pages import file_name, worked
+from symgrad.documents.pages import file_name
 from symgrad.ops import Op, entries, find
 from symgrad_cli.main import main
+from tests.cases import Case, first_by_default
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
@@ -146,12 +147,11 @@ def test_every_operation_has_its_page_and_no_page_is_left_over() -> None:
     assert len(there) == len(OPS)
 
 
-@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
-def test_the_worked_example_of_every_operation_is_proven(op: Op) -> None:
+@pytest.mark.parametrize("case", first_by_default())
+def test_the_worked_example_of_every_operation_is_proven(case: Case) -> None:
     """At the round numbers of its page, no oracle fails and none disagrees; torch is always asked."""
-    story = worked(op, op.examples[0], check=True)
-    assert story.gradients
-    for gradient in story.gradients.values():
+    assert case.story.gradients
+    for gradient in case.story.gradients.values():
         assert [c for c in gradient.checks if c.passed is False] == []
         assert gradient.checks[0].passed
 

@@ -96,23 +96,34 @@ def standard(step: Apply, program: Program) -> Standard:
 
 
 def local(step: Apply, program: Program) -> Local:
-    """The equation and derivatives of ``step``, under the program's names and sizes, on new indices."""
+    """The equation and derivatives of ``step``, under the program's names and sizes.
+
+    Asked again, the indices are the same. Whoever puts one formula into another does it by `Equation.at`, which
+    renames what is bound in it, so that a formula never meets its own indices, however often it is put in.
+    """
     form = standard(step, program)
-    found = derive(form.key)
-    equation = instantiate(found.equation, form.names, form.sizes)
+    found, undefined = _placed(form.key, tuple(form.names.items()), tuple(form.sizes.items()))
+    if undefined:
+        raise UnsupportedError(
+            f"the derivative of {step.op} divides by zero everywhere, because an argument stands there twice",
+            span=step.span,
+            hints=("write one of the two as x.clone()",),
+        )
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _placed(key: Key, names: tuple[tuple[str, str], ...], sizes: tuple[tuple[Size, Size], ...]) -> tuple[Local, bool]:
+    """What `derive` has, on indices of its own, and whether a derivative in it is no number whatever the entries."""
+    found, called, sized = derive(key), dict(names), dict(sizes)
     derivatives = {}
     for position, d in found.derivatives.items():
-        whole = instantiate(Equation((*d.axes, *d.inner), d.formula), form.names, form.sizes)
-        if whole.right.has(sp.nan, sp.zoo):
-            raise UnsupportedError(
-                f"the derivative of {step.op} divides by zero everywhere, because an argument stands there twice",
-                span=step.span,
-                hints=("write one of the two as x.clone()",),
-            )
+        whole = instantiate(Equation((*d.axes, *d.inner), d.formula), called, sized)
         rank = len(d.axes)
         derivatives[position] = Derivative(whole.axes[:rank], whole.axes[rank:], whole.right, d.steps)
-    residual = tuple(instantiate(equation, form.names, form.sizes) for equation in found.residual)
-    return Local(equation, derivatives, residual)
+    residual = tuple(instantiate(equation, called, sized) for equation in found.residual)
+    undefined = any(d.formula.has(sp.nan, sp.zoo) for d in derivatives.values())
+    return Local(instantiate(found.equation, called, sized), derivatives, residual), undefined
 
 
 @lru_cache(maxsize=4096)

@@ -28,6 +28,8 @@ NAMED = (Softmax, Masked, Standardised, Apart)
 COMPARED = (Bracket, sp.KroneckerDelta)
 LONGEST = 220
 """A longer text is no closed form that anyone would write."""
+WIDEST = 2000
+"""Nodes of a formula beyond which no text so short is looked for: that takes minutes, and none was ever found."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,8 @@ def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
         return None
     known = views(program)
     equation = substitute(sweep.equation, known)
+    if sum(1 for _ in sp.preorder_traversal(equation.right)) > WIDEST:
+        return None
     steps: list[Step] = []
     right = simplify(none_left_out(equation.right, steps), steps)
     if right.has(*NAMED):

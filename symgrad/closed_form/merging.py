@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import combinations, product
 
 import sympy as sp
@@ -25,7 +26,12 @@ def merge_sums(expression: Expr) -> Expr:
 
 def merge_nested(expression: Expr) -> Expr:
     """Σ_l Σ_k f(k, l)·h(k) + c·Σ_k h(k) → Σ_k (Σ_l f(k, l) + c)·h(k)"""
-    return pairwise(expression, merged_inside)
+
+    @cache
+    def apart(term: Expr) -> tuple[list[Expr], list[Index]]:
+        return taken_apart(with_fresh_sums(term))
+
+    return pairwise(expression, lambda first, second: merged_inside(apart(first), apart(second)))
 
 
 def pairwise(expression: Expr, merge: Callable[[Expr, Expr], Expr | None]) -> Expr:
@@ -64,11 +70,11 @@ def sum_and_rest(term: Expr) -> tuple[Expr | None, Expr]:
     return sums[0], sp.Mul(*(f for f in factors if f is not sums[0]))
 
 
-def merged_inside(first: Expr, second: Expr) -> Expr | None:
-    """Σ_k h(k)·Σ_l f(k, l) and c·Σ_k h(k), nested in any order, as Σ_k h(k)·(Σ_l f(k, l) + c)."""
-    (factors, bound), (others, limits) = (taken_apart(with_fresh_sums(term)) for term in (first, second))
+def merged_inside(first: tuple[list[Expr], list[Index]], second: tuple[list[Expr], list[Index]]) -> Expr | None:
+    """Σ_k h(k)·Σ_l f(k, l) and c·Σ_k h(k), nested in any order and taken apart, as Σ_k h(k)·(Σ_l f(k, l) + c)."""
+    (factors, bound), (others, limits) = first, second
     for k, other in product(bound, limits):
-        if k.size != other.size:
+        if k.size != other.size or not may_share(factors, k, others, other):
             continue
         shared, _ = in_common(factors, renamed := [f.xreplace({other: k}) for f in others])
         used = free_indices(sp.Mul(*shared))
@@ -81,6 +87,12 @@ def merged_inside(first: Expr, second: Expr) -> Expr | None:
         if fit(rest):
             return sp.Sum(sp.Mul(*shared, sp.Add(*rest)), (k, 0, k.size - 1))
     return None
+
+
+def may_share(factors: Sequence[Expr], k: Index, others: Sequence[Expr], other: Index) -> bool:
+    """Whether a factor that mentions k has a like among those that mention the other index, and nothing else new."""
+    free = {free_indices(f) - {k} for f in factors if k in free_indices(f)}
+    return any(other in free_indices(f) and free_indices(f) - {other} in free for f in others)
 
 
 def taken_apart(node: Expr) -> tuple[list[Expr], list[Index]]:

@@ -18,7 +18,7 @@ from symgrad.explanation.structure import Structure, read_structure
 from symgrad.indexing import Index, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, Values, forward
-from symgrad.numeric.assumed import matrix_of_kind
+from symgrad.numeric.assumed import matrix_of_kind, read_as_whole
 from symgrad.oracles import Check, check_form
 from symgrad.program import Program
 
@@ -86,13 +86,18 @@ def sample(program: Program, shapes: Shapes) -> tuple[Program, Values, Array] | 
         for size, number in zip(tensor.shape, shapes.get(tensor.name, ()), strict=False)
         if size.is_Symbol and isinstance(number, int)
     }
-    generator = np.random.default_rng(3)
+    generator, whole = np.random.default_rng(3), read_as_whole(program)
     for numbers in SIZES:
         sized = replace(
             program, sizes={**dict(zip(symbols, numbers(len(symbols)), strict=True)), **told, **program.sizes}
         )
         try:
-            inputs = {t.name: generator.uniform(0.3, 0.9, size=sized.numbers(t.shape)) for t in program.inputs}
+            inputs: dict[str, Array] = {
+                t.name: generator.uniform(0.3, 0.9, size=sized.numbers(t.shape)) for t in program.inputs
+            }
+            inputs |= {
+                name: generator.integers(low, high + 1, size=inputs[name].shape) for name, (low, high) in whole.items()
+            }
             inputs = {name: matrix_of_kind(program, name, array) for name, array in inputs.items()}
             values = forward(sized, inputs)
         except (SymgradError, ValueError):  # a window longer than what it slides over

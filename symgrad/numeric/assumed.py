@@ -34,6 +34,18 @@ def read_as_matrix(program: Program) -> dict[str, str]:
     return {t.name: found[t.name] for t in program.inputs if t.name in found}
 
 
+def read_as_whole(program: Program) -> dict[str, tuple[int, int]]:
+    """The inputs that some operation reads as whole numbers (positions, classes, a mask), and from where to where."""
+    found: dict[str, tuple[int, int]] = {}
+    for step in program.steps:
+        op = named(step.op)
+        for operand, a in zip(op.operands, step.arguments, strict=False):
+            domain = op.domain_of(operand)
+            if isinstance(a, str) and domain.whole:
+                found[a] = (int(domain.draw[0]), int(domain.draw[1]))
+    return {t.name: found[t.name] for t in program.inputs if t.name in found}
+
+
 def with_diagonal(array: Array, unit: int = 1) -> Array:
     """``array`` with 1, 2, 3, … times ``unit`` added on the diagonal of its last two axes."""
     rows, columns = array.shape[-2:]

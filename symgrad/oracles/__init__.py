@@ -7,13 +7,14 @@ scalar entries, the identity needs no derivative, differences need only the forw
 from symgrad.oracles.adjoint import check_adjoint
 from symgrad.oracles.differences import check_differences
 from symgrad.oracles.elementwise import Elementwise
-from symgrad.oracles.forms import check_form
+from symgrad.oracles.forms import Dropped, check_form, dropped_forms
 from symgrad.oracles.report import Check, compare, compare_mathematics, skipped
 from symgrad.oracles.second import second_checks
 from symgrad.oracles.torch import TorchRun, run_torch, torch_version
 
 __all__ = [
     "Check",
+    "Dropped",
     "Elementwise",
     "TorchRun",
     "check_adjoint",
@@ -21,6 +22,7 @@ __all__ = [
     "check_form",
     "compare",
     "compare_mathematics",
+    "dropped_forms",
     "run_torch",
     "second_checks",
     "skipped",
