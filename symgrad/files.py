@@ -1,30 +1,86 @@
 """Writing a file whole or not at all: beside the place it goes to, then moved there in one step.
 
-Comes in: a path and text. Goes out: the file, or an `InputError` and nothing changed.
+Comes in: a path and text. Goes out: the file, or an `InputError` and nothing changed. What is no regular file (a
+device, a FIFO) is written through, and a symbolic link stays one: what it points to is written. No folder is made
+that nobody asked for.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
+import secrets
+import stat
+from contextlib import suppress
 from pathlib import Path
 
 from symgrad.errors import InputError
 
+SPECIAL = ("/dev", "/proc")
+"""Names in there stand for something that is open already: never for a file to be put in their place."""
+
 
 def write_whole(path: Path, text: str) -> Path:
-    """Put ``text``, ending in one newline, into ``path``; folders are made; raises `InputError` when it cannot be."""
+    """Put ``text``, ending in one newline, into ``path``; raises `InputError` when it cannot be."""
+    written = text.rstrip("\n") + "\n"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text.rstrip("\n") + "\n")
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise InputError(f"cannot write {path}", found=(error.strerror or str(error),)) from None
+        place = writable(path)
+        if place is None:
+            with path.open("w", encoding="utf-8", errors="backslashreplace") as stream:
+                stream.write(written)
+        else:
+            replace_whole(place, written)
+    except (OSError, ValueError) as error:
+        raise refusal(path, error) from None
     return path
+
+
+def check_place(path: Path) -> None:
+    """Raise `InputError` where it is plain before any work that ``path`` cannot be written."""
+    try:
+        writable(path)
+    except (OSError, ValueError) as error:
+        raise refusal(path, error) from None
+
+
+def writable(path: Path) -> Path | None:
+    """The regular file that ``path`` is or will be, links followed; None for what is written through.
+
+    Raises `OSError` for a folder, for a file that may not be written, and where there is no folder to put it in.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        found = None
+    through = path.absolute().as_posix().startswith(tuple(f"{folder}/" for folder in SPECIAL))
+    place = path.resolve()
+    if found is None:
+        if not place.parent.is_dir():
+            raise FileNotFoundError(0, f"there is no folder {place.parent}")
+        return place
+    if stat.S_ISDIR(found.st_mode):
+        raise IsADirectoryError(0, "it is a folder")
+    if not os.access(path, os.W_OK):
+        raise PermissionError(0, "it may not be written")
+    return place if stat.S_ISREG(found.st_mode) and not through else None
+
+
+def replace_whole(place: Path, text: str) -> None:
+    """Write beside ``place`` and move it there; who may read and write it stays as it was."""
+    beside = place.parent / f".symgrad-{secrets.token_hex(6)}"
+    try:
+        with beside.open("x", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+        with suppress(FileNotFoundError):
+            before = place.stat()
+            beside.chmod(stat.S_IMODE(before.st_mode))
+            with suppress(OSError):
+                os.chown(beside, before.st_uid, before.st_gid)
+        beside.replace(place)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def refusal(path: Path, error: OSError | ValueError) -> InputError:
+    """Why ``path`` cannot be written."""
+    said = error.strerror if isinstance(error, OSError) else None
+    return InputError(f"cannot write {path}", found=(said or str(error),))

@@ -158,7 +158,6 @@ BAD = [
     (("explain", "x", "--seed", "ones", "--then", "sum(out)"), "error[value]", ""),
     (("explain", "x", "--then", "out"), "error[shape]", ""),
     (("explain", "x", "--let", "x=@missing.npy"), "error[value]", "missing.npy"),
-    (("explain", "v*x"), "error[name]", "seed"),
     (("explain", ""), "error[syntax]", ""),
     (("derive", "nonsense("), "error[syntax]", ""),
     (("docs", "/dev/null/x"), "error[value]", ""),

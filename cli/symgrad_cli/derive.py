@@ -26,7 +26,8 @@ def derive(
 ) -> None:
     """Show the Jacobian, the pullback and the closed form of EXPRESSION, sizes left open.
 
-    A closed form that is shown here has been evaluated at sizes 2, 3, 4, … and agrees with the index formula.
+    A closed form that is shown here has been evaluated at sizes 2, 3, 4 and on, and agrees with the index formula.
     """
+    output.check(path)
     program, derived = symgrad.derive(expression, wrt=wrt, shapes=options.shapes_of(shapes))
-    output.deliver(WRITERS[style](program, derived), path)
+    output.deliver(WRITERS[style](program, derived), path, style)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from symgrad.documents import write_site
-from symgrad_cli import options
+from symgrad_cli import options, output
 from symgrad_cli.failures import reporting
 
 
@@ -21,4 +21,4 @@ def docs(folder: Path, names: str | None, check: bool, traceback: bool) -> None:
     """Write Markdown pages into OUT_DIR: one per operation, the forum example, and an index."""
     wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
     count = sum(1 for _ in write_site(folder, wanted, check))
-    click.echo(f"{count} pages in {folder}")
+    output.emit(f"{count} pages in {folder}")

@@ -43,7 +43,7 @@ Examples:
 @options.shape_option
 @options.wrt_option
 @click.option("--seed", metavar="VALUE", help="v: one weight for each entry of the output.")
-@click.option("--then", metavar="EXPR", help="A scalar computed from out; v is then ∂L/∂out, as in training.")
+@click.option("--then", metavar="EXPR", help="A scalar computed from out, as in training; v is its derivative by out.")
 @click.option("--entry", metavar='"x[0,1]"', help="The full story of one entry of a gradient.")
 @click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")
 @click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the Hessian as well.")
@@ -79,6 +79,7 @@ def explain(
     is differentiated by, and whole numbers among the others stay whole: indices, axes.
     """
     story = options.entry_of(entry)
+    output.check(path)
     if target is not None:
         if expression is not None or then is not None or expand or order > 1:
             raise InputError(
@@ -131,4 +132,4 @@ def deliver(
     else:
         writers = {"markdown": result.to_markdown, "latex": result.to_latex, "json": result.to_json}
         text = writers[style](entry=entry)
-    output.deliver(text, path)
+    output.deliver(text, path, style)

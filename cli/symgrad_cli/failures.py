@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable
@@ -15,6 +16,12 @@ P = ParamSpec("P")
 DISAGREED, MISUSED = 1, 2
 
 
+def complain(text: str) -> None:
+    """Say on stderr what is wrong, if there is one that takes it."""
+    with contextlib.suppress(OSError, ValueError):
+        click.echo(text, err=True)
+
+
 def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
     """Run a verb: a `SymgradError` becomes its message and status 2, a number returned becomes the status."""
 
@@ -25,12 +32,12 @@ def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
         except SymgradError as error:
             if kwargs.get("traceback"):
                 raise
-            click.echo(str(error), err=True)
+            complain(str(error))
             sys.exit(MISUSED)
         except RecursionError:
             if kwargs.get("traceback"):
                 raise
-            click.echo("error[unsupported]: the expression is too deep to work with", err=True)
+            complain("error[unsupported]: the expression is too deep to work with")
             sys.exit(MISUSED)
         if status:
             sys.exit(status)

@@ -10,6 +10,7 @@ from symgrad_cli.docs import docs
 from symgrad_cli.explain import explain
 from symgrad_cli.ops import ops
 from symgrad_cli.run import run
+from symgrad_cli.verbs import Verbs
 
 EPILOG = """
 \b
@@ -23,7 +24,10 @@ Examples:
 """
 
 
-@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+@click.group(cls=Verbs, epilog=EPILOG, context_settings=CONTEXT)
 @click.version_option(symgrad.__version__, prog_name="symgrad")
 def main() -> None:
     """What out.backward(v) computes: v times the Jacobian, derived, entry by entry, and proven.

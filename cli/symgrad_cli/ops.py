@@ -12,7 +12,7 @@ from symgrad.errors import InputError, UnknownNameError
 from symgrad.explanation import Kink, kink_of
 from symgrad.ops import COMPOUNDS, Compound, Op, close, entries, find, find_compound
 from symgrad.render import derived_text
-from symgrad_cli import options
+from symgrad_cli import options, output
 from symgrad_cli.failures import reporting
 
 
@@ -36,7 +36,7 @@ def ops(name: str | None, kinks: bool, at: float | None, traceback: bool) -> Non
     elif op is None:
         width = max(len(op.name) for op in entries())
         for entry in entries():
-            click.echo(f"{entry.name:{width}}  {entry.definition}")
+            output.emit(f"{entry.name:{width}}  {entry.definition}")
     else:
         show(op)
 
@@ -55,29 +55,29 @@ def table(found: Iterable[Kink]) -> None:
     """Kinks as lines; each has every entry at the point, and moves the first one."""
     rows = [HEADING, *(row(kink) for kink in found)]
     if len(rows) == 1:
-        click.echo("no kinks: it is smooth")
+        output.emit("no kinks: it is smooth")
         return
     widths = [max(len(r[n]) for r in rows) for n in range(len(HEADING))]
     for cells in rows:
-        click.echo("  ".join(f"{cell:{w}}" for cell, w in zip(cells, widths, strict=True)).rstrip())
+        output.emit("  ".join(f"{cell:{w}}" for cell, w in zip(cells, widths, strict=True)).rstrip())
 
 
 def show_compound(compound: Compound) -> None:
     """A call that is several entries of the table, and how each of its results is asked for."""
     spelled = [spelling for spelling, entry in COMPOUNDS.items() if entry is compound]
-    click.echo(f"{compound.usage}\n\n  {compound.says}\n\n  spelled {', '.join(spelled)}\n")
+    output.emit(f"{compound.usage}\n\n  {compound.says}\n\n  spelled {', '.join(spelled)}\n")
     parameters = compound.signature.parameters.values()
     operands = ", ".join(p.name for p in parameters if p.default is p.empty and p.kind is not p.KEYWORD_ONLY)
     for field in compound.fields:
-        click.echo(f'  symgrad explain "{spelled[0]}({operands}).{field}"')
+        output.emit(f'  symgrad explain "{spelled[0]}({operands}).{field}"')
 
 
 def show(op: Op) -> None:
     """One operation in full."""
-    click.echo(f"{op.name}: {op.says}\n\n  {op.definition}\n")
+    output.emit(f"{op.name}: {op.says}\n\n  {op.definition}\n")
     if op.spelled:
-        click.echo(f"  spelled {', '.join(op.spelled)}\n")
+        output.emit(f"  spelled {', '.join(op.spelled)}\n")
     for example in op.examples:
         program, derived = symgrad.derive(example.text, shapes=dict(example.shapes))
-        click.echo(f"{example.text}\n")
-        click.echo(f"{derived_text(program, derived)}\n")
+        output.emit(f"{example.text}\n")
+        output.emit(f"{derived_text(program, derived)}\n")

@@ -1,24 +1,39 @@
-"""Where results go: the terminal, or a file that is written whole or not at all."""
+"""Where results go: the terminal, or a file that is written whole or not at all.
+
+Whatever standard output is (closed, full, a pipe that ends early, an alphabet without Greek), nothing ends in a
+traceback: what cannot be written is said, what the alphabet lacks is spelled out.
+"""
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
+from typing import IO, Any
 
 import click
 
-from symgrad.files import write_whole
+from symgrad import InputError
+from symgrad.files import check_place, write_whole
 
 WIDEST = 120
+SPELLED = str.maketrans({
+    "Σ": "sum", "Π": "prod", "∂": "d", "δ": "delta", "·": "*", "×": "x", "−": "-", "∘": "o", "⊗": "(x)", "√": "sqrt",
+    "⟨": "<", "⟩": ">", "≤": "<=", "≥": ">=", "≠": "!=", "…": "...", "→": "->", "⌊": "[", "⌋": "]", "∞": "inf",
+    "─": "-", "│": "|", "┼": "+", "ᵀ": "^T", "⁻": "^-", "¹": "1", "²": "^2", "³": "^3", "Δ": "D",
+    **{digit: f"_{n}" for n, digit in enumerate("₀₁₂₃₄₅₆₇₈₉")},
+})  # fmt: skip
+"""How signs are written in an alphabet that lacks them."""
 
 
 def wants_color(color: bool | None) -> bool:
     """As ``--color/--no-color`` says; without it, whether stdout is a terminal that shows colours."""
     if color is not None:
         return color
-    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return sys.stdout is not None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 
 def width() -> int:
@@ -26,9 +41,58 @@ def width() -> int:
     return min(WIDEST, max(60, shutil.get_terminal_size((100, 24)).columns))
 
 
-def deliver(text: str, output: Path | None) -> None:
-    """Print ``text``, or put it into ``output``; raises `InputError` when the file cannot be written."""
+def check(output: Path | None) -> None:
+    """Raise `InputError` before any work where it is plain that the result cannot be written."""
+    if output is not None:
+        check_place(output)
+
+
+def deliver(text: str, output: Path | None, style: str = "text") -> None:
+    """Print ``text``, or put it into ``output``; raises `InputError` when it cannot be written."""
     if output is None:
-        click.echo(text.rstrip("\n"), color=True)
+        emit(text.rstrip("\n"), style)
     else:
         write_whole(output, text)
+
+
+def emit(text: str, style: str = "text") -> None:
+    """Print ``text``; raises `InputError` when standard output does not take it."""
+    if sys.stdout is None:
+        raise InputError("there is no standard output to write to", hints=("-o FILE",))
+    try:
+        click.echo(encodable(text, sys.stdout, style), color=True)
+    except OSError as error:
+        if error.errno == errno.EPIPE:  # whoever read it has read enough
+            raise
+        let_go(sys.stdout)
+        raise InputError("standard output cannot be written", found=(error.strerror or str(error),)) from None
+
+
+def encodable(text: str, stream: IO[Any], style: str = "text") -> str:
+    """``text`` in the alphabet of ``stream``: signs that it lacks are spelled out, in JSON by their number.
+
+    >>> import io
+    >>> encodable("Σ_k x²", io.TextIOWrapper(io.BytesIO(), "latin-1")), encodable("Σ", io.StringIO())
+    ('sum_k x²', 'Σ')
+    """
+    alphabet = getattr(stream, "encoding", None) or "utf-8"
+
+    def written(sign: str) -> str:
+        if style == "json" and ord(sign) < 0x10000:
+            return f"\\u{ord(sign):04x}"
+        return sign.translate(SPELLED).encode(alphabet, "replace").decode(alphabet)
+
+    try:
+        text.encode(alphabet)
+    except UnicodeEncodeError:
+        lacking = {sign for sign in set(text) if sign.encode(alphabet, "ignore") == b""}
+        return "".join(written(sign) if sign in lacking else sign for sign in text)
+    return text
+
+
+def let_go(stream: IO[Any]) -> None:
+    """Send what ``stream`` still holds nowhere: Python would try it once more on leaving, and complain."""
+    with suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)

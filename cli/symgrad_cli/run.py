@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ def run(
     ARGUMENTS after SCRIPT are the script's own. Its output, its exit status and its exceptions stay what they
     are; an explanation follows each call.
     """
+    output.check(path)
     parts: list[str] = []
 
     def tell(event: Any) -> None:
@@ -61,7 +63,7 @@ def run(
     else:
         text = to_markdown(session) if style == "markdown" else to_json(session)
     if style != "text" or path is not None:
-        output.deliver(text, path)
+        output.deliver(text, path, style)
     return session.status or (0 if session.agrees else DISAGREED)
 
 
@@ -70,7 +72,20 @@ def say(text: str) -> None:
     if not text:
         return
     try:
-        sys.stdout.write(text + "\n")
-        sys.stdout.flush()
-    except (OSError, ValueError):
+        pass_on(output.encodable(text, sys.stdout) + "\n")
+    except (OSError, ValueError, AttributeError):
         return
+
+
+def pass_on(text: str) -> None:
+    """Past the buffer of standard output, where it has one: what does not arrive is not tried again for the script."""
+    sys.stdout.flush()
+    try:
+        place = sys.stdout.fileno()
+    except (OSError, ValueError):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+        return
+    data = text.encode(sys.stdout.encoding, "replace")
+    while data:
+        data = data[os.write(place, data) :]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from symgrad.documents.kinks import kinks_page
 from symgrad.documents.pages import forum_page, index_page, operation_page
-from symgrad.errors import UnknownNameError
+from symgrad.errors import InputError, UnknownNameError
 from symgrad.files import write_whole
 from symgrad.ops import Op, close, entries, find
 
@@ -28,9 +28,19 @@ def chosen(names: Sequence[str]) -> list[Op]:
     return [op for op in entries() if op.name in wanted]
 
 
+def made(folder: Path) -> None:
+    """Make ``folder``, in one that is there; raises `InputError` when it cannot be."""
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write into {folder}", found=(error.strerror or str(error),)) from None
+
+
 def write_site(folder: Path, names: Sequence[str] = (), check: bool = True) -> Iterator[Path]:
     """Write the pages one by one, yielding each file as it stands."""
     ops = chosen(names)
+    made(folder)
+    made(folder / "ops")
     for op in ops:
         page = operation_page(op, check)
         yield write_whole(folder / page.path, page.text)
