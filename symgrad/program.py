@@ -103,10 +103,14 @@ class Program:
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called ``name``."""
-        for tensor in self.tensors():
-            if tensor.name == name:
-                return tensor
-        raise bug(f"no tensor {name!r} in the program")
+        found = self._by_name.get(name)
+        if found is None:
+            raise bug(f"no tensor {name!r} in the program")
+        return found
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, Tensor]:
+        return {tensor.name: tensor for tensor in self.tensors()}
 
     @property
     def out(self) -> Tensor:

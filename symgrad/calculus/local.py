@@ -86,13 +86,26 @@ def standard(step: Apply, program: Program) -> Standard:
     """
     shapes = tuple(program.tensor(a).shape if isinstance(a, str) else None for a in step.arguments)
     constants = tuple(a.value if isinstance(a, Constant) else None for a in step.arguments)
-    key = Key(step.op, shapes, constants, step.options, step.result.shape)
-    new = {s: sp.Symbol(f"s{n}", integer=True, positive=True) for n, s in enumerate(_sizes_in(key))}
+    key, sizes = standard_key(step.op, shapes, constants, step.options, step.result.shape)
     names = {operand(n): a for n, a in enumerate(step.arguments) if isinstance(a, str)}
     names[OUT] = step.result.name
     names |= {f"#{k}": known_name(step, k) for k in named(step.op).held if k != "out"}
     names |= {f"#{k}": name for k, name in step.beside}
-    return Standard(_rename(key, new), names, {s: old for old, s in new.items()})
+    return Standard(key, names, sizes)
+
+
+@lru_cache(maxsize=4096, typed=True)
+def standard_key(
+    op: str,
+    shapes: tuple[Shape | None, ...],
+    constants: tuple[Any, ...],
+    options: tuple[tuple[str, Hashable], ...],
+    result: Shape,
+) -> tuple[Key, Mapping[Size, Size]]:
+    """The key with its sizes as symbols, and what those stand for."""
+    key = Key(op, shapes, constants, options, result)
+    new = {s: sp.Symbol(f"s{n}", integer=True, positive=True) for n, s in enumerate(_sizes_in(key))}
+    return _rename(key, new), {s: old for old, s in new.items()}
 
 
 def local(step: Apply, program: Program) -> Local:

@@ -19,8 +19,8 @@ from symgrad.indexing import Equation, Index, Ravel, Unravel
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
 from symgrad.numeric import Values, evaluate, plain
-from symgrad.numeric.evaluate import is_mask
 from symgrad.numeric.named import number
+from symgrad.numeric.reading import is_mask
 from symgrad.shapes import with_numbers
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
+from operator import getitem
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import sympy as sp
 
 from symgrad import special
 from symgrad.errors import bug
-from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, bound_indices, with_fresh_sums
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact
@@ -36,7 +37,9 @@ from symgrad.numeric.named import (
     union,
     unravel_rows,
 )
-from symgrad.numeric.windows import absorb, fold, line, slide, strided
+from symgrad.numeric.reading import flat, is_mask, is_rational, names_read
+from symgrad.numeric.tape import Tapes, called, whole
+from symgrad.numeric.windows import absorb, fold, kept_axes, line, slide, strided
 from symgrad.ops.functions import STABLE, sign
 from symgrad.shapes import Size
 
@@ -57,39 +60,37 @@ RELATIONS: dict[Any, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
+TAPES = Tapes()
+"""What equations asked of NumPy when they were evaluated a second time, to be played the third time."""
+
+
 def evaluate(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
     """The array that ``equation`` defines: one axis per index of its left-hand side."""
-    names = {name_of(node) for node in sp.preorder_traversal(equation.right) if is_access(node)}
-    used = {name: np.asarray(arrays[name]) for name in names}
+    used = {name: np.asarray(arrays[name]) for name in names_read(equation.right)}
     exactly = all(is_exact(a) for a in used.values()) and is_rational(equation.right)
-    shape = tuple(number(axis.size, sizes) for axis in equation.axes)
     if exactly:
         try:
+            shape = tuple(number(axis.size, sizes) for axis in equation.axes)
             found = Evaluator({name: exact(a) for name, a in used.items()}, sizes, exactly).value(equation.right)
             return np.array(np.broadcast_to(found.on(equation.axes), shape), dtype=object)
         except ZeroDivisionError:
             pass
     inexact = {name: a if np.issubdtype(a.dtype, np.integer) else as_float(a) for name, a in used.items()}
+    key = (equation, tuple(sizes.items()), tuple((a.shape, a.dtype.char) for a in inexact.values()))
     with np.errstate(all="ignore"):
-        found = Evaluator(inexact, sizes, exactly=False).value(equation.right)
-        return np.array(np.broadcast_to(found.on(equation.axes), shape), dtype=np.float64)
+        return TAPES.result(key, partial(in_floats, equation, sizes), inexact)
 
 
-RATIONAL: Any = (
-    sp.Add, sp.Mul, sp.Sum, sp.Product, sp.KroneckerDelta, Bracket, sp.Tuple, Ravel, Unravel, sp.Mod,
-    *EITHER, *RELATIONS,
-)  # fmt: skip
+def in_floats(equation: Equation, sizes: Mapping[Size, int], arrays: Mapping[str, Any]) -> Any:
+    """The array that ``equation`` defines, in float64."""
+    shape = tuple(number(axis.size, sizes) for axis in equation.axes)
+    found = Evaluator(arrays, sizes, exactly=False).value(equation.right)
+    return called(partial(spread, shape), found.on(equation.axes))
 
 
-def is_rational(expression: Expr) -> bool:
-    """Whether rational numbers in give rational numbers out."""
-    if is_access(expression) or expression.is_Symbol or expression.is_Rational:
-        return True
-    if expression.is_number:
-        return False
-    if expression.is_Pow:
-        return bool(expression.exp.is_Integer) and is_rational(expression.base)
-    return isinstance(expression, RATIONAL) and all(is_rational(a) for a in expression.args)
+def spread(shape: tuple[int, ...], array: Array) -> Array:
+    """A copy in float64, broadcast to ``shape``."""
+    return np.array(np.broadcast_to(array, shape), dtype=np.float64)
 
 
 class Evaluator:
@@ -161,7 +162,7 @@ class Evaluator:
     def _combine(self, function: Callable[..., Any], nodes: Sequence[Expr]) -> Named:
         parts = [self.value(n) for n in nodes]
         axes = union(parts)
-        return Named(np.asarray(function(*(part.on(axes) for part in parts))), axes)
+        return Named(whole(called(function, *(part.on(axes) for part in parts))), axes)
 
     def _access(self, node: Expr, zero: bool = False) -> Named:
         """An entry of a tensor: axes renamed, views where an index slides, looked up one by one elsewhere.
@@ -192,7 +193,8 @@ class Evaluator:
         if straight is not None:
             slopes = [(slope, number(k.size, self.sizes)) for k, slope in straight.slopes]
             constant = number(straight.constant, self.sizes)
-            return strided(array, axis, slopes, constant, zero), straight.indices
+            along = partial(strided, axis=axis, slopes=slopes, constant=constant, zero=zero)
+            return called(along, array), straight.indices
         place = self.value(index)
         at = place.array.astype(np.int64)
         if length == 0:
@@ -255,18 +257,19 @@ class Evaluator:
         axes = union([body, *masks])
         kept = tuple(a for a in axes if a not in indices)
         shape = [number(a.size, self.sizes) for a in (*kept, *indices)]
-        whole = np.broadcast_to(as_float(body.on((*kept, *indices))), shape)
+        body_on = np.broadcast_to(called(as_float, body.on((*kept, *indices))), shape)
         for mask in masks:
-            whole = np.where(mask.on((*kept, *indices)) == 0, -np.inf, whole)
-        return Named(special.logsumexp(whole, axis=tuple(range(len(kept), whole.ndim))), kept)
+            body_on = np.where(mask.on((*kept, *indices)) == 0, -np.inf, body_on)
+        inner = tuple(range(len(kept), body_on.ndim))
+        return Named(called(partial(special.logsumexp, axis=inner), body_on), kept)
 
     def _product(self, node: Expr) -> Named:
         indices = tuple(limit[0] for limit in node.limits)
         body = self.value(node.function)
         kept = tuple(a for a in body.axes if a not in indices)
         shape = [number(a.size, self.sizes) for a in (*kept, *indices)]
-        whole = np.broadcast_to(body.on((*kept, *indices)), shape)
-        return Named(np.prod(whole, axis=tuple(range(len(kept), whole.ndim))), kept)
+        body_on = np.broadcast_to(body.on((*kept, *indices)), shape)
+        return Named(np.prod(body_on, axis=tuple(range(len(kept), body_on.ndim))), kept)
 
     def _sum(self, node: Expr) -> Named:
         """Σ of a product as a contraction; where windows slide, over the window; against a δ as a scatter-add."""
@@ -298,7 +301,7 @@ class Evaluator:
         )
         array, axes = found.array, found.axes
         for work in folds:
-            array, axes = fold(array, axes, work, size)
+            array, axes = called(partial(fold, axes=axes, work=work, number=size), array), kept_axes(axes, work)
         return Named(array, axes)
 
     def _scatter(self, factors: Sequence[Expr], bound: list[Index], deltas: list[Expr]) -> Named:
@@ -322,28 +325,7 @@ class Evaluator:
             inside = inside & (at >= 0) & (at < length)
             where = where * length + at
         where, inside = np.broadcast_to(where, shape), np.broadcast_to(inside, shape)
-        result = added(where[inside], np.broadcast_to(rest.on(grid), shape)[inside], int(np.prod(outer)), self.exactly)
+        put = partial(added, length=int(np.prod(outer)), exactly=self.exactly)
+        terms = np.broadcast_to(rest.on(grid), shape)
+        result = called(put, called(getitem, where, inside), called(getitem, terms, inside))
         return Named(result.reshape(outer), (*kept, *targets))
-
-
-def is_mask(node: Expr) -> bool:
-    """Whether ``node`` is made of conditions alone: where it is 0, so is the product, whatever stands beside it."""
-    if node.is_Add or node.is_Mul:
-        return all(part.is_Rational or is_mask(part) for part in node.args)
-    return isinstance(node, (Bracket, sp.KroneckerDelta))
-
-
-def flat(function: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
-    """Σ_i c(i)·Σ_j f(i,j) as Σ_i,j c(i)·f(i,j) where conditions or deltas stand among the factors."""
-    factors = sp.Mul.make_args(function)
-    sums = [f for f in factors if isinstance(f, sp.Sum)]
-    if len(sums) != 1:
-        return function, bound
-    others = [f for f in factors if f is not sums[0]]
-    inner = [limit[0] for limit in sums[0].limits]
-    every = (*others, *sp.Mul.make_args(sums[0].function))
-    if set(inner) & set(bound) or not any(isinstance(f, (Bracket, sp.KroneckerDelta)) for f in every):
-        return function, bound
-    if any(not bound_indices(f).isdisjoint(inner) for f in others):  # they bind the same names: these are theirs alone
-        return flat(sp.Mul(*others, with_fresh_sums(sums[0])), bound)
-    return flat(sp.Mul(*others, sums[0].function), [*bound, *inner])

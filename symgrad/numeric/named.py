@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,16 @@ from symgrad.errors import bug
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric.exact import Array, as_float, exact
+from symgrad.numeric.tape import Traced, called, whole
 from symgrad.shapes import Size, with_numbers
 
 
 def number(size: Size, sizes: Mapping[Size, int]) -> int:
     """A size as a number."""
+    if size.is_Integer:
+        return int(size)
+    if size in sizes:
+        return int(sizes[size])
     value = with_numbers(size, sizes)
     if not value.is_Integer:
         raise bug(f"the size {size} has no number")
@@ -50,9 +56,9 @@ def multiplied(parts: Sequence[Named], masks: Sequence[Named]) -> Named:
     result: Any = parts[0].on(axes)
     for part in parts[1:]:
         result = result * part.on(axes)
-    for mask in masks if masks and not finite([Named(np.asarray(result), axes)]) else ():
+    for mask in masks if masks and not finite([Named(whole(result), axes)]) else ():
         result = np.where(mask.on(axes) == 0, 0, result)
-    return Named(np.asarray(result), axes)
+    return Named(whole(result), axes)
 
 
 def finite(parts: Sequence[Named]) -> bool:
@@ -60,7 +66,8 @@ def finite(parts: Sequence[Named]) -> bool:
     return all(
         bool(np.isfinite(part.array).all())
         if part.array.dtype == np.float64
-        else not any(isinstance(entry, sp.Basic) and entry.has(sp.zoo, sp.nan) for entry in part.array.flat)
+        else part.array.dtype != object
+        or not any(isinstance(entry, sp.Basic) and entry.has(sp.zoo, sp.nan) for entry in part.array.flat)
         for part in parts
     )
 
@@ -72,10 +79,14 @@ def contract(parts: Sequence[Named], bound: Sequence[Index], sizes: Mapping[Size
     factor = int(np.prod([number(k.size, sizes) for k in bound if k not in axes], dtype=object))
     letters = {axis: opt_einsum.get_symbol(n) for n, axis in enumerate(axes)}
     terms = ["".join(letters[a] for a in part.axes) for part in parts]
-    arrays = [part.array if exactly else as_float(part.array) for part in parts]
+    arrays = [part.array if exactly else called(as_float, part.array) for part in parts]
     equation = f"{','.join(terms)}->{''.join(letters[a] for a in kept)}"
-    result = opt_einsum.contract(equation, *arrays) if len(arrays) > 1 else np.einsum(equation, *arrays)
-    return Named(np.asarray(result) * factor if factor != 1 else np.asarray(result), kept)
+    if len(arrays) > 1 and any(isinstance(array, Traced) for array in arrays):
+        summed = opt_einsum.contract_expression(equation, *(array.shape for array in arrays))  # the path is found once
+    else:
+        summed = partial(opt_einsum.contract if len(arrays) > 1 else np.einsum, equation)
+    result = whole(called(summed, *arrays))
+    return Named(result * factor if factor != 1 else result, kept)
 
 
 def scatter_target(d: Expr, bound: Sequence[Index], factors: Sequence[Expr]) -> tuple[tuple[Index, ...], Expr] | None:

@@ -208,11 +208,20 @@ def absorb(factors: list[Expr], lengths: Any, number: Any) -> list[Expr]:
     return [f for f in factors if not needless(f)]
 
 
-def fold(array: Array, axes: tuple[Index, ...], work: Fold, number: Any) -> tuple[Array, tuple[Index, ...]]:
+def moved(work: Fold) -> tuple[Index, int]:
+    """The index whose windows are added up, and its slope."""
+    return next((k, s) for k, s in work.window.top.slopes if k is not work.target)
+
+
+def kept_axes(axes: tuple[Index, ...], work: Fold) -> tuple[Index, ...]:
+    """The axes that a fold leaves."""
+    return (*(a for a in axes if a not in (moved(work)[0], work.inner)), work.target)
+
+
+def fold(array: Array, axes: tuple[Index, ...], work: Fold, number: Any) -> Array:
     """Add what stands at (index, inner) at the target: one slice for each step of the shorter of the two."""
-    (moving, slope), *_ = [(k, s) for k, s in work.window.top.slopes if k is not work.target]
-    kept = tuple(a for a in axes if a not in (moving, work.inner))
-    order = [axes.index(a) for a in kept]
+    moving, slope = moved(work)
+    order = [axes.index(a) for a in kept_axes(axes, work)[:-1]]
     # target = sign·(step·inner + rest − slope·moving − constant)
     shifts = {work.inner: work.sign * work.window.step, moving: -work.sign * slope}
     begin = -work.sign * number(work.window.top.constant)
@@ -243,7 +252,7 @@ def fold(array: Array, axes: tuple[Index, ...], work: Fold, number: Any) -> tupl
             result[..., here : there + 1 : jump] += part[..., first : last + 1]
         else:
             result[..., there : here + 1 : -jump] += part[..., first : last + 1][..., ::-1]
-    return result, (*kept, work.target)
+    return result
 
 
 def strided(array: Array, axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: bool) -> Array:

@@ -63,6 +63,7 @@ def by_choice(lifter: Lifter, node: Node) -> Ref:
     (source,) = nodes
     if source.held.numel() == 0 or node.held.numel() == 0:
         raise Refused("")
+    lifter.asked_numbers |= word in RANKED
     places = ranked_places(node, source) if word in RANKED else sent_through(node, source)
     if places is None or places.shape != node.shape:
         raise Refused("")

@@ -20,7 +20,7 @@ from symgrad.language.calls import Ref
 from symgrad.ops.lookup import find, named
 from symgrad.tracing.aliases import positions_in, storage
 from symgrad.tracing.boxes import replaced, result_of
-from symgrad.tracing.choices import CHOICES, POOLS, choose, pooled_places
+from symgrad.tracing.choices import CHOICES, POOLS, RANKED, choose, pooled_places
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.mode import tensors_in
 from symgrad.tracing.rewrites import SAME
@@ -70,20 +70,18 @@ def decomposed(lifter: Lifter, node: Node) -> Ref:
     if not sources or not node.held.numel():
         raise Refused("")
 
-    def function(*tensors: Any) -> Any:
-        arguments, keywords = replaced(call, sources, tensors)
-        if call.in_place:
-            return result_of(call, arguments, keywords, node.index)
-        return list(tensors_in(call.function(*arguments, **keywords)))
-
-    inputs = [n.tensor().detach().clone() for n in sources]
+    given = {id(n): n for n in call.nodes() if n.kind == "data" and n.held.is_floating_point() and n.held.numel()}
     after = torch.get_rng_state()
     try:
+        try:
+            graph = traced(node, [*sources, *given.values()])
+        except Exception:  # a number is asked of what is given: then it is a constant of the graph
+            given = {}
+            graph = traced(node, sources)
+        if call.random is not None:
+            torch.set_rng_state(call.random)
         with torch._C.DisableTorchFunction(), torch.enable_grad(), plain_kernels():
-            graph = make_fx(function, decomposition_table=table())(*inputs)
-            if call.random is not None:
-                torch.set_rng_state(call.random)
-            return Taken(lifter, node, sources, inputs).run(graph)
+            return Taken(lifter, node, sources, list(given.values())).run(graph)
     except (Refused, NotImplementedError):
         raise
     except Exception as error:  # whatever torch's tracing cannot do
@@ -103,26 +101,46 @@ def plain_kernels() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
-class Taken:
-    """One graph of ATen operations, run and lifted at the same time."""
+def traced(node: Node, sources: list[Node]) -> Any:
+    """The graph of the call behind ``node`` as a function of ``sources``."""
+    call = node.call
+    assert call is not None
 
-    def __init__(self, lifter: Lifter, node: Node, sources: list[Node], inputs: list[Any]) -> None:
+    def function(*tensors: Any) -> Any:
+        arguments, keywords = replaced(call, sources, tensors)
+        if call.in_place:
+            return result_of(call, arguments, keywords, node.index)
+        return list(tensors_in(call.function(*arguments, **keywords)))
+
+    with torch._C.DisableTorchFunction(), torch.enable_grad(), plain_kernels():
+        inputs = [n.tensor().detach().clone() for n in sources]
+        return make_fx(function, decomposition_table=table())(*inputs)
+
+
+class Taken:
+    """One graph of ATen operations, run and lifted at the same time; ``sources`` are followed, ``given`` are data."""
+
+    def __init__(self, lifter: Lifter, node: Node, sources: list[Node], given: list[Node]) -> None:
         self.lifter, self.node = lifter, node
+        self.given = frozenset(map(id, given))
+        self.placed: dict[Any, Node] = {}
         self.refs: dict[Any, Ref] = {}
         self.values: dict[Any, Any] = {}
         self.order: dict[Any, int] = {}
-        self.ends_in_nan = _has_nan(node.held) or any(_has_nan(value) for value in inputs)
-        self.sources, self.inputs = sources, inputs
+        self.ends_in_nan = _has_nan(node.held) or any(_has_nan(source.held) for source in sources)
+        self.sources = [*sources, *given]
 
     def run(self, graph: Any) -> Ref:
         """Every operation in order."""
         self.order = {step: n for n, step in enumerate(graph.graph.nodes)}
-        given = iter(zip(self.sources, self.inputs, strict=True))
+        sources = iter(self.sources)
         for step in graph.graph.nodes:
             if step.op == "placeholder":
-                source, value = next(given)
-                self.refs[step] = self.lifter.refs[id(source)]
-                self.values[step] = value.clone()
+                source = next(sources)
+                self.placed[step] = source
+                if id(source) not in self.given:
+                    self.refs[step] = self.lifter.refs[id(source)]
+                self.values[step] = source.tensor().detach().clone()
             elif step.op == "get_attr":
                 self.values[step] = getattr(graph, step.target).clone()
             elif step.op == "output":
@@ -247,6 +265,7 @@ class Taken:
         if [s for s in step.all_input_nodes if s in self.refs] != [first]:
             raise Refused("more than one tensor is chosen from")
         source = self.values[first]
+        self.lifter.asked_numbers |= str(step.target._schema.name).removeprefix("aten::") in RANKED
         if str(step.target._schema.name).removeprefix("aten::") in POOLS:
             pooled = pooled_places(source, *self.values[step][:2])
             if pooled is None:
@@ -272,7 +291,9 @@ class Taken:
             if isinstance(part, torch.fx.Node):
                 if part in self.refs:
                     return self.refs[part]
-                value = self.values[part]
+                value, source = self.values[part], self.placed.get(part)
+                if source is not None and same(value, source.held):  # nothing has written it on the way
+                    return self.lifter.refs_in((source,))[id(source)]
                 return self.lifter.data("data", as_array(value)) if isinstance(value, torch.Tensor) else value
             return part
 

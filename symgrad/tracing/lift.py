@@ -7,8 +7,8 @@ each try is held against the value torch computed, and taken back as a whole whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -22,16 +22,17 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import apply, constant, options_of
 from symgrad.ops.lookup import find, named
 from symgrad.ops.spec import Op
-from symgrad.program import Apply, Program
+from symgrad.program import Apply, Program, Tensor
 from symgrad.shapes import Sizes
-from symgrad.tracing import choices, complexes, rewrites
+from symgrad.tracing import choices, complexes, rewrites, templates
 from symgrad.tracing.binding import Refusals, bound, meaning
 from symgrad.tracing.boxes import BlackBox
 from symgrad.tracing.lifted import RESERVED, Lifted, Refused, identifier
 from symgrad.tracing.spelling import plain_spelling
 from symgrad.tracing.trace import Node, Where, mapped, upstream
+from symgrad.tracing.trials import trial
 from symgrad.tracing.verify import disagreement, precision
-from symgrad.tracing.words import settled_labels
+from symgrad.tracing.words import UNNAMED, settled_labels
 
 LOOKUPS = frozenset({"take", "gather", "index_select", "take_along_dim", "embedding", "index"})
 """Entries that read positions from a tensor of integers."""
@@ -54,6 +55,7 @@ class Lifter:
         self.keep: list[Any] = []
         self.shared: dict[int, dict[int, Ref]] = {}
         self.origins: dict[str, BlackBox] = {}
+        self.asked_numbers = False
 
     def lift(self, outputs: Sequence[Node], declared: Sequence[Node] = ()) -> Lifted:
         """The program behind ``outputs``; ``declared`` nodes are inputs, used or not."""
@@ -136,7 +138,10 @@ class Lifter:
     # Calls ----------------------------------------------------------------------------------------------
 
     def call(self, node: Node) -> None:
-        """A call: each way in turn."""
+        """A call: as an equal one before it, or each way in turn."""
+        if templates.again(self, node):
+            return
+        learning = templates.Learning(self, node)
         reasons = []
         ways: tuple[Way, ...] = (Lifter.by_table, choices.by_choice, rewrites.by_decomposition)
         if complexes.touches(node):
@@ -145,7 +150,8 @@ class Lifter:
             try:
                 with self.trial():
                     self.finish(node, way(self, node))
-                    return
+                learning.keep()
+                return
             except Refused as refusal:
                 reasons.append(str(refusal))
         self.box(node, "; ".join(dict.fromkeys(r for r in reasons if r)))
@@ -236,7 +242,12 @@ class Lifter:
         if ref.name not in self.labels and not self.compares_own(ref):
             self.arrays[ref.name] = value
         self.refs[id(node)] = ref
-        self.labels.setdefault(ref.name, self.shown(ref.name, self.names.get(id(node))))
+        label = self.names.get(id(node))
+        if label and UNNAMED.fullmatch(self.labels.get(ref.name, "")) and UNNAMED.fullmatch(ref.name):
+            own = self.builder.claim(identifier(label))
+            self.builder.used.add(own)
+            self.labels[ref.name] = self.shown(own, label)  # made before it was known to be what has this name
+        self.labels.setdefault(ref.name, self.shown(ref.name, label))
         if node.where is not None:
             self.lines.setdefault(ref.name, node.where)
         if node.call is not None:
@@ -306,37 +317,17 @@ class Lifter:
         mapped(value, visit)
         return found
 
-    @contextmanager
-    def trial(self) -> Iterator[None]:
+    def trial(self) -> AbstractContextManager[None]:
         """Take everything back when the body is refused."""
-        builder = self.builder
-        saved = (list(builder.steps), set(builder.used), builder.count, dict(builder.inputs), builder.sizes.copy())
-        own = (
-            dict(self.refs),
-            list(self.inputs),
-            dict(self.arrays),
-            dict(self.labels),
-            dict(self.nodes),
-            dict(self.shared),
-        )
-        try:
-            yield
-        except (Refused, *Refusals) as error:
-            builder.steps, builder.used, builder.count, builder.inputs, builder.sizes = saved
-            self.refs, self.inputs, self.arrays, self.labels, self.nodes, self.shared = own
-            if isinstance(error, Refused):
-                raise
-            raise Refused(error.problem if isinstance(error, SymgradError) else str(error)) from error
+        return trial(self)
 
 
 Way = Callable[[Lifter, Node], Ref]
 """One way to lift a call."""
 
 
-def _tensor(ref: Ref) -> Any:
+def _tensor(ref: Ref) -> Tensor:
     """A reference as the program's tensor."""
-    from symgrad.program import Tensor
-
     return Tensor(ref.name, ref.shape)
 
 

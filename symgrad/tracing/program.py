@@ -28,7 +28,7 @@ from symgrad.render import to_json, to_latex, to_markdown, to_text
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.sweeps import pull, push
 from symgrad.tracing.trace import as_array
-from symgrad.tracing.words import listing, relabelled, renamed, step_text, told_in_one_line, told_steps
+from symgrad.tracing.words import Lines, listing, relabelled, renamed, told_in_one_line, told_steps
 
 WRITERS = Writers(to_text, to_markdown, to_latex, to_json)
 
@@ -83,7 +83,8 @@ class Program:
     @property
     def operations(self) -> tuple[str, ...]:
         """The steps in symgrad's language, in order; broadcasting goes without saying."""
-        return tuple(step_text(self.recording, step, self.labels) for step in self.told)
+        lines = Lines(self.recording, self.labels)
+        return tuple(lines.text(step) for step in self.told)
 
     @property
     def told(self) -> tuple[Apply, ...]:

@@ -76,7 +76,9 @@ def plain(lifter: Lifter, node: Node) -> Rewritten:
         return written(lifter, node)
     if "dropout" in word and call.random is not None and isinstance(first, Node):
         return dropped(lifter, node)
-    return composed(lifter, node, spelling, arguments, keywords) or (spelling, arguments, keywords)
+    said = composed(lifter, node, spelling, arguments, keywords)
+    lifter.asked_numbers |= said is not None  # a composition may look at the value
+    return said or (spelling, arguments, keywords)
 
 
 def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:

@@ -23,6 +23,10 @@ UNNAMED, HIDDEN = re.compile(r"t\d+"), re.compile(r"wide\d+")
 """What the recording calls a tensor without a name, and an explanation one that was only broadcast."""
 
 
+NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
+"""A name in a formula, but for what stands behind a dot."""
+
+
 class OneStep(Writer):
     """Writes one step with every operand as a name; ``told`` are the names that stand in the listing."""
 
@@ -43,12 +47,32 @@ class OneStep(Writer):
 
 def step_text(program: Program, step: Apply, labels: Mapping[str, str]) -> str:
     """``h = relu(t1)``."""
-    told = frozenset(labels)
-    return f"{labels.get(step.result.name, step.result.name)} = {relabelled(right_side(program, step, told), labels)}"
+    return Lines(program, labels).text(step)
+
+
+class Lines:
+    """The steps of one program in the names that ``labels`` gives, and ``other`` names where they differ there."""
+
+    def __init__(self, program: Program, labels: Mapping[str, str]) -> None:
+        self.labels, self.writer = labels, OneStep(program)
+        self.writer.told = frozenset(labels)
+
+    def text(self, step: Apply, other: Mapping[str, str] | None = None) -> str:
+        """``h = relu(t1)``."""
+        labels = {**self.labels, **other} if other else self.labels
+        name = step.result.name
+        return f"{labels.get(name, name)} = {relabelled(written(self.writer, step), labels)}"
 
 
 def right_side(program: Program, step: Apply, told: frozenset[str] = frozenset()) -> str:
     """What a step computes, in names."""
+    writer = OneStep(program)
+    writer.told = told
+    return written(writer, step)
+
+
+def written(writer: OneStep, step: Apply) -> str:
+    """What a step computes, in the names of the recording."""
     if step.op not in TABLE:
         return f"{step.op.removeprefix('black box ')}({', '.join(map(str, step.arguments))})"
     if step.op == "expand":
@@ -56,8 +80,6 @@ def right_side(program: Program, step: Apply, told: frozenset[str] = frozenset()
     if step.op == "identity":
         return str(step.arguments[0])
     try:
-        writer = OneStep(program)
-        writer.told = told
         return re.sub(r"(, :)+\]$", "]", writer.step(step)[0])  # x[0, :, :] is x[0]
     except (NoForm, *Refusals):  # showing must not fail
         return f"{step.op}({', '.join(_argument(a) for a in step.arguments)})"
@@ -75,13 +97,7 @@ def _argument(argument: Any) -> str:
 
 def relabelled(text: str, labels: Mapping[str, str]) -> str:
     """``text`` with the recording's names replaced by the user's: ``conv1_weight`` is ``conv1.weight``."""
-    different = {name: label for name, label in labels.items() if name != label}
-    if not different:
-        return text
-    pattern = re.compile(
-        r"(?<![\w.])(" + "|".join(sorted(map(re.escape, different), key=len, reverse=True)) + r")(?!\w)"
-    )
-    return pattern.sub(lambda m: different[m[1]], text)
+    return NAME.sub(lambda m: labels.get(m[0], m[0]), text)
 
 
 def shape_text(shape: Any) -> str:
@@ -110,7 +126,8 @@ def settled_labels(program: Program, ends: Sequence[str], labels: Mapping[str, s
     found = dict(labels)
     told = [step.result.name for step in told_steps(program, labels)]
     free = [name for name in told if UNNAMED.fullmatch(name) and labels.get(name, name) == name]
-    taken = {label for name, label in labels.items() if name not in free}
+    unnamed = set(free)
+    taken = {label for name, label in labels.items() if name not in unnamed}
     number = 0
     for name in free:
         if name == ends[-1] and len(set(ends)) == 1 and "out" not in taken:
