@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from symgrad.tracing.standing_in import MARK
 from symgrad.tracing.trace import Where
 
 HERE = str(Path(__file__).resolve().parent)
@@ -32,10 +33,15 @@ def _torch_home() -> str:
     return str(Path(torch.__file__).parent)
 
 
+def passed_over(frame: FrameType) -> bool:
+    """Whether a frame is not the user's: torch's or symgrad's, or one that only bears the name of another."""
+    return frame.f_code.co_name == MARK or internal(frame.f_code.co_filename)
+
+
 def user_frame() -> FrameType | None:
     """The innermost frame of the user's code."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and internal(frame.f_code.co_filename):
+    while frame is not None and passed_over(frame):
         frame = frame.f_back
     return frame
 
@@ -52,7 +58,7 @@ def here(turn: int = 0) -> Where:
 def frames(start: FrameType | None) -> Iterator[FrameType]:
     """``start`` and the user's frames around it."""
     while start is not None:
-        if not internal(start.f_code.co_filename):
+        if not passed_over(start):
             yield start
         start = start.f_back
 
@@ -140,6 +146,6 @@ def _is(value: Any, kind: str) -> bool:
 def asked_by_torch() -> bool:
     """Whether torch itself, and not the user's line, is what runs: an optimiser that reads ``.grad``."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(HERE):
+    while frame is not None and (frame.f_code.co_filename.startswith(HERE) or frame.f_code.co_name == MARK):
         frame = frame.f_back
     return frame is None or internal(frame.f_code.co_filename)

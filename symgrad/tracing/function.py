@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+from torch.jit._builtins import _find_builtin, _register_builtin
 
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.tracing import frames
@@ -20,13 +21,21 @@ from symgrad.tracing.lift import Lifter
 from symgrad.tracing.mode import Recorder, tensors_in
 from symgrad.tracing.names import node_names
 from symgrad.tracing.program import Program
-from symgrad.tracing.spelling import Facts
+from symgrad.tracing.spelling import Facts, overridden
 from symgrad.tracing.trace import Node, Where, mapped, upstream
 
 
 def active_modes() -> list[Any]:
     """The modes that are on in this thread."""
     return list(torch.overrides._get_current_function_mode_stack())  # type: ignore[no-untyped-call]  # torch's gap
+
+
+def nobody_but_us(args: Iterable[Any]) -> bool:
+    """``has_torch_function`` as attention asks it before it takes its fast path: a mode that only looks on is none."""
+    return overridden(tuple({type(t) for t in args if isinstance(t, torch.Tensor)}))
+
+
+_register_builtin(nobody_but_us, _find_builtin(torch.overrides.has_torch_function))  # type: ignore[no-untyped-call]  # torch.jit takes it for torch's
 
 
 @contextmanager
@@ -39,20 +48,22 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
         bare = original.__get__(None, cls)
 
         def run() -> Any:
-            with torch._C.DisableTorchFunction():
-                return bare(*args, **kwargs)
-
-        if recorder not in active_modes():
             return bare(*args, **kwargs)
-        known = Facts(f"{cls.__qualname__}.apply", False, True, True, False, None)
+
+        if recorder not in active_modes() or recorder.paused or recorder.abroad():
+            return run()
+        known = Facts(f"{cls.__qualname__}.apply", False, True, True, False, None, custom=True)
         return recorder.record(bare, known, args, kwargs, run)
 
+    asking = torch.overrides.has_torch_function
     base.apply = classmethod(apply)  # type: ignore[assignment, method-assign]  # torch's own comes back below
+    torch.overrides.has_torch_function = nobody_but_us
     try:
         with recorder:
             yield recorder
     finally:
         base.apply = original  # type: ignore[method-assign]  # torch's own comes back
+        torch.overrides.has_torch_function = asking
 
 
 def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

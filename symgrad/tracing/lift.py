@@ -28,6 +28,7 @@ from symgrad.tracing import choices, complexes, rewrites, templates
 from symgrad.tracing.binding import Refusals, bound, meaning
 from symgrad.tracing.boxes import BlackBox
 from symgrad.tracing.lifted import RESERVED, Lifted, Refused, identifier
+from symgrad.tracing.observed import looked_at
 from symgrad.tracing.spelling import plain_spelling
 from symgrad.tracing.trace import Node, Where, mapped, upstream
 from symgrad.tracing.trials import trial
@@ -290,8 +291,7 @@ class Lifter:
         ref = Ref(name, tuple(sp.Integer(n) for n in np.shape(node.value())))
         arguments = tuple(self.refs[id(n)].name for n in read)
         self.builder.steps.append(Apply(f"black box {call.spelling}", arguments, (), _tensor(ref)))
-        box = self.boxes[name] = BlackBox(name, call.spelling, reason, call, node.index, read)
-        box.check(node)
+        self.boxes[name] = looked_at(BlackBox(name, call.spelling, reason, call, node.index, read), node)
         self.settle(node, ref, node.value())
         self.arrays[name] = node.value()
 

@@ -6,8 +6,10 @@ worked out later (`symgrad.tracing.lift`), and only for calls that somebody asks
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,15 +19,34 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from symgrad.tracing import frames
 from symgrad.tracing.aliases import Storages, positions_in, related, storage
-from symgrad.tracing.spelling import Facts, asks_in_place, facts
+from symgrad.tracing.guard import Guard, elsewhere
+from symgrad.tracing.spelling import Facts, asks_in_place, facts, overridden
+from symgrad.tracing.standing_in import caller
 from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, leaves_of, mapped, parts_in
 
 LENDING = frozenset(
     f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
 )
 """Methods that hand out the memory itself: what is written there is counted by no version."""
+GRAD_FN = "Tensor.grad_fn"
+BACKWARD = frozenset({"Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"})
+"""Silent themselves; what hooks and backwards of the user's do meanwhile is recorded."""
 Listener = Callable[[str, Any, Where], None]
 """Told about ``(spelling, tensor, where)`` when a tensor that may matter is written in place."""
+
+
+@dataclass
+class Seen:
+    """A call before it ran: what it was given, what it will write and read, and the nodes of all that."""
+
+    function: Any
+    known: Facts
+    given: Any
+    written: list[Any]
+    reading: list[Any]
+    nodes: dict[int, Node]
+    random: Any
+    versions: list[tuple[Any, int | None]]
 
 
 class Recorder(TorchFunctionMode):
@@ -39,6 +60,9 @@ class Recorder(TorchFunctionMode):
         self.calls = 0
         self.opening: list[Any] = []
         self.lent: set[int] = set()
+        self.guard = Guard()
+        self.paused = False
+        self.left: Where | None = None
 
     def __enter__(self) -> Recorder:
         super().__enter__()  # type: ignore[no-untyped-call]  # torch annotates half of it
@@ -48,67 +72,112 @@ class Recorder(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         keywords = kwargs or {}
-        known = facts(func)
-        if known.silent:
+        call = caller(sys._getframe(1))
+        known = self.guard(facts, func)
+        if known is None or self.paused or self.abroad():
+            return call(func, args, keywords)
+        opens = known.opened is not None and func not in self.opening and not overridden(types)
+        if known.silent and not (opens and known.spelling in BACKWARD):
             if known.spelling == "Tensor.register_hook":
-                self.node_of(args[0]).notes.append("a hook changes the gradient here")
-            result = func(*args, **keywords)
-            if (
-                self.listener is not None
-                and known.spelling.startswith("Tensor.grad")
-                and "grad_fn" not in known.spelling
-            ):
-                self.listener("grad" if result is None and len(args) == 1 else known.spelling, args, frames.here())
+                self.guard(self.hooked, args[0])
+            result = call(func, args, keywords)
+            if self.listener is not None and known.spelling.startswith("Tensor.grad") and known.spelling != GRAD_FN:
+                self.guard(self.asked, known.spelling, args, result)
             return result
-        if known.opened is not None and func not in self.opening:
+        if opens:
             self.opening.append(func)
             try:
                 with self:
-                    return known.opened(*args, **keywords)
+                    return call(known.opened, args, keywords)
             finally:
                 self.opening.pop()
-        return self.record(func, known, args, keywords, lambda: func(*args, **keywords))
+        return self.record(func, known, args, keywords, lambda: call(func, args, keywords))
+
+    def abroad(self) -> bool:
+        """Whether this call is in a world of its own, which is let alone; where it was first is kept."""
+        found = elsewhere()
+        if found and self.left is None:
+            self.left = self.guard(frames.here)
+        return found
+
+    def hooked(self, tensor: Any) -> None:
+        """A hook was put on ``tensor``."""
+        self.node_of(tensor).notes.append("a hook changes the gradient here")
+
+    def asked(self, spelling: str, args: tuple[Any, ...], result: Any) -> None:
+        """``.grad`` was read or set."""
+        assert self.listener is not None
+        self.listener("grad" if result is None and len(args) == 1 else spelling, args, frames.here())
 
     def record(
         self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any], run: Callable[[], Any]
     ) -> Any:
-        """Run one call and note what it did."""
+        """Run one call and note what it did; only ``run`` can fail."""
+        seen = self.guard(self.before, func, known, args, keywords)
+        result = run()
+        if seen is not None:
+            self.guard(self.after, seen, result)
+        return result
+
+    def before(self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any]) -> Seen:
+        """What there is before a call; what it may overwrite is copied."""
         inputs = list(tensors_in((args, keywords)))
         if known.spelling in LENDING and inputs:
             self.lend(inputs[0])
-        out = keywords.get("out")
-        written = list(tensors_in(out))
+        written = list(tensors_in(keywords.get("out")))
         if known.writes or asks_in_place(func, args, keywords):
             written += list(tensors_in(args[:1] or tuple(keywords.values())[:1]))
         if known.spelling.endswith("data.__set__"):
             written += list(tensors_in(args[:1]))
         reading = [t for t in inputs if all(t is not w for w in written) or self._reads(known)]
-        nodes = {id(t): self.node_of(t) for t in inputs} if inputs else {}
+        nodes = {id(t): self.node_of(t) for t in inputs}
         if known.may_write or written:
             for tensor in inputs:
                 self.protect(tensor)
-        random = torch.get_rng_state() if known.random else None
-        versions = [(t, version(t)) for t in inputs] if known.may_write else []
-        result = run()
+        return Seen(
+            func,
+            known,
+            (args, keywords),
+            written,
+            reading,
+            nodes,
+            torch.get_rng_state() if known.random else None,
+            [(t, version(t)) for t in inputs] if known.may_write else [],
+        )
+
+    def after(self, seen: Seen, result: Any) -> None:
+        """What a call made and what it wrote."""
         made = list(tensors_in(result))
-        if not made and not written:
-            return result
+        if not made and not seen.written:
+            return
         where = frames.here(self.calls)
         self.calls += 1
-        arguments, spoken = mapped(
-            (args, keywords), lambda v: nodes.get(id(v), v) if isinstance(v, torch.Tensor) else v
+        nodes = seen.nodes
+        arguments, spoken = mapped(seen.given, lambda v: nodes.get(id(v), v) if isinstance(v, torch.Tensor) else v)
+        call = Call(
+            seen.function,
+            seen.known.spelling,
+            arguments,
+            spoken,
+            where,
+            seen.random,
+            bool(seen.written),
+            len(made),
+            self.calls,
         )
-        call = Call(func, known.spelling, arguments, spoken, where, random, bool(written), len(made), self.calls)
-        for tensor in written:
+        for tensor in seen.written:
             self.overwritten(tensor, nodes[id(tensor)], call, where)
-        for tensor, before in versions:
-            if version(tensor) != before and all(tensor is not w for w in written):
+        for tensor, before in seen.versions:
+            if version(tensor) != before and all(tensor is not w for w in seen.written):
                 self.nodes.pop(tensor, None)
-        sources = [nodes[id(t)] for t in reading]
+        sources = [nodes[id(t)] for t in seen.reading]
+        if seen.known.custom:
+            call.graph = next((t.grad_fn for t in made if t.requires_grad and not is_leaf(t)), None)
+            results = result if isinstance(result, tuple) else (result,)
+            call.slots = tuple(n for n, part in enumerate(results) for _ in tensors_in(part))
         for index, tensor in enumerate(made):
-            if id(tensor) not in nodes:
+            if id(tensor) not in nodes or (call.graph is not None and tensor not in self.nodes):
                 self.register(tensor, self.made(tensor, call, index, sources, where))
-        return result
 
     @staticmethod
     def _reads(known: Facts) -> bool:
@@ -124,7 +193,7 @@ class Recorder(TorchFunctionMode):
 
     def made(self, tensor: Any, call: Call, index: int, sources: list[Node], where: Where) -> Node:
         """The node of a new tensor."""
-        if tensor.requires_grad and tensor.is_leaf:
+        if tensor.requires_grad and is_leaf(tensor):
             return self._source(tensor)
         if tensor.requires_grad:
             return Node("call", tensor.detach(), version(tensor), where, call, index, owner=weakref.ref(tensor))
@@ -154,7 +223,7 @@ class Recorder(TorchFunctionMode):
         """A tensor that comes from outside."""
         if not tensor.requires_grad:
             return self.data(tensor, None, None)
-        kind = "leaf" if tensor.is_leaf else "unknown"
+        kind = "leaf" if is_leaf(tensor) else "unknown"
         return Node(kind, tensor.detach(), version(tensor), frames.here(), owner=weakref.ref(tensor))
 
     def _unseen(self, tensor: Any, node: Node) -> Node:
@@ -194,7 +263,7 @@ class Recorder(TorchFunctionMode):
         old.destroyed = old.destroyed or where
         if tensor.requires_grad and silent and old.kind not in ("leaf", "data"):
             new = Node("shift", tensor.detach(), version(tensor), where, parents=(old,), owner=weakref.ref(tensor))
-        elif tensor.is_leaf and tensor.requires_grad:
+        elif tensor.requires_grad and (silent or is_leaf(tensor)):
             new = self._source(tensor)
             new.where = where
         elif tensor.requires_grad:
@@ -224,7 +293,7 @@ class Recorder(TorchFunctionMode):
         owner = weakref.ref(other)
         if not other.requires_grad:
             node = self.data(other, new.cut, where)
-        elif other.is_leaf:
+        elif is_leaf(other):
             node = self._source(other)
         elif silent or not related(other, tensor):
             node = Node("shift", other.detach(), version(other), where, parents=(old,), owner=owner)
@@ -238,6 +307,14 @@ class Recorder(TorchFunctionMode):
 def version(tensor: Any) -> int | None:
     """How often the storage was written; None for inference tensors, which do not count."""
     return None if tensor.is_inference() else int(tensor._version)
+
+
+def is_leaf(tensor: Any) -> bool:
+    """Whether nothing computed it; no, where torch refuses to say because a view's base was written since."""
+    try:
+        return bool(tensor.is_leaf)
+    except RuntimeError:
+        return False
 
 
 def tensors_in(value: Any) -> Iterator[Any]:

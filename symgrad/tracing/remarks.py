@@ -15,9 +15,11 @@ from symgrad.numeric.exact import as_float
 from symgrad.tracing.lifted import Lifted
 from symgrad.tracing.names import node_names
 from symgrad.tracing.numbers import short
+from symgrad.tracing.observed import changed
 from symgrad.tracing.program import Program
 from symgrad.tracing.story import Leaf
 from symgrad.tracing.sweeps import pull
+from symgrad.tracing.trace import same
 from symgrad.tracing.words import shape_text
 
 if TYPE_CHECKING:
@@ -83,6 +85,15 @@ def hooked(scene: Scene, program: Program, targets: dict[str, tuple[Any, Any]]) 
     return [program.labels[n] for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]
 
 
+def overwritten_weights(scene: Scene) -> list[str]:
+    """A v that something wrote into while torch ran the call."""
+    told = [found.overwrote for found in scene.observations if found.overwrote]
+    for given, now in zip(scene.seeds, scene.given.passed, strict=True):
+        if not told and given is not None and not same(given, now.detach()):
+            told.append(f"the v that was given was overwritten during the call ({changed(given, now)})")
+    return told
+
+
 def without_a_past(program: Program) -> list[str]:
     """An output that is a leaf itself: backward hands it v and reaches nothing else."""
     names = [program.labels.get(end, end) for end in program.ends if end in program.wanted]
@@ -135,4 +146,4 @@ def broadcast_losses(program: Program) -> list[str]:
     return notes
 
 
-__all__ = ["accumulated", "broadcast_losses", "hooked", "missing", "unmoved", "without_a_past"]
+__all__ = ["accumulated", "broadcast_losses", "hooked", "missing", "overwritten_weights", "unmoved", "without_a_past"]

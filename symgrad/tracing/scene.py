@@ -19,11 +19,11 @@ from symgrad.numeric.exact import as_float
 from symgrad.tracing import diagnose, frames, remarks
 from symgrad.tracing.agreement import difference, floor_of, magnitudes, precision_of
 from symgrad.tracing.births import births, not_finite
+from symgrad.tracing.given import Given, seed_text, stands_for
 from symgrad.tracing.lift import Lifter
 from symgrad.tracing.lifted import Lifted
-from symgrad.tracing.mode import tensors_in
 from symgrad.tracing.names import node_names
-from symgrad.tracing.numbers import digits, short, written
+from symgrad.tracing.observed import Observation
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.program import Program
 from symgrad.tracing.story import Backward, Leaf
@@ -45,25 +45,30 @@ SHORT = 14
 class Scene:
     """One call, as it was found: nodes, leaves, what stood in ``.grad`` before."""
 
-    def __init__(
-        self,
-        watch: Watch,
-        kind: str,
-        outputs: tuple[Any, ...],
-        seeds: tuple[Any, ...],
-        keywords: dict[str, Any],
-        where: Where,
-    ) -> None:
-        self.watch, self.kind, self.outputs, self.seeds, self.where = watch, kind, outputs, seeds, where
+    def __init__(self, watch: Watch, given: Given, where: Where) -> None:
+        self.watch, self.given, self.where = watch, given, where
+        self.kind, self.outputs, self.seeds = given.kind, given.outputs, given.seeds
         self.number = watch.number
-        self.nodes = [watch.recorder.node_of(t) for t in outputs]
+        self.nodes = [watch.recorder.node_of(t) for t in self.outputs]
         self.order = upstream(self.nodes)
+        self.observations = self.observe()
         self.sight = frames.names_in(frames.user_frame())
-        inputs = keywords.get("inputs")
-        self.asked = None if inputs is None else list(tensors_in(inputs))
+        self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
         self.leaves: list[tuple[Node, Any]] = [(n, t) for n, t in owned if t is not None]
         self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
+
+    def observe(self) -> list[Observation]:
+        """Look at what passes through functions of the user's own."""
+        calls = {id(n.call): n.call for n in self.order if n.call is not None and n.call.graph is not None}
+        for call in calls.values():
+            call.observation = Observation(call, self.watch.recorder.guard)
+        return [call.observation for call in calls.values()]
+
+    def done(self) -> None:
+        """The call is over: look no more."""
+        for observation in self.observations:
+            observation.done()
 
     # Events -----------------------------------------------------------------------------------------------
 
@@ -118,15 +123,16 @@ class Scene:
             f"{n} has a hook: torch adds what the hook makes of vᵀJ" for n in remarks.hooked(self, program, targets)
         ]
         notes += chosen_by_torch(program)
+        notes += remarks.overwritten_weights(self)
         spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
         notes += [convention(spoken)] if spoken and not repeated else []
         if self.seeds[0] is not None:
-            self.watch.weights.append((self.where, frames.argument(self.where.text) or self.seed_text()))
+            self.watch.weights.append((self.where, frames.argument(self.where.text) or seed_text(self.seeds)))
         return Backward(
             self.number,
             self.where,
-            self.seed_text(),
-            self.meaning(lifted),
+            seed_text(self.seeds),
+            stands_for(self.seeds, lifted.labels.get(lifted.outputs[0], lifted.outputs[0])),
             shown,
             self.roles(program, targets),
             tuple(rows),
@@ -141,7 +147,7 @@ class Scene:
         return Backward(
             self.number,
             self.where,
-            self.seed_text(),
+            seed_text(self.seeds),
             "",
             (),
             (),
@@ -177,7 +183,7 @@ class Scene:
         return Backward(
             self.number,
             self.where,
-            self.seed_text(),
+            seed_text(self.seeds),
             "",
             shown,
             roles,
@@ -289,36 +295,10 @@ class Scene:
             found[name] = found[name] + array if name in found else array
         return found
 
-    def seed_text(self) -> str:
-        """``1 1 1 (given)``."""
-        if len(self.seeds) != 1:
-            return f"one for each of {len(self.seeds)} outputs"
-        (seed,) = self.seeds
-        if seed is None:
-            return "1 (implicit: one output)"
-        array = as_float(as_array(seed))
-        inside = written(array) if array.size <= 8 else short(array)
-        return f"{inside.strip('[]') if array.ndim < 2 else inside} (given)"
-
-    def meaning(self, lifted: Lifted) -> str:
-        """``L = z[0] + z[1]``: the scalar that the weights stand for."""
-        if len(self.seeds) != 1 or self.seeds[0] is None:
-            return ""
-        array = as_float(as_array(self.seeds[0]))
-        name = lifted.labels.get(lifted.outputs[0], lifted.outputs[0])
-        if not 0 < array.size <= 6:
-            return ": L = Σ v·" + name + (", the sum" if array.size and (array == 1).all() else "")
-        terms = []
-        for at in np.ndindex(*array.shape):
-            entry = f"{name}[{','.join(map(str, at))}]" if at else name
-            value = float(array[at])
-            if value == 0:
-                continue  # an entry that does not count
-            terms.append(entry if value == 1 else f"{digits(value)}·{entry}")
-        return ": L = " + (" + ".join(terms) or "0").replace("+ -", "- ") + (", the sum" if (array == 1).all() else "")
-
-    def remember(self) -> None:
-        """Whose ``.grad`` this call filled."""
+    def remember(self, ran: bool) -> None:
+        """Whose ``.grad`` this call filled, and which parts of the graph it let go of."""
+        for node in self.order if ran and not self.given.retained else ():
+            node.freed = node.freed or self.where
         for _, tensor in self.leaves:
             if tensor.grad is not None:
                 name = self.sight.get(id(tensor), "a leaf")

@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from symgrad.errors import InputError
+from symgrad.tracing.standing_in import clean, clean_printing
 from symgrad.tracing.story import Session
 from symgrad.tracing.watch import Watch
-
-OURS = str(Path(__file__).resolve().parent)
 
 
 def run(
@@ -65,8 +64,9 @@ def execute(watch: Watch, source: bytes, path: str, module: types.ModuleType) ->
         show(sys.exc_info())
         return 1
     linecache.checkcache(path)
+    module.__dict__.setdefault("__annotations__", {})  # as python's own __main__ has it
     try:
-        with watch.watching():
+        with watch.watching(), clean_printing(execute.__code__):
             exec(code, module.__dict__)  # noqa: S102 -- the user's own script, as python runs it
     except SystemExit as leaving:
         return status_of(leaving)
@@ -97,24 +97,6 @@ def show(info: Any) -> None:
         sys.excepthook(kind, value, value.__traceback__)
     else:
         traceback.print_exception(value)
-
-
-def clean(error: BaseException | None) -> None:
-    """Take symgrad's frames out of the traceback, and out of those of its causes."""
-    while error is not None:
-        kept = [t for t in _chain(error.__traceback__) if not t.tb_frame.f_code.co_filename.startswith(OURS)]
-        for this, following in zip(kept, [*kept[1:], None], strict=False):
-            this.tb_next = following
-        error.__traceback__ = kept[0] if kept else None
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-
-
-def _chain(trace: types.TracebackType | None) -> list[types.TracebackType]:
-    found = []
-    while trace is not None:
-        found.append(trace)
-        trace = trace.tb_next
-    return found
 
 
 def _flush() -> None:

@@ -14,6 +14,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from symgrad.ops.lookup import find
+from symgrad.tracing.guard import unheard
 
 REFLECTED = {"__rsub__": "sub", "__rdiv__": "div", "__rtruediv__": "div", "__rpow__": "pow", "__rmatmul__": "matmul"}
 """Operators whose operands stand the other way round, and what they are then."""
@@ -52,7 +53,7 @@ class Facts:
 
     ``writes``: its first argument is overwritten; ``may_write``: others may be, too; ``random``: it may draw
     random numbers; ``silent``: it only tells something; ``opened``: its body, to be recorded call by call, where
-    it is a Python function that the table does not know.
+    it is a Python function that the table does not know; ``custom``: a user's own function with a backward.
     """
 
     spelling: str
@@ -61,6 +62,7 @@ class Facts:
     random: bool
     silent: bool
     opened: Callable[..., Any] | None
+    custom: bool = False
 
 
 @lru_cache(maxsize=4096)
@@ -87,7 +89,8 @@ def spelled(function: Callable[..., Any]) -> str:
     from torch.overrides import resolve_name
 
     try:
-        name = resolve_name(function)
+        with unheard():
+            name = resolve_name(function)
     except Exception:  # torch cannot name everything it hands out
         name = None
     if not name:
@@ -160,6 +163,15 @@ def opened(function: Any) -> Callable[..., Any] | None:
     twin = types.FunctionType(function.__code__, world, function.__name__, function.__defaults__, function.__closure__)
     twin.__kwdefaults__ = function.__kwdefaults__
     return twin
+
+
+@lru_cache(maxsize=256)
+def overridden(types: tuple[type, ...]) -> bool:
+    """Whether one of the types has a ``__torch_function__`` of its own, which then has to be asked first."""
+    import torch
+
+    plain = (torch.Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl)  # type: ignore[attr-defined]  # a class method
+    return any(getattr(t.__torch_function__, "__func__", t.__torch_function__) not in plain for t in types)  # type: ignore[attr-defined]  # they have one
 
 
 def _never(*_: Any) -> bool:

@@ -56,7 +56,8 @@ class Cut:
 class Call:
     """One call of a torch function: its arguments with nodes for tensors, where it stands, its random state.
 
-    ``target`` is the place among the arguments of the tensor it wrote in place, or None.
+    A call of a user's own function has its node of torch's graph in ``graph``, the places of its tensors among its
+    results in ``slots``, and what was seen of its backward in ``observation``.
     """
 
     function: Callable[..., Any]
@@ -68,6 +69,9 @@ class Call:
     in_place: bool = False
     results: int = 1
     number: int = 0
+    graph: Any = None
+    slots: tuple[int, ...] = ()
+    observation: Any = None
 
     def nodes(self) -> Iterator[Node]:
         """The nodes it read, in order."""

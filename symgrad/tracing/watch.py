@@ -6,9 +6,12 @@ must not notice: whatever fails in here becomes a note, and torch's own exceptio
 
 from __future__ import annotations
 
+import os
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 import torch
@@ -16,12 +19,17 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.tracing import diagnose, frames
 from symgrad.tracing.function import active_modes, recording
+from symgrad.tracing.given import Given, read_twice
+from symgrad.tracing.guard import in_words, undisturbed
 from symgrad.tracing.mode import Recorder, tensors_in
 from symgrad.tracing.numbers import short
 from symgrad.tracing.scene import Scene
+from symgrad.tracing.standing_in import Caller, caller
 from symgrad.tracing.story import Backward, Note, Session
 from symgrad.tracing.trace import Where, as_array
 
+UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
+"""What is said where the observer failed."""
 OFTEN = 40
 """Calls from one line after which the others are only counted."""
 
@@ -40,7 +48,10 @@ class Watch:
         self.recorder = Recorder(self.heard)
         self.tell, self.only, self.call = tell, tuple(only), call
         self.busy = False
+        self.during: list[Any] = []
         self.number = 0
+        here = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _let_go(here()))
         self.per_line: dict[tuple[str, int], int] = {}
         self.shown: dict[tuple[str, int], tuple[str, ...]] = {}
         self.filled: dict[int, tuple[weakref.ref[Any], Where, str]] = {}
@@ -56,33 +67,20 @@ class Watch:
         backward: Any = torch.Tensor.backward
         run, grad = torch.autograd.backward, torch.autograd.grad
 
-        def tensor_backward(self_: Any, gradient: Any = None, *args: Any, **kwargs: Any) -> Any:
-            return self.through(
-                "backward", (self_,), (gradient,), lambda: backward(self_, gradient, *args, **kwargs), kwargs, args
-            )
+        @wraps(backward)
+        def tensor_backward(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            return self.through("backward", backward, (self_, *args), kwargs, caller(sys._getframe(1)))
 
-        def run_backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> Any:
-            outputs = tuple(tensors_in(tensors if not hasattr(tensors, "__next__") else list(tensors)))
-            seeds = _seeds(grad_tensors, len(outputs))
-            return self.through(
-                "backward", outputs, seeds, lambda: run(outputs, grad_tensors, *args, **kwargs), kwargs, args
-            )
+        @wraps(run)
+        def run_backward(*args: Any, **kwargs: Any) -> Any:
+            return self.through("backward", run, *read_twice(run, args, kwargs), caller(sys._getframe(1)))
 
-        def run_grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **kwargs: Any) -> Any:
-            ends = tuple(tensors_in(outputs))
-            wanted = tuple(tensors_in(inputs))
-            return self.through(
-                "grad",
-                ends,
-                _seeds(grad_outputs, len(ends)),
-                lambda: grad(outputs, inputs, grad_outputs, *args, **kwargs),
-                {**kwargs, "inputs": wanted},
-                args,
-            )
+        @wraps(grad)
+        def run_grad(*args: Any, **kwargs: Any) -> Any:
+            return self.through("grad", grad, *read_twice(grad, args, kwargs), caller(sys._getframe(1)))
 
         torch.Tensor.backward = tensor_backward  # type: ignore[method-assign, assignment]  # torch's own comes back below
-        torch.autograd.backward = run_backward
-        torch.autograd.grad = run_grad
+        torch.autograd.backward, torch.autograd.grad = run_backward, run_grad
         try:
             with recording(self.recorder):
                 yield
@@ -91,64 +89,61 @@ class Watch:
             torch.autograd.backward, torch.autograd.grad = run, grad
 
     def through(
-        self,
-        kind: str,
-        outputs: tuple[Any, ...],
-        seeds: tuple[Any, ...],
-        run: Callable[[], Any],
-        keywords: dict[str, Any],
-        rest: tuple[Any, ...] = (),
+        self, kind: str, run: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
     ) -> Any:
         """One call: look, let it happen, explain."""
-        if self.busy or not outputs or self.recorder not in active_modes():
-            return run()
-        self.busy = True
+        guard = self.recorder.guard
+        if self.busy or self.recorder.paused or self.recorder not in active_modes() or self.recorder.abroad():
+            return call(run, args, keywords)
+        given = guard(Given.of, kind, run, args, keywords)
+        if given is None or not given.outputs:
+            return call(run, args, keywords)
+        self.busy, self.during, self.number = True, [], self.number + 1
+        scene = guard(self.look, given)
+        self.recorder.paused = given.batched  # its tensors are several in one
         try:
-            return self._through(kind, outputs, seeds, run, keywords, rest)
-        finally:
-            self.busy = False
-
-    def _through(
-        self,
-        kind: str,
-        outputs: tuple[Any, ...],
-        seeds: tuple[Any, ...],
-        run: Callable[[], Any],
-        keywords: dict[str, Any],
-        rest: tuple[Any, ...],
-    ) -> Any:
-        with torch._C.DisableTorchFunction():
-            self.number += 1
-            scene = Scene(self, kind, outputs, seeds, keywords, frames.here())
-            try:
-                result = run()
-            except Exception as error:
-                self.explain(scene, None, error)
-                raise
-            self.explain(scene, result, None)
-            retained = keywords.get("retain_graph", rest[0] if rest else None)
-            if not (keywords.get("create_graph") if retained is None else retained):
-                for node in scene.order:
-                    node.freed = node.freed or scene.where
+            result = call(run, args, keywords)
+        except Exception as error:
+            guard(self.explain, scene, None, error)
+            raise
+        else:
+            guard(self.explain, scene, result, None)
             return result
+        finally:
+            self.busy = self.recorder.paused = False
+            if scene is not None:
+                guard(scene.done)
 
-    def explain(self, scene: Scene, result: Any, error: Exception | None) -> None:
+    def look(self, given: Given) -> Scene:
+        """What there is before the call."""
+        return Scene(self, given, frames.here())
+
+    def explain(self, scene: Scene | None, result: Any, error: Exception | None) -> None:
         """Turn one call into an event."""
+        if scene is None:
+            self.say(unseen(self.number, frames.here(), self.recorder.guard.problem))
+            return
         key = (scene.where.file, scene.where.line)
         count = self.per_line[key] = self.per_line.get(key, 0) + 1
         wanted = self.call is None or self.call == self.number
         if error is None and (not wanted or (count > OFTEN and self.call is None)):
             self.session.counted[scene.where.short] = self.session.counted.get(scene.where.short, 0) + 1
-            scene.remember()
-            return
+            event = None
+        else:
+            event = self.told_by(scene, result, error)
+        scene.remember(error is None)
+        if event is not None:
+            self.say(event)
+
+    def told_by(self, scene: Scene, result: Any, error: Exception | None) -> Backward:
+        """The event of one call; whatever cannot be explained says why."""
         try:
-            event = scene.event(result, error)
+            with undisturbed():
+                return scene.event(result, error)
         except SymgradError as problem:
-            event = scene.unexplained(problem.problem, (*problem.found, *problem.hints), error)
-        except Exception as problem:  # the script must go on
-            event = scene.unexplained(f"symgrad bug: {type(problem).__name__}: {problem}", (), error)
-        scene.remember()
-        self.say(event)
+            return scene.unexplained(problem.problem, (*problem.found, *problem.hints), error)
+        except Exception as problem:  # the script goes on
+            return scene.unexplained(f"{in_words(problem)} {UNCHANGED}", (), error)
 
     def say(self, event: Backward | Note) -> None:
         """Keep an event and pass it on."""
@@ -160,8 +155,8 @@ class Watch:
     def heard(self, spelling: str, subject: Any, where: Where) -> None:
         """The recorder saw something that may matter: a gradient overwritten, replaced, or read."""
         if self.busy:
-            return
-        with torch._C.DisableTorchFunction():
+            self.during += tensors_in(subject)
+        else:
             if spelling == "grad":
                 self.read_none(subject[0], where)
             elif spelling == "Tensor.grad.__set__" and len(subject) == 2 and subject[1] is None:
@@ -202,14 +197,16 @@ class Watch:
         self.say(Note(where, diagnose.why_none(name, tensor, node, self.session.calls[-1].where)))
 
 
-def _seeds(value: Any, count: int) -> tuple[Any, ...]:
-    """One seed for each output."""
-    if value is None:
-        return (None,) * count
-    if isinstance(value, torch.Tensor):
-        return (value,)
-    parts = tuple(value)
-    return parts if len(parts) == count else (None,) * count
+def _let_go(watch: Watch | None) -> None:
+    """A forked child is a process of its own: nothing is told of it."""
+    if watch is not None:
+        watch.busy = watch.recorder.paused = True
+
+
+def unseen(number: int, where: Where, problem: str) -> Backward:
+    """A call at which the observer failed before it began."""
+    note = f"not explained: {problem} {UNCHANGED}"
+    return Backward(number, where, "", "", (), (), (), (note,), explained=False)
 
 
 __all__ = ["Watch"]
