@@ -1,12 +1,12 @@
 """The explanation of an expression as frozen data, and the one function that builds it."""
 
 from symgrad.explanation.assemble import build, slope_form
+from symgrad.explanation.claims import Structure
 from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
 from symgrad.explanation.entries import Entry
 from symgrad.explanation.formulas import derive_only
 from symgrad.explanation.kinks import Kink, kink_of
 from symgrad.explanation.second import Hessian, curvature, hessian_of
-from symgrad.explanation.structure import Structure
 
 __all__ = [
     "Entry",

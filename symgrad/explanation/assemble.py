@@ -67,7 +67,7 @@ def build(
     for name in wanted:
         derived = derive(program, name)
         matrix = Jacobian(
-            name, program, values, derived.axes, derived.inner, derived.jacobian, derived.structure,
+            name, program, values, derived.axes, derived.inner, derived.jacobian, derived.claims,
             values[program.output].shape, values[name].shape,
         )  # fmt: skip
         form, form_check = proven_form(derived, program, values, weights)

@@ -17,11 +17,12 @@ import sympy as sp
 from symgrad.calculus import Step, Sweep
 from symgrad.closed_form import assigned
 from symgrad.errors import InputError, bug
+from symgrad.explanation.claims import Claim, Structure, proven
 from symgrad.explanation.entries import Entry, entry_story
-from symgrad.explanation.structure import Structure
+from symgrad.explanation.evidence import Evidence, not_rounding
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
-from symgrad.numeric import Array, Values, chain_jacobian, evaluate_symbols, plain, sparse_jacobian
+from symgrad.numeric import Array, Values, as_float, chain_jacobian, evaluate_symbols, plain, sparse_jacobian
 from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.sparse import Triplets
 from symgrad.oracles.report import Check
@@ -51,7 +52,7 @@ class Jacobian:
     """∂out/∂x: rows are the entries of out, columns those of x, both row by row (torch's convention).
 
     ``formula`` is ∂out[axes]/∂x[inner] in SymPy, for every size, or None when it would be too long to read;
-    numbers then come from the chain of local Jacobians.
+    numbers then come from the chain of local Jacobians. ``claims`` are what the formula suggests about its structure.
     """
 
     name: str
@@ -60,7 +61,7 @@ class Jacobian:
     axes: tuple[Index, ...]
     inner: tuple[Index, ...]
     formula: Expr | None
-    structure: Structure
+    claims: tuple[Claim, ...]
     out_shape: tuple[int, ...]
     in_shape: tuple[int, ...]
 
@@ -70,17 +71,34 @@ class Jacobian:
         return (int(np.prod(self.out_shape, dtype=object)), int(np.prod(self.in_shape, dtype=object)))
 
     @cached_property
-    def _triplets(self) -> Triplets | None:
+    def evidence(self) -> Evidence | None:
+        """The numbers that sentences about this matrix are tested on; None where there is no formula."""
         if self.formula is None:
             return None
-        return sparse_jacobian(self.axes, self.inner, self.formula, self.values)
+        return Evidence(self.program, self.name, self.values, self.axes, self.inner, self.formula)
+
+    @property
+    def _triplets(self) -> Triplets | None:
+        return None if self.evidence is None else self.evidence.triplets
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What can be said of the whole matrix, tested on these numbers."""
+        return proven(self.claims, self.evidence)
 
     @cached_property
     def nonzeros(self) -> int:
-        """How many entries can be nonzero, whatever the numbers."""
+        """How many entries can be nonzero; `count` says whether that was seen."""
         if self._triplets is not None:
             return self._triplets.places
         return int(self.sparse().count_nonzero())
+
+    @cached_property
+    def count(self) -> tuple[str, int]:
+        """How many entries are nonzero, and where: "anywhere", "at most" so many anywhere, "here", or "unknown"."""
+        if self.evidence is None:
+            return "unknown", 0
+        return self.evidence.count(int(not_rounding(as_float(self.sparse().data)).sum()))
 
     @property
     def row_labels(self) -> tuple[str, ...]:

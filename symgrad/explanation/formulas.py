@@ -14,7 +14,9 @@ import numpy as np
 from symgrad.calculus import Sweep, jacobian, pullback
 from symgrad.closed_form import Form, closed_form
 from symgrad.errors import SymgradError
-from symgrad.explanation.structure import Structure, read_structure
+from symgrad.explanation.claims import UNSAID, Claim, Structure, proven
+from symgrad.explanation.evidence import Evidence
+from symgrad.explanation.structure import COMPOSED, suggested
 from symgrad.indexing import Index, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, Values, forward
@@ -38,6 +40,7 @@ SIZES: tuple[Callable[[int], Sequence[int]], ...] = (
 class Derived:
     """Formulas for one input, for every size: the Jacobian, its structure, the pullback and its closed form.
 
+    ``claims`` are what the formula suggests about the structure; ``structure`` what of it was tested at some sizes.
     ``whole`` is the pullback in one piece that the closed form was made from, however long it is.
     """
 
@@ -45,10 +48,11 @@ class Derived:
     axes: tuple[Index, ...]
     inner: tuple[Index, ...]
     jacobian: Expr | None
-    structure: Structure
+    claims: tuple[Claim, ...]
     sweep: Sweep
     whole: Sweep
     form: Form | None
+    structure: Structure = UNSAID
 
 
 def derive(program: Program, name: str) -> Derived:
@@ -59,19 +63,32 @@ def derive(program: Program, name: str) -> Derived:
     found = jacobian(program, name)
     if found is None:
         axes, inner, formula = fresh_axes(program.out.shape), fresh_axes(program.tensor(name).shape, "pqrs"), None
-        structure = Structure("composed", "", "a product of the steps' Jacobians; its formula is too long to write out")
+        claims: tuple[Claim, ...] = (COMPOSED,)
     else:
         axes, inner, whole = found
         formula = whole.equation.right
-        structure = read_structure(program, name, axes, inner, formula)
-    return Derived(name, axes, inner, formula, structure, sweep, in_one, closed_form(program, in_one, name))
+        claims = suggested(program, name, axes, inner, formula)
+    return Derived(name, axes, inner, formula, claims, sweep, in_one, closed_form(program, in_one, name))
 
 
 def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes | None = None) -> tuple[Derived, ...]:
-    """The formulas for each of ``wanted``: what `symgrad derive` shows, each closed form proven at some sizes."""
+    """The formulas for each of ``wanted``: what `symgrad derive` shows, forms and structures proven at some sizes."""
     derived = [derive(program, name) for name in wanted]
     point = sample(program, shapes or {})
-    return tuple(replace(d, form=proven_form(d, *point)[0] if point else None) for d in derived)
+    return tuple(
+        replace(d, form=proven_form(d, *point)[0] if point else None, structure=proven_structure(d, point))
+        for d in derived
+    )
+
+
+def proven_structure(derived: Derived, point: tuple[Program, Values, Array] | None) -> Structure:
+    """The strongest claim about J that holds at a point with a number for each size."""
+    if point is None or derived.jacobian is None:
+        return proven(derived.claims, None)
+    program, values, _ = point
+    return proven(
+        derived.claims, Evidence(program, derived.name, values, derived.axes, derived.inner, derived.jacobian)
+    )
 
 
 def sample(program: Program, shapes: Shapes) -> tuple[Program, Values, Array] | None:

@@ -12,8 +12,8 @@ import sympy as sp
 from symgrad.calculus import Sweep, second_derivative
 from symgrad.closed_form import closed_form
 from symgrad.errors import UnsupportedError
+from symgrad.explanation.claims import certain
 from symgrad.explanation.data import Explanation, Jacobian
-from symgrad.explanation.structure import Structure
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import Array, Values, evaluate, plain, where_exact
@@ -74,7 +74,7 @@ def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
     shapes = values[first].shape, values[second].shape
     matrix = Jacobian(
         second, program, known, equation.axes[:rank], equation.axes[rank:], equation.right,
-        Structure("hessian", "", "the Jacobian of the gradient"), *shapes,
+        (certain("hessian", "", "the Jacobian of the gradient"),), *shapes,
     )  # fmt: skip
     form, form_check = _form(explanation, equation, first)
     checks: tuple[Check, ...] = ()

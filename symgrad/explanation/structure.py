@@ -1,152 +1,231 @@
-"""The structure of a Jacobian, read off its formula before any number is computed.
+"""The structure of a Jacobian: what its formula suggests, before any number is computed.
 
-Comes in: ∂out[i,k]/∂x[p,q] as terms with deltas. Goes out: a `Structure`: a kind, its notation (I₂ ⊗ aᵀ), and
-a sentence. Deltas that pair the first axes make a block diagonal, deltas that pair the last axes a Kronecker
-product with an identity on the right, deltas on all axes a diagonal.
+Comes in: ∂out[i,k]/∂x[p,q] as terms with deltas. Goes out: claims, strongest first, each with the test that it has to
+pass on the numbers before it is said (`symgrad.explanation.claims`). Deltas that pair the first axes suggest a block
+diagonal, deltas that pair the last axes a Kronecker product with an identity on the right, deltas on all axes a
+diagonal; terms that hold a number and deltas suggest that entries are copied or added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import sympy as sp
 
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.writer import Notation
-from symgrad.indexing import Index, Ravel, over_terms
+from symgrad.explanation import claims as tests
+from symgrad.explanation.claims import Claim, Structure, certain
+from symgrad.indexing import Bracket, Index, over_terms
 from symgrad.indexing.deltas import is_delta
-from symgrad.indexing.symbols import Expr, accesses, free_indices
+from symgrad.indexing.symbols import Expr, accesses, free_indices, name_of
 from symgrad.program import Program
+
+COMPOSED = certain("composed", "", "a product of the steps' Jacobians; its formula is too long to write out")
+LONGEST = 40
+"""Characters of the longest notation of a block."""
 
 
 @dataclass(frozen=True)
-class Structure:
-    """``kind`` in one word, ``notation`` where the matrix has one, ``says`` in a sentence."""
+class Term:
+    """One product: which axes its deltas pair, the other conditions on places, and what it is worth where they hold."""
 
-    kind: str
-    notation: str
-    says: str
+    pairs: dict[int, int]
+    deltas: dict[int, Expr]
+    conditions: tuple[Expr, ...]
+    value: Expr
+    whole: Expr
 
-    def __str__(self) -> str:
-        return self.notation or self.kind
+    def without(self, axes: range) -> Expr:
+        """The product without the deltas of some output axes."""
+        return sp.Mul(self.value, *self.conditions, *(d for axis, d in self.deltas.items() if axis not in axes))
 
 
-def read_structure(
+def suggested(
     program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], formula: Expr
-) -> Structure:
-    """The structure of ``formula``."""
+) -> tuple[Claim, ...]:
+    """What ``formula`` suggests, strongest first."""
     if formula == 0:
-        return Structure("zero", "0", f"{name} does not move the output: every entry is 0")
+        return (certain("zero", "0", f"{name} does not move the output: every entry is 0"),)
     if not outer:
-        return Structure("row", "", f"one row: the gradient of the one output by {name}")
-    terms = [_paired(term, outer, inner) for term in over_terms(formula, is_delta)]
+        return (certain("row", "", f"one row: the gradient of the one output by {name}"),)
     if not inner:
-        return Structure("column", "", f"one column: how every output answers to {name}")
-    lead = min(_leading(pairs, outer, inner) for pairs, _ in terms)
-    if len(terms) == 1:
-        return _single(program, name, outer, inner, *terms[0], lead)
-    if lead == len(outer) == len(inner):
-        return Structure("diagonal", "", f"diagonal: each output answers only to the entry of {name} at its own place")
+        return (certain("column", "", f"one column: how every output answers to {name}"),)
+    terms = [_term(term, outer, inner) for term in over_terms(formula, is_delta)]
+    return (
+        *_copies(name, terms),
+        *_diagonals(program, name, outer, inner, terms),
+        *_blocks(program, name, outer, inner, terms),
+        *_rest(name, inner, terms),
+    )
+
+
+def _copies(name: str, terms: Sequence[Term]) -> Iterator[Claim]:
+    """Where every term is a number under conditions on places: entries are copied, repeated, added."""
+    if any(any(accesses(term.value)) for term in terms):
+        return
+    read = [name_of(entry) for term in terms for c in term.conditions for entry in accesses(c)]
+    if not read:
+        yield Claim(Structure("identity", "I", "the identity"), tests.both(tests.multiple(1.0), tests.in_place))
+        same = f"the identity: the output holds the entries of {name} in the same order"
+        yield Claim(Structure("identity", "I", same), tests.multiple(1.0))
+        if len(terms) == 1 and terms[0].value.is_number and not terms[0].conditions:
+            yield from _multiple(name, terms[0].value)
+    where = ", found in the forward pass" if any("·" in n for n in read) else ", each weight goes back to it"
+    found = ", found in the forward pass" if any("·" in n for n in read) else ""
+    yield Claim(
+        Structure("permutation", "", f"a permutation: the output holds the entries of {name} in another order{found}"),
+        tests.permutation,
+    )
+    repeated = f"a repetition: each entry of {name} feeds several outputs, whose weights are added"
+    yield Claim(Structure("expansion", "", repeated), tests.both(tests.selection, tests.several_ways))
+    yield Claim(
+        Structure("selection", "", f"a selection: each output copies one entry of {name}{where}"), tests.selection
+    )
+    partly = f"a part of the output holds entries of {name}; the rest does not answer to it"
+    yield Claim(Structure("part", "", partly), tests.part)
+    yield Claim(
+        Structure("expansion", "", f"each entry of {name} feeds several outputs, whose weights are added"),
+        tests.several_ways,
+    )
+    adds = f"each output adds entries of {name}: its row holds"
+    yield Claim(Structure("sum", "", f"{adds} a 1 at each of them"), tests.both(tests.all_ones, tests.added_up))
+    yield Claim(Structure("sum", "", f"{adds} the same number at each of them"), tests.added_up)
+
+
+def _multiple(name: str, factor: Expr) -> Iterator[Claim]:
+    """A number times the identity."""
+    number = f"({factor})" if factor.is_Rational and not factor.is_Integer else f"{float(factor):g}"
+    text = "-I" if factor == -1 else f"{number}·I"
+    says = f"a multiple of the identity: each output answers only to the entry of {name} at its own place"
+    if factor.is_Rational or float(number) == float(factor):
+        yield Claim(Structure("diagonal", text, says), tests.both(tests.in_place, tests.multiple(float(factor))))
+
+
+def _diagonals(
+    program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[Term]
+) -> Iterator[Claim]:
+    """Where every axis is paired with its own."""
+    whole = [all(t.pairs.get(n) == n for n in range(len(outer))) and len(outer) == len(inner) for t in terms]
+    says = f"diagonal: each output answers only to the entry of {name} at its own place"
+    if all(whole):
+        at_place = dict(zip(inner, outer, strict=True))
+        notation = _notation(program, sp.Add(*(t.without(range(len(outer))) for t in terms)).xreplace(at_place), outer)
+        if notation:
+            yield Claim(
+                Structure("diagonal", f"diag({_transposed(notation)})", says),
+                tests.both(tests.in_place, tests.diagonal_is(notation)),
+            )
+        yield Claim(Structure("diagonal", "", says), tests.in_place)
+    elif any(whole):
+        first, second = (
+            sp.Add(*(t.whole for t, w in zip(terms, whole, strict=True) if w is on)) for on in (True, False)
+        )
+        yield Claim(
+            Structure(
+                "diagonal plus dense", "", "a diagonal plus a part in which every output can answer to every entry"
+            ),
+            tests.sum_of(first, tests.in_place, second, tests.every_entry),
+        )
+
+
+def _blocks(
+    program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[Term]
+) -> Iterator[Claim]:
+    """I ⊗ M or M ⊗ I, where the paired axes stand first or last and M does not mention them; else one block each."""
+    lead = min(_leading(t.pairs, outer, inner) for t in terms)
+    rest = sp.Add(*(t.without(range(lead)) for t in terms))
+    if not free_indices(rest) & {*outer[:lead], *inner[:lead]}:
+        yield from _equal_blocks(program, name, outer, inner, rest, lead)
+    yield from _multiples(program, outer, inner, terms)
     if lead:
-        return Structure("block-diagonal", "", f"block-diagonal: one block per {_rows(lead)}, nothing across them")
-    whole = [pairs for pairs, _ in terms if len(pairs) == len(inner)]
-    if whole and len(whole) < len(terms):
-        return Structure(
-            "diagonal plus dense", "", "a diagonal plus a part in which every output answers to every entry"
-        )
-    if all(pairs for pairs, _ in terms):
-        return Structure("sparse", "", "outputs answer only to the entries that share an index with them")
-    return Structure("dense", "", f"every output can answer to every entry of {name}")
+        says = f"block-diagonal: one block per {_unit(len(inner) - lead)[0]} of {name}, nothing across them"
+        yield Claim(Structure("block-diagonal", "", says), tests.blocks(lead))
 
 
-def _single(
-    program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index],
-    pairs: dict[int, int], rest: Expr, lead: int,
-) -> Structure:  # fmt: skip
-    """One term: identity, permutation, selection, diagonal, Kronecker product."""
-    plain = not any(accesses(rest))
-    if not plain and any(is_delta(f) for f in sp.Mul.make_args(rest)):
-        return Structure(
-            "selection", "", f"a selection: each output copies one entry of {name}, found in the forward pass"
-        )
-    if plain and any(outer[a].size != inner[b].size for a, b in pairs.items()):
-        return Structure("part", "", f"a part of out holds entries of {name}; the rest does not answer to it")
-    if len(pairs) == len(outer) == len(inner):
-        ordered = all(a == b for a, b in pairs.items())
-        if rest == 1:
-            text = "I" if ordered else ""
-            says = "the identity" if ordered else f"a permutation: out holds the entries of {name} in another order"
-            return Structure("identity" if ordered else "permutation", text, says)
-        if ordered:
-            notation = _notation(program, rest.xreplace({inner[b]: outer[a] for a, b in pairs.items()}), outer)
-            says = f"diagonal: each output answers only to the entry of {name} at its own place"
-            return Structure("diagonal", f"diag({notation})" if notation else "", says)
-    if (plain and rest.has(Ravel)) or (plain and any(is_delta(f) for f in sp.Mul.make_args(rest))):
-        return Structure(
-            "selection", "", f"a selection: each output copies one entry of {name}, each weight goes back to it"
-        )
-    if plain and len(pairs) == len(inner) and rest.is_number:
-        return Structure(
-            "expansion", "", f"a repetition: each entry of {name} feeds several outputs, whose weights are added"
-        )
-    if plain and len(pairs) == len(outer):
-        return Structure(
-            "sum", "", f"each output adds entries of {name}: its row holds the same number at each of them"
-        )
-    return _kronecker(program, name, outer, inner, pairs, rest, lead)
+def _equal_blocks(
+    program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index], rest: Expr, lead: int
+) -> Iterator[Claim]:
+    """I ⊗ M; M itself where there is one block."""
+    one, many = _unit(len(inner) - lead)
+    notation = _block(program, rest, outer[lead:], inner[lead:])
+    size, row = _times([i.size for i in outer[:lead]]), not outer[lead:]
+    if notation:
+        shown = _laid_out(notation, row)
+        says = f"one block {shown} per {one} of {name}, nothing across {many}"
+        yield Claim(Structure("kronecker", f"I({size}) ⊗ {shown}", says), tests.same_blocks(lead, notation, row))
+        says = f"every output can answer to every entry of {name}"
+        whole = tests.both(tests.one_block(lead, notation, row), tests.every_entry)
+        yield Claim(Structure("dense", shown, says), whole)
+    says = f"the same block for every {one} of {name}, nothing across {many}"
+    yield Claim(Structure("kronecker", "", says), tests.same_blocks(lead, None, row))
 
 
-def _kronecker(
-    program: Program, name: str, outer: Sequence[Index], inner: Sequence[Index],
-    pairs: dict[int, int], rest: Expr, lead: int,
-) -> Structure:  # fmt: skip
-    """I ⊗ M or M ⊗ I, where the paired axes stand first or last and M does not mention them."""
-    used = free_indices(rest)
-    trail = _trailing(pairs, outer, inner)
-    if lead and lead == len(pairs) and not used & {*outer[:lead], *inner[:lead]}:
-        block = _block(program, rest, outer[lead:], inner[lead:])
-        size = _times([i.size for i in outer[:lead]])
-        text = f"I({size}) ⊗ {block}" if block else ""
-        one = f"one block {block} per {_rows(lead)} of {name}" if block else f"the same block for every {_rows(lead)}"
-        return Structure("kronecker", text, f"{one}, nothing across {_rows(lead, many=True)}")
-    if trail and trail == len(pairs) and not used & {*outer[-trail:], *inner[-trail:]}:
-        block = _block(program, rest, outer[:-trail], inner[:-trail])
-        size = _times([i.size for i in outer[-trail:]])
-        text = f"{block} ⊗ I({size})" if block else ""
-        return Structure("kronecker", text, "every entry of the block is a multiple of an identity: columns do not mix")
-    if lead:
-        return Structure("block-diagonal", "", f"block-diagonal: one block per {_rows(lead)}, nothing across them")
-    whole = "" if pairs else _block(program, rest, outer, inner)
-    if whole:
-        return Structure("dense", whole, f"every output can answer to every entry of {name}")
-    if pairs:
-        return Structure("sparse", "", "outputs answer only to the entries that share an index with them")
-    return Structure("dense", "", f"every output can answer to every entry of {name}")
+def _multiples(
+    program: Program, outer: Sequence[Index], inner: Sequence[Index], terms: Sequence[Term]
+) -> Iterator[Claim]:
+    """M ⊗ I."""
+    trail = min(_trailing(t.pairs, outer, inner) for t in terms)
+    above, left = len(outer) - trail, len(inner) - trail
+    rest = sp.Add(*(t.without(range(above, len(outer))) for t in terms))
+    if not trail or free_indices(rest) & {*outer[above:], *inner[left:]}:
+        return
+    across = "nothing across the last axis" if trail == 1 else "nothing across the last axes"
+    across = "columns do not mix" if trail == 1 and len(inner) == 2 else across
+    says = f"every block is a multiple of an identity: {across}"
+    notation, row = _block(program, rest, outer[:above], inner[:left]), not above
+    if notation:
+        text = f"{_laid_out(notation, row)} ⊗ I({_times([i.size for i in outer[above:]])})"
+        yield Claim(Structure("kronecker", text, says), tests.same_columns(trail, notation, row))
+    yield Claim(Structure("kronecker", "", says), tests.same_columns(trail, None, row))
 
 
-def _paired(term: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> tuple[dict[int, int], Expr]:
-    """Which output axis a delta ties to which input axis, and the other factors."""
+def _rest(name: str, inner: Sequence[Index], terms: Sequence[Term]) -> Iterator[Claim]:
+    """What is left to say: how many entries an output can answer to."""
+    read = [name_of(entry) for t in terms for c in t.conditions for entry in accesses(c)]
+    found = ", found in the forward pass" if any("·" in n for n in read) else ""
+    yield Claim(
+        Structure("one a row", "", f"each output answers to one entry of {name} only{found}"), tests.one_at_most(1)
+    )
+    yield Claim(
+        Structure("one a row", "", f"each output answers to one entry of {name} at most{found}"), tests.one_at_most(0)
+    )
+    yield Claim(Structure("dense", "", f"every output can answer to every entry of {name}"), tests.every_entry)
+    yield Claim(Structure("sparse", "", f"no output answers to all the entries of {name}"), tests.none_answers_to_all)
+
+
+# Reading terms --------------------------------------------------------------------------------------
+
+
+def _term(term: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> Term:
+    """Which output axis a delta ties to which input axis, the other conditions on places, and the other factors."""
     pairs: dict[int, int] = {}
-    rest = sp.S.One
+    deltas: dict[int, Expr] = {}
+    conditions, value = [], sp.S.One
     for factor in sp.Mul.make_args(term):
-        if is_delta(factor):
-            a, b = factor.args
-            for o, p in ((a, b), (b, a)):
-                if o in outer and p in inner:
-                    pairs[list(outer).index(o)] = list(inner).index(p)
-                    break
-            else:
-                rest *= factor
+        tied = _tied(factor, outer, inner) if is_delta(factor) else None
+        if tied is not None and tied[0] not in pairs:
+            pairs[tied[0]], deltas[tied[0]] = tied[1], factor
+        elif is_delta(factor) or (isinstance(factor, Bracket) and not any(accesses(factor))):
+            conditions.append(factor)
         else:
-            rest *= factor
-    return pairs, rest
+            value *= factor
+    return Term(pairs, deltas, tuple(conditions), value, term)
+
+
+def _tied(factor: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> tuple[int, int] | None:
+    """The two axes of a delta between an output index and an input index of the same size."""
+    for o, p in (factor.args, factor.args[::-1]):
+        if o in outer and p in inner and o.size == p.size:
+            return list(outer).index(o), list(inner).index(p)
+    return None
 
 
 def _leading(pairs: dict[int, int], outer: Sequence[Index], inner: Sequence[Index]) -> int:
     """How many first axes are tied one to one."""
     count = 0
-    while count < min(len(outer), len(inner)) and pairs.get(count) == count and outer[count].size == inner[count].size:
+    while count < min(len(outer), len(inner)) and pairs.get(count) == count:
         count += 1
     return count
 
@@ -159,34 +238,40 @@ def _trailing(pairs: dict[int, int], outer: Sequence[Index], inner: Sequence[Ind
     return count
 
 
+def _unit(rest: int) -> tuple[str, str]:
+    """What the first axes number, when ``rest`` axes of the input are left: one of them, and many."""
+    return {0: ("entry", "entries"), 1: ("row", "rows"), 2: ("matrix", "matrices")}.get(rest, ("slice", "slices"))
+
+
+# Notation -------------------------------------------------------------------------------------------
+
+
 def _block(program: Program, expression: Expr, rows: Sequence[Index], columns: Sequence[Index]) -> str:
-    """A matrix with at most one row and one column index in matrix notation; a single row is a vector transposed."""
-    if len(rows) > 1 or len(columns) > 1:
-        return ""
-    text = _notation(program, expression, (*rows, *columns))
-    if rows or not columns or not text:
-        return text
-    return f"{text}ᵀ" if text.isidentifier() else f"({text})ᵀ"
+    """A matrix with at most one row and one column index in matrix notation."""
+    return "" if len(rows) > 1 or len(columns) > 1 else _notation(program, expression, (*rows, *columns))
 
 
 def _notation(program: Program, expression: Expr, axes: Sequence[Index]) -> str:
-    """An expression over at most two axes in matrix notation, with ᵀ; empty where there is none."""
+    """An expression in matrix notation, as code; empty where there is none that is short."""
     try:
-        piece = Notation(program).whole(expression, tuple(axes), program.output)
+        text = Notation(program).whole(expression, tuple(axes), program.output).text
     except NoForm:
         return ""
-    text = piece.text
-    if "expand" in text or len(text) > 40:
-        return ""
+    return "" if "expand" in text or len(text) > LONGEST else text
+
+
+def _laid_out(text: str, row: bool) -> str:
+    """A block as it is shown: a vector that is a row is transposed."""
+    if not row:
+        return _transposed(text)
+    return f"{text}ᵀ" if text.isidentifier() else f"({text})ᵀ"
+
+
+def _transposed(text: str) -> str:
+    """``a.T`` with ᵀ."""
     return text[:-2] + "ᵀ" if text.endswith(".T") and text[:-2].isidentifier() else text
 
 
 def _times(sizes: Sequence[Expr]) -> str:
     """A product of sizes as text; numbers are put in by the renderer."""
     return str(sp.Mul(*sizes))
-
-
-def _rows(lead: int, many: bool = False) -> str:
-    """What the first axes number, as one of them or all."""
-    one, all_of_them = {1: ("row", "rows"), 2: ("matrix", "matrices")}.get(lead, ("leading entry", "leading entries"))
-    return all_of_them if many else one

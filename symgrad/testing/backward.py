@@ -1,7 +1,8 @@
 """A torch function's own backward against the derived vᵀJ of an expression.
 
 Comes in: a function, the expression it should be, and tensors. Goes out: a `Report`, or an AssertionError
-that names the worst entry, its formula, what was expected and what came, and a guess at the slip.
+that names the worst entry, its formula, what was expected and what came, and the slip, where one gives just that.
+What a backward raises, and NaN that it returns, is a finding like any other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.oracles import Check, compare
 from symgrad.program import Program
 from symgrad.render import formula_text
-from symgrad.testing.guesses import guess
+from symgrad.testing.guesses import Suspect, Trial, guess
 from symgrad.testing.seeds import seeds
 
 TOLERANCES = {"torch.float64": 1e-9, "torch.float32": 1e-4, "torch.float16": 1e-2, "torch.bfloat16": 5e-2}
@@ -43,14 +44,12 @@ class Mismatch:
             place, what = f"out{_at(self.check)}", "the forward pass"
         else:
             place, what = f"{self.name}.grad{_at(self.check)}", f"backward with v = {self.seed}"
-        lines = [f"{what}: {place} differs most"]
+        lines = [f"{what}: {place} {'differs most' if self.check.worst is not None else 'cannot be compared'}"]
         if self.check.note:
             lines.append(f"  {self.check.note}")
-        lines += [
-            f"  formula:  {self.formula}",
-            f"  expected: {self.check.expected!r}",
-            f"  got:      {self.check.got!r}",
-        ]
+        lines.append(f"  formula:  {self.formula}")
+        if self.check.expected is not None:
+            lines += [f"  expected: {self.check.expected!r}", f"  got:      {self.check.got!r}"]
         return "\n".join([*lines, f"  perhaps:  {self.guess}"] if self.guess else lines)
 
 
@@ -109,12 +108,13 @@ def check_backward(
     leaves, out = _run(function, tensors)
     wanted = [n for n in leaves if leaves[n].requires_grad and any(t.name == n for t in program.inputs)]
     tolerance = TOLERANCES.get(str(out.dtype), 1e-9)
-    first = compare("the forward pass", as_float(values[program.output]), as_float(value_from(out)), tolerance)
+    first = compare("the forward pass", as_float(values[program.output]), _numbers(out), tolerance)
     if not first.passed:
         return Report(expression, 1, (Mismatch("out", "", first, expression, ""),))
-    found = [m for name in wanted for m in _compare(function, tensors, program, values, name, tolerance, seed)]
+    attempts = [(label, v, _attempt(function, tensors, v)) for label, v in seeds(values[program.output].shape, seed)]
+    found = [m for name in wanted for m in _compare(attempts, program, values, name, tolerance)]
     mismatches = [m for m in found if m is not None]
-    mismatches.sort(key=lambda m: -(m.check.max_error or 0))
+    mismatches.sort(key=lambda m: -float("inf") if m.check.max_error is None else -m.check.max_error)
     return Report(expression, len(found), tuple(mismatches))
 
 
@@ -130,26 +130,60 @@ def _run(function: Callable[..., Any], tensors: Mapping[str, Any]) -> tuple[dict
     return leaves, out
 
 
-def _compare(
-    function: Callable[..., Any], tensors: Mapping[str, Any], program: Program, values: Values, name: str,
-    tolerance: float, number: int,
-) -> Sequence[Mismatch | None]:  # fmt: skip
-    """One input: each seed through the function's own backward and through the formula."""
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """One call of backward: ``.grad`` of every leaf, or why there is none."""
+
+    leaves: Mapping[str, Any]
+    failure: str = ""
+
+
+def _attempt(function: Callable[..., Any], tensors: Mapping[str, Any], weights: Array) -> Attempt:
+    """Runs the function's own backward; what it raises is a finding, not an error of ours."""
     import torch
 
+    leaves, out = _run(function, tensors)
+    if not out.requires_grad:
+        return Attempt(leaves, "out does not require a gradient: the way back was cut in the forward pass")
+    try:
+        out.backward(torch.as_tensor(weights, dtype=out.dtype, device=out.device))
+    except Exception as error:  # whatever a user's backward does
+        return Attempt(leaves, f"backward raises {type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+    return Attempt(leaves)
+
+
+def _compare(
+    attempts: Sequence[tuple[str, Array, Attempt]], program: Program, values: Values, name: str, tolerance: float
+) -> Sequence[Mismatch | None]:
+    """One input: for each seed the gradient of the function's own backward beside that of the formula."""
     sweep = pullback(program, name)
     form = closed_form(program, sweep, name)
     formula = form.text if form else formula_text(sweep.equation.right, tuple(sweep.equation.axes))
-    results: list[Mismatch | None] = []
-    for label, weights in seeds(values[program.output].shape, number):
-        leaves, out = _run(function, tensors)
-        out.backward(torch.as_tensor(weights, dtype=out.dtype, device=out.device))
+    trials: list[Trial] = []
+    checks: list[tuple[str, Check]] = []
+    for label, weights, attempt in attempts:
+        what = f"backward({label})"
+        if attempt.failure:
+            checks.append((label, Check(what, None, False, note=attempt.failure)))
+            continue
         expected = as_float(numeric_pullback(program, values, weights, [name])[name])
-        grad = leaves[name].grad
-        got = np.zeros(expected.shape) if grad is None else as_float(value_from(grad.double()))
-        check = compare(f"backward({label})", expected, got, tolerance, "" if grad is not None else ".grad is None")
-        results.append(None if check.passed else Mismatch(name, label, check, formula, guess(expected, got, weights)))
-    return results
+        grad = attempt.leaves[name].grad
+        got = np.zeros(expected.shape) if grad is None else _numbers(grad)
+        note = ".grad is None" if grad is None else "" if np.isfinite(got).all() else "not every entry is finite"
+        trials.append(Trial(label, weights, expected, got))
+        checks.append((label, compare(what, expected, got, tolerance, note)))
+    if all(check.passed for _, check in checks):
+        return [None] * len(checks)
+    slip = guess(Suspect(name, program, values, sweep, trials, tolerance)) if len(trials) == len(checks) else ""
+    return [None if check.passed else Mismatch(name, label, check, formula, slip) for label, check in checks]
+
+
+def _numbers(tensor: Any) -> Array:
+    """What torch computed, in float64, NaN and infinities too; complex numbers are refused as values are."""
+    if tensor.is_complex():
+        return as_float(value_from(tensor))
+    dense = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
+    return np.asarray(dense.cpu().double().numpy())
 
 
 def _at(check: Check) -> str:

@@ -163,7 +163,7 @@ class Program:
             derived.axes,
             derived.inner,
             derived.jacobian,
-            derived.structure,
+            derived.claims,
             np.shape(self.arrays[program.output]),
             np.shape(self.arrays[own]),
         )

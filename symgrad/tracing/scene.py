@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.explanation.formulas import derive
 from symgrad.numeric.exact import as_float
 from symgrad.tracing import diagnose, frames, remarks
 from symgrad.tracing.agreement import difference, floor_of, magnitudes, precision_of
@@ -252,7 +251,7 @@ class Scene:
             return size, None
         try:
             program._derived(program.recording, name, "")
-            structure = derive(program.recording, name).structure
+            structure = program.jacobian(program.labels[name]).structure
             form = program.closed_form(program.labels[name])
         except SymgradError:
             return size, None
@@ -261,7 +260,7 @@ class Scene:
             kind = kind.replace(own, label) if own != label else kind
         if form is not None and len(form) > LONGEST_FORM and not self.watch.only:
             form = None
-        return (size if size == "1×1" else f"{size} {kind}".replace("diag(", "diagonal(")), form
+        return (size if size == "1×1" else f"{size} {kind}".rstrip().replace("diag(", "diagonal(")), form
 
     @staticmethod
     def size(program: Program, name: str) -> str:

@@ -101,7 +101,8 @@ def structure_words(structure: Structure, teller: Teller) -> Iterator[Block]:
     """J = I₂ ⊗ aᵀ: one block aᵀ per row of x, nothing across rows."""
     say = teller.say
     if not structure.notation:
-        yield Paragraph((sentence(structure),))
+        if structure.says:
+            yield Paragraph((sentence(structure),))
         return
     notation = structure_math(structure.notation, teller.sizes)
     words = say("{J} = {notation}: {says}", notation=notation, says=structure.says)
@@ -123,8 +124,8 @@ def too_long(say: Speaker, name: str, size: str, structure: Structure) -> Words:
 
 
 def sentence(structure: Structure) -> str:
-    """What a structure says, as a sentence."""
-    return f"{structure.says[0].upper()}{structure.says[1:]}."
+    """What a structure says, as a sentence; nothing where nothing can be said."""
+    return f"{structure.says[0].upper()}{structure.says[1:]}." if structure.says else ""
 
 
 def countable(jacobian: Jacobian) -> bool:
@@ -144,10 +145,16 @@ def _count(jacobian: Jacobian) -> str:
     size = f"{rows}×{columns}"
     if not countable(jacobian):
         return size
-    found, total = jacobian.nonzeros, rows * columns
-    if found == total:
-        return f"{size}, all {total:,} entries can be nonzero" if total != 1 else f"{size}, one entry"
-    return f"{size}, {found:,} of {total:,} entries can be nonzero"
+    (where, found), total = jacobian.count, rows * columns
+    if total == 1:
+        return f"{size}, one entry"
+    if where == "unknown" or (where == "at most" and found == total):
+        return size
+    if found == 0:
+        return f"{size}, every entry is 0"
+    many = f"all {total:,}" if found == total else f"{found:,} of {total:,}"
+    words = {"here": f"{many} entries are not 0 here", "at most": f"at most {many} entries can be nonzero"}
+    return f"{size}, {words.get(where, f'{many} entries can be nonzero')}"
 
 
 def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names: Names) -> Iterator[Block]:
@@ -168,7 +175,7 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
         )
         return
     dense = jacobian.dense()
-    possible = np.zeros(jacobian.shape, dtype=bool)
+    possible = np.full(jacobian.shape, formula is None)  # without a formula nobody knows which are always 0
     if formula is not None:
         symbols = _symbols(teller, jacobian, names)
         possible = np.array([[cell is not None for cell in row] for row in symbols]).reshape(jacobian.shape)

@@ -97,8 +97,11 @@ def _notation_latex(notation: str) -> str:
     parts = []
     for part in notation.split(" ⊗ "):
         identity = re.fullmatch(r"I\((.*)\)", part)
+        multiple = re.fullmatch(r"(-|[^·]+·)I", part)
         if part == "I":
             parts.append("I")
+        elif multiple:
+            parts.append(f"{_factor_latex(multiple[1].removesuffix('·'))} I")
         elif identity:
             parts.append(f"I_{{{identity[1].replace('·', ' ')}}}")
         elif part.isidentifier() or (part.endswith("ᵀ") and part[:-1].isidentifier()):
@@ -108,6 +111,11 @@ def _notation_latex(notation: str) -> str:
         else:
             parts.append(typewriter(part))
     return r" \otimes ".join(parts)
+
+
+def _factor_latex(text: str) -> str:
+    r"""2, -, \tfrac{1}{3}."""
+    return re.sub(r"\((-?)(\d+)/(\d+)\)", r"\1\\tfrac{\2}{\3}", text)
 
 
 def typewriter(code: str) -> str:

@@ -1,0 +1,204 @@
+"""The numbers that a sentence about a Jacobian is tested on, before it is said.
+
+Comes in: the formula of J with values for its tensors, or a program to run. Goes out: rows and columns of J: all of
+them where J is small, and elsewhere some that were found by a sweep each, so that J is never formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.indexing import Index
+from symgrad.indexing.symbols import Expr, accesses, name_of
+from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
+from symgrad.numeric.sparse import Triplets
+from symgrad.oracles.forms import evaluate_text, jittered, moves
+from symgrad.program import Program
+
+WHOLE = 40_000
+"""Entries of the largest Jacobian that is looked at whole."""
+LONGEST_LINE = 200_000
+"""Entries of the longest row or column that is looked at; beyond that nothing is said."""
+ELSEWHERE = 3
+"""Other points at which an entry that is 0 here may turn out to move."""
+CLOSE, TINY = 1e-7, 1e-10
+"""Numbers this close are equal, relative to the larger one or to the largest of all."""
+ROUNDING = 1e-12
+"""An entry this small beside the largest may be what rounding leaves of 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """J by the input ``name`` at some numbers; ``axes`` and ``inner`` are the free indices of ``formula``."""
+
+    program: Program
+    name: str
+    values: Values
+    axes: tuple[Index, ...]
+    inner: tuple[Index, ...]
+    formula: Expr
+
+    @cached_property
+    def out_shape(self) -> tuple[int, ...]:
+        """The shape of the output."""
+        return np.shape(self.values[self.program.output])
+
+    @cached_property
+    def in_shape(self) -> tuple[int, ...]:
+        """The shape of the input."""
+        return np.shape(self.values[self.name])
+
+    @cached_property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns of J."""
+        return size_of(self.out_shape), size_of(self.in_shape)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every entry is looked at."""
+        return self.shape[0] * self.shape[1] <= WHOLE
+
+    @property
+    def enough(self) -> bool:
+        """Whether anything can be tested at all."""
+        return min(self.shape) > 0 and max(self.shape) <= LONGEST_LINE
+
+    @cached_property
+    def triplets(self) -> Triplets:
+        """The entries that the formula allows to be nonzero."""
+        return sparse_jacobian(self.axes, self.inner, self.formula, self.values)
+
+    @cached_property
+    def dense(self) -> Array:
+        """J whole."""
+        return as_float(self.triplets.dense())
+
+    @cached_property
+    def rows(self) -> tuple[tuple[int, Array], ...]:
+        """Numbers of rows, and the rows."""
+        if self.whole:
+            return tuple(enumerate(self.dense))
+        found = []
+        for at in some(self.out_shape):
+            unit = one_hot(at, self.out_shape)
+            line = numeric_pullback(self.program, self.values, unit, [self.name])[self.name]
+            found.append((place_of(at, self.out_shape), as_float(line).reshape(-1)))
+        return tuple(found)
+
+    @cached_property
+    def columns(self) -> tuple[tuple[int, Array], ...]:
+        """Numbers of columns, and the columns."""
+        if self.whole:
+            return tuple(enumerate(self.dense.T))
+        found = []
+        for at in some(self.in_shape):
+            line = numeric_pushforward(self.program, self.values, self.name, one_hot(at, self.in_shape))
+            found.append((place_of(at, self.in_shape), as_float(line).reshape(-1)))
+        return tuple(found)
+
+    @cached_property
+    def scale(self) -> float:
+        """The largest finite entry that is looked at."""
+        finite = [np.abs(row[np.isfinite(row)]).max(initial=0.0) for _, row in self.rows]
+        return float(max(finite, default=0.0))
+
+    def same(self, a: Array | float, b: Array | float) -> bool:
+        """Equal, but for rounding; what is not a number on both sides is."""
+        return bool(np.allclose(a, b, rtol=CLOSE, atol=TINY * self.scale, equal_nan=True))
+
+    @cached_property
+    def possible(self) -> Array | None:
+        """Where the formula allows an entry to be nonzero; None where J is not looked at whole."""
+        if not self.whole:
+            return None
+        places = np.zeros(self.shape, dtype=bool)
+        places[self.triplets.rows, self.triplets.columns] = True
+        return places
+
+    @cached_property
+    def moving(self) -> Array | None:
+        """Where an entry is nonzero here or at another point; None where J is not looked at whole."""
+        if self.possible is None:
+            return None
+        found = not_rounding(self.dense)
+        for values in elsewhere(self.program, self.values):
+            if np.array_equal(found, self.possible):
+                break
+            there = Evidence(self.program, self.name, values, self.axes, self.inner, self.formula)
+            found = found | (not_rounding(there.dense) & self.possible)
+        return found
+
+    def count(self, here: int) -> tuple[str, int]:
+        """How many entries can be nonzero, if each of them was seen to be; ``here`` are, rounding left out."""
+        can = self.triplets.places
+        if self.found_on_the_way:
+            return ("here", here) if here == can else ("unknown", 0)
+        seen = here if here == can or self.moving is None else int(self.moving.sum())
+        return ("anywhere" if seen == can else "at most"), can
+
+    @property
+    def found_on_the_way(self) -> bool:
+        """Whether the formula reads places that the forward pass found: other numbers find others."""
+        return any("·" in name_of(entry) for entry in accesses(self.formula))
+
+    def value_of(self, text: str) -> Array | None:
+        """What a piece of matrix notation is at these numbers; None where it does not read back."""
+        known = {t.name: self.values[t.name] for t in self.program.tensors() if t.name in self.values.arrays}
+        try:
+            return as_float(evaluate_text(text, known))
+        except SymgradError:
+            return None
+
+
+def not_rounding(entries: Array) -> Array:
+    """Where an entry is more than what rounding may leave of 0 beside the largest."""
+    size = np.where(np.isfinite(entries), np.abs(entries), 0.0)
+    found: Array = size > ROUNDING * size.max(initial=0.0)
+    return found
+
+
+def elsewhere(program: Program, values: Values) -> Iterator[Values]:
+    """Other points with the same sizes: far from the given one, or near it where the operations allow no more."""
+    generator = np.random.default_rng(5)
+    moving = [t.name for t in program.inputs if moves(program, t.name)]
+    given = {t.name: values[t.name] for t in program.inputs}
+    for trial in range(ELSEWHERE):
+        drawn = {name: generator.uniform(-2, 2, size=np.shape(given[name])) for name in moving}
+        if trial == ELSEWHERE - 1:
+            drawn = {name: np.abs(array) for name, array in drawn.items()}
+        try:
+            yield forward(program, given | drawn)
+        except (SymgradError, ValueError, ArithmeticError):
+            continue
+    yield jittered(values, program, moving)
+
+
+def some(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Two places, and those that share their first or their last axes with one of them and the rest with the other."""
+    generator = np.random.default_rng(7)
+    first, last = (tuple(int(generator.integers(n)) for n in shape) for _ in range(2))
+    last = tuple((a + 1) % n if a == b else b for a, b, n in zip(first, last, shape, strict=True))
+    mixed = [part for k in range(1, len(shape)) for part in ((*first[:k], *last[k:]), (*last[:k], *first[k:]))]
+    return list(dict.fromkeys([first, last, *mixed]))
+
+
+def one_hot(at: tuple[int, ...], shape: tuple[int, ...]) -> Array:
+    """1 at one place."""
+    unit: Array = np.zeros(shape)
+    unit[at] = 1.0
+    return unit
+
+
+def place_of(at: tuple[int, ...], shape: tuple[int, ...]) -> int:
+    """The row-major number of a place."""
+    return int(np.ravel_multi_index(at, shape)) if shape else 0
+
+
+def size_of(shape: tuple[int, ...]) -> int:
+    """How many entries a shape has."""
+    return int(np.prod(shape, dtype=object))

@@ -1,0 +1,167 @@
+"""Sentences about structure are tested on the numbers before they are said: each one, on torch's dense J.
+
+Here those of random expressions, of the commands' defaults and of special values; `test_every_op` has the whole table.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, seed, settings
+
+import symgrad
+from symgrad import capture
+from symgrad.api import derive
+from symgrad.errors import SymgradError
+from symgrad.explanation.claims import UNSAID, proven
+from symgrad.language import read
+from symgrad.numeric import forward
+from symgrad.render.content.jacobian import sentence
+from tests import torch_side
+from tests.expressions import Expression, expressions
+from tests.sentences import assert_true, jacobian_of
+
+WORDS = [
+    ("x[1:] ** 2", {"x": (4,)}, "one a row", ""),
+    ("x.sum(0)", {"x": (2, 3)}, "sum", ""),
+    ("x.mean(1)", {"x": (2, 3)}, "sum", ""),
+    ("einsum('ii->i', x)", {"x": (3, 3)}, "selection", ""),
+    ("F.pad(x, (1, 2))", {"x": (3,)}, "part", ""),
+    ("x * y", {"x": (2, 3), "y": (2, 3)}, "diagonal", "diag(y)"),
+    ("x * y", {"x": (2, 3), "y": (3,)}, "diagonal", ""),
+    ("x[:, None] * y", {"x": (4,), "y": (6,)}, "block-diagonal", ""),
+    ("diag(x)", {"x": (4, 6)}, "selection", ""),
+    ("2 * x", {"x": (3,)}, "diagonal", "2·I"),
+    ("x / 3", {"x": (3,)}, "diagonal", "(1/3)·I"),
+    ("-x", {"x": (3,)}, "diagonal", "-I"),
+    ("x.reshape(3, 2)", {"x": (2, 3)}, "identity", "I"),
+    ("x.T", {"x": (2, 3)}, "permutation", ""),
+    ("x.flip(0)", {"x": (3,)}, "permutation", ""),
+    ("x.expand(2, 3)", {"x": (3,)}, "expansion", ""),
+    ("x.expand(1, 3)", {"x": (3,)}, "identity", "I"),
+    ("sort(x).values", {"x": (4,)}, "permutation", ""),
+    ("max(x, dim=1).values", {"x": (2, 3)}, "selection", ""),
+    ("softmax(x)", {"x": (4,)}, "diagonal plus dense", ""),
+    ("softmax(x)", {"x": (1, 4)}, "diagonal plus dense", ""),
+    ("x @ x.T", {"x": (2, 3)}, "", ""),
+    ("x @ a", {"x": (2, 3), "a": (3, 4)}, "kronecker", "I(m) ⊗ aᵀ"),
+    ("x @ a", {"x": (1, 3), "a": (3, 4)}, "dense", "aᵀ"),
+    ("torch.mv(a, x)", {"x": (3,), "a": (4, 3)}, "dense", "a"),
+    ("x.cumsum(0)", {"x": (4,)}, "sum", ""),
+    ("x[1:] - x[:-1]", {"x": (4,)}, "sparse", ""),
+    ("x - x", {"x": (3,)}, "zero", "0"),
+    ("relu(x) * 0", {"x": (3,)}, "zero", "0"),
+]
+
+
+@pytest.mark.parametrize(("text", "shapes", "kind", "notation"), WORDS, ids=[f"{w[0]} {w[1]}" for w in WORDS])
+def test_what_is_said(text: str, shapes: dict[str, tuple[int, ...]], kind: str, notation: str) -> None:
+    """The strongest sentence that is so, and no stronger one; `derive` says the same of open sizes."""
+    generator = np.random.default_rng(0)
+    values = {name: generator.normal(size=shape) for name, shape in shapes.items()}
+    found = symgrad.jacobian(text, "x", check=False, **values)
+    assert (found.structure.kind, found.structure.notation) == (kind, notation)
+    known = {n: torch_side.tensor(a) for n, a in values.items()}
+    out = torch_side.evaluate(text, known)
+    dense = torch.autograd.functional.jacobian(lambda x: torch_side.evaluate(text, {**known, "x": x}), known["x"])
+    assert_true(found, dense.numpy(), {**known, "out": out}, text)
+
+
+@seed(0)
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@given(expressions(most=3))
+def test_what_is_said_of_random_expressions(drawn: Expression) -> None:
+    said_of(drawn, drawn.inputs)
+
+
+@seed(1)
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@given(expressions(most=3, exact=True))
+def test_what_is_said_at_zeros_and_ones(drawn: Expression) -> None:
+    """Equal entries and zeros make much true that is not so elsewhere; the inputs here are ones and zeros alone."""
+    special = {n: a if n in drawn.positions else np.minimum(np.abs(a), 1) for n, a in drawn.inputs.items()}
+    said_of(drawn, special)
+
+
+def said_of(drawn: Expression, inputs: dict[str, np.ndarray]) -> None:
+    """Each sentence about each Jacobian of an expression, where torch has numbers."""
+    known = {n: torch.tensor(a) if n in drawn.positions else torch_side.tensor(a) for n, a in inputs.items()}
+    try:
+        out = torch_side.evaluate(drawn.torch_text, known)
+        program = read(drawn.text, shapes={n: a.shape for n, a in inputs.items()}).program
+        values = forward(program, inputs)
+    except (SymgradError, RuntimeError, IndexError):
+        return
+    for name, array in inputs.items():
+        if name in drawn.positions or not 0 < array.size * out.numel() < 2000:
+            continue
+        jacobian = jacobian_of(program, values, name)
+        if jacobian is None:
+            continue
+        try:
+            dense = torch.autograd.functional.jacobian(
+                lambda x, name=name: torch_side.evaluate(drawn.torch_text, {**known, name: x}), known[name]
+            ).numpy()
+        except RuntimeError:  # torch has no way back
+            continue
+        if np.isfinite(dense).all():
+            rounded = np.where(np.abs(dense) < 1e-13, 0.0, dense)
+            assert_true(jacobian, rounded, {**known, "out": out}, f"{drawn} by {name}")
+
+
+def test_a_claim_that_fails_is_not_said() -> None:
+    """The same claims on other numbers: those that do not hold there are passed over."""
+    found = symgrad.jacobian("x * y", "x", check=False, x=[1.0, 2.0], y=[3.0, 4.0])
+    other = symgrad.jacobian("x + x.flip(0)", "x", check=False, x=[1.0, 2.0])
+    assert found.structure.kind == "diagonal"
+    assert other.evidence is not None
+    assert proven(found.claims, other.evidence).kind == "dense"
+    assert proven(found.claims, None) == UNSAID
+    assert sentence(UNSAID) == ""
+
+
+@pytest.mark.parametrize(("rows", "kind"), [((300, 20), "kronecker"), ((3, 2), "kronecker")])
+def test_a_large_jacobian_is_tested_on_some_of_its_rows(rows: tuple[int, int], kind: str) -> None:
+    """Rows and columns come from sweeps, J is not formed; a wrong claim is seen there too."""
+    found = symgrad.jacobian("x @ a", "x", check=False, shapes={"x": rows, "a": (rows[1], 30)})
+    assert found.structure.kind == kind
+    assert found.structure.says.startswith("one block aᵀ per row of x")
+    if rows[0] > 100:
+        evidence = found.evidence
+        assert evidence is not None
+        assert not evidence.whole
+        assert len(evidence.rows) == 4
+        wrong = symgrad.jacobian("tanh(x)", "x", check=False, shapes={"x": (30, 20)}).claims
+        assert proven(wrong, evidence) == UNSAID
+
+
+def test_open_sizes() -> None:
+    """`derive` says what was so at some sizes that are all different."""
+    _, (by_x, by_a) = derive("x @ a", shapes={"x": ("m", "n"), "a": ("n", "k")})
+    assert by_x.structure.says == "one block aᵀ per row of x, nothing across rows"
+    assert by_a.structure.says == "every block is a multiple of an identity: columns do not mix"
+    assert derive("x[1:] ** 2")[1][0].structure.kind == "one a row"
+
+
+def test_captured_programs() -> None:
+    """The same words for what ran."""
+    program = capture(lambda x: x[1:] * x[1:], torch.randn(4, dtype=torch.float64))
+    assert program.jacobian("x").structure.kind == "one a row"
+
+
+COUNTS = [
+    ("x @ a", {"x": [[1.0, 2.0]], "a": [[1.0, 0.0], [0.0, 1.0]]}, "2×2, all 4 entries can be nonzero"),
+    ("relu(x)", {"x": [-1.0, -2.0, -3.0]}, "3×3, 3 of 9 entries can be nonzero"),
+    ("max(x, dim=0).values", {"x": [[1.0], [3.0]]}, "1×2, 1 of 2 entries are not 0 here"),
+    ("x * 0 * y", {"x": [1.0, 2.0], "y": [1.0, 2.0]}, None),
+]
+
+
+@pytest.mark.parametrize(("text", "values", "says"), COUNTS, ids=[c[0] for c in COUNTS])
+def test_how_many_entries_can_be_nonzero(text: str, values: dict[str, Any], says: str | None) -> None:
+    """Entries that are never seen to move are not said to; what the forward pass found is said of these numbers."""
+    page = symgrad.explain(text, check=False, wrt="x", **values).to_text(width=200)
+    assert says in page if says else "can be nonzero" not in page
