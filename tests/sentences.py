@@ -111,7 +111,9 @@ SENTENCES: dict[str, Callable[..., bool]] = {
     rf"one column: how every output answers to {X}": lambda j, m: j.dense.shape[1] == 1,
     "a product of the steps' Jacobians; its formula is too long to write out": lambda j, m: True,  # about the formula
     "the identity": lambda j, m: j.out_shape == j.in_shape and close(j.dense, np.eye(len(j.dense))),
-    rf"the identity: the output holds the entries of {X} in the same order": lambda j, m: close(j.dense, np.eye(len(j.dense))),
+    rf"the identity: the output holds the entries of {X} in the same order": lambda j, m: close(
+        j.dense, np.eye(len(j.dense))
+    ),
     rf"a multiple of the identity: each output answers only to the entry of {X} at its own place": (
         lambda j, m: is_diagonal(j) and close(np.diag(j.dense), np.full(len(j.dense), j.dense[0, 0]))
     ),
@@ -223,7 +225,7 @@ def assert_count(count: tuple[str, int], numbers: Numbers, about: str) -> None:
     assert here == found if where == "here" else here <= found, f"{about}: {here} are nonzero, said: {where} {found}"
 
 
-def jacobian_of(program: Program, values: Values, name: str) -> Jacobian | None:
+def with_words(program: Program, values: Values, name: str) -> Jacobian | None:
     """J with what its formula suggests, the pullback and its closed form not made: they take the time."""
     found = formula_of(program, name)
     if found is None:

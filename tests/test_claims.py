@@ -22,7 +22,7 @@ from symgrad.numeric import forward
 from symgrad.render.content.jacobian import sentence
 from tests import torch_side
 from tests.expressions import Expression, expressions
-from tests.sentences import assert_true, jacobian_of
+from tests.sentences import assert_true, with_words
 
 WORDS = [
     ("x[1:] ** 2", {"x": (4,)}, "one a row", ""),
@@ -98,7 +98,7 @@ def said_of(drawn: Expression, inputs: dict[str, np.ndarray]) -> None:
     for name, array in inputs.items():
         if name in drawn.positions or not 0 < array.size * out.numel() < 2000:
             continue
-        jacobian = jacobian_of(program, values, name)
+        jacobian = with_words(program, values, name)
         if jacobian is None:
             continue
         try:

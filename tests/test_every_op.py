@@ -31,7 +31,7 @@ from tests.cases import Case, first_by_default
 from tests.compare import assert_same
 from tests.naive import Loops
 from tests.sampling import draw_inputs, random_seed
-from tests.sentences import assert_true, jacobian_of
+from tests.sentences import assert_true, with_words
 
 EXAMPLES = first_by_default()
 """The first example of every operation is held to every check in the default run, the others in the slow one."""
@@ -130,7 +130,7 @@ def test_the_jacobian_is_torchs(case: Case) -> None:
         assert_same(rows, dense_jacobian(case, name), seed=case.seed, what=f"the formula's J by {name}")
         chained = chain_jacobian(case.program, name, case.values)
         assert_same(rows, chained, seed=case.seed, what=f"the chained J by {name}")
-        said = jacobian_of(case.program, case.values, name)
+        said = with_words(case.program, case.values, name)
         if said is not None:
             tensors = torch_side.tensors({**case.values.arrays, "out": case.output, **case.inputs}, case.fixed)
             assert_true(said, np.where(np.abs(rows) < 1e-13, 0.0, rows), tensors, f"{case.name} by {name}")
