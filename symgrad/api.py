@@ -20,6 +20,7 @@ from symgrad.language import (
     OUTPUTS,
     Reading,
     Value,
+    arguments,
     expand_composites,
     holds_truths,
     inputs_of,
@@ -79,18 +80,29 @@ def explain_values(
     order: int = 1,
 ) -> Explanation:
     """`explain` with the values in a mapping, for inputs that are called ``seed`` or ``check``."""
+    expression, values, shapes = (
+        arguments.text_of(expression, "the expression"),
+        arguments.values_of(values),
+        arguments.shapes_of(shapes),
+    )
+    wrt, then = arguments.names_of(wrt, "wrt"), None if then is None else arguments.text_of(then, "then")
+    check, expand, order = (
+        arguments.flag_of(check, "check"),
+        arguments.flag_of(expand, "expand"),
+        arguments.order_of(order),
+    )
     given = {name: _value(value, name) for name, value in values.items()}
     weights = None if seed is None else _value(seed, "the seed")
     own, later = inputs_of(expression), inputs_of(then) if then is not None else frozenset()
     late = {name for name in given if then is not None and name not in own}
     here = {name: value for name, value in given.items() if name not in late}
-    known = _known_shapes(here, {n: s for n, s in (shapes or {}).items() if n not in late})
+    known = _known_shapes(here, {n: s for n, s in shapes.items() if n not in late})
     wished = weights.shape if weights is not None else _out_shape(then, {n: given[n] for n in late})
     truths = [name for name in here if holds_truths(values[name])]
     output = OUTPUTS if then is None else ("out",)
     reading = read(expression, shapes=known, out_shape=wished, truths=truths, output=output, spoken=later - {"out"})
     program = expand_composites(reading.program) if expand else reading.program
-    inputs = _inputs(program, here, shapes or {})
+    inputs = _inputs(program, here, shapes)
     out_shape = program.numbers(program.out.shape)
     downstream = None
     if then is not None:
@@ -101,7 +113,7 @@ def explain_values(
                 "then calls the output out, and the expression has an input of that name",
                 hints=("another name for the input",),
             )
-        downstream = _downstream(then, program, inputs, {n: given[n] for n in late}, shapes or {}, out_shape, check)
+        downstream = _downstream(then, program, inputs, {n: given[n] for n in late}, shapes, out_shape, check)
     chosen = _seed(weights, downstream, out_shape)
     first_order = build(
         expression, program, inputs, chosen, _wanted(wrt, program), check=check,
@@ -117,7 +129,8 @@ def jacobian(expression: str, wrt: str, *, shapes: Shapes | None = None, check: 
     >>> jacobian("x@a", "x", check=False).shape
     (8, 6)
     """
-    return explain(expression, wrt=wrt, shapes=shapes, check=check, **values).gradients[wrt].jacobian
+    wrt = arguments.name_of(wrt, "wrt")
+    return explain(expression, wrt=[wrt], shapes=shapes, check=check, **values).gradients[wrt].jacobian
 
 
 def vjp(
@@ -128,15 +141,17 @@ def vjp(
     >>> vjp("x@a", "x", seed=[[1, 2, 3, 4], [5, 6, 7, 8]], check=False).tolist()
     [[10, 10, 10], [26, 26, 26]]
     """
-    return explain(expression, wrt=wrt, seed=seed, shapes=shapes, check=check, **values).gradients[wrt].value
+    wrt = arguments.name_of(wrt, "wrt")
+    return explain(expression, wrt=[wrt], seed=seed, shapes=shapes, check=check, **values).gradients[wrt].value
 
 
 def derive(
     expression: str, *, wrt: str | Sequence[str] | None = None, shapes: Shapes | None = None
 ) -> tuple[Program, tuple[Derived, ...]]:
     """The formulas alone: sizes stay symbols, no numbers, no torch."""
-    program = read(expression, shapes=dict(shapes or {}), symbolic=True).program
-    return program, derive_only(program, _wanted(wrt, program), shapes)
+    expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
+    program = read(expression, shapes=shapes, symbolic=True).program
+    return program, derive_only(program, _wanted(arguments.names_of(wrt, "wrt"), program), shapes)
 
 
 def of_one_number(explanation: Explanation) -> Explanation:
@@ -200,18 +215,17 @@ def _inputs(program: Program, given: Mapping[str, Value], shapes: Shapes) -> tup
     return tuple(result)
 
 
-def _wanted(wrt: str | Sequence[str] | None, program: Program) -> tuple[str, ...]:
+def _wanted(wrt: Sequence[str] | None, program: Program) -> tuple[str, ...]:
     """The inputs to differentiate by."""
     names = tuple(tensor.name for tensor in program.inputs)
     if wrt is None:
         return names
-    chosen = tuple(part.strip() for part in wrt.split(",")) if isinstance(wrt, str) else tuple(wrt)
-    for name in chosen:
+    for name in wrt:
         if name not in names:
             raise UnknownNameError(
                 f"there is no input {name!r} to differentiate by", found=(f"inputs: {', '.join(names)}",)
             )
-    return tuple(dict.fromkeys(chosen))
+    return tuple(dict.fromkeys(wrt))
 
 
 def _value(value: Any, name: str) -> Value:

@@ -14,7 +14,7 @@ from symgrad.explanation import Explanation, Hessian, curvature
 from symgrad.indexing import Equation, add_up
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import access
-from symgrad.language import value_from
+from symgrad.language import arguments, value_from
 from symgrad.numeric import Array, evaluate, numeric_pushforward, plain, where_exact
 
 Shapes = Mapping[str, Sequence[int | str]]
@@ -28,7 +28,8 @@ def jvp(expression: str, wrt: str, direction: Any, /, *, shapes: Shapes | None =
     >>> jvp("x * x", "x", [1, 0, 2], x=[3, 4, 5]).tolist()
     [6, 0, 20]
     """
-    found = explain_values(expression, values, wrt=wrt, shapes=shapes, check=False)
+    wrt = arguments.name_of(wrt, "wrt")
+    found = explain_values(expression, values, wrt=[wrt], shapes=shapes, check=False)
     return plain(numeric_pushforward(found.program, found.values, wrt, _direction(found, wrt, direction)))
 
 
@@ -51,7 +52,8 @@ def hessian(
     >>> found.closed_form, found.value.tolist()
     ('A + A.T', [[2, 5], [5, 8]])
     """
-    second = other or wrt
+    wrt = arguments.name_of(wrt, "wrt")
+    second = wrt if other is None else arguments.name_of(other, "other")
     names = tuple(dict.fromkeys((wrt, second)))
     found = explain_values(expression, values, seed=seed, wrt=names, shapes=shapes, check=check, order=2)
     return found.hessian(wrt, second)
@@ -67,7 +69,8 @@ def hvp(
     >>> hvp("x @ A @ x", "x", [1, 0], x=[1, 2], A=[[1, 2], [3, 4]]).tolist()
     [2, 5]
     """
-    found = of_one_number(explain_values(expression, values, seed=seed, wrt=wrt, shapes=shapes, check=False))
+    wrt = arguments.name_of(wrt, "wrt")
+    found = of_one_number(explain_values(expression, values, seed=seed, wrt=[wrt], shapes=shapes, check=False))
     tangent = _direction(found, wrt, direction)
     equation, known = curvature(found, wrt, wrt)
     rank = len(tangent.shape)

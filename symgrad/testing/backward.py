@@ -17,7 +17,7 @@ from symgrad.calculus import pullback
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError
 from symgrad.explanation.formulas import Shapes
-from symgrad.language import read, value_from
+from symgrad.language import arguments, read, value_from
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
 from symgrad.oracles import Check, compare
 from symgrad.program import Program
@@ -96,8 +96,13 @@ def check_backward(
     v runs over every basis seed (small outputs), random integers and ones. The formula is evaluated in
     float64 from the same rounded inputs. Raises `SymgradError` when the expression does not fit the tensors.
     """
+    if not callable(function):
+        raise arguments.wrong(function, "the function has to be one that can be called", "torch.tanh")
+    expression, shapes, seed = (
+        arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes), arguments.number_of(seed, "seed"),
+    )  # fmt: skip
     arrays = {name: np.asarray(value_from(tensor, name)) for name, tensor in tensors.items()}
-    known = {**{n: tuple(s) for n, s in (shapes or {}).items()}, **{n: a.shape for n, a in arrays.items()}}
+    known = {**{n: tuple(s) for n, s in shapes.items()}, **{n: a.shape for n, a in arrays.items()}}
     program = read(expression, shapes=known).program
     missing = [t.name for t in program.inputs if t.name not in arrays]
     if missing:

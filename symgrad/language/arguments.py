@@ -1,0 +1,95 @@
+"""Arguments of the functions that users call: of the right kind, or refused by name.
+
+Comes in: whatever was passed. Goes out: the same, plain, or an `InputError` that says what it has to be.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from symgrad.errors import InputError
+
+LONGEST = 60
+"""Characters of what was passed that a message repeats."""
+
+
+def text_of(value: object, what: str) -> str:
+    """``value``, which has to be text."""
+    if isinstance(value, str):
+        return value
+    raise wrong(value, f"{what} has to be text", '"x@a"')
+
+
+def name_of(value: object, what: str) -> str:
+    """``value``, which has to be the name of one input."""
+    if isinstance(value, str):
+        return value
+    raise wrong(value, f"{what} has to be the name of an input", '"x"')
+
+
+def names_of(value: object, what: str) -> tuple[str, ...] | None:
+    """Names of inputs, as ``"x, a"`` or as a list of them; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(","))
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, Mapping)) and not hasattr(value, "dtype"):
+        names = list(value)
+        if names and all(isinstance(name, str) for name in names):
+            return tuple(names)
+    raise wrong(value, f"{what} has to name inputs", '"x", or ["x", "a"]')
+
+
+def flag_of(value: object, what: str) -> bool:
+    """``value``, which has to be True or False."""
+    if isinstance(value, bool):
+        return value
+    raise wrong(value, f"{what} has to be True or False", "True")
+
+
+def order_of(value: object) -> int:
+    """How many derivatives are taken."""
+    if isinstance(value, int) and not isinstance(value, bool) and value in (1, 2):
+        return value
+    raise wrong(value, "order has to be 1 or 2", "order=2")
+
+
+def number_of(value: object, what: str) -> int:
+    """``value``, which has to be a whole number that is not negative."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
+        return value
+    raise wrong(value, f"{what} has to be a whole number", "0")
+
+
+def shapes_of(value: object) -> dict[str, Sequence[Any]]:
+    """Shapes by name; what they consist of is looked at where they are read."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+        bad = [name for name, shape in value.items() if not isinstance(shape, (tuple, list))]
+        if not bad:
+            return {name: tuple(shape) for name, shape in value.items()}
+        raise wrong(value[bad[0]], f"the shape of {bad[0]} has to be a list of sizes", "(2, 3)")
+    raise wrong(value, "shapes have to be given by name", '{"x": (2, 3)}')
+
+
+def values_of(value: object) -> dict[str, Any]:
+    """Values by name."""
+    if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
+        return dict(value)
+    raise wrong(value, "values have to be given by name", '{"x": [1, 2]}')
+
+
+def wrong(value: object, problem: str, example: str) -> InputError:
+    """The refusal of an argument."""
+    return InputError(problem, found=(f"{type(value).__name__} {shown(value)}".strip(),), hints=(example,))
+
+
+def shown(value: object) -> str:
+    """The beginning of what was passed, where it can be shown."""
+    try:
+        return reprlib.repr(value)[:LONGEST]
+    except Exception:  # whatever a stranger's __repr__ raises
+        return ""
