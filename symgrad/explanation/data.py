@@ -22,6 +22,7 @@ from symgrad.explanation.entries import Entry, entry_story
 from symgrad.explanation.evidence import Evidence, not_rounding
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
+from symgrad.language import arguments
 from symgrad.numeric import Array, Values, as_float, chain_jacobian, evaluate_symbols, plain, sparse_jacobian
 from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.sparse import Triplets
@@ -211,7 +212,7 @@ class Gradient:
 
     def entry(self, at: tuple[int, ...]) -> Entry:
         """The full story of one entry: ``x.grad[at]`` as formula, written out, in numbers."""
-        return entry_story(self, tuple(at))
+        return entry_story(self, arguments.place_of(at, "at"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +287,8 @@ class Explanation:
 
     def hessian(self, first: str, second: str | None = None) -> Hessian:
         """The second derivative by a pair of inputs; raises `InputError` when it was not asked for."""
-        pair = (first, second or first)
+        first = arguments.name_of(first, "the first input")
+        pair = (first, first if second is None else arguments.name_of(second, "the second input"))
         if pair not in self.hessians:
             raise InputError(f"there is no Hessian by {' and '.join(pair)} here", hints=("explain(…, order=2)",))
         return self.hessians[pair]

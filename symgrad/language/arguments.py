@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
 from symgrad.errors import InputError
 
@@ -61,6 +62,23 @@ def number_of(value: object, what: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63:
         return value
     raise wrong(value, f"{what} has to be a whole number", "0")
+
+
+def place_of(value: object, what: str) -> tuple[int, ...]:
+    """``value``, which has to be the place of an entry: whole numbers."""
+    numbers = tuple(value) if isinstance(value, (tuple, list)) else None
+    if numbers is not None and all(isinstance(n, SupportsIndex) and not isinstance(n, bool) for n in numbers):
+        return tuple(index(n) for n in numbers)
+    raise wrong(value, f"{what} has to be the place of an entry", "(0, 1)")
+
+
+def entry_of(value: object) -> tuple[str, tuple[int, ...]] | None:
+    """The name of an input and the place of one of its entries; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        return name_of(value[0], "the first part of entry"), place_of(value[1], "the second part of entry")
+    raise wrong(value, "entry has to be an input and the place of an entry", '("x", (0, 1))')
 
 
 def shapes_of(value: object) -> dict[str, Sequence[Any]]:

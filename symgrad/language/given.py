@@ -7,6 +7,7 @@ from operator import index
 from typing import SupportsIndex
 
 from symgrad.errors import InputError
+from symgrad.language.arguments import shown
 from symgrad.shapes import Shape, Size, Sizes
 
 Wanted = tuple[int | str | None, ...]
@@ -26,7 +27,7 @@ def checked_size(name: str, size: object) -> int | str:
         return size
     if isinstance(size, SupportsIndex) and not isinstance(size, bool) and index(size) >= 0:
         return index(size)
-    raise InputError(f"the shape of {name} is not made of sizes", found=(repr(size)[:60],), hints=(EXAMPLE,))
+    raise InputError(f"the shape of {name} is not made of sizes", found=(shown(size),), hints=(EXAMPLE,))
 
 
 def starting_shape(sizes: Sizes, wanted: Wanted, same: dict[str, Size]) -> Shape:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.language.arguments import shown
 
 Array = npt.NDArray[Any]
 
@@ -125,7 +126,7 @@ def number(entry: object, place: int, shape: tuple[int, ...], name: str) -> int 
         if not math.isfinite(entry):
             raise not_finite(entry, place_of(place, shape), name)
         return entry
-    raise InputError(f"{spot(name, place_of(place, shape))} is not a number", found=(repr(entry)[:60],))
+    raise InputError(f"{spot(name, place_of(place, shape))} is not a number", found=(shown(entry),))
 
 
 def place_of(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:

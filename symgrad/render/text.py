@@ -10,6 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from symgrad.explanation import Explanation
+from symgrad.language import arguments
 from symgrad.numeric import Array
 from symgrad.render import numbers
 from symgrad.render.content import page_of
@@ -44,7 +45,8 @@ def to_text(
     explanation: Explanation, *, width: int = 100, color: bool = False, entry: tuple[str, tuple[int, ...]] | None = None
 ) -> str:
     """The explanation for a terminal of ``width`` columns; with ``entry``, the story of that one entry."""
-    return page_text(page_of(explanation, entry), width=width, color=color)
+    columns, colored = arguments.number_of(width, "width"), arguments.flag_of(color, "color")
+    return page_text(page_of(explanation, entry), width=columns, color=colored)
 
 
 def page_text(page: Page, *, width: int = 100, color: bool = False) -> str:

@@ -19,6 +19,7 @@ from symgrad.errors import InputError, ShapeError, UnknownNameError, Unsupported
 from symgrad.explanation import Explanation, Given, Seed, Writers, build
 from symgrad.explanation.data import Jacobian
 from symgrad.explanation.formulas import derive
+from symgrad.language import arguments
 from symgrad.numeric import Array, Values
 from symgrad.numeric.exact import as_float
 from symgrad.oracles.forms import check_form
@@ -127,7 +128,7 @@ class Program:
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:
         """Ju: the change of the outputs for a change of some inputs."""
         changes = {}
-        for name, tangent in tangents.items():
+        for name, tangent in arguments.values_of(tangents).items():
             own = self._name(name)
             array = _array(tangent)
             if array.shape != np.shape(self.arrays[own]):
@@ -172,7 +173,7 @@ class Program:
         self, seed: Any = None, *, wrt: Sequence[str] | None = None, output: str | None = None, check: bool = True
     ) -> Explanation:
         """What ``backward(seed)`` computes for this program, derived and proven; refuses where a black box stands."""
-        program = self._single(output)
+        program, check = self._single(output), arguments.flag_of(check, "check")
         chosen = self._names(wrt)
         for name in chosen:
             self._derived(program, name, "an explanation")
@@ -202,13 +203,14 @@ class Program:
 
     def _name(self, label: str) -> str:
         """The recording's name for what the user calls ``label``."""
+        label = arguments.name_of(label, "an input")
         for name in self.wanted:
             if label in (self.labels[name], name):
                 return name
         raise UnknownNameError(f"there is no input {label!r}", found=(f"inputs: {', '.join(self.inputs)}",))
 
     def _names(self, wrt: Sequence[str] | None) -> tuple[str, ...]:
-        chosen = (wrt,) if isinstance(wrt, str) else wrt
+        chosen = arguments.names_of(wrt, "wrt")
         return self.wanted if chosen is None else tuple(self._name(label) for label in chosen)
 
     def _seeds(self, seed: Any) -> dict[str, Array]:
@@ -272,10 +274,13 @@ def _seed(seed: Any, shape: tuple[int, ...], name: str) -> Array:
 
 def _array(value: Any) -> Array:
     """Numbers from a tensor, an array or nested lists; exactness is kept for integers."""
-    array = as_array(value) if hasattr(value, "detach") else np.asarray(value)
-    if np.iscomplexobj(array):
-        array = np.stack([array.real, array.imag], axis=-1)
-    return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
+    try:
+        array = as_array(value) if hasattr(value, "detach") else np.asarray(value)
+        if np.iscomplexobj(array):
+            array = np.stack([array.real, array.imag], axis=-1)
+        return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
+    except (TypeError, ValueError, OverflowError, RuntimeError, RecursionError):
+        raise arguments.wrong(value, "weights and changes have to be numbers", "[[1, 2], [3, 4]]") from None
 
 
 __all__ = ["Apply", "Box", "Program"]

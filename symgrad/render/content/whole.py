@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from symgrad.explanation import Explanation
+from symgrad.language import arguments
 from symgrad.render.content.forward import forward_section
 from symgrad.render.content.jacobian import jacobian_section
 from symgrad.render.content.one_entry import entry_sections
@@ -23,6 +24,7 @@ from symgrad.render.page import Block, Code, Page, Paragraph, Section, Words
 
 def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None = None) -> Page:
     """The page, whole or about one entry of one gradient."""
+    entry = arguments.entry_of(entry)
     teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
     if entry is None:
         sections: tuple[Section, ...] = (

@@ -1,0 +1,139 @@
+"""Whatever is passed to a public function: an answer, or a `SymgradError`; the table has every function and argument."""
+
+from __future__ import annotations
+
+import fractions
+import inspect
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import symgrad
+import symgrad.testing
+from symgrad.api import explain_values
+from symgrad.errors import InputError, SymgradError
+
+X = [[1.0, 2.0], [3.0, 4.0]]
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+DEEP: list[Any] = []
+for _ in range(3000):
+    DEEP = [DEEP]
+
+
+class Odd:
+    """Something whose every attribute raises, its __repr__ too."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError("odd")
+
+
+WRONG: dict[str, Any] = {
+    "None": None, "3": 3, "-1": -1, "2.5": 2.5, "True": True, "''": "", "]": "]", "bytes": b"x", "[]": [],
+    "ragged": [1, [2]], "{}": {}, "set": {1}, "object": object(), "odd": Odd(), "function": lambda: 0, "class": int,
+    "nan": float("nan"), "10**400": 10**400, "long": "a" * 5000, "nested": "(" * 3000, "objects": np.array([object()]),
+    "strings": np.array(["a"]), "loop": LOOP, "deep": DEEP, "1j": 1j, "iterator": iter(()), "keys": {1: 2},
+    "meta": torch.empty(2, device="meta"), "sparse": torch.eye(2).to_sparse(), "nul": "x\0", "surrogate": "\udcff",
+    "letters": {"x": "ab"}, "negative": {"x": (-1,)}, "many": {"x": (1,) * 100}, "(None,)": (None,), "twice": ["x", "x"],
+    "record": np.zeros(2, dtype=[("a", int)]), "1/3": fractions.Fraction(1, 3),
+}  # fmt: skip
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "explain": (
+        symgrad.explain,
+        {"expression": "x*y", "seed": X, "wrt": "x", "then": None, "shapes": None, "check": False, "expand": False,
+         "order": 1, "x": X},
+    ),
+    "explain_values": (explain_values, {"expression": "x*y", "values": {"x": X}, "check": False}),
+    "jacobian": (symgrad.jacobian, {"expression": "x*y", "wrt": "x", "shapes": None, "check": False, "x": X}),
+    "vjp": (symgrad.vjp, {"expression": "x*y", "wrt": "x", "seed": None, "shapes": None, "check": False, "x": X}),
+    "derive": (symgrad.derive, {"expression": "x*y", "wrt": "x", "shapes": None}),
+    "jvp": (symgrad.jvp, {"expression": "x*y", "wrt": "x", "direction": X, "shapes": None, "x": X}),
+    "hessian": (
+        symgrad.hessian,
+        {"expression": "sum(x*y)", "wrt": "x", "other": "y", "seed": None, "shapes": None, "check": False, "x": X},
+    ),
+    "hvp": (
+        symgrad.hvp,
+        {"expression": "sum(x*x)", "wrt": "x", "direction": X, "seed": None, "shapes": None, "x": X},
+    ),
+    "capture": (symgrad.capture, {"fn": torch.tanh, "args": torch.tensor(X)}),
+    "check_backward": (
+        symgrad.testing.check_backward,
+        {"function": torch.tanh, "expression": "tanh(x)", "shapes": None, "seed": 0, "x": torch.tensor(X)},
+    ),
+    "assert_backward": (
+        symgrad.testing.assert_backward,
+        {"function": torch.tanh, "expression": "tanh(x)", "shapes": None, "seed": 0, "x": torch.tensor(X)},
+    ),
+}  # fmt: skip
+OTHERS = {"args", "kwargs", "values", "tensors"}
+"""Parameters that take any number of arguments: x stands for them."""
+CASES = [(name, argument) for name, (_, usual) in FUNCTIONS.items() for argument in usual if argument != "args"]
+
+
+def test_the_table_has_every_public_function_and_argument() -> None:
+    public = {*symgrad.__all__, *symgrad.testing.__all__}
+    found = {n: getattr(symgrad, n, None) or getattr(symgrad.testing, n) for n in public if n != "__version__"}
+    functions = {n: f for n, f in found.items() if inspect.isfunction(f)}
+    assert functions.keys() == FUNCTIONS.keys() - {"explain_values"}
+    for name, function in functions.items():
+        assert set(inspect.signature(function).parameters) - OTHERS <= FUNCTIONS[name][1].keys(), name
+
+
+def called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
+    parameters = inspect.signature(function).parameters
+    first = [given[n] for n, p in parameters.items() if n in given and p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
+    kinds = {n for n, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)}
+    return function(*first, **{n: v for n, v in given.items() if n not in kinds})
+
+
+@pytest.mark.parametrize(("name", "argument"), CASES, ids=lambda part: part)
+def test_a_wrong_argument_is_an_answer_or_a_symgrad_error(name: str, argument: str) -> None:
+    function, usual = FUNCTIONS[name]
+    called(function, usual)
+    for wrong, value in WRONG.items():
+        if argument in ("fn", "function") and wrong in ("function", "class"):
+            continue  # what a user's own function raises passes through
+        if name.endswith("_backward") and argument == "x" and not isinstance(value, torch.Tensor):
+            continue  # what torch says about it does as well
+        begin = time.process_time()
+        try:
+            called(function, {**usual, argument: value})
+        except SymgradError as error:
+            assert error.problem
+        assert time.process_time() - begin < 5, wrong
+
+
+def test_methods_of_results_refuse_by_name() -> None:
+    found = symgrad.explain("x*y", x=X, check=False)
+    program = symgrad.capture(torch.tanh, torch.tensor(X))
+    calls: list[Callable[[Any], Any]] = [
+        found.gradients["x"].entry, found.hessian, lambda v: found.hessian("x", v), lambda v: found.to_text(width=v),
+        lambda v: found.to_text(entry=v), lambda v: found.to_json(entry=v), lambda v: found.to_markdown(entry=v),
+        lambda v: found.to_latex(entry=("x", v)), lambda v: found.to_text(entry=(v, (0, 0))), program.pullback,
+        lambda v: program.pullback(wrt=v), program.pushforward, lambda v: program.pushforward({"x": v}),
+        program.jacobian, program.closed_form, program.reaches, lambda v: program.explain(check=v),
+        lambda v: program.explain(v, check=False),
+    ]  # fmt: skip
+    for number, call in enumerate(calls):
+        for wrong, value in WRONG.items():
+            try:
+                call(value)
+            except SymgradError:
+                continue
+            except Exception as error:
+                raise AssertionError(f"call {number} with {wrong}") from error
+
+
+def test_the_message_says_what_it_has_to_be() -> None:
+    with pytest.raises(InputError, match="the expression has to be text"):
+        symgrad.explain(3)  # type: ignore[arg-type]  # that is the question
+    with pytest.raises(InputError, match="order has to be 1 or 2"):
+        symgrad.explain("x", order=3)
+    with pytest.raises(InputError, match="wrt has to be the name of an input"):
+        symgrad.vjp("x*y", ["x", "y"])  # type: ignore[arg-type]  # that is the question
