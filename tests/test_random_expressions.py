@@ -7,6 +7,7 @@ of the table has its turn as the last one of an expression.
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Callable
 
@@ -21,18 +22,24 @@ from symgrad.errors import SymgradError
 from symgrad.language import read
 from symgrad.numeric import forward, numeric_pullback, plain, where_exact
 from symgrad.ops import TABLE
+from symgrad.oracles import Dropped, dropped_forms
+from symgrad.oracles.forms import UNREAD
 from tests import torch_side
+from tests.cases import grouped
 from tests.compare import TOLERANCE, assert_same
 from tests.expressions import LONGEST, Expression, ending_in, expressions, grown, mentions
-from tests.sampling import random_seed
+from tests.sampling import random_seed, seed_of
 
 NIGHTLY = settings.get_current_profile_name() == "nightly"
 PARTS, EXACT_PARTS = (20, 5) if NIGHTLY else (6, 1)
 EACH = 800 if NIGHTLY else 50
 MOST = LONGEST if NIGHTLY else 5
 """20,000 expressions of up to 12 operations at night; 350 shorter ones in every run."""
-EVERY = 16 if NIGHTLY else 1
-"""At night formulas, explicit Jacobian and closed form are made for one expression in so many: they take the time."""
+EVERY = 16 if NIGHTLY else 4
+"""Formulas, explicit Jacobian and closed form are made for one expression in so many: they take the time.
+
+Of the expressions of every run the slow tests have them made for all.
+"""
 MOST_REFUSED = 0.05
 
 TRIES = 8
@@ -53,13 +60,13 @@ def weights_for(drawn: Expression) -> np.ndarray:
     return random_seed(drawn.shape, np.random.default_rng(drawn.number))
 
 
-def agrees_with_torch(drawn: Expression) -> bool | None:
+def agrees_with_torch(drawn: Expression, thorough: bool | None = None) -> bool | None:
     """Whether symgrad takes the expression; what it then says is held against torch. None if torch has no number.
 
     Where they differ, the smallest part that is wrong is named.
     """
     try:
-        return compared(drawn, thorough=drawn.number % EVERY == 0)
+        return compared(drawn, drawn.number % EVERY == 0 if thorough is None else thorough)
     except Exception as error:
         if isinstance(error, AssertionError) and (undefined_on_the_way(drawn) or rests_on_rounding(drawn)):
             return None
@@ -179,13 +186,35 @@ def by_numbers(drawn: Expression, weights: np.ndarray) -> tuple[np.ndarray, Answ
     return plain(values[program.output]), {n: {"the sweep": np.asarray(g, dtype=float)} for n, g in found.items()}
 
 
+NOT_READ_YET = re.compile(
+    "tensors have no method (softplus|finite|side|erfcx|i0e|i1e)"  # functions of which torch's tensors have none
+    "|2[.]s is not a number here"  # a root of a number: 2.sqrt()
+    "|an integer of \\d+ digits is too long"  # selu's constants as fractions
+    "|permute has to name|[.]T is for matrices"  # an axis that is left out of a diagonal
+)
+"""Texts of forms that symgrad itself does not read: the list of what the writers get wrong may only shrink."""
+
+
+def written_wrongly(form: Dropped, drawn: Expression) -> bool:
+    """Whether a form that is withheld is a mistake of the writers.
+
+    It is none at ties and zeros: there the gradient may be a convention, and a form that holds elsewhere is withheld.
+    """
+    if form.where == UNREAD:
+        return NOT_READ_YET.search(form.why) is None
+    moving = [array for name, array in drawn.inputs.items() if name not in drawn.positions]
+    return not any((array == np.round(array)).any() for array in moving)
+
+
 def by_explanation(drawn: Expression, weights: np.ndarray, out: np.ndarray) -> tuple[np.ndarray, Answers]:
     """The output, and gradients by the sweep, by the explicit Jacobian, and by the closed form as torch reads it.
 
     A Jacobian with NaN in it says that there is none at this point, as of hypot at the origin; the sweep goes
     the way of torch's backward, in which a mask that comes later may still exclude it.
     """
-    found = symgrad.explain(drawn.text, seed=weights, check=False, **drawn.inputs)
+    with dropped_forms() as dropped:
+        found = symgrad.explain(drawn.text, seed=weights, check=False, **drawn.inputs)
+    assert not [form for form in dropped if written_wrongly(form, drawn)], drawn
     known = {n: torch.tensor(a) if n in drawn.positions else torch_side.tensor(a) for n, a in drawn.inputs.items()}
     known |= {"v": torch_side.tensor(weights), "out": torch_side.tensor(out)}
     answers: Answers = {}
@@ -199,10 +228,12 @@ def by_explanation(drawn: Expression, weights: np.ndarray, out: np.ndarray) -> t
     return found.output, answers
 
 
-@pytest.mark.parametrize(
-    ("part", "exact"), [*((n, False) for n in range(PARTS)), *((n, True) for n in range(EXACT_PARTS))]
-)
-def test_random_expressions_agree_with_torch(part: int, exact: bool) -> None:
+ALL = [*((n, False) for n in range(PARTS)), *((n, True) for n in range(EXACT_PARTS))]
+
+
+@pytest.mark.parametrize(("part", "exact"), ALL)
+@pytest.mark.parametrize("thorough", [None, pytest.param(True, marks=pytest.mark.slow)], ids=["", "thorough"])
+def test_random_expressions_agree_with_torch(part: int, exact: bool, thorough: bool | None) -> None:
     """With ``exact``, at ties and zeros."""
     answers = []
 
@@ -210,7 +241,7 @@ def test_random_expressions_agree_with_torch(part: int, exact: bool) -> None:
     @some
     @given(expressions(MOST, exact))
     def check(drawn: Expression) -> None:
-        answer = agrees_with_torch(drawn)
+        answer = agrees_with_torch(drawn, thorough)
         assume(answer is not None)
         answers.append(answer)
 
@@ -239,12 +270,16 @@ def stands_still(drawn: Expression) -> bool:
     return not any(np.abs(np.nan_to_num(g)).max(initial=0) > 1e-6 for g in expected.values())
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_every_operation_ends_an_expression_that_agrees_with_torch(name: str) -> None:
+SOME = [pytest.param(n, seed_of(n) % EVERY == 0, id=n, marks=grouped(TABLE[n])) for n in TABLE]
+REST = [pytest.param(n, True, id=f"{n}-all", marks=pytest.mark.slow) for n in TABLE if seed_of(n) % EVERY]
+
+
+@pytest.mark.parametrize(("name", "thorough"), SOME + REST)
+def test_every_operation_ends_an_expression_that_agrees_with_torch(name: str, thorough: bool) -> None:
     """One that symgrad takes, among the first few that torch takes."""
     drawn = [found for number in range(TRIES) if (found := ending_in(TABLE[name], number)) is not None]
     drawn.sort(key=stands_still)  # the cosine of x and x shows little
-    taken = next((one for one in drawn if agrees_with_torch(one)), None)
+    taken = next((one for one in drawn if agrees_with_torch(one, thorough)), None)
     assert taken is not None, drawn
     steps = read(taken.text, shapes={n: a.shape for n, a in taken.inputs.items()}).program.steps
     assert name in [step.op for step in steps]

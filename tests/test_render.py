@@ -21,16 +21,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sympy as sp
 from jsonschema import Draft202012Validator, ValidationError
 from scipy import special
 
 import symgrad
-from symgrad.api import explain_values
 from symgrad.calculus import local
-from symgrad.explanation import Explanation, derive_only
+from symgrad.explanation import Explanation
 from symgrad.indexing import Equation
-from symgrad.indexing.symbols import accesses, name_of
+from symgrad.indexing.symbols import accesses
 from symgrad.numeric import evaluate
 from symgrad.ops.functions import STABLE
 from symgrad.oracles import Check, skipped
@@ -51,7 +49,7 @@ from symgrad.render.formula_text import Unicode
 from symgrad.render.latex import page_latex
 from symgrad.render.markdown import page_markdown
 from symgrad.render.text import page_text
-from tests.cases import Case, cases
+from tests.cases import Case, first_by_default
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).resolve().parents[1]
@@ -61,10 +59,6 @@ SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
 @lru_cache
 def forum() -> Explanation:
     return symgrad.explain("x@a", seed=SEED)
-
-
-def example(case: Case) -> Explanation:
-    return explain_values(case.example.text, case.inputs, check=False)
 
 
 # --- the forum example --------------------------------------------------------------------------------------
@@ -375,13 +369,6 @@ def formulas_of(explanation: Explanation) -> Iterator[Printed]:
             yield Printed(f"grad {name}", gradient.sweep.equation, names.inner(gradient.inner), explanation)
 
 
-CASES = cases()
-FIRST = list({case.op.name: case for case in reversed(CASES)}.values())[::-1]
-"""The first example of each operation."""
-ALL = [pytest.param(c, id=c.name, marks=() if c in FIRST else pytest.mark.slow) for c in CASES]
-"""Every example: the first ones always, the others with -m slow."""
-
-
 class Sized(Unicode):
     """The printer, with the length of every sum: Σ_{i:2,k:4}."""
 
@@ -399,21 +386,9 @@ class Sized(Unicode):
         return f"{sign}_{{{','.join(runs)}}} {text.partition(' ')[2]}", binds
 
 
-def counted(case: Case) -> dict[str, np.ndarray]:
-    """The inputs of a case, whole numbers where they number entries of another tensor."""
-    found = dict(case.inputs)
-    for step in case.program.steps:
-        for node in sp.preorder_traversal(local(step, case.program).equation.right):
-            if isinstance(node, (sp.Indexed, sp.KroneckerDelta)):
-                places = {name_of(entry) for part in node.args[-2:] for entry in accesses(part)} & set(found)
-                for name in places - ({name_of(node)} if isinstance(node, sp.Indexed) else set()):
-                    found[name] = np.floor(found[name]).astype(np.int64)
-    return found
-
-
-@pytest.mark.parametrize("case", ALL)
+@pytest.mark.parametrize("case", first_by_default())
 def test_what_is_printed_is_what_was_computed(case: Case) -> None:
-    explanation = explain_values(case.example.text, counted(case), check=False)
+    explanation = case.story
     arrays = {**explanation.values.arrays, "v": explanation.seed}
     sizes = explanation.values.sizes
     for printed in formulas_of(explanation):
@@ -624,9 +599,9 @@ def test_the_reader_reads(text: str, value: float) -> None:
 # --- every operation in every format ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", FIRST, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", first_by_default())
 def test_every_operation_in_every_format(case: Case) -> None:
-    explanation = example(case)
+    explanation = case.story
     page = page_of(explanation)
     for width in (60, 100):
         text = page_text(page, width=width)
@@ -647,10 +622,9 @@ def test_every_operation_in_every_format(case: Case) -> None:
     conforms({key: value for key, value in data.items() if key != "entry"})
 
 
-@pytest.mark.parametrize("case", FIRST, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", first_by_default())
 def test_every_derivation_in_every_format(case: Case) -> None:
-    program = case.program
-    derived = derive_only(program, [tensor.name for tensor in program.inputs])
+    program, derived = case.program, case.derived
     assert [line for line in derived_text(program, derived, width=80).splitlines() if len(line) > 80] == []
     assert balanced(derived_latex(program, derived))
     assert balanced(math_of(derived_markdown(program, derived)))
