@@ -165,3 +165,27 @@ def test_how_many_entries_can_be_nonzero(text: str, values: dict[str, Any], says
     """Entries that are never seen to move are not said to; what the forward pass found is said of these numbers."""
     page = symgrad.explain(text, check=False, wrt="x", **values).to_text(width=200)
     assert says in page if says else "can be nonzero" not in page
+
+
+ZEROS = [
+    ("softmax(x) @ y", {"x": [0.1, 0.2, 0.3], "y": [1, 1, 1]}, None, "every entry of J is 0 at these numbers"),
+    ("x - x", {"x": [1, 2]}, None, "every entry of J is 0 whatever the numbers"),
+    ("relu(x)", {"x": [-1.0, -2.0]}, None, "every entry of J is 0 at these numbers"),
+    ("2 * x", {"x": [1, 2]}, [0, 0], "every weight in v is 0"),
+    ("softmax(x)", {"x": [0.1, 0.2, 0.3]}, None, "stays the same whatever x does"),
+    ("layer_norm(x)", {"x": [1.0, 2.0, 5.0]}, None, "x.grad is 0, but for rounding, although J is not"),
+    ("cat([x, -2 * x])", {"x": [1, 2]}, [2, 2, 1, 1], "These weights balance each other out"),
+    ("stack([x, x ** 2])", {"x": -0.5}, [1, 1], "cancel each other out here; where x has other entries they do not"),
+    ("x * 1e-14", {"x": [1.0, 2.0]}, None, ""),
+    ("sin(x)", {"x": [1.5707963267948966]}, None, ""),
+]
+
+
+@pytest.mark.parametrize(("text", "values", "weights", "says"), ZEROS, ids=[f"{z[0]} {z[2]}" for z in ZEROS])
+def test_why_a_gradient_is_zero(text: str, values: dict[str, Any], weights: Any, says: str) -> None:
+    """J is 0, but for rounding; or the weights cancel, here or whatever the input is; a small number is not 0."""
+    page = symgrad.explain(text, check=False, wrt="x", seed=weights, **values).to_text(width=400)
+    told = [line for line in page.splitlines() if "x.grad is 0" in line]
+    assert len(told) == bool(says), told
+    assert says in "".join(told)
+    assert ("null space" in "".join(told)) == (bool(says) and "every" not in says), told

@@ -6,6 +6,7 @@ from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, See
 from symgrad.explanation.entries import Entry
 from symgrad.explanation.formulas import derive_only
 from symgrad.explanation.kinks import Kink, kink_of
+from symgrad.explanation.nothing import Nothing, nothing
 from symgrad.explanation.second import Hessian, curvature, hessian_of
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Hessian",
     "Jacobian",
     "Kink",
+    "Nothing",
     "Seed",
     "Structure",
     "Writers",
@@ -24,5 +26,6 @@ __all__ = [
     "derive_only",
     "hessian_of",
     "kink_of",
+    "nothing",
     "slope_form",
 ]

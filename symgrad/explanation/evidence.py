@@ -162,10 +162,13 @@ def not_rounding(entries: Array) -> Array:
     return found
 
 
-def elsewhere(program: Program, values: Values) -> Iterator[Values]:
-    """Other points with the same sizes: far from the given one, or near it where the operations allow no more."""
+def elsewhere(program: Program, values: Values, only: str | None = None) -> Iterator[Values]:
+    """Other points with the same sizes: far from the given one, or near it where the operations allow no more.
+
+    With ``only``, that input alone moves.
+    """
     generator = np.random.default_rng(5)
-    moving = [t.name for t in program.inputs if moves(program, t.name)]
+    moving = [t.name for t in program.inputs if only in (None, t.name) and moves(program, t.name)]
     given = {t.name: values[t.name] for t in program.inputs}
     for trial in range(ELSEWHERE):
         drawn = {name: generator.uniform(-2, 2, size=np.shape(given[name])) for name in moving}

@@ -3,7 +3,7 @@
 from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, where_exact
 from symgrad.numeric.forward import Values, forward
-from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian
+from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
 from symgrad.numeric.sweeps import flows, numeric_pullback, numeric_pushforward
 from symgrad.numeric.symbols import evaluate_symbols
 
@@ -22,5 +22,6 @@ __all__ = [
     "numeric_pushforward",
     "plain",
     "sparse_jacobian",
+    "term_sizes",
     "where_exact",
 ]

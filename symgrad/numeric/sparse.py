@@ -26,6 +26,9 @@ from symgrad.numeric.named import number, ravel_rows
 from symgrad.program import Program
 from symgrad.shapes import Size
 
+LARGEST_STEP = 4_000_000
+"""Entries of the largest Jacobian of one step whose terms are measured."""
+
 Entries = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
 """How entries are evaluated: in numbers (`evaluate`) or in symbols (`evaluate_symbols`)."""
 
@@ -135,3 +138,28 @@ def chain_jacobian(program: Program, wanted: str, values: Values) -> Any:
             carried[argument] = carried[argument] + part if argument in carried else part
     inputs = int(np.size(values[wanted]))
     return carried.get(wanted, sparse.csr_array((size, inputs)))
+
+
+def term_sizes(program: Program, wanted: str, values: Values, weights: Array) -> Array | None:
+    """How large the terms are that vᵀJ by ``wanted`` adds up, signs left out: what rounding has to be measured by.
+
+    None where a step has too many entries for that, or one that is not finite.
+    """
+    carried: dict[str, Array] = {program.output: np.abs(as_float(weights)).reshape(-1)}
+    reached = program.reached((wanted,))
+    for step in reversed(program.steps):
+        if step.result.name not in carried or step.result.name not in reached:
+            continue
+        through = carried[step.result.name]
+        for position, d in local(step, program).derivatives.items():
+            argument = str(step.arguments[position])
+            if argument not in reached:
+                continue
+            if np.size(values[argument]) * through.size > LARGEST_STEP:
+                return None
+            found = sparse_jacobian(d.axes, d.inner, d.formula, values)
+            part = np.zeros(np.size(values[argument]))
+            np.add.at(part, found.columns, through[found.rows] * np.abs(as_float(found.values)))
+            carried[argument] = carried[argument] + part if argument in carried else part
+    sizes = carried.get(wanted, np.zeros(np.size(values[wanted])))
+    return sizes.reshape(np.shape(values[wanted])) if np.isfinite(sizes).all() else None

@@ -7,10 +7,13 @@ would stumble over.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.errors import SymgradError
+from symgrad.explanation.nothing import everywhere
 from symgrad.numeric.exact import as_float
 from symgrad.tracing.lifted import Lifted
 from symgrad.tracing.names import node_names
@@ -112,14 +115,23 @@ def unmoved(program: Program, seeds: Mapping[str, Any], derived: Mapping[str, An
     plain = [f"vᵀJ by {', '.join(names)} is 0: the digits are rounding"]
     if len(program.ends) > 1 or program.boxes or value.size < 2 or len(program.recording.steps) > FEW:
         return plain
-    other = np.random.default_rng(0).standard_normal(value.shape)
-    moved = pull(program.recording, program.values, program.boxes, {end: other}, still, origins=program.origins)
-    if not all(np.abs(as_float(moved[name])).max() > 1e-3 for name in still):
-        return plain
     out = program.labels.get(end, end)
-    why = "v = ones is blind here" if (weights == weights.flat[0]).all() else "v is in J's left null space"
-    zero = "is 0 (the digits are rounding) although J is not"
-    return [f"vᵀJ by {n} {zero}: Σ v·{out} stays the same whatever {n} is; {why}" for n in names]
+    blind = "v = ones is blind here" if (weights == weights.flat[0]).all() else "v is in J's left null space"
+    single = replace(program.recording, output=end)
+    notes = []
+    for own, name in zip(still, names, strict=True):
+        other = np.random.default_rng(0).standard_normal(value.shape)
+        moved = pull(program.recording, program.values, program.boxes, {end: other}, [own], origins=program.origins)
+        if not np.abs(as_float(moved[own])).max() > 1e-3:
+            notes.append(f"vᵀJ by {name} is 0: the digits are rounding")
+            continue
+        try:
+            always = everywhere(single, program.values, own, weights)
+        except SymgradError:
+            always = None
+        why = f"Σ v·{out} stays the same whatever {name} is; {blind}" if always else blind
+        notes.append(f"vᵀJ by {name} is 0 (the digits are rounding) although J is not: {why}")
+    return notes
 
 
 def broadcast_losses(program: Program) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from symgrad.explanation import Explanation, Gradient
+from symgrad.explanation import Explanation, Gradient, Nothing, nothing
 from symgrad.numeric import as_float, plain
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import COUNTABLE
@@ -15,8 +15,6 @@ from symgrad.render.page import Block, Paragraph, Words
 
 SMALL = 1e-6
 """Gradients above this are not 0, whatever the Jacobian."""
-NEGLIGIBLE = 1e-12
-"""A float this small beside the weights and the Jacobian is rounding."""
 
 
 def zero_blocks(explanation: Explanation, gradient: Gradient) -> Iterator[Block]:
@@ -35,39 +33,37 @@ def zero_blocks(explanation: Explanation, gradient: Gradient) -> Iterator[Block]
         )
         return
     rows, columns = gradient.jacobian.shape
-    if rows * columns > COUNTABLE or np.abs(value).max() > SMALL:
+    if rows == 0 or rows * columns > COUNTABLE or np.abs(value).max() > SMALL:
         return
-    largest = _largest(gradient)
-    weights = float(np.abs(as_float(explanation.seed)).max(initial=0.0))
-    if np.abs(value).max() <= NEGLIGIBLE * max(1.0, largest * weights):
-        yield Paragraph(_why_zero(explanation, gradient, largest, weights))
+    values = explanation.values
+    found = nothing(explanation.program, values, gradient.name, explanation.seed, gradient.value)
+    if found is not None:
+        yield Paragraph(_why_zero(explanation, gradient, found))
 
 
-def _why_zero(explanation: Explanation, gradient: Gradient, largest: float, weights: float) -> Words:
+def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing) -> Words:
     """Whether J is 0, or the weights are, or the weighted rows add up to 0."""
     say = speaker_of(explanation.program)
-    name = gradient.name
-    if largest == 0:
-        when = "whatever the numbers" if gradient.jacobian.formula == 0 else "at these numbers"
-        return say("`{name}.grad` is 0 because every entry of {J} is 0 {when}.", name=name, when=when)
-    if weights == 0:
+    name, zero = gradient.name, "0, but for rounding," if found.rounding else "0"
+    if found.why == "weights":
         return say("`{name}.grad` is 0 because every weight in {v} is 0.", name=name)
-    if len({numbers.text(v) for v in plain(explanation.seed).reshape(-1)}) == 1:
+    if found.why == "J":
+        when = "whatever the numbers" if gradient.jacobian.formula == 0 else "at these numbers"
+        return say("`{name}.grad` is {zero} because every entry of {J} is 0 {when}.", name=name, zero=zero, when=when)
+    equal = len({numbers.text(v) for v in plain(explanation.seed).reshape(-1)}) == 1
+    if found.everywhere is None:
+        why = "The weighted rows cancel each other out."
+    elif not found.everywhere:
+        why = "The weighted rows cancel each other out here; where `{name}` has other entries they do not."
+    elif equal:
         why = (
             "With equal weights {L} is a multiple of the sum of the outputs, and that sum stays the same whatever "
             "`{name}` does. Other weights show more."
         )
     else:
         why = "These weights balance each other out: {L} does not move when `{name}` does."
-    zero = "0, but for rounding," if np.asarray(gradient.value).any() else "0"
     return say(
         "`{name}.grad` is {zero} although {J} is not: {vJ} = 0, {v} lies in the left null space of {J}. " + why,
         name=name,
         zero=zero,
     )
-
-
-def _largest(gradient: Gradient) -> float:
-    """The largest entry of J."""
-    entries = as_float(gradient.jacobian.sparse().data)
-    return float(np.abs(entries).max(initial=0.0))

@@ -1,0 +1,80 @@
+"""Why a gradient is 0, tested before it is said: J is 0, the weights are, or the weighted rows cancel out.
+
+Comes in: a program with its numbers, a seed and the gradient. Goes out: a `Nothing`, or None where the gradient is not
+0. What rounding leaves is measured by the terms that were added up, not by their sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from symgrad.explanation.evidence import elsewhere
+from symgrad.numeric import Array, Values, as_float, numeric_pullback, term_sizes
+from symgrad.program import Program
+
+NEGLIGIBLE = 1e-12
+"""A number this small beside the terms that it is the sum of is rounding."""
+ENOUGH = 2
+"""Other points at which a gradient has to be 0 before it is said to be 0 everywhere."""
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """A gradient that is 0: ``why`` is "J", "weights" or "balance"; ``rounding`` says that digits are left.
+
+    ``everywhere`` is whether it was 0 at other points too: None where none was found to be tried.
+    """
+
+    why: str
+    rounding: bool
+    everywhere: bool | None = None
+
+
+def nothing(program: Program, values: Values, name: str, seed: Array, gradient: Array) -> Nothing | None:
+    """Why ``gradient``, vᵀJ by ``name``, is 0; None where it is not, or where that cannot be told from rounding."""
+    digits = bool(np.any(as_float(gradient) != 0))
+    if not np.any(as_float(seed)):
+        return Nothing("weights", digits)
+    still = stands_still(program, values, name)
+    if still is None or not vanishes(program, values, name, seed, gradient):
+        return None
+    return Nothing("J", digits) if still else Nothing("balance", digits, everywhere(program, values, name, seed))
+
+
+def vanishes(program: Program, values: Values, name: str, seed: Array, gradient: Array) -> bool | None:
+    """Whether every entry is 0, or no more than rounding leaves of its terms; None where those are not known."""
+    sizes = term_sizes(program, name, values, seed)
+    if sizes is None:
+        return None
+    return bool(np.all(np.abs(as_float(gradient)) <= NEGLIGIBLE * sizes))
+
+
+def stands_still(program: Program, values: Values, name: str) -> bool | None:
+    """Whether J is 0: rows weighed at random come to nothing; None where that cannot be told from rounding."""
+    generator = np.random.default_rng(11)
+    shape = np.shape(values[program.output])
+    for _ in range(2):
+        weights = generator.uniform(0.5, 1.5, size=shape) * generator.choice([-1.0, 1.0], size=shape)
+        found = numeric_pullback(program, values, weights, [name])[name]
+        still = vanishes(program, values, name, weights, found)
+        if not still:
+            return still
+    return True
+
+
+def everywhere(program: Program, values: Values, name: str, seed: Array) -> bool | None:
+    """Whether vᵀJ is 0 too where ``name`` has other entries; None where too few other points can be reached."""
+    tried = 0
+    for there in elsewhere(program, values, name):
+        if np.array_equal(as_float(there[name]), as_float(values[name])):
+            continue
+        found = as_float(numeric_pullback(program, there, seed, [name])[name])
+        if not np.isfinite(found).all():
+            continue
+        still = vanishes(program, there, name, seed, found)
+        if still is False:
+            return False
+        tried += bool(still)
+    return True if tried >= ENOUGH else None
