@@ -461,7 +461,7 @@ class TripleSlope(torch.autograd.Function):
 
 def test_a_custom_function_is_a_black_box_with_its_own_backward():
     program = assert_like_torch(lambda x: TripleSlope.apply(x).sum(), randn(3), boxes=("TripleSlope.apply",))
-    assert "■ black box, not derived" in repr(program)
+    assert "■ black box: torch's own, not checked" in repr(program)
     with pytest.raises(UnsupportedError, match="black box"):
         program.closed_form("x")
     with pytest.raises(UnsupportedError, match="black box"):

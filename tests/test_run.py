@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 
 from symgrad.errors import InputError
 from symgrad.tracing import agreement, capture, run_script
-from symgrad.tracing.tell import closing, event_text, legend, to_json, to_markdown
+from symgrad.tracing.tell import closing, event_text, legend, summary, to_json, to_markdown
 from tests.networks import LENET
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -502,7 +503,55 @@ Cube.apply(x).sum().backward()
 """,
     )
     np.testing.assert_array_equal(session.calls[0].leaves[0].added, [7, 7])
-    assert "black box, not derived" in told
+    assert "is a black box, torch's own, not checked" in told
+
+
+def test_what_goes_through_a_black_box_is_never_said_to_be_checked(tmp_path):
+    """A wrong backward of the user's own: its numbers are torch's, and neither equal nor derived; the others are."""
+    session, told = play(
+        tmp_path,
+        """
+class Cube(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x**3
+    @staticmethod
+    def backward(ctx, v):
+        return v * 7
+x = torch.ones(2, requires_grad=True)
+w = [torch.ones(2, requires_grad=True) for _ in range(7)]
+for _ in range(2):
+    (Cube.apply(x).sum() + sum((own * 2).sum() for own in w)).backward()
+""",
+    )
+    first, again = session.calls
+    assert {(leaf.boxed, leaf.agrees) for leaf in first.leaves} == {(True, None), (False, True)}
+    assert session.agrees
+    (row,) = [line for line in told.splitlines() if line.lstrip().startswith("x ") and "none" in line]
+    assert row.endswith("torch's own, not checked")
+    assert "derived" not in row
+    assert summary(again) == "7 leaves = torch, 1 leaf torch's own, not checked"
+    assert legend(session).count("\n") == 3
+    alone = replace(session, events=[replace(first, leaves=tuple(leaf for leaf in first.leaves if leaf.boxed))])
+    assert "= torch" not in legend(alone)
+    assert "= torch" not in "".join(map(summary, alone.calls))
+    data = json.loads(to_json(session))["events"][0]["leaves"]
+    assert sorted((leaf["black_box"], leaf["agrees"]) for leaf in data if leaf["name"] == "x") == [(True, None)]
+
+
+def test_nothing_compared_is_not_said_to_be_equal(tmp_path):
+    """A call that reaches no leaf, and a leaf whose gradient a hook changed."""
+    session, _ = play(
+        tmp_path,
+        """
+x = torch.ones(2, requires_grad=True)
+x.register_hook(lambda g: g * 2)
+(x * 3).sum().backward()
+""",
+    )
+    (call,) = session.calls
+    assert summary(call) == "1 leaf not compared"
+    assert summary(replace(call, leaves=())) == "no leaf is reached"
 
 
 def test_a_second_order_call_is_not_explained_but_runs(tmp_path):

@@ -239,6 +239,10 @@ class Program:
                 return Recording(self.recording.inputs, self.recording.steps, name, self.recording.sizes)
         raise UnknownNameError(f"there is no output {output!r}", found=(f"outputs: {', '.join(self.outputs)}",))
 
+    def boxed(self, own: str) -> bool:
+        """Whether a black box stands between an input, by its own name here, and the outputs."""
+        return not (self.recording.reached((own,)) & self.recording.reaching(self.ends)).isdisjoint(self.boxes)
+
     def _derived(self, program: Recording, wanted: str, what: str) -> None:
         """Refuse where a black box stands between an input and the output."""
         on_the_way = program.reached((wanted,)) & program.relevant()

@@ -28,7 +28,7 @@ from symgrad.tracing.program import Program
 from symgrad.tracing.story import Backward, Leaf
 from symgrad.tracing.sweeps import pull
 from symgrad.tracing.trace import Node, Where, as_array, upstream
-from symgrad.tracing.words import chosen_by_torch, shape_text
+from symgrad.tracing.words import NOT_CHECKED, chosen_by_torch, shape_text
 
 if TYPE_CHECKING:
     from symgrad.tracing.watch import Watch
@@ -136,7 +136,7 @@ class Scene:
             self.roles(program, targets),
             tuple(rows),
             tuple(notes),
-            tuple(f"{b.name}: {b.spelling} is a black box, not derived: {b.reason}" for b in program.black_boxes),
+            tuple(f"{b.name}: {b.spelling} is a black box, {NOT_CHECKED}: {b.reason}" for b in program.black_boxes),
             repeated=repeated,
         )
 
@@ -230,6 +230,9 @@ class Scene:
             error, agrees = difference(added, got, precision_of(tensor)[0], before, floor)
         if agrees is False and getattr(tensor, "_backward_hooks", None):
             error = agrees = None  # what a hook made of it cannot be compared
+        boxed = program.boxed(name)
+        if boxed and agrees:
+            error = agrees = None  # torch beside torch
         after = tensor.grad if self.kind == "backward" else true
         return Leaf(
             program.labels[name],
@@ -242,6 +245,7 @@ class Scene:
             error,
             agrees,
             bool(0 < np.abs(added).max(initial=0) <= floor_of(terms, tensor)),
+            boxed,
         )
 
     def formulas(self, program: Program, name: str) -> tuple[str, str | None]:

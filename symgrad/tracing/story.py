@@ -19,7 +19,8 @@ class Leaf:
     ``jacobian`` is size and structure in words; ``form`` vᵀJ in matrix notation, where short; ``added`` is vᵀJ
     as derived, ``before`` and ``after`` what stood in ``.grad``; ``error`` is how far torch's vᵀJ is from the
     derived one, relative to the largest entry, None where they were not compared;
-    ``rounding`` says that what was added is no more than rounding leaves of a zero.
+    ``rounding`` says that what was added is no more than rounding leaves of a zero; ``boxed`` that a black box stands
+    on the way, whose product is torch's own: where the two are equal nothing was checked, and ``agrees`` is None.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Leaf:
     error: float | None
     agrees: bool | None
     rounding: bool = False
+    boxed: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,15 +12,17 @@ import numpy as np
 
 from symgrad.tracing.numbers import short
 from symgrad.tracing.story import Backward, Leaf, Note, Session
-from symgrad.tracing.words import counted
+from symgrad.tracing.words import NOT_CHECKED, counted
 
 HANDFUL = 6
 LONGEST = 12
+"""Programs with more lines than this are told by their ends."""
 LEGEND = (
     "J: one row for each entry of the output, one column for each entry of the leaf. v weighs the rows; added up they\n"
-    'are vᵀJ, which backward adds to .grad. "= torch": what was derived here is what torch added.\n'
+    "are vᵀJ, which backward adds to .grad."
 )
-"""Programs with more lines than this are told by their ends."""
+EQUAL = '"= torch": what was derived here is what torch added.'
+OWN = f'"{NOT_CHECKED}": a black box stands on the way; what it adds is what torch says.'
 
 
 def event_text(event: Backward | Note) -> str:
@@ -64,21 +66,31 @@ def _program(event: Backward) -> list[str]:
 
 
 def summary(event: Backward) -> str:
-    """``4 leaves = torch``."""
+    """``4 leaves = torch``; those that nothing derived stands beside are counted by themselves."""
     wrong = [leaf.name for leaf in event.leaves if leaf.agrees is False]
-    count = len(event.leaves)
     if wrong:
         return f"{', '.join(wrong)} ≠ torch"
-    return f"{count} {'leaf' if count == 1 else 'leaves'} = torch" + (
-        f", v = {event.seed}" if "given" in event.seed else ""
-    )
+    equal = sum(leaf.agrees is True for leaf in event.leaves)
+    boxed = sum(leaf.boxed for leaf in event.leaves)
+    parts = [f"{leaves(equal)} = torch"] if equal else []
+    parts += [f"{leaves(boxed)} {NOT_CHECKED}"] if boxed else []
+    rest = len(event.leaves) - equal - boxed
+    parts += [f"{leaves(rest)} not compared"] if rest else []
+    return ", ".join(parts or ["no leaf is reached"]) + (f", v = {event.seed}" if "given" in event.seed else "")
+
+
+def leaves(count: int) -> str:
+    """1 leaf, 2 leaves."""
+    return f"{count} {'leaf' if count == 1 else 'leaves'}"
 
 
 def agreement(leaf: Leaf) -> str:
     """How the derived vᵀJ compares with what torch did."""
-    if leaf.agrees is None:
-        return "torch: None" if leaf.after is None else "changed by a hook"
-    return "= torch" if leaf.agrees else f"≠ torch, by {leaf.error:.2g}"
+    if leaf.agrees is not None:
+        return "= torch" if leaf.agrees else f"≠ torch, by {leaf.error:.2g}"
+    if leaf.after is None:
+        return "torch: None"
+    return NOT_CHECKED if leaf.boxed else "changed by a hook"
 
 
 def table(event: Backward) -> list[str]:
@@ -104,15 +116,24 @@ def closing(session: Session) -> str:
         f"{line}: {counted(count, 'further call')}, counted only (--call N explains one)"
         for line, count in session.counted.items()
     ]
-    wrong = [str(call.number) for call in session.calls if not call.agrees]
-    if wrong:
-        lines.append(f"torch disagrees with what was derived in call {', '.join(wrong)}")
+    wrong = [call for call in session.calls if not call.agrees]
+    derived = [c for c in wrong if any(leaf.agrees is False and not leaf.boxed for leaf in c.leaves)]
+    if derived:
+        lines.append(f"torch disagrees with what was derived in call {', '.join(str(c.number) for c in derived)}")
+    others = [str(c.number) for c in wrong if c not in derived]
+    if others:
+        lines.append(f"a black box gives another gradient when it is asked again, in call {', '.join(others)}")
     return "".join(f"{line}\n" for line in lines)
 
 
 def legend(session: Session) -> str:
     """What the columns are, said once, at the end."""
-    return LEGEND if any(call.explained and not call.failure for call in session.calls) else ""
+    told = [leaf for call in session.calls if call.explained and not call.failure for leaf in call.leaves]
+    if not told:
+        return ""
+    lines = [f"{LEGEND} {EQUAL}" if any(leaf.agrees for leaf in told) else LEGEND]
+    lines += [OWN] if any(leaf.boxed for leaf in told) else []
+    return "".join(f"{line}\n" for line in lines)
 
 
 def to_markdown(session: Session) -> str:
@@ -193,6 +214,7 @@ def _event(event: Backward | Note) -> dict[str, Any]:
                 "after": _numbers(leaf.after),
                 "relative_error": _number(leaf.error),
                 "agrees": leaf.agrees,
+                "black_box": leaf.boxed,
             }
             for leaf in event.leaves
         ],

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from symgrad.tracing.program import Program as Captured
 
 
+NOT_CHECKED = "torch's own, not checked"
+"""What is said of a number that torch computed and nothing derived stands beside."""
 UNNAMED, HIDDEN = re.compile(r"t\d+"), re.compile(r"wide\d+")
 """What the recording calls a tensor without a name, and an explanation one that was only broadcast."""
 
@@ -160,7 +162,7 @@ def renamed(program: Program, labels: Mapping[str, str]) -> Program:
 
 
 def listing(program: Captured) -> str:
-    """The whole program: inputs, data, operations with shapes, outputs, and what is not derived."""
+    """The whole program: inputs, data, operations with shapes, outputs, and what is torch's own."""
     arrays, labels, recording = program.arrays, program.labels, program.recording
     title = program.title.strip("<>") or "program"
     shown = [
@@ -177,13 +179,13 @@ def listing(program: Captured) -> str:
     rows = []
     for step in program.told:
         text = step_text(recording, step, labels)
-        note = "   ■ black box, not derived" if step.result.name in program.boxes else ""
+        note = f"   ■ black box: {NOT_CHECKED}" if step.result.name in program.boxes else ""
         rows.append((text, shape_text(np.shape(arrays[step.result.name])) + note))
     wide = min(max((len(text) for text, _ in rows), default=0), 72)
     shown += [f"  {text.ljust(wide)}   {shape}" for text, shape in rows]
     shown.append(f"  output {', '.join(program.outputs)}")
     shown += [
-        f"  ■ {box.name}: {box.spelling} is a black box: {box.reason or 'no equation reaches it'}"
+        f"  ■ {box.name}: {box.spelling} is a black box, {NOT_CHECKED}: {box.reason or 'no equation reaches it'}"
         for box in program.black_boxes
     ]
     shown += [f"  {line}" for line in chosen_by_torch(program)]
