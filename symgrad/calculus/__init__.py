@@ -4,7 +4,7 @@ Everything here starts from an operation's index equation and ends in an index e
 """
 
 from symgrad.calculus.differentials import Differential, differential, small_change
-from symgrad.calculus.local import Local, local, local_pullback, local_pushforward, standard
+from symgrad.calculus.local import Local, local, local_pullback, local_pushforward, standard, unfolded
 from symgrad.calculus.second import second_derivative
 from symgrad.calculus.steps import Step
 from symgrad.calculus.sweeps import Sweep, jacobian, pullback
@@ -23,4 +23,5 @@ __all__ = [
     "second_derivative",
     "small_change",
     "standard",
+    "unfolded",
 ]

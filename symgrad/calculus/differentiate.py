@@ -18,6 +18,7 @@ import sympy as sp
 from symgrad.indexing.brackets import Bracket, Unravel, ravel
 from symgrad.indexing.deltas import add_up, delta
 from symgrad.indexing.symbols import Expr, Index, fresh, indices_of, is_access, mentions, name_of
+from symgrad.ops.functions import sign
 
 
 def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr | None = None) -> Expr:
@@ -40,6 +41,8 @@ def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr
     stand_in = {part: placeholder(part) for part in parts}
     held = {bracket: placeholder(bracket) for bracket in expression.atoms(Bracket)}
     scalar = expression.xreplace({**stand_in, **held})
+    if scalar.has(sp.sign):  # SymPy's own, from |x|: it would differentiate to a delta function
+        scalar = scalar.replace(sp.sign, sign)
     back = {dummy: part for part, dummy in (*stand_in.items(), *held.items())}
     result = sp.S.Zero
     for part, dummy in stand_in.items():

@@ -108,6 +108,24 @@ def standard_key(
     return _rename(key, new), {s: old for old, s in new.items()}
 
 
+def unfolded(step: Apply, program: Program) -> Standard:
+    """`standard`, with axes of one entry like any others and numbers as tensors: nothing that is 0 here is folded away.
+
+    The variance of one number is 0/0 and not 0, and what is infinite times 0 is NaN: arithmetic has to do that.
+    """
+    form = standard(step, program)
+    one = sp.Symbol("s_one", integer=True, positive=True)
+
+    def renamed(shape: Shape | None) -> Shape | None:
+        return shape if shape is None else tuple(one if size == 1 else size for size in shape)
+
+    key, numbers = form.key, [isinstance(a, Constant) and a.value is not None for a in step.arguments]
+    shapes = [key.result if number else shape for number, shape in zip(numbers, key.shapes, strict=True)]
+    constants = [None if number else value for number, value in zip(numbers, key.constants, strict=True)]
+    whole = Key(key.op, tuple(map(renamed, shapes)), tuple(constants), key.options, renamed(key.result) or ())
+    return Standard(whole, form.names, {**form.sizes, one: sp.Integer(1)})
+
+
 def local(step: Apply, program: Program) -> Local:
     """The equation and derivatives of ``step``, under the program's names and sizes.
 

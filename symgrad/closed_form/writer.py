@@ -154,6 +154,8 @@ class Notation:
             terms = sorted(node.args, key=lambda t: bool(t.is_number))
             texts = [self.number(t).inside(ADD) for t in terms]
             return Piece(" + ".join(texts).replace("+ -", "- "), ADD, ())
+        if node.is_number and not node.is_real:  # log(−2)
+            raise NoForm
         if node.is_number:
             return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
         if node.is_Pow and node.exp.is_Rational:

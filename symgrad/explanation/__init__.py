@@ -8,6 +8,7 @@ from symgrad.explanation.formulas import derive_only
 from symgrad.explanation.kinks import Kink, kink_of
 from symgrad.explanation.nothing import Nothing, nothing
 from symgrad.explanation.second import Hessian, curvature, hessian_of
+from symgrad.explanation.singular import Singular
 
 __all__ = [
     "Entry",
@@ -19,6 +20,7 @@ __all__ = [
     "Kink",
     "Nothing",
     "Seed",
+    "Singular",
     "Structure",
     "Writers",
     "build",

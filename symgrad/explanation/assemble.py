@@ -7,6 +7,7 @@ as the way the data takes: forward, Jacobian, pullback, closed form, numbers, pr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import sympy as sp
@@ -15,6 +16,7 @@ from symgrad.calculus import Sweep
 from symgrad.closed_form import closed_form
 from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
 from symgrad.explanation.formulas import Derived, derive, proven_form
+from symgrad.explanation.singular import Singular, singular
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import access
 from symgrad.numeric import Array, Values, evaluate, forward, numeric_pullback, plain, where_exact
@@ -33,9 +35,12 @@ from symgrad.oracles import (
     skipped,
 )
 from symgrad.oracles.elementwise import TooLarge
+from symgrad.oracles.kinks import at_kinks
+from symgrad.oracles.report import Standing
 from symgrad.program import Program
 
 TORCH = "out.backward(v), torch {version}, float64"
+FORMULA = "the index formula, evaluated whole"
 SYMPY = "SymPy, every entry of J differentiated on its own"
 LARGEST_SYMPY = 1200
 """Entries of the largest Jacobian that is differentiated entry by entry."""
@@ -71,10 +76,15 @@ def build(
             values[program.output].shape, values[name].shape,
         )  # fmt: skip
         form, form_check = proven_form(derived, program, values, weights)
-        checks = proofs.of(name, numeric[name], matrix, derived, form_check) if proofs else ()
+        if proofs:
+            checks, met = proofs.of(name, numeric[name], matrix, derived, form_check)
+        else:
+            checks, met = (), singular(program, values, weights, numeric[name], name, derived.sweep, None)
+        if met is not None and met.without_value and derived.jacobian == 0:
+            matrix, form = replace(matrix, claims=()), None  # it is 0 only because nothing is left of it here
         gradients[name] = Gradient(
             name, form.text if form else None, derived.sweep, plain(numeric[name]), matrix, checks,
-            form.steps if form else (), program, values.with_arrays({program.seed: weights}),
+            form.steps if form else (), program, values.with_arrays({program.seed: weights}), met,
         )  # fmt: skip
     return Explanation(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
@@ -117,25 +127,30 @@ class Proofs:
 
     def of(
         self, name: str, gradient: Array, matrix: Jacobian, derived: Derived, form: Check | None
-    ) -> tuple[Check, ...]:
-        """Every oracle on one input's gradient."""
+    ) -> tuple[tuple[Check, ...], Singular | None]:
+        """Every oracle on one input's gradient, and what is to be said where it is not finite."""
+        entries = self.entries(name, matrix)
+        known = None if isinstance(entries, str) else entries
+        found = self.torch.gradients.get(name) if self.torch is not None else None
+        met = singular(self.program, self.values, self.seed, gradient, name, derived.sweep, found, known)
+        standing = met.standing if met is not None else None
         checks = [
-            self.by_torch(name, gradient),
-            self.by_sympy(name, gradient, matrix),
+            self.by_torch(name, gradient, standing),
+            skipped(SYMPY, entries) if isinstance(entries, str) else self.by_sympy(entries, gradient, matrix, standing),
             check_adjoint(self.program, self.values, self.seed, name, gradient),
         ]
         if derived.sweep.whole:
             raw = evaluate(
                 derived.sweep.equation, {**self.values.arrays, self.program.seed: self.seed}, self.values.sizes
             )
-            checks.append(compare_mathematics("the index formula, evaluated whole", raw, gradient))
+            checks.append(compare_mathematics(FORMULA, raw, gradient, standing))
         if form is not None:
             checks.append(form)
         if self.torch is None or checks[1].passed is None:
-            checks.append(check_differences(self.program, self.arrays, self.seed, name, gradient))
-        return tuple(checks)
+            checks.append(check_differences(self.program, self.arrays, self.seed, name, gradient, standing))
+        return tuple(checks), met
 
-    def by_torch(self, name: str, gradient: Array) -> Check:
+    def by_torch(self, name: str, gradient: Array, standing: Standing | None) -> Check:
         """torch's ``backward(v)``; no path in torch means a zero gradient here."""
         if self.torch is None:
             return skipped("out.backward(v) by torch", "torch is not installed")
@@ -143,28 +158,35 @@ class Proofs:
             return skipped("out.backward(v) by torch", f"torch refuses: {self.torch.refusal}")
         found = self.torch.gradients[name]
         note = "torch leaves .grad at None: there is no path" if found is None else ""
-        expected = np.zeros(np.shape(gradient)) if found is None else found
-        return compare(TORCH.format(version=self.torch.version), whole(expected, gradient), gradient, note=note)
+        expected = whole(np.zeros(np.shape(gradient)) if found is None else found, gradient)
+        oracle = TORCH.format(version=self.torch.version)
+        check = compare(oracle, expected, gradient, note=note, standing=standing)
+        if check.passed is not False:
+            return check
+        return at_kinks(check, self.program, self.arrays, self.seed, name, expected, gradient, standing)
 
-    def by_sympy(self, name: str, gradient: Array, matrix: Jacobian) -> Check:
-        """Every entry of J by SymPy on its own, and what the weights make of them."""
+    def entries(self, name: str, matrix: Jacobian) -> Array | str:
+        """Every entry of J by SymPy on its own, or why it was not asked."""
         rows, columns = matrix.shape
         if rows * columns > LARGEST_SYMPY:
-            return skipped(SYMPY, f"{rows}×{columns} entries are too many to write out one by one")
+            return f"{rows}×{columns} entries are too many to write out one by one"
         if self._elementwise is None:
             try:
                 self._elementwise = Elementwise(self.program, self.values)
             except TooLarge:
                 self._elementwise = "the explicit formulas grow too long"
-        if isinstance(self._elementwise, str):
-            return skipped(SYMPY, self._elementwise)
-        entries = self._elementwise.jacobian(name)
+        return self._elementwise if isinstance(self._elementwise, str) else self._elementwise.jacobian(name)
+
+    def by_sympy(self, entries: Array, gradient: Array, matrix: Jacobian, standing: Standing | None) -> Check:
+        """Every entry of J by SymPy on its own, and what the weights make of them."""
+        rows, columns = matrix.shape
         checked = compare_mathematics(SYMPY, entries, matrix.dense())
         if not checked.passed:
             return checked
-        weighed = np.asarray(self.seed).reshape(-1) @ entries if rows else np.zeros(columns, dtype=np.int64)
-        summed = compare_mathematics(SYMPY, weighed.reshape(np.shape(gradient)), gradient)
-        worse = (summed.max_error or 0) > (checked.max_error or 0) or (summed.note and not checked.note)
+        counted = np.asarray(self.seed).reshape(-1) != 0  # 0 times what is not there is 0 in the mathematics
+        weighed = np.asarray(self.seed).reshape(-1)[counted] @ entries[counted] if rows else np.zeros(columns, np.int64)
+        summed = compare_mathematics(SYMPY, weighed.reshape(np.shape(gradient)), gradient, standing)
+        worse = (summed.max_error or 0) > (checked.max_error or 0) or summed.undefined > checked.undefined
         return summed if not summed.passed or worse else checked
 
 

@@ -20,6 +20,7 @@ from symgrad.errors import InputError, bug
 from symgrad.explanation.claims import Claim, Structure, proven
 from symgrad.explanation.entries import Entry, entry_story
 from symgrad.explanation.evidence import Evidence, not_rounding
+from symgrad.explanation.singular import Singular
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
 from symgrad.language import arguments
@@ -167,7 +168,8 @@ class Gradient:
     ``closed_form`` is text in torch's syntax over v, out and the inputs, or None where there is none (what has a name
     in it is said first: ``K = …; out @ (K * v)``);
     ``formula`` the index formula ∂(Σ v·out)/∂x[inner] in SymPy; ``stages`` the named intermediate gradients
-    it mentions, if it is too long for one; ``uses`` one formula for each use of the input in the program.
+    it mentions, if it is too long for one; ``uses`` one formula for each use of the input in the program;
+    ``singular`` what is to be said of the entries, where something is not finite.
     """
 
     name: str
@@ -179,6 +181,7 @@ class Gradient:
     form_steps: tuple[Step, ...]
     program: Program
     values: Values
+    singular: Singular | None = None
 
     @property
     def inner(self) -> tuple[Index, ...]:

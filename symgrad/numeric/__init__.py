@@ -1,7 +1,7 @@
 """Index equations and programs on arrays: exact where the numbers are, float64 elsewhere."""
 
 from symgrad.numeric.evaluate import evaluate
-from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, where_exact
+from symgrad.numeric.exact import Array, as_float, exact, finite, is_exact, plain, where_exact
 from symgrad.numeric.forward import Values, forward
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
 from symgrad.numeric.sweeps import flows, numeric_pullback, numeric_pushforward
@@ -15,6 +15,7 @@ __all__ = [
     "evaluate",
     "evaluate_symbols",
     "exact",
+    "finite",
     "flows",
     "forward",
     "is_exact",

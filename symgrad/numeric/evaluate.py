@@ -22,7 +22,7 @@ from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact
+from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact, nearest_float
 from symgrad.numeric.exponents import Share, exponentials_only, stable_factors
 from symgrad.numeric.named import (
     Named,
@@ -154,7 +154,7 @@ class Evaluator:
     def _number(self, node: Expr) -> Named:
         if node.is_Rational and self.exactly:
             return Named(exact(np.asarray(Fraction(int(node.p), int(node.q)))), ())
-        return Named(np.asarray(int(node) if node.is_Integer else float(node)), ())
+        return Named(np.asarray(real_number(node)), ())
 
     def _shape(self, shape: Sequence[Size]) -> tuple[int, ...]:
         return tuple(number(size, self.sizes) for size in shape)
@@ -222,14 +222,20 @@ class Evaluator:
         return Named(np.broadcast_to(found, shape), axes)
 
     def _condition(self, node: Expr) -> Named:
-        """1 where a condition holds, 0 elsewhere."""
+        """1 where a condition holds, 0 elsewhere; NaN where it compares what is no number."""
         relation = node.args[0] if isinstance(node, Bracket) else sp.Eq(*node.args, evaluate=False)
         if relation in (sp.true, sp.false):
             return self._number(sp.Integer(int(relation == sp.true)))
         if relation.func not in RELATIONS:
             raise bug(f"no numeric value is known for the condition {relation}")
         held = self._combine(RELATIONS[relation.func], relation.args)
-        return Named(exact(held.array) if self.exactly else held.array.astype(np.float64), held.axes)
+        if self.exactly:
+            return Named(exact(held.array), held.axes)
+        found = held.array.astype(np.float64)
+        if any(s.array.dtype == np.float64 and np.isnan(s.array).any() for s in map(self.value, relation.args)):
+            unknown = self._combine(lambda a, b: np.isnan(a) | np.isnan(b), relation.args)
+            found = np.where(unknown.array, np.nan, found)
+        return Named(found, held.axes)
 
     def _power(self, node: Expr) -> Named:
         base, exponent = node.as_base_exp()
@@ -329,3 +335,10 @@ class Evaluator:
         terms = np.broadcast_to(rest.on(grid), shape)
         result = called(put, called(getitem, where, inside), called(getitem, terms, inside))
         return Named(result.reshape(outer), (*kept, *targets))
+
+
+def real_number(node: Expr) -> int | float:
+    """A constant as a number; NaN for one that is not real, as log(−2)."""
+    if node.is_Integer and abs(node) < 2**63:
+        return int(node)
+    return nearest_float(node) if node.is_extended_real else float("nan")

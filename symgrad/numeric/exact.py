@@ -48,8 +48,28 @@ def holds_exact(array: Array) -> bool:
 
 
 def as_float(array: Any) -> Array:
-    """The array in float64."""
-    return np.asarray(array, dtype=np.float64)
+    """The array in float64; what is beyond its range is infinite there."""
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except OverflowError:
+        entries = np.asarray(array, dtype=object)
+        return np.asarray(np.frompyfunc(nearest_float, 1, 1)(entries), dtype=np.float64).reshape(entries.shape)
+
+
+def finite(array: Any) -> Array:
+    """Where the entries are finite numbers: integers and fractions always are."""
+    found = np.asarray(array)
+    if is_exact(found) and holds_exact(found):
+        return np.ones(found.shape, dtype=bool)
+    return np.isfinite(as_float(found))
+
+
+def nearest_float(value: Any) -> float:
+    """A number as a float, ±∞ where it is larger than any."""
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
 
 
 def plus(first: Array, second: Array) -> Array:

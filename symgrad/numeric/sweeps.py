@@ -6,28 +6,47 @@ evaluates the pullback that was derived once for its operation, ranks and option
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
 
-from symgrad.calculus import local_pullback, local_pushforward, standard
-from symgrad.calculus.local import SEED, TANGENT, Standard
+from symgrad.calculus import local_pullback, local_pushforward, standard, unfolded
+from symgrad.calculus.local import SEED, TANGENT, Standard, operand
 from symgrad.indexing import Equation
 from symgrad.numeric.evaluate import evaluate
-from symgrad.numeric.exact import Array, plus
-from symgrad.numeric.forward import Values
+from symgrad.numeric.exact import Array, as_float, finite, plus
+from symgrad.numeric.forward import Values, constant
 from symgrad.numeric.named import number
 from symgrad.ops import TABLE
-from symgrad.program import Apply, Program
+from symgrad.program import Apply, Constant, Program
 
 
 def pull_step(
     step: Apply, program: Program, values: Values, cotangent: Array, wanted: Sequence[int]
 ) -> dict[int, Array]:
-    """vᵀJ of one step by each of the ``wanted`` positions among its arguments."""
+    """vᵀJ of one step by each of the ``wanted`` positions among its arguments.
+
+    What is 0 whatever the numbers is still no number beside one that is not finite.
+    """
     form = standard(step, program)
-    return {n: _evaluated(local_pullback(form.key, n), form, values, {SEED: cotangent}) for n in wanted}
+    found = {}
+    for place in wanted:
+        equation = local_pullback(form.key, place)
+        if equation.right == 0 and not (finite(cotangent).all() and finite(values[step.result.name]).all()):
+            found[place] = _unfolded(step, program, values, cotangent, place)
+        else:
+            found[place] = _evaluated(equation, form, values, {SEED: cotangent})
+    return found
+
+
+def _unfolded(step: Apply, program: Program, values: Values, cotangent: Array, place: int) -> Array:
+    """vᵀJ of one step with nothing folded away that is 0 at these sizes and constants."""
+    form = unfolded(step, program)
+    numbers = {n: constant(a, values.sizes) for n, a in enumerate(step.arguments) if isinstance(a, Constant)}
+    shape = values[step.result.name].shape
+    arrays = {operand(n): np.broadcast_to(as_float(a), shape) for n, a in numbers.items() if a is not None}
+    return _evaluated(local_pullback(form.key, place), form, values, {SEED: cotangent, **arrays})
 
 
 def push_step(step: Apply, program: Program, values: Values, tangents: Mapping[int, Array]) -> Array:
@@ -70,8 +89,14 @@ def flows(program: Program, name: str) -> bool:
     return program.output in flowing(program, (name,))
 
 
-def numeric_pullback(program: Program, values: Values, seed: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
-    """vᵀJ for each of ``wanted``, by the derived local pullbacks from the output back."""
+Watcher = Callable[[Apply, int, Array, Array], None]
+"""Told about a step, a place among its arguments, the cotangent that came in and the one that goes out there."""
+
+
+def numeric_pullback(
+    program: Program, values: Values, seed: Array, wanted: Sequence[str], seen: Watcher | None = None
+) -> Mapping[str, Array]:
+    """vᵀJ for each of ``wanted``, by the derived local pullbacks from the output back; ``seen`` may watch."""
     reached = flowing(program, wanted)
     carried: dict[str, Array] = {program.output: np.asarray(seed)}
     for step in reversed(program.steps):
@@ -80,6 +105,8 @@ def numeric_pullback(program: Program, values: Values, seed: Array, wanted: Sequ
         if cotangent is None or not places:
             continue
         for place, part in pull_step(step, program, values, cotangent, places).items():
+            if seen is not None:
+                seen(step, place, cotangent, part)
             name = str(step.arguments[place])
             carried[name] = plus(carried[name], part) if name in carried else part
     return {name: carried.get(name, np.zeros(values[name].shape, dtype=np.int64)) for name in wanted}

@@ -39,7 +39,8 @@ def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Map
     for name in {name_of(node) for node in sp.preorder_traversal(right) if is_access(node)}:
         held = arrays[name.removeprefix("·")]
         symbols[name] = held if "·" in name else symbol_array(name, np.shape(held))
-    found = SymbolEvaluator(symbols, sizes, exactly=True).value(right)
+    with np.errstate(all="ignore"):  # a constant may be NaN: log(−2)
+        found = SymbolEvaluator(symbols, sizes, exactly=True).value(right)
     shape = tuple(number(axis.size, sizes) for axis in equation.axes)
     whole = np.broadcast_to(found.on(equation.axes), shape)
     return np.asarray(np.frompyfunc(as_expression, 1, 1)(whole), dtype=object).reshape(shape)

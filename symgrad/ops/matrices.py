@@ -138,7 +138,7 @@ def apart(values: Any, what: str) -> Any:
         if np.any(gaps <= APART * np.maximum(largest, np.finfo(float).tiny)):
             raise UndefinedError(
                 f"two {what} are equal: which is which changes with the direction, so there is no derivative",
-                hints=("functions of all of them together, such as trace, det and sums, have one",),
+                hints=("what does not ask which is which has one: eigvalsh, svdvals, trace, det, matrix_norm",),
             )
     return values
 

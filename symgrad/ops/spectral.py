@@ -40,13 +40,16 @@ def signs(torch: Any, columns: Any) -> Any:
 # Eigenvalues -------------------------------------------------------------------------------------------------
 
 
-def eigen(x: Any) -> tuple[Any, Any]:
-    """Eigenvalues in ascending order and eigenvectors as columns, each with its first leading entry positive."""
+def eigen(x: Any, tied: bool = True) -> tuple[Any, Any]:
+    """Eigenvalues in ascending order and eigenvectors as columns, each with its first leading entry positive.
+
+    Equal values are refused unless ``tied``: to them belong no vectors in particular.
+    """
     values, vectors = np.linalg.eigh(checked_symmetric(x))
-    return apart(values, "eigenvalues"), vectors * column_signs(vectors)
+    return values if tied else apart(values, "eigenvalues"), vectors * column_signs(vectors)
 
 
-def torch_eigenvectors(torch: Any, x: Any) -> Any:
+def torch_eigenvectors(torch: Any, x: Any, tied: bool = False) -> Any:
     """torch's, with the same signs."""
     vectors = torch.linalg.eigh((x + x.mT) / 2)[1]
     return vectors * signs(torch, vectors)
@@ -57,7 +60,7 @@ def torch_eigenvectors(torch: Any, x: Any) -> Any:
     "the eigenvectors V does not change them",
     numpy=lambda x: eigen(x)[0], torch=lambda torch, x: torch.linalg.eigvalsh((x + x.mT) / 2),
     shape=lambda sizes, shapes: square(sizes, shapes)[:-1],
-    beside={"V": lambda call, x, out: ("eigenvectors", (x,), {})},
+    beside={"V": lambda call, x, out: ("eigenvectors", (x,), {"tied": True})},
     domain={"x": matrices("symmetric")}, ranks={"x": (2,)}, letters="k",
     examples=(example("eigvalsh(x)", x=(3, 3)), example("eigvalsh(x)", x=(2, 2, 2))),
 )  # fmt: skip
@@ -70,7 +73,7 @@ def eigvalsh(at: At, x: View, V: Held) -> Expr:  # as everybody calls it
     return add_up(V[(*batch, i, k)] * inner * V[(*batch, j, k)], [i, j])
 
 
-def diagonalised(x: View, out: View, w: View) -> tuple[Equation, ...]:
+def diagonalised(x: View, out: View, w: View, tied: bool = False) -> tuple[Equation, ...]:
     """outᵀ·x·out is 0 off the diagonal, and outᵀ·out − I = 0"""
     n = x.shape[-1]
     *batch, i, k = axes_of(x, n, n)
@@ -86,12 +89,12 @@ def diagonalised(x: View, out: View, w: View) -> tuple[Equation, ...]:
 
 @operation(
     says="the eigenvectors of a symmetric x as columns, the sign of each such that its first leading entry is positive",
-    written="eigh({}).eigenvectors", numpy=lambda x: eigen(x)[1], torch=torch_eigenvectors, shape=square, residual=diagonalised,
-    beside={"w": lambda call, x, out: ("sum", (call("mul", out, call("matmul", x, out)),), {"dim": -2})},
+    written="eigh({}).eigenvectors", numpy=lambda x, tied=False: eigen(x, tied)[1], torch=torch_eigenvectors, shape=square, residual=diagonalised,
+    beside={"w": lambda call, x, out, tied=False: ("sum", (call("mul", out, call("matmul", x, out)),), {"dim": -2})},
     domain={"x": matrices("symmetric")}, ranks={"x": (2,)}, letters="ik",
     examples=(example("eigh(x).eigenvectors", x=(3, 3)), example("eigh(x).eigenvectors", x=(2, 2, 2))),
 )  # fmt: skip
-def eigenvectors(at: At, x: View, out: Held, w: Held) -> Expr:
+def eigenvectors(at: At, x: View, out: Held, w: Held, tied: bool = False) -> Expr:
     """out = out₀ + out₀·E, E[m,k] = [m ≠ k]·(out₀ᵀ·x·out₀)[m,k] / (w₀[k] − w₀[m]), w₀ the eigenvalues"""
     *batch, i, k = at
     n = x.shape[-1]
@@ -119,16 +122,16 @@ def thin(sizes: Sizes, x: Shape) -> Size:
     return x[-2] if rows is None or columns is None or rows <= columns else x[-1]
 
 
-def singular(x: Any) -> tuple[Any, Any, Any]:
-    """U, S and Vh; each column of U has its first leading entry positive."""
+def singular(x: Any, tied: bool = True) -> tuple[Any, Any, Any]:
+    """U, S and Vh; each column of U has its first leading entry positive. Equal values are refused unless ``tied``."""
     u, s, vh = np.linalg.svd(np.asarray(x, float), full_matrices=False)
     chosen = column_signs(u)
-    return u * chosen, apart(s, "singular values"), vh * np.swapaxes(chosen, -1, -2)
+    return u * chosen, s if tied else apart(s, "singular values"), vh * np.swapaxes(chosen, -1, -2)
 
 
-def nonzero(x: Any) -> tuple[Any, Any, Any]:
+def nonzero(x: Any, tied: bool = False) -> tuple[Any, Any, Any]:
     """`singular`, where no singular value is 0: to 0 belongs no vector in particular."""
-    u, s, vh = singular(x)
+    u, s, vh = singular(x, tied)
     if s.size and np.any(s <= 1e-12 * np.max(s)):
         raise UndefinedError("a singular value is 0, so its vectors have no derivative")
     return u, s, vh
@@ -146,7 +149,8 @@ def torch_svd(torch: Any, x: Any) -> tuple[Any, Any, Any]:
     "singular vectors does not change them",
     numpy=lambda x: singular(x)[1], torch=lambda torch, x: torch.linalg.svdvals(x),
     shape=lambda sizes, shapes: (*shapes[0][:-2], thin(sizes, shapes[0])),
-    beside={"U": lambda call, x, out: ("svd_u", (x,), {}), "Vh": lambda call, x, out: ("svd_vh", (x,), {})},
+    beside={"U": lambda call, x, out: ("svd_u", (x,), {"tied": True}),
+            "Vh": lambda call, x, out: ("svd_vh", (x,), {"tied": True})},
     spelled=("torch.linalg.svdvals",), domain={"x": matrices("full")}, ranks={"x": (2,)}, letters="k",
     examples=(example("svdvals(x)", x=(3, 2)), example("svdvals(x)", x=(2, 2, 3))),
 )  # fmt: skip
@@ -203,15 +207,15 @@ def equations_of(x: View, out: View, turned: bool) -> tuple[Equation, ...]:
 @operation(
     name="svd_u", written="svd({}, full_matrices=False).U",
     says="the left singular vectors of x as columns, the sign of each such that its first leading entry is positive",
-    numpy=lambda x: nonzero(x)[0], torch=lambda torch, x: torch_svd(torch, x)[0],
-    shape=lambda sizes, shapes: (*shapes[0][:-1], thin(sizes, shapes[0])),
-    residual=lambda x, out, s, Vh: equations_of(x, out, turned=False),
-    beside={"s": lambda call, x, out: ("sqrt", (squares(call, call("matmul", call("mT", out), x), -1, False),), {}),
-            "Vh": lambda call, x, out: unit(call, call("matmul", call("mT", out), x), -1)},
+    numpy=lambda x, tied=False: nonzero(x, tied)[0], torch=lambda torch, x, tied=False: torch_svd(torch, x)[0],
+    shape=lambda sizes, shapes, tied=False: (*shapes[0][:-1], thin(sizes, shapes[0])),
+    residual=lambda x, out, s, Vh, tied=False: equations_of(x, out, turned=False),
+    beside={"s": lambda call, x, out, tied=False: ("sqrt", (squares(call, call("matmul", call("mT", out), x), -1, False),), {}),
+            "Vh": lambda call, x, out, tied=False: unit(call, call("matmul", call("mT", out), x), -1)},
     domain={"x": matrices("full")}, ranks={"x": (2,)}, letters="ik",
     examples=(example("svd(x, full_matrices=False).U", x=(3, 2)), example("svd(x, full_matrices=False).U", x=(2, 2, 3))),
 )  # fmt: skip
-def svd_u(at: At, x: View, out: Held, s: Held, Vh: Held) -> Expr:  # as everybody calls it
+def svd_u(at: At, x: View, out: Held, s: Held, Vh: Held, tied: bool = False) -> Expr:  # as everybody calls it
     """out = out₀ + (I − out₀·out₀ᵀ)·x·V₀/s₀ + out₀·Ω, Ω[a,b] = (P[a,b]·s₀[b] + s₀[a]·P[b,a]) / (s₀[b]² − s₀[a]²), P = out₀ᵀ·x·V₀"""
     *batch, i, k = at
     place, (rows, columns), count = tuple(batch), x.shape[-2:], k.size
@@ -222,15 +226,15 @@ def svd_u(at: At, x: View, out: Held, s: Held, Vh: Held) -> Expr:  # as everybod
 @operation(
     name="svd_vh", written="svd({}, full_matrices=False).Vh",
     says="the right singular vectors of x as rows, with signs that go with those of the left ones",
-    numpy=lambda x: nonzero(x)[2], torch=lambda torch, x: torch_svd(torch, x)[2],
-    shape=lambda sizes, shapes: (*shapes[0][:-2], thin(sizes, shapes[0]), shapes[0][-1]),
-    residual=lambda x, out, s, U: equations_of(x, out, turned=True),
-    beside={"s": lambda call, x, out: ("sqrt", (squares(call, call("matmul", x, call("mT", out)), -2, False),), {}),
-            "U": lambda call, x, out: unit(call, call("matmul", x, call("mT", out)), -2)},
+    numpy=lambda x, tied=False: nonzero(x, tied)[2], torch=lambda torch, x, tied=False: torch_svd(torch, x)[2],
+    shape=lambda sizes, shapes, tied=False: (*shapes[0][:-2], thin(sizes, shapes[0]), shapes[0][-1]),
+    residual=lambda x, out, s, U, tied=False: equations_of(x, out, turned=True),
+    beside={"s": lambda call, x, out, tied=False: ("sqrt", (squares(call, call("matmul", x, call("mT", out)), -2, False),), {}),
+            "U": lambda call, x, out, tied=False: unit(call, call("matmul", x, call("mT", out)), -2)},
     domain={"x": matrices("full")}, ranks={"x": (2,)}, letters="ik",
     examples=(example("svd(x, full_matrices=False).Vh", x=(3, 2)), example("svd(x, full_matrices=False).Vh", x=(2, 2, 3))),
 )  # fmt: skip
-def svd_vh(at: At, x: View, out: Held, s: Held, U: Held) -> Expr:  # as everybody calls it
+def svd_vh(at: At, x: View, out: Held, s: Held, U: Held, tied: bool = False) -> Expr:  # as everybody calls it
     """outᵀ = out₀ᵀ + (I − out₀ᵀ·out₀)·xᵀ·U₀/s₀ + out₀ᵀ·Ω, as for the left vectors of xᵀ"""
     *batch, i, k = at
     place, (rows, columns), count = tuple(batch), x.shape[-2:], i.size

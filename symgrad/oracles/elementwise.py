@@ -18,15 +18,14 @@ import sympy as sp
 from symgrad.calculus.local import derive, operand, standard
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-from symgrad.numeric.exact import Array
+from symgrad.numeric.exact import Array, finite
 from symgrad.numeric.forward import Values
 from symgrad.numeric.named import number
 from symgrad.ops import named
 from symgrad.ops.functions import Stable
+from symgrad.oracles.points import DIGITS, Point
 from symgrad.program import Apply, Program
 
-DIGITS = 50
-"""Digits of the numbers: three times those of a float, so that what cancels leaves enough."""
 LARGEST = 1500
 """Nodes times entries beyond which the explicit formulas are not formed."""
 
@@ -41,7 +40,7 @@ class Elementwise:
     def __init__(self, program: Program, values: Values) -> None:
         self.program = program
         self.values = values.with_arrays({read_only(name): array for name, array in values.arrays.items()})
-        self.symbols: dict[Expr, Any] = {}
+        self.point = Point({})
         self.entries: dict[str, Array] = {}
         for tensor in program.inputs:
             self.entries[tensor.name] = self._inputs(tensor.name)
@@ -54,7 +53,7 @@ class Elementwise:
         result = np.empty(values.shape, dtype=object)
         for at, value in np.ndenumerate(values):
             symbol = sp.Dummy(f"{name}{at}", real=True)
-            self.symbols[symbol] = exactly(value)
+            self.point.known[symbol] = exactly(value)
             result[at] = symbol
         return result
 
@@ -101,13 +100,10 @@ class Elementwise:
                     return sp.S.Zero
             return sp.Mul(*factors)
         if isinstance(node, sp.KroneckerDelta):
-            first, second = (self._scalar(a, places, own).xreplace(self.symbols) for a in node.args)
-            return sp.Integer(int(sp.Eq(first, second) == sp.true))
+            first, second = (self.point.value(self._scalar(a, places, own)) for a in node.args)
+            return sp.Integer(int(first == second))
         if isinstance(node, Bracket):
-            condition = self._scalar(node.args[0], places, own)
-            if condition.has(sp.Piecewise):  # SymPy would solve conditions inside conditions, for minutes
-                condition = condition.xreplace(self.symbols)
-            return sp.Piecewise((sp.S.One, condition), (sp.S.Zero, True))
+            return self._condition(node.args[0], places, own)
         if isinstance(node, Ravel):
             shape = [number(s, self.values.sizes) for s in node.shape]
             at = tuple(self._place(i, places, own) for i in node.indices)
@@ -123,17 +119,35 @@ class Elementwise:
             return node
         return node.func(*(self._scalar(a, places, own) for a in node.args))
 
+    def _condition(self, relation: Expr, places: Mapping[Index, Expr], own: str) -> Expr:
+        """1 where a condition holds, 0 elsewhere; what is not real is neither more nor less than anything."""
+        try:
+            condition = self._scalar(relation, places, own)
+        except TypeError:
+            return sp.nan
+        if condition.has(sp.Piecewise):  # SymPy would solve conditions inside conditions, for minutes
+            held = self.point.holds(condition)
+            return sp.nan if held is None else sp.Integer(int(held))
+        return sp.Piecewise((sp.S.One, condition), (sp.S.Zero, True))
+
     def _place(self, node: Expr, places: Mapping[Index, int], own: str) -> int:
         """An index as a number; one that reads a tensor of positions reads its values."""
-        return int(self._scalar(node, places, own).xreplace(self.symbols))
+        return int(self.point.value(self._scalar(node, places, own)))
 
     def jacobian(self, wanted: str) -> Array:
-        """Every entry of ∂out/∂wanted, each differentiated on its own and evaluated at the point; exact where it is."""
+        """Every entry of ∂out/∂wanted, each differentiated on its own and evaluated at the point; exact where it is.
+
+        No value, no derivative: the row of an output that is not a number (0/0, log 0) holds nothing but NaN.
+        """
         outputs = self.entries[self.program.output].reshape(-1)
         inputs = self.entries[wanted].reshape(-1)
         result = np.empty((outputs.size, inputs.size), dtype=object)
+        there = finite(self.values[self.program.output]).reshape(-1)
         for row, entry in enumerate(map(stepped, outputs)):
             present = entry.free_symbols
+            if not there[row]:
+                result[row] = [float("nan") if s in present or not present else Fraction(0) for s in inputs]
+                continue
             for column, symbol in enumerate(inputs):
                 partial = sp.diff(entry, symbol) if symbol in present else sp.S.Zero
                 result[row, column] = self._value(partial)
@@ -142,12 +156,11 @@ class Elementwise:
         return result.astype(np.float64)
 
     def _value(self, formula: Expr) -> Fraction | float:
-        """A formula at the point."""
-        found = formula.xreplace({s: self.symbols[s] for s in formula.free_symbols})
+        """A formula at the point; NaN where it has no real number there."""
+        found = self.point.value(formula)
         if found.is_Rational:
             return Fraction(int(found.p), int(found.q))
-        found = settled(found)
-        return float(found) if found.is_real and found.is_finite else float("nan")
+        return float(found) if found.is_finite else float("nan")
 
 
 def read_only(name: str) -> str:
@@ -191,19 +204,6 @@ def exactly(value: Any) -> Expr:
     if isinstance(value, Fraction):
         return sp.Rational(value.numerator, value.denominator)
     return sp.Integer(int(value)) if isinstance(value, (int, np.integer)) else sp.Float(float(value), DIGITS)
-
-
-def settled(node: Expr) -> Expr:
-    """A formula without symbols as a number, each node once and to `DIGITS` digits.
-
-    SymPy's own evaluation asks for more and more digits where terms cancel: for 1 − erf(800) it never ends.
-    """
-    if not node.args:
-        return node.evalf(DIGITS) if node.is_NumberSymbol else node
-    if isinstance(node, sp.Piecewise):
-        return next((settled(value) for value, condition in node.args if settled(condition) == sp.true), sp.nan)
-    found = node.func(*(settled(a) for a in node.args))
-    return found.evalf(DIGITS) if isinstance(found, sp.Expr) and not found.is_Number else found
 
 
 def size_of(expression: Expr, limit: int) -> int:

@@ -1,19 +1,30 @@
 """The outcome of holding a derived result against an independent one.
 
-Comes in: two arrays and how closely they have to agree. Goes out: a `Check`, with the worst entry named.
-A check that disagrees is a result, not an exception.
+Comes in: two arrays and how closely they have to agree. Goes out: a `Check` with one of four verdicts, and the worst
+entry named. A check that disagrees is a result, not an exception; and where the mathematics has no number there is
+nothing to agree on: that is a verdict of its own, and no disagreement.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
-from symgrad.numeric.exact import Array, as_float, is_exact
+from symgrad.numeric.exact import Array, as_float, finite, is_exact
 
 TOLERANCE = 1e-9
 """How closely float64 results have to agree, relative to the largest entry."""
+
+
+class Verdict(StrEnum):
+    """What a comparison came to."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    UNDEFINED = "undefined here"
+    NOT_MADE = "not made"
 
 
 @dataclass(frozen=True)
@@ -22,6 +33,7 @@ class Check:
 
     ``oracle`` names it in words; ``max_error`` is the largest difference (0 when the comparison is exact and
     holds, None when the check was skipped); ``passed`` is None when it was skipped, and ``note`` says why.
+    ``undefined`` entries were left out, because there is no number there to agree on.
     """
 
     oracle: str
@@ -32,6 +44,41 @@ class Check:
     worst: tuple[int, ...] | None = None
     expected: float | None = None
     got: float | None = None
+    undefined: int = 0
+
+    @property
+    def verdict(self) -> Verdict:
+        """In one word: agrees, differs, undefined here (and what is defined agrees), not made."""
+        if self.passed is None:
+            return Verdict.NOT_MADE
+        if not self.passed:
+            return Verdict.DIFFERS
+        return Verdict.UNDEFINED if self.undefined else Verdict.AGREES
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """What can be said at each entry of a gradient that meets what is not finite.
+
+    ``mathematics`` is the derivative, NaN where there is none. ``void`` are entries of which nothing can be said
+    at all: an output that they move and that counts has no value, or they lie at a kink, where any number between
+    two slopes is as good as another.
+    """
+
+    mathematics: Array
+    void: Array
+
+    def apart(self, first: Array, second: Array, allowed: float) -> tuple[Array, Array]:
+        """Where two answers are not to be held against each other, and where because nothing is defined there.
+
+        A number that stands where the other answer has lost it to 0·∞ has to be the mathematics' own.
+        """
+        finite = np.isfinite(first) & np.isfinite(second)
+        there = np.where(np.isfinite(first), first, np.where(np.isfinite(second), second, self.mathematics))
+        with np.errstate(invalid="ignore"):
+            right = np.abs(there - self.mathematics) <= allowed
+        undefined = self.void | (~finite & ~np.isfinite(self.mathematics))
+        return undefined | (~finite & right), undefined
 
 
 def skipped(oracle: str, why: str) -> Check:
@@ -39,56 +86,62 @@ def skipped(oracle: str, why: str) -> Check:
     return Check(oracle, None, None, note=why)
 
 
-def compare(oracle: str, expected: Array, got: Array, tolerance: float = TOLERANCE, note: str = "") -> Check:
+def compare(
+    oracle: str,
+    expected: Array,
+    got: Array,
+    tolerance: float = TOLERANCE,
+    note: str = "",
+    standing: Standing | None = None,
+) -> Check:
     """``got`` (derived) against ``expected`` (the oracle's), entry by entry.
 
     Exact arrays are compared exactly, others within ``tolerance`` of the largest entry. A NaN agrees only
-    with a NaN, an infinity with itself.
+    with a NaN, an infinity with itself; ``standing`` says where there is nothing to compare.
     """
     expected, got = np.asarray(expected), np.asarray(got)
     if expected.shape != got.shape:
         return Check(
             oracle, float("inf"), False, note=f"the oracle's shape is {expected.shape}, the derived {got.shape}"
         )
-    if is_exact(expected) and is_exact(got):
-        equal = np.asarray(expected == got, dtype=bool)
-        gap = np.abs(as_float(expected) - as_float(got))
-        return _check(oracle, expected, got, gap, equal, exact=True, note=note)
     a, b = as_float(expected), as_float(got)
     with np.errstate(invalid="ignore"):
         gap = np.abs(a - b)
+    if is_exact(expected) and is_exact(got) and standing is None:
+        equal = np.asarray(expected == got, dtype=bool)
+        return _check(oracle, a, b, np.where(equal, 0.0, np.nan_to_num(gap, nan=np.inf)), equal, exact=True, note=note)
     same = (np.isnan(a) & np.isnan(b)) | (a == b)
     gap = np.where(same, 0.0, np.where(np.isfinite(gap), gap, np.inf))
     finite = np.abs(a[np.isfinite(a)])
     allowed = tolerance * max(1.0, float(finite.max())) if finite.size else tolerance
-    return _check(oracle, a, b, gap, gap <= allowed, exact=False, note=note)
+    if standing is None:
+        return _check(oracle, a, b, gap, gap <= allowed, exact=False, note=note)
+    apart, undefined = standing.apart(a, b, allowed)
+    gap = np.where(apart, 0.0, gap)
+    return _check(oracle, a, b, gap, gap <= allowed, exact=False, note=note, undefined=int(undefined.sum()))
 
 
-def compare_mathematics(oracle: str, mathematics: Array, program: Array) -> Check:
+def compare_mathematics(oracle: str, mathematics: Array, program: Array, standing: Standing | None = None) -> Check:
     """A formula for the whole against what the program's steps give, one after the other.
 
     Where the steps meet 0·∞ the program has NaN and the formula may have a number, and where J does not
-    exist the program's convention has a number and the formula none: both are told, neither is an error.
+    exist the program's convention has a number and the formula none: neither is an error.
     """
     formula, steps = as_float(mathematics), as_float(program)
-    if formula.shape != steps.shape or (np.isfinite(formula) & np.isfinite(steps)).all():
+    if formula.shape != steps.shape or (finite(mathematics) & finite(program)).all():
         return compare(oracle, mathematics, program)
-    lost = ~(np.isfinite(formula) & np.isfinite(steps))
-    at = tuple(int(i) for i in np.argwhere(lost)[0])
-    place = f"at {list(at)} " if at else ""
-    if np.isfinite(formula[at]):
-        note = f"{place}the program's steps give {steps[at]:g}, the mathematics {formula[at]:g}"
-    elif np.isfinite(steps[at]):
-        note = f"{place}there is no derivative; the program's convention is {steps[at]:g}"
-    else:
-        note = f"{place}there is no derivative; the program gives {steps[at]:g}"
-    return compare(oracle, np.where(lost, 0.0, formula), np.where(lost, 0.0, steps), note=note)
+    void = np.zeros(formula.shape, dtype=bool) if standing is None else standing.void
+    return compare(oracle, formula, steps, standing=Standing(formula, void))
 
 
-def _check(oracle: str, expected: Array, got: Array, gap: Array, equal: Array, exact: bool, note: str) -> Check:
+def _check(
+    oracle: str, expected: Array, got: Array, gap: Array, equal: Array, exact: bool, note: str, undefined: int = 0
+) -> Check:
     """The check with its worst entry."""
     if gap.size == 0:
         return Check(oracle, 0.0, True, exact, note)
     worst = np.unravel_index(int(np.argmax(np.where(equal, -1.0, gap) if not equal.all() else gap)), gap.shape)
     at = tuple(int(i) for i in worst)
-    return Check(oracle, float(gap.max()), bool(equal.all()), exact, note, at, float(expected[at]), float(got[at]))
+    return Check(
+        oracle, float(gap.max()), bool(equal.all()), exact, note, at, float(expected[at]), float(got[at]), undefined
+    )

@@ -6,6 +6,7 @@ The only place outside `symgrad.tracing` and `symgrad.testing` that imports torc
 from __future__ import annotations
 
 import importlib.util
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -49,9 +50,11 @@ def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted
     version = torch.__version__.split("+")[0]
     leaves = _leaves(inputs, wanted)
     try:
-        out = _run(program, leaves)
-        if out.requires_grad:
-            out.backward(torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of what is said here anyway: 0/0, a target that broadcasts
+            out = _run(program, leaves)
+            if out.requires_grad:
+                out.backward(torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape))
     except (RuntimeError, IndexError) as error:
         if all(np.size(array) for array in inputs.values()):
             raise

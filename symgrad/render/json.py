@@ -276,6 +276,7 @@ def check_data(check: Check) -> Data:
     return {
         "oracle": check.oracle,
         "passed": check.passed,
+        "verdict": str(check.verdict),
         "exact": check.exact,
         "max_error": number(check.max_error),
         "note": check.note,

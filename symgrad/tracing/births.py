@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
+from symgrad.ops import TABLE
 from symgrad.program import Apply
 from symgrad.tracing.numbers import digits
 from symgrad.tracing.words import step_text
 
 if TYPE_CHECKING:
     from symgrad.tracing.program import Program
+
+RANK = 1e-10
+"""Values that differ by less than this share of the largest are equal."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,22 @@ class Birth:
     place: int
     weights: Array
     result: Array
+
+    @property
+    def of_nothing(self) -> bool:
+        """Whether only weights of 0 arrived where something not finite came of it."""
+        same = self.weights.shape == self.result.shape
+        return same and not self.weights[~np.isfinite(self.result)].any()
+
+
+def watching(*watchers: Callable[..., None]) -> Callable[..., None]:
+    """Several watchers as one."""
+
+    def seen(*what: Any) -> None:
+        for watcher in watchers:
+            watcher(*what)
+
+    return seen
 
 
 def births(found: list[Birth]) -> Callable[[Apply, int, Array, Array], None]:
@@ -96,13 +116,40 @@ def told(program: Program, birth: Birth) -> list[str]:
                 "  a fused operation that knows the point (torch.linalg.vector_norm, F.normalize) has a finite choice"
             )
     else:
-        lines.append(
-            f"  there is no J at {entry} = {digits(value)}: the slope of {step.op} is infinite or undefined there."
-        )
-        lines.append(
-            "  keep away from it (clamp, or add a small eps inside), or use a fused operation that has a value there"
-        )
+        lines += no_slope(program, step, source, entry, value)
     return lines
 
 
-__all__ = ["Birth", "births", "not_finite"]
+def no_slope(program: Program, step: Apply, source: str, entry: str, value: float) -> list[str]:
+    """Why there is no J, and what would do: advice that fits the cause alone."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return [f"  {entry} is {digits(value)} already: nothing has a derivative there. Look for what made it so."]
+    op = TABLE.get(step.op)
+    known = as_float(program.arrays[source])
+    reads = known.ndim > 1 and known.shape[-1] == known.shape[-2]
+    if step.result.name in program.boxes or (op is not None and any(d.matrix for d in op.domain.values())):
+        return vectors_of_equals(known) if reads else ["  there is no J at this matrix"]
+    lines = [f"  there is no J at {entry} = {digits(value)}: the slope of {step.op} is infinite or undefined there."]
+    if np.isfinite(as_float(program.arrays[step.result.name])).all():
+        return [*lines, f"  keep {entry} away from it: clamp it, or add a small eps to it before {step.op}"]
+    return [*lines, f"  {step.op} has no finite value there either: what goes into it has to be kept inside its domain"]
+
+
+def vectors_of_equals(matrix: Array) -> list[str]:
+    """What there is to say of a matrix at which a decomposition has no derivative."""
+    found = np.linalg.svd(matrix, compute_uv=False) if np.isfinite(matrix).all() else np.zeros(0)
+    largest = float(found.max(initial=0.0))
+    if found.size and np.any(found.min(axis=-1) <= RANK * largest):
+        return [
+            "  the matrix has no full rank: to a singular value of 0 belong no vectors in particular, so there is no J"
+        ]
+    if found.size and np.any(np.abs(np.diff(found, axis=-1)) <= RANK * largest):
+        return [
+            "  two of its values are equal: any two directions in their plane may be their vectors, so there is no J.",
+            "  the values by themselves have one (eigvalsh, svdvals), and so has what does not change as the two turn;",
+            "  small different numbers on the diagonal take the values apart",
+        ]
+    return ["  there is no J at this matrix"]
+
+
+__all__ = ["Birth", "births", "not_finite", "watching"]

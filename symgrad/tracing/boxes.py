@@ -15,8 +15,9 @@ import torch
 
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
+from symgrad.tracing.aliases import storage
 from symgrad.tracing.mode import tensors_in
-from symgrad.tracing.trace import Call, Node, as_array, mapped
+from symgrad.tracing.trace import BEHIND, Call, Node, as_array, mapped
 from symgrad.tracing.verify import disagreement, precision
 
 
@@ -61,12 +62,13 @@ class BlackBox:
         chosen = [leaves[n] for n in wanted]
         if not found.requires_grad:
             return {n: np.zeros_like(as_array(leaves[n]), dtype=np.float64) for n in wanted}
-        # The other results get zeros: some of torch's formulas give nothing where only a later result has a weight.
-        pairs = [(r, weights if r is found else torch.zeros_like(r)) for r in results if r.requires_grad]
         try:
             products: tuple[Any, ...] = torch.autograd.grad(
-                [r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True
+                found, chosen, weights, allow_unused=True, retain_graph=True
             )
+            if all(product is None for product in products):  # some of torch's formulas want a weight for the first
+                pairs = [(r, weights if r is found else torch.zeros_like(r)) for r in results if r.requires_grad]
+                products = torch.autograd.grad([r for r, _ in pairs], chosen, [w for _, w in pairs], allow_unused=True)
         except RuntimeError as error:  # the parts of a complex svd have none one by one, their phases being free
             raise UnsupportedError(
                 f"torch has no gradient of {self.spelling} here", found=(str(error).split(". ")[0],)
@@ -101,6 +103,39 @@ class BlackBox:
         with torch._C.DisableTorchFunction(), torch.enable_grad():
             leaves = [node.tensor().detach().clone().requires_grad_(True) for node in self.arguments]
             return leaves, self.run([leaf.clone() for leaf in leaves])
+
+
+def refuse_written_behind(node: Node) -> None:
+    """Refuse a call whose pullback torch computes with what was written through ``.data`` after it ran."""
+    call = node.call
+    assert call is not None
+    late = [n for n in call.nodes() if n.behind is not None]
+    if (late or node.behind) and kept(call, node.index, late, node.behind is not None):
+        where = next(n.behind for n in (*late, node) if n.behind is not None)
+        raise UnsupportedError(
+            BEHIND,
+            found=(f"{where.short}: {where.text}",),
+            hints=("with torch.no_grad(): write in place, and backward() will say so",),
+        )
+
+
+def kept(call: Call, index: int, nodes: Sequence[Node], result: bool) -> bool:
+    """Whether torch keeps one of ``nodes``, which the call read, for the call's pullback, or its own ``result``."""
+    packed: list[Any] = []
+
+    def pack(tensor: Any) -> Any:
+        packed.append(tensor)
+        return tensor
+
+    with torch._C.DisableTorchFunction(), torch.enable_grad():
+        read = tuple({id(n): n for n in call.nodes()}.values())
+        copies = [n.held.detach().clone() for n in read]
+        given = [c.requires_grad_(True).clone() if n.carries else c for n, c in zip(read, copies, strict=True)]
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            found = rerun(call, *replaced(call, read, given), index)
+    mine = [g for n, g in zip(read, given, strict=True) if any(n is other for other in nodes)]
+    mine += [found] if result else []
+    return any(storage(p) == storage(m) for p in packed for m in mine)
 
 
 def like(array: Array, tensor: Any) -> Any:

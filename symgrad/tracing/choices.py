@@ -70,6 +70,14 @@ def by_choice(lifter: Lifter, node: Node) -> Ref:
     return choose(lifter, lifter.refs[id(source)], places, lifter.wish(node))
 
 
+def tied(node: Node) -> bool:
+    """Whether the call ranks entries of which some are equal: each place is then the algorithm's own."""
+    assert node.call is not None
+    if plain_spelling(node.call.spelling).rpartition(".")[2] not in RANKED:
+        return False
+    return any(n.held.unique().numel() < n.held.numel() for n in node.call.nodes() if n.carries)
+
+
 def sent_through(node: Node, source: Node) -> Array:
     """The call on the numbers 0, 1, 2, … in place of the entries."""
     count = torch.arange(source.held.numel(), dtype=torch.float64).reshape(source.held.shape)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import find
-from symgrad.tracing.boxes import BlackBox
 from symgrad.tracing.complex_rules import ARITHMETIC
 from symgrad.tracing.complex_views import ARRANGED
 from symgrad.tracing.lifted import Refused
@@ -67,7 +66,7 @@ def by_pairs(lifter: Lifter, node: Node) -> Ref:
     arguments, keywords = call.arguments, {k: v for k, v in call.keywords.items() if k != "out"}
     if reflected(call.spelling):
         arguments = (arguments[1], arguments[0], *arguments[2:])
-    p, begin = Pairs(lifter, node), len(lifter.builder.steps)
+    p = Pairs(lifter, node)
     first = arguments[0] if arguments else None
     rule = (SPECTRA if spectral(call.spelling) and "shift" not in word else RULES).get(word)
     try:
@@ -84,10 +83,6 @@ def by_pairs(lifter: Lifter, node: Node) -> Ref:
         raise Refused(f"{word}: {error}") from error
     if ref is None:
         raise Refused(f"{plain_spelling(call.spelling)} of complex tensors is not in the table")
-    if len(lifter.builder.steps) == begin + 1 and not call.in_place:
-        read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
-        names = tuple(lifter.refs[id(n)].name for n in read)
-        lifter.origins[ref.name] = BlackBox(ref.name, call.spelling, "", call, node.index, read, names)
     return ref
 
 

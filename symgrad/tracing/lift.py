@@ -26,9 +26,10 @@ from symgrad.program import Apply, Program, Tensor
 from symgrad.shapes import Sizes
 from symgrad.tracing import choices, complexes, rewrites, templates
 from symgrad.tracing.binding import Refusals, bound, meaning
-from symgrad.tracing.boxes import BlackBox
+from symgrad.tracing.boxes import BlackBox, refuse_written_behind
 from symgrad.tracing.lifted import RESERVED, Lifted, Refused, identifier
 from symgrad.tracing.observed import looked_at
+from symgrad.tracing.singular import Origin, origin_of
 from symgrad.tracing.spelling import plain_spelling
 from symgrad.tracing.trace import Node, Where, mapped, upstream
 from symgrad.tracing.trials import trial
@@ -55,7 +56,7 @@ class Lifter:
         self.spellings: dict[str, str] = {}
         self.keep: list[Any] = []
         self.shared: dict[int, dict[int, Ref]] = {}
-        self.origins: dict[str, BlackBox] = {}
+        self.origins: dict[str, Origin] = {}
         self.asked_numbers = False
 
     def lift(self, outputs: Sequence[Node], declared: Sequence[Node] = ()) -> Lifted:
@@ -140,18 +141,25 @@ class Lifter:
 
     def call(self, node: Node) -> None:
         """A call: as an equal one before it, or each way in turn."""
-        if templates.again(self, node):
+        refuse_written_behind(node)
+        tied, begin = choices.tied(node), len(self.builder.steps)
+        if not tied and templates.again(self, node):
+            self.origins.update(origin_of(self, node, begin))
             return
         learning = templates.Learning(self, node)
         reasons = []
         ways: tuple[Way, ...] = (Lifter.by_table, choices.by_choice, rewrites.by_decomposition)
         if complexes.touches(node):
             ways = complexes.WAYS
+        elif tied:
+            ways = (choices.by_choice, *ways)  # which of equal entries it is, torch's algorithm decides
         for way in (*ways, rewrites.by_emptiness):
             try:
                 with self.trial():
                     self.finish(node, way(self, node))
-                learning.keep()
+                self.origins.update(origin_of(self, node, begin))
+                if not tied:
+                    learning.keep()
                 return
             except Refused as refusal:
                 reasons.append(str(refusal))
@@ -175,13 +183,7 @@ class Lifter:
             for n in call.nodes()
         ):
             raise Refused("")  # places counted from the end: `by_choice` counts them from the front
-        ref = self.apply_op(op, spelling, arguments, keywords, self.wish(node))
-        read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
-        if not call.in_place:
-            self.origins[ref.name] = BlackBox(
-                ref.name, call.spelling, "", call, node.index, read, tuple(self.refs[id(n)].name for n in read)
-            )
-        return ref
+        return self.apply_op(op, spelling, arguments, keywords, self.wish(node))
 
     def apply_op(
         self, op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any], name: str | None = None

@@ -13,6 +13,7 @@ from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.program import Program
 from symgrad.tracing.boxes import BlackBox
+from symgrad.tracing.singular import Origin
 from symgrad.tracing.trace import Node, Where
 
 RESERVED = frozenset({"v", "out", "inf", "nan", "pi", "e", "torch", "F", "np"})
@@ -40,7 +41,7 @@ class Lifted:
     lines: dict[str, Where] = field(default_factory=dict)
     spellings: dict[str, str] = field(default_factory=dict)
     refs: dict[int, Ref] = field(default_factory=dict)
-    origins: dict[str, BlackBox] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
 
 
 def identifier(label: str) -> str:

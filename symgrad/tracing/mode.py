@@ -63,6 +63,7 @@ class Recorder(TorchFunctionMode):
         self.guard = Guard()
         self.paused = False
         self.left: Where | None = None
+        self.counts: dict[int, int | None] = {}
 
     def __enter__(self) -> Recorder:
         super().__enter__()  # type: ignore[no-untyped-call]  # torch annotates half of it
@@ -134,6 +135,7 @@ class Recorder(TorchFunctionMode):
         if known.may_write or written:
             for tensor in inputs:
                 self.protect(tensor)
+        self.counts = {id(t): version(t) for w in written for t in self.storages.sharing(w)}
         return Seen(
             func,
             known,
@@ -290,6 +292,8 @@ class Recorder(TorchFunctionMode):
             return  # no entry in common
         old: Node = self.nodes[other]
         old.destroyed = old.destroyed or where
+        if old.carries and self.counts.get(id(other)) == version(other):  # as through .data
+            old.behind = old.behind or where
         owner = weakref.ref(other)
         if not other.requires_grad:
             node = self.data(other, new.cut, where)

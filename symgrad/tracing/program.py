@@ -49,8 +49,9 @@ class Program:
 
     ``inputs`` are the tensors to differentiate by, ``data`` the others; ``outputs`` the results, in order;
     ``operations`` the steps, one each; ``black_boxes`` the steps that were not derived; ``conventions`` the steps
-    at which a pullback took torch's choice, because the equation has no finite value at this point; ``complexes``
-    the inputs that are complex in torch: here, in seeds and gradients too, they are pairs (re, im) on a last axis.
+    at which pullbacks took torch's own numbers, because there is no derivative at this point, each with the reason;
+    ``complexes`` the inputs that are complex in torch: here, in seeds and gradients too, they are pairs (re, im) on a
+    last axis.
     """
 
     recording: Recording
@@ -63,7 +64,7 @@ class Program:
     spellings: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
     origins: Mapping[str, Any] = field(default_factory=dict)
-    conventions: list[str] = field(default_factory=list)
+    conventions: dict[str, str] = field(default_factory=dict)
     complexes: frozenset[str] = frozenset()
 
     @property

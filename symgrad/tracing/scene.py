@@ -8,7 +8,6 @@ Looking comes before running, since a run overwrites ``.grad`` and frees the gra
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric.exact import as_float
 from symgrad.tracing import diagnose, frames, remarks
 from symgrad.tracing.agreement import difference, floor_of, magnitudes, precision_of
-from symgrad.tracing.births import births, not_finite
+from symgrad.tracing.births import births, not_finite, watching
 from symgrad.tracing.given import Given, seed_text, stands_for
 from symgrad.tracing.lift import Lifter
 from symgrad.tracing.lifted import Lifted
@@ -26,9 +25,9 @@ from symgrad.tracing.observed import Observation
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.program import Program
 from symgrad.tracing.story import Backward, Leaf
-from symgrad.tracing.sweeps import pull
+from symgrad.tracing.sweeps import open_entries, pull
 from symgrad.tracing.trace import Node, Where, as_array, upstream
-from symgrad.tracing.words import NOT_CHECKED, chosen_by_torch, shape_text
+from symgrad.tracing.words import NOT_CHECKED, chosen_by_torch, first_words, shape_text
 
 if TYPE_CHECKING:
     from symgrad.tracing.watch import Watch
@@ -105,9 +104,20 @@ class Scene:
             lifted.origins,
             program.conventions,
         )
+        open_at = open_entries(lifted.program, program.values, lifted.boxes, seeds, derived, bool(program.conventions))
         few = len(targets) <= HANDFUL or bool(self.watch.only)
         rows = [
-            self.leaf(program, name, tensor, true, derived[name], few and not repeated, terms.get(name, 0.0))
+            self.leaf(
+                program,
+                name,
+                tensor,
+                true,
+                derived[name],
+                few and not repeated,
+                terms.get(name, 0.0),
+                open_at[name],
+                bool(born) and all(birth.of_nothing for birth in born),
+            )
             for name, (tensor, true) in targets.items()
             if not self.watch.only or program.labels[name] in self.watch.only
         ]
@@ -217,8 +227,9 @@ class Scene:
         return chosen
 
     def leaf(
-        self, program: Program, name: str, tensor: Any, true: Any, derived: Any, formulas: bool, terms: float
-    ) -> Leaf:
+        self, program: Program, name: str, tensor: Any, true: Any, derived: Any, formulas: bool, terms: float,
+        open_at: Any, lost: bool,
+    ) -> Leaf:  # fmt: skip
         """One row."""
         jacobian, form = self.formulas(program, name) if formulas else (self.size(program, name), None)
         before = self.before.get(id(tensor)) if self.kind == "backward" else None
@@ -227,7 +238,10 @@ class Scene:
         if true is not None:
             got = as_float(as_array(true.to_dense() if true.is_sparse else true))
             floor = floor_of(terms, tensor)
-            error, agrees = difference(added, got, precision_of(tensor)[0], before, floor)
+            if got.shape == added.shape:
+                open_at = open_at | ~np.isfinite(got)
+            compared = np.where(open_at, 0.0, added), np.where(open_at, 0.0, got)
+            error, agrees = difference(*compared, precision_of(tensor)[0], before, floor)
         if agrees is False and getattr(tensor, "_backward_hooks", None):
             error = agrees = None  # what a hook made of it cannot be compared
         boxed = program.boxed(name)
@@ -246,6 +260,8 @@ class Scene:
             agrees,
             bool(0 < np.abs(added).max(initial=0) <= floor_of(terms, tensor)),
             boxed,
+            int(np.sum(open_at)),
+            lost,
         )
 
     def formulas(self, program: Program, name: str) -> tuple[str, str | None]:
@@ -306,23 +322,6 @@ class Scene:
             if tensor.grad is not None:
                 name = self.sight.get(id(tensor), "a leaf")
                 self.watch.filled[id(tensor)] = (weakref.ref(tensor), self.where, name)
-
-
-def watching(*watchers: Callable[..., None]) -> Callable[..., None]:
-    """Several watchers as one."""
-
-    def seen(*what: Any) -> None:
-        for watcher in watchers:
-            watcher(*what)
-
-    return seen
-
-
-def first_words(error: Exception) -> str:
-    """An exception's first sentence: the whole stands in the traceback."""
-    line = (str(error).splitlines() or [""])[0]
-    sentence = line.split(". ")[0].split(": [")[0]
-    return sentence if len(sentence) <= 120 else f"{sentence[:117]}…"
 
 
 __all__ = ["Scene"]

@@ -21,6 +21,8 @@ class Leaf:
     derived one, relative to the largest entry, None where they were not compared;
     ``rounding`` says that what was added is no more than rounding leaves of a zero; ``boxed`` that a black box stands
     on the way, whose product is torch's own: where the two are equal nothing was checked, and ``agrees`` is None.
+    ``undefined`` is how many entries have no number to agree on: there is no derivative, or (``lost``) it is lost to
+    0·∞ on the way.
     """
 
     name: str
@@ -34,6 +36,8 @@ class Leaf:
     agrees: bool | None
     rounding: bool = False
     boxed: bool = False
+    undefined: int = 0
+    lost: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from symgrad.numeric.exact import Array, as_float, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.sweeps import flowing, positions, pull_step, push_step
 from symgrad.program import Apply, Program
+from symgrad.tracing.singular import Origin, alike, calls_in, irregular, settled
 
 
 def pull(
@@ -24,66 +25,89 @@ def pull(
     seeds: Mapping[str, Array],
     wanted: Sequence[str],
     seen: Any = None,
-    origins: Mapping[str, Any] | None = None,
-    noted: list[str] | None = None,
+    origins: Mapping[str, Origin] | None = None,
+    noted: dict[str, str] | None = None,
 ) -> dict[str, Array]:
     """vᵀJ for each of ``wanted``; ``seen(step, position, cotangent in, cotangent out)`` may watch.
 
-    ``origins`` are the calls behind single steps: where an equation has no finite value at this point, because
-    there is no derivative or because its terms overflow, torch's choice for that call is taken if it has one,
-    and the step's name goes to ``noted``.
+    ``origins`` are the calls behind the steps: where one meets what is not finite, torch's own numbers for that call
+    are taken where they differ, and the step's name goes to ``noted`` with the reason.
     """
     reached = flowing(program, wanted)
     keep = set(wanted)
+    calls = calls_in(program, origins or {}, (*wanted, *seeds))
+    inner = {step.result.name for steps in calls.values() for step in steps[:-1]}
     carried: dict[str, Array] = {name: np.asarray(seed) for name, seed in seeds.items()}
     for step in reversed(program.steps):
         name = step.result.name
-        cotangent = carried.get(name) if name in keep else carried.pop(name, None)
-        places = positions(step, reached)
-        if cotangent is None or not places:
+        if name in inner:
             continue
-        if np.size(cotangent) == 0:
-            parts = {n: np.zeros(np.shape(values[str(step.arguments[n])])) for n in places}
-        elif name in boxes:
-            parts = boxes[name].pull(cotangent, places)
-        else:
-            parts = pull_step(step, program, values, cotangent, places)
-            if origins and name in origins:
-                plain = parts
-                parts = settled(step, plain, cotangent, origins[name])
-                if noted is not None and name not in noted and any(parts[n] is not plain[n] for n in parts):
-                    noted.append(name)
-        for place, part in parts.items():
-            if seen is not None:
-                seen(step, place, cotangent, part)
-            source = str(step.arguments[place])
+        cotangent = carried.get(name) if name in keep else carried.pop(name, None)
+        steps = calls.get(name, (step,))
+        if cotangent is None or not any(positions(s, reached) for s in steps):
+            continue
+        arrived, told = through(steps, program, values, boxes, cotangent, reached)
+        if origins and name in calls:
+            read = (values[n] for s in steps for n in (*s.tensors, s.result.name) if n in values.arrays)
+            if np.size(cotangent) and irregular(cotangent, arrived, read):
+                plain = arrived
+                arrived, reason = settled(origins[name], plain, cotangent, values.arrays)
+                told = [(s, n, v, arrived.get(str(s.arguments[n]), part) if reason else part) for s, n, v, part in told]
+                if reason and noted is not None:
+                    noted.setdefault(name, reason)
+        if seen is not None:
+            for event in told:
+                seen(*event)
+        for source, part in arrived.items():
             carried[source] = plus(carried[source], part) if source in carried else part
     return {name: carried.get(name, np.zeros(np.shape(values[name]), dtype=np.int64)) for name in wanted}
 
 
-def settled(step: Apply, parts: Mapping[int, Array], cotangent: Array, origin: Any) -> dict[int, Array]:
-    """``parts``, with torch's own finite choice where the equation has no finite value.
+Event = tuple[Apply, int, Array, Array]
 
-    torch has one choice for each tensor; where a tensor stands at two places, the first gets it.
-    """
-    found = dict(parts)
-    if (
-        all(p.dtype == object or np.isfinite(p).all() for p in parts.values())
-        or not np.isfinite(as_float(cotangent)).all()
-    ):
-        return found
-    for source in dict.fromkeys(step.arguments[n] for n in parts):
-        places = [n for n in parts if step.arguments[n] == source]
-        total = sum(as_float(parts[n]) for n in places)
-        if np.isfinite(total).all() or source not in origin.names:
+
+def through(
+    steps: Sequence[Apply],
+    program: Program,
+    values: Values,
+    boxes: Mapping[str, Any],
+    cotangent: Array,
+    reached: frozenset[str],
+) -> tuple[dict[str, Array], list[Event]]:
+    """What one call sends back to each of its arguments, step by step, and each step's part in it."""
+    carried = {steps[-1].result.name: cotangent}
+    told: list[Event] = []
+    for step in reversed(steps):
+        name = step.result.name
+        weights = carried.pop(name, None)
+        places = positions(step, reached)
+        if weights is None or not places:
             continue
-        position = origin.names.index(source)
-        choice = origin.pull(cotangent, [position])[position]
-        chosen = ~np.isfinite(total)
-        if choice.shape == np.shape(total) and np.isfinite(choice[chosen]).any():
-            for n in places:
-                found[n] = np.where(chosen, choice if n == places[0] else 0.0, parts[n])
-    return found
+        if np.size(weights) == 0:
+            parts = {n: np.zeros(np.shape(values[str(step.arguments[n])])) for n in places}
+        elif name in boxes:
+            parts = boxes[name].pull(weights, places)
+        else:
+            parts = pull_step(step, program, values, weights, places)
+        for place, part in parts.items():
+            told.append((step, place, weights, part))
+            source = str(step.arguments[place])
+            carried[source] = plus(carried[source], part) if source in carried else part
+    return carried, told
+
+
+def open_entries(
+    program: Program,
+    values: Values,
+    boxes: Mapping[str, Any],
+    seeds: Mapping[str, Array],
+    derived: Mapping[str, Array],
+    noted: bool,
+) -> dict[str, Array]:
+    """Where there is no number to agree on: the equations by themselves have none, or not the one that was taken."""
+    plain = pull(program, values, boxes, seeds, tuple(derived)) if noted else derived
+    pairs = {name: (as_float(plain[name]), as_float(derived[name])) for name in derived}
+    return {name: ~np.isfinite(a) | ~alike(a, b) for name, (a, b) in pairs.items()}
 
 
 def push(

@@ -70,11 +70,13 @@ def summary(event: Backward) -> str:
     wrong = [leaf.name for leaf in event.leaves if leaf.agrees is False]
     if wrong:
         return f"{', '.join(wrong)} ≠ torch"
-    equal = sum(leaf.agrees is True for leaf in event.leaves)
+    undefined = sum(leaf.agrees is True and leaf.undefined > 0 for leaf in event.leaves)
+    equal = sum(leaf.agrees is True for leaf in event.leaves) - undefined
     boxed = sum(leaf.boxed for leaf in event.leaves)
     parts = [f"{leaves(equal)} = torch"] if equal else []
     parts += [f"{leaves(boxed)} {NOT_CHECKED}"] if boxed else []
-    rest = len(event.leaves) - equal - boxed
+    parts += [f"{leaves(undefined)} undefined here, in part or whole"] if undefined else []
+    rest = len(event.leaves) - equal - boxed - undefined
     parts += [f"{leaves(rest)} not compared"] if rest else []
     return ", ".join(parts or ["no leaf is reached"]) + (f", v = {event.seed}" if "given" in event.seed else "")
 
@@ -86,11 +88,17 @@ def leaves(count: int) -> str:
 
 def agreement(leaf: Leaf) -> str:
     """How the derived vᵀJ compares with what torch did."""
-    if leaf.agrees is not None:
-        return "= torch" if leaf.agrees else f"≠ torch, by {leaf.error:.2g}"
-    if leaf.after is None:
+    if leaf.agrees is False:
+        return f"≠ torch, by {leaf.error:.2g}"
+    if leaf.after is None and leaf.agrees is None:
         return "torch: None"
-    return NOT_CHECKED if leaf.boxed else "changed by a hook"
+    if leaf.agrees is None:
+        return NOT_CHECKED if leaf.boxed else "changed by a hook"
+    if not leaf.undefined:
+        return "= torch"
+    what = "lost to 0·∞" if leaf.lost else "undefined here"
+    count = int(np.prod(leaf.shape, dtype=object))
+    return what if leaf.undefined == count else f"= torch, {leaf.undefined} of {count} {what}"
 
 
 def table(event: Backward) -> list[str]:
@@ -215,6 +223,7 @@ def _event(event: Backward | Note) -> dict[str, Any]:
                 "relative_error": _number(leaf.error),
                 "agrees": leaf.agrees,
                 "black_box": leaf.boxed,
+                "undefined": leaf.undefined,
             }
             for leaf in event.leaves
         ],

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from symgrad.language.calls import Ref
 from symgrad.program import Apply, Argument, Tensor
-from symgrad.tracing.boxes import BlackBox
 from symgrad.tracing.complexes import touches
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.trace import Node
@@ -54,7 +53,6 @@ class Template:
     told: tuple[bool, ...]
     last: int
     results: Mapping[int, Place]
-    origin: bool
 
 
 KNOWN: OrderedDict[Hashable, Template] = OrderedDict()
@@ -173,7 +171,6 @@ def learn(lifter: Lifter, node: Node, key: Hashable, begin: int, inputs: int) ->
         tuple(step.result.name in lifter.labels for step in steps),
         made[ref.name].number,
         {index: places[other.name] for index, other in shared.items()},
-        ref.name in lifter.origins,
     )
     while len(KNOWN) > MOST:
         KNOWN.popitem(last=False)
@@ -214,13 +211,7 @@ def written(lifter: Lifter, node: Node, template: Template) -> Ref:
 
     if template.results:
         lifter.shared[id(call)] = {index: ref(place) for index, place in template.results.items()}
-    last = ref(Made(template.last))
-    if template.origin:
-        read = tuple(n for n in nodes if n.carries)
-        lifter.origins[last.name] = BlackBox(
-            last.name, call.spelling, "", call, node.index, read, tuple(lifter.refs[id(n)].name for n in read)
-        )
-    return last
+    return ref(Made(template.last))
 
 
 __all__ = ["KNOWN", "Learning", "again"]

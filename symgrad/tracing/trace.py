@@ -24,6 +24,12 @@ UNSEEN = (
 )
 """What is said of a write that no version counter counts."""
 
+BEHIND = (
+    "a value was overwritten through .data after a call had kept it for its pullback: PyTorch does not see that, and "
+    "computes with what stands there now"
+)
+"""What is said of a write that another counter counts."""
+
 COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 """The precision of either part."""
 
@@ -86,7 +92,8 @@ class Node:
     ``overwrite`` (the first of ``parents`` with entries of the second put in, where ``places`` says), ``shift``
     (the first of ``parents`` with another value, behind autograd's back), ``data`` (no gradient), or ``unknown``
     (a gradient comes from something that was not seen). ``destroyed`` says which line overwrote the value,
-    ``freed`` which backward let go of what was kept for the pullback.
+    ``freed`` which backward let go of what was kept for the pullback; ``behind`` which line wrote the value through
+    ``.data``, which its own counter does not count.
     """
 
     kind: str
@@ -104,6 +111,7 @@ class Node:
     destroyed: Where | None = None
     freed: Where | None = None
     lent: Any = None
+    behind: Where | None = None
 
     @property
     def carries(self) -> bool:

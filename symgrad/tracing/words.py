@@ -196,17 +196,26 @@ def chosen_by_torch(program: Captured) -> list[str]:
     """The steps at which a pullback took torch's choice, one line each."""
     found = {step.result.name: step for step in program.recording.steps}
     lines = []
-    for name in program.conventions:
+    for name, reason in program.conventions.items():
         text = step_text(program.recording, found[name], program.labels)
         where = program.lines.get(name)
         at = f" (line {where.line})" if where is not None else ""
-        lines.append(f"≈ {text}{at} has no derivative at this point; the numbers are the choice that torch makes there")
+        lines.append(
+            f"≈ {text}{at} has no derivative at this point: {reason}; the numbers there are torch's own choice"
+        )
     return lines
 
 
 def counted(count: int, what: str) -> str:
     """``1 input``, ``2 inputs``."""
     return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def first_words(error: Exception) -> str:
+    """An exception's first sentence: the whole stands in the traceback."""
+    line = (str(error).splitlines() or [""])[0]
+    sentence = line.split(". ")[0].split(": [")[0]
+    return sentence if len(sentence) <= 120 else f"{sentence[:117]}…"
 
 
 INFIX_SIGNS = {name: sign for name, (sign, _) in INFIX.items()}

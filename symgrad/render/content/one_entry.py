@@ -19,6 +19,7 @@ from symgrad.render.content.jacobian import formula_of, jacobian_blocks
 from symgrad.render.content.proof import proof_section
 from symgrad.render.content.pullback import entry_rows, formula_blocks
 from symgrad.render.content.seed import seed_section
+from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.teller import Teller
 from symgrad.render.page import (
     Block,
@@ -68,6 +69,7 @@ def entry_sections(teller: Teller, explanation: Explanation, name: str, at: tupl
         ),
         *formula_blocks(teller, gradient),
         Equations(rows or (Equation((place, number(story.total))),)),
+        *singular_blocks(teller, gradient),
     ]
     return (
         forward,

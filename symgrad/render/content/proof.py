@@ -11,9 +11,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from symgrad.explanation import Explanation, Gradient
-from symgrad.oracles.report import Check
+from symgrad.oracles.report import Check, Verdict
 from symgrad.render import numbers
 from symgrad.render.content.speaker import Speaker, speaker_of
+from symgrad.render.content.words import listed
 from symgrad.render.page import Block, Code, Paragraph, Section, Table, Words
 
 PLACED = ("out.backward", "central differences", "the index formula", "the closed form")
@@ -39,6 +40,18 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
     )
     blocks = [Table((("compared with",), *(title for title, _, _ in columns)), rows)]
     blocks += remarks(say, [(name, check) for (_, name), check in found.items() if check is not None])
+    undefined = [name for name, g in wanted if any(c.verdict is Verdict.UNDEFINED for c in g.checks)]
+    if undefined and explanation.passed:
+        blocks.append(
+            Paragraph(
+                say(
+                    "Undefined here is no disagreement: where {names} {are} no derivative there is nothing to agree "
+                    "on, and everything else agrees.",
+                    are="is" if len(undefined) == 1 else "are",
+                    names=listed([(Code(f"{name}.grad"),) for name in undefined]),
+                )
+            )
+        )
     if not explanation.passed:
         blocks.append(Paragraph(("The oracles disagree: do not use these formulas.",), alarm=True))
     exactly = all(check.exact for check in found.values() if check is not None and check.passed and _derived(check))
@@ -52,12 +65,12 @@ def proof_section(explanation: Explanation, only: str | None = None) -> Section:
 
 
 def verdict(check: Check | None) -> str:
-    """equal, the largest difference, DIFFERS, not made."""
+    """equal, the largest difference, undefined here, DIFFERS, not made."""
     if check is None:
         return ""
-    if check.passed is None:
-        return "not made"
-    if not check.passed:
+    if check.verdict in (Verdict.NOT_MADE, Verdict.UNDEFINED):
+        return check.verdict
+    if check.verdict is Verdict.DIFFERS:
         return "DIFFERS"
     if check.exact or check.max_error == 0:
         return "equal"

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.entries import Entry
 from symgrad.indexing import Equation as IndexEquation
+from symgrad.numeric import as_float
+from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
+from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.teller import Teller
 from symgrad.render.content.words import DOTS, as_code, shape_words
 from symgrad.render.content.zeros import zero_blocks
@@ -103,6 +107,7 @@ def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient
     yield from _entries(teller, gradient)
     yield Grids((Grid(named(f"{gradient.name}.grad"), gradient.value),))
     yield from _one_variable(teller, gradient)
+    yield from singular_blocks(teller, gradient)
     yield from zero_blocks(explanation, gradient)
 
 
@@ -234,11 +239,17 @@ def entry_rows(
     in_numbers = Added([Formula(t, names.written(values.arrays)) for t in terms], whole)
     done = Added([number(value) for _, value in pairs], whole)
     parts: list[Math] = [left]
-    for part in (seeded, in_numbers if in_full else done, number(story.total)):
+    total = story.total
+    remark: Words = ()
+    if not np.isfinite(as_float(total)):  # a line that is worked out ends with what it comes to
+        total = sum(value for _, value in pairs)
+        same = np.array_equal(as_float(total), as_float(story.total), equal_nan=True)
+        remark = () if same else (f"step by step it is {numbers.text(story.total)}: see below",)
+    for part in (seeded, in_numbers if in_full else done, number(total)):
         if part.text != parts[-1].text:
             parts.append(part)
     if whole or len(seeded.text) <= LONGEST_ENTRY:
-        yield Equation(tuple(parts))
+        yield Equation(tuple(parts), remark)
 
 
 @dataclass(frozen=True, eq=False)

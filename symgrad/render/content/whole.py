@@ -6,6 +6,7 @@ With an entry, the page tells the story of that one entry instead.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from symgrad.explanation import Explanation
 from symgrad.language import arguments
@@ -16,8 +17,9 @@ from symgrad.render.content.proof import proof_section
 from symgrad.render.content.pullback import pullback_section
 from symgrad.render.content.second_order import second_order_section
 from symgrad.render.content.seed import seed_section
+from symgrad.render.content.singular import rows_without_value
 from symgrad.render.content.speaker import renamed, speaker_of
-from symgrad.render.content.teller import teller_of
+from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import size_text
 from symgrad.render.page import Block, Code, Page, Paragraph, Section, Words
 
@@ -29,7 +31,7 @@ def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None 
     if entry is None:
         sections: tuple[Section, ...] = (
             forward_section(teller, explanation),
-            jacobian_section(teller, tuple(g.jacobian for g in explanation.gradients.values())),
+            _jacobians(teller, explanation),
             seed_section(explanation),
             pullback_section(teller, explanation),
             proof_section(explanation),
@@ -43,6 +45,14 @@ def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None 
     return Page(
         title(explanation.expression, explanation.program.output), tuple(facts), tuple(_lead(explanation)), sections
     )
+
+
+def _jacobians(teller: Teller, explanation: Explanation) -> Section:
+    """J by each input; outputs that have no value are named."""
+    gradients = list(explanation.gradients.values())
+    section = jacobian_section(teller, tuple(g.jacobian for g in gradients))
+    said = next((block for g in gradients for block in rows_without_value(teller, g)), None)
+    return section if said is None else replace(section, blocks=(*section.blocks, said))
 
 
 def title(expression: str, output: str) -> Words:

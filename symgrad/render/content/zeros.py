@@ -1,4 +1,4 @@
-"""When a gradient is 0 or not finite, the reason: J is 0, the weights are, or the weighted rows cancel out."""
+"""When a gradient is 0, the reason: J is 0, the weights are, or the weighted rows cancel out."""
 
 from __future__ import annotations
 
@@ -18,20 +18,12 @@ SMALL = 1e-6
 
 
 def zero_blocks(explanation: Explanation, gradient: Gradient) -> Iterator[Block]:
-    """A gradient that is 0 although J is not, one that is 0 because J is, and nan."""
-    say = speaker_of(explanation.program)
+    """A gradient that is 0 although J is not, and one that is 0 because J is."""
     value = as_float(gradient.value)
     if value.size == 0:
         return
-    if not np.isfinite(value).all():
-        yield Paragraph(
-            say(
-                "Some entries are not finite: at this point `out` has no derivative by them, and what stands there "
-                "is what the arithmetic makes of it."
-            ),
-            alarm=True,
-        )
-        return
+    if gradient.singular is not None or not np.isfinite(value).all():
+        return  # said by `symgrad.render.content.singular`
     rows, columns = gradient.jacobian.shape
     if rows == 0 or rows * columns > COUNTABLE or np.abs(value).max() > SMALL:
         return

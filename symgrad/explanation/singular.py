@@ -1,0 +1,99 @@
+"""A gradient at a point where something is not finite: which of its entries are derivatives, and what the others are.
+
+Comes in: a program with its numbers, a seed, a gradient, and the entries of J that SymPy found on its own, where it was
+asked. Goes out: a `Singular`. Three things can be true of an entry: its derivative exists and the steps have it; it
+exists and the steps lose it to 0·∞; or there is none, and every number there is what some arithmetic makes of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from symgrad.calculus import Sweep
+from symgrad.numeric import Array, Values, as_float, evaluate, finite, is_exact, numeric_pullback
+from symgrad.oracles.report import Standing
+from symgrad.program import Apply, Program
+
+Place = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Birth:
+    """The step whose pullback made something of finite weights that is not finite, and whether by 0·∞ alone."""
+
+    step: Apply
+    of_nothing: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Singular:
+    """One gradient as ``steps`` have it and as ``torch`` has it, and what the mathematics says (`Standing`).
+
+    ``without_value`` are the outputs that count and are not finite, ``births`` where the way back meets ±∞ or NaN.
+    """
+
+    standing: Standing
+    steps: Array
+    torch: Array | None
+    without_value: tuple[Place, ...]
+    births: tuple[Birth, ...] = field(default=())
+
+    @property
+    def lost(self) -> Array:
+        """Where there is a derivative and the steps have none."""
+        return ~self.undefined & ~np.isfinite(self.steps)
+
+    @property
+    def undefined(self) -> Array:
+        """Where there is no derivative."""
+        return np.asarray(self.standing.void | ~np.isfinite(self.standing.mathematics))
+
+
+def singular(
+    program: Program, values: Values, seed: Array, gradient: Array, name: str, sweep: Sweep, torch: Array | None,
+    entries: Array | None = None,
+) -> Singular | None:  # fmt: skip
+    """What is to be said of one gradient; None where everything is finite."""
+    out = values[program.output]
+    counted = np.asarray(as_float(seed) != 0)
+    lacking = counted & ~finite(out)
+    beyond = is_exact(np.asarray(gradient))  # exact numbers have no end; torch's floats may
+    if finite(gradient).all() and not lacking.any() and (beyond or torch is None or finite(torch).all()):
+        return None
+    if entries is not None:
+        mathematics, void = by_entries(entries, seed, lacking, np.shape(gradient))
+    else:
+        mathematics, void = by_formula(program, values, seed, lacking, name, sweep)
+    found: list[Birth] = []
+
+    def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
+        if finite(weights).all() and not finite(part).all():
+            alone = np.shape(weights) == np.shape(part) and not np.asarray(weights)[~finite(part)].any()
+            found.append(Birth(step, alone))
+
+    numeric_pullback(program, values, seed, [name], seen)
+    places = tuple(tuple(int(i) for i in at) for at in np.argwhere(lacking))
+    return Singular(Standing(mathematics, void), as_float(gradient), torch, places, tuple(found))
+
+
+def by_entries(entries: Array, seed: Array, lacking: Array, shape: Place) -> tuple[Array, Array]:
+    """vᵀJ of the outputs that count, J differentiated entry by entry."""
+    weights, J = as_float(seed).reshape(-1), as_float(entries)
+    with np.errstate(all="ignore"):
+        total = np.sum(weights[weights != 0, None] * J[weights != 0], axis=0)
+    return total.reshape(shape), np.isnan(J[lacking.reshape(-1)]).any(axis=0).reshape(shape)
+
+
+def by_formula(
+    program: Program, values: Values, seed: Array, lacking: Array, name: str, sweep: Sweep
+) -> tuple[Array, Array]:
+    """The index formula as a whole, where conditions beat what is not finite; what has no value has the weight NaN."""
+    weights = np.where(lacking, np.nan, as_float(seed))
+    if sweep.whole:
+        found = evaluate(sweep.equation, {**values.arrays, program.seed: weights}, values.sizes)
+    else:
+        found = numeric_pullback(program, values, weights, [name])[name]
+    mathematics = as_float(found)
+    return mathematics, ~np.isfinite(mathematics) & bool(lacking.any())

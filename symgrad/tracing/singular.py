@@ -1,0 +1,129 @@
+"""Where a pullback meets what is not finite, torch's own arithmetic for that one call stands in, and it is said.
+
+Comes in: what arrives at one call's arguments by the derived steps, and the call. Goes out: the same with torch's
+numbers at the entries where a derivative is none: at ±∞ and NaN, and where the equation has no finite value. There is
+nothing to derive at such an entry, and every program makes a choice; whoever explains torch has to name torch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.numeric.exact import Array, as_float, finite
+from symgrad.program import Apply, Program
+from symgrad.tracing.boxes import BlackBox
+from symgrad.tracing.numbers import digits
+from symgrad.tracing.trace import Node
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift import Lifter
+
+NEAR = 1e-3
+"""How far apart, relative to the larger, a derived number and torch's are the same: float16 programs, too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """One call of the user's: the steps that say what it does, in order, and the call itself."""
+
+    box: BlackBox
+    steps: tuple[str, ...]
+
+
+def origin_of(lifter: Lifter, node: Node, begin: int) -> dict[str, Origin]:
+    """The call behind the steps from ``begin`` on, by its result's name; nothing where one of them is a black box."""
+    call, name = node.call, lifter.refs[id(node)].name
+    steps = tuple(step.result.name for step in lifter.builder.steps[begin:])
+    if call is None or name not in steps or any(step in lifter.boxes for step in steps):
+        return {}
+    steps = steps[: steps.index(name) + 1]  # behind it stands what only its derivative reads
+    read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
+    names = tuple(lifter.refs[id(n)].name for n in read)
+    return {name: Origin(BlackBox(name, call.spelling, "", call, node.index, read, names), steps)}
+
+
+def calls_in(program: Program, origins: Mapping[str, Origin], wanted: Sequence[str]) -> dict[str, tuple[Apply, ...]]:
+    """The steps of each call, by the name of its result, where nothing else reads what lies between them."""
+    made = {step.result.name: step for step in program.steps}
+    readers: dict[str, set[str]] = {}
+    for step in program.steps:
+        for name in step.tensors:
+            readers.setdefault(name, set()).add(step.result.name)
+    found = {}
+    for end, origin in origins.items():
+        inner = {*origin.steps} - {end}
+        own = inner | {end}
+        alone = all(readers.get(name, set()) <= own for name in inner) and not inner & {*wanted, program.output}
+        if alone and end in made and all(name in made for name in origin.steps):
+            found[end] = tuple(made[name] for name in origin.steps)
+    return found
+
+
+def settled(
+    origin: Origin, arrived: Mapping[str, Array], cotangent: Array, arrays: Mapping[str, Array]
+) -> tuple[dict[str, Array], str]:
+    """``arrived``, with torch's numbers where a derivative is none, and why there is none (empty: nothing was put in).
+
+    ``arrived`` are the cotangents of the call's arguments, by name.
+    """
+    found = dict(arrived)
+    names = [name for name in arrived if name in origin.box.names]
+    try:
+        chosen = origin.box.pull(cotangent, [origin.box.names.index(name) for name in names])
+    except SymgradError:  # torch refuses the call's pullback, or what it read was overwritten since
+        return found, ""
+    reason = ""
+    for name in names:
+        ours, choice = as_float(arrived[name]), as_float(chosen[origin.box.names.index(name)])
+        if choice.shape != ours.shape:
+            continue
+        differ = ~alike(ours, choice)
+        if differ.any():
+            found[name] = np.where(differ, choice, ours)
+            at = tuple(int(i) for i in np.argwhere(differ)[0])
+            reason = reason or why(origin, name, at, arrays, cotangent)
+    return found, reason
+
+
+def alike(first: Array, second: Array) -> Array:
+    """Where two arrays hold the same numbers, but for rounding; NaN is NaN."""
+    with np.errstate(invalid="ignore"):
+        near = np.abs(first - second) <= NEAR * np.maximum(np.abs(first), np.abs(second))
+    near &= np.isfinite(first) & np.isfinite(second)
+    return np.asarray(near | (first == second) | (np.isnan(first) & np.isnan(second)))
+
+
+def why(origin: Origin, name: str, at: tuple[int, ...], arrays: Mapping[str, Array], cotangent: Array) -> str:
+    """What is not finite where torch's number stands."""
+    value = float(as_float(arrays[name])[at])
+    if not np.isfinite(value):
+        return f"an argument is {digits(value)}"
+    for other in origin.box.names:
+        if not finite(arrays[other]).all():
+            return "an argument is not finite"
+    if not finite(arrays[origin.steps[-1]]).all():
+        return "the result has no finite value"
+    if not finite(cotangent).all():
+        return "what comes back to it is not finite"
+    return f"the slope is infinite or undefined at {digits(value)}"
+
+
+def irregular(cotangent: Array, arrived: Mapping[str, Array], values: Iterator[Array]) -> bool:
+    """Whether anything that a call meets on the way back is not finite."""
+    return any(not all_finite(a) for a in (cotangent, *arrived.values(), *values))
+
+
+def all_finite(array: Array) -> bool:
+    """Whether every entry is finite; one sum says so for most arrays."""
+    if array.dtype.kind != "f":
+        return array.dtype != object or bool(finite(array).all())
+    with np.errstate(all="ignore"):
+        return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())
+
+
+__all__ = ["Origin", "alike", "calls_in", "irregular", "origin_of", "settled"]

@@ -1,0 +1,244 @@
+"""Points where something is not finite: undefined is no disagreement, and the page says one thing in every section."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+
+import symgrad
+from symgrad.explanation import Explanation
+from symgrad.oracles.report import Standing, Verdict, compare
+from symgrad.tracing.watch import Watch
+from symgrad_cli.main import main
+from tests.compare import assert_same
+
+NAN, INF = float("nan"), float("inf")
+
+
+def verdicts(found: Explanation, name: str = "x") -> set[Verdict]:
+    """What the oracles came to."""
+    return {check.verdict for check in found.gradients[name].checks}
+
+
+def page(found: Explanation) -> str:
+    """The text on one line."""
+    return re.sub(r"\s+", " ", found.to_text())
+
+
+# --- the verdict --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expected", "got", "mathematics", "void", "verdict"),
+    [
+        ([1.0], [1.0], [1.0], [False], Verdict.AGREES),
+        ([1.0], [2.0], [1.0], [False], Verdict.DIFFERS),
+        ([NAN], [2.0], [NAN], [False], Verdict.UNDEFINED),  # nothing is defined
+        ([0.0], [INF], [NAN], [False], Verdict.UNDEFINED),  # torch has a convention where there is no slope
+        ([1.0], [NAN], [1.0], [False], Verdict.AGREES),  # the steps lost it to 0·∞, torch has it
+        ([NAN], [1.0], [1.0], [False], Verdict.AGREES),  # torch lost it
+        ([3.0], [NAN], [1.0], [False], Verdict.DIFFERS),  # torch has another number than the mathematics
+        ([2.0], [1.0], [NAN], [False], Verdict.DIFFERS),  # two numbers that differ are two numbers
+        ([2.0], [1.0], [NAN], [True], Verdict.UNDEFINED),  # but not where an output has no value
+        ([2.0, 5.0], [1.0, 4.0], [NAN, 4.0], [True, False], Verdict.DIFFERS),
+    ],
+)
+def test_what_is_undefined_is_not_compared_and_everything_else_is(
+    expected: list[float], got: list[float], mathematics: list[float], void: list[bool], verdict: Verdict
+) -> None:
+    standing = Standing(np.array(mathematics), np.array(void))
+    assert compare("oracle", np.array(expected), np.array(got), standing=standing).verdict is verdict
+
+
+UNDEFINED: list[tuple[str, dict[str, Any]]] = [
+    ("x.std()", {"x": [2.0]}),
+    ("x.var()", {"x": [2]}),
+    ("log(x)", {"x": [0, -1]}),
+    ("sqrt(x)", {"x": [0]}),
+    ("1/x", {"x": [0]}),
+    ("x/abs(x)", {"x": [0]}),
+    ("relu(log(x))", {"x": [-1.0]}),
+    ("(-2)**x", {"x": [1]}),
+    ("logit(x)", {"x": [-1.0, 2.0]}),
+    ("F.cross_entropy(x, y)", {"x": [[1, 2], [3, 4]], "y": [-100, -100]}),
+    ("F.binary_cross_entropy(x, y)", {"x": [0, 1], "y": [1, 1]}),
+    ("xlogy(x, y)", {"x": [0.0], "y": [0.0]}),
+    ("F.kl_div(x, y)", {"x": [0.5], "y": [0.0]}),
+    ("F.gaussian_nll_loss(x, y, w)", {"x": [1.0], "y": [1.0], "w": [0.0]}),
+]
+
+
+@pytest.mark.parametrize(("text", "values"), UNDEFINED, ids=[text for text, _ in UNDEFINED])
+def test_undefined_is_no_disagreement(text: str, values: dict[str, Any]) -> None:
+    found = symgrad.explain(text, **values)
+    assert found.passed, [(c.oracle, c.expected, c.got) for g in found.gradients.values() for c in g.checks]
+    assert any(check.verdict is Verdict.UNDEFINED for g in found.gradients.values() for check in g.checks)
+    told = page(found)
+    assert "Undefined here: at" in told
+    assert "there is no derivative" in told
+    assert "disagree:" not in told
+    json.loads(found.to_json())
+
+
+def test_the_command_ends_well_where_nothing_is_defined() -> None:
+    result = CliRunner().invoke(main, ["explain", "x.std()", "--let", "x=[2]"])
+    assert result.exit_code == 0
+    assert "undefined here" in result.stdout
+    assert "whatever the numbers" not in result.stdout
+
+
+def test_a_derivative_that_the_steps_lose_is_said_everywhere() -> None:
+    """√ has no value at −1 and its branch is not taken: the derivative is 1, the arithmetic 0·nan."""
+    found = symgrad.explain("torch.where(x>0, x.sqrt(), x)", x=[-1, -4])
+    told = page(found)
+    assert "At x[0] and x[1] the derivative is 1" in told
+    assert "0·∞ is nan" in told
+    assert "no derivative" not in told
+    assert not re.search(r"0 \+ 1 = nan", told)
+    assert verdicts(found) <= {Verdict.AGREES, Verdict.NOT_MADE}
+    assert_same([1, 1], found.gradients["x"].singular.standing.mathematics)
+
+
+def test_a_weight_of_nothing_makes_no_derivative_undefined() -> None:
+    """log 0 counts nothing: L does not depend on it."""
+    found = symgrad.explain("log(x)", x=[0.0, 2.0], seed=[0, 1])
+    assert found.passed
+    assert_same([0, 0.5], found.gradients["x"].singular.standing.mathematics)
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "slope"),
+    [
+        ("normalize(x, dim=0)", [0.0, 0.0], [1e12, 1e12]),
+        ("where(x > 0, log(x), 3 * x)", [-1.0, 2.0], [3, 0.5]),
+        ("x ** 400", [10], None),
+    ],
+)
+def test_what_has_a_derivative_is_not_said_to_have_none(text: str, x: list[float], slope: list[float] | None) -> None:
+    found = symgrad.explain(text, x=x)
+    assert found.passed
+    assert Verdict.UNDEFINED not in verdicts(found)
+    assert "there is no derivative" not in page(found)
+    if slope is not None:
+        assert_same(slope, found.gradients["x"].value, tolerance=1e-6)
+
+
+def test_integers_beyond_floats_stay_exact() -> None:
+    assert symgrad.explain("x ** 400", x=[10]).gradients["x"].value[0] == 400 * 10**399
+
+
+def test_equal_eigenvalues_by_themselves_have_a_gradient() -> None:
+    found = symgrad.explain("torch.linalg.eigvalsh(A).sum()", A=[[1, 0], [0, 1]])
+    assert found.passed
+    assert_same(np.eye(2), found.gradients["A"].value)
+    assert_same(np.eye(2), symgrad.explain("svdvals(A).sum()", A=[[1, 0], [0, 1]]).gradients["A"].value)
+    with pytest.raises(symgrad.SymgradError, match="which is which"):
+        symgrad.explain("eigh(A).eigenvectors", A=[[1, 0], [0, 1]])
+
+
+def test_no_delta_function_in_a_second_derivative() -> None:
+    """‖x‖ of one entry is |x|."""
+    assert_same([0.0], symgrad.hvp("sum(x / norm(x))", "x", [3.0], x=[3.0]))
+
+
+# --- a running program --------------------------------------------------------------------------------------
+
+
+def pulled(fn: Any, x: list[float]) -> tuple[Any, Any, dict[str, str]]:
+    """vᵀJ as captured and as torch has it, v = ones."""
+    leaf = torch.tensor(x, dtype=torch.float64, requires_grad=True)
+    out = fn(leaf)
+    out.sum().backward()
+    program = symgrad.capture(fn, leaf.detach())
+    return program.pullback(np.ones(tuple(out.shape)))["x"], leaf.grad, program.conventions
+
+
+@pytest.mark.filterwarnings("ignore:(std|var)")  # torch's own words about one number
+@pytest.mark.parametrize(
+    ("fn", "x"),
+    [
+        (lambda x: (x * 0).sqrt(), [4.0]), (lambda x: (x * 0).log(), [4.0]), (lambda x: 1 / (x * 0), [4.0]),
+        (lambda x: x[:1].var(), [4.0, 2.0]), (lambda x: x.std(), [4.0]), (lambda x: (0 / x).sqrt(), [4.0]),
+    ],
+)  # fmt: skip
+def test_nothing_that_is_not_finite_is_folded_away(fn: Any, x: list[float]) -> None:
+    got, expected, conventions = pulled(fn, x)
+    assert_same(expected, got)
+    assert not conventions, "the equations say so by themselves"
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: torch.relu(torch.log(x)), lambda x: torch.nn.functional.hardtanh(torch.log(x)),
+        lambda x: torch.amax(torch.log(x), 0), lambda x: torch.fmax(torch.log(x), torch.ones(2)),
+        lambda x: torch.relu_(torch.log(x)), lambda x: torch.maximum(torch.log(x), torch.ones(1, dtype=torch.float64)),
+    ],
+)  # fmt: skip
+def test_what_torch_makes_of_nan_is_taken_and_named(fn: Any) -> None:
+    got, expected, conventions = pulled(fn, [-1.0, 2.0])
+    assert_same(expected, got)
+    assert all("nan" in reason or "not finite" in reason for reason in conventions.values())
+
+
+def test_what_was_written_behind_a_pullback_is_refused() -> None:
+    """torch computes with what stands there now, and says nothing."""
+
+    def kept(x: Any) -> Any:
+        y = x * 2
+        z = y * x
+        y.data.fill_(1.0)
+        return z
+
+    def free(x: Any) -> Any:
+        y = x * 2
+        z = y + x
+        y.data.fill_(1.0)
+        return z
+
+    with pytest.raises(symgrad.SymgradError, match=r"through \.data"):
+        symgrad.capture(kept, torch.tensor([3.0]))
+    assert_same([3.0], symgrad.capture(free, torch.tensor([3.0])).pullback([1.0])["x"])
+
+
+def told_of(run: Any) -> tuple[Any, str]:
+    """The session of a few lines, and its words."""
+    from symgrad.tracing.tell import event_text
+
+    watch = Watch("here.py")
+    with watch.watching():
+        run()
+    return watch.session, "".join(event_text(event) for event in watch.session.events)
+
+
+@pytest.mark.parametrize(
+    ("fn", "x", "said"),
+    [
+        (lambda x: x.std(), [2.0], "undefined here"),
+        (lambda x: x.log().sum(), [0.0, 1.0], "1 of 2 undefined here"),
+        (lambda x: torch.where(x > 0, x.sqrt(), x).sum(), [-1.0, -4.0], "lost to 0·∞"),
+        (lambda x: torch.relu(x.log()).sum(), [-1.0], "undefined here"),
+    ],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:std")  # torch's own words about one number
+def test_a_run_says_undefined_and_ends_well(fn: Any, x: list[float], said: str) -> None:
+    session, told = told_of(lambda: fn(torch.tensor(x, requires_grad=True)).backward())
+    assert session.agrees
+    assert said in told, told
+    assert "≠" not in told
+
+
+def test_advice_fits_the_cause() -> None:
+    def turning() -> None:
+        a = torch.eye(2, requires_grad=True)
+        (torch.linalg.eigh(a)[1] * torch.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
+
+    _, told = told_of(turning)
+    assert "two of its values are equal" in told
+    assert "clamp" not in told
