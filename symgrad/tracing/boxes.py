@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,8 +17,12 @@ from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.aliases import storage
 from symgrad.tracing.mode import tensors_in
+from symgrad.tracing.singular import Origin
 from symgrad.tracing.trace import BEHIND, Call, Node, as_array, mapped
 from symgrad.tracing.verify import disagreement, precision
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift import Lifter
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +107,18 @@ class BlackBox:
         with torch._C.DisableTorchFunction(), torch.enable_grad():
             leaves = [node.tensor().detach().clone().requires_grad_(True) for node in self.arguments]
             return leaves, self.run([leaf.clone() for leaf in leaves])
+
+
+def origin_of(lifter: Lifter, node: Node, begin: int) -> dict[str, Origin]:
+    """The call behind the steps from ``begin`` on, by its result's name; nothing where one of them is a black box."""
+    call, name = node.call, lifter.refs[id(node)].name
+    steps = tuple(step.result.name for step in lifter.builder.steps[begin:])
+    if call is None or name not in steps or any(step in lifter.boxes for step in steps):
+        return {}
+    steps = steps[: steps.index(name) + 1]  # behind it stands what only its derivative reads
+    read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
+    names = tuple(lifter.refs[id(n)].name for n in read)
+    return {name: Origin(BlackBox(name, call.spelling, "", call, node.index, read, names), steps)}
 
 
 def refuse_written_behind(node: Node) -> None:

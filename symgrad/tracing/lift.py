@@ -26,10 +26,10 @@ from symgrad.program import Apply, Program, Tensor
 from symgrad.shapes import Sizes
 from symgrad.tracing import choices, complexes, rewrites, templates
 from symgrad.tracing.binding import Refusals, bound, meaning
-from symgrad.tracing.boxes import BlackBox, refuse_written_behind
+from symgrad.tracing.boxes import BlackBox, origin_of, refuse_written_behind
 from symgrad.tracing.lifted import RESERVED, Lifted, Refused, identifier
 from symgrad.tracing.observed import looked_at
-from symgrad.tracing.singular import Origin, origin_of
+from symgrad.tracing.singular import Origin
 from symgrad.tracing.spelling import plain_spelling
 from symgrad.tracing.trace import Node, Where, mapped, upstream
 from symgrad.tracing.trials import trial

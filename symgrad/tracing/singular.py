@@ -16,12 +16,10 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float, finite
 from symgrad.program import Apply, Program
-from symgrad.tracing.boxes import BlackBox
 from symgrad.tracing.numbers import digits
-from symgrad.tracing.trace import Node
 
 if TYPE_CHECKING:
-    from symgrad.tracing.lift import Lifter
+    from symgrad.tracing.boxes import BlackBox
 
 NEAR = 1e-3
 """How far apart, relative to the larger, a derived number and torch's are the same: float16 programs, too."""
@@ -33,18 +31,6 @@ class Origin:
 
     box: BlackBox
     steps: tuple[str, ...]
-
-
-def origin_of(lifter: Lifter, node: Node, begin: int) -> dict[str, Origin]:
-    """The call behind the steps from ``begin`` on, by its result's name; nothing where one of them is a black box."""
-    call, name = node.call, lifter.refs[id(node)].name
-    steps = tuple(step.result.name for step in lifter.builder.steps[begin:])
-    if call is None or name not in steps or any(step in lifter.boxes for step in steps):
-        return {}
-    steps = steps[: steps.index(name) + 1]  # behind it stands what only its derivative reads
-    read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
-    names = tuple(lifter.refs[id(n)].name for n in read)
-    return {name: Origin(BlackBox(name, call.spelling, "", call, node.index, read, names), steps)}
 
 
 def calls_in(program: Program, origins: Mapping[str, Origin], wanted: Sequence[str]) -> dict[str, tuple[Apply, ...]]:
@@ -126,4 +112,4 @@ def all_finite(array: Array) -> bool:
         return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())
 
 
-__all__ = ["Origin", "alike", "calls_in", "irregular", "origin_of", "settled"]
+__all__ = ["Origin", "alike", "calls_in", "irregular", "settled"]
