@@ -115,6 +115,7 @@ def max_pooling(space: int) -> Op:
         numpy=largest,
         torch=lambda torch, x, **options: getattr(torch.nn.functional, name)(x, **options),
         known={"n": winners},
+        places=", return_indices=True)[1]",
         shape=pooled_shape,
         prepare=prepare,
         spelled=(f"F.{name}", f"torch.{name}"),

@@ -226,6 +226,7 @@ def extremum(largest: bool) -> dict[str, Any]:
         "torch": lambda torch, x, dim, keepdim: (
             getattr(torch, word)(x) if dim is None else getattr(torch, word)(x, dim[0], keepdim=keepdim).values
         ),
+        "places": ".indices",
         "known": {"n": lambda x, dim, keepdim: None if dim is None else pick(x, axis=dim[0], keepdims=keepdim)},
         "shape": one_axis_shape,
         "prepare": one_axis_or_all,

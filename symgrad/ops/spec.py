@@ -95,6 +95,8 @@ class Op:
     what their solution reads: held tensors by name, each computed by entries of the table from operands and out.
     ``written`` is how torch spells what is one result of a call with several: ``qr({}).Q``. ``pairs`` are the
     operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex_pairs`).
+    ``places`` is what makes torch's call give the whole numbers that ``known`` finds: ``.indices`` of its result, or
+    what stands in the place of its last bracket.
     """
 
     name: str
@@ -128,6 +130,7 @@ class Op:
     beside: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     written: str = ""
     pairs: frozenset[str] = frozenset()
+    places: str = ""
 
     def define(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The output's entry at ``at``: the index equation's right-hand side."""
@@ -152,6 +155,13 @@ class Op:
         """The options nobody gave."""
         parameters = self.signature.parameters.values()
         return {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in self.operands}
+
+    def found_by(self, call: str) -> str | None:
+        """What gives the whole numbers that ``known`` finds, from a call in torch; None where torch keeps them."""
+        found = ".indices" if "indices" in self.returns else self.places
+        if found.startswith("."):
+            return f"{call.removesuffix('.values')}{found}"
+        return f"{call.removesuffix(')')}{found}" if found else None
 
     def domain_of(self, operand: str) -> Domain:
         """Where ``operand`` may lie."""

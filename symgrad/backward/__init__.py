@@ -1,0 +1,9 @@
+"""The backward as a program: one line for each cotangent, in the names that are already on the page.
+
+Comes in: a program and what is asked for. Goes out: a `Backward`.
+"""
+
+from symgrad.backward.data import Backward, Line
+from symgrad.backward.lines import backward
+
+__all__ = ["Backward", "Line", "backward"]

@@ -1,0 +1,76 @@
+"""The lines of a backward as a Python function that runs with torch.
+
+Comes in: the lines, forward and backward. Goes out: text, in which every function stands where torch has it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Sequence
+
+from symgrad.ops import TABLE
+
+IMPORTS = {"torch": "import torch", "F": "import torch.nn.functional as F"}
+
+
+Statement = tuple[str, str]
+"""A name, and what it is computed by."""
+
+
+class Homes(ast.NodeTransformer):
+    """softmax(x) → torch.softmax(x)"""
+
+    def __init__(self, own: Iterable[str]) -> None:
+        self.own = frozenset(own)
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        """A function by its home in torch; tensors and methods stay."""
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id not in self.own:
+            node.func = ast.parse(home(node.func.id), mode="eval").body
+        return node
+
+
+def home(name: str) -> str:
+    """Where torch has a function of the table.
+
+    >>> home("softmax"), home("one_hot"), home("inverse")
+    ('torch.softmax', 'F.one_hot', 'torch.inverse')
+    """
+    spelled = TABLE[name].spelled if name in TABLE else ()
+    places = [s for s in spelled if s.startswith(("torch.", "F.")) and not s.startswith("torch._")]
+    return next((s for s in places if s.rpartition(".")[2] == name), places[0] if places else f"torch.{name}")
+
+
+def as_function(
+    name: str,
+    arguments: Sequence[str],
+    forward: Sequence[Statement],
+    backward: Sequence[Statement],
+    results: Sequence[str],
+) -> str:
+    """``def name(arguments)``: what ``backward`` reads of ``forward``, then ``backward``."""
+    needed = read_by(code for _, code in backward)
+    kept: list[Statement] = []
+    for target, code in reversed(forward):
+        if target in needed:
+            kept.append((target, code))
+            needed |= read_by([code])
+    body = [*reversed(kept), *backward]
+    own = {*arguments, *(target for target, _ in body)}
+    texts = [f"    {target} = {placed(code, own)}" for target, code in body]
+    texts.append(f"    return {', '.join(results)}")
+    whole = "\n".join([f"def {name}({', '.join(arguments)}):", *texts])
+    imports = [IMPORTS["torch"], *([IMPORTS["F"]] if "F." in whole else [])]
+    return "\n".join([*imports, "", "", whole])
+
+
+def placed(code: str, own: Iterable[str]) -> str:
+    """Code with its functions where torch has them."""
+    return ast.unparse(Homes(own).visit(ast.parse(code, mode="eval")))
+
+
+def read_by(codes: Iterable[str]) -> frozenset[str]:
+    """The names that are read."""
+    trees = (ast.parse(code, mode="eval") for code in codes)
+    return frozenset(node.id for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Name))

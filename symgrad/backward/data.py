@@ -1,0 +1,120 @@
+"""The backward of a program as lines that a person would write: plain frozen data.
+
+Built by `symgrad.backward.lines`; read by whoever shows or exports it. ``v_h`` has the shape of ``h`` and is the
+derivative of Σ v·out by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from symgrad.backward.code import as_function, read_by
+from symgrad.errors import UnsupportedError
+from symgrad.indexing import Equation, instantiate
+from symgrad.shapes import Shape, Size
+
+
+@dataclass(frozen=True)
+class Part:
+    """What reaches a tensor through one that reads it; ``equation`` says it entry by entry.
+
+    It is kept as it was derived, in standard names, and put into the names of the page when asked for.
+    """
+
+    through: str
+    derived: Equation | None
+    names: Mapping[str, str]
+    sizes: Mapping[Size, Size]
+
+    @property
+    def equation(self) -> Equation | None:
+        """The index equation in the names of the page; None where it would be too long, or is torch's own."""
+        return None if self.derived is None else instantiate(self.derived, self.names, self.sizes)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One statement, ``name = text`` as it is shown and ``target = code`` as Python.
+
+    The two differ where the user's name for a tensor is no name of Python (``fc1.weight``, ``fc1_weight``). A line of
+    the backward belongs to the tensor ``of`` and has its shape; ``code`` is None where no short notation says it, and
+    ``parts`` say the same entry by entry, one for each use. ``through`` are the tensors whose cotangents it reads,
+    ``rules`` those that merged or shortened it; ``own`` is the reason where a part of it is torch's own product.
+    """
+
+    name: str
+    text: str | None
+    target: str
+    code: str | None
+    of: str
+    shape: Shape
+    parts: tuple[Part, ...] = ()
+    through: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    own: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that its code reads."""
+        return read_by([] if self.code is None else [self.code])
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.text if self.text is not None else '…'}"
+
+
+@dataclass(frozen=True)
+class Backward:
+    """``forward`` and ``lines`` in the order of their computation; ``gradients`` by the tensor they belong to.
+
+    ``inputs`` are the tensors that the forward pass begins with, as Python names them. ``seeds`` are what the weights
+    of the outputs are called; the one of an output whose seed is the number 1 has no name.
+    """
+
+    inputs: tuple[str, ...]
+    forward: tuple[Line, ...]
+    lines: tuple[Line, ...]
+    gradients: Mapping[str, Line]
+    seeds: Mapping[str, str | None]
+
+    @property
+    def statements(self) -> tuple[Line, ...]:
+        """All lines of the backward, the gradients last."""
+        return (*self.lines, *self.gradients.values())
+
+    def needed(self, name: str) -> tuple[Line, ...]:
+        """The lines that the gradient by ``name`` is computed from, in order; raises `KeyError` for other names."""
+        wanted, found = set(self.gradients[name].through), []
+        for line in reversed(self.lines):
+            if line.of in wanted:
+                found.append(line)
+                wanted.update(line.through)
+        return tuple(reversed(found))
+
+    def code(self, name: str = "backward") -> str:
+        """A Python function of the inputs and the seed, in torch; raises `UnsupportedError` where a line has no code.
+
+        >>> import symgrad
+        >>> print(symgrad.explain("x@a", check=False).backward.code())
+        import torch
+        <BLANKLINE>
+        <BLANKLINE>
+        def backward(x, a, v):
+            x_grad = v @ a.T
+            a_grad = x.T @ v
+            return x_grad, a_grad
+        """
+        forward = [(line.target, line.code) for line in self.forward if line.code is not None]
+        backward = [(line.target, line.code) for line in self.statements if line.code is not None]
+        missing = next((line for line in self.statements if line.code is None), None)
+        if missing is not None:
+            raise UnsupportedError(
+                f"the backward cannot be written as code: {missing.name} has no short notation",
+                found=(missing.own,) if missing.own else (),
+            )
+        seeds = [seed for seed in self.seeds.values() if seed is not None]
+        results = [line.target for line in self.gradients.values()]
+        return as_function(name, [*self.inputs, *seeds], forward, backward, results)
+
+    def __repr__(self) -> str:
+        return "\n".join([*map(str, self.forward), "", *map(str, self.statements)])

@@ -1,0 +1,155 @@
+"""Which steps of a program make one line: a tensor that is visible, and what is merged into it.
+
+Comes in: a program and the names that its reader knows. Goes out: `Group`s in the order of execution. A tensor gets a
+line, and a cotangent, of its own unless it is unnamed, read once, and one of two rules lets it go into its reader:
+
+    movement   it is one tensor moved or scaled (a view, ± or · a number): its reader reads that tensor moved
+    linear     from it to the visible tensor every step is linear, with coefficients that are numbers (a bias added)
+
+Never through anything else: each line would say the same slope again. What only broadcasts an operand goes along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import sympy as sp
+
+from symgrad.calculus.local import Key, derive, standard
+from symgrad.indexing.symbols import is_access
+from symgrad.ops import TABLE
+from symgrad.program import Apply, Program, Tensor
+
+MOST = 8
+"""Steps of a group: with more, a line says more than can be read."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """``steps`` compute ``output`` from ``reads``; ``beside`` are the steps that only their derivatives read."""
+
+    output: str
+    steps: tuple[Apply, ...]
+    reads: tuple[str, ...]
+    beside: tuple[Apply, ...] = ()
+
+    @property
+    def black(self) -> bool:
+        """Whether no equation of the table says what it computes."""
+        return self.steps[-1].op not in TABLE
+
+
+def groups(program: Program, visible: Collection[str]) -> tuple[Group, ...]:
+    """The groups of ``program`` in order; every one of ``visible`` has its own."""
+    tensors = {tensor.name: tensor for tensor in program.tensors()}
+    makers = {step.result.name: step for step in program.steps}
+    forward = program.forward_steps
+    readers: dict[str, list[Apply]] = {}
+    for step in forward:
+        for name in step.tensors:
+            readers.setdefault(name, []).append(step)
+    merged: dict[str, str] = {}
+    whole: dict[str, bool] = {}
+    count: dict[str, int] = {}
+    for step in reversed(forward):
+        name = step.result.name
+        whole[name] = True
+        count[name] = 1
+        if name in visible or step.op not in TABLE or step.beside:
+            continue
+        if len(readers.get(name, ())) != 1:
+            continue
+        (reader,) = readers[name]
+        top = reader.result.name
+        if top not in merged and hidden(reader, readers, visible):
+            continue
+        end = merged.get(top, top)
+        straight = reader.op in TABLE and whole[top] and is_linear(reader, name, tensors)
+        if reader.op not in TABLE or reader.beside or count[end] >= MOST:
+            continue
+        if straight or moves(step, tensors):
+            merged[name], whole[name] = end, straight
+            count[end] += 1
+    return tuple(
+        collected(step.result.name, makers, merged, readers, visible)
+        for step in forward
+        if step.result.name not in merged and not hidden(step, readers, visible)
+    )
+
+
+def hidden(step: Apply, readers: Mapping[str, Sequence[Apply]], visible: Collection[str]) -> bool:
+    """Whether a step only broadcasts what its readers read, and nobody calls it by a name."""
+    name = step.result.name
+    return step.op == "expand" and name not in visible and name in readers
+
+
+def collected(
+    output: str,
+    makers: Mapping[str, Apply],
+    merged: Mapping[str, str],
+    readers: Mapping[str, Sequence[Apply]],
+    visible: Collection[str],
+) -> Group:
+    """The group that makes ``output``: its own step, what was merged into it, and what broadcasts their operands."""
+    steps: list[Apply] = []
+    reads: dict[str, None] = {}
+
+    def visit(step: Apply) -> None:
+        for name in dict.fromkeys(step.tensors):
+            maker = makers.get(name)
+            inside = maker is not None and (merged.get(name) == output or hidden(maker, readers, visible))
+            if maker is not None and inside:
+                if maker not in steps:
+                    visit(maker)
+            else:
+                reads.setdefault(name)
+        steps.append(step)
+
+    own = makers[output]
+    visit(own)
+    beside = tuple(aside(own, makers, reads, output))
+    return Group(output, tuple(steps), tuple(reads), beside)
+
+
+def aside(step: Apply, makers: Mapping[str, Apply], reads: Collection[str], output: str) -> Iterator[Apply]:
+    """The steps behind what the derivative of ``step`` reads beside its operands, in order."""
+    found: dict[str, Apply] = {}
+
+    def visit(name: str) -> None:
+        maker = makers.get(name)
+        if maker is None or name in found or name in reads or name == output:
+            return
+        for argument in maker.tensors:
+            visit(argument)
+        found[name] = maker
+
+    for _, name in step.beside:
+        visit(name)
+    yield from found.values()
+
+
+def of_one(step: Apply, tensors: Mapping[str, Tensor]) -> Program:
+    """The program of one step, without what its derivative reads beside."""
+    inputs = tuple(tensors[name] for name in dict.fromkeys(step.tensors))
+    return Program(inputs, (replace(step, beside=()),), step.result.name)
+
+
+def is_linear(step: Apply, name: str, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether the derivative by ``name`` is the same at every point, and there is only one."""
+    if step.tensors.count(name) != 1:
+        return False
+    return constant_slope(standard(step, of_one(step, tensors)).key, step.arguments.index(name))
+
+
+@lru_cache(maxsize=4096)
+def constant_slope(key: Key, position: int) -> bool:
+    """Whether a local derivative reads no tensor, and is not 0 throughout."""
+    formula = derive(key).derivatives[position].formula
+    return not any(is_access(node) for node in sp.preorder_traversal(formula)) and formula != 0
+
+
+def moves(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a step moves or scales one tensor."""
+    return len(step.tensors) == 1 and is_linear(step, step.tensors[0], tensors)

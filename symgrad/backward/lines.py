@@ -1,0 +1,247 @@
+"""The backward of a program as lines: each visible tensor's cotangent, from the outputs back.
+
+    v_h = Σ over what reads h of the cotangent of that, pulled back to h
+
+Comes in: a program, what is asked for, which tensors have a name, and the numbers to prove lines with. Goes out: a
+`Backward`. Linear in the length of the program; what is built alike is derived once.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from symgrad.backward.data import Backward, Line, Part
+from symgrad.backward.groups import Group, groups
+from symgrad.backward.merging import Draft, Term, merged, put
+from symgrad.backward.names import Names
+from symgrad.backward.templates import Standard, Template, standard_group, template
+from symgrad.closed_form.pieces import NoForm
+from symgrad.closed_form.source_text import Writer
+from symgrad.errors import SymgradError
+from symgrad.numeric import Values
+from symgrad.numeric.sweeps import flowing, flows
+from symgrad.ops import named
+from symgrad.program import Program, Tensor
+
+
+@dataclass
+class Gathered:
+    """What reached one tensor: a term, and what was derived, for each use."""
+
+    terms: list[Term] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    own: str = ""
+
+
+class Lines:
+    """One backward in the making."""
+
+    def __init__(
+        self, program: Program, ends: Sequence[str], wanted: Sequence[str], names: Names, values: Values | None
+    ) -> None:
+        self.program, self.names, self.values = program, names, values
+        self.ends, self.wanted = tuple(ends), tuple(wanted)
+        self.tensors: dict[str, Tensor] = {tensor.name: tensor for tensor in program.tensors()}
+        self.reached = flowing(program, wanted)
+        self.gathered: dict[str, Gathered] = {}
+        self.definitions: list[Draft] = []
+
+    def build(self, ones: bool) -> Backward:
+        """The lines; ``ones``: the only output is one number and its seed is 1."""
+        unit = ones and len(self.ends) == 1 and not self.tensors[self.ends[0]].shape
+        unit = unit and not any(self.ends[0] in step.tensors for step in self.program.steps)
+        told = self.split(unit)
+        for end in self.ends:
+            if not unit:
+                self.gathered[end] = Gathered([Term((), ast.Name(self.names.seed(end)))])
+        drafts = []
+        for group in reversed(told):
+            carried = self.gathered.get(group.output)
+            first = unit and group.output == self.ends[0]
+            if group.output not in self.reached or (carried is None and not first):
+                continue
+            if carried is not None and not (group.output in self.ends and not carried.parts):
+                drafts.append(self.draft(group.output))
+            self.pull(group, first)
+        leaves = [self.draft(name) for name in self.wanted]
+        return self.written(told, drafts, leaves, unit)
+
+    def split(self, unit: bool) -> tuple[Group, ...]:
+        """The groups; one that has no line as a whole falls apart into its steps."""
+        visible = {*self.ends, *self.names.given}
+        while True:
+            told = groups(self.program, visible)
+            failed = [
+                group
+                for group in told
+                if len(group.steps) > 1 and group.output in self.reached and not self.has_lines(group, unit)
+            ]
+            inner = {step.result.name for group in failed for step in group.steps if step.op != "expand"} - visible
+            if not inner:
+                return told
+            visible |= inner
+
+    def has_lines(self, group: Group, unit: bool) -> bool:
+        """Whether every tensor that a group reads has a line."""
+        first = unit and group.output == self.ends[0]
+        return all(found.text is not None for _, found in self.templates(group, first))
+
+    def templates(self, group: Group, unit: bool) -> Iterator[tuple[str, Template]]:
+        """The line for each tensor that a group reads and that is asked for, by its standard name."""
+        form = standard_group(group, self.tensors)
+        for own, name in form.names.items():
+            if name in group.reads and name in self.reached and flows(form.program, own):
+                yield own, template(form, own, unit, self.values)
+
+    def draft(self, name: str) -> Draft:
+        """The line of a tensor's cotangent."""
+        shape = self.tensors[name].shape
+        sizes = tuple(int(size) for size in shape) if all(size.is_Integer for size in shape) else None
+        return Draft(name, list(self.of(name).terms), sizes)
+
+    def of(self, name: str) -> Gathered:
+        """What reached a tensor."""
+        return self.gathered.get(name, Gathered())
+
+    def pull(self, group: Group, unit: bool) -> None:
+        """The cotangent of what a group computes, pulled back to everything it reads."""
+        if group.black:
+            own = f"{group.steps[-1].op.removeprefix('black box ')}: torch's own"
+            for name in group.reads:
+                if name in self.reached:
+                    self.gather(name, None, Part(group.output, None, {}, {}), own)
+            return
+        form = standard_group(group, self.tensors)
+        names = self.in_page(form)
+        names["v"] = self.names.cotangent(group.output)
+        for own, found in self.templates(group, unit):
+            part = Part(group.output, found.equation, names, form.sizes)
+            self.gather(form.names[own], self.expression(found, names), part)
+
+    def in_page(self, form: Standard) -> dict[str, str]:
+        """What the standard names of a group are called on the page."""
+        names = {own: self.names.page(name) for own, name in form.names.items()}
+        return names | {own: self.names.places(found.step.result.name) for own, found in form.held.items()}
+
+    def gather(self, name: str, term: ast.expr | None, part: Part, own: str = "") -> None:
+        """Another term of a cotangent."""
+        found = self.gathered.setdefault(name, Gathered())
+        found.own = found.own or own
+        found.parts.append(part)
+        if not is_zero(term):
+            found.terms.append(Term((part.through,), term))
+
+    def expression(self, found: Template, names: Mapping[str, str]) -> ast.expr | None:
+        """A template in the names of the page; what it defines first becomes lines of its own."""
+        if found.text is None:
+            return None
+        *definitions, last = ast.parse(found.text.replace("; ", "\n")).body
+        swap: dict[str, ast.expr] = {own: ast.Name(name) for own, name in names.items()}
+        for line in definitions:
+            assert isinstance(line, ast.Assign)
+            (target,) = line.targets
+            assert isinstance(target, ast.Name)
+            free = self.names.free(target.id)
+            self.definitions.append(Draft(free, [Term((), put(line.value, swap))]))
+            swap[target.id] = ast.Name(free)
+        assert isinstance(last, ast.Expr)
+        return put(last.value, swap)
+
+    def written(self, told: Sequence[Group], drafts: list[Draft], leaves: list[Draft], unit: bool) -> Backward:
+        """The drafts as text, merged by the rules."""
+        cotangents = {name: self.names.cotangent(name) for name in self.gathered}
+        fixed = {*self.names.given, *self.ends}
+        every = merged([*drafts, *leaves], cotangents, {*fixed, *self.wanted})
+        rest = [draft for draft in every if not any(draft is leaf for leaf in leaves)]
+        lines = [self.line(draft, cotangents[draft.of]) for draft in rest]
+        gradients = {draft.of: self.line(draft, self.names.gradient(draft.of)) for draft in leaves}
+        seeds = {end: None if unit else self.names.seed(end) for end in self.ends}
+        inputs = tuple(self.names.page(tensor.name) for tensor in self.program.inputs)
+        read = {name for line in (*lines, *gradients.values()) for name in line.names}
+        forward = [line for group in told for line in self.forward(group)]
+        found = [line for line in forward if line.target in read or line.target == self.names.page(line.of)]
+        return Backward(inputs, tuple(found), tuple(lines), gradients, seeds)
+
+    def line(self, draft: Draft, target: str) -> Line:
+        """One line."""
+        found, value = self.of(draft.of), draft.value
+        zero = ast.parse(f"zeros_like({self.names.page(draft.of)})", mode="eval").body
+        rules, through = tuple(dict.fromkeys(draft.rules)), draft.reads
+        value = value if draft.terms else zero
+        return self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
+
+    def forward(self, group: Group) -> Iterator[Line]:
+        """What a group computes, and the whole numbers that its operations find and a line of the backward reads."""
+        target = self.names.page(group.output)
+        if group.black:
+            called = group.steps[-1].op.removeprefix("black box ")
+            text = f"{called}({', '.join(self.names.shown(self.names.page(name)) for name in group.reads)})"
+            yield replace(self.said(group.output, target, None), text=text)
+            return
+        form = standard_group(group, self.tensors)
+        names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
+        found = forward_tree(form.program, "out")
+        yield self.said(group.output, target, None if found is None else put(found, names))
+        for own, held in form.held.items():
+            call = forward_tree(form.program, form.inner(held))
+            told = named(held.step.op).found_by(ast.unparse(call)) if call is not None else None
+            value = None if told is None else put(ast.parse(told, mode="eval").body, names)
+            yield self.said(held.step.result.name, names[own].id, value)
+
+    def said(
+        self,
+        of: str,
+        target: str,
+        value: ast.expr | None,
+        parts: tuple[Part, ...] = (),
+        through: tuple[str, ...] = (),
+        rules: tuple[str, ...] = (),
+        own: str = "",
+    ) -> Line:
+        """A statement as Python and as it is shown."""
+        code = None if value is None else ast.unparse(value)
+        text = None if code is None else self.names.shown(code)
+        name = self.names.label(target)
+        return Line(name, text, target, code, of, self.tensors[of].shape, parts, through, rules, own)
+
+
+@lru_cache(maxsize=4096)
+def forward_tree(program: Program, name: str) -> ast.expr | None:
+    """What computes a tensor of a standard group, as a person writes it; None where it cannot be written."""
+    maker = next(step for step in program.steps if step.result.name == name)
+    try:
+        return ast.parse(Writer(program).step(maker)[0], mode="eval").body
+    except (NoForm, SymgradError):
+        return None
+
+
+def is_zero(term: ast.expr | None) -> bool:
+    """Whether nothing is added."""
+    return isinstance(term, ast.Call) and isinstance(term.func, ast.Name) and term.func.id == "zeros_like"
+
+
+def backward(
+    program: Program,
+    wanted: Sequence[str],
+    *,
+    ends: Sequence[str] = (),
+    named: Collection[str] = (),
+    labels: Mapping[str, str] | None = None,
+    values: Values | None = None,
+    ones: bool = False,
+) -> Backward:
+    """The backward of ``program`` by ``wanted``, as lines that were proven at ``values``.
+
+    ``named`` are the tensors that keep a line of their own, ``labels`` what the page calls tensors; ``ones`` says that
+    the seed of an output that is one number is 1.
+    """
+    given = {t.name for t in program.tensors()} & {*named}
+    chosen = tuple(ends) or (program.output,)
+    names = Names(program, given, labels or {}, wanted, chosen)
+    return Lines(program, chosen, wanted, names, values).build(ones)
+
+
+__all__ = ["backward"]

@@ -1,0 +1,134 @@
+"""The named rules by which lines are merged and shortened: only where that is shorter to read.
+
+Comes in: cotangents as Python expressions, in the order of their computation, each with what it belongs to. Goes out:
+fewer of them. Every rule works on the syntax tree, so that brackets are where Python needs them.
+
+    alias     v_t = v_h: what reads v_t reads v_h
+    inline    an unnamed cotangent that is read once stands where it is read, if that line stays short
+    side by side   pad(a, (0, n)) + pad(b, (m, 0)) is cat([a, b], -1), where the two fill an axis
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+from symgrad.backward.beside import side_by_side
+
+LONGEST = 64
+"""Characters of a line that another was merged into."""
+
+
+@dataclass
+class Term:
+    """What reaches a tensor ``through`` others, whose cotangents it reads; None is a part without code."""
+
+    through: tuple[str, ...]
+    value: ast.expr | None
+
+
+@dataclass
+class Draft:
+    """A line in the making: its terms are added up; ``sizes`` is the shape of its tensor where that is in numbers."""
+
+    of: str
+    terms: list[Term]
+    sizes: tuple[int, ...] | None = None
+    rules: list[str] = field(default_factory=list)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The tensors whose cotangents are read, directly or through what was merged into this line."""
+        return tuple(dict.fromkeys(name for term in self.terms for name in term.through))
+
+    @property
+    def value(self) -> ast.expr | None:
+        """The sum of the terms, shortened; None where one has no code."""
+        values = [term.value for term in self.terms]
+        if not values or any(value is None for value in values):
+            return None
+        found = [value for value in values if value is not None]
+        whole = side_by_side(found, self.sizes) if self.sizes is not None else None
+        return whole if whole is not None else added(found)
+
+
+def added(terms: list[ast.expr]) -> ast.expr:
+    """a + b − c"""
+    total, *rest = sorted(terms, key=lambda term: negated(term) is not None)
+    for term in rest:
+        without = negated(term)
+        total = ast.BinOp(total, ast.Add() if without is None else ast.Sub(), term if without is None else without)
+    return total
+
+
+def negated(term: ast.expr) -> ast.expr | None:
+    """a, of −a."""
+    return term.operand if isinstance(term, ast.UnaryOp) and isinstance(term.op, ast.USub) else None
+
+
+class Put(ast.NodeTransformer):
+    """Expressions in the place of names."""
+
+    def __init__(self, definitions: Mapping[str, ast.expr]) -> None:
+        self.definitions = definitions
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        """What is defined, in the place of its name."""
+        return self.definitions.get(node.id, node)
+
+
+def put(expression: ast.expr, definitions: Mapping[str, ast.expr]) -> ast.expr:
+    """``expression`` with names replaced; the given tree stays as it is."""
+    found: ast.expr = Put(definitions).visit(deepcopy(expression))
+    return found
+
+
+def mentions(expression: ast.expr, name: str) -> int:
+    """How often a name is read."""
+    return sum(isinstance(node, ast.Name) and node.id == name for node in ast.walk(expression))
+
+
+def merged(drafts: list[Draft], cotangents: Mapping[str, str], fixed: Collection[str]) -> list[Draft]:
+    """``drafts`` in order, merged by the rules; ``cotangents`` are the names by tensor, ``fixed`` stay lines."""
+    readers: dict[str, list[Draft]] = {}
+    for draft in drafts:
+        for name in draft.reads:
+            readers.setdefault(name, []).append(draft)
+    kept = []
+    for draft in drafts:
+        value, name = draft.value, cotangents[draft.of]
+        near = readers.get(draft.of, [])
+        rule = None if draft.of in fixed or value is None else applicable(value, name, draft, near)
+        if rule is None or value is None:
+            kept.append(draft)
+            continue
+        for reader in near:
+            reader.terms = [replaced(term, draft, name, value) for term in reader.terms]
+            reader.rules += [*draft.rules, rule]
+            for read in draft.reads:
+                others = [r for r in readers.get(read, []) if r is not draft and r is not reader]
+                readers[read] = [*others, reader]
+    return kept
+
+
+def replaced(term: Term, draft: Draft, name: str, value: ast.expr) -> Term:
+    """A term with a cotangent's value in the place of its name; it reads what that read."""
+    if draft.of not in term.through or term.value is None:
+        return term
+    through = (*(read for read in term.through if read != draft.of), *draft.reads)
+    return Term(through, put(term.value, {name: value}))
+
+
+def applicable(value: ast.expr, name: str, draft: Draft, readers: list[Draft]) -> str | None:
+    """The rule by which a line goes into those that read it."""
+    terms = [term for reader in readers for term in reader.terms if draft.of in term.through]
+    if not terms or any(term.value is None for term in terms):
+        return None
+    if isinstance(value, ast.Name):
+        return "alias"
+    if sum(mentions(term.value, name) for term in terms if term.value is not None) != 1:
+        return None
+    trial = Draft("", [replaced(term, draft, name, value) for term in readers[0].terms], readers[0].sizes).value
+    return "inline" if trial is not None and len(ast.unparse(trial)) <= LONGEST else None

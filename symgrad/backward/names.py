@@ -1,0 +1,95 @@
+"""What the page calls tensors, their cotangents and the seeds: names that do not clash.
+
+    h → v_h      the seed of the only output → v      x → x.grad
+
+Comes in: a program, the names of the user, what is asked for. Goes out: names of Python, and what is shown for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from keyword import iskeyword
+
+from symgrad.program import Program
+
+LETTERS = "vgcdu"
+"""What a cotangent may be called; the first letter that no name of the page begins with."""
+
+
+class Names:
+    """The names of one page."""
+
+    def __init__(
+        self,
+        program: Program,
+        given: Collection[str],
+        labels: Mapping[str, str],
+        wanted: Sequence[str],
+        ends: Sequence[str],
+    ) -> None:
+        self.given = frozenset(given)
+        self.ends = tuple(ends)
+        self._page: dict[str, str] = {}
+        self._labels: dict[str, str] = {}
+        self._gradients: dict[str, str] = {}
+        self._places: dict[str, str] = {}
+        self._shown: dict[str, str] = {}
+        self._taken: set[str] = set()
+        read = {name for step in program.steps for name in step.tensors}
+        self._final = frozenset(end for end in ends if end not in read or len(self.ends) == 1)
+        for tensor in sorted(program.tensors(), key=lambda tensor: tensor.name not in labels):
+            label = labels.get(tensor.name, tensor.name)
+            own = label if label.isidentifier() and not iskeyword(label) else re.sub(r"\W", "_", tensor.name)
+            own = self.free(own)
+            self._page[tensor.name] = own
+            if own != label and tensor.name in labels:
+                self._labels[own] = label
+        words = "|".join(sorted(map(re.escape, self._labels), key=len, reverse=True))
+        self._pattern = re.compile(rf"(?<![\w.])({words})(?!\w)") if words else None
+        self.letter = next(
+            (c for c in LETTERS if not any(n == c or n.startswith(f"{c}_") for n in self._taken)), "cotangent"
+        )
+
+    def free(self, name: str) -> str:
+        """``name``, numbered if it is taken; taken from here on."""
+        found, number = name, 1
+        while found in self._taken:
+            number += 1
+            found = f"{name}_{number}"
+        self._taken.add(found)
+        return found
+
+    def page(self, name: str) -> str:
+        """A tensor's name on the page."""
+        return self._page[name]
+
+    def cotangent(self, name: str) -> str:
+        """``v_h``; that of an output that nothing else reads is its seed."""
+        return self.seed(name) if name in self._final else f"{self.letter}_{self._page[name]}"
+
+    def seed(self, end: str) -> str:
+        """``v``, or v1, v2, … for several outputs."""
+        return self.letter if len(self.ends) == 1 else f"{self.letter}{self.ends.index(end) + 1}"
+
+    def gradient(self, name: str) -> str:
+        """``x_grad``, which is shown as ``x.grad``."""
+        if name not in self._gradients:
+            target = self.free(f"{self._page[name]}_grad")
+            self._gradients[name] = target
+            self._shown[target] = f"{self.shown(self._page[name])}.grad"
+        return self._gradients[name]
+
+    def places(self, name: str) -> str:
+        """``at_h``: the whole numbers that were found on the way to h."""
+        if name not in self._places:
+            self._places[name] = self.free(f"at_{self._page[name]}")
+        return self._places[name]
+
+    def label(self, target: str) -> str:
+        """What is shown for the left side of a line."""
+        return self._shown.get(target) or self.shown(target)
+
+    def shown(self, text: str) -> str:
+        """``text`` with the labels of the user where they are no names of Python: ``fc1.weight``."""
+        return text if self._pattern is None else self._pattern.sub(lambda m: self._labels[m[1]], text)

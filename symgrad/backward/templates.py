@@ -1,0 +1,199 @@
+"""The line that pulls a cotangent through one group, made once for groups that are built alike.
+
+Comes in: a group, the program it belongs to, and one tensor that it reads. Goes out: a `Template`, text over ``v``,
+``out`` and ``a0, a1, …``, proven before anyone sees it; or none where there is no notation, with the index equation
+that stands in its place. Twelve equal layers have one template for each of their tensors.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.backward.groups import Group
+from symgrad.calculus import Sweep, pullback
+from symgrad.closed_form import closed_form
+from symgrad.errors import SymgradError
+from symgrad.indexing import Equation, replace_accesses
+from symgrad.indexing.symbols import access
+from symgrad.numeric import Array, Values, evaluate
+from symgrad.ops import named
+from symgrad.oracles.forms import check_form, evaluate_text
+from symgrad.oracles.report import compare
+from symgrad.program import Apply, Program, Tensor
+from symgrad.shapes import Size
+
+WIDE = 240
+"""Nodes of the formula that a line may come from."""
+SMALL = 20_000
+"""Entries of a group up to which a line is proven at more points than the one at hand."""
+REMEMBERED = 4096
+"""Proven templates that are kept."""
+
+
+@dataclass(frozen=True)
+class Template:
+    """``text`` in standard names, None where there is no notation; ``equation`` says the same entry by entry.
+
+    ``rules`` led to the text; with ``careful`` it holds only for some data (no class left out), and is confirmed anew
+    on every run.
+    """
+
+    text: str | None
+    equation: Equation | None
+    rules: tuple[str, ...] = ()
+    careful: bool = False
+
+
+@dataclass(frozen=True)
+class Held:
+    """Whole numbers that an operation found: which entry was the largest.
+
+    ``inner`` is their name in a group's equations, ``own`` that in the program's values; ``step`` found them.
+    """
+
+    inner: str
+    own: str
+    step: Apply
+
+
+@dataclass(frozen=True)
+class Standard:
+    """A group in standard names, and what they and its sizes are called in the program.
+
+    ``held`` are the whole numbers that its operations found, as further inputs.
+    """
+
+    program: Program
+    names: Mapping[str, str]
+    sizes: Mapping[Size, Size]
+    held: Mapping[str, Held]
+
+    def inner(self, held: Held) -> str:
+        """The standard name of what a step computes."""
+        return held.inner.partition("·")[2]
+
+
+CAREFUL = frozenset({"none left out"})
+"""Rules of closed forms that hold for the data at hand."""
+
+_settled: OrderedDict[tuple[Program, str, bool], Template] = OrderedDict()
+
+
+def standard_group(group: Group, tensors: Mapping[str, Tensor]) -> Standard:
+    """``group`` as a program of its own: it reads a0, a1, …, and gives out."""
+    new = {name: f"a{n}" for n, name in enumerate(group.reads)}
+    for n, step in enumerate((*group.steps, *group.beside)):
+        new.setdefault(step.result.name, f"t{n}")
+    new[group.output] = "out"
+    shapes = [tensors[name].shape for name in new]
+    symbols = dict.fromkeys(s for shape in shapes for size in shape for s in sorted(size.free_symbols, key=str))
+    swap = {old: sp.Symbol(f"s{n}", integer=True, positive=True) for n, old in enumerate(symbols)}
+
+    def sized(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(sized, value))
+        return value.xreplace(swap) if isinstance(value, sp.Expr) else value
+
+    def tensor(name: str) -> Tensor:
+        return Tensor(new[name], sized(tensors[name].shape))
+
+    def renamed(own: Apply) -> Apply:
+        arguments = tuple(new[a] if isinstance(a, str) else replace(a, value=sized(a.value)) for a in own.arguments)
+        beside = tuple((letter, new[name]) for letter, name in own.beside)
+        return Apply(own.op, arguments, sized(own.options), tensor(own.result.name), None, beside)
+
+    every = (*group.steps, *group.beside)
+    found = [(key, step) for step in every for key in named(step.op).known]
+    held = {
+        f"n{n}": Held(f"{key}·{new[step.result.name]}", f"{key}·{step.result.name}", step)
+        for n, (key, step) in enumerate(found)
+    }
+    numbers = [Tensor(name, sized(h.step.result.shape)) for name, h in held.items()]
+    steps = tuple(renamed(own) for own in every)
+    program = Program((*(tensor(name) for name in group.reads), *numbers), steps, "out")
+    return Standard(program, {std: own for own, std in new.items()}, {s: old for old, s in swap.items()}, held)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def derived(program: Program, held: tuple[tuple[str, str], ...], wanted: str, unit: bool) -> tuple[Sweep, Template]:
+    """The pullback of a standard group and the form that is claimed for it; ``unit``: the seed is the number 1."""
+    sweep = called(pullback(program, wanted, Equation((), sp.S.One) if unit else None, WIDE), dict(held))
+    try:
+        form = closed_form(program, sweep, wanted)
+    except SymgradError:
+        form = None
+    equation = sweep.equation if sweep.whole else None
+    if form is None:
+        return sweep, Template(None, equation)
+    rules = tuple(dict.fromkeys(step.rule for step in form.steps))
+    return sweep, Template(form.text, equation, rules, not CAREFUL.isdisjoint(rules))
+
+
+def called(sweep: Sweep, names: Mapping[str, str]) -> Sweep:
+    """``sweep`` with other names for what its formulas read."""
+
+    def renamed(equation: Equation) -> Equation:
+        return Equation(
+            equation.axes, replace_accesses(equation.right, lambda name, at: access(names.get(name, name), at))
+        )
+
+    return replace(sweep, stages=tuple((name, renamed(e)) for name, e in sweep.stages)) if names else sweep
+
+
+def template(standard: Standard, wanted: str, unit: bool, values: Values | None) -> Template:
+    """The proven line of a standard group by ``wanted``; without ``values`` it cannot be proven, and has no text."""
+    key = (standard.program, wanted, unit)
+    known = _settled.get(key)
+    if known is not None:
+        return known
+    held = tuple((found.inner, name) for name, found in standard.held.items())
+    sweep, claimed = derived(standard.program, held, wanted, unit)
+    if claimed.text is None:
+        return claimed
+    if values is None:
+        return replace(claimed, text=None)
+    found = claimed if proven(claimed, sweep, standard, values, unit) else replace(claimed, text=None)
+    if not found.careful:
+        _settled[key] = found
+    if len(_settled) > REMEMBERED:
+        _settled.popitem(last=False)
+    return found
+
+
+def proven(claimed: Template, sweep: Sweep, standard: Standard, values: Values, unit: bool) -> bool:
+    """Whether a text agrees with the index equation: at the point, and where that is cheap near it and elsewhere."""
+    own = own_values(standard, values)
+    program = replace(standard.program, sizes=own.sizes)
+    shape = np.shape(own["out"])
+    seed = np.ones(()) if unit else np.random.default_rng(5).integers(-4, 5, size=shape)
+    if sum(np.size(a) for a in own.arrays.values()) <= SMALL:
+        return check_form(str(claimed.text), program, sweep, own, seed).passed is True
+    return at_the_point(str(claimed.text), sweep, program, own, seed)
+
+
+def at_the_point(text: str, sweep: Sweep, program: Program, values: Values, seed: Array) -> bool:
+    """Whether a text gives what the index equation gives at one point."""
+    inputs = {tensor.name: values[tensor.name] for tensor in program.inputs}
+    try:
+        written = evaluate_text(text, {"v": seed, "out": values["out"], **inputs})
+    except SymgradError:
+        return False
+    raw = evaluate(sweep.equation, {**values.arrays, "v": seed}, values.sizes)
+    return compare("the line, read back and evaluated", raw, written).passed is True
+
+
+def own_values(standard: Standard, values: Values) -> Values:
+    """The values of a group under its standard names, what its operations computed beside among them."""
+    arrays = {std: values[own] for std, own in standard.names.items() if own in values.arrays}
+    for name, found in standard.held.items():
+        if found.own in values.arrays:
+            arrays[name] = arrays[found.inner] = values[found.own]
+    sizes = {std: values.sizes[own] for std, own in standard.sizes.items() if own in values.sizes}
+    return Values(arrays, sizes)
