@@ -7,11 +7,12 @@ derivative of Σ v·out by it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from symgrad.backward.code import as_function, read_by
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, instantiate
+from symgrad.numeric import Array
 from symgrad.shapes import Shape, Size
 
 
@@ -41,6 +42,7 @@ class Line:
     the backward belongs to the tensor ``of`` and has its shape; ``code`` is None where no short notation says it, and
     ``parts`` say the same entry by entry, one for each use. ``through`` are the tensors whose cotangents it reads,
     ``rules`` those that merged or shortened it; ``own`` is the reason where a part of it is torch's own product.
+    ``value`` are its numbers, where there are any.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Line:
     through: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
     own: str = ""
+    value: Array | None = field(default=None, compare=False, repr=False)
 
     @property
     def names(self) -> frozenset[str]:
@@ -90,6 +93,12 @@ class Backward:
                 found.append(line)
                 wanted.update(line.through)
         return tuple(reversed(found))
+
+    def with_values(self, values: Mapping[str, Array]) -> Backward:
+        """These lines with their numbers, by the tensors that they belong to."""
+        lines = tuple(replace(line, value=values.get(line.of)) for line in self.lines)
+        gradients = {name: replace(line, value=values.get(line.of)) for name, line in self.gradients.items()}
+        return replace(self, lines=lines, gradients=gradients)
 
     def code(self, name: str = "backward") -> str:
         """A Python function of the inputs and the seed, in torch; raises `UnsupportedError` where a line has no code.

@@ -9,22 +9,30 @@ Comes in: a program, what is asked for, which tensors have a name, and the numbe
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from symgrad.backward.data import Backward, Line, Part
 from symgrad.backward.groups import Group, groups
 from symgrad.backward.merging import Draft, Term, merged, put
-from symgrad.backward.names import Names
+from symgrad.backward.names import UNNAMED, Names
+from symgrad.backward.opened import opened
 from symgrad.backward.templates import Standard, Template, standard_group, template
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError
-from symgrad.numeric import Values
+from symgrad.numeric import Array, Values
 from symgrad.numeric.sweeps import flowing, flows
-from symgrad.ops import named
+from symgrad.ops import TABLE, named
 from symgrad.program import Program, Tensor
+
+UNREADABLE = 150
+"""A composite operation whose lines have more characters than this is opened."""
+Pull = Callable[[Program, Values, Sequence[str]], Mapping[str, Array]]
+"""vᵀJ by tensors of a program, in numbers."""
+LONG, SHORTER = 56, 0.7
+"""A group with longer lines than so many characters falls apart where its steps have lines so much shorter."""
 
 
 @dataclass
@@ -70,24 +78,38 @@ class Lines:
         return self.written(told, drafts, leaves, unit)
 
     def split(self, unit: bool) -> tuple[Group, ...]:
-        """The groups; one that has no line as a whole falls apart into its steps."""
+        """The groups; one that has no line as a whole, or longer ones than its steps have, falls apart."""
         visible = {*self.ends, *self.names.given}
         while True:
             told = groups(self.program, visible)
-            failed = [
-                group
-                for group in told
-                if len(group.steps) > 1 and group.output in self.reached and not self.has_lines(group, unit)
-            ]
-            inner = {step.result.name for group in failed for step in group.steps if step.op != "expand"} - visible
+            apart = [group for group in told if group.output in self.reached and self.better_apart(group, unit)]
+            inner = {step.result.name for group in apart for step in group.steps if step.op != "expand"} - visible
             if not inner:
                 return told
             visible |= inner
 
-    def has_lines(self, group: Group, unit: bool) -> bool:
-        """Whether every tensor that a group reads has a line."""
-        first = unit and group.output == self.ends[0]
-        return all(found.text is not None for _, found in self.templates(group, first))
+    def better_apart(self, group: Group, unit: bool) -> bool:
+        """Whether the steps of a group have lines and it has none, or much longer ones."""
+        if len([step for step in group.steps if step.op != "expand"]) < 2:
+            return False
+        whole = self.longest([group], unit)
+        if whole is not None and whole <= LONG:
+            return False
+        reads = tuple(self.tensors[name] for name in group.reads)
+        alone = Program(reads, (*group.steps, *group.beside), group.output)
+        parts = groups(alone, {step.result.name for step in group.steps if step.op != "expand"})
+        longest = self.longest([part for part in parts if part.output in {s.result.name for s in group.steps}], unit)
+        return whole is None or (longest is not None and longest < SHORTER * whole)
+
+    def longest(self, told: Sequence[Group], unit: bool) -> int | None:
+        """The length of the longest line of some groups; None where one is missing."""
+        texts = [
+            found.text
+            for group in told
+            for _, found in self.templates(group, unit and group.output == self.ends[0])
+            if not group.black
+        ]
+        return None if None in texts else max((len(text) for text in texts if text is not None), default=0)
 
     def templates(self, group: Group, unit: bool) -> Iterator[tuple[str, Template]]:
         """The line for each tensor that a group reads and that is asked for, by its standard name."""
@@ -232,16 +254,37 @@ def backward(
     labels: Mapping[str, str] | None = None,
     values: Values | None = None,
     ones: bool = False,
+    pull: Pull | None = None,
 ) -> Backward:
     """The backward of ``program`` by ``wanted``, as lines that were proven at ``values``.
 
     ``named`` are the tensors that keep a line of their own, ``labels`` what the page calls tensors; ``ones`` says that
-    the seed of an output that is one number is 1.
+    the seed of an output that is one number is 1. ``pull`` gives the numbers of the lines.
     """
-    given = {t.name for t in program.tensors()} & {*named}
     chosen = tuple(ends) or (program.output,)
-    names = Names(program, given, labels or {}, wanted, chosen)
-    return Lines(program, chosen, wanted, names, values).build(ones)
+    wider, point = opened(program, values, lambda p, v: set(unreadable(p, wanted, v)))
+    old = {tensor.name for tensor in program.tensors()}
+    new = {tensor.name for tensor in wider.tensors() if not UNNAMED.fullmatch(tensor.name)} - old
+    given = ({*named} & old) | new
+    names = Names(wider, given, labels or {}, wanted, chosen)
+    found = Lines(wider, chosen, wanted, names, point).build(ones)
+    if pull is None or point is None:
+        return found
+    return found.with_values(pull(wider, point, tuple(dict.fromkeys(line.of for line in found.statements))))
+
+
+def unreadable(program: Program, wanted: Sequence[str], values: Values | None) -> Iterator[str]:
+    """The results of the steps that have no line, or one that nobody reads."""
+    tensors = {tensor.name: tensor for tensor in program.tensors()}
+    reached = flowing(program, wanted)
+    for group in groups(program, tensors):
+        if group.black or group.output not in reached or TABLE[group.steps[-1].op].expands is None:
+            continue
+        form = standard_group(group, tensors)
+        asked = [o for o, name in form.names.items() if name in group.reads and name in reached]
+        texts = [template(form, own, False, values).text for own in asked if flows(form.program, own)]
+        if None in texts or sum(len(text) for text in texts if text is not None) > UNREADABLE:
+            yield group.output
 
 
 __all__ = ["backward"]

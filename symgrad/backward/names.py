@@ -13,6 +13,8 @@ from keyword import iskeyword
 
 from symgrad.program import Program
 
+UNNAMED = re.compile(r"(t|wide)\d+")
+"""What tensors are called that nobody gave a name."""
 LETTERS = "vgcdu"
 """What a cotangent may be called; the first letter that no name of the page begins with."""
 

@@ -48,7 +48,7 @@ def operation_page(op: Op, check: bool = True) -> Page:
         parts.append(
             f"It has a kink (at {points}): the value of the derivative there is a convention, and this is torch's."
         )
-    if op.expands:
+    if isinstance(op.expands, str):
         parts.append(f"In simpler operations: `{op.expands}`.")
     parts.append("## For every size")
     for example in distinct_ranks(op.examples):

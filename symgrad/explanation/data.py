@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 
+from symgrad.backward import Backward, backward
+from symgrad.backward.names import UNNAMED
 from symgrad.calculus import Step, Sweep
 from symgrad.closed_form import assigned
 from symgrad.errors import InputError, bug
@@ -27,6 +29,7 @@ from symgrad.language import arguments
 from symgrad.numeric import Array, Values, as_float, chain_jacobian, evaluate_symbols, plain, sparse_jacobian
 from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.sparse import Triplets
+from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.oracles.report import Check
 from symgrad.program import Program
 
@@ -287,6 +290,22 @@ class Explanation:
         """Whether no oracle disagreed, here and downstream."""
         here = all(g.passed for g in self.gradients.values()) and all(h.passed for h in self.hessians.values())
         return here and (self.downstream is None or self.downstream.passed)
+
+    @cached_property
+    def backward(self) -> Backward:
+        """The lines that a person would write for ``out.backward(v)``, each proven, with their numbers.
+
+        ``v_h`` has the shape of ``h`` and is the derivative of Σ v·out by it; ``.code()`` gives them as a function.
+        """
+        named = [tensor.name for tensor in self.program.tensors() if not UNNAMED.fullmatch(tensor.name)]
+        return backward(
+            self.program,
+            tuple(self.gradients),
+            named=named,
+            values=self.values,
+            ones=self.seed_info.origin == "scalar",
+            pull=lambda program, values, names: numeric_pullback(program, values, self.seed, names),
+        )
 
     def hessian(self, first: str, second: str | None = None) -> Hessian:
         """The second derivative by a pair of inputs; raises `InputError` when it was not asked for."""

@@ -6,7 +6,7 @@ operands and options. Reading that text in place of the step is all there is to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from symgrad.errors import bug
@@ -17,7 +17,7 @@ from symgrad.language.names import tensor_names
 from symgrad.language.nodes import Script
 from symgrad.language.syntax import parse
 from symgrad.ops.lookup import named
-from symgrad.ops.spec import Op
+from symgrad.ops.spec import TABLE, Op
 from symgrad.program import Apply, Constant, Program
 from symgrad.shapes import Shape, Sizes
 from symgrad.source import Source
@@ -33,21 +33,22 @@ def expand_composites(program: Program) -> Program:
     ['neg', 'exp', 'add', 'div', 'mul']
     """
     for _ in range(DEEPEST):
-        if not any(expansion(step, program) for step in program.steps):
+        shapes = {tensor.name: tensor.shape for tensor in program.tensors()}
+        if not any(expansion(step, shapes) for step in program.steps):
             return program
         program = expanded_once(program)
     raise bug("a composite operation is made of itself")
 
 
-def expanded_once(program: Program) -> Program:
-    """Every composite step replaced by the steps of its text, which may be composite again."""
+def expanded_once(program: Program, only: Collection[str] | None = None) -> Program:
+    """Every composite step, or those that make ``only``, replaced by the steps of its text, which may be composite."""
     shapes: dict[str, Shape] = {tensor.name: tensor.shape for tensor in program.tensors()}
     symbols = {s: None for shape in shapes.values() for size in shape for s in sorted(size.free_symbols, key=str)}
     builder = Builder(
         Sizes.of(symbols, program.sizes), {t.name: t.shape for t in program.inputs}, kept=frozenset(shapes)
     )
     for step in program.steps:
-        script = expansion(step, program)
+        script = expansion(step, shapes) if only is None or step.result.name in only else None
         if script is None:
             builder.steps.append(step)
             builder.used.add(step.result.name)
@@ -61,18 +62,25 @@ def expanded_once(program: Program) -> Program:
     return replace(program, steps=builder.settled({}))
 
 
-def expansion(step: Apply, program: Program) -> Script | None:
+def expansion(step: Apply, shapes: Mapping[str, Shape]) -> Script | None:
     """What ``step`` is made of, or None.
 
-    A text that does not mention an option holds for the option's default only.
+    A text that does not mention an option holds for the option's default only; one that was made for the options says
+    itself what it holds for.
     """
-    op = named(step.op)
-    if op.expands is None:
+    op = TABLE.get(step.op)
+    if op is None or op.expands is None:
         return None
+    options = dict(step.options)
+    if callable(op.expands):
+        given = zip(op.operands, step.arguments, strict=False)
+        ranks = {name: len(shapes[a]) if isinstance(a, str) else 0 for name, a in given if a != Constant(None)}
+        text = op.expands(ranks, **options)
+        return None if text is None else parse(Source(text))
     script = parse(Source(op.expands))
     mentioned = {name.name for statement in script.statements for name in tensor_names(statement.value)}
-    shapes = tuple(() if isinstance(a, Constant) else program.tensor(a).shape for a in step.arguments)
-    usual = op.prepare(shapes, **op.defaults)
+    own = tuple(() if isinstance(a, Constant) else shapes[a] for a in step.arguments)
+    usual = op.prepare(own, **op.defaults)
     unmentioned = [(key, value) for key, value in step.options if key not in mentioned]
     return script if all(usual.get(key) == value for key, value in unmentioned) else None
 

@@ -16,6 +16,7 @@ from symgrad import special
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import add_up, fresh_axes
 from symgrad.indexing.symbols import Expr
+from symgrad.ops import openings
 from symgrad.ops.pointwise import broadcast
 from symgrad.ops.reductions import Reduction, axis_of, divisor, entries_of, spread, variance
 from symgrad.ops.spec import At, Example, View, example, kept, operation
@@ -169,7 +170,7 @@ def layer_norm_values(x: Any, weight: Any = None, bias: Any = None, *, normalize
     torch=lambda torch, x, weight=None, bias=None, *, normalized_shape, eps: torch.nn.functional.layer_norm(
         x, tuple(x.shape[-len(normalized_shape) :]), weight, bias, eps
     ),
-    shape=layer_norm_shape, prepare=prepare_layer_norm, spelled=("F.layer_norm",),
+    shape=layer_norm_shape, prepare=prepare_layer_norm, spelled=("F.layer_norm",), expands=openings.layer_norm,
     examples=(example("layer_norm(x)", x=(2, 3)), example("layer_norm(x, (3,))", x=(3,)),
               example("F.layer_norm(x, (3,), weight, bias)", x=(2, 3), weight=(3,), bias=(3,))),
 )  # fmt: skip

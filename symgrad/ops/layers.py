@@ -15,6 +15,7 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, Unravel, add_up, fresh, fresh_axes
 from symgrad.indexing.symbols import Expr
+from symgrad.ops import openings
 from symgrad.ops.composites import prepare_layer_norm
 from symgrad.ops.domain import positive, whole
 from symgrad.ops.positions import from_zero
@@ -225,6 +226,7 @@ def torch_batch_norm(
     shape=batch_shape,
     prepare=prepare_batch_norm,
     spelled=("F.batch_norm",),
+    expands=openings.batch_norm,
     ranks={"x": (2, 3, 4)},
     domain={"running_var": positive()},
     letters="ncij",
@@ -359,6 +361,7 @@ def group_norm_values(x: Any, weight: Any = None, bias: Any = None, *, num_group
         x, num_groups, weight, bias, eps
     ),
     spelled=("F.group_norm", "torch.group_norm"),
+    expands=openings.group_norm,
     ranks={"x": (3, 4)},
     letters="ncij",
     examples=(
@@ -544,6 +547,7 @@ def attention_values(query: Any, key: Any, value: Any, mask: Any = None, *, is_c
         *tensors, is_causal=is_causal, scale=None if scale is None else float(scale)
     ),
     spelled=("F.scaled_dot_product_attention", "torch._C._nn.scaled_dot_product_attention"),
+    expands=openings.attention,
     ranks={"query": (2, 3, 4), "key": (2, 3, 4), "value": (2, 3, 4)},
     letters="bhld",
     examples=(

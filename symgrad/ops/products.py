@@ -15,6 +15,7 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, Mod, Unravel, add_up, fresh
 from symgrad.indexing.symbols import Expr
+from symgrad.ops import openings
 from symgrad.ops.composites import numpy_reduced, prepare_loss
 from symgrad.ops.contractions import contraction_index, contraction_shape, parse_subscripts
 from symgrad.ops.domain import reals, whole
@@ -274,6 +275,7 @@ def cosine_values(x: Any, y: Any, dim: int, eps: Any) -> Any:
     smooth=False,
     prepare=lambda shapes, dim=1, eps=1e-8: prepare_pair(shapes, dim, eps=eps),
     spelled=("F.cosine_similarity", "torch.cosine_similarity", "aten.cosine_similarity"),
+    expands=openings.cosine_similarity,
     examples=(
         example("F.cosine_similarity(x, y)", x=(2, 3), y=(2, 3)),
         example("F.cosine_similarity(x, y, dim=0)", x=(3,), y=(3,)),
@@ -323,6 +325,7 @@ def pairwise_distance(
     shape=lambda sizes, shapes, **options: shapes[0],
     prepare=lambda shapes, p=2.0, dim=1, eps=1e-12: {"p": check_p(p), "dim": axis_of(dim, len(shapes[0])), "eps": eps},
     spelled=("F.normalize",),
+    expands=openings.normalize,
     examples=(example("F.normalize(x)", x=(2, 3)), example("F.normalize(x, dim=0)", x=(3,))),
 )
 def normalize(at: At, x: View, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Expr:

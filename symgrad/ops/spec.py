@@ -89,7 +89,7 @@ class Op:
     ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
     spelled independently. ``known`` computes held integers from the forward pass.
     ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in
-    simpler ones, in symgrad's own language; ``kinks`` are points where torch's choice is tested. ``pathless`` are
+    simpler ones, in symgrad's own language, as text or by its operands and options (`symgrad.ops.openings`); ``kinks`` are points where torch's choice is tested. ``pathless`` are
     operations that torch records no backward for, like comparisons: nothing flows back, be it NaN. ``residual``
     gives the equations F(*views, out) = 0 that the output solves (`symgrad.ops.decompositions`), and ``beside``
     what their solution reads: held tensors by name, each computed by entries of the table from operands and out.
@@ -122,7 +122,7 @@ class Op:
     kinks: tuple[float, ...] = ()
     reuse: bool = False
     letters: str = "ijkl"
-    expands: str | None = None
+    expands: str | Callable[..., str | None] | None = None
     smooth: bool = True
     pathless: bool = False
     returns: tuple[str, ...] = ()

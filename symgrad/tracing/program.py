@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.backward import Backward, backward
 from symgrad.calculus import pullback as derive_pullback
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
@@ -29,7 +30,7 @@ from symgrad.render import to_json, to_latex, to_markdown, to_text
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.sweeps import pull, push
 from symgrad.tracing.trace import as_array
-from symgrad.tracing.words import Lines, listing, relabelled, renamed, told_in_one_line, told_steps
+from symgrad.tracing.words import UNNAMED, Lines, listing, relabelled, renamed, told_in_one_line, told_steps
 
 WRITERS = Writers(to_text, to_markdown, to_latex, to_json)
 
@@ -125,6 +126,26 @@ class Program:
             noted=self.conventions,
         )
         return {self.labels[name]: found[name] for name in chosen}
+
+    def backward(self, seed: Any = None, wrt: Sequence[str] | None = None) -> Backward:
+        """The lines that a person would write for ``backward(seed)``, each proven, with their numbers.
+
+        One for each tensor that has a name, is read twice or goes through a nonlinearity: ``v_h`` has the shape of
+        ``h``. ``seed`` is as `pullback` takes it; ``.code()`` gives the lines as a function. Raises `ShapeError` for a
+        seed of another shape, `UnknownNameError` for an input that there is not.
+        """
+        chosen, seeds = self._names(wrt), self._seeds(seed)
+        ones = seed is None and len(self.ends) == 1
+
+        def numbers(program: Recording, values: Values, names: Sequence[str]) -> Mapping[str, Array]:
+            return pull(program, values, self.boxes, seeds, names, origins=self.origins)
+
+        named = [name for name, label in self.labels.items() if not UNNAMED.fullmatch(label)]
+        ends = tuple(dict.fromkeys(self.ends))
+        return backward(
+            self.recording, chosen, ends=ends, named=named, labels=self.labels, values=self.values, ones=ones,
+            pull=numbers,
+        )  # fmt: skip
 
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:
         """Ju: the change of the outputs for a change of some inputs."""

@@ -1,0 +1,48 @@
+"""Composite operations opened where that reads better: attention by its scores and weights, a normalisation by its x̂.
+
+Comes in: a program, which tensors it asks for, and its values. Goes out: the same program with some steps written out
+one level down, under the names that the textbook has for what they compute, and the values of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from symgrad.language.expand import expanded_once, expansion
+from symgrad.numeric import Values, forward
+from symgrad.program import Program
+
+DEEPEST = 4
+"""Levels that are opened at most."""
+
+Unreadable = Callable[[Program, Values | None], Collection[str]]
+"""The results of those steps of a program whose lines are missing or too long to read."""
+
+
+def opened(program: Program, values: Values | None, unreadable: Unreadable) -> tuple[Program, Values | None]:
+    """``program`` with composite steps opened as long as their lines do not read well."""
+    for _ in range(DEEPEST):
+        shapes = {tensor.name: tensor.shape for tensor in program.tensors()}
+        composite = {step.result.name for step in program.steps if expansion(step, shapes) is not None}
+        chosen = composite & set(unreadable(program, values)) if composite else set()
+        if not chosen:
+            break
+        wider = expanded_once(program, chosen)
+        values = None if values is None else with_new(program, wider, values)
+        program = wider
+    return program, values
+
+
+def with_new(program: Program, wider: Program, values: Values) -> Values:
+    """The values of ``program`` and those of the steps that opening it made."""
+    old = {tensor.name for tensor in program.tensors()}
+    made = {step.result.name for step in program.steps}
+    steps = [s for s in wider.steps if s.result.name not in old or (s.result.name in made and s not in program.steps)]
+    results = {step.result.name for step in steps}
+    names = dict.fromkeys(name for step in steps for name in step.tensors if name not in results)
+    inputs = tuple(wider.tensor(name) for name in names)
+    if not steps:
+        return values
+    part = Program(inputs, tuple(steps), steps[-1].result.name, wider.sizes)
+    found = forward(part, {name: values[name] for name in names})
+    return values.with_arrays({name: array for name, array in found.arrays.items() if name not in values.arrays})
