@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Sequence
+from functools import cache
 
-from symgrad.ops import TABLE
+from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
 
 IMPORTS = {"torch": "import torch", "F": "import torch.nn.functional as F"}
 
@@ -31,15 +32,17 @@ class Homes(ast.NodeTransformer):
         return node
 
 
+@cache
 def home(name: str) -> str:
-    """Where torch has a function of the table.
+    """Where torch has a function that is known by its last name.
 
-    >>> home("softmax"), home("one_hot"), home("inverse")
-    ('torch.softmax', 'F.one_hot', 'torch.inverse')
+    >>> home("softmax"), home("one_hot"), home("inverse"), home("cholesky")
+    ('torch.softmax', 'F.one_hot', 'torch.inverse', 'torch.linalg.cholesky')
     """
-    spelled = TABLE[name].spelled if name in TABLE else ()
-    places = [s for s in spelled if s.startswith(("torch.", "F.")) and not s.startswith("torch._")]
-    return next((s for s in places if s.rpartition(".")[2] == name), places[0] if places else f"torch.{name}")
+    own = SPELLINGS[name].spelled if name in SPELLINGS else ()
+    every = (*own, *sorted(SPELLINGS), *sorted(COMPOUND_SPELLINGS))
+    places = [s for s in every if s.startswith(("torch.", "F.")) and s.rpartition(".")[2] == name]
+    return next((s for s in places if not s.startswith("torch._")), f"torch.{name}")
 
 
 def as_function(

@@ -39,10 +39,10 @@ class Line:
     """One statement, ``name = text`` as it is shown and ``target = code`` as Python.
 
     The two differ where the user's name for a tensor is no name of Python (``fc1.weight``, ``fc1_weight``). A line of
-    the backward belongs to the tensor ``of`` and has its shape; ``code`` is None where no short notation says it, and
-    ``parts`` say the same entry by entry, one for each use. ``through`` are the tensors whose cotangents it reads,
-    ``rules`` those that merged or shortened it; ``own`` is the reason where a part of it is torch's own product.
-    ``value`` are its numbers, where there are any.
+    the backward belongs to the tensor ``of`` and has its shape; a name for what stands twice belongs to none.
+    ``code`` is None where no short notation says it; ``parts`` say it entry by entry, one for each use. ``through``
+    are the tensors whose cotangents it reads, ``rules`` those that merged or shortened it; ``own`` is the reason where
+    a part of it is torch's own product. ``value`` are its numbers, where there are any.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Line:
     target: str
     code: str | None
     of: str
-    shape: Shape
+    shape: Shape | None
     parts: tuple[Part, ...] = ()
     through: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
@@ -115,7 +115,9 @@ class Backward:
         """
         forward = [(line.target, line.code) for line in self.forward if line.code is not None]
         backward = [(line.target, line.code) for line in self.statements if line.code is not None]
-        missing = next((line for line in self.statements if line.code is None), None)
+        read = frozenset().union(*(line.names for line in (*self.forward, *self.statements)))
+        unsaid = [line for line in self.forward if line.code is None and line.target in read]
+        missing = next((line for line in (*unsaid, *self.statements) if line.code is None), None)
         if missing is not None:
             raise UnsupportedError(
                 f"the backward cannot be written as code: {missing.name} has no short notation",

@@ -18,7 +18,7 @@ from symgrad.backward.groups import Group, groups
 from symgrad.backward.merging import Draft, Term, merged, put
 from symgrad.backward.names import UNNAMED, Names
 from symgrad.backward.opened import opened
-from symgrad.backward.templates import Standard, Template, standard_group, template
+from symgrad.backward.templates import Standard, Template, at_sizes, standard_group, template
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError
@@ -74,6 +74,8 @@ class Lines:
             if carried is not None and not (group.output in self.ends and not carried.parts):
                 drafts.append(self.draft(group.output))
             self.pull(group, first)
+            drafts += self.definitions
+            self.definitions.clear()
         leaves = [self.draft(name) for name in self.wanted]
         return self.written(told, drafts, leaves, unit)
 
@@ -113,7 +115,7 @@ class Lines:
 
     def templates(self, group: Group, unit: bool) -> Iterator[tuple[str, Template]]:
         """The line for each tensor that a group reads and that is asked for, by its standard name."""
-        form = standard_group(group, self.tensors)
+        form = standard_group(group, self.tensors, self.values)
         for own, name in form.names.items():
             if name in group.reads and name in self.reached and flows(form.program, own):
                 yield own, template(form, own, unit, self.values)
@@ -136,17 +138,17 @@ class Lines:
                 if name in self.reached:
                     self.gather(name, None, Part(group.output, None, {}, {}), own)
             return
-        form = standard_group(group, self.tensors)
+        form = standard_group(group, self.tensors, self.values)
         names = self.in_page(form)
         names["v"] = self.names.cotangent(group.output)
         for own, found in self.templates(group, unit):
             part = Part(group.output, found.equation, names, form.sizes)
-            self.gather(form.names[own], self.expression(found, names), part)
+            self.gather(form.names[own], self.expression(found, names, group.output), part)
 
     def in_page(self, form: Standard) -> dict[str, str]:
         """What the standard names of a group are called on the page."""
         names = {own: self.names.page(name) for own, name in form.names.items()}
-        return names | {own: self.names.places(found.step.result.name) for own, found in form.held.items()}
+        return names | {own: self.names.places(found.own, found.step.result.name) for own, found in form.held.items()}
 
     def gather(self, name: str, term: ast.expr | None, part: Part, own: str = "") -> None:
         """Another term of a cotangent."""
@@ -156,7 +158,7 @@ class Lines:
         if not is_zero(term):
             found.terms.append(Term((part.through,), term))
 
-    def expression(self, found: Template, names: Mapping[str, str]) -> ast.expr | None:
+    def expression(self, found: Template, names: Mapping[str, str], through: str) -> ast.expr | None:
         """A template in the names of the page; what it defines first becomes lines of its own."""
         if found.text is None:
             return None
@@ -167,18 +169,19 @@ class Lines:
             (target,) = line.targets
             assert isinstance(target, ast.Name)
             free = self.names.free(target.id)
-            self.definitions.append(Draft(free, [Term((), put(line.value, swap))]))
+            self.definitions.append(Draft(free, [Term((through,), put(line.value, swap))]))
             swap[target.id] = ast.Name(free)
         assert isinstance(last, ast.Expr)
         return put(last.value, swap)
 
     def written(self, told: Sequence[Group], drafts: list[Draft], leaves: list[Draft], unit: bool) -> Backward:
         """The drafts as text, merged by the rules."""
-        cotangents = {name: self.names.cotangent(name) for name in self.gathered}
+        cotangents = {name: self.names.cotangent(name) for name in (*self.gathered, *self.wanted)}
         fixed = {*self.names.given, *self.ends}
-        every = merged([*drafts, *leaves], cotangents, {*fixed, *self.wanted})
+        own = {draft.of for draft in drafts if draft.of not in self.tensors}
+        every = merged([*drafts, *leaves], cotangents | {name: name for name in own}, {*fixed, *own, *self.wanted})
         rest = [draft for draft in every if not any(draft is leaf for leaf in leaves)]
-        lines = [self.line(draft, cotangents[draft.of]) for draft in rest]
+        lines = [self.line(draft, cotangents.get(draft.of, draft.of)) for draft in rest]
         gradients = {draft.of: self.line(draft, self.names.gradient(draft.of)) for draft in leaves}
         seeds = {end: None if unit else self.names.seed(end) for end in self.ends}
         inputs = tuple(self.names.page(tensor.name) for tensor in self.program.inputs)
@@ -190,9 +193,9 @@ class Lines:
     def line(self, draft: Draft, target: str) -> Line:
         """One line."""
         found, value = self.of(draft.of), draft.value
-        zero = ast.parse(f"zeros_like({self.names.page(draft.of)})", mode="eval").body
         rules, through = tuple(dict.fromkeys(draft.rules)), draft.reads
-        value = value if draft.terms else zero
+        if not draft.terms:
+            value = ast.parse(f"zeros_like({self.names.page(draft.of)})", mode="eval").body
         return self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
 
     def forward(self, group: Group) -> Iterator[Line]:
@@ -203,15 +206,23 @@ class Lines:
             text = f"{called}({', '.join(self.names.shown(self.names.page(name)) for name in group.reads)})"
             yield replace(self.said(group.output, target, None), text=text)
             return
-        form = standard_group(group, self.tensors)
+        form = standard_group(group, self.tensors, self.values)
         names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
-        found = forward_tree(form.program, "out")
+        found = self.told(form, "out")
         yield self.said(group.output, target, None if found is None else put(found, names))
         for own, held in form.held.items():
-            call = forward_tree(form.program, form.inner(held))
+            call = self.told(form, form.inner(held))
             told = named(held.step.op).found_by(ast.unparse(call)) if call is not None else None
             value = None if told is None else put(ast.parse(told, mode="eval").body, names)
             yield self.said(held.step.result.name, names[own].id, value)
+
+    def told(self, form: Standard, name: str) -> ast.expr | None:
+        """What computes a tensor of a group, for any size; at the sizes of the point where that cannot be written."""
+        found = forward_tree(form.program, name)
+        if found is None and self.values is not None and form.sizes:
+            own = {std: self.values.sizes[size] for std, size in form.sizes.items() if size in self.values.sizes}
+            found = forward_tree(at_sizes(form.program, own), name)
+        return found
 
     def said(
         self,
@@ -227,7 +238,8 @@ class Lines:
         code = None if value is None else ast.unparse(value)
         text = None if code is None else self.names.shown(code)
         name = self.names.label(target)
-        return Line(name, text, target, code, of, self.tensors[of].shape, parts, through, rules, own)
+        shape = self.tensors[of].shape if of in self.tensors else None
+        return Line(name, text, target, code, of, shape, parts, through, rules, own)
 
 
 @lru_cache(maxsize=4096)
@@ -280,7 +292,7 @@ def unreadable(program: Program, wanted: Sequence[str], values: Values | None) -
     for group in groups(program, tensors):
         if group.black or group.output not in reached or TABLE[group.steps[-1].op].expands is None:
             continue
-        form = standard_group(group, tensors)
+        form = standard_group(group, tensors, values)
         asked = [o for o, name in form.names.items() if name in group.reads and name in reached]
         texts = [template(form, own, False, values).text for own in asked if flows(form.program, own)]
         if None in texts or sum(len(text) for text in texts if text is not None) > UNREADABLE:

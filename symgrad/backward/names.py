@@ -11,12 +11,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from keyword import iskeyword
 
-from symgrad.program import Program
+from symgrad.program import SEEDS, Program, free_name
 
 UNNAMED = re.compile(r"(t|wide)\d+")
 """What tensors are called that nobody gave a name."""
-LETTERS = "vgcdu"
-"""What a cotangent may be called; the first letter that no name of the page begins with."""
 
 
 class Names:
@@ -49,9 +47,8 @@ class Names:
                 self._labels[own] = label
         words = "|".join(sorted(map(re.escape, self._labels), key=len, reverse=True))
         self._pattern = re.compile(rf"(?<![\w.])({words})(?!\w)") if words else None
-        self.letter = next(
-            (c for c in LETTERS if not any(n == c or n.startswith(f"{c}_") for n in self._taken)), "cotangent"
-        )
+        self.letter = free_name(SEEDS, self._taken | program.spoken)
+        self._cotangents: dict[str, str] = {}
 
     def free(self, name: str) -> str:
         """``name``, numbered if it is taken; taken from here on."""
@@ -68,7 +65,11 @@ class Names:
 
     def cotangent(self, name: str) -> str:
         """``v_h``; that of an output that nothing else reads is its seed."""
-        return self.seed(name) if name in self._final else f"{self.letter}_{self._page[name]}"
+        if name in self._final:
+            return self.seed(name)
+        if name not in self._cotangents:
+            self._cotangents[name] = self.free(f"{self.letter}_{self._page[name]}")
+        return self._cotangents[name]
 
     def seed(self, end: str) -> str:
         """``v``, or v1, v2, … for several outputs."""
@@ -82,11 +83,11 @@ class Names:
             self._shown[target] = f"{self.shown(self._page[name])}.grad"
         return self._gradients[name]
 
-    def places(self, name: str) -> str:
-        """``at_h``: the whole numbers that were found on the way to h."""
-        if name not in self._places:
-            self._places[name] = self.free(f"at_{self._page[name]}")
-        return self._places[name]
+    def places(self, own: str, name: str) -> str:
+        """``at_h``: the whole numbers, called ``own`` among the values, that were found on the way to h."""
+        if own not in self._places:
+            self._places[own] = self.free(f"at_{self._page[name]}")
+        return self._places[own]
 
     def label(self, target: str) -> str:
         """What is shown for the left side of a line."""

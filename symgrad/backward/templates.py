@@ -86,8 +86,12 @@ CAREFUL = frozenset({"none left out"})
 _settled: OrderedDict[tuple[Program, str, bool], Template] = OrderedDict()
 
 
-def standard_group(group: Group, tensors: Mapping[str, Tensor]) -> Standard:
-    """``group`` as a program of its own: it reads a0, a1, …, and gives out."""
+def standard_group(group: Group, tensors: Mapping[str, Tensor], values: Values | None) -> Standard:
+    """``group`` as a program of its own: it reads a0, a1, …, and gives out.
+
+    Which whole numbers its operations found, the values say: an operation need not have found any.
+    """
+    arrays = {} if values is None else values.arrays
     new = {name: f"a{n}" for n, name in enumerate(group.reads)}
     for n, step in enumerate((*group.steps, *group.beside)):
         new.setdefault(step.result.name, f"t{n}")
@@ -96,29 +100,49 @@ def standard_group(group: Group, tensors: Mapping[str, Tensor]) -> Standard:
     symbols = dict.fromkeys(s for shape in shapes for size in shape for s in sorted(size.free_symbols, key=str))
     swap = {old: sp.Symbol(f"s{n}", integer=True, positive=True) for n, old in enumerate(symbols)}
 
-    def sized(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return tuple(map(sized, value))
-        return value.xreplace(swap) if isinstance(value, sp.Expr) else value
-
     def tensor(name: str) -> Tensor:
-        return Tensor(new[name], sized(tensors[name].shape))
+        return Tensor(new[name], sized(tensors[name].shape, swap))
 
     def renamed(own: Apply) -> Apply:
-        arguments = tuple(new[a] if isinstance(a, str) else replace(a, value=sized(a.value)) for a in own.arguments)
-        beside = tuple((letter, new[name]) for letter, name in own.beside)
-        return Apply(own.op, arguments, sized(own.options), tensor(own.result.name), None, beside)
+        arguments = tuple(
+            new[a] if isinstance(a, str) else replace(a, value=sized(a.value, swap)) for a in own.arguments
+        )
+        beside = tuple((letter, new[name]) for letter, name in own.beside if name in new)  # others are second order's
+        return Apply(own.op, arguments, sized(own.options, swap), tensor(own.result.name), None, beside)
 
     every = (*group.steps, *group.beside)
-    found = [(key, step) for step in every for key in named(step.op).known]
-    held = {
-        f"n{n}": Held(f"{key}·{new[step.result.name]}", f"{key}·{step.result.name}", step)
-        for n, (key, step) in enumerate(found)
-    }
-    numbers = [Tensor(name, sized(h.step.result.shape)) for name, h in held.items()]
+    found = [
+        Held(f"{key}·{new[step.result.name]}", f"{key}·{step.result.name}", step)
+        for step in every
+        for key in named(step.op).known
+    ]
+    same = [h for h in found if h.own in arrays and np.ndim(arrays[h.own]) == len(h.step.result.shape)]
+    held = {f"n{n}": h for n, h in enumerate(same)}
+    numbers = [Tensor(name, sized(h.step.result.shape, swap)) for name, h in held.items()]
     steps = tuple(renamed(own) for own in every)
     program = Program((*(tensor(name) for name in group.reads), *numbers), steps, "out")
     return Standard(program, {std: own for own, std in new.items()}, {s: old for old, s in swap.items()}, held)
+
+
+def sized(value: Any, swap: Mapping[Size, Size]) -> Any:
+    """A shape, an option or a constant with other sizes."""
+    if isinstance(value, tuple):
+        return tuple(sized(part, swap) for part in value)
+    return value.xreplace(dict(swap)) if isinstance(value, sp.Expr) else value
+
+
+def at_sizes(program: Program, numbers: Mapping[Size, int]) -> Program:
+    """``program`` with numbers for its sizes."""
+    swap = {size: sp.Integer(number) for size, number in numbers.items()}
+
+    def tensor(own: Tensor) -> Tensor:
+        return Tensor(own.name, sized(own.shape, swap))
+
+    def step(own: Apply) -> Apply:
+        arguments = tuple(a if isinstance(a, str) else replace(a, value=sized(a.value, swap)) for a in own.arguments)
+        return replace(own, arguments=arguments, options=sized(own.options, swap), result=tensor(own.result))
+
+    return Program(tuple(map(tensor, program.inputs)), tuple(map(step, program.steps)), program.output)
 
 
 @lru_cache(maxsize=REMEMBERED)

@@ -30,7 +30,7 @@ INFIX = {
 }  # fmt: skip
 
 
-ALONG = ("softmax", "log_softmax")
+ALONG = ("softmax", "log_softmax", "logsumexp")
 """torch wants to be told along which axis."""
 
 
