@@ -171,6 +171,11 @@ def called(sweep: Sweep, names: Mapping[str, str]) -> Sweep:
     return replace(sweep, stages=tuple((name, renamed(e)) for name, e in sweep.stages)) if names else sweep
 
 
+def forget() -> None:
+    """Prove every line anew."""
+    _settled.clear()
+
+
 def template(standard: Standard, wanted: str, unit: bool, values: Values | None) -> Template:
     """The proven line of a standard group by ``wanted``; without ``values`` it cannot be proven, and has no text."""
     key = (standard.program, wanted, unit)

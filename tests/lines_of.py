@@ -1,0 +1,20 @@
+"""The lines of a backward run as a person would run them: pasted into Python, with torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from symgrad.backward import Backward
+
+
+def run_lines(lines: Backward, inputs: Mapping[str, Any], *seeds: Any) -> dict[str, torch.Tensor]:
+    """What ``lines.code()`` computes, by the tensors that the gradients belong to."""
+    space: dict[str, Any] = {}
+    exec(lines.code(), space)
+    given = [torch.as_tensor(np.asarray(inputs[name])) for name in lines.inputs]
+    found = space["backward"](*given, *(torch.as_tensor(np.asarray(seed)) for seed in seeds))
+    return dict(zip(lines.gradients, found if isinstance(found, tuple) else (found,), strict=True))

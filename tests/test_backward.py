@@ -1,0 +1,296 @@
+"""The backward as lines: as the textbooks have them, equal to torch when they are pasted and run, derived once.
+
+What is compared with torch is text that `exec` runs, on the inputs alone: a wrong line, a missing one, a name that is
+not there or a forward line that does not compute what it says all fail here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import symgrad
+from symgrad.backward import Backward, backward, templates
+from symgrad.backward.beside import side_by_side
+from symgrad.backward.lines import Lines
+from symgrad.errors import UnsupportedError
+from symgrad.tracing import Program
+from tests.cases import Case, cases
+from tests.compare import assert_same
+from tests.lines_of import run_lines
+from tests.torch_side import tensors
+
+DOUBLE = torch.float64
+
+
+def shown(lines: Backward) -> list[str]:
+    """The lines as they are printed, forward and backward."""
+    return [*map(str, lines.forward), "", *map(str, lines.statements)]
+
+
+def networks() -> dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]]:
+    """Programs that everybody has written, with inputs."""
+    torch.manual_seed(0)
+    x, classes = torch.randn(5, 3, dtype=DOUBLE), torch.tensor([0, 1, 0, 1, 1])
+    mlp = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).double()
+    lenet = nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        nn.Linear(16, 5),
+    ).double()  # fmt: skip
+    cell, gru = nn.LSTMCell(3, 4).double(), nn.GRUCell(3, 4).double()
+    layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True).double()
+    image, state = torch.randn(2, 1, 14, 14, dtype=DOUBLE), torch.randn(5, 4, dtype=DOUBLE)
+    group = nn.GroupNorm(2, 4).double()
+    table = nn.Embedding(7, 3).double()
+    places = torch.tensor([[1, 2], [2, 0]])
+    return {
+        "mlp": (lambda x: F.cross_entropy(mlp(x), classes), (x,)),
+        "lenet": (lambda x: F.cross_entropy(lenet(x), classes[:2]), (image,)),
+        "lstm": (lambda x, h, c: cell(x, (h, c)), (x, state, state / 2)),
+        "gru": (lambda x, h: gru(x, h), (x, state)),
+        "transformer": (lambda x: layer(x), (torch.randn(2, 3, 8, dtype=DOUBLE),)),
+        "group norm": (lambda x: group(x), (state,)),
+        "embedding": (lambda x: (table(places) * x).sum(), (torch.randn(2, 2, 3, dtype=DOUBLE),)),
+        "residual": (lambda x: (x + torch.tanh(x @ x.T @ x)).std(), (x,)),
+        "used by both outputs": (lambda x: (x.exp(), x.exp() * x), (x,)),
+    }
+
+
+NETWORKS = networks()
+
+
+def captured(name: str) -> Program:
+    """One of the networks, as it ran once."""
+    function, inputs = NETWORKS[name]
+    return symgrad.capture(function, *inputs)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_lines_of_a_network_give_torchs_gradients(name: str) -> None:
+    program = captured(name)
+    generator = np.random.default_rng(0)
+    shapes = [np.shape(result) for result in program.results]
+    seeds = [generator.normal(size=shape) for shape in shapes]
+    seed = None if shapes == [()] else seeds[0] if len(seeds) == 1 else seeds
+    lines = program.backward(seed)
+    inputs = {line: program.arrays[t.name] for line, t in zip(lines.inputs, program.recording.inputs, strict=True)}
+    found = run_lines(lines, inputs, *([] if seed is None else seeds))
+
+    function, own = NETWORKS[name]
+    leaves = [tensor.clone().requires_grad_() for tensor in own]
+    results = function(*leaves)
+    results = results if isinstance(results, tuple) else (results,)
+    told = [torch.ones(())] if seed is None else [torch.as_tensor(s) for s in seeds]
+    expected = torch.autograd.grad(results, leaves, told)
+    for leaf, want in zip(list(lines.gradients)[: len(leaves)], expected, strict=True):
+        assert_same(want, found[leaf], what=f"{name}: {leaf}")
+    pulled = program.pullback(seed)
+    for (label, want), got in zip(pulled.items(), found.values(), strict=True):
+        assert_same(want, got, what=f"{name}: {label}")
+    for line in lines.statements:
+        assert line.value is None or np.shape(line.value) == tuple(map(int, line.shape or ()))
+
+
+def test_two_layers_and_a_loss_read_like_the_lecture() -> None:
+    assert shown(captured("mlp").backward()) == [
+        "t1 = linear(x, 0.weight, 0.bias)",
+        "t2 = relu(t1)",
+        "t3 = linear(t2, 2.weight, 2.bias)",
+        "out = cross_entropy(t3, classes)",
+        "",
+        "v_t3 = (softmax(t3, dim=-1) - one_hot(classes, 2)) / 5",
+        "v_t1 = v_t3 @ 2.weight * (t1 > 0)",
+        "x.grad = v_t1 @ 0.weight",
+        "0.weight.grad = v_t1.T @ x",
+        "0.bias.grad = v_t1.sum(0)",
+        "2.weight.grad = v_t3.T @ t2",
+        "2.bias.grad = v_t3.sum(0)",
+    ]
+
+
+def test_attention_reads_like_the_textbook() -> None:
+    for text in ("S = q @ k.T / 2; P = softmax(S, dim=-1); P @ u", "F.scaled_dot_product_attention(q, k, u)"):
+        lines = symgrad.explain(text, shapes={"q": (3, 4), "k": (5, 4), "u": (5, 2)}, check=False).backward
+        by = "2" if "/ 2" in text else "q.shape[1] ** 0.5"
+        assert [str(line) for line in lines.statements] == [
+            "v_P = v @ u.T",
+            "v_S = P * (v_P - (v_P * P).sum(-1, keepdim=True))",
+            f"q.grad = v_S @ k / {by}",
+            f"k.grad = v_S.T @ q / {by}",
+            "u.grad = P.T @ v",
+        ]
+
+
+def test_lenet_reads_like_the_lecture() -> None:
+    assert [str(line) for line in captured("lenet").backward().statements] == [
+        "v_t8 = (softmax(t8, dim=-1) - one_hot(data, 5)) / 2",
+        "v_t6 = (v_t8 @ 7.weight).reshape(t6.shape)",
+        "v_t5 = zeros_like(t5).flatten(2).scatter_add(2, at_t6.flatten(2), v_t6.flatten(2)).reshape(t5.shape)",
+        "v_t4 = v_t5 * (t4 > 0)",
+        "v_t3 = conv_transpose2d(v_t4, 3.weight)",
+        "v_t2 = zeros_like(t2).flatten(2).scatter_add(2, at_t3.flatten(2), v_t3.flatten(2)).reshape(t2.shape)",
+        "v_t1 = v_t2 * (t1 > 0)",
+        "x.grad = conv_transpose2d(v_t1, 0.weight)",
+        "0.weight.grad = conv2d(x.transpose(0, 1), v_t1.transpose(0, 1)).transpose(0, 1)",
+        "0.bias.grad = v_t1.sum((0, 2, -1))",
+        "3.weight.grad = conv2d(t3.transpose(0, 1), v_t4.transpose(0, 1)).transpose(0, 1)",
+        "3.bias.grad = v_t4.sum((0, 2, -1))",
+        "7.weight.grad = v_t8.T @ t7",
+        "7.bias.grad = v_t8.sum(0)",
+    ]
+
+
+def test_the_gates_of_an_lstm_cell_lie_side_by_side() -> None:
+    texts = [str(line) for line in captured("lstm").backward([np.ones((5, 4)), np.ones((5, 4))]).statements]
+    assert texts[0].startswith("v_") and " = v2 + v1 * " in texts[0]
+    assert any("cat([" in text and text.endswith("], -1)") for text in texts)
+    assert not any("pad(" in text for text in texts)
+
+
+# One derivation for what is built alike --------------------------------------------------------------
+
+
+def derivations(program: Program) -> int:
+    """How many lines are derived for a program when nothing is known."""
+    templates.derived.cache_clear()
+    templates.forget()
+    before = templates.derived.cache_info().misses
+    program.backward(np.ones(np.shape(program.results[0])))
+    return templates.derived.cache_info().misses - before
+
+
+def chain(layers: int) -> Program:
+    """So many equal layers."""
+    torch.manual_seed(1)
+    weights = [torch.randn(3, 3, dtype=DOUBLE) for _ in range(layers)]
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        for w in weights:
+            x = torch.tanh(x @ w)
+        return x
+
+    return symgrad.capture(run, torch.randn(2, 3, dtype=DOUBLE))
+
+
+def test_equal_layers_are_derived_once() -> None:
+    few, many = derivations(chain(3)), derivations(chain(30))
+    assert few == many > 0
+    block = nn.TransformerEncoderLayer(4, 1, 6, dropout=0.0, batch_first=True).double().eval()
+    x = torch.randn(1, 2, 4, dtype=DOUBLE)
+    with torch.no_grad():
+        two, four = (symgrad.capture(nn.Sequential(*[block] * n), x) for n in (2, 4))
+    assert derivations(two) == derivations(four)  # the first block differs from the others: it begins with the input
+
+
+def test_the_lines_grow_with_the_program_and_no_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    own = Lines.gather
+    monkeypatch.setattr(Lines, "gather", lambda self, name, *rest: (calls.append(name), own(self, name, *rest))[1])
+    counts = []
+    for layers in (10, 20, 40):
+        calls.clear()
+        chain(layers).backward(np.ones((2, 3)))
+        counts.append(len(calls))
+    assert counts[2] - counts[1] == 2 * (counts[1] - counts[0])
+
+
+# Honesty ---------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    templates.derived.cache_clear()
+    templates.forget()
+    honest = templates.closed_form
+
+    def lies(*args: Any) -> Any:
+        form = honest(*args)
+        return None if form is None else form.__class__(f"2 * ({form.text})", form.equation, form.steps)
+
+    monkeypatch.setattr(templates, "closed_form", lies)
+    lines = symgrad.explain("tanh(x @ w)", shapes={"x": (2, 3), "w": (3, 4)}, check=False).backward
+    assert [line.code for line in lines.statements] == [None] * len(lines.statements)
+    with pytest.raises(UnsupportedError, match="cannot be written as code"):
+        lines.code()
+    templates.derived.cache_clear()
+    templates.forget()
+
+
+def test_a_line_that_holds_for_some_data_is_confirmed_on_every_run() -> None:
+    def losses(classes: list[int]) -> Backward:
+        target = torch.tensor(classes)
+        return symgrad.capture(lambda x: F.cross_entropy(x, target), torch.randn(3, 4, dtype=DOUBLE)).backward()
+
+    (whole,) = losses([0, 1, 2]).statements
+    (left_out,) = losses([0, -100, 2]).statements
+    assert whole.code == "(softmax(x, dim=-1) - one_hot(target, 4)) / 3"
+    assert left_out.code != whole.code
+
+
+def test_a_black_box_has_no_line_and_says_whose_it_is() -> None:
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx: Any, v: torch.Tensor) -> torch.Tensor:
+            return 2 * v
+
+    program = symgrad.capture(lambda x: Twice.apply(x).exp(), torch.ones(2, dtype=DOUBLE))
+    line = program.backward(np.ones(2)).gradients[program.wanted[0]]
+    assert line.code is None
+    assert "torch's own" in line.own
+
+
+def test_names_that_are_taken_are_left_alone() -> None:
+    lines = symgrad.explain("v_h = x * 2; h = exp(v_h); h * v", shapes={"x": (2,), "v": (2,)}, check=False).backward
+    names = [*lines.inputs, *(line.target for line in (*lines.forward, *lines.statements)), *lines.seeds.values()]
+    assert len(set(names)) == len(names)
+    assert lines.seeds == {"out": "g"}
+
+
+def test_what_lies_side_by_side_is_one_call_only_without_gap_and_overlap() -> None:
+    def parts(*texts: str) -> str | None:
+        found = side_by_side([ast.parse(text, mode="eval").body for text in texts], (2, 5))
+        return None if found is None else ast.unparse(found)
+
+    assert parts("pad(a, (0, 3))", "pad(b, (2, 0))") == "cat([a, b], -1)"
+    assert parts("pad(b, (2, 0))", "pad(a, (0, 3))") == "cat([a, b], -1)"
+    assert parts("pad(a, (0, 0, 0, 1))", "pad(b, (0, 0, 1, 0))") == "cat([a, b], 0)"
+    assert parts("pad(a[None], (0, 0, 0, 1))", "pad(b[None, :], (0, 0, 1, 0))") == "stack([a, b])"
+    assert parts("pad(a, (0, 3))", "pad(b, (3, 0))") is None
+    assert parts("pad(a, (0, 2))", "pad(b, (2, 0))") is None
+    assert parts("pad(a, (0, 3))", "b") is None
+
+
+# The whole table -------------------------------------------------------------------------------------
+
+OTHER_SIGNS = "eigh(x).eigenvectors"
+"""torch may hand back the other of two eigenvectors: lines that compute the forward again pull back another sign."""
+ONLY_HERE = "layer_norm(x)"
+"""torch wants to be told the sizes."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
+    names = [name for name in case.names if name not in case.fixed]
+    lines = backward(case.program, names, values=case.values)
+    if case.example.text in (OTHER_SIGNS, ONLY_HERE):
+        return
+    (seed,) = case.weights(1)
+    try:
+        found = run_lines(lines, {k: v.detach() for k, v in tensors(case.inputs, case.fixed).items()}, seed)
+    except UnsupportedError:
+        assert not lines.whole or any(line.code is None for line in lines.forward)
+        return
+    expected = symgrad.numeric.numeric_pullback(case.program, case.values, seed, names)
+    for name in names:
+        assert_same(np.asarray(expected[name], float), found[name].double(), seed=case.seed, what=case.example.text)
