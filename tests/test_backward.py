@@ -149,7 +149,8 @@ def test_lenet_reads_like_the_lecture() -> None:
 
 def test_the_gates_of_an_lstm_cell_lie_side_by_side() -> None:
     texts = [str(line) for line in captured("lstm").backward([np.ones((5, 4)), np.ones((5, 4))]).statements]
-    assert texts[0].startswith("v_") and " = v2 + v1 * " in texts[0]
+    assert texts[0].startswith("v_")
+    assert " = v2 + v1 * " in texts[0]
     assert any("cat([" in text and text.endswith("], -1)") for text in texts)
     assert not any("pad(" in text for text in texts)
 
