@@ -9,7 +9,7 @@ Comes in: a program, what is asked for, which tensors have a name, and the numbe
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -262,7 +262,6 @@ def backward(
     wanted: Sequence[str],
     *,
     ends: Sequence[str] = (),
-    named: Collection[str] = (),
     labels: Mapping[str, str] | None = None,
     values: Values | None = None,
     ones: bool = False,
@@ -270,15 +269,14 @@ def backward(
 ) -> Backward:
     """The backward of ``program`` by ``wanted``, as lines that were proven at ``values``.
 
-    ``named`` are the tensors that keep a line of their own, ``labels`` what the page calls tensors; ``ones`` says that
-    the seed of an output that is one number is 1. ``pull`` gives the numbers of the lines.
+    A tensor that has a name keeps a line of its own; ``labels`` are what the page calls tensors. ``ones`` says that the
+    seed of an output that is one number is 1. ``pull`` gives the numbers of the lines.
     """
     chosen = tuple(ends) or (program.output,)
     wider, point = opened(program, values, lambda p, v: set(unreadable(p, wanted, v)))
-    old = {tensor.name for tensor in program.tensors()}
-    new = {tensor.name for tensor in wider.tensors() if not UNNAMED.fullmatch(tensor.name)} - old
-    given = ({*named} & old) | new
-    names = Names(wider, given, labels or {}, wanted, chosen)
+    told = labels or {}
+    given = {t.name for t in wider.tensors() if not UNNAMED.fullmatch(told.get(t.name, t.name))}
+    names = Names(wider, given, told, wanted, chosen)
     found = Lines(wider, chosen, wanted, names, point).build(ones)
     if pull is None or point is None:
         return found

@@ -15,7 +15,6 @@ import numpy as np
 import sympy as sp
 
 from symgrad.backward import Backward, backward
-from symgrad.backward.names import UNNAMED
 from symgrad.calculus import Step, Sweep
 from symgrad.closed_form import assigned
 from symgrad.errors import InputError, bug
@@ -297,15 +296,10 @@ class Explanation:
 
         ``v_h`` has the shape of ``h`` and is the derivative of Σ v·out by it; ``.code()`` gives them as a function.
         """
-        named = [tensor.name for tensor in self.program.tensors() if not UNNAMED.fullmatch(tensor.name)]
         return backward(
-            self.program,
-            tuple(self.gradients),
-            named=named,
-            values=self.values,
-            ones=self.seed_info.origin == "scalar",
+            self.program, tuple(self.gradients), values=self.values, ones=self.seed_info.origin == "scalar",
             pull=lambda program, values, names: numeric_pullback(program, values, self.seed, names),
-        )
+        )  # fmt: skip
 
     def hessian(self, first: str, second: str | None = None) -> Hessian:
         """The second derivative by a pair of inputs; raises `InputError` when it was not asked for."""

@@ -30,7 +30,7 @@ from symgrad.render import to_json, to_latex, to_markdown, to_text
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.sweeps import pull, push
 from symgrad.tracing.trace import as_array
-from symgrad.tracing.words import UNNAMED, Lines, listing, relabelled, renamed, told_in_one_line, told_steps
+from symgrad.tracing.words import Lines, listing, relabelled, renamed, told_in_one_line, told_steps
 
 WRITERS = Writers(to_text, to_markdown, to_latex, to_json)
 
@@ -140,10 +140,9 @@ class Program:
         def numbers(program: Recording, values: Values, names: Sequence[str]) -> Mapping[str, Array]:
             return pull(program, values, self.boxes, seeds, names, origins=self.origins)
 
-        named = [name for name, label in self.labels.items() if not UNNAMED.fullmatch(label)]
         ends = tuple(dict.fromkeys(self.ends))
         return backward(
-            self.recording, chosen, ends=ends, named=named, labels=self.labels, values=self.values, ones=ones,
+            self.recording, chosen, ends=ends, labels=self.labels, values=self.values, ones=ones,
             pull=numbers,
         )  # fmt: skip
 
