@@ -12,6 +12,7 @@ import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 from symgrad.errors import InputError
 
@@ -32,6 +33,37 @@ def write_whole(path: Path, text: str) -> Path:
     except (OSError, ValueError) as error:
         raise refusal(path, error) from None
     return path
+
+
+class Growing:
+    """A file that is written as its text grows; a failure to write ends the writing, and is raised by ``close``."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.absolute()  # whoever runs meanwhile may go to another folder
+        self.stream: IO[str] | None = None
+        self.failed: OSError | ValueError | None = None
+
+    def add(self, text: str) -> None:
+        """Write ``text`` now."""
+        if self.failed is not None:
+            return
+        try:
+            if self.stream is None:
+                self.stream = self.path.open("w", encoding="utf-8", errors="backslashreplace")
+            self.stream.write(text)
+            self.stream.flush()
+        except (OSError, ValueError) as error:
+            self.failed = error
+
+    def close(self) -> None:
+        """No more text; raises `InputError` when something could not be written."""
+        try:
+            if self.stream is not None:
+                self.stream.close()
+        except OSError as error:
+            self.failed = self.failed or error
+        if self.failed is not None:
+            raise refusal(self.path, self.failed) from None
 
 
 def check_place(path: Path) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import click
 
+from symgrad.files import Growing
 from symgrad.tracing import run_script
-from symgrad.tracing.tell import closing, event_text, legend, to_json, to_markdown
+from symgrad.tracing.layout import wrapped
+from symgrad.tracing.tell import WIDTH, closing, event_markdown, event_text, legend, to_json, to_markdown
 from symgrad_cli import options, output
 from symgrad_cli.failures import DISAGREED, reporting
 
@@ -46,25 +52,55 @@ def run(
     are; an explanation follows each call.
     """
     output.check(path)
-    parts: list[str] = []
+    file = None if path is None else Growing(path)
+    width = output.width() if file is None and sys.stdout is not None and sys.stdout.isatty() else WIDTH
 
     def tell(event: Any) -> None:
         if style == "text":
-            parts.append(event_text(event))
-            if path is None:
-                say(parts[-1])
+            told = event_text(event, width)
+            say(told) if file is None else file.add(told + "\n")
+        elif style == "markdown" and file is not None:
+            file.add(event_markdown(event) + "\n")
 
-    session = run_script(script, list(arguments), tell=tell, only=only, call=call)
+    session = run_script(script, list(arguments), tell=tell, only=only, call=call, patience=patience)
     if style == "text":
-        end = closing(session) + legend(session)
-        if path is None:
-            say(end)
-        text = "\n".join([*parts, end])
+        end = wrapped(closing(session) + legend(session), width)
+        say(end) if file is None else file.add(end)
+    elif style == "markdown" and file is not None:
+        file.add(closing(session))
     else:
-        text = to_markdown(session) if style == "markdown" else to_json(session)
-    if style != "text" or path is not None:
-        output.deliver(text, path, style)
+        output.deliver(to_markdown(session) if style == "markdown" else to_json(session), path, style)
+    if file is not None:
+        file.close()
     return session.status or (0 if session.agrees else DISAGREED)
+
+
+@contextmanager
+def patience(what: str) -> Iterator[None]:
+    """Say on standard error what is going on, where it takes longer than a second."""
+    stream = sys.__stderr__
+    begun = time.monotonic()
+    again = threading.Event()
+
+    def tell() -> None:
+        while not again.wait(1.0) and stream is not None:
+            with suppress(OSError, ValueError):
+                seconds = f" {time.monotonic() - begun:.0f} s"
+                stream.write(f"\rsymgrad: {what} …{seconds}" if stream.isatty() else f"symgrad: {what} …\n")
+                stream.flush()
+                if not stream.isatty():
+                    return
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        again.set()
+        thread.join()
+        if stream is not None and stream.isatty() and time.monotonic() - begun > 1:
+            stream.write("\r\x1b[K")
+            stream.flush()
 
 
 def say(text: str) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import as_float
-from symgrad.tracing import diagnose, frames, remarks
+from symgrad.tracing import diagnose, frames, leaves, remarks
 from symgrad.tracing.agreement import difference, floor_of, magnitudes, precision_of
 from symgrad.tracing.births import births, not_finite, watching
 from symgrad.tracing.given import Given, seed_text, stands_for
@@ -53,7 +53,7 @@ class Scene:
         self.sight = frames.names_in(frames.user_frame())
         self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
-        self.leaves: list[tuple[Node, Any]] = [(n, t) for n, t in owned if t is not None]
+        self.leaves: list[tuple[Node, Any]] = leaves.as_read([(n, t) for n, t in owned if t is not None], self.order)
         self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
 
     def observe(self) -> list[Observation]:
@@ -92,6 +92,7 @@ class Scene:
         repeated = self.watch.shown.get(key) == shown and self.watch.call is None
         self.watch.shown[key] = shown
         born: list[Any] = []
+        flow = leaves.Flow()
         terms: dict[str, float] = {}
         seeds = self.weights(lifted)
         derived = pull(
@@ -100,7 +101,7 @@ class Scene:
             lifted.boxes,
             seeds,
             tuple(targets),
-            watching(births(born), magnitudes(program.arrays, targets, terms)),
+            watching(births(born), magnitudes(program.arrays, targets, terms), flow.seen),
             lifted.origins,
             program.conventions,
         )
@@ -116,6 +117,7 @@ class Scene:
                 few and not repeated,
                 terms.get(name, 0.0),
                 open_at[name],
+                flow,
                 bool(born) and all(birth.of_nothing for birth in born),
             )
             for name, (tensor, true) in targets.items()
@@ -174,14 +176,14 @@ class Scene:
             lifted = None
         program = None
         if lifted is not None:
-            leaves = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
+            found = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
             program = Program(
                 lifted.program,
                 lifted.outputs,
                 lifted.arrays,
                 lifted.boxes,
                 lifted.labels,
-                leaves,
+                found,
                 lifted.lines,
                 lifted.spellings,
             )
@@ -228,7 +230,7 @@ class Scene:
 
     def leaf(
         self, program: Program, name: str, tensor: Any, true: Any, derived: Any, formulas: bool, terms: float,
-        open_at: Any, lost: bool,
+        open_at: Any, flow: leaves.Flow, lost: bool,
     ) -> Leaf:  # fmt: skip
         """One row."""
         jacobian, form = self.formulas(program, name) if formulas else (self.size(program, name), None)
@@ -262,6 +264,7 @@ class Scene:
             boxed,
             int(np.sum(open_at)),
             lost,
+            "" if added.any() else flow.why(program, name),
         )
 
     def formulas(self, program: Program, name: str) -> tuple[str, str | None]:

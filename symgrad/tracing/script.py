@@ -13,6 +13,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def run(
     tell: Callable[[Any], None] | None = None,
     only: Sequence[str] = (),
     call: int | None = None,
+    patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
 ) -> Session:
     """Run ``path`` with ``arguments`` and return what its calls of ``backward`` did."""
     file = Path(path)
@@ -39,7 +41,7 @@ def run(
     except OSError as error:
         raise InputError(f"cannot open the script {path}", found=(error.strerror or str(error),)) from None
     name = os.path.abspath(path)  # noqa: PTH100 -- as python names the script: absolute, links kept
-    watch = Watch(path, tell or (lambda event: None), only, call)
+    watch = Watch(path, tell or (lambda event: None), only, call, patience)
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=name, __builtins__=builtins, __cached__=None, __loader__=None, __spec__=None)
     saved = (sys.argv, sys.path[:], sys.modules.get("__main__"))

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from symgrad.numeric.exact import Array
 from symgrad.tracing.trace import Where
 
@@ -22,7 +24,7 @@ class Leaf:
     ``rounding`` says that what was added is no more than rounding leaves of a zero; ``boxed`` that a black box stands
     on the way, whose product is torch's own: where the two are equal nothing was checked, and ``agrees`` is None.
     ``undefined`` is how many entries have no number to agree on: there is no derivative, or (``lost``) it is lost to
-    0·∞ on the way.
+    0·∞ on the way. ``why`` says why what was added is 0, where that was seen.
     """
 
     name: str
@@ -38,6 +40,16 @@ class Leaf:
     boxed: bool = False
     undefined: int = 0
     lost: bool = False
+    why: str = ""
+
+    @property
+    def length(self) -> float:
+        """The Euclidean length of what was added."""
+        return (
+            float(np.linalg.norm(np.asarray(self.added, dtype=np.float64).reshape(-1)))
+            if self.added is not None
+            else 0.0
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +57,7 @@ class Backward:
     """One call: its number, line and text; the seed in words; the program; the leaves; what has to be said.
 
     ``failure`` is the exception's own text; ``reasons`` explain it. ``repeated`` says that an earlier call from
-    the same line ran the same program, ``explained`` that it could be explained at all.
+    the same line ran the same program but for what ``unlike`` names, ``explained`` that it could be explained at all.
     """
 
     number: int
@@ -61,6 +73,7 @@ class Backward:
     reasons: tuple[str, ...] = ()
     repeated: bool = False
     explained: bool = True
+    unlike: tuple[str, ...] = ()
 
     @property
     def agrees(self) -> bool:

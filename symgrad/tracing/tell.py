@@ -6,84 +6,71 @@ Comes in: events of `symgrad.tracing.story`, one at a time for text, all togethe
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from symgrad.tracing.layout import cut, shortened, wrapped
+from symgrad.tracing.layout import table as columns
 from symgrad.tracing.numbers import short
 from symgrad.tracing.story import Backward, Leaf, Note, Session
+from symgrad.tracing.summary import MANY, NAMED, summary, summed_up
 from symgrad.tracing.words import NOT_CHECKED, counted
 
 HANDFUL = 6
 LONGEST = 12
-"""Programs with more lines than this are told by their ends."""
-LEGEND = (
-    "J: one row for each entry of the output, one column for each entry of the leaf. v weighs the rows; added up they\n"
-    "are vᵀJ, which backward adds to .grad."
-)
+"""Programs with more lines than this are told by their ends and by what has a name."""
+WIDTH = 80
+LEGEND = """J: one row for each entry of the output, one column for each entry of the leaf.
+v weighs the rows; added up they are vᵀJ, which backward adds to .grad."""
 EQUAL = '"= torch": what was derived here is what torch added.'
-OWN = f'"{NOT_CHECKED}": a black box stands on the way; what it adds is what torch says.'
+OWN = f'"{NOT_CHECKED}": a black box is on the way; it adds what torch says.'
 
 
-def event_text(event: Backward | Note) -> str:
-    """One event for a terminal, with an empty line after it."""
+def event_text(event: Backward | Note, width: int = WIDTH) -> str:
+    """One event for a terminal, with an empty line after it; no line is longer than ``width``."""
+    return wrapped("\n".join(_told(event, width)) + "\n", width)
+
+
+def _told(event: Backward | Note, width: int) -> list[str]:
+    """The lines of one event, as long as they are."""
     if isinstance(event, Note):
-        return f"{event.where.short}  {event.where.text}\n  {event.text}\n"
+        return [shortened(f"{event.where.short}  {event.where.text}", width), f"  {event.text}"]
     title = f"{event.where.short}  {event.where.text}"
+    notes = [f"  {note}" for note in event.notes]
+    if event.repeated and not event.failure:
+        return [*_again(event, title, width), *notes]
+    title = shortened(title.ljust(60), width - 7) + "  fails" if event.failure else shortened(title, width)
+    lines = [title, *_program(event, width)]
     if event.failure:
-        title = f"{title.ljust(60)}  fails"
-    elif event.repeated:
-        return f"{title}   call {event.number}: the same program; {summary(event)}\n" + _lines(event.notes, "  ")
-    lines = [title, *_program(event)]
-    if event.failure:
-        lines += [f"  {event.failure}", *(f"  {reason}" for reason in event.reasons)]
-        return "\n".join(lines) + "\n" + _lines(event.notes, "  ")
+        return [*lines, f"  {event.failure}", *(f"  {reason}" for reason in event.reasons), *notes]
     lines.append(f"  v = {event.seed}{event.weights}")
     if not event.explained:
-        return "\n".join(lines) + "\n" + _lines(event.notes, "  ")
+        return [*lines, *notes]
     lines += [f"  ■ {box}" for box in event.boxes]
-    lines += table(event) if event.leaves else ["  no leaf is reached: nothing is added to any .grad"]
-    return "\n".join(lines) + "\n" + _lines(event.notes, "  ")
+    lines += table(event, width) if event.leaves else ["  no leaf is reached: nothing is added to any .grad"]
+    return [*lines, *notes]
 
 
-def _lines(notes: tuple[str, ...], indent: str) -> str:
-    """Notes, one a line."""
-    return "".join(f"{indent}{note}\n" for note in notes)
+def _again(event: Backward, title: str, width: int) -> list[str]:
+    """A call of a program that was told before: what is different, and what came of it."""
+    which = f"call {event.number}: {', '.join(('the same program', *event.unlike))}; {summary(event)}"
+    one = f"{title}   {which}"
+    lines = [one] if len(one) <= width else [shortened(title, width), f"  {which}"]
+    wrong = [leaf for leaf in event.leaves if leaf.agrees is False]
+    return lines + (rows_of(wrong[:NAMED], width, many=True) if wrong else [])
 
 
-def _program(event: Backward) -> list[str]:
+def _program(event: Backward, width: int) -> list[str]:
     """The program, shortened in the middle; beside a short one its shapes."""
-    shown = list(event.program)
-    if len(shown) > LONGEST + 2:
-        half = LONGEST // 2
-        shown = [*shown[:half], f"… {len(event.program) - 2 * half} more …", *shown[-half:]]
+    shown = cut(event.program, LONGEST)
     roles = "   ".join(event.roles) if len(event.roles) <= HANDFUL else f"{len(event.roles)} tensors"
     if not shown:
         return [f"  {roles}"] if roles else []
-    if len(shown) == 1:
+    if len(shown) == 1 and 4 + max(46, len(shown[0])) + len(roles) <= width:
         return [f"  {shown[0].ljust(46)}  {roles}"]
     return [*(f"  {line}" for line in shown), f"    {roles}"]
-
-
-def summary(event: Backward) -> str:
-    """``4 leaves = torch``; those that nothing derived stands beside are counted by themselves."""
-    wrong = [leaf.name for leaf in event.leaves if leaf.agrees is False]
-    if wrong:
-        return f"{', '.join(wrong)} ≠ torch"
-    undefined = sum(leaf.agrees is True and leaf.undefined > 0 for leaf in event.leaves)
-    equal = sum(leaf.agrees is True for leaf in event.leaves) - undefined
-    boxed = sum(leaf.boxed for leaf in event.leaves)
-    parts = [f"{leaves(equal)} = torch"] if equal else []
-    parts += [f"{leaves(boxed)} {NOT_CHECKED}"] if boxed else []
-    parts += [f"{leaves(undefined)} undefined here, in part or whole"] if undefined else []
-    rest = len(event.leaves) - equal - boxed - undefined
-    parts += [f"{leaves(rest)} not compared"] if rest else []
-    return ", ".join(parts or ["no leaf is reached"]) + (f", v = {event.seed}" if "given" in event.seed else "")
-
-
-def leaves(count: int) -> str:
-    """1 leaf, 2 leaves."""
-    return f"{count} {'leaf' if count == 1 else 'leaves'}"
 
 
 def agreement(leaf: Leaf) -> str:
@@ -101,29 +88,39 @@ def agreement(leaf: Leaf) -> str:
     return what if leaf.undefined == count else f"= torch, {leaf.undefined} of {count} {what}"
 
 
-def table(event: Backward) -> list[str]:
-    """One row for each leaf."""
-    many = len(event.leaves) > HANDFUL
-    head = ("", "J", "vᵀJ", ".grad before + added = after", "")
-    rows = [head]
-    for leaf in event.leaves:
+def table(event: Backward, width: int = WIDTH) -> list[str]:
+    """One row for each leaf; more than a dozen are summed up, but for those that disagree."""
+    if len(event.leaves) <= HANDFUL:
+        return rows_of(event.leaves, width, many=False)
+    if len(event.leaves) <= MANY:
+        lines = rows_of(event.leaves, width, many=True)
+        return [*lines, f"    {summary(event).partition(', v =')[0]}"]
+    wrong = [leaf for leaf in event.leaves if leaf.agrees is False]
+    lines = [*rows_of(wrong[:NAMED], width, many=True), f"  {summary(event)}"] if wrong else []
+    return [*lines, *(f"  {line}" for line in summed_up(event)), "  (--only NAME shows one of them, with its formula)"]
+
+
+def rows_of(leaves: Sequence[Leaf], width: int, many: bool) -> list[str]:
+    """The table itself; of many leaves without formulas."""
+    rows = [("", "J", "" if many else "vᵀJ", ".grad before + added = after", "")]
+    for leaf in leaves:
         change = f"{short(leaf.before)}  +  {short(leaf.added)}  =  {short(leaf.after)}"
         if leaf.before is None:
             change = f"none  +  {short(leaf.added)}" if many else f"none    {short(leaf.added)}  {short(leaf.after)}"
-        rows.append((leaf.name, leaf.jacobian, leaf.form or "", change, agreement(leaf)))
+        rows.append((leaf.name, leaf.jacobian, "" if many else leaf.form or "", change, agreement(leaf)))
     if many:
-        rows = [(a, b, d, e) for a, b, _, d, e in rows]  # type: ignore[misc]  # a column less
-    widths = [min(max(len(row[n]) for row in rows), 60) for n in range(len(rows[0]))]
-    lines = ["    " + "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
-    return [*lines, f"    {summary(event).partition(', v =')[0]}"] if many else lines
+        return ["    " + line for line in columns([(a, b, d, e) for a, b, _, d, e in rows], width - 4, 2)]
+    return ["    " + line for line in columns(rows, width - 4, 3)]
 
 
 def closing(session: Session) -> str:
     """What is said at the end: calls that were only counted, and whether anything disagreed."""
-    lines = [
-        f"{line}: {counted(count, 'further call')}, counted only (--call N explains one)"
-        for line, count in session.counted.items()
-    ]
+    lines = []
+    for line, count in session.counted.items():
+        checked = [str(call.number) for call in session.calls if call.where.short == line]
+        several = [*checked[:NAMED], "…", *checked[-2:]] if len(checked) > NAMED + 3 else checked
+        told = f"; checked were calls {', '.join(several)}" if len(checked) > 1 else ""
+        lines.append(f"{line}: {counted(count, 'further call')}, counted only (--call N explains one){told}")
     wrong = [call for call in session.calls if not call.agrees]
     derived = [c for c in wrong if any(leaf.agrees is False and not leaf.boxed for leaf in c.leaves)]
     if derived:
@@ -139,45 +136,44 @@ def legend(session: Session) -> str:
     told = [leaf for call in session.calls if call.explained and not call.failure for leaf in call.leaves]
     if not told:
         return ""
-    lines = [f"{LEGEND} {EQUAL}" if any(leaf.agrees for leaf in told) else LEGEND]
+    lines = [LEGEND, *([EQUAL] if any(leaf.agrees for leaf in told) else [])]
     lines += [OWN] if any(leaf.boxed for leaf in told) else []
     return "".join(f"{line}\n" for line in lines)
 
 
 def to_markdown(session: Session) -> str:
     """The whole run as a page."""
-    parts = [f"# {session.script}", ""]
-    for event in session.events:
-        if isinstance(event, Note):
-            parts += [f"**{event.where.short}** `{event.where.text}`: {event.text}", ""]
-            continue
-        parts += [f"## {event.number}. `{event.where.text}` ({event.where.short})", ""]
-        if event.repeated:
-            parts += [f"The same program as before; {summary(event)}.", ""]
-            continue
-        if event.program:
-            parts += ["```", *event.program, "```", ""]
-        if not event.explained:
-            parts += [f"v = {event.seed}", ""]
-        elif event.failure:
-            parts += [f"Fails: `{event.failure}`", "", *(f"- {reason.strip()}" for reason in event.reasons), ""]
-        else:
-            parts += [
-                f"v = {event.seed}{event.weights}",
-                "",
-                "| | J | vᵀJ | before | added | after | |",
-                "|---|---|---|---|---|---|---|",
-            ]
-            parts += [
-                f"| `{leaf.name}` | {leaf.jacobian} | {f'`{leaf.form}`' if leaf.form else ''} | {short(leaf.before)} | "
-                f"{short(leaf.added)} | {short(leaf.after)} | {agreement(leaf)} |"
-                for leaf in event.leaves
-            ]
-            parts.append("")
-        parts += [f"- {note}" for note in (*event.boxes, *event.notes)]
-        parts.append("")
-    end = closing(session)
-    return "\n".join([*parts, end]).rstrip() + "\n"
+    parts = [f"# {session.script}\n", *(event_markdown(event) for event in session.events), closing(session)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def event_markdown(event: Backward | Note) -> str:
+    """One event of a page."""
+    if isinstance(event, Note):
+        return f"**{event.where.short}** `{event.where.text}`: {event.text}\n"
+    parts = [f"## {event.number}. `{event.where.text}` ({event.where.short})", ""]
+    if event.repeated and not event.failure:
+        parts += [f"{', '.join(('The same program as before', *event.unlike))}; {summary(event)}.", ""]
+    else:
+        parts += _page(event)
+    parts += [f"- {note}" for note in (*(() if event.repeated else event.boxes), *event.notes)]
+    return "\n".join([*parts, ""])
+
+
+def _page(event: Backward) -> list[str]:
+    """One call that was not told before."""
+    parts = ["```", *event.program, "```", ""] if event.program else []
+    if not event.explained:
+        return [*parts, f"v = {event.seed}", ""]
+    if event.failure:
+        return [*parts, f"Fails: `{event.failure}`", "", *(f"- {reason.strip()}" for reason in event.reasons), ""]
+    head = ["| | J | vᵀJ | before | added | after | |", "|---|---|---|---|---|---|---|"]
+    rows = [
+        f"| `{leaf.name}` | {leaf.jacobian} | {f'`{leaf.form}`' if leaf.form else ''} | {short(leaf.before)} | "
+        f"{short(leaf.added)} | {short(leaf.after)} | {agreement(leaf)} |"
+        for leaf in event.leaves
+    ]
+    return [*parts, f"v = {event.seed}{event.weights}", "", *head, *rows, ""]
 
 
 def to_json(session: Session) -> str:
@@ -210,6 +206,7 @@ def _event(event: Backward | Note) -> dict[str, Any]:
         "seed": event.seed,
         "program": list(event.program),
         "repeated": event.repeated,
+        "unlike": list(event.unlike),
         "explained": event.explained,
         "leaves": [
             {

@@ -10,7 +10,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
 from typing import Any
 
@@ -23,6 +23,7 @@ from symgrad.tracing.given import Given, read_twice
 from symgrad.tracing.guard import in_words, undisturbed
 from symgrad.tracing.mode import Recorder, tensors_in
 from symgrad.tracing.numbers import short
+from symgrad.tracing.sampling import Sampling
 from symgrad.tracing.scene import Scene
 from symgrad.tracing.standing_in import Caller, caller
 from symgrad.tracing.story import Backward, Note, Session
@@ -30,8 +31,6 @@ from symgrad.tracing.trace import Where, as_array
 
 UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 """What is said where the observer failed."""
-OFTEN = 40
-"""Calls from one line after which the others are only counted."""
 
 
 class Watch:
@@ -43,6 +42,7 @@ class Watch:
         tell: Callable[[Any], None] = lambda event: None,
         only: Sequence[str] = (),
         call: int | None = None,
+        patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
     ) -> None:
         self.session = Session(script, torch_version=torch.__version__.split("+")[0])
         self.recorder = Recorder(self.heard)
@@ -52,7 +52,7 @@ class Watch:
         self.number = 0
         here = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _let_go(here()))
-        self.per_line: dict[tuple[str, int], int] = {}
+        self.sampling, self.patience = Sampling(), patience
         self.shown: dict[tuple[str, int], tuple[str, ...]] = {}
         self.filled: dict[int, tuple[weakref.ref[Any], Where, str]] = {}
         self.names: dict[int, str] = {}
@@ -124,9 +124,9 @@ class Watch:
             self.say(unseen(self.number, frames.here(), self.recorder.guard.problem))
             return
         key = (scene.where.file, scene.where.line)
-        count = self.per_line[key] = self.per_line.get(key, 0) + 1
         wanted = self.call is None or self.call == self.number
-        if error is None and (not wanted or (count > OFTEN and self.call is None)):
+        chosen = self.sampling.chosen(key, scene.order)
+        if error is None and (not wanted or (self.call is None and not chosen)):
             self.session.counted[scene.where.short] = self.session.counted.get(scene.where.short, 0) + 1
             event = None
         else:
@@ -138,7 +138,7 @@ class Watch:
     def told_by(self, scene: Scene, result: Any, error: Exception | None) -> Backward:
         """The event of one call; whatever cannot be explained says why."""
         try:
-            with undisturbed():
+            with undisturbed(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
                 return scene.event(result, error)
         except SymgradError as problem:
             return scene.unexplained(problem.problem, (*problem.found, *problem.hints), error)

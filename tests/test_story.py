@@ -1,0 +1,207 @@
+"""The stories of long programs: lines that fit, leaves summed up, calls sampled, blocks folded."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from symgrad.tracing import run_script
+from symgrad.tracing.layout import cut, table, wrapped
+from symgrad.tracing.numbers import digits
+from symgrad.tracing.sampling import OFTEN, is_checked
+from symgrad.tracing.summary import MANY
+from symgrad.tracing.tell import closing, event_markdown, event_text
+from tests.test_run import ROOT, own_default_precision
+
+__all__ = ["own_default_precision"]
+
+
+def play(tmp_path, source, width=80, **options):
+    """Run a script; its session and everything that was told."""
+    path = tmp_path / "script.py"
+    path.write_text("import torch\nfrom torch import nn\nimport torch.nn.functional as F\n" + source, encoding="utf-8")
+    told = []
+    session = run_script(str(path), [], tell=lambda event: told.append(event_text(event, width)), **options)
+    assert session.status == 0
+    return session, "\n".join(told)
+
+
+# Lines ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_line_is_too_long_and_no_word_is_lost(seed):
+    draw = np.random.default_rng(seed)
+    signs = list("ab,.()[]·×+= \u1d40")
+    text = "\n".join(" " * draw.integers(0, 30) + "".join(draw.choice(signs, draw.integers(0, 300))) for _ in range(5))
+    width = int(draw.integers(20, 100))
+    found = wrapped(text, width)
+    assert max(map(len, found.split("\n"))) <= width
+    assert re.sub(r"\s", "", found) == re.sub(r"\s", "", text)
+
+
+@pytest.mark.parametrize("count", [1, 12, 14, 15, 40, 500])
+@pytest.mark.parametrize("named", [0, 3, 30])
+def test_the_middle_cut_counts_what_it_leaves_out(count, named):
+    draw = np.random.default_rng(count + named)
+    own = set(draw.choice(count, min(named, count), replace=False).tolist())
+    lines = [f"{'h' if n in own else 't'}{n} = x * {n}" for n in range(count)]
+    shown = cut(lines, 12)
+    left_out = sum(int(m[1]) for line in shown if (m := re.fullmatch(r"… (\d+) more …", line)))
+    kept = [line for line in shown if "more" not in line]
+    assert len(kept) + left_out == count
+    assert kept == [line for line in lines if line in set(kept)]
+    assert kept[0] == lines[0]
+    assert kept[-1] == lines[-1]
+    assert len(shown) <= 25
+    if 0 < len(own) <= 4:
+        assert own <= {int(re.match(r"[ht](\d+)", line)[1]) for line in kept}
+
+
+def test_a_table_that_is_too_wide_has_two_lines_a_row():
+    rows = [("", "J", "v", "change", ""), ("x", "2×2", "v * y" * 7, "none  [1 2]  [1 2]", "= torch")]
+    assert max(map(len, table(rows, 50, 3))) <= 50
+    assert len(table(rows, 50, 3)) == 4
+    assert len(table(rows, 200, 3)) == 2
+
+
+# Leaves ---------------------------------------------------------------------------------------------------
+
+DEEP = """
+torch.manual_seed(0)
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(4, 6)
+        self.rest = nn.ModuleList([nn.Linear(6, 6) for _ in range(7)])
+        self.dead = nn.Linear(6, 6)
+    def forward(self, x):
+        h = self.first(x)
+        for layer in self.rest:
+            h = torch.tanh(layer(h))
+        none = torch.relu(-self.dead(h)**2)
+        return h.sum(1) + none.sum(1)
+net = Net().double()
+loss = net(torch.randn(5, 4).double()).pow(2).mean()
+loss.backward()
+"""
+
+
+def test_the_numbers_of_a_summary(tmp_path):
+    """Each is computed again from what torch left in .grad."""
+    session, told = play(tmp_path, DEEP)
+    (call,) = session.calls
+    assert len(call.leaves) == 18 > MANY
+    told = " ".join(told.split())
+    lengths = {leaf.name: float(np.linalg.norm(leaf.after)) for leaf in call.leaves}
+    moving = {name: size for name, size in lengths.items() if size}
+    zero = [name for name, size in lengths.items() if not size]
+    most, least = max(moving, key=moving.get), min(moving, key=moving.get)
+    equal = sum(np.allclose(leaf.added, leaf.after, rtol=1e-9, atol=1e-12) for leaf in call.leaves)
+    assert f"{equal} leaves = torch; vᵀJ is longest by {most} ({digits(moving[most])})" in told
+    assert f"shortest by {least} ({digits(moving[least])})" in told
+    assert zero == ["dead.weight", "dead.bias"]
+    assert re.search(r"0 by dead\.weight, dead\.bias: nothing comes back through \w+ = relu\(\w+\) \(line 16\)", told)
+    assert "rest.3.weight 1×" not in told
+
+
+def test_leaves_stand_in_the_order_in_which_they_are_read(tmp_path):
+    session, _ = play(tmp_path, DEEP)
+    names = [leaf.name for leaf in session.calls[0].leaves]
+    expected = [f"{layer}.{part}" for layer in ("first", *(f"rest.{n}" for n in range(7)), "dead")
+                for part in ("weight", "bias")]  # fmt: skip
+    assert names == expected
+
+
+def test_zeros_and_their_reasons(tmp_path):
+    parts = "".join(f"w{n} = torch.ones(2, requires_grad=True)\n" for n in range(14))
+    session, told = play(
+        tmp_path,
+        parts + "masked = w0.masked_fill(torch.tensor([True, True]), 0.)\nstep = w1.round()\n"
+        "away = w2 - w2\n(masked + step + away + " + " + ".join(f"w{n}" for n in range(3, 14)) + ").sum().backward()\n",
+    )
+    why = {leaf.name: leaf.why for leaf in session.calls[0].leaves}
+    assert "nothing comes back through masked" in why["w0"]
+    assert "nothing comes back through step = round(w1)" in why["w1"]
+    assert why["w2"] == "what reaches it adds up to 0"
+    assert all(not why[f"w{n}"] for n in range(3, 14))
+    assert "0 by w2: what reaches it adds up to 0" in told
+
+
+def test_what_torch_computed_itself_is_counted_apart(tmp_path):
+    _, told = play(
+        tmp_path,
+        """
+class Own(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x): return x * 3
+    @staticmethod
+    def backward(ctx, v): return v * 3
+w = [torch.full((2,), n + 1., requires_grad=True) for n in range(15)]
+loss = sum((x * 2).sum() for x in w[:12]) + sum(Own.apply(x).sum() for x in w[12:])
+loss.backward()
+""",
+    )
+    told = " ".join(told.split())
+    assert "12 leaves = torch" in told
+    assert "3 leaves torch's own, not checked: w[12], w[13], w[14]" in told
+
+
+# Calls ----------------------------------------------------------------------------------------------------
+
+
+def test_which_calls_are_checked():
+    numbers = [n for n in range(1, 100_001) if is_checked(n)]
+    assert numbers[:8] == [1, 2, 3, 5, 10, 20, 50, 100]
+    assert len(numbers) <= 20
+
+
+def test_another_program_is_told_however_late_it_comes(tmp_path):
+    session, told = play(
+        tmp_path,
+        """
+w = torch.ones(3, requires_grad=True)
+for step in range(60):
+    y = (w.exp() if step == 57 else w * 2).sum()
+    w.grad = None
+    y.backward()
+""",
+    )
+    assert [call.number for call in session.calls] == [1, 2, 3, 5, 10, 20, 50, 58]
+    assert OFTEN < 58
+    assert [call.repeated for call in session.calls] == [False, *[True] * 6, False]
+    assert "exp(w)" in told
+    assert session.counted == {"script.py:9": 52}
+
+
+def test_the_story_grows_in_its_file(tmp_path):
+    """While the script still runs, what was told so far stands in the file."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import torch, pathlib\n"
+        "x = torch.ones(2, requires_grad=True)\n"
+        "(x * 2).sum().backward()\n"
+        "print(len(pathlib.Path('story.txt').read_text(encoding='utf-8').splitlines()))\n"
+        "(x * 3).sum().backward()\n"
+    )
+    code = "from symgrad_cli.run import run; run()"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
+    found = subprocess.run([sys.executable, "-c", code, "-o", "story.txt", str(script)], capture_output=True, text=True,
+                           check=True, cwd=tmp_path, env=environment)  # fmt: skip
+    story = (tmp_path / "story.txt").read_text(encoding="utf-8")
+    assert 3 < int(found.stdout) < len(story.splitlines())
+    assert "script.py:5" in story
+    assert found.stderr == ""
+    assert story.endswith("is what torch added.\n")
+    assert max(map(len, story.splitlines())) <= 80
+
+
+def test_a_page_grows_by_the_same_parts(tmp_path):
+    session, _ = play(tmp_path, "x = torch.ones(2, requires_grad=True)\n(x * 2).sum().backward()\n")
+    assert "| `x` |" in "\n".join(map(event_markdown, session.events))
+    assert closing(session) == ""
