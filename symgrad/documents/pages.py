@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from symgrad.api import WRITERS, explain
+from symgrad.documents.domains import where_defined
 from symgrad.documents.samples import sample_seed, sample_values
 from symgrad.explanation import Explanation, Given, Seed, build, derive_only
 from symgrad.language import read
@@ -40,9 +41,8 @@ def operation_page(op: Op, check: bool = True) -> Page:
     parts = [f"# {op.name}", f"{op.says[0].upper()}{op.says[1:]}.", f"```text\n{op.definition}\n```"]
     if op.spelled:
         parts.append("Written as " + ", ".join(f"`{s}`" for s in op.spelled) + ".")
-    domains = [op.domain_of(name).sentence(name) for name in op.operands]
-    if any(domains):
-        parts.append(f"Defined where {' and '.join(d for d in domains if d)}.")
+    if defined := where_defined(op).sentences:
+        parts.append(" ".join(defined))
     if op.kinks:
         points = ", ".join(f"{k:g}" for k in op.kinks)
         parts.append(

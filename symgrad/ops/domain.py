@@ -1,22 +1,13 @@
-"""Where an operation is defined, and where samples for tests may lie.
+"""Where samples of an operand lie: for examples, assumed values and tests.
 
-Comes in: an interval per operand, and points to keep away from. Goes out: a sentence for messages, and
-the bounds that sampling draws between (`symgrad.numeric.sampling`); no array is made here.
+Not where the operation is defined: relu is sampled away from its kink at 0, a power on one side of it. What pages say
+about that is found by trying (`symgrad.documents.domains`). No array is made here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-
-MATRICES = {
-    "full": "{name} has full rank",
-    "regular": "{name} has an inverse",
-    "lower": "{name} is lower triangular",
-    "symmetric": "{name} is symmetric",
-    "dominant": "{name} has its largest entries on the diagonal",
-    "definite": "{name} is symmetric and positive definite",
-}
 
 
 @dataclass(frozen=True)
@@ -36,17 +27,6 @@ class Domain:
     distinct: bool = False
     whole: bool = False
     matrix: str = ""
-
-    def sentence(self, name: str) -> str:
-        """``x > 0`` and the like, or an empty string for all reals."""
-        parts = []
-        if self.low > -inf:
-            parts.append(f"{name} > {self.low:g}")
-        if self.high < inf:
-            parts.append(f"{name} < {self.high:g}")
-        parts += [f"{name} ≠ {point:g}" for point in self.avoid]
-        parts += [MATRICES[self.matrix].format(name=name)] if self.matrix else []
-        return " and ".join(parts)
 
 
 def reals(within: float = 2.0, avoid: tuple[float, ...] = (), distinct: bool = False) -> Domain:

@@ -1,0 +1,167 @@
+"""Where an operation is defined, found by trying: what pages may say about it.
+
+Where samples are drawn (`symgrad.ops.domain`) is not where a function is defined: relu is sampled away from 0. Comes
+in: an operation. Goes out: sentences that hold at every point of a grid, on both sides; where the points do not fall
+into an interval with a few holes, or other operands decide, nothing is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from symgrad.documents.samples import sample_values
+from symgrad.errors import SymgradError
+from symgrad.language import read
+from symgrad.numeric import Array, as_float, forward, numeric_pullback
+from symgrad.ops import Op
+from symgrad.oracles import run_torch
+from symgrad.program import Program
+
+GRID = tuple(n / 2 for n in range(-8, 9))
+"""The numbers that are tried for one entry."""
+NEAR = 1e-3
+"""How near to an edge its two sides are tried."""
+OTHERS = (None, 0.0, 1.0, 2.0, -1.0)
+"""What the entries of the other operands are while one is tried: samples, or a number."""
+MATRICES = {"regular": "{name} has an inverse", "definite": "{name} is positive definite"}
+"""Kinds of matrices without which there is no value: the others are only drawn, or read so."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """Conditions on operands: where there is a value, and where a finite derivative, too."""
+
+    value: tuple[str, ...]
+    derivative: tuple[str, ...]
+
+    @property
+    def sentences(self) -> list[str]:
+        """Defined where x > 0. Its derivative is finite where …"""
+        found = [f"Defined where {' and '.join(self.value)}."] if self.value else []
+        more = [condition for condition in self.derivative if condition not in self.value]
+        return found + ([f"Its derivative is finite where {' and '.join(more)}."] if more else [])
+
+
+def where_defined(op: Op) -> Where:
+    """The conditions that were confirmed for the operands of ``op``."""
+    example = op.examples[0]
+    program = read(example.text, shapes=dict(example.shapes)).program
+    samples = {name: as_float(array) for name, array in sample_values(op, example).items()}
+    value: list[str] = []
+    derivative: list[str] = []
+    for name in op.operands:
+        if name not in samples or samples[name].size == 0 or op.domain_of(name).whole or name in op.data:
+            continue
+        domain = op.domain_of(name)
+        if domain.matrix:
+            value += _of_matrix(op, program, samples, name)
+        elif (domain.low, domain.high, domain.avoid) != (-np.inf, np.inf, ()):
+            value += _of_numbers(op, program, samples, name, derivative=False)
+            derivative += _of_numbers(op, program, samples, name, derivative=True)
+    return Where(tuple(value), tuple(derivative))
+
+
+def _of_numbers(op: Op, program: Program, samples: Mapping[str, Array], name: str, derivative: bool) -> tuple[str, ...]:
+    """The condition on every entry of an operand; none where it is not the same whatever the others are."""
+    domain = op.domain_of(name)
+    edges = [edge for edge in (domain.low, domain.high, *domain.avoid) if np.isfinite(edge)]
+    points = sorted({*GRID, *(edge + beside for edge in edges for beside in (-NEAR, 0.0, NEAR))})
+    tables = [
+        [finite(program, placed(op, samples, name, point, others), name, derivative) for point in points]
+        for others in OTHERS
+    ]
+    table = dict(zip(points, tables[0], strict=True))
+    found = conditions(name, table, edges) if all(other == tables[0] for other in tables) else ()
+    if found and any(
+        torch_answers(program, placed(op, samples, name, point, None), name, derivative) not in (fine, None)
+        for point, fine in table.items()
+    ):
+        return ()  # torch has a convention of its own there
+    return found
+
+
+def placed(op: Op, samples: Mapping[str, Array], name: str, point: float, others: float | None) -> dict[str, Array]:
+    """The samples with one entry at a point, and the entries of the other operands all the same."""
+    inputs = dict(samples)
+    for other, array in samples.items():
+        domain = op.domain_of(other)
+        if other != name and others is not None and not (domain.matrix or domain.whole):
+            inputs[other] = np.full(array.shape, others)
+    moved = samples[name].copy()
+    moved.reshape(-1)[0] = point
+    return {**inputs, name: moved}
+
+
+def conditions(name: str, table: Mapping[float, bool], edges: Sequence[float]) -> tuple[str, ...]:
+    """``x > 0`` and the like, such that just the good points meet them; none where no such conditions are found."""
+    good = [point for point, fine in table.items() if fine]
+    bad = [point for point, fine in table.items() if not fine]
+    if not good or not bad:
+        return ()
+    tests: list[tuple[str, Callable[[float], bool]]] = []
+    for edge in sorted(set(edges)):
+        if all(point > edge for point in good) and not any(point > edge for point in bad if point < good[0]):
+            tests.append((f"{name} > {edge:g}", lambda point, edge=edge: point > edge))  # type: ignore[misc]  # a default binds
+        elif good[0] == edge and edge > min(table):
+            tests.append((f"{name} ≥ {edge:g}", lambda point, edge=edge: point >= edge))  # type: ignore[misc]  # a default binds
+        elif all(point < edge for point in good) and not any(point < edge for point in bad if point > good[-1]):
+            tests.append((f"{name} < {edge:g}", lambda point, edge=edge: point < edge))  # type: ignore[misc]  # a default binds
+        elif good[-1] == edge and edge < max(table):
+            tests.append((f"{name} ≤ {edge:g}", lambda point, edge=edge: point <= edge))  # type: ignore[misc]  # a default binds
+        elif edge in bad:
+            tests.append((f"{name} ≠ {edge:g}", lambda point, edge=edge: point != edge))  # type: ignore[misc]  # a default binds
+    met = {point: all(test(point) for _, test in tests) for point in table}
+    return tuple(text for text, _ in tests) if met == dict(table) else ()
+
+
+def _of_matrix(op: Op, program: Program, samples: Mapping[str, Array], name: str) -> tuple[str, ...]:
+    """What a matrix has to be, if there is no value where it is not."""
+    domain = op.domain_of(name)
+    if domain.matrix not in MATRICES:
+        return ()
+    for other in others_than(domain.matrix, samples[name]):
+        inputs = {**samples, name: other}
+        if finite(program, inputs, name, False) or torch_answers(program, inputs, name, True):
+            return ()
+    return (MATRICES[domain.matrix].format(name=name),)
+
+
+def others_than(kind: str, array: Array) -> list[Array]:
+    """Matrices that are not of a kind: singular ones, or symmetric ones with one and two eigenvalues below 0."""
+    if kind == "regular":
+        return [np.zeros_like(array), np.ones_like(array)]
+    values, vectors = np.linalg.eigh((array + array.swapaxes(-1, -2)) / 2)
+    signs = [np.where(np.arange(values.shape[-1]) < count, -1.0, 1.0) for count in (1, 2)]
+    return [(vectors * (values * sign)[..., None, :]) @ vectors.swapaxes(-1, -2) for sign in signs]
+
+
+def torch_answers(program: Program, inputs: Mapping[str, Array], name: str, derivative: bool) -> bool | None:
+    """Whether torch's output is finite there, with ``derivative`` its gradient too; None where it was not asked."""
+    try:
+        found = run_torch(program, inputs, np.ones(program.numbers(program.out.shape)), [name])
+    except (RuntimeError, ValueError):  # torch refuses the number, or the matrix
+        return False
+    if found is None or found.refusal:
+        return None
+    gradient = found.gradients[name] if derivative else None
+    return bool(np.isfinite(found.output).all() and (gradient is None or np.isfinite(gradient).all()))
+
+
+def finite(program: Program, inputs: Mapping[str, Array], name: str, derivative: bool) -> bool:
+    """Whether the output is finite there; with ``derivative``, the gradient of its sum too."""
+    try:
+        with np.errstate(all="ignore"):
+            values = forward(program, inputs)
+            out = as_float(values[program.output])
+            if not np.isfinite(out).all():
+                return False
+            if not derivative:
+                return True
+            return bool(
+                np.isfinite(as_float(numeric_pullback(program, values, np.ones(out.shape), [name])[name])).all()
+            )
+    except (SymgradError, ValueError, ArithmeticError, np.linalg.LinAlgError):
+        return False
