@@ -77,6 +77,7 @@ class Program:
     """Inputs, steps in order of execution, the name of the output, and the sizes that are known.
 
     ``spoken`` are names of something else beside the program, which the seed cannot have either.
+    The steps are right for all sizes at which nothing in ``required`` is negative.
     """
 
     inputs: tuple[Tensor, ...]
@@ -84,6 +85,7 @@ class Program:
     output: str
     sizes: Mapping[Size, int] = field(default_factory=dict, compare=False, hash=False)
     spoken: frozenset[str] = field(default=frozenset(), compare=False)
+    required: tuple[Size, ...] = ()
 
     def __post_init__(self) -> None:
         defined = {t.name for t in self.inputs}

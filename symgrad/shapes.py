@@ -61,6 +61,8 @@ class Sizes:
         self._value: dict[Size, int] = {}
         self._order: dict[Size, int] = {}
         self._later: list[tuple[Size, Size]] = []
+        self._fixed: set[Size] = set()
+        self._required: dict[Size, None] = {}
 
     @classmethod
     def of(cls, symbols: Iterable[Size], values: Mapping[Size, int]) -> Sizes:
@@ -75,6 +77,7 @@ class Sizes:
         twin = Sizes()
         twin._parent, twin._value = dict(self._parent), dict(self._value)
         twin._order, twin._later = dict(self._order), list(self._later)
+        twin._fixed, twin._required = set(self._fixed), dict(self._required)
         return twin
 
     def fresh(self) -> Size:
@@ -114,6 +117,41 @@ class Sizes:
         value = value.xreplace({s: sp.Integer(self._value[s]) for s in value.free_symbols if s in self._value})
         return int(value) if value.is_Integer else None
 
+    def fix(self, size: Size) -> None:
+        """Take ``size`` for the number that it is: what was read from that holds for no other."""
+        for symbol in self.find(size).free_symbols & self._value.keys():
+            self._parent[symbol] = sp.Integer(self._value.pop(symbol))
+            self._fixed.add(symbol)
+
+    def require(self, size: Size) -> None:
+        """Note that what was read holds where ``size`` is not negative."""
+        if not self.find(size).is_nonnegative:
+            self._required[size] = None
+
+    def required(self) -> tuple[Size, ...]:
+        """What may not be negative for the program to mean what it was read as."""
+        found = dict.fromkeys(self.find(size) for size in self._required)
+        return tuple(size for size in found if not size.is_nonnegative)
+
+    def symbols(self, size: Size) -> set[Size]:
+        """The symbols that ``size`` was made of, those that were taken for numbers among them."""
+        found: set[Size] = set()
+        for symbol in size.free_symbols:
+            while symbol in self._parent and symbol not in self._fixed:
+                symbol = self._parent[symbol]
+            found |= {symbol} if symbol in self._fixed or symbol.is_Symbol else self.symbols(symbol)
+        return found
+
+    def lesser(self, first: Size, second: Size) -> Size:
+        """The smaller of two sizes: it has to be so everywhere. Those that are not known are taken to be equal."""
+        one, other = self.number(first), self.number(second)
+        if one is None or other is None or one == other:
+            self.unify(first, second)
+            return self.find(first)
+        less, more = (first, second) if one < other else (second, first)
+        self.require(more - less)
+        return less
+
     def unify(self, first: Size, second: Size) -> None:
         """Demand that two sizes are equal; raises `SizeMismatch` when they cannot be."""
         first, second = self.find(first), self.find(second)
@@ -123,11 +161,30 @@ class Sizes:
         if known_first is not None and known_second is not None and known_first != known_second:
             raise SizeMismatch(first, second)
         if second.is_Symbol and not (first.is_Symbol and self._rank(first) > self._rank(second)):
-            self._join(second, first)
-        elif first.is_Symbol:
-            self._join(first, second)
+            first, second = second, first
+        solved = self._isolated(first, second, None not in (known_first, known_second))
+        if solved is not None:
+            self._join(*solved)
         elif known_first is None or known_second is None:
             self._solve(first, second)
+        else:  # equal here, and for which other sizes is not said by a formula
+            self.fix(first)
+            self.fix(second)
+
+    def _isolated(self, first: Size, second: Size, known: bool) -> tuple[Size, Size] | None:
+        """The equation solved for a symbol that is there once, the youngest first: m − 1 = n + 1 says m = n + 2.
+
+        Of sizes that are not ``known`` only those are solved for that come to another one.
+        """
+        if first.is_Symbol and first not in second.free_symbols:
+            return first, second
+        difference = sp.expand(first - second)
+        for symbol in sorted(difference.free_symbols, key=self._rank, reverse=True):
+            slope, rest = difference.coeff(symbol), difference.coeff(symbol, 0)
+            if slope in (1, -1) and difference == slope * symbol + rest and (known or (-slope * rest).is_Symbol):
+                self.require(-slope * rest - 1)
+                return symbol, -slope * rest
+        return None
 
     def broadcast(self, first: Size, second: Size) -> Size:
         """The size of an axis on which two tensors meet: equal, or one of them 1."""

@@ -16,31 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from symgrad.oracles.forms import AT_THE_POINT, UNREAD
 from tests.cases import Case, cases, first_by_default
 
 KEPT = Path(__file__).parent / "golden" / "closed_forms.txt"
 COMMAND = "SYMGRAD_UPDATE_GOLDENS=1 python -m pytest -n 0 tests/test_forms_of_the_table.py -k kept"
 
-WRITTEN_WRONGLY: dict[str, tuple[str, str]] = {
-    "gelu: gelu(x) with x:2x3, by x": (UNREAD, "2.s is not a number here"),
-    "selu: F.selu(x) with x:2x3, by x": (UNREAD, "an integer of 31 digits is too long"),
-    "mish: F.mish(x) with x:2x3, by x": (UNREAD, "tensors have no method softplus"),
-    "diag: diag(x) with x:2x3, by x": (AT_THE_POINT, "its shape is (2, 2) where x is (2, 3)"),
-    "diag_embed: diag_embed(x, 1) with x:2, by x": (UNREAD, "permute has to name each of the 2 axes once"),
-    "diag_embed: diag_embed(x, -1, 0, 2) with x:2x2, by x": (UNREAD, ".T is for matrices, this has 3 axes"),
-    "binary_cross_entropy_with_logits: F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight) with x:2x3 target:2x3 pos_weight:3, by target": (
-        UNREAD,
-        "tensors have no method softplus",
-    ),
-    "nan_to_num: nan_to_num(x) with x:2x3, by x": (UNREAD, "tensors have no method finite"),
-    "copysign: copysign(x, y) with x:2x3 y:2x3, by x": (UNREAD, "tensors have no method side"),
-    "erfcx: erfcx(x) with x:2x3, by x": (UNREAD, "tensors have no method erfcx"),
-    "ndtr: ndtr(x) with x:2x3, by x": (UNREAD, "2.s is not a number here"),
-    "log_ndtr: log_ndtr(x) with x:2x3, by x": (UNREAD, "2.s is not a number here"),
-    "i0e: i0e(x) with x:2x3, by x": (UNREAD, "tensors have no method i1e"),
-    "i1e: i1e(x) with x:2x3, by x": (UNREAD, "tensors have no method i0e"),
-}
+WRITTEN_WRONGLY: dict[str, tuple[str, str]] = {}
 """Operand by operand, where the text fails and how."""
 
 

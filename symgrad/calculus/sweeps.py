@@ -16,6 +16,7 @@ import sympy as sp
 from symgrad.calculus.local import INNER, Derivative, local
 from symgrad.calculus.steps import Step
 from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, replace_accesses
+from symgrad.indexing.brackets import within
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import Expr, access
 from symgrad.program import Program
@@ -80,7 +81,7 @@ def reverse(program: Program, wanted: Sequence[str], seed: Equation | None = Non
         for position, d in local(step, program).derivatives.items():
             argument = step.arguments[position]
             if argument in needed and isinstance(argument, str):
-                grown = Equation(d.inner, pull(carried, d))
+                grown = Equation(d.inner, within(program.required, pull(carried, d)))
                 gathered.setdefault(argument, []).append((f"{name}, argument {position + 1}", grown))
                 steps += [
                     *d.steps,

@@ -11,6 +11,9 @@ from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.program import Program
 
+MOST_BELOW = 1000
+"""What a fraction is divided by at most; others are decimals, as 1e-05 is."""
+
 
 def indices_in(node: Expr) -> set[Index]:
     """The free indices of an expression."""
@@ -45,11 +48,19 @@ def weight(node: Expr) -> tuple[int, str]:
 
 
 def content_of(node: Expr) -> Expr:
-    """The number that divides every coefficient of a sum, negative when every term is; 1 where a number is a term."""
-    if any(term.is_number for term in node.args):
+    """The number that divides every coefficient of a sum, negative when every term is; 1 where a number is a term.
+
+    1 as well where a coefficient is a decimal: what it shares with the others is no number that anyone would write.
+    """
+    if any(term.is_number or is_decimal(term.as_coeff_Mul()[0]) for term in node.args):
         return sp.S.One
     content, _ = node.primitive()
     return -content if all(t.could_extract_minus_sign() for t in node.args) else content
+
+
+def is_decimal(number: Expr) -> bool:
+    """Whether a rational number is written as a decimal, as 1e-05 is."""
+    return bool(number.is_Rational and number.q > MOST_BELOW)
 
 
 def axis_in(axes: Axes, index: Index) -> int:

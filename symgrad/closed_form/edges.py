@@ -67,6 +67,9 @@ def padded(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], pref
         (q,) = indices_in(edge)
         ranges[q] = narrowed(edge, q, *ranges.get(q, (sp.S.Zero, q.size)))
     inner = {q: fresh(q.name, sp.expand(stop - start)) for q, (start, stop) in ranges.items()}
+    amounts = (n for q, (start, stop) in ranges.items() for n in (start, inner[q].size, q.size - stop))
+    if not all(map(notation.is_size, amounts)):  # a negative margin would cut
+        raise NoForm
     moved = {q: inner[q] + start for q, (start, _) in ranges.items()}
     piece = flat(notation.write(sp.Mul(*rest).xreplace(moved), [inner.get(i, i) for i in prefer]))
     axes = tuple(i for i in prefer if i in ranges or i in piece.axes)
@@ -78,11 +81,11 @@ def padded(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], pref
     if beside:  # the axis of one place that was picked is not in what is put there
         items = ["None" if i in beside else ":" for i in axes]
         piece = Piece(f"{piece.inside(ATOM)}[{', '.join(items)}]", ATOM, axes)
-    amounts: list[str] = []
+    margins: list[str] = []
     for axis in reversed(axes[min(axes.index(q) for q in ranges) :]):
         start, stop = ranges.get(axis, (sp.S.Zero, axis.size))
-        amounts += [notation.texts.size(sp.expand(n)) for n in (start, axis.size - stop)]
-    return Piece(f"pad({piece.text}, ({', '.join(amounts)}))", ATOM, axes)
+        margins += [notation.texts.size(sp.expand(n)) for n in (start, axis.size - stop)]
+    return Piece(f"pad({piece.text}, ({', '.join(margins)}))", ATOM, axes)
 
 
 def narrowed(edge: Expr, q: Index, start: Expr, stop: Expr) -> tuple[Expr, Expr]:

@@ -36,6 +36,8 @@ def entry(notation: Notation, node: Expr) -> Piece:
         return reshaped(notation, piece, indices)
     if any(is_access(i) for i in indices):
         return selected(notation, piece, indices)
+    if len(moving := [i for place in indices for i in indices_in(place)]) > len(set(moving)):
+        return on_a_diagonal(notation, piece, indices, shape)
     items: list[str] = []
     axes: list[Index | None] = []
     turns: list[str] = []
@@ -110,23 +112,63 @@ def selected(notation: Notation, piece: Piece, indices: Sequence[Expr]) -> Piece
     return Piece(f"index_select({piece.text}, {read[0]}, {positions.text})", ATOM, tuple(axes))
 
 
+def on_a_diagonal(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size]) -> Piece:
+    """x[p, p + d] is x.diagonal(d), along all of which p runs."""
+    moving = [i for place in indices for i in indices_in(place)]
+    twice = [n for n, place in enumerate(indices) if any(moving.count(i) > 1 for i in indices_in(place))]
+    if len(twice) != 2 or not all(isinstance(i, Index) and i.size == n for i, n in others(indices, shape, twice)):
+        raise NoForm
+    (row, column), (rows, columns) = ([part[place] for place in twice] for part in (indices, shape))
+    if len(indices_in(row) | indices_in(column)) != 1:
+        raise NoForm
+    (along,) = indices_in(row)
+    ahead = column - row
+    below, above = row - along, column - along
+    if not ahead.is_Integer or 0 not in (below, above) or (ahead > 0) != (below == 0 and above != 0):
+        raise NoForm
+    beyond = [sp.expand(rows - below - along.size), sp.expand(columns - above - along.size)]
+    if 0 not in beyond or not all(map(notation.is_size, beyond)):
+        raise NoForm
+    first, second = twice
+    if (first, second) == (0, 1):
+        call = f"diagonal({ahead})" if ahead else "diagonal()"
+    else:
+        call = f"diagonal({ahead}, {first}, {second})"
+    rest = [i for i, _ in others(indices, shape, twice)]
+    return method(piece, call, (*rest, along))
+
+
+def others(indices: Sequence[Expr], shape: Sequence[Size], but: Sequence[int]) -> list[tuple[Expr, Size]]:
+    """What stands on the other axes, and how long they are."""
+    return [pair for place, pair in enumerate(zip(indices, shape, strict=True)) if place not in but]
+
+
 def reshaped(notation: Notation, piece: Piece, indices: Sequence[Expr]) -> Piece:
-    """x[row-major number of (p, q)] is x.reshape(the sizes of p and q)."""
-    axes: list[Index] = []
-    unravelled = [i for i in indices if isinstance(i, Unravel)]
-    numbers = list(dict.fromkeys(i.number for i in unravelled))
-    done: list[Expr] = []
-    for index in indices:
+    """x[row-major number of (p, q)] is x.reshape(the sizes of p and q); what is numbered together is put in a row."""
+    groups: dict[Expr, list[int]] = {}
+    for place, index in enumerate(indices):
         number = index.number if isinstance(index, Unravel) else index
-        if isinstance(index, Unravel) and number in done:
-            continue
-        done.append(number)
+        groups.setdefault(number, []).append(place)
+    if sum(isinstance(indices[places[0]], Unravel) for places in groups.values()) > 1:
+        raise NoForm
+    axes: list[Index] = []
+    order: list[int] = []
+    for number, places in groups.items():
+        if isinstance(indices[places[0]], Unravel):
+            places.sort(key=lambda place: indices[place].axis)
+            if [indices[place].axis for place in places] != list(range(len(indices[places[0]].shape))):
+                raise NoForm
+        elif len(places) > 1:
+            raise NoForm
         parts = number.indices if isinstance(number, Ravel) else (number,)
         if not all(isinstance(i, Index) for i in parts):
             raise NoForm
+        order += places
         axes += parts
-    if len(numbers) > 1 or len(set(axes)) < len(axes):
+    if len(set(axes)) < len(axes):
         raise NoForm
+    if order != sorted(order):
+        piece = method(piece, f"permute({', '.join(map(str, order))})", ())
     return method(piece, f"reshape({sizes_text(notation, [a.size for a in axes])})", tuple(axes))
 
 

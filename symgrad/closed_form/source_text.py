@@ -210,7 +210,7 @@ def key_text(key: Any) -> str:
         if item[0] == "int":
             forms.append(str(item[1]))
         elif item[0] == "slice":
-            start, stop, step = ("" if part is None else str(part) for part in item[1:])
+            start, stop, step = ("" if part is None else str(part) for part in item[1:4])
             forms.append(f"{start}:{stop}" + (f":{step}" if step not in ("", "1") else ""))
         else:
             forms.append("None" if item[0] == "new" else ":")

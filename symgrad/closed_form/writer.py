@@ -19,6 +19,7 @@ from symgrad.closed_form.asking import (
     common_order,
     content_of,
     indices_in,
+    is_decimal,
     joint_axes,
     mentions_seed,
     reads_tensor,
@@ -50,14 +51,14 @@ from symgrad.closed_form.size_text import size_text
 from symgrad.closed_form.source_text import Writer
 from symgrad.closed_form.sums import write_sum
 from symgrad.indexing import Bracket, Index
+from symgrad.indexing.brackets import implied
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, is_access
 from symgrad.ops.functions import Stable
+from symgrad.ops.lookup import find
 from symgrad.program import Program
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
-MOST_BELOW = 1000
-"""What a fraction is divided by at most; others are decimals, as 1e-05 is."""
 SHORTHANDS = {Softmax: softmax, Masked: masked, Centred: centred, Standardised: standardised, Apart: apart}
 METHODS = {sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf}
 
@@ -90,6 +91,11 @@ class Notation:
         self.solved = {inverse: str(step.arguments[0]) for step in solutions for _, inverse in step.beside}
         """The inverses that only the gradients of linear systems read, and the matrices they are the inverses of."""
         self._names: dict[str, str] = {}
+
+    def is_size(self, size: Expr) -> bool:
+        """Whether ``size`` is known not to be negative, at all sizes that the program is for."""
+        axes = (n for tensor in self.program.tensors() for n in tensor.shape)
+        return bool(size.is_nonnegative) or implied((*self.program.required, *axes), sp.expand(size))
 
     def with_definitions(self, text: str) -> str:
         """``text`` behind ``K = …; ``, for each name that it needs."""
@@ -126,7 +132,7 @@ class Notation:
             or (node.is_Pow and node.exp.is_number and node.exp.is_negative)
         ):
             return self.product(split_factors(node), prefer)
-        if node.is_Pow:
+        if node.is_Pow and not node.is_number:
             return self.power(node, prefer)
         if isinstance(node, Bracket):
             return self.condition(node, prefer)
@@ -137,14 +143,27 @@ class Notation:
         if node.is_number:
             return self.number(node)
         if node.func in METHODS or isinstance(node, Stable):
-            return applied(self.write(node.args[0], prefer), f"{node.func.__name__}()")
+            return self.function(node, prefer)
         raise NoForm
+
+    def function(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """f(x) as torch spells it: a method where there is one; some functions have no name of their own there."""
+        op, inner = find(node.func.__name__), self.write(node.args[0], prefer)
+        if op is None:
+            raise NoForm
+        if any(word.startswith("Tensor.") for word in op.spelled):
+            return applied(inner, f"{op.name}()")
+        spelled = next((word for word in op.spelled if word.startswith(("F.", "torch.special."))), None)
+        if spelled is None:
+            raise NoForm
+        kept = None if inner.kept is None else Piece(f"{spelled}({inner.kept.text})", ATOM, inner.kept.axes)
+        return Piece(f"{spelled}({inner.text})", ATOM, inner.axes, kept)
 
     def number(self, node: Expr) -> Piece:
         """A number or a size."""
         if node.is_Integer:
             return Piece(str(node), NEGATE if node < 0 else ATOM, ())
-        if node.is_Rational and node.q > MOST_BELOW:
+        if is_decimal(node):
             return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
         if node.is_Rational:
             return Piece(f"{node.p} / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
@@ -156,7 +175,9 @@ class Notation:
             return Piece(" + ".join(texts).replace("+ -", "- "), ADD, ())
         if node.is_number and not node.is_real:  # log(−2)
             raise NoForm
-        if node.is_number:
+        if node is sp.pi:
+            return Piece("math.pi", ATOM, ())
+        if node.is_number and not (node.is_Pow and node.exp == sp.Rational(1, 2)):
             return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
         if node.is_Pow and node.exp.is_Rational:
             return Piece(f"{self.number(node.base).inside(ATOM)} ** {float(node.exp)!r}", POWER, ())
@@ -194,7 +215,7 @@ class Notation:
                 factor = sp.Add(*(t / content for t in factor.args))
             if isinstance(factor, sp.exp) and factor.exp.could_extract_minus_sign() and not factor.exp.is_Add:
                 below.append(sp.exp(-factor.exp))
-            elif factor.is_Rational:
+            elif factor.is_Rational and not is_decimal(factor):
                 coefficient *= factor
             elif isinstance(exponent, sp.Expr) and exponent.is_number and exponent.is_negative:
                 below.append(base ** (-exponent))
@@ -241,7 +262,7 @@ class Notation:
     def on_diagonal(self, factor: Expr, rest: Sequence[Expr]) -> Piece:
         """δ_pq·f(p) is f.diag()."""
         p, q = factor.args
-        if not (isinstance(p, Index) and isinstance(q, Index)):
+        if not (isinstance(p, Index) and isinstance(q, Index) and p.size == q.size):
             raise NoForm
         inner = flat(self.write(sp.Mul(*rest).xreplace({q: p}), (p,)))
         if inner.axes not in ((p,), ()):

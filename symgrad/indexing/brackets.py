@@ -114,6 +114,23 @@ def bracket(condition: Expr) -> Expr:
     return Bracket(condition)
 
 
+def within(required: Sequence[Size], expression: Expr) -> Expr:
+    """``expression`` without the conditions on sizes alone that hold where nothing in ``required`` is negative."""
+    if not required:
+        return expression
+    found = (c for c in expression.atoms(Bracket) if isinstance(c.args[0], (sp.Ge, sp.Le)) and not c.atoms(sp.Indexed))
+    held = {c: sp.S.One for c in found if not free_indices(c) and implied(required, c.args[0].gts - c.args[0].lts)}
+    return expression.xreplace(held) if held else expression
+
+
+def implied(required: Sequence[Size], gap: Expr) -> bool:
+    """Whether ``gap`` is not negative where nothing in ``required`` is; a remainder of n is from 0 to n − 1."""
+    for rest in gap.atoms(sp.Mod):
+        slope = sp.expand(gap).coeff(rest)
+        gap = sp.expand(gap - slope * rest + (slope * (rest.args[1] - 1) if slope.is_negative else 0))
+    return bool(gap.is_nonnegative) or any((gap - size).is_nonnegative for size in required)
+
+
 class Mod(sp.Mod):
     """``Mod(i, n)``: the remainder of i divided by n; SymPy's own goes round in circles at (i − 2) mod (n + 1)."""
 

@@ -109,7 +109,7 @@ def settle(attempt: Attempt, sizes: Sizes) -> set[Size]:
             span=span,
             hints=("give the tensors shapes",),
         ) from None
-    return {symbol for size in assumed for symbol in sizes.find(size).free_symbols}
+    return {symbol for size in assumed for symbol in sizes.symbols(size)}
 
 
 def numbers(attempt: Attempt) -> dict[str, tuple[int, ...]]:
@@ -140,6 +140,7 @@ def program_of(attempt: Attempt, values: Mapping[Size, int]) -> Program:
         builder.settled(letters),
         attempt.output.name,
         {letters[size]: number for size, number in values.items() if size in letters},
+        required=tuple(size.xreplace(letters) for size in attempt.sizes.required()),
     )
     for step in program.steps if values else ():
         check_constants(step, program.sizes)

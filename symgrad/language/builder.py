@@ -86,9 +86,9 @@ class Builder:
         that the user wrote: the table is made for sensible ones, so what it trips over with others is refused.
         """
         label = label or op.name
-        shapes = tuple(operand.shape for operand in operands)
+        shapes = tuple(None if o.shape is None else self.literal(self.sizes.shape(o.shape)) for o in operands)
         try:
-            prepared = op.prepare(shapes, **options)
+            prepared = op.resolve(self.sizes, shapes, **op.prepare(shapes, **options))
             targets = op.align(self.sizes, shapes, **prepared)
             arguments = [self.aligned(o, t, span) for o, t in zip(operands, targets, strict=True)]
             aligned = tuple(a.shape if isinstance(a, Ref) else None if a is None else () for a in arguments)
@@ -171,8 +171,14 @@ class Builder:
         return self.add(named("expand"), (meaning.name,), {"shape": wanted}, wanted, span, None)
 
     def literal(self, shape: Shape) -> Shape:
-        """``shape`` with 0 and 1 as numbers where a computed size comes to that: 1 broadcasts, 0 is empty."""
-        return tuple(sp.Integer(n) if (n := self.sizes.number(size)) in (0, 1) else size for size in shape)
+        """``shape`` with 0 and 1 as numbers where a computed size comes to that: 1 broadcasts, 0 is empty.
+
+        What it was computed from is then what it is here: for no other sizes is it 0 or 1.
+        """
+        for size in shape:
+            if not size.is_Integer and self.sizes.number(size) in (0, 1):
+                self.sizes.fix(size)
+        return self.sizes.shape(shape)
 
     def add(
         self,

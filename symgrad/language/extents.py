@@ -13,7 +13,8 @@ import sympy as sp
 
 from symgrad.errors import NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.calls import Argument, Meaning, Ref, kind_of
-from symgrad.language.subscripts import Key, depends_on_size, least_sizes
+from symgrad.language.subscripts import Key, least_sizes
+from symgrad.ops.slicing import falls_with_size
 from symgrad.shapes import Size, Sizes
 
 LARGEST_GUESS = 10_000
@@ -36,7 +37,7 @@ class Extents:
         self.needs: list[tuple[Size, int]] = []
 
     def whole(self, size: Size, span: Span) -> int:
-        """``size`` as a plain integer."""
+        """``size`` as a plain integer, and from here on no other."""
         if not isinstance(size, sp.Expr):
             return int(size)
         if self.sizes.number(size) is None and not self.symbolic:
@@ -44,6 +45,7 @@ class Extents:
         number = self.sizes.number(size)
         if number is None:
             raise UnsupportedError("this needs a size that is known", span=span, hints=("give the tensor a shape",))
+        self.sizes.fix(size)
         return number
 
     def whole_if_size(self, value: Any, span: Span) -> Any:
@@ -59,7 +61,7 @@ class Extents:
 
     def prepare(self, key: Key, shape: Sequence[Size], span: Span) -> None:
         """Note how large axes have to be for ``key``; some slices need the number itself."""
-        needs_numbers = any(item[0] == "slice" and depends_on_size(*item[1:]) for item in key)
+        needs_numbers = any(item[0] == "slice" and (item[3] != 1 or falls_with_size(*item[1:3])) for item in key)
         for size, least in least_sizes(key, shape):
             if self.sizes.number(size) is not None:
                 continue

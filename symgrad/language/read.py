@@ -187,7 +187,7 @@ class Search:
                 (name, axis, found[name][axis])
                 for name, shape in attempt.shapes.items()
                 for axis, size in enumerate(shape)
-                if sizes.find(size).free_symbols & assumed and not isinstance(wanted[name][axis], int)
+                if sizes.symbols(size) & assumed and not isinstance(wanted[name][axis], int)
             ),
             tuple((name, ranks[name]) for name in self.candidates if self.another_fits(name, ranks)),
         )

@@ -98,9 +98,3 @@ def fitting(start: int, stop: int | None) -> int:
     if stop >= 0:
         return max(stop, -start)
     return start - stop + 1
-
-
-def depends_on_size(start: int | None, stop: int | None, step: int) -> bool:
-    """Whether a slice keeps a number of entries that is no simple difference: with a step, or none at all."""
-    begin = start or 0
-    return step != 1 or (stop is not None and (begin < 0) == (stop < 0) and begin >= stop)

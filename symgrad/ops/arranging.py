@@ -201,12 +201,10 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: i
     """The other axes, and the diagonal as the last one."""
     (x,) = shapes
     rows, columns = x[dim1] + min(offset, 0), x[dim2] - max(offset, 0)
-    high, wide = sizes.number(rows), sizes.number(columns)
-    if high is None or wide is None:
-        sizes.unify(rows, columns)
-        length = rows
-    else:
-        length = sp.S.Zero if min(high, wide) < 0 else rows if high <= wide else columns
+    length = sizes.lesser(rows, columns)
+    if (sizes.number(length) or 0) < 0:
+        sizes.fix(length)
+        length = sp.S.Zero
     return (*(s for a, s in enumerate(x) if a not in (dim1, dim2)), size_of(length))
 
 
@@ -320,6 +318,7 @@ def without_place(sizes: Sizes, shape: Shape, dim: int, place: int) -> Shape:
     size = sizes.number(shape[dim]) if shape else 0
     if not shape or (size is not None and not -size <= place < size):
         raise ShapeError(f"there is no place {place} on an axis of size {size}")
+    sizes.require(shape[dim] - (place + 1 if place >= 0 else -place))
     return (*shape[:dim], *shape[dim + 1 :])
 
 
@@ -347,6 +346,8 @@ def narrow_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, start: int, 
         first = start + size if start < 0 else start
         if not (0 <= first <= first + count <= size):
             raise ShapeError(f"an axis of size {size} does not hold {count} entries from {start} on")
+    sizes.require(-start - length if start < 0 else x[dim] - start - length)
+    sizes.require(x[dim] + start if start < 0 else sp.S.Zero)
     return (*x[:dim], size_of(length), *x[dim + 1 :])
 
 
@@ -387,7 +388,9 @@ def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size) ->
     parts = max(-(-whole // size), 1) if size else 1
     if not 0 <= part < parts:
         raise ShapeError(f"there is no part {part} among {parts}")
-    kept = length if part < parts - 1 else sp.expand(sizes.find(shape[dim]) - part * length)
+    rest = sp.expand(sizes.find(shape[dim]) - part * length)
+    kept = length if part < parts - 1 else rest
+    sizes.require(rest - length if part < parts - 1 else length - rest)
     return (*shape[:dim], kept, *shape[dim + 1 :])
 
 

@@ -163,11 +163,7 @@ def numpy_dot(at: At, x: View, a: View) -> Expr:
 
 def corner(sizes: Sizes, shape: Shape) -> Size:
     """How many entries the diagonal of a matrix has: as many as its shorter side; unknown sides are equal."""
-    rows, columns = (sizes.number(n) for n in shape)
-    if rows is None or columns is None or rows == columns:
-        sizes.unify(*shape)
-        return sizes.find(shape[0])
-    return shape[0] if rows <= columns else shape[1]
+    return sizes.lesser(*shape)
 
 
 def trace_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:

@@ -52,6 +52,8 @@ def fitting(sizes: Sizes, places: Sequence[Size]) -> Sequence[Size]:
     known = [sizes.number(n) for n in places]
     if any(number is not None and number < 1 for number in known):
         raise ShapeError("the window is larger than the padded input")
+    for number in places:
+        sizes.require(number - 1)
     return places
 
 

@@ -101,6 +101,7 @@ def tall(sizes: Sizes, x: Shape) -> tuple[Size, Size]:
         sizes.unify(x[-2], x[-1])
     elif rows < columns:
         raise ShapeError("this takes a matrix with no fewer rows than columns", found=(f"{rows}×{columns}",))
+    sizes.require(x[-2] - x[-1])
     return x[-2], x[-1]
 
 

@@ -139,6 +139,7 @@ def several(sizes: Sizes, counts: Sequence[Any]) -> None:
     """Mean and variance are of more than one entry."""
     if sizes.number(sp.Mul(*counts)) == 1:
         raise ShapeError("there is only one entry to take mean and variance of")
+    sizes.require(sp.Mul(*counts) - 2)
 
 
 def batch_shape(sizes: Sizes, shapes: tuple[Shape, ...], training: bool, eps: float) -> Shape:

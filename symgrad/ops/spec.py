@@ -76,6 +76,7 @@ def is_operand(annotation: Any) -> bool:
 ShapeRule = Callable[..., Shape]  # (sizes, shapes, **options) -> shape of the output
 AlignRule = Callable[..., tuple[Shape, ...]]  # (sizes, shapes, **options) -> shapes to broadcast operands to
 PrepareRule = Callable[..., dict[str, Hashable]]  # (shapes, **options) -> the options in canonical form
+ResolveRule = Callable[..., dict[str, Hashable]]  # (sizes, shapes, **options) -> the options, what sizes decide in them
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ class Op:
     ``index(at, *views, **options)`` is the definition. Operands in ``optional`` may be left out (their view is
     None), those in ``data`` are only read. ``returns`` names the parts of what torch returns when it is
     not one tensor; the entry defines the first that is not None.
-    ``shape`` and ``align`` say which sizes fit; ``prepare`` brings options to canonical form.
+    ``shape`` and ``align`` say which sizes fit; ``prepare`` brings options to canonical form, and ``resolve`` puts into
+    them what depends on how large the axes are (where a slice begins).
     ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
     spelled independently. ``known`` computes held integers from the forward pass.
     ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in
@@ -112,6 +114,7 @@ class Op:
     shape: ShapeRule
     align: AlignRule
     prepare: PrepareRule
+    resolve: ResolveRule
     numpy: Callable[..., Any]
     torch: Callable[..., Any]
     spelled: tuple[str, ...]
@@ -191,6 +194,11 @@ def kept(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Shape:
     return shapes[0]
 
 
+def unresolved(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
+    """No option depends on a size."""
+    return dict(options)
+
+
 def as_given(shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
     """Options stay as they are."""
     return dict(options)
@@ -215,6 +223,7 @@ def operation(
     shape: ShapeRule = kept,
     align: AlignRule = no_alignment,
     prepare: PrepareRule = as_given,
+    resolve: ResolveRule = unresolved,
     spelled: tuple[str, ...] = (),
     name: str | None = None,
     **facts: Any,
@@ -242,6 +251,7 @@ def operation(
                 shape=shape,
                 align=align,
                 prepare=prepare,
+                resolve=resolve,
                 numpy=numpy,
                 torch=torch,
                 spelled=spelled,

@@ -116,10 +116,7 @@ def gap(values: View, batch: At, m: Index, k: Index, power: int = 1) -> Expr:
 
 def thin(sizes: Sizes, x: Shape) -> Size:
     """The number of singular values; of sizes that nothing fixes, one."""
-    rows, columns = (sizes.number(size) for size in at_least(x, 2)[-2:])
-    if rows is None or columns is None:
-        sizes.unify(x[-2], x[-1])
-    return x[-2] if rows is None or columns is None or rows <= columns else x[-1]
+    return sizes.lesser(*at_least(x, 2)[-2:])
 
 
 def singular(x: Any, tied: bool = True) -> tuple[Any, Any, Any]:

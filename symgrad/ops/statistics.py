@@ -32,7 +32,10 @@ def rows_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape
         raise ShapeError(f"this takes a matrix whose rows are variables, or a vector, not {len(x)} axes")
     for weight in weights:
         unify_vector(sizes, weight, x[-1], "each of the weights")
-    return () if len(x) == 1 or sizes.number(x[0]) == 1 else (x[0], x[0])
+    if len(x) == 1 or sizes.number(x[0]) == 1:
+        return ()
+    sizes.require(x[0] - 2)
+    return (x[0], x[0])
 
 
 def weights_of(frequency: Any, importance: Any, count: int) -> tuple[Any, Any]:

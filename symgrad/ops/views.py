@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import bracket, ravel, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.reductions import axes_of, axis_of
+from symgrad.ops.slicing import cut
 from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
 
@@ -261,28 +262,10 @@ def squeeze(at: At, x: View, dim: Any = None) -> Expr:
 
 
 # Cutting and joining --------------------------------------------------------------------------------
-# A key has one item per axis it reads: ("int", i), ("slice", start, stop, step), ("new",) or ("all",).
+# A key has one item per axis it reads: ("int", i), ("slice", start, stop, step), ("new",) or ("all",). Once the axis is
+# known, a slice also says where it begins and how many entries it keeps: ("slice", start, stop, step, begin, count).
 
 Item = tuple[Any, ...]
-
-
-def slice_extent(size: Size, start: Any, stop: Any, step: Any) -> tuple[Size, Size]:
-    """Where a slice begins and how many entries it has, as Python counts them."""
-    step = 1 if step is None else step
-    if size.is_Integer or (size.is_Symbol is False and not size.free_symbols):
-        first, last, _ = slice(start, stop, step).indices(int(size))
-        return sp.Integer(first), sp.Integer(len(range(first, last, step)))
-    if step != 1:
-        raise ShapeError("a slice with a step needs an axis whose size is known", hints=("give the tensor a shape",))
-    begin = sp.Integer(0) if start is None else size + start if start < 0 else sp.Integer(start)
-    end = size if stop is None else size + stop if stop < 0 else sp.Integer(stop)
-    return begin, end - begin
-
-
-def known_size(sizes: Sizes, size: Size) -> Size:
-    """The size as a number where it is known: what a slice keeps depends on it."""
-    number = sizes.number(size)
-    return sizes.find(size) if number is None else sp.Integer(number)
 
 
 def read_items(key: Sequence[Item], shape: Shape) -> list[tuple[Item, Size | None]]:
@@ -293,6 +276,22 @@ def read_items(key: Sequence[Item], shape: Shape) -> list[tuple[Item, Size | Non
     padded = [*key, *[("all",)] * (len(shape) - len(reads))]
     axes = iter(shape)
     return [(item, None if item[0] == "new" else next(axes)) for item in padded]
+
+
+def resolved(sizes: Sizes, shapes: tuple[Shape, ...], key: tuple[Item, ...]) -> dict[str, Hashable]:
+    """The key, each of its slices with where it begins and what it keeps."""
+    return {"key": tuple(placed_item(sizes, size, item) for item, size in read_items(key, shapes[0]))}
+
+
+def placed_item(sizes: Sizes, size: Size, item: Item) -> Item:
+    """A slice with where it begins and how many entries it keeps; anything else as it is."""
+    if item[0] == "int":
+        sizes.require(size - (item[1] + 1 if item[1] >= 0 else -item[1]))
+    if item[0] != "slice":
+        return item
+    _, start, stop, step = item[:4]
+    begin, count = cut(sizes, size, start, stop, step or 1)
+    return ("slice", start, stop, step or 1, int(begin) if begin.is_Integer else begin, count)
 
 
 def sliced_shape(sizes: Sizes, shapes: tuple[Shape, ...], key: tuple[Item, ...]) -> Shape:
@@ -308,23 +307,8 @@ def sliced_shape(sizes: Sizes, shapes: tuple[Shape, ...], key: tuple[Item, ...])
             if number is not None and not -number <= item[1] < number:
                 raise ShapeError(f"index {item[1]} is out of range for an axis of size {number}")
         else:
-            result.append(sliced_size(sizes, size, *item[1:]))
+            result.append(item[5])
     return tuple(result)
-
-
-def sliced_size(sizes: Sizes, size: Size, start: Any, stop: Any, step: Any) -> Size:
-    """How many entries a slice keeps; ``x[-9:]`` of a shorter axis is all of it."""
-    number = sizes.number(size)
-    if number is not None and step in (None, 1):
-        kept = slice_extent(sp.Integer(number), start, stop, step)[1]
-        every = slice_extent(sizes.find(size), start, stop, step)[1]
-        if sizes.number(every) == kept:  # nothing is cut off at the ends: so it is for other sizes
-            return every
-    if size.is_Integer or start is None or number is None or start >= -number:
-        return slice_extent(known_size(sizes, size), start, stop, step)[1]
-    if stop is None and step in (None, 1):
-        return size
-    raise UnsupportedError("a slice that begins before its axis does", hints=("begin it with a colon",))
 
 
 def python_key(key: Sequence[Item]) -> tuple[Any, ...]:
@@ -333,7 +317,7 @@ def python_key(key: Sequence[Item]) -> tuple[Any, ...]:
         "new": lambda i: None,
         "all": lambda i: slice(None),
         "int": lambda i: i[1],
-        "slice": lambda i: slice(*i[1:]),
+        "slice": lambda i: slice(*i[1:4]),
     }
     return tuple(forms[item[0]](item) for item in key)  # type: ignore[no-untyped-call]  # lambdas over items
 
@@ -341,7 +325,7 @@ def python_key(key: Sequence[Item]) -> tuple[Any, ...]:
 @operation(
     says="the entries at an index or slice of each axis",
     numpy=lambda x, key: np.asarray(x)[python_key(key)], torch=lambda torch, x, key: x[python_key(key)],
-    shape=sliced_shape, prepare=lambda shapes, key: {"key": tuple(key)}, spelled=("Tensor.__getitem__",),
+    shape=sliced_shape, prepare=lambda shapes, key: {"key": tuple(key)}, resolve=resolved, spelled=("Tensor.__getitem__",),
     examples=(example("x[0]", x=(2, 3)), example("x[:, 1:]", x=(2, 3)), example("x[:, None]", x=(2,)),
               example("x[::2]", x=(5,)), example("x[..., -1]", x=(2, 3))),
 )  # fmt: skip
@@ -356,20 +340,8 @@ def getitem(at: At, x: View, key: tuple[Item, ...]) -> Expr:
         if item[0] == "all":
             indices.append(index)
         elif item[0] == "slice":
-            extent = index.size
-            start, step = slice_start(size, item, extent), item[3] or 1
-            indices.append(start + step * index)
+            indices.append(item[4] + item[3] * index)
     return x[indices]
-
-
-def slice_start(size: Size, item: Item, extent: Size) -> Size:
-    """Where the slice begins on an axis of symbolic ``size``."""
-    _, start, _, _ = item
-    if size.is_Integer:
-        return slice_extent(size, *item[1:])[0]
-    if start is None or (start < 0 and extent == size):
-        return sp.Integer(0)
-    return size + start if start < 0 else sp.Integer(start)
 
 
 def prepare_joint(shapes: tuple[Shape, ...], dim: int = 0) -> dict[str, Hashable]:
@@ -440,11 +412,7 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
     if len(shape) == 1:
         return (shape[0], shape[0])
     if len(shape) == 2:
-        rows, columns = (sizes.number(n) for n in shape)
-        if rows is None or columns is None or rows == columns:
-            sizes.unify(*shape)
-            return (sizes.find(shape[0]),)
-        return (shape[0] if rows <= columns else shape[1],)
+        return (sizes.lesser(*shape),)
     raise ShapeError(f"diag takes a vector or a matrix, not {len(shape)} axes")
 
 

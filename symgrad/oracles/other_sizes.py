@@ -1,0 +1,91 @@
+"""The same program at other sizes: which ones are tried, and whether it is the same program there.
+
+Comes in: a program and values for its inputs. Goes out: values at other sizes at which everything that the program
+requires holds, the smallest first: where a size comes to 1, an axis is cut to nothing, or two sizes meet, is where what
+was read at one size does not hold for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+
+from symgrad.calculus import local
+from symgrad.errors import SymgradError
+from symgrad.indexing.symbols import is_access
+from symgrad.numeric import Values, as_float, evaluate, forward
+from symgrad.numeric.assumed import matrix_of_kind
+from symgrad.program import Program
+from symgrad.shapes import Size, with_numbers
+
+FEW, TOGETHER = 4, 4
+"""Of each axis so many of the smallest sizes are tried, in every combination of so many axes."""
+MORE, RANDOM = 6, 6
+"""Random sizes are a little more than the given ones, or than so much; so many are drawn."""
+SMALLEST, POINTS = 2, 3
+"""Points at the smallest sizes, and in all."""
+
+
+def resized(values: Values, program: Program, moving: Collection[str]) -> Iterator[Values]:
+    """Small points at other sizes, filled with what stands at the given one; none where no others fit.
+
+    What is as long as something else stays so: v.diag() is right for every square matrix.
+    """
+    generator, found = np.random.default_rng(3), 0
+    small, large = candidates(sorted(set(values.sizes.values())))
+    for most, drawn in ((SMALLEST, small), (POINTS, large)):
+        for numbers in drawn if values.sizes else ():
+            sizes = {size: numbers[own] for size, own in values.sizes.items()}
+            if found == most:
+                break
+            if sizes == values.sizes or not fits(program, sizes):
+                continue
+            other = replace(program, sizes=sizes)
+            inputs = {}
+            for tensor in program.inputs:
+                array = np.resize(values[tensor.name], other.numbers(tensor.shape))
+                if tensor.name in moving:
+                    array = as_float(array) * generator.uniform(0.9, 1.1, size=array.shape)
+                inputs[tensor.name] = matrix_of_kind(program, tensor.name, array)
+            try:
+                yield forward(other, inputs)
+            except (SymgradError, ValueError, IndexError):  # a place outside, an axis of 1 where two are needed
+                continue
+            found += 1
+
+
+def candidates(given: Sequence[int]) -> tuple[Iterator[dict[int, int]], Iterator[dict[int, int]]]:
+    """Sizes in the place of the ``given`` ones: the smallest, and random ones that are larger."""
+    generator = np.random.default_rng(3)
+    small = sorted(product(range(1, 1 + FEW), repeat=min(len(given), TOGETHER)), key=lambda sizes: (sum(sizes), sizes))
+    return (
+        (dict(zip(given, numbers * len(given), strict=False)) for numbers in small),
+        ({own: min(own, MORE) + int(generator.integers(1, 4)) for own in given} for _ in range(RANDOM)),
+    )
+
+
+def fits(program: Program, sizes: Mapping[Size, int]) -> bool:
+    """Whether everything that the program requires holds at ``sizes``, and every axis has a whole size there."""
+    axes = {with_numbers(size, sizes) for tensor in program.tensors() for size in tensor.shape}
+    required = (with_numbers(size, sizes) for size in program.required)
+    return all(n.is_Integer and n >= 0 for n in axes) and all(n >= 0 for n in required)
+
+
+def misread(program: Program, values: Values) -> str:
+    """What of the program is not at these sizes what it says for all: a shape, or which entries a view reads."""
+    found = replace(program, sizes=values.sizes)
+    for step in found.forward_steps:
+        name = step.result.name
+        shape = found.numbers(step.result.shape)
+        if values[name].shape != shape:
+            return f"{step.op} gives {values[name].shape}, not {shape}"
+        equation = local(step, found).equation
+        _, entry = equation.right.as_coeff_Mul(rational=True)
+        if is_access(entry) and "·" not in str(entry):
+            read = as_float(evaluate(equation, values.arrays, values.sizes))
+            if not np.array_equal(read, as_float(values[name]), equal_nan=True):
+                return f"{step.op} reads other entries"
+    return ""
