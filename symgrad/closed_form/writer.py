@@ -28,6 +28,7 @@ from symgrad.closed_form.asking import (
 from symgrad.closed_form.classes import is_class, one_hot
 from symgrad.closed_form.edges import is_edge, within_edges
 from symgrad.closed_form.entries import entry
+from symgrad.closed_form.function_calls import function
 from symgrad.closed_form.known_calls import known_call
 from symgrad.closed_form.pieces import (
     ADD,
@@ -55,7 +56,6 @@ from symgrad.indexing.brackets import implied
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, is_access
 from symgrad.ops.functions import Stable
-from symgrad.ops.lookup import find
 from symgrad.program import Program
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
@@ -143,21 +143,8 @@ class Notation:
         if node.is_number:
             return self.number(node)
         if node.func in METHODS or isinstance(node, Stable):
-            return self.function(node, prefer)
+            return function(self, node, prefer)
         raise NoForm
-
-    def function(self, node: Expr, prefer: Sequence[Index]) -> Piece:
-        """f(x) as torch spells it: a method where there is one; some functions have no name of their own there."""
-        op, inner = find(node.func.__name__), self.write(node.args[0], prefer)
-        if op is None:
-            raise NoForm
-        if any(word.startswith("Tensor.") for word in op.spelled):
-            return applied(inner, f"{op.name}()")
-        spelled = next((word for word in op.spelled if word.startswith(("F.", "torch.special."))), None)
-        if spelled is None:
-            raise NoForm
-        kept = None if inner.kept is None else Piece(f"{spelled}({inner.kept.text})", ATOM, inner.kept.axes)
-        return Piece(f"{spelled}({inner.text})", ATOM, inner.axes, kept)
 
     def number(self, node: Expr) -> Piece:
         """A number or a size."""
@@ -260,16 +247,21 @@ class Notation:
         return Piece(text, binds, joint_axes([*pieces, *under], target))
 
     def on_diagonal(self, factor: Expr, rest: Sequence[Expr]) -> Piece:
-        """δ_pq·f(p) is f.diag()."""
+        """δ_pq·f(p) is f.diag(), with zeros behind it where there are more rows or columns."""
         p, q = factor.args
-        if not (isinstance(p, Index) and isinstance(q, Index) and p.size == q.size):
+        if not (isinstance(p, Index) and isinstance(q, Index)):
             raise NoForm
-        inner = flat(self.write(sp.Mul(*rest).xreplace({q: p}), (p,)))
-        if inner.axes not in ((p,), ()):
+        less, more = (p, q) if self.is_size(q.size - p.size) else (q, p)
+        behind = sp.expand(more.size - less.size)
+        inner = flat(self.write(sp.Mul(*rest).xreplace({more: less}), (less,)))
+        if inner.axes not in ((less,), ()) or not self.is_size(behind):
             raise NoForm
         if not inner.axes:
-            inner = self.repeated(inner, p)
-        return method(inner, "diag()", (p, q))
+            inner = self.repeated(inner, less)
+        square = method(inner, "diag()", (less, more))
+        if behind == 0:
+            return square
+        return Piece(f"pad({square.text}, (0, {self.texts.size(behind)}))", ATOM, (less, more))
 
     def repeated(self, number: Piece, index: Index) -> Piece:
         """A number at every place of a vector: by a vector of that size where there is one."""

@@ -115,12 +115,18 @@ def bracket(condition: Expr) -> Expr:
 
 
 def within(required: Sequence[Size], expression: Expr) -> Expr:
-    """``expression`` without the conditions on sizes alone that hold where nothing in ``required`` is negative."""
-    if not required:
-        return expression
-    found = (c for c in expression.atoms(Bracket) if isinstance(c.args[0], (sp.Ge, sp.Le)) and not c.atoms(sp.Indexed))
-    held = {c: sp.S.One for c in found if not free_indices(c) and implied(required, c.args[0].gts - c.args[0].lts)}
+    """``expression`` without the conditions that hold for all indices where nothing in ``required`` is negative."""
+    found = expression.atoms(Bracket) if required else ()
+    held = {c: sp.S.One for c in found if not c.atoms(sp.Indexed) and always(required, c.args[0])}
     return expression.xreplace(held) if held else expression
+
+
+def always(required: Sequence[Size], condition: Expr) -> bool:
+    """Whether an inequality between indices and sizes holds for all of them."""
+    if not isinstance(condition, (sp.Lt, sp.Le, sp.Gt, sp.Ge)):
+        return False
+    low, _ = extremes(expanded(condition.gts - condition.lts))
+    return low != -sp.oo and implied(required, low - 1 if isinstance(condition, (sp.Lt, sp.Gt)) else low)
 
 
 def implied(required: Sequence[Size], gap: Expr) -> bool:

@@ -638,6 +638,7 @@ def padded_shape(sizes: Sizes, shapes: tuple[Shape, ...], pad: tuple[int, ...], 
             raise ShapeError(
                 f"mode={mode!r} with a margin of {max(margins)} needs {least} entries, this axis has {known}"
             )
+        sizes.require(n - least if any(margins) else n)
     return tuple(size_of(n + a + b) for n, (a, b) in pairs)
 
 

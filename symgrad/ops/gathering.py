@@ -52,6 +52,8 @@ def no_larger(sizes: Sizes, index: Shape, other: Shape, name: str, but: int | No
         few, many = sizes.number(own), sizes.number(whole_)
         if axis != but and few is not None and many is not None and few > many:
             raise ShapeError(f"there are {few} positions on axis {axis}, but {name} has {many} entries there")
+        if axis != but:
+            sizes.require(whole_ - own)
 
 
 def classes_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_classes: Any) -> Shape:

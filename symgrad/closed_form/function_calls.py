@@ -1,0 +1,35 @@
+"""f(x) as torch spells it: ``x.exp()``, ``F.softplus(x)``, ``torch.special.i0e(x)``.
+
+Comes in: a function of one expression. Goes out: its piece; `NoForm` for functions that torch has no name for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from symgrad.closed_form.pieces import ATOM, NoForm, Piece, applied
+from symgrad.indexing import Index
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.lookup import find
+
+if TYPE_CHECKING:
+    from symgrad.closed_form.writer import Notation
+
+MODULES = ("F.", "torch.special.")
+"""Where functions stand that are no methods."""
+
+
+def function(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+    """A method where there is one, else a call."""
+    op = find(node.func.__name__)
+    if op is None:
+        raise NoForm
+    inner = notation.write(node.args[0], prefer)
+    if f"Tensor.{op.name}" in op.spelled:
+        return applied(inner, f"{op.name}()")
+    spelled = next((word for word in op.spelled if word.startswith(MODULES)), None)
+    if spelled is None:
+        raise NoForm
+    kept = None if inner.kept is None else Piece(f"{spelled}({inner.kept.text})", ATOM, inner.kept.axes)
+    return Piece(f"{spelled}({inner.text})", ATOM, inner.axes, kept)
