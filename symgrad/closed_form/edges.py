@@ -78,6 +78,8 @@ def padded(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], pref
     if not set(ranges) <= set(axes) or len(own) < len(piece.axes) or any(inner.get(i, i).size != 1 for i in beside):
         raise NoForm
     piece = permuted(piece, own)
+    if not reads_tensor(sp.Mul(*rest)):
+        raise NoForm  # a number has no axis that margins could be put around
     if beside:  # the axis of one place that was picked is not in what is put there
         items = ["None" if i in beside else ":" for i in axes]
         piece = Piece(f"{piece.inside(ATOM)}[{', '.join(items)}]", ATOM, axes)

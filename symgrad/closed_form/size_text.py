@@ -30,7 +30,9 @@ def size_text(size: Size, tensors: Sequence[Tensor]) -> Text:
     if size.is_Add:
         return sum_text(size, tensors)
     if size.is_Mul:
-        parts = [bracketed(*size_text(part, tensors), MULTIPLY) for part in size.args]
+        first, *others = size.args
+        parts = [bracketed(*size_text(first, tensors), MULTIPLY)]
+        parts += [bracketed(*size_text(part, tensors), POWER) for part in others]  # 2 * (n // 3) is not 2 * n // 3
         return " * ".join(parts), MULTIPLY
     if size.is_Pow and size.exp.is_Rational:
         return f"{bracketed(*size_text(size.base, tensors), ATOM)} ** {float(size.exp)!r}", POWER
