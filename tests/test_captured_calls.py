@@ -5,11 +5,14 @@ Each is captured, pulled back with a random seed and held against torch's autogr
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 from symgrad.tracing import capture
+from tests.compare import assert_same
 from tests.test_capture import assert_like_torch, randn
 
 aten = torch.ops.aten
@@ -184,6 +187,57 @@ STATISTICS = [
         (3, 4), (2, 2),
     ),
 ]  # fmt: skip
+GRIDS = same(
+    [
+        lambda x, g, p=padding, c=corners: F.grid_sample(x, g, "bicubic", p, c)
+        for padding in ("border", "reflection")
+        for corners in (False, True)
+    ]
+    + [lambda x, g: torch.grid_sampler_2d(x, 2 * g, 2, 1, False)],
+    (2, 1, 3, 4), grid(2, 2, 1, 2),
+)  # fmt: skip
+WEIGHTS = [
+    *same(
+        [
+            lambda v, g: torch._weight_norm(v, g[:, :1, :1], 0),
+            lambda v, g: torch._weight_norm(v, g[:1, :1], 2),
+            lambda v, g: torch._weight_norm(v, g[0, 0, 0], -1),
+        ],
+        (2, 3, 2), (2, 3, 2),
+    ),
+    *same(
+        [
+            lambda x: F.multilabel_margin_loss(x, torch.tensor([[1, 3, -1, 0], [2, -1, 0, 0]])),
+            lambda x: F.multilabel_margin_loss(x, torch.tensor([[1, 3, 0, 2], [-1, 3, 0, 0]]), reduction="none"),
+            lambda x: F.multilabel_margin_loss(x[0], torch.tensor([1, 0, -1, -1]), reduction="sum"),
+            lambda x: F.pad(x[None], (-1, 2), "circular") ** 2,
+            lambda x: F.cosine_similarity(x[0, 0], x[1, 2], dim=0),
+            lambda x: torch.frexp(x).mantissa * torch.nextafter(x, x + 1),
+            lambda x: F.gaussian_nll_loss(x, x * 2, x[:, 0].exp()),
+            lambda x: torch.segment_reduce(x, "max", lengths=torch.tensor([[1, 3], [2, 2]]), axis=1),
+            lambda x: torch.segment_reduce(x, "sum", lengths=torch.tensor([1]), initial=2.0, unsafe=True),
+            lambda x: torch.nanmedian(torch.where(x > 1, torch.nan, x)) * x,
+            lambda x: torch.linalg.lstsq(x.mT, x.mT**2).residuals,
+            lambda x: torch.linalg.tensorsolve(x[:, None, :2], x[:, :1], dims=(0,)),
+            lambda x: torch.linalg.pinv(x, atol=1e3) + x.mT,
+            lambda x: x.to_sparse().to_dense() * x,
+            lambda x: F.embedding(torch.tensor([0, 1, 1]), x.detach().clone(), max_norm=0.5) * x[0],
+        ],
+        (2, 4),
+    ),
+]  # fmt: skip
+EMPTY = same(
+    [
+        lambda x: torch.linalg.det(x[:0, :0]) * x,
+        lambda x: torch.linalg.eigvalsh(x[:0, :0]).sum() + x,
+        lambda x: torch.maximum(x[:0], x[0]),
+        lambda x: x.narrow(0, torch.tensor(1), 0) * 2,
+        lambda x: torch.stack(torch.linalg.svd(x[:, :0])[:1]).sum() + x,
+        lambda x: x.put(torch.tensor([], dtype=torch.int64), x[0, :0]),
+    ],
+    (3, 3),
+)
+"""Without rows, or without columns, a Jacobian has nothing to derive."""
 JOINS = same(
     [
         lambda x, y: torch.cat([torch.tensor([], dtype=x.dtype), x, y], -2),
@@ -199,9 +253,43 @@ JOINS = same(
 @pytest.mark.filterwarnings("ignore:.*in beta:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*is deprecated")
 @pytest.mark.filterwarnings("ignore:The default behavior for interpolate")
-@pytest.mark.parametrize(("call", "inputs"), [*SAMPLING, *POOLING, *WRITING, *LENGTHS, *NORMS, *STATISTICS, *JOINS])
+@pytest.mark.parametrize(
+    ("call", "inputs"), [*SAMPLING, *POOLING, *WRITING, *LENGTHS, *NORMS, *STATISTICS, *JOINS, *GRIDS, *WEIGHTS, *EMPTY]
+)
 def test_it_is_derived_and_torchs(call, inputs):
     assert_like_torch(call, *inputs)
+
+
+def test_rows_counted_by_how_often_they_are_read_are_no_derivative():
+    weight, index = randn(4, 2), torch.tensor([0, 1, 1])
+    for call in (
+        lambda w: F.embedding(index, w, scale_grad_by_freq=True),
+        lambda w: torch.embedding(w, index, -1, True),
+        lambda w: F.embedding(index, w, None, None, 2.0, True),
+    ):
+        program = capture(call, weight)
+        assert "no derivative" in program.black_boxes[0].reason
+        leaf = weight.clone().requires_grad_()
+        call(leaf).sum().backward()
+        assert_same(leaf.grad, program.pullback(torch.ones(3, 2))["w"])
+
+
+def test_what_a_layer_writes_is_its_own():
+    """Running statistics, and rows that max_norm shortens, before they are read."""
+    for net in (
+        torch.nn.InstanceNorm1d(3, affine=True, track_running_stats=True),
+        torch.nn.BatchNorm1d(3),
+        torch.nn.Embedding(3, 3, max_norm=0.5),
+    ):
+        net = net.double()
+        given = torch.tensor([[0, 2, 2]]) if isinstance(net, torch.nn.Embedding) else randn(2, 3, 4)
+        program = capture(copy.deepcopy(net), given)
+        assert not program.black_boxes
+        out = net(given)
+        out.backward(torch.ones_like(out))
+        found = program.pullback(torch.ones_like(out))
+        for name, parameter in net.named_parameters():
+            assert_same(parameter.grad, found[name], what=f"{net}, {name}")
 
 
 def test_what_is_written_twice_is_not_said_to_be_derived():

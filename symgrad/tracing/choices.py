@@ -38,7 +38,7 @@ CHOICES = frozenset({
     "moveaxis", "swapdims", "diagonal", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "unflatten", "squeeze",
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "broadcast_tensors", "meshgrid", "view", "reshape",
     "__getitem__", "permute", "ravel", "swapaxes", "transpose", "masked_select", "slice", "expand", "narrow_copy",
-    "native_channel_shuffle", "adjoint", "T", "mT", "H", "mH", "squeeze_copy", "index", "embedding", "select_copy",
+    "native_channel_shuffle", "adjoint", "T", "mT", "H", "mH", "squeeze_copy", "index", "select_copy",
     "slice_copy", "diagonal_copy", "unfold_copy", "as_strided_copy", "transpose_copy", "t", "flatten", "combinations",
     "cartesian_prod", "unsqueeze", "expand_as", "reshape_as", "view_as", "sort", "topk", "kthvalue", "mode", "median",
     "nanmedian", "msort", "cummax", "cummin", *POOLS,

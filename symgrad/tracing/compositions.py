@@ -14,7 +14,16 @@ import numpy as np
 
 from symgrad.numeric.exact import as_float
 from symgrad.ops.compounds import SHORTCUT, find_compound
-from symgrad.tracing import draws, factor_calls, layer_calls, matrix_calls, placing, sequences, statistic_calls
+from symgrad.tracing import (
+    draws,
+    factor_calls,
+    layer_calls,
+    matrix_calls,
+    placing,
+    sequences,
+    statistic_calls,
+    weight_calls,
+)
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.steps import Composition, Said, Steps, done, joined_parts
 from symgrad.tracing.trace import Node, as_array
@@ -175,6 +184,7 @@ COMPOSITIONS: Mapping[str, Composition] = {
     **dict.fromkeys(("cat", "concat", "concatenate"), cat),
     **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, **statistic_calls.COMPOSITIONS,
     **matrix_calls.COMPOSITIONS, **draws.COMPOSITIONS, **factor_calls.COMPOSITIONS, **sequences.COMPOSITIONS,
+    **weight_calls.COMPOSITIONS,
 }  # fmt: skip
 """Functions by their last word."""
 

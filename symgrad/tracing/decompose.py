@@ -26,6 +26,7 @@ from symgrad.tracing.mode import tensors_in
 from symgrad.tracing.rewrites import SAME
 from symgrad.tracing.trace import Node, as_array, mapped, same
 from symgrad.tracing.verify import disagreement
+from symgrad.tracing.weight_calls import COUNTED
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
@@ -221,6 +222,12 @@ class Taken:
         if name in ("add", "sub") and keywords.pop("alpha", 1) != 1:
             scaled = lifter.apply_op(named("mul"), "torch.mul", (arguments[1], step.kwargs["alpha"]), {})
             arguments = (arguments[0], scaled, *arguments[2:])
+        if name == "embedding":
+            weight, indices, *rest = arguments
+            if rest[1:2] == [True]:
+                raise Refused(COUNTED)
+            padding = {"padding_idx": rest[0]} if rest and rest[0] >= 0 else {}
+            return lifter.apply_op(named("embedding"), "F.embedding", (indices, weight), padding)
         word = {"_softmax": "softmax", "_log_softmax": "log_softmax"}.get(name, name)
         if word != name:
             arguments = arguments[:2]

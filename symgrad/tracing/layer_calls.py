@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.numeric.exact import Array
+from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.placing import landed, numbers, once
 from symgrad.tracing.steps import Composition, Said, Steps, done
-from symgrad.tracing.trace import Node, plainly
+from symgrad.tracing.trace import Node, as_array, plainly
 
 # Sampling -------------------------------------------------------------------------------------------
 
@@ -41,7 +41,51 @@ def grid_sampler(
     """Modes are numbers inside torch."""
     mode = ("bilinear", "nearest", "bicubic")[interpolation_mode]
     padding = ("zeros", "border", "reflection")[padding_mode]
+    if mode == "bicubic" and padding != "zeros":
+        return grid_sample(steps, node, x, grid, mode, padding, align_corners)
     return "F.grid_sample", (x, grid), {"mode": mode, "padding_mode": padding, "align_corners": bool(align_corners)}
+
+
+def grid_sample(
+    steps: Steps, node: Node, x: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: Any = None,
+) -> Said | None:  # fmt: skip
+    """Cubics that reach over the border: of a tensor laid out beyond it, as far as the grid goes."""
+    if mode != "bicubic" or padding_mode == "zeros":
+        return None
+    scales, shifts = [], []
+    for axis in (3, 2):
+        size, own = steps.number(x.shape[axis]), as_float(as_array(grid.held))[..., 3 - axis]
+        reach = (own + 1) / 2 * (size - 1) if align_corners else ((own + 1) * size - 1) / 2
+        margin = int(np.ceil(max(-reach.min(), reach.max() - size + 1, 0))) + 2
+        if margin > FARTHEST:
+            raise Refused(f"a place of the grid lies {margin} entries outside")
+        x = steps(
+            "index_select", x, axis, steps.lifter.data("beyond", beyond(size, margin, padding_mode, align_corners))
+        )
+        whole = size + 2 * margin
+        ratio = (size - 1) / (whole - 1) if align_corners else size / whole
+        scales.append(ratio)
+        shifts.append(ratio - 1 + 2 * margin / (whole - 1 if align_corners else whole))
+    moved = steps("add", steps("mul", grid, steps.lifter.data("scale", np.array(scales))),
+                  steps.lifter.data("shift", np.array(shifts)))  # fmt: skip
+    return "F.grid_sample", (x, moved), {"mode": mode, "padding_mode": "zeros", "align_corners": bool(align_corners)}
+
+
+FARTHEST = 100
+"""How far outside a grid may lie: the tensor is laid out as far as that."""
+
+
+def beyond(size: int, margin: int, mode: str, align_corners: Any) -> Array:
+    """Which entry stands at each place from ``margin`` before the first to ``margin`` behind the last."""
+    at = np.arange(-margin, size + margin)
+    if mode == "border":
+        return np.clip(at, 0, size - 1)
+    if size == 1:
+        return np.zeros_like(at)
+    period = 2 * (size - 1) if align_corners else 2 * size
+    rest = np.mod(at, period)
+    return np.where(rest < size, rest, period - rest - (0 if align_corners else 1))
 
 
 def unpooled(space: int) -> Composition:
@@ -258,6 +302,7 @@ COMPOSITIONS: Mapping[str, Composition] = {
     **{f"_upsample_nearest_exact{space}d": upsampled("nearest-exact") for space in (1, 2, 3)},
     **{f"_upsample_{mode}2d_aa": upsampled(mode, corners=True, antialias=True) for mode in ("bilinear", "bicubic")},
     **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), grid_sampler),
+    "grid_sample": grid_sample,
     "max_unpool1d": unpooled(1), "max_unpool2d": unpooled(2), "max_unpool3d": unpooled(3),
     "max_pool2d_with_indices_backward": max_pooling_backward,
     "native_batch_norm": batch_norm, "_native_batch_norm_legit": batch_norm,

@@ -20,7 +20,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from symgrad.tracing import frames
 from symgrad.tracing.aliases import Storages, positions_in, related, storage
 from symgrad.tracing.guard import Guard, elsewhere
-from symgrad.tracing.spelling import Facts, asks_in_place, facts, overridden
+from symgrad.tracing.spelling import Facts, asks_in_place, facts, overridden, taken_whole
 from symgrad.tracing.standing_in import caller
 from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, leaves_of, mapped, parts_in
 
@@ -85,7 +85,7 @@ class Recorder(TorchFunctionMode):
             if self.listener is not None and known.spelling.startswith("Tensor.grad") and known.spelling != GRAD_FN:
                 self.guard(self.asked, known.spelling, args, result)
             return result
-        if opens:
+        if opens and not taken_whole(known, args, keywords):
             self.opening.append(func)
             try:
                 with self:

@@ -42,6 +42,8 @@ RANDOM = ("dropout", "rand", "bernoulli", "normal", "multinomial", "gumbel", "rr
 """Words in the names of functions that may draw random numbers."""
 WRITES_STATE = ("batch_norm", "instance_norm")
 """Functions that also write tensors they are given (running statistics)."""
+LIMITED = "F.embedding"
+"""A function that the table knows, and that writes into the weight it is given where ``max_norm`` limits its rows."""
 CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 PROPERTIES = ("T", "mT", "H", "mH", "data", "real", "imag")
 """Properties that compute a tensor; the other getters only tell something."""
@@ -80,7 +82,7 @@ def facts(function: Callable[..., Any]) -> Facts:
         writes or setter or any(w in word for w in WRITES_STATE),
         any(w in word for w in RANDOM),
         _silent(name),
-        None if known or not python or writes else opened(function),
+        None if (known and name != LIMITED) or not python or writes else opened(function),
     )
 
 
@@ -177,6 +179,12 @@ def overridden(types: tuple[type, ...]) -> bool:
 def _never(*_: Any) -> bool:
     """The answer to "does any argument override this?"."""
     return False
+
+
+def taken_whole(known: Facts, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether a call is recorded as one, although what it calls could be seen."""
+    limit = keywords.get("max_norm", arguments[3] if len(arguments) > 3 else None)
+    return known.opened is None or (known.spelling == LIMITED and limit is None)
 
 
 @lru_cache(maxsize=1024)
