@@ -21,6 +21,7 @@ from symgrad.tracing import (
     matrix_calls,
     placing,
     sequences,
+    sparse_calls,
     statistic_calls,
     weight_calls,
 )
@@ -184,7 +185,7 @@ COMPOSITIONS: Mapping[str, Composition] = {
     **dict.fromkeys(("cat", "concat", "concatenate"), cat),
     **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, **statistic_calls.COMPOSITIONS,
     **matrix_calls.COMPOSITIONS, **draws.COMPOSITIONS, **factor_calls.COMPOSITIONS, **sequences.COMPOSITIONS,
-    **weight_calls.COMPOSITIONS,
+    **weight_calls.COMPOSITIONS, **sparse_calls.COMPOSITIONS,
 }  # fmt: skip
 """Functions by their last word."""
 

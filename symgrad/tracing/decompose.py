@@ -7,22 +7,26 @@ operation that is not in the table refuses the whole: half a derivation is none.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import find, named
 from symgrad.tracing.aliases import positions_in, storage
-from symgrad.tracing.boxes import replaced, result_of
 from symgrad.tracing.choices import CHOICES, POOLS, RANKED, choose, pooled_places
+from symgrad.tracing.graph_parts import (
+    floating,
+    followed_by,
+    has_nan,
+    matters,
+    ordinary,
+    plain_kernels,
+    replaced_by,
+    traced,
+)
 from symgrad.tracing.lifted import Refused
-from symgrad.tracing.mode import tensors_in
 from symgrad.tracing.rewrites import SAME
 from symgrad.tracing.trace import Node, as_array, mapped, same
 from symgrad.tracing.verify import disagreement
@@ -55,12 +59,6 @@ PRODUCTS = ("addmm", "addmv", "baddbmm")
 """A product of matrices added to something: two steps of the table."""
 
 
-@lru_cache(maxsize=1)
-def table() -> dict[Any, Any]:
-    """torch's decompositions into core ATen operations."""
-    return dict(torch._decomp.core_aten_decompositions())
-
-
 def decomposed(lifter: Lifter, node: Node) -> Ref:
     """The steps of ``node``'s call; the reference of its result."""
     call = node.call
@@ -91,33 +89,6 @@ def decomposed(lifter: Lifter, node: Node) -> Ref:
         torch.set_rng_state(after)
 
 
-@contextmanager
-def plain_kernels() -> Iterator[None]:
-    """Without oneDNN, whose layers nothing takes apart: a whole LSTM in single precision is one of them."""
-    before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        yield
-    finally:
-        torch._C._set_mkldnn_enabled(before)
-
-
-def traced(node: Node, sources: list[Node]) -> Any:
-    """The graph of the call behind ``node`` as a function of ``sources``."""
-    call = node.call
-    assert call is not None
-
-    def function(*tensors: Any) -> Any:
-        arguments, keywords = replaced(call, sources, tensors)
-        if call.in_place:
-            return result_of(call, arguments, keywords, node.index)
-        return list(tensors_in(call.function(*arguments, **keywords)))
-
-    with torch._C.DisableTorchFunction(), torch.enable_grad(), plain_kernels():
-        inputs = [n.tensor().detach().clone() for n in sources]
-        return make_fx(function, decomposition_table=table())(*inputs)
-
-
 class Taken:
     """One graph of ATen operations, run and lifted at the same time; ``sources`` are followed, ``given`` are data."""
 
@@ -128,7 +99,7 @@ class Taken:
         self.refs: dict[Any, Ref] = {}
         self.values: dict[Any, Any] = {}
         self.order: dict[Any, int] = {}
-        self.ends_in_nan = _has_nan(node.held) or any(_has_nan(source.held) for source in sources)
+        self.ends_in_nan = has_nan(node.held) or any(has_nan(source.held) for source in sources)
         self.sources = [*sources, *given]
 
     def run(self, graph: Any) -> Ref:
@@ -157,7 +128,7 @@ class Taken:
 
     def step(self, step: Any) -> None:
         """One ATen operation."""
-        given, spoken = (_map(part, self.values) for part in (step.args, dict(step.kwargs)))
+        given, spoken = (replaced_by(part, self.values) for part in (step.args, dict(step.kwargs)))
         overloaded = getattr(step.target, "_schema", None)
         written = overloaded is not None and overloaded.name.endswith("_") and not overloaded.name.endswith("__")
         if written:
@@ -167,14 +138,14 @@ class Taken:
         if step.target is operator.getitem:
             if step.args[0] in self.refs and step.args[1] == 0:
                 self.refs[step] = self.refs[step.args[0]]
-            elif _followed(step.args[0], self.refs) or step.args[0] in self.refs:
+            elif followed_by(step.args[0], self.refs) or step.args[0] in self.refs:
                 self.pick(step)
             return
         followed = any(s in self.refs for s in step.all_input_nodes)
-        if followed and _has_nan(value) and not self.ends_in_nan:
+        if followed and has_nan(value) and not self.ends_in_nan:
             raise Refused("its decomposition passes through nan, which the whole avoids")
         name = step.target._schema.name.removeprefix("aten::")
-        if not followed or name in NEW or not _floating(value):
+        if not followed or name in NEW or not floating(value):
             return
         self.refs[step] = self.lifted(step, name.rstrip("_") if written else name, value)
         if written:
@@ -194,7 +165,7 @@ class Taken:
 
     def pick(self, step: Any) -> None:
         """The second or later result of an operation with several."""
-        if not _floating(self.values[step]):
+        if not floating(self.values[step]):
             return
         maker = step.args[0]
         name = maker.target._schema.name.removeprefix("aten::")
@@ -202,7 +173,7 @@ class Taken:
             self.refs[step] = self.chosen(maker, step.args[1])
         else:
             self.values[step] = self.values[step]
-            if any(u.op == "output" or _matters(u) for u in step.users):
+            if any(u.op == "output" or matters(u) for u in step.users):
                 raise Refused(f"aten.{name}: its result {step.args[1]} is not in the table")
 
     def lifted(self, step: Any, name: str, value: Any) -> Ref:
@@ -279,8 +250,8 @@ class Taken:
                 raise Refused("it does not only choose")
             return choose(self.lifter, self.refs[first], pooled, None)
         count = torch.arange(source.numel(), dtype=torch.float64).reshape(source.shape)
-        arguments = [count, *_map(tuple(step.args[1:]), self.values)]
-        result = step.target(*arguments, **_map(dict(step.kwargs), self.values))
+        arguments = [count, *replaced_by(tuple(step.args[1:]), self.values)]
+        result = step.target(*arguments, **replaced_by(dict(step.kwargs), self.values))
         value = self.values[step]
         if index is not None:
             result, value = result[index], value[index]
@@ -304,51 +275,7 @@ class Taken:
                 return self.lifter.data("data", as_array(value)) if isinstance(value, torch.Tensor) else value
             return part
 
-        return mapped((tuple(_plain(step.args)), _plain(dict(step.kwargs))), change)  # type: ignore[no-any-return]  # the containers stay
-
-
-def _plain(value: Any) -> Any:
-    """torch.fx's immutable containers as ordinary ones."""
-    if isinstance(value, (list, tuple)):
-        return type(value)(_plain(v) for v in value) if type(value) in (list, tuple) else [_plain(v) for v in value]
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    return value
-
-
-def _map(value: Any, values: dict[Any, Any]) -> Any:
-    """Graph nodes replaced by their values."""
-    if isinstance(value, torch.fx.Node):
-        return values[value]
-    if isinstance(value, tuple):
-        return tuple(_map(v, values) for v in value)
-    if isinstance(value, list):
-        return [_map(v, values) for v in value]
-    if isinstance(value, dict):
-        return {k: _map(v, values) for k, v in value.items()}
-    return value
-
-
-def _floating(value: Any) -> bool:
-    """Whether any of the results is floating."""
-    parts = value if isinstance(value, (tuple, list)) else [value]
-    return any(isinstance(p, torch.Tensor) and p.is_floating_point() for p in parts)
-
-
-def _has_nan(value: Any) -> bool:
-    """Whether a tensor, or the first of several, holds a NaN."""
-    first = value[0] if isinstance(value, (tuple, list)) and value else value
-    return isinstance(first, torch.Tensor) and first.is_floating_point() and bool(torch.isnan(first).any())
-
-
-def _followed(step: Any, refs: dict[Any, Ref]) -> bool:
-    """Whether something that is followed went into ``step``."""
-    return any(s in refs for s in step.all_input_nodes)
-
-
-def _matters(step: Any) -> bool:
-    """Whether a use of a result is more than telling its shape."""
-    return not str(step.target).startswith("aten.sym_")
+        return mapped((tuple(ordinary(step.args)), ordinary(dict(step.kwargs))), change)  # type: ignore[no-any-return]  # the containers stay
 
 
 __all__ = ["decomposed"]

@@ -29,6 +29,14 @@ def upsampled(mode: str, corners: bool = False, antialias: bool = False) -> Comp
         options: dict[str, Any] = {"align_corners": bool(align)} if corners else {}
         if antialias:
             options["antialias"] = True
+        whole = (
+            [int(steps.number(n) * s) for n, s in zip(x.shape[-len(scales) :], scales, strict=True)] if scales else []
+        )
+        if scales and output_size is not None and whole != list(output_size):
+            ref = steps("interpolate", x, scale_factor=tuple(scales), mode=mode, **options)  # and then not all of it
+            for axis, n in enumerate(output_size, len(x.shape) - len(scales)):
+                ref = steps("narrow", ref, axis, 0, int(n))
+            return done(ref)
         size = {"scale_factor": tuple(scales)} if scales else {"size": tuple(output_size)}
         return "F.interpolate", (x,), {**size, "mode": mode, **options}
 

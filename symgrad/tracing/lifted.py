@@ -18,6 +18,8 @@ from symgrad.tracing.trace import Node, Where
 
 RESERVED = frozenset({"v", "out", "inf", "nan", "pi", "e", "torch", "F", "np"})
 """Names that mean something else in a formula."""
+TWICE = "an entry is written twice: one value stays, and torch's backward passes the weight on to each"
+"""Why a write with repeated places is left to torch."""
 
 
 class Refused(Exception):
@@ -51,4 +53,4 @@ def identifier(label: str) -> str:
     return f"{word}_" if word in RESERVED else word
 
 
-__all__ = ["RESERVED", "Lifted", "Refused", "identifier"]
+__all__ = ["RESERVED", "TWICE", "Lifted", "Refused", "identifier"]

@@ -17,7 +17,7 @@ from symgrad.numeric.exact import Array
 from symgrad.ops.lookup import named
 from symgrad.tracing.boxes import replayed
 from symgrad.tracing.choices import CHOICES, RANKED, choose
-from symgrad.tracing.lifted import Refused
+from symgrad.tracing.lifted import TWICE, Refused
 from symgrad.tracing.spelling import plain_spelling
 from symgrad.tracing.trace import Node
 
@@ -49,7 +49,7 @@ def by_places(lifter: Lifter, node: Node) -> Ref:
     first, total = sources[0].held.numel(), sum(n.held.numel() for n in sources)
     places, conjugated = sent_through(node, sources)
     if word in WRITES and len(np.unique(places[places >= first])) < total - first:
-        raise Refused("an entry is written twice")
+        raise Refused(TWICE)
     refs = lifter.refs_in(tuple(sources))
     pairs = [paired(lifter, refs[id(n)], n) for n in sources]
     source = pairs[0] if len(pairs) == 1 else in_a_row(lifter, pairs)

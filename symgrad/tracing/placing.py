@@ -15,7 +15,7 @@ import torch
 from symgrad.numeric.exact import Array
 from symgrad.tracing.boxes import replayed
 from symgrad.tracing.choices import put
-from symgrad.tracing.lifted import Refused
+from symgrad.tracing.lifted import TWICE, Refused
 from symgrad.tracing.steps import Composition, Said, Steps, done
 from symgrad.tracing.trace import Node, plainly
 
@@ -40,7 +40,7 @@ def scattered(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
 def once(places: Array) -> None:
     """Refuse places that are written more than once: torch's backward then is no derivative of what it computed."""
     if len(np.unique(places)) < places.size:
-        raise Refused("an entry is written twice")
+        raise Refused(TWICE)
 
 
 def numbers(x: Node) -> torch.Tensor:

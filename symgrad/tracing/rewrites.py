@@ -18,7 +18,7 @@ from symgrad.ops.lookup import named
 from symgrad.tracing.boxes import replayed
 from symgrad.tracing.choices import put
 from symgrad.tracing.compositions import composed
-from symgrad.tracing.lifted import Refused
+from symgrad.tracing.lifted import TWICE, Refused
 from symgrad.tracing.mode import places_of
 from symgrad.tracing.spelling import plain_spelling, reflected
 from symgrad.tracing.trace import Call, Node, Where, plainly
@@ -31,7 +31,7 @@ Rewritten = tuple[str, tuple[Any, ...], dict[str, Any]]
 SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as", "cpu", "contiguous", "clone", "alias",
                   "positive", "view_as_real", "lift_fresh", "lift_fresh_copy", "_to_copy", "expand_copy", "cuda",
                   "requires_grad", "_conj", "resolve_conj", "resolve_neg", "real", "conj",
-                  "to_sparse", "to_dense"})  # fmt: skip
+                  "to_sparse", "to_dense", "to_sparse_csr"})  # fmt: skip
 """Casts and copies: the value stays."""
 LIKE = {"expand_as": "Tensor.expand", "view_as": "Tensor.reshape", "reshape_as": "Tensor.reshape"}
 """Functions that take a shape from another tensor."""
@@ -150,7 +150,7 @@ def written(lifter: Lifter, node: Node) -> Rewritten:
     plain_key = plainly(key)
     read = places_of(plain_key, node.shape)
     if len(np.unique(read)) < read.size:
-        raise Refused("an entry is written twice")
+        raise Refused(TWICE)
     places = np.full(int(np.prod(node.shape, dtype=object)), -1, dtype=np.int64)
     places[read.reshape(-1)] = np.arange(read.size)
     refs = lifter.refs_in((target, value))
