@@ -18,9 +18,10 @@ from symgrad.api import derive
 from symgrad.errors import SymgradError
 from symgrad.explanation.claims import UNSAID, proven
 from symgrad.language import read
-from symgrad.numeric import forward
+from symgrad.numeric import evaluate, forward
 from symgrad.render.content.jacobian import sentence
 from tests import torch_side
+from tests.compare import assert_same
 from tests.expressions import Expression, expressions
 from tests.sentences import assert_true, with_words
 
@@ -189,3 +190,28 @@ def test_why_a_gradient_is_zero(text: str, values: dict[str, Any], weights: Any,
     assert len(told) == bool(says), told
     assert says in "".join(told)
     assert ("null space" in "".join(told)) == (bool(says) and "every" not in says), told
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "says"),
+    [
+        ("relu(x)", [-1.0, 2.0], "1 of 2 outputs can move with x[0]:"),
+        ("x ** 2", [3.0, 2.0], "1 of 2 outputs moves with x[0]:"),
+        ("x[1:]", [3.0, 2.0], "None of the 1 outputs moves with x[0]."),
+    ],
+)
+def test_outputs_that_move_do(text: str, values: list[float], says: str) -> None:
+    """What has the slope 0 here can move; it does not."""
+    page = symgrad.explain(text, check=False, x=values).to_text(entry=("x", (0,)))
+    assert says.replace("x[0]", "x0") in page or says in page
+
+
+@pytest.mark.parametrize("text", ["x @ x.T", "softmax(x) * x", "x[0] + x.sum(0) * x[1]"])
+def test_the_shares_of_the_uses_add_up(text: str) -> None:
+    """Each use has its share, and their sum is the gradient: in numbers, where it is said."""
+    found = symgrad.explain(text, check=False, wrt="x", x=[[1.0, 2.0], [3.0, 5.0]], seed=None)
+    gradient = found.gradients["x"]
+    assert len(gradient.sweep.uses) > 1
+    shares = [evaluate(e, gradient.values.arrays, gradient.values.sizes) for _, e in gradient.sweep.uses]
+    assert_same(gradient.value, sum(np.asarray(s, dtype=float) for s in shares), what=text)
+    assert f"x is used {len(shares)} times" in found.to_text()

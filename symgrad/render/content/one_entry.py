@@ -113,7 +113,7 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
     axes = (*jacobian.axes, *jacobian.inner)
     seed = plain(explanation.seed)
     rows: list[tuple[Words, ...]] = []
-    moved = 0
+    moved, still = 0, 0
     for place in np.ndindex(*explanation.output.shape):
         cell: Formula | None = None
         if formula is not None and explanation.output.size <= SYMBOLIC:
@@ -123,7 +123,7 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
                 continue
         elif numbers[place] == 0:
             continue
-        moved += 1
+        moved, still = moved + 1, still + bool(numbers[place] == 0)
         if len(rows) < MOST_ROWS:
             shown: Words = (cell,) if cell is not None and len(cell.text) <= LONGEST else ()
             output = named(teller.program.output, [str(i) for i in place])
@@ -134,7 +134,7 @@ def _column(teller: Teller, explanation: Explanation, gradient: Gradient, at: tu
     if not moved:
         yield Paragraph(say("None of the {count} outputs moves with {it}.", count=count, it=it))
         return
-    verb = "moves" if moved == 1 else "move"
+    verb = "can move" if still else "moves" if moved == 1 else "move"
     first = ":" if moved <= MOST_ROWS else f"; the first {MOST_ROWS}:"
     yield Paragraph(
         say(

@@ -169,7 +169,7 @@ def sweep_blocks(teller: Teller, name: str, sweep: Sweep, closed_form: str | Non
         if remark:
             yield Paragraph(("In code: ", *remark))
     if not closed_form and sweep.whole and formula.expression != 0:
-        yield Paragraph(("(There is no short matrix notation for this; the index formula is the answer.)",), aside=True)
+        yield Paragraph(("(No short matrix notation was found; the index formula is the answer.)",), aside=True)
 
 
 def formula_of(teller: Teller, name: str, equation: IndexEquation, names: Names) -> tuple[Formula, Ready]:
