@@ -36,8 +36,8 @@ from tests.sentences import assert_true, with_words
 EXAMPLES = first_by_default()
 """The first example of every operation is held to every check in the default run, the others in the slow one."""
 each = pytest.mark.parametrize("case", EXAMPLES)
-WRITTEN = 100
-"""Entries of a Jacobian that are looked at in symbols."""
+WRITTEN, ALL_WRITTEN = 30, 100
+"""Entries of a Jacobian that are looked at in symbols, by default and in the slow tests."""
 
 
 DENSE: dict[tuple[str, str], np.ndarray] = {}
@@ -122,8 +122,10 @@ def test_samples_lie_in_the_domain_and_outputs_are_finite(case: Case) -> None:
 # --- the derivative -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @each
 def test_the_jacobian_is_torchs(case: Case) -> None:
+    """By default its rows are: those that torch's backward gives for one entry each, below."""
     expected = torch_side.jacobians(case.program, case.inputs)
     for name in case.names:
         rows = expected[name].reshape(case.output.size, case.inputs[name].size)
@@ -136,29 +138,35 @@ def test_the_jacobian_is_torchs(case: Case) -> None:
             assert_true(said, np.where(np.abs(rows) < 1e-13, 0.0, rows), tensors, f"{case.name} by {name}")
 
 
+@pytest.mark.parametrize("directions", [2, pytest.param(None, marks=pytest.mark.slow)])
 @each
-def test_the_jacobian_is_what_differences_find(case: Case) -> None:
+def test_the_jacobian_is_what_differences_find(case: Case, directions: int | None) -> None:
+    """Along random directions, each of which goes through every entry; the slow test goes along the axes."""
     if dict(case.last.options).get("padding_idx") is not None:
         pytest.skip("torch lets nothing flow to the padding row, though the output does move with it")
-    step = 1e-6
+    step, generator = 1e-6, np.random.default_rng(case.seed)
     for name in case.names:
         if name in case.fixed or case.op.domain_of(name).whole:  # positions and masks cannot be moved a little
             assert not dense_jacobian(case, name).any(), f"something flows to {name}"
             continue
-        found = np.empty((case.output.size, case.inputs[name].size))
-        for column, at in enumerate(np.ndindex(*case.inputs[name].shape)):
+        size = case.inputs[name].size
+        along = generator.uniform(-1, 1, size=(directions, size)) if directions else np.eye(size)
+        found = np.empty((case.output.size, len(along)))
+        for column, direction in enumerate(along):
             sides = []
-            for direction in (step, -step):
-                moved = case.inputs[name].copy()
-                moved[at] += direction
+            for length in (step, -step):
+                moved = case.inputs[name] + length * direction.reshape(case.inputs[name].shape)
                 out = forward(case.program, {**case.inputs, name: moved})[case.program.output]
                 sides.append(np.asarray(out, dtype=float).reshape(-1))
             found[:, column] = (sides[0] - sides[1]) / (2 * step)
-        assert_same(found, dense_jacobian(case, name), seed=case.seed, tolerance=1e-6, what=f"differences by {name}")
+        expected = dense_jacobian(case, name) @ along.T
+        assert_same(found, expected, seed=case.seed, tolerance=1e-6, what=f"differences by {name}")
 
 
+@pytest.mark.slow
 @each
 def test_the_jacobian_is_what_sympy_finds_entry_by_entry(case: Case) -> None:
+    """By default the worked example asks the same oracle, at round numbers: tests/test_documentation.py."""
     try:
         oracle = Elementwise(case.program, case.values)
     except TooLarge:  # said so on the page, too
@@ -168,8 +176,10 @@ def test_the_jacobian_is_what_sympy_finds_entry_by_entry(case: Case) -> None:
         assert_same(expected, dense_jacobian(case, name), seed=case.seed, what=f"J by {name}, entry by entry")
 
 
+@pytest.mark.slow
 @each
 def test_the_jacobian_formula_by_loops_is_the_same(case: Case) -> None:
+    """By default loops go through each step's own Jacobian: names of indices and sizes do not matter, below."""
     for name in case.names:
         expected = Loops(case.values.arrays, case.program.sizes).array(jacobian_of(case, name))
         assert_same(
@@ -226,6 +236,8 @@ def test_the_pullback_is_torchs_backward(case: Case) -> None:
             assert_same(expected[name], derived[name], seed=case.seed, what=f"backward({weights.tolist()}) by {name}")
             whole = evaluate(sweeps[name].equation, {**case.values.arrays, "v": weights}, case.program.sizes)
             assert_same(expected[name], whole, seed=case.seed, what=f"the index formula by {name}")
+            rows = (weights.reshape(-1) @ dense_jacobian(case, name)).reshape(whole.shape)
+            assert_same(expected[name], rows, seed=case.seed, what=f"rows of the formula's J by {name}")
 
 
 @each
@@ -243,11 +255,12 @@ def test_pullback_and_pushforward_are_adjoint(case: Case) -> None:
             assert_same(by_rows, moved.reshape(-1), seed=case.seed, what=f"J·u by {name}")
 
 
+@pytest.mark.parametrize("most", [WRITTEN, pytest.param(ALL_WRITTEN, marks=pytest.mark.slow)])
 @each
-def test_what_is_written_out_adds_up_and_never_divides_by_zero(case: Case) -> None:
+def test_what_is_written_out_adds_up_and_never_divides_by_zero(case: Case, most: int) -> None:
     """1/0 beside a condition that does not hold is not there: neither in an entry of J nor in one of a gradient."""
     for name, gradient in case.story.gradients.items():
-        if gradient.jacobian.formula is not None and gradient.jacobian.nonzeros <= WRITTEN:
+        if gradient.jacobian.formula is not None and gradient.jacobian.nonzeros <= most:
             entries = gradient.jacobian.matrix()
             assert not entries.has(sp.zoo, sp.nan), f"J by {name}: {entries}"
         last = tuple(size - 1 for size in np.shape(gradient.value))
