@@ -22,7 +22,6 @@ from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.quotients import values_of
 from symgrad.indexing.symbols import Expr, access, is_access
-from symgrad.ops.spec import TABLE
 from symgrad.program import Program
 
 NAMED = (Softmax, Masked, Standardised, Apart)
@@ -59,8 +58,6 @@ def views(program: Program) -> dict[str, Equation]:
     """The intermediates that only move, scale or compare entries, by their equations."""
     found: dict[str, Equation] = {}
     for step in program.steps:
-        if step.op not in TABLE:
-            continue  # a black box: it has no equation, and what is derived beside it needs none
         equation = local(step, program).equation
         _, entry = equation.right.as_coeff_Mul(rational=True)
         if (is_access(entry) or isinstance(equation.right, COMPARED)) and step.result.name != program.output:
@@ -71,7 +68,7 @@ def views(program: Program) -> dict[str, Equation]:
 def named_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, ...]:
     """The rule that writes out[i] where a gradient forms it again, for outputs with a named quotient in them."""
     last = next((step for step in program.steps if step.result.name == program.output), None)
-    if last is None or last.op not in TABLE:
+    if last is None:
         return ()
     equation = substitute(local(last, program).equation, known)
     definition = simplify(equation.right, [])

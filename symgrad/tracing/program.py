@@ -27,6 +27,7 @@ from symgrad.oracles.forms import check_form
 from symgrad.program import Apply
 from symgrad.program import Program as Recording
 from symgrad.render import to_json, to_latex, to_markdown, to_text
+from symgrad.tracing.boxes import with_results_given
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.sweeps import pull, push
 from symgrad.tracing.trace import as_array
@@ -164,7 +165,7 @@ class Program:
     def closed_form(self, name: str, *, output: str | None = None) -> str | None:
         """The gradient by one input in matrix notation, or None where it has none that is short."""
         own, program = self._name(name), self._single(output)
-        self._derived(program, own, "a closed form")
+        program = self._derived(program, own, "a closed form")
         sweep = derive_pullback(program, own)
         form = closed_form(program, sweep, own)
         if form is None:
@@ -176,7 +177,7 @@ class Program:
     def jacobian(self, name: str, *, output: str | None = None) -> Jacobian:
         """∂out/∂input: formula where it is short, structure, sparse and dense numbers."""
         own, program = self._name(name), self._single(output)
-        self._derived(program, own, "a Jacobian")
+        program = self._derived(program, own, "a Jacobian")
         derived = derive(program, own)
         return Jacobian(
             own,
@@ -197,7 +198,7 @@ class Program:
         program, check = self._single(output), arguments.flag_of(check, "check")
         chosen = self._names(wrt)
         for name in chosen:
-            self._derived(program, name, "an explanation")
+            program = self._derived(program, name, "an explanation")
         program = renamed(program, self.labels)
         shape = program.numbers(program.out.shape)
         kind = "given" if seed is not None else "scalar" if int(np.prod(shape, dtype=object)) == 1 else "assumed"
@@ -264,8 +265,8 @@ class Program:
         """Whether a black box stands between an input, by its own name here, and the outputs."""
         return not (self.recording.reached((own,)) & self.recording.reaching(self.ends)).isdisjoint(self.boxes)
 
-    def _derived(self, program: Recording, wanted: str, what: str) -> None:
-        """Refuse where a black box stands between an input and the output."""
+    def _derived(self, program: Recording, wanted: str, what: str) -> Recording:
+        """Refuse a black box between an input and the output; the results of others are given."""
         on_the_way = program.reached((wanted,)) & program.relevant()
         boxes = [box for name, box in self.boxes.items() if name in on_the_way]
         if boxes:
@@ -274,6 +275,7 @@ class Program:
                 found=(boxes[0].reason,),
                 hints=("pullback(seed) gives its numbers, with torch's for that step",),
             )
+        return with_results_given(program, self.boxes)
 
     def __repr__(self) -> str:
         return listing(self)

@@ -273,7 +273,6 @@ class Scene:
         if len(program.ends) > 1 or len(program.recording.steps) > SHORT:
             return size, None
         try:
-            program._derived(program.recording, name, "")
             structure = program.jacobian(program.labels[name]).structure
             form = program.closed_form(program.labels[name])
         except SymgradError:
