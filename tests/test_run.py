@@ -409,16 +409,10 @@ net(torch.randn(8, 3, 8, 8)).pow(2).mean().backward()
 
 def test_rounding_hides_no_wrong_gradient():
     derived, wrong = np.array([1.0, 2.0]), np.array([1.0, 2.001])
-    floor = agreement.floor_of(3.0, torch_like("float32"))
+    floor = agreement.floor_of(3.0, "float32")
     assert not agreement.difference(derived, wrong, 2e-4, None, floor)[1]
     assert not agreement.difference(np.zeros(2), np.array([0.0, 1e-4]), 2e-4, None, floor)[1]
     assert agreement.difference(np.zeros(2), np.array([0.0, 1e-7]), 2e-4, None, floor)[1]
-
-
-def torch_like(dtype):
-    import torch
-
-    return torch.ones(2, dtype=getattr(torch, dtype))
 
 
 def test_a_hook_is_no_disagreement(tmp_path):

@@ -6,25 +6,105 @@ the mathematics is rounding in both, and rounding has the size of the terms that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.sweeps import pull_step
 from symgrad.program import Apply
-from symgrad.tracing.trace import real_precision
+from symgrad.tracing.births import watching
+from symgrad.tracing.sweeps import open_entries, pull
+
+if TYPE_CHECKING:
+    from symgrad.tracing.program import Program as Captured
 
 PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
 """By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""
 
 
-def precision_of(tensor: Any) -> tuple[float, float]:
-    """The row of `PRECISION` for a tensor."""
-    return PRECISION.get(real_precision(tensor.dtype), (1e-3, 1e-3))
+def precision_of(kind: str) -> tuple[float, float]:
+    """The row of `PRECISION` for a type."""
+    return PRECISION.get(kind, (1e-3, 1e-3))
 
 
-def magnitudes(arrays: Mapping[str, Array], leaves: Mapping[str, Any], found: dict[str, float]) -> Callable[..., None]:
+class Judge:
+    """Compares one call's gradients with torch's; ``kinds`` are the types of all tensors of the program, by name."""
+
+    def __init__(self, program: Captured, seeds: Mapping[str, Array], kinds: Mapping[str, str]) -> None:
+        self.program, self.seeds, self.kinds = program, seeds, kinds
+        self.terms: dict[str, float] = {}
+        self.derived: dict[str, Array] = {}
+        self.open: dict[str, Array] = {}
+        self._noise: dict[str, float] | None = None
+
+    def pull(self, watcher: Callable[..., Any]) -> dict[str, Array]:
+        """vᵀJ for everything that is wanted, and where it has no number to agree on."""
+        program, wanted = self.program, self.program.wanted
+        watchers = watching(watcher, magnitudes(program.arrays, wanted, self.terms))
+        self.derived = pull(program.recording, program.values, program.boxes, self.seeds, wanted, watchers,
+                            program.origins, program.conventions)  # fmt: skip
+        self.open = open_entries(program.recording, program.values, program.boxes, self.seeds, self.derived,
+                                 bool(program.conventions))  # fmt: skip
+        return self.derived
+
+    def kind(self, name: str) -> str:
+        """The coarsest type on the way from ``name`` to the outputs: torch's vᵀJ is no finer than that."""
+        recording = self.program.recording
+        on_the_way = recording.reached((name,)) & recording.reaching(self.program.ends)
+        found = {self.kinds[n] for n in (*on_the_way, name) if n in self.kinds}
+        return max(found, key=lambda kind: precision_of(kind)[1], default="float64")
+
+    def floor(self, name: str) -> float:
+        """What rounding may leave at the leaf itself, in its own type."""
+        return floor_of(self.terms.get(name, 0.0), self.kinds.get(name, "float64"))
+
+    def judge(self, name: str, got: Array, before: Any) -> tuple[float, bool]:
+        """How far torch's vᵀJ is from the derived one, and whether that is within rounding."""
+        own = as_float(self.derived[name])
+        if got.shape == own.shape:
+            self.open[name] = self.open[name] | ~np.isfinite(got)
+            own, got = np.where(self.open[name], 0.0, own), np.where(self.open[name], 0.0, got)
+        tolerance = precision_of(self.kind(name))[0]
+        error, agrees = difference(own, got, tolerance, before, self.floor(name))
+        if not agrees and np.isfinite(error):
+            return difference(own, got, tolerance, before, max(self.floor(name), 16 * self.noise()[name]))
+        return error, agrees
+
+    def undefined(self, name: str) -> int:
+        """How many entries have no number to agree on."""
+        return int(np.sum(self.open[name]))
+
+    def noise(self) -> dict[str, float]:
+        """What rounding in every step on the way may leave: the sweep once more, with each of its terms shaken.
+
+        A term is shaken by the rounding of its step: what weights of this size, with signs by lot, come to there.
+        """
+        if self._noise is None:
+            lots = np.random.default_rng(0)
+            unit = max((precision_of(kind)[1] for kind in self.kinds.values()), default=2.3e-16)
+
+            def shaken(step: Apply, place: int, weights: Array, result: Array) -> Array:
+                size = float(np.abs(as_float(weights)).max()) if np.size(weights) else 0.0
+                if not np.isfinite(size):
+                    return result
+                signs = size * lots.choice((-1.0, 1.0), np.shape(weights))
+                probe = pull_step(step, self.program.recording, self.program.values, signs, [place])[place]
+                lot = lots.choice((-1.0, 1.0), np.shape(result))
+                other: Array = as_float(result) + unit * np.abs(as_float(probe)) * lot
+                return other
+
+            program = self.program
+            moved = pull(program.recording, program.values, program.boxes, self.seeds, program.wanted,
+                         origins=program.origins, shaken=shaken)  # fmt: skip
+            gaps = {n: np.abs(as_float(moved[n]) - as_float(self.derived[n])) for n in self.program.wanted}
+            self._noise = {n: float(gap.max()) if gap.size and np.isfinite(gap).all() else 0.0
+                           for n, gap in gaps.items()}  # fmt: skip
+        return self._noise
+
+
+def magnitudes(arrays: Mapping[str, Array], leaves: Collection[str], found: dict[str, float]) -> Callable[..., None]:
     """A watcher for the sweep: how large the terms are that are added up into each leaf's gradient."""
 
     def seen(step: Apply, place: int, weights: Array, result: Array) -> None:
@@ -39,9 +119,9 @@ def magnitudes(arrays: Mapping[str, Array], leaves: Mapping[str, Any], found: di
     return seen
 
 
-def floor_of(terms: float, tensor: Any) -> float:
+def floor_of(terms: float, kind: str) -> float:
     """What rounding may leave of terms of this size."""
-    return 16 * precision_of(tensor)[1] * terms if np.isfinite(terms) else 0.0
+    return 16 * precision_of(kind)[1] * terms if np.isfinite(terms) else 0.0
 
 
 def difference(derived: Any, got: Any, tolerance: float, before: Any, floor: float) -> tuple[float, bool]:
@@ -58,4 +138,4 @@ def difference(derived: Any, got: Any, tolerance: float, before: Any, floor: flo
     return worst / scale, bool(worst <= max(tolerance * scale, floor))
 
 
-__all__ = ["difference", "floor_of", "magnitudes", "precision_of"]
+__all__ = ["Judge", "difference", "floor_of", "magnitudes", "precision_of"]

@@ -105,6 +105,14 @@ def positions_in(other: Any, tensor: Any) -> Array | None:
     return np.asarray(table[ours])
 
 
+def places_of(key: Any, shape: tuple[int, ...]) -> Array:
+    """Which entries of a tensor of ``shape`` an index reads, by their row-major numbers."""
+    import torch  # only here: the other functions ask the tensors that they are given
+
+    count = int(np.prod(shape, dtype=object))
+    return np.asarray(torch.arange(count).reshape(shape)[key].numpy())
+
+
 def turned(tensor: Any) -> tuple[bool, bool]:
     """Whether a tensor reads its storage conjugated, and negated."""
     return bool(tensor.is_conj()), bool(tensor.is_neg())

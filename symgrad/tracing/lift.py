@@ -7,7 +7,7 @@ each try is held against the value torch computed, and taken back as a whole whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -27,6 +27,7 @@ from symgrad.shapes import Sizes
 from symgrad.tracing import choices, complexes, rewrites, templates
 from symgrad.tracing.binding import Refusals, bound, meaning
 from symgrad.tracing.boxes import BlackBox, origin_of, refuse_written_behind
+from symgrad.tracing.casts import rounded
 from symgrad.tracing.lifted import RESERVED, Lifted, Refused, identifier
 from symgrad.tracing.observed import looked_at
 from symgrad.tracing.singular import Origin
@@ -41,10 +42,13 @@ LOOKUPS = frozenset({"take", "gather", "index_select", "take_along_dim", "embedd
 
 
 class Lifter:
-    """Lifts the calls behind some nodes; ``names`` gives nodes the names that the user knows them by."""
+    """Lifts the calls behind some nodes; ``names`` gives nodes the names that the user knows them by.
 
-    def __init__(self, names: Mapping[int, str]) -> None:
-        self.names = names
+    Nodes whose identities are in ``stops`` are inputs, whatever they were computed from.
+    """
+
+    def __init__(self, names: Mapping[int, str], stops: Collection[int] = ()) -> None:
+        self.names, self.stops = names, stops
         self.builder = Builder(Sizes(), {}, RESERVED)
         self.refs: dict[int, Ref] = {}
         self.inputs: list[Ref] = []
@@ -57,13 +61,14 @@ class Lifter:
         self.keep: list[Any] = []
         self.shared: dict[int, dict[int, Ref]] = {}
         self.origins: dict[str, Origin] = {}
+        self.casts: dict[tuple[str, str], Ref] = {}
         self.asked_numbers = False
 
     def lift(self, outputs: Sequence[Node], declared: Sequence[Node] = ()) -> Lifted:
         """The program behind ``outputs``; ``declared`` nodes are inputs, used or not."""
         for node in declared:
             self.source(node)
-        for node in upstream(list(outputs)):
+        for node in upstream(list(outputs), self.stops):
             if id(node) not in self.refs:
                 self.node(node)
         ends = tuple(self.refs[id(node)].name for node in outputs)
@@ -84,7 +89,7 @@ class Lifter:
 
     def node(self, node: Node) -> None:
         """One node, whose sources are lifted already."""
-        if node.kind in ("leaf", "data"):
+        if node.kind in ("leaf", "data") or id(node) in self.stops:
             self.source(node)
         elif node.notes:
             raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
@@ -104,7 +109,8 @@ class Lifter:
                 node.call = rewrites.overwriting(node)
                 self.box(node, str(refusal))
         else:
-            self.call(node)
+            with rounded(self, node):
+                self.call(node)
 
     # Inputs ---------------------------------------------------------------------------------------------
 

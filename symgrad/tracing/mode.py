@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -62,6 +61,7 @@ class Recorder(TorchFunctionMode):
         self.lent: set[int] = set()
         self.guard = Guard()
         self.paused = False
+        self.originals: dict[Any, Any] = {}
         self.left: Where | None = None
         self.counts: dict[int, int | None] = {}
 
@@ -74,6 +74,7 @@ class Recorder(TorchFunctionMode):
     ) -> Any:
         keywords = kwargs or {}
         call = caller(sys._getframe(1))
+        func = self.originals.get(func, func)
         known = self.guard(facts, func)
         if known is None or self.paused or self.abroad():
             return call(func, args, keywords)
@@ -166,6 +167,7 @@ class Recorder(TorchFunctionMode):
             bool(seen.written),
             len(made),
             self.calls,
+            torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"),
         )
         for tensor in seen.written:
             self.overwritten(tensor, nodes[id(tensor)], call, where)
@@ -341,9 +343,3 @@ def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | 
     else:
         how = f"{word}: torch has no derivative for it"
     return Cut(how, where, leaves_of(carrying))
-
-
-def places_of(key: Any, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """Which entries of a tensor of ``shape`` an index reads, by their row-major numbers."""
-    count = int(np.prod(shape, dtype=object))
-    return np.asarray(torch.arange(count).reshape(shape)[key].numpy())

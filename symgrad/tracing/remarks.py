@@ -58,10 +58,10 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
         if node.kind == "data" and id(node) in node_names([node], {}, scene.sight) and node.cut is None:
             tensor = node.owner() if node.owner is not None else None
             label = lifted.labels[name]
-            buffer = "." in label and type(tensor).__name__ != "Parameter"  # a module's own: nobody expects a gradient
+            own = "." in label and type(tensor).__name__ != "Parameter"  # a module's buffer: nobody expects a gradient
             moves = node.held.is_floating_point() or node.held.is_complex()
             if tensor is not None and moves and tensor.dim() and not tensor.requires_grad:
-                unasked += [] if buffer else [label]
+                unasked += [] if own or scene.kind == "grad" else [label]
         if node.cut is not None:
             reached = {id(t) for _, t in scene.leaves}
             lost = [t for t in (r() for r in node.cut.leaves) if t is not None]
@@ -83,9 +83,26 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
     return list(dict.fromkeys(notes))[:8]
 
 
-def hooked(scene: Scene, program: Program, targets: dict[str, tuple[Any, Any]]) -> list[str]:
+def touched(scene: Scene, tensor: Any) -> bool:
+    """Whether something of the user's may have changed a gradient on its way: a hook, or a write during the call."""
+    hooks = ("_backward_hooks", "_post_accumulate_grad_hooks")
+    written = {id(t) for t in scene.watch.during}
+    return any(getattr(tensor, name, None) for name in hooks) or bool({id(tensor), id(tensor.grad)} & written)
+
+
+def hooked(program: Program, targets: dict[str, tuple[Any, Any]], rows: list[Leaf]) -> list[str]:
     """Leaves with hooks: torch's gradient is then what the hook made of vᵀJ."""
-    return [program.labels[n] for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]
+    notes = [f"{program.labels[n]} has a hook: torch adds what the hook makes of vᵀJ"
+             for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]  # fmt: skip
+    own = {program.labels[n] for n, (t, _) in targets.items() if getattr(t, "_post_accumulate_grad_hooks", None)}
+    later = [row.name for row in rows if row.hooked and row.name in own]
+    gone = [row.name for row in rows if row.hooked and row.name in own and row.after is None]
+    if later:
+        who = later[0] if len(later) == 1 else f"{len(later)} leaves"
+        has = "has a hook that runs" if len(later) == 1 else "have hooks that run"
+        left = "it set .grad to None" if gone == later else "what stands in .grad is what the hook left"
+        notes.append(f"{who} {has} after vᵀJ was added: {left}")
+    return notes
 
 
 def overwritten_weights(scene: Scene) -> list[str]:
@@ -158,4 +175,13 @@ def broadcast_losses(program: Program) -> list[str]:
     return notes
 
 
-__all__ = ["accumulated", "broadcast_losses", "hooked", "missing", "overwritten_weights", "unmoved", "without_a_past"]
+__all__ = [
+    "accumulated",
+    "broadcast_losses",
+    "hooked",
+    "missing",
+    "overwritten_weights",
+    "touched",
+    "unmoved",
+    "without_a_past",
+]

@@ -15,11 +15,11 @@ import torch
 
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import named
+from symgrad.tracing.aliases import places_of
 from symgrad.tracing.boxes import replayed
 from symgrad.tracing.choices import put
 from symgrad.tracing.compositions import composed
 from symgrad.tracing.lifted import TWICE, Refused
-from symgrad.tracing.mode import places_of
 from symgrad.tracing.spelling import plain_spelling, reflected
 from symgrad.tracing.trace import Call, Node, Where, plainly
 

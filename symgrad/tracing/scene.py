@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import SymgradError
+from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import as_float
 from symgrad.tracing import diagnose, frames, leaves, remarks
-from symgrad.tracing.agreement import difference, floor_of, magnitudes, precision_of
+from symgrad.tracing.agreement import Judge
 from symgrad.tracing.births import births, not_finite, watching
 from symgrad.tracing.given import Given, seed_text, stands_for
+from symgrad.tracing.guard import unheard
 from symgrad.tracing.lift import Lifter
 from symgrad.tracing.lifted import Lifted
 from symgrad.tracing.names import node_names
@@ -25,8 +26,7 @@ from symgrad.tracing.observed import Observation
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.program import Program
 from symgrad.tracing.story import Backward, Leaf
-from symgrad.tracing.sweeps import open_entries, pull
-from symgrad.tracing.trace import Node, Where, as_array, upstream
+from symgrad.tracing.trace import Node, Where, as_array, real_precision, upstream
 from symgrad.tracing.words import NOT_CHECKED, chosen_by_torch, first_words, shape_text
 
 if TYPE_CHECKING:
@@ -54,7 +54,14 @@ class Scene:
         self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
         self.leaves: list[tuple[Node, Any]] = leaves.as_read([(n, t) for n, t in owned if t is not None], self.order)
-        self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
+        if self.asked is not None:
+            known = {id(t) for _, t in self.leaves}
+            wanted = [(watch.recorder.node_of(t), t) for t in self.asked]
+            self.leaves = (
+                wanted if self.kind == "grad" else [*self.leaves, *(p for p in wanted if id(p[1]) not in known)]
+            )
+        with unheard():
+            self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
 
     def observe(self) -> list[Observation]:
         """Look at what passes through functions of the user's own."""
@@ -73,9 +80,14 @@ class Scene:
     def event(self, result: Any, error: Exception | None) -> Backward:
         """What happened, in full."""
         names = node_names(self.order, {}, self.sight)
+        if self.given.batched and error is None:
+            raise UnsupportedError(
+                "is_grads_batched gives many v at once, and one vᵀJ comes back for each of them",
+                hints=("the same call with a single v is explained",),
+            )
         if error is not None:
             return self.failed(names, error)
-        lifted = Lifter(names).lift(self.nodes)
+        lifted = Lifter(names, self.stops()).lift(self.nodes)
         targets = self.targets(lifted, result)
         program = Program(
             lifted.program,
@@ -86,6 +98,7 @@ class Scene:
             tuple(targets),
             lifted.lines,
             lifted.spellings,
+            origins=lifted.origins,
         )
         shown = self.operations(program)
         key = (self.where.file, self.where.line)
@@ -93,33 +106,13 @@ class Scene:
         self.watch.shown[key] = shown
         born: list[Any] = []
         flow = leaves.Flow()
-        terms: dict[str, float] = {}
         seeds = self.weights(lifted)
-        derived = pull(
-            lifted.program,
-            program.values,
-            lifted.boxes,
-            seeds,
-            tuple(targets),
-            watching(births(born), magnitudes(program.arrays, targets, terms), flow.seen),
-            lifted.origins,
-            program.conventions,
-        )
-        open_at = open_entries(lifted.program, program.values, lifted.boxes, seeds, derived, bool(program.conventions))
+        judge = Judge(program, seeds, self.types(lifted))
+        derived = judge.pull(watching(births(born), flow.seen))
+        lost = bool(born) and all(birth.of_nothing for birth in born)
         few = len(targets) <= HANDFUL or bool(self.watch.only)
         rows = [
-            self.leaf(
-                program,
-                name,
-                tensor,
-                true,
-                derived[name],
-                few and not repeated,
-                terms.get(name, 0.0),
-                open_at[name],
-                flow,
-                bool(born) and all(birth.of_nothing for birth in born),
-            )
+            self.leaf(judge, name, tensor, true, few and not repeated, flow, lost)
             for name, (tensor, true) in targets.items()
             if not self.watch.only or program.labels[name] in self.watch.only
         ]
@@ -130,9 +123,7 @@ class Scene:
             row.after is not None and not np.isfinite(row.after).all() for row in rows
         ):
             notes += not_finite(program, born)
-        notes += [
-            f"{n} has a hook: torch adds what the hook makes of vᵀJ" for n in remarks.hooked(self, program, targets)
-        ]
+        notes += remarks.hooked(program, targets, rows)
         notes += chosen_by_torch(program)
         notes += remarks.overwritten_weights(self)
         spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
@@ -150,6 +141,7 @@ class Scene:
             tuple(notes),
             tuple(f"{b.name}: {b.spelling} is a black box, {NOT_CHECKED}: {b.reason}" for b in program.black_boxes),
             repeated=repeated,
+            kind=self.kind,
         )
 
     def unexplained(self, problem: str, found: tuple[str, ...], error: Exception | None) -> Backward:
@@ -207,49 +199,54 @@ class Scene:
 
     # Parts ------------------------------------------------------------------------------------------------
 
+    def stops(self) -> frozenset[int]:
+        """Where the program begins: at what was asked for, unless one of it was computed from another."""
+        if self.asked is None:
+            return frozenset()
+        wanted = [node for node, tensor in self.leaves if any(tensor is a for a in self.asked)]
+        own = {id(node) for node in wanted}
+        above = {id(n) for node in wanted for n in upstream([node]) if n is not node}
+        return frozenset(own) if own.isdisjoint(above) else frozenset()
+
     def targets(self, lifted: Lifted, result: Any) -> dict[str, tuple[Any, Any]]:
         """The tensors a gradient went to, by name, and torch's vᵀJ for each (None: torch has none)."""
-        by_node = {id(node): name for name, node in lifted.nodes.items()}
-        if self.kind == "grad":
-            found = result if isinstance(result, tuple) else (result,)
-            chosen = {}
-            for tensor, true in zip(self.asked or (), found, strict=False):
-                node = self.watch.recorder.node_of(tensor)
-                name = by_node.get(id(node))
-                if name is not None:
-                    chosen[name] = (tensor, true)
-            return chosen
+        chosen: dict[str, tuple[Any, Any]] = {}
         asked = None if self.asked is None else {id(t) for t in self.asked}
-        chosen = {}
-        for node, tensor in self.leaves:
-            if id(node) in by_node and (asked is None or id(tensor) in asked):
+        found = list(result.values()) if isinstance(result, dict) else result
+        for place, (node, tensor) in enumerate(self.leaves):
+            if id(node) not in lifted.refs or (asked is not None and id(tensor) not in asked):
+                continue
+            if self.kind == "grad":
+                true = found[place]
+            else:
                 before, after = self.before[id(tensor)], tensor.grad
                 true = None if after is None else after.detach().clone() if before is None else after.detach() - before
-                chosen[by_node[id(node)]] = (tensor, true)
+            chosen[lifted.refs[id(node)].name] = (tensor, true)
         return chosen
 
+    def types(self, lifted: Lifted) -> dict[str, str]:
+        """The types of the tensors that torch computed with, by name."""
+        found = {lifted.refs[id(n)].name: real_precision(n.held.dtype) for n in self.order if id(n) in lifted.refs}
+        return found | {name: real_precision(node.held.dtype) for name, node in lifted.nodes.items() if node.carries}
+
     def leaf(
-        self, program: Program, name: str, tensor: Any, true: Any, derived: Any, formulas: bool, terms: float,
-        open_at: Any, flow: leaves.Flow, lost: bool,
-    ) -> Leaf:  # fmt: skip
+        self, judge: Judge, name: str, tensor: Any, true: Any, formulas: bool, flow: leaves.Flow, lost: bool
+    ) -> Leaf:
         """One row."""
+        program = judge.program
         jacobian, form = self.formulas(program, name) if formulas else (self.size(program, name), None)
         before = self.before.get(id(tensor)) if self.kind == "backward" else None
-        added = as_float(derived)
+        added = as_float(judge.derived[name])
         error = agrees = None
         if true is not None:
-            got = as_float(as_array(true.to_dense() if true.is_sparse else true))
-            floor = floor_of(terms, tensor)
-            if got.shape == added.shape:
-                open_at = open_at | ~np.isfinite(got)
-            compared = np.where(open_at, 0.0, added), np.where(open_at, 0.0, got)
-            error, agrees = difference(*compared, precision_of(tensor)[0], before, floor)
-        if agrees is False and getattr(tensor, "_backward_hooks", None):
-            error = agrees = None  # what a hook made of it cannot be compared
+            error, agrees = judge.judge(name, as_float(as_array(true.to_dense() if true.is_sparse else true)), before)
         boxed = program.boxed(name)
         if boxed and agrees:
             error = agrees = None  # torch beside torch
         after = tensor.grad if self.kind == "backward" else true
+        hooked = agrees is not True and remarks.touched(self, tensor)
+        if hooked:
+            error = agrees = None  # what a hook made of it cannot be compared
         return Leaf(
             program.labels[name],
             tuple(tensor.shape),
@@ -260,11 +257,12 @@ class Scene:
             None if after is None else np.array(as_array(after.to_dense() if after.is_sparse else after)),
             error,
             agrees,
-            bool(0 < np.abs(added).max(initial=0) <= floor_of(terms, tensor)),
+            bool(0 < np.abs(added).max(initial=0) <= judge.floor(name)),
             boxed,
-            int(np.sum(open_at)),
+            judge.undefined(name),
             lost,
             "" if added.any() else flow.why(program, name),
+            hooked,
         )
 
     def formulas(self, program: Program, name: str) -> tuple[str, str | None]:
@@ -298,7 +296,7 @@ class Scene:
         """Each input with its shape and what it is."""
         rows = []
         for tensor in program.recording.inputs:
-            mark = " (leaf)" if tensor.name in targets else ""
+            mark = (" (leaf)" if self.asked is None else " (asked)") if tensor.name in targets else ""
             rows.append(f"{program.labels[tensor.name]} {shape_text(tensor.shape)}{mark}")
         inputs = {tensor.name for tensor in program.recording.inputs}
         rows += [
@@ -320,8 +318,8 @@ class Scene:
         """Whose ``.grad`` this call filled, and which parts of the graph it let go of."""
         for node in self.order if ran and not self.given.retained else ():
             node.freed = node.freed or self.where
-        for _, tensor in self.leaves:
-            if tensor.grad is not None:
+        for _, tensor in self.leaves if self.kind == "backward" else ():
+            if tensor.is_leaf and tensor.grad is not None:
                 name = self.sight.get(id(tensor), "a leaf")
                 self.watch.filled[id(tensor)] = (weakref.ref(tensor), self.where, name)
 

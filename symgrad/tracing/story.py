@@ -24,7 +24,8 @@ class Leaf:
     ``rounding`` says that what was added is no more than rounding leaves of a zero; ``boxed`` that a black box stands
     on the way, whose product is torch's own: where the two are equal nothing was checked, and ``agrees`` is None.
     ``undefined`` is how many entries have no number to agree on: there is no derivative, or (``lost``) it is lost to
-    0·∞ on the way. ``why`` says why what was added is 0, where that was seen.
+    0·∞ on the way. ``why`` says why what was added is 0, where that was seen;
+    ``hooked`` that a hook wrote what stands there.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Leaf:
     undefined: int = 0
     lost: bool = False
     why: str = ""
+    hooked: bool = False
 
     @property
     def length(self) -> float:
@@ -74,6 +76,7 @@ class Backward:
     repeated: bool = False
     explained: bool = True
     unlike: tuple[str, ...] = ()
+    kind: str = "backward"
 
     @property
     def agrees(self) -> bool:

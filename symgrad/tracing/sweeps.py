@@ -6,7 +6,7 @@ cotangent is let go as soon as it has been pulled through its step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,11 +27,13 @@ def pull(
     seen: Any = None,
     origins: Mapping[str, Origin] | None = None,
     noted: dict[str, str] | None = None,
+    shaken: Callable[[Apply, int, Array, Array], Array] | None = None,
 ) -> dict[str, Array]:
     """vᵀJ for each of ``wanted``; ``seen(step, position, cotangent in, cotangent out)`` may watch.
 
     ``origins`` are the calls behind the steps: where one meets what is not finite, torch's own numbers for that call
-    are taken where they differ, and the step's name goes to ``noted`` with the reason.
+    are taken where they differ, and the step's name goes to ``noted`` with the reason. ``shaken`` makes another of each
+    step's part.
     """
     reached = flowing(program, wanted)
     keep = set(wanted)
@@ -46,7 +48,7 @@ def pull(
         steps = calls.get(name, (step,))
         if cotangent is None or not any(positions(s, reached) for s in steps):
             continue
-        arrived, told = through(steps, program, values, boxes, cotangent, reached)
+        arrived, told = through(steps, program, values, boxes, cotangent, reached, shaken)
         if origins and name in calls:
             read = (values[n] for s in steps for n in (*s.tensors, s.result.name) if n in values.arrays)
             if np.size(cotangent) and irregular(cotangent, arrived, read):
@@ -73,6 +75,7 @@ def through(
     boxes: Mapping[str, Any],
     cotangent: Array,
     reached: frozenset[str],
+    shaken: Callable[[Apply, int, Array, Array], Array] | None = None,
 ) -> tuple[dict[str, Array], list[Event]]:
     """What one call sends back to each of its arguments, step by step, and each step's part in it."""
     carried = {steps[-1].result.name: cotangent}
@@ -89,7 +92,8 @@ def through(
             parts = boxes[name].pull(weights, places)
         else:
             parts = pull_step(step, program, values, weights, places)
-        for place, part in parts.items():
+        for place, plain in parts.items():
+            part = plain if shaken is None or name in boxes else shaken(step, place, weights, plain)
             told.append((step, place, weights, part))
             source = str(step.arguments[place])
             carried[source] = plus(carried[source], part) if source in carried else part

@@ -49,7 +49,10 @@ def _told(event: Backward | Note, width: int) -> list[str]:
     if not event.explained:
         return [*lines, *notes]
     lines += [f"  ■ {box}" for box in event.boxes]
-    lines += table(event, width) if event.leaves else ["  no leaf is reached: nothing is added to any .grad"]
+    nothing = "no leaf is reached: nothing is added to any .grad"
+    if event.kind == "grad":
+        nothing = "nothing that was asked for is reached"
+    lines += table(event, width) if event.leaves else [f"  {nothing}"]
     return [*lines, *notes]
 
 
@@ -75,12 +78,14 @@ def _program(event: Backward, width: int) -> list[str]:
 
 def agreement(leaf: Leaf) -> str:
     """How the derived vᵀJ compares with what torch did."""
+    if leaf.hooked:
+        return "changed by a hook" if leaf.after is not None else "set to None by a hook"
     if leaf.agrees is False:
         return f"≠ torch, by {leaf.error:.2g}"
     if leaf.after is None and leaf.agrees is None:
         return "torch: None"
     if leaf.agrees is None:
-        return NOT_CHECKED if leaf.boxed else "changed by a hook"
+        return NOT_CHECKED
     if not leaf.undefined:
         return "= torch"
     what = "lost to 0·∞" if leaf.lost else "undefined here"
@@ -90,22 +95,26 @@ def agreement(leaf: Leaf) -> str:
 
 def table(event: Backward, width: int = WIDTH) -> list[str]:
     """One row for each leaf; more than a dozen are summed up, but for those that disagree."""
+    grad = event.kind == "grad"
     if len(event.leaves) <= HANDFUL:
-        return rows_of(event.leaves, width, many=False)
+        return rows_of(event.leaves, width, many=False, grad=grad)
     if len(event.leaves) <= MANY:
-        lines = rows_of(event.leaves, width, many=True)
+        lines = rows_of(event.leaves, width, many=True, grad=grad)
         return [*lines, f"    {summary(event).partition(', v =')[0]}"]
     wrong = [leaf for leaf in event.leaves if leaf.agrees is False]
-    lines = [*rows_of(wrong[:NAMED], width, many=True), f"  {summary(event)}"] if wrong else []
+    told = rows_of(wrong[:NAMED], width, many=True, grad=grad)
+    lines = [*told, f"  {summary(event)}"] if wrong else []
     return [*lines, *(f"  {line}" for line in summed_up(event)), "  (--only NAME shows one of them, with its formula)"]
 
 
-def rows_of(leaves: Sequence[Leaf], width: int, many: bool) -> list[str]:
+def rows_of(leaves: Sequence[Leaf], width: int, many: bool, grad: bool = False) -> list[str]:
     """The table itself; of many leaves without formulas."""
-    rows = [("", "J", "" if many else "vᵀJ", ".grad before + added = after", "")]
+    rows = [("", "J", "" if many else "vᵀJ", "returned" if grad else ".grad before + added = after", "")]
     for leaf in leaves:
         change = f"{short(leaf.before)}  +  {short(leaf.added)}  =  {short(leaf.after)}"
-        if leaf.before is None:
+        if grad:
+            change = short(leaf.added)
+        elif leaf.before is None:
             change = f"none  +  {short(leaf.added)}" if many else f"none    {short(leaf.added)}  {short(leaf.after)}"
         rows.append((leaf.name, leaf.jacobian, "" if many else leaf.form or "", change, agreement(leaf)))
     if many:

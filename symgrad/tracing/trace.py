@@ -8,7 +8,7 @@ autograd's own graph. Only what carries a gradient keeps its history; everything
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -75,6 +75,7 @@ class Call:
     in_place: bool = False
     results: int = 1
     number: int = 0
+    autocast: bool = False
     graph: Any = None
     slots: tuple[int, ...] = ()
     observation: Any = None
@@ -222,8 +223,8 @@ def plainly(value: Any) -> Any:
     return mapped(value, lambda part: part.tensor() if isinstance(part, Node) else part)
 
 
-def upstream(starts: tuple[Node, ...] | list[Node]) -> list[Node]:
-    """Every node that carries a gradient into ``starts``, sources first."""
+def upstream(starts: tuple[Node, ...] | list[Node], stops: Collection[int] = ()) -> list[Node]:
+    """Every node that carries a gradient into ``starts``, sources first; nothing beyond the identities ``stops``."""
     order: list[Node] = []
     seen: set[int] = set()
     stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(starts)]
@@ -236,7 +237,8 @@ def upstream(starts: tuple[Node, ...] | list[Node]) -> list[Node]:
             continue
         seen.add(id(node))
         stack.append((node, True))
-        stack += [(parent, False) for parent in reversed(node.sources()) if id(parent) not in seen]
+        sources = () if id(node) in stops else reversed(node.sources())
+        stack += [(parent, False) for parent in sources if id(parent) not in seen]
     return order
 
 

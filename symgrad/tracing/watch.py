@@ -81,6 +81,7 @@ class Watch:
 
         torch.Tensor.backward = tensor_backward  # type: ignore[method-assign, assignment]  # torch's own comes back below
         torch.autograd.backward, torch.autograd.grad = run_backward, run_grad
+        self.recorder.originals = {tensor_backward: backward, run_backward: run, run_grad: grad}
         try:
             with recording(self.recorder):
                 yield

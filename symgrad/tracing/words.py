@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 NOT_CHECKED = "torch's own, not checked"
 """What is said of a number that torch computed and nothing derived stands beside."""
+CAST = re.compile(r"(bfloat16|half)_\d+")
+"""What the recording calls an operand that autocast rounded."""
 UNNAMED, HIDDEN = re.compile(r"t\d+"), re.compile(r"wide\d+")
 """What the recording calls a tensor without a name, and an explanation one that was only broadcast."""
 
@@ -39,7 +41,10 @@ class OneStep(Writer):
         """A name; a tensor that was only broadcast goes by its own."""
         step = self._steps.get(name)
         if step is not None and step.op == "expand" and name not in self.told:
-            return str(step.arguments[0]), 9
+            return self.tensor(str(step.arguments[0]))
+        cast = CAST.fullmatch(name) if step is not None and step.op == "identity" else None
+        if cast is not None and step is not None and name not in self.told:
+            return f"{self.tensor(str(step.arguments[0]))[0]}.{cast[1]}()", 9
         return name, 9
 
     def size(self, size: Any) -> str:
@@ -109,7 +114,12 @@ def shape_text(shape: Any) -> str:
 
 def told_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]:
     """The steps but those that only broadcast an operand of the next, or that only derivatives read."""
-    return tuple(s for s in program.forward_steps if s.op != "expand" or s.result.name in labels)
+    return tuple(s for s in program.forward_steps if s.result.name in labels or not goes_without_saying(s))
+
+
+def goes_without_saying(step: Apply) -> bool:
+    """Whether a step only broadcasts, or only rounds as autocast does: it is said where it is read."""
+    return step.op == "expand" or (step.op == "identity" and CAST.fullmatch(step.result.name) is not None)
 
 
 def told_in_one_line(program: Program) -> str:
