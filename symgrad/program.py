@@ -9,7 +9,7 @@ size; ``sizes`` says which numbers the symbols have in the run at hand, where th
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
@@ -167,6 +167,18 @@ class Program:
             if step.result.name in found:
                 found.update(step.tensors)
         return frozenset(found)
+
+    def with_given(self, names: Collection[str]) -> Program:
+        """The same program with some steps' results among its inputs, and without what only those steps read."""
+        needed, kept = {self.output}, []
+        for step in reversed(self.steps):
+            if step.result.name in needed and step.result.name not in names:
+                kept.append(step)
+                needed |= {*step.tensors, *(read for _, read in step.beside)}
+        given = tuple(s.result for s in self.steps if s.result.name in names and s.result.name in needed)
+        if not given:
+            return self
+        return replace(self, inputs=(*self.inputs, *given), steps=tuple(reversed(kept)))
 
     def reached(self, starts: Iterable[str]) -> frozenset[str]:
         """``starts``, and every tensor that is computed from them."""

@@ -6,8 +6,8 @@ the random state it had. Wherever one appears it is marked as not derived.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,6 @@ import torch
 
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
-from symgrad.program import Program
 from symgrad.tracing.aliases import storage
 from symgrad.tracing.mode import tensors_in
 from symgrad.tracing.singular import Origin
@@ -153,19 +152,6 @@ def kept(call: Call, index: int, nodes: Sequence[Node], result: bool) -> bool:
     mine = [g for n, g in zip(read, given, strict=True) if any(n is other for other in nodes)]
     mine += [found] if result else []
     return any(storage(p) == storage(m) for p in packed for m in mine)
-
-
-def with_results_given(program: Program, boxes: Collection[str]) -> Program:
-    """``program`` with the results of black boxes among its inputs, and without what only they read."""
-    needed, kept = {program.output}, []
-    for step in reversed(program.steps):
-        if step.result.name in needed and step.result.name not in boxes:
-            kept.append(step)
-            needed |= {*step.tensors, *(read for _, read in step.beside)}
-    given = tuple(s.result for s in program.steps if s.result.name in boxes and s.result.name in needed)
-    if not given and len(kept) == len(program.steps):
-        return program
-    return replace(program, inputs=(*program.inputs, *given), steps=tuple(reversed(kept)))
 
 
 def like(array: Array, tensor: Any) -> Any:

@@ -27,7 +27,6 @@ from symgrad.oracles.forms import check_form
 from symgrad.program import Apply
 from symgrad.program import Program as Recording
 from symgrad.render import to_json, to_latex, to_markdown, to_text
-from symgrad.tracing.boxes import with_results_given
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.sweeps import pull, push
 from symgrad.tracing.trace import as_array
@@ -275,7 +274,7 @@ class Program:
                 found=(boxes[0].reason,),
                 hints=("pullback(seed) gives its numbers, with torch's for that step",),
             )
-        return with_results_given(program, self.boxes)
+        return program.with_given(self.boxes)
 
     def __repr__(self) -> str:
         return listing(self)
