@@ -411,6 +411,8 @@ def chunk_shape(sizes: Sizes, shapes: tuple[Shape, ...], chunks: int, dim: int, 
     if whole is not None and sizes.find(x[dim]).is_Symbol and whole % chunks == 0 and whole > chunks > 1:
         sizes.unify(x[dim], chunks * sizes.given(whole // chunks))
     found = sizes.shape(x)
+    if whole == 0 and 0 <= part < chunks:  # of nothing torch makes as many parts as it is told to
+        return found
     return part_shape(sizes, found, dim, part, chunk_length(found, chunks, dim))
 
 

@@ -171,8 +171,9 @@ class Recorder(TorchFunctionMode):
         )
         for tensor in seen.written:
             self.overwritten(tensor, nodes[id(tensor)], call, where)
+        known = {storage(w) for w in seen.written}  # whatever shares it has been seen to change
         for tensor, before in seen.versions:
-            if version(tensor) != before and all(tensor is not w for w in seen.written):
+            if version(tensor) != before and storage(tensor) not in known:
                 self.nodes.pop(tensor, None)
         sources = [nodes[id(t)] for t in seen.reading]
         if seen.known.custom:
