@@ -30,6 +30,7 @@ from symgrad.language import (
 )
 from symgrad.numeric import Array
 from symgrad.numeric.assumed import assumed_value
+from symgrad.numeric.budget import check_program
 from symgrad.program import Program
 from symgrad.render import to_json, to_latex, to_markdown, to_text
 
@@ -102,6 +103,10 @@ def explain_values(
     output = OUTPUTS if then is None else ("out",)
     reading = read(expression, shapes=known, out_shape=wished, truths=truths, output=output, spoken=later - {"out"})
     program = expand_composites(reading.program) if expand else reading.program
+    try:
+        check_program(program)
+    except InputError as error:
+        raise reading.source.locate(error) from None
     inputs = _inputs(program, here, shapes)
     out_shape = program.numbers(program.out.shape)
     downstream = None

@@ -175,7 +175,9 @@ class Proofs:
                 self._elementwise = Elementwise(self.program, self.values)
             except TooLarge:
                 self._elementwise = "the explicit formulas grow too long"
-        return self._elementwise if isinstance(self._elementwise, str) else self._elementwise.jacobian(name)
+        if isinstance(self._elementwise, str):
+            return self._elementwise
+        return self._elementwise.jacobian(name)
 
     def by_sympy(self, entries: Array, gradient: Array, matrix: Jacobian, standing: Standing | None) -> Check:
         """Every entry of J by SymPy on its own, and what the weights make of them."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 import numpy as np
 
@@ -21,12 +22,15 @@ from symgrad.indexing import Index, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric import Array, Values, forward
 from symgrad.numeric.assumed import matrix_of_kind, read_as_whole
+from symgrad.numeric.budget import check_program
 from symgrad.oracles import Check, check_form
 from symgrad.program import Program
 
 Shapes = Mapping[str, Sequence[int | str]]
 WIDE, MOST_STEPS = 240, 20
 """Nodes of the formulas that a closed form may come from, in programs of at most so many steps."""
+MOST_SAMPLED = 300_000
+"""Entries of all tensors where formulas for every size are tried."""
 SIZES: tuple[Callable[[int], Sequence[int]], ...] = (
     lambda count: range(2, 2 + count),
     lambda count: range(1 + count, 1, -1),
@@ -94,7 +98,8 @@ def proven_structure(derived: Derived, point: tuple[Program, Values, Array] | No
 def sample(program: Program, shapes: Shapes) -> tuple[Program, Values, Array] | None:
     """The program with a number for each size, at a point inside every common domain, and a seed.
 
-    The sizes are those of ``shapes``, and where they say nothing the first of some that go together; None if none do.
+    The sizes are those of ``shapes``, unless those are large, and where they say nothing the first of some that go
+    together; None if none do.
     """
     symbols = sorted({s for t in program.tensors() for size in t.shape for s in size.free_symbols}, key=str)
     told = {
@@ -104,11 +109,12 @@ def sample(program: Program, shapes: Shapes) -> tuple[Program, Values, Array] | 
         if size.is_Symbol and isinstance(number, int)
     }
     generator, whole = np.random.default_rng(3), read_as_whole(program)
-    for numbers in SIZES:
+    for known, numbers in product((told, {}) if told else ({},), SIZES):
         sized = replace(
-            program, sizes={**dict(zip(symbols, numbers(len(symbols)), strict=True)), **told, **program.sizes}
+            program, sizes={**dict(zip(symbols, numbers(len(symbols)), strict=True)), **known, **program.sizes}
         )
         try:
+            check_program(sized, MOST_SAMPLED)
             inputs: dict[str, Array] = {
                 t.name: generator.uniform(0.3, 0.9, size=sized.numbers(t.shape)) for t in program.inputs
             }

@@ -22,6 +22,7 @@ from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact, nearest_float
 from symgrad.numeric.exponents import Share, exponentials_only, stable_factors
 from symgrad.numeric.named import (
@@ -29,6 +30,7 @@ from symgrad.numeric.named import (
     added,
     contract,
     finite,
+    fitting,
     merged,
     multiplied,
     number,
@@ -40,6 +42,7 @@ from symgrad.numeric.named import (
 from symgrad.numeric.reading import flat, is_mask, is_rational, names_read
 from symgrad.numeric.tape import Tapes, called, whole
 from symgrad.numeric.windows import absorb, fold, kept_axes, line, slide, strided
+from symgrad.ops.exactness import kept_short
 from symgrad.ops.functions import STABLE, sign
 from symgrad.shapes import Size
 
@@ -72,8 +75,8 @@ def evaluate(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Siz
         try:
             shape = tuple(number(axis.size, sizes) for axis in equation.axes)
             found = Evaluator({name: exact(a) for name, a in used.items()}, sizes, exactly).value(equation.right)
-            return np.array(np.broadcast_to(found.on(equation.axes), shape), dtype=object)
-        except ZeroDivisionError:
+            return np.array(np.broadcast_to(kept_short(found.on(equation.axes)), shape), dtype=object)
+        except (ZeroDivisionError, OverflowError):
             pass
     inexact = {name: a if np.issubdtype(a.dtype, np.integer) else as_float(a) for name, a in used.items()}
     key = (equation, tuple(sizes.items()), tuple((a.shape, a.dtype.char) for a in inexact.values()))
@@ -161,7 +164,7 @@ class Evaluator:
 
     def _combine(self, function: Callable[..., Any], nodes: Sequence[Expr]) -> Named:
         parts = [self.value(n) for n in nodes]
-        axes = union(parts)
+        axes = fitting(parts, self.exactly)
         return Named(whole(called(function, *(part.on(axes) for part in parts))), axes)
 
     def _access(self, node: Expr, zero: bool = False) -> Named:
@@ -209,7 +212,7 @@ class Evaluator:
     def _looked_up(self, array: Array, indices: Sequence[Expr], zero: bool) -> Named:
         """Entry by entry, over the grid of all indices."""
         parts = [self.value(i) for i in indices]
-        axes = union(parts)
+        axes = fitting(parts)
         shape = tuple(number(a.size, self.sizes) for a in axes)
         if 0 in array.shape:
             return Named(np.zeros(shape, dtype=array.dtype), axes)
@@ -263,6 +266,7 @@ class Evaluator:
         axes = union([body, *masks])
         kept = tuple(a for a in axes if a not in indices)
         shape = [number(a.size, self.sizes) for a in (*kept, *indices)]
+        check_grid(shape)
         body_on = np.broadcast_to(called(as_float, body.on((*kept, *indices))), shape)
         for mask in masks:
             body_on = np.where(mask.on((*kept, *indices)) == 0, -np.inf, body_on)
@@ -274,6 +278,7 @@ class Evaluator:
         body = self.value(node.function)
         kept = tuple(a for a in body.axes if a not in indices)
         shape = [number(a.size, self.sizes) for a in (*kept, *indices)]
+        check_grid(shape)
         body_on = np.broadcast_to(body.on((*kept, *indices)), shape)
         return Named(np.prod(body_on, axis=tuple(range(len(kept), body_on.ndim))), kept)
 
@@ -319,8 +324,10 @@ class Evaluator:
         kept = tuple(dict.fromkeys(a for a in (*rest.axes, *used) if a not in bound))
         grid = (*kept, *(k for k in bound if k in used))
         shape = [number(a.size, self.sizes) for a in grid]
+        check_grid(shape)
         targets = [t for target, _ in pairs for t in target]
         outer = [number(t.size, self.sizes) for t in (*kept, *targets)]
+        check_grid(outer)
         where: Any = 0
         for axis, length in enumerate(shape[: len(kept)]):
             where = where * length + np.arange(length).reshape([-1, *[1] * (len(shape) - axis - 1)])

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from symgrad.errors import bug
+from symgrad.ops.exactness import check_power, kept_short
 
 Array = npt.NDArray[Any]
 
@@ -35,8 +36,8 @@ def exact(array: Array) -> Array:
 
 
 def where_exact(array: Array) -> Array:
-    """The array with every entry a `Fraction` if it is exact, as it is otherwise."""
-    return exact(array) if is_exact(array) else array
+    """The array with every entry a `Fraction` if it is exact and not large, as it is otherwise."""
+    return (exact(array) if array.size <= EXACT_LIMIT else as_float(array)) if is_exact(array) else array
 
 
 def holds_exact(array: Array) -> bool:
@@ -75,7 +76,10 @@ def nearest_float(value: Any) -> float:
 def plus(first: Array, second: Array) -> Array:
     """The sum of two arrays: exact if both are."""
     if is_exact(first) and is_exact(second):
-        return np.asarray(first + second)
+        try:
+            return np.asarray(kept_short(first + second))
+        except OverflowError:
+            pass
     return as_float(first) + as_float(second)
 
 
@@ -83,6 +87,7 @@ def exact_power(base: Any, exponent: int) -> Any:
     """Integer powers of fractions; dividing by zero is left to float64."""
     if exponent < 0 and np.any(base == 0):
         raise ZeroDivisionError
+    check_power(base, exponent)
     return exact(base) ** exponent  # a size that was computed comes as an integer, which has no power −1
 
 

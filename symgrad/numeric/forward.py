@@ -16,8 +16,10 @@ import numpy as np
 
 from symgrad.calculus.local import known_name
 from symgrad.errors import InputError, ShapeError
+from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, holds_exact, is_exact
 from symgrad.ops import Op, named
+from symgrad.ops.exactness import MOST_BITS, bits
 from symgrad.program import Apply, Constant, Program
 from symgrad.shapes import Size, with_numbers
 
@@ -62,7 +64,8 @@ def constant(argument: Constant, sizes: Mapping[Size, int]) -> Array | None:
 
 def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
     """Every tensor of ``program`` for these ``inputs``."""
-    small = sum(np.size(a) for a in inputs.values()) <= EXACT_LIMIT
+    check_program(program, MOST_HELD)
+    small = sum(np.size(a) for a in inputs.values()) <= EXACT_LIMIT and entries(program)[0] <= MOST_EXACT
     arrays: dict[str, Array] = {}
     for tensor in program.inputs:
         given = np.asarray(inputs[tensor.name])
@@ -73,6 +76,8 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
         arguments = [arrays[a] if isinstance(a, str) else constant(a, program.sizes) for a in step.arguments]
         try:
             arrays[step.result.name] = apply(op, arguments, options)
+        except MemoryError:
+            raise InputError(f"{op.name} does not fit into memory here", span=step.span) from None
         except IndexError as error:
             raise InputError(
                 f"{op.name} reads or writes at a position that is not there", span=step.span, found=(str(error),)
@@ -96,9 +101,9 @@ def apply(op: Op, arguments: list[Array | None], options: Mapping[str, Any]) -> 
         if all(a is None or is_exact(a) for a in arguments):
             try:
                 result = np.asarray(op.numpy(*arguments, **options))
-            except (TypeError, AttributeError, ZeroDivisionError):
+            except (TypeError, AttributeError, ZeroDivisionError, OverflowError):
                 pass
             else:
-                if is_exact(result) and holds_exact(result):
+                if is_exact(result) and holds_exact(result) and bits(result) <= MOST_BITS:
                     return exact(result)
         return as_float(op.numpy(*(None if a is None else as_float(a) for a in arguments), **options))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,9 +15,13 @@ import sympy as sp
 from symgrad.errors import bug
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr
+from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array, as_float, exact
 from symgrad.numeric.tape import Traced, called, whole
 from symgrad.shapes import Size, with_numbers
+
+MOST_FRACTIONS = 1_000_000
+"""Products of fractions that one contraction may take."""
 
 
 def number(size: Size, sizes: Mapping[Size, int]) -> int:
@@ -50,9 +55,26 @@ def union(parts: Sequence[Named]) -> tuple[Index, ...]:
     return tuple(dict.fromkeys(axis for part in parts for axis in part.axes))
 
 
+def fitting(parts: Sequence[Named], exactly: bool = False) -> tuple[Index, ...]:
+    """The axes of all ``parts``, whose grid is going to be laid out: refused where it would not fit.
+
+    Raises `OverflowError` for fractions that would take long.
+    """
+    sizes = [size for _, size in lengths_of(parts)]
+    check_grid(sizes)
+    if exactly and math.prod(sizes) > MOST_FRACTIONS:
+        raise OverflowError
+    return union(parts)
+
+
+def lengths_of(parts: Sequence[Named]) -> list[tuple[Index, int]]:
+    """How long each axis of ``parts`` is."""
+    return list({axis: size for part in parts for axis, size in zip(part.axes, part.array.shape, strict=True)}.items())
+
+
 def multiplied(parts: Sequence[Named], masks: Sequence[Named]) -> Named:
     """The product of ``parts``; 0 where one of ``masks`` is 0, even beside an infinity or a NaN."""
-    axes = union(parts)
+    axes = fitting(parts)
     result: Any = parts[0].on(axes)
     for part in parts[1:]:
         result = result * part.on(axes)
@@ -76,6 +98,7 @@ def contract(parts: Sequence[Named], bound: Sequence[Index], sizes: Mapping[Size
     """Σ over ``bound`` of the product of ``parts``."""
     axes = union(parts)
     kept = tuple(a for a in axes if a not in bound)
+    check_contraction(parts, kept, exactly)
     factor = int(np.prod([number(k.size, sizes) for k in bound if k not in axes], dtype=object))
     letters = {axis: opt_einsum.get_symbol(n) for n, axis in enumerate(axes)}
     terms = ["".join(letters[a] for a in part.axes) for part in parts]
@@ -87,6 +110,14 @@ def contract(parts: Sequence[Named], bound: Sequence[Index], sizes: Mapping[Size
         summed = partial(opt_einsum.contract if len(arrays) > 1 else np.einsum, equation)
     result = whole(called(summed, *arrays))
     return Named(result * factor if factor != 1 else result, kept)
+
+
+def check_contraction(parts: Sequence[Named], kept: Sequence[Index], exactly: bool) -> None:
+    """Refuse a contraction whose result would not fit; in fractions, give up one that would take long."""
+    lengths = dict(lengths_of(parts))
+    check_grid([lengths[axis] for axis in kept])
+    if exactly and math.prod(lengths.values()) > MOST_FRACTIONS:
+        raise OverflowError
 
 
 def scatter_target(d: Expr, bound: Sequence[Index], factors: Sequence[Expr]) -> tuple[tuple[Index, ...], Expr] | None:

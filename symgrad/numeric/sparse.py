@@ -19,6 +19,7 @@ from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, over_terms
 from symgrad.indexing.deltas import is_delta, solve
 from symgrad.indexing.symbols import Expr, accesses
+from symgrad.numeric.budget import check_grid
 from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain
 from symgrad.numeric.forward import Values
@@ -31,6 +32,10 @@ LARGEST_STEP = 4_000_000
 
 Entries = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
 """How entries are evaluated: in numbers (`evaluate`) or in symbols (`evaluate_symbols`)."""
+
+
+MOST_PLACES = 20_000_000
+"""Entries of a sparse Jacobian that one of its terms may fill."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,7 @@ def _fill(
         conditions = conditions.xreplace(substitution) * condition
         place = {i: e.xreplace(substitution) for i, e in place.items()}
     grid = tuple(i for i in (*outer, *inner) if place[i] == i)
+    check_grid([number(i.size, values.sizes) for i in grid], MOST_PLACES)
     index_conditions = [
         f for f in sp.Mul.make_args(rest) if (isinstance(f, Bracket) or is_delta(f)) and not any(accesses(f))
     ]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.errors import InputError
 from symgrad.indexing import Bracket, Equation, Index
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of
 from symgrad.numeric.evaluate import Evaluator
@@ -39,8 +40,11 @@ def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Map
     for name in {name_of(node) for node in sp.preorder_traversal(right) if is_access(node)}:
         held = arrays[name.removeprefix("·")]
         symbols[name] = held if "·" in name else symbol_array(name, np.shape(held))
-    with np.errstate(all="ignore"):  # a constant may be NaN: log(−2)
-        found = SymbolEvaluator(symbols, sizes, exactly=True).value(right)
+    try:
+        with np.errstate(all="ignore"):  # a constant may be NaN: log(−2)
+            found = SymbolEvaluator(symbols, sizes, exactly=True).value(right)
+    except OverflowError:
+        raise InputError("this is too large to be written out", hints=("numbers instead of symbols",)) from None
     shape = tuple(number(axis.size, sizes) for axis in equation.axes)
     whole = np.broadcast_to(found.on(equation.axes), shape)
     return np.asarray(np.frompyfunc(as_expression, 1, 1)(whole), dtype=object).reshape(shape)

@@ -251,7 +251,7 @@ def einsum_shape(sizes: Sizes, shapes: tuple[Shape, ...], equation: str) -> Shap
 
 @operation(
     says="a sum of products over the letters that the output lacks",
-    numpy=lambda *tensors, equation: np.einsum(equation, *tensors),
+    numpy=lambda *tensors, equation: np.einsum(equation, *tensors, optimize=len(tensors) > 2),
     torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors),
     shape=einsum_shape,
     prepare=einsum_prepare,

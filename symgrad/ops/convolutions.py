@@ -145,6 +145,10 @@ def group_of(channel: Index, size: Size, groups: int) -> Expr:
     return Unravel(sp.S.Zero, channel, sp.Integer(groups), size_of(size) / groups)
 
 
+MOST_READ = 200_000_000
+"""Entries that all places of a window read together."""
+
+
 def windows_of(
     x: Any, kernel: Sequence[int], stride: Sequence[int], pads: Any, dilation: Sequence[int], fill: Any = 0
 ) -> Any:
@@ -154,6 +158,8 @@ def windows_of(
     reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
     seen = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(-space, 0)))
     steps: tuple[Any, ...] = (..., *(slice(None, None, s) for s in stride), *(slice(None, None, d) for d in dilation))
+    if seen[steps].size > MOST_READ:
+        raise InputError("this is too large to be computed", found=(f"{seen[steps].size:,} entries under all windows",))
     return seen[steps]
 
 

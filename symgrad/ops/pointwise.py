@@ -19,6 +19,7 @@ from symgrad.errors import InputError
 from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import Domain, positive, reals
+from symgrad.ops.exactness import check_power
 from symgrad.ops.functions import sigmoid as sigmoid_function
 from symgrad.ops.functions import sign as sign_function
 from symgrad.ops.functions import softplus as softplus_function
@@ -147,6 +148,7 @@ def power(x: Any, y: Any) -> Any:
         whole = y.dtype != object or all(Fraction(e).denominator == 1 for e in y.reshape(-1))
         zero = np.any((x == 0) & (y < 0))
         if whole and not zero:
+            check_power(x, y)
             return np.power(x, y.astype(object) if y.dtype != object else y)
         x, y = x.astype(np.float64), y.astype(np.float64)
     return np.power(x.astype(np.float64), y.astype(np.float64))

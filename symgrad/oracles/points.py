@@ -16,6 +16,9 @@ from symgrad.indexing.symbols import Expr
 DIGITS = 50
 """Digits of the numbers: three times those of a float, so that what cancels leaves enough."""
 
+LARGEST_POWER = 2000
+"""Exponents beyond this are put in as decimals: SymPy would write every digit of the power."""
+
 
 class Point:
     """The numbers of some symbols; every subformula is evaluated once."""
@@ -47,6 +50,8 @@ class Point:
         parts = [self.value(a) for a in node.args]
         if any(part is sp.nan for part in parts):
             return sp.nan
+        if node.is_Pow and abs(parts[1]) > LARGEST_POWER:
+            parts[0] = parts[0].evalf(DIGITS)
         try:
             found = node.func(*parts)
             found = found if found.is_Number else found.evalf(DIGITS)

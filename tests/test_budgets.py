@@ -1,0 +1,109 @@
+"""A few characters may ask for anything: an answer or a refusal, soon, and never the machine's memory."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad
+from symgrad.errors import InputError, SymgradError
+from symgrad.numeric.budget import MOST_ENTRIES, check_grid
+from tests.compare import assert_same
+
+HUGE: tuple[tuple[str, dict[str, tuple[int, ...]]], ...] = (
+    ("x.repeat(10**9)", {}), ("x.repeat(1000000, 1000000)", {}), ("x.tile((10**9,))", {}), ("x.expand(10**9, 2)", {}),
+    ("x * 2", {"x": (100_000, 100_000)}), ("x @ x", {"x": (30_000, 30_000)}), ("outer(x, x)", {"x": (100_000,)}),
+    ("adaptive_avg_pool1d(x, 10**8)", {}), ("F.adaptive_avg_pool2d(x, (10**5, 10**5))", {}),
+    ("F.pad(x, (10**9, 10**9))", {}), ("F.interpolate(x, 10**9)", {}), ("F.interpolate(x, scale_factor=10**8)", {}),
+    ("F.one_hot(x, 10**9)", {}), ("diag_embed(x)", {"x": (100_000,)}), ("kron(x, x)", {"x": (3000, 3000)}),
+    ("einsum('i,j,k,l->ijkl', x, x, x, x)", {"x": (300,)}), ("F.conv1d(x, w, padding=10**8)", {}),
+    ("x.repeat_interleave(10**9)", {}), ("torch.fft.fft(x, 10**8).abs()", {}), ("cumsum(x, 0)", {"x": (100_000,)}),
+    ("cumprod(x, 0)", {"x": (20_000,)}), ("x.unfold(0, 10**8, 1)", {}), ("tensordot(x, x, 0)", {"x": (4000, 4000)}),
+    ("F.fold(x, (10**5, 10**5), (2, 2))", {}), ("x.reshape(-1, 10**9)", {}), ("x.roll(10**20)", {}),
+    ("conv1d(x, w)", {"x": (1, 1, 1_000_000), "w": (1, 1, 100_000)}),
+)  # fmt: skip
+LONG = (
+    "(" * 3990, "+".join(["x"] * 1900), "-" * 3900 + "x", "x" + ".T" * 900, "x" + "[0]" * 900, "[" * 3000,
+    "cat([" + ",".join(["x"] * 1900) + "])[", "=".join("x" * 1999), ";" * 3999, "x;" * 1999, "1" * 3999, "x**" * 1300 + "2",
+)  # fmt: skip
+
+
+@pytest.fixture
+def soon() -> Any:
+    begin = time.process_time()
+    yield
+    assert time.process_time() - begin < 10
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize(("text", "shapes"), HUGE, ids=[text for text, _ in HUGE])
+def test_sizes_are_foreseen(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    with pytest.raises(SymgradError):
+        symgrad.explain(text, shapes=shapes, check=False)
+
+
+@pytest.mark.usefixtures("soon")
+@pytest.mark.parametrize("text", LONG, ids=range(len(LONG)))
+def test_four_thousand_characters_of_anything_are_refused_soon(text: str) -> None:
+    with pytest.raises(SymgradError):
+        symgrad.explain(text)
+
+
+@pytest.mark.usefixtures("soon")
+def test_integers_that_grow_go_on_as_decimals() -> None:
+    matrix = [[2, 3], [4, 5]]
+    squared = symgrad.explain("h = x @ x; " + "h = h @ h; " * 50 + "h", x=matrix, check=False)
+    assert not np.isfinite(np.asarray(squared.gradients["x"].value, dtype=float)).all()
+    few = symgrad.explain("h = x @ x; " + "h = h @ h; " * 5 + "h", x=matrix)  # as long as they are short they are exact
+    assert few.passed
+    assert few.exact
+    for text, value in (("x**10**9", [3]), ("x**(-1000000)", [3]), ("((x**100)**100)**100", [3]), ("2**x", [10**9])):
+        assert "x" in symgrad.explain(text, x=value).gradients, text
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_jacobian_is_refused_with_its_size() -> None:
+    jacobian = symgrad.jacobian("x @ x", "x", shapes={"x": (300, 300)}, check=False)
+    for ask in (jacobian.matrix, jacobian.sparse, jacobian.dense, jacobian.as_torch):
+        with pytest.raises(InputError, match="too large"):
+            ask()
+    small = symgrad.jacobian("x @ x", "x", shapes={"x": (20, 20)}, check=False)
+    assert_same(small.dense(), small.sparse().toarray())
+
+
+@pytest.mark.usefixtures("soon")
+def test_formulas_for_every_size_need_no_memory() -> None:
+    _, (derived,) = symgrad.derive("x * 2", shapes={"x": (1_000_000, 1_000_000)})
+    assert derived.form is not None
+    assert derived.form.text == "2 * v"
+
+
+@pytest.mark.usefixtures("soon")
+def test_the_refusal_says_how_large_and_where() -> None:
+    with pytest.raises(InputError, match="too large to be computed") as caught:
+        symgrad.explain("tanh(x.repeat(10**9))")
+    assert caught.value.excerpt is not None
+    assert "x.repeat(10**9)" in caught.value.excerpt
+    with pytest.raises(InputError, match="too large"):
+        check_grid((10**5, 10**5))
+
+
+def test_a_file_of_two_million_numbers_within_three_gigabytes(tmp_path: Path) -> None:
+    path = tmp_path / "many.json"
+    path.write_text(json.dumps([1] * 2_000_000))
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30,) * 2); from symgrad_cli.main import main; main()"
+    arguments = [sys.executable, "-c", limit, "explain", "x*2", "--let", f"x=@{path}", "--no-check"]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2
+    assert "too large" in done.stderr
+    assert f"{MOST_ENTRIES:,}" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 3 * 2**20
