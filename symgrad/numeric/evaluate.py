@@ -323,8 +323,7 @@ class Evaluator:
         rest = self._slide([f for f in factors if f not in deltas], [k for k in bound if k not in used])
         kept = tuple(dict.fromkeys(a for a in (*rest.axes, *used) if a not in bound))
         grid = (*kept, *(k for k in bound if k in used))
-        shape = [number(a.size, self.sizes) for a in grid]
-        check_grid(shape)
+        check_grid(shape := [number(a.size, self.sizes) for a in grid])
         targets = [t for target, _ in pairs for t in target]
         outer = [number(t.size, self.sizes) for t in (*kept, *targets)]
         check_grid(outer)
