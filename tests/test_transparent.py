@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import random
+import subprocess
 import sys
 import traceback
 import types
@@ -23,6 +25,15 @@ from symgrad.tracing.tell import event_text
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = sorted((ROOT / "tests" / "corpus").glob("*.py"))
+
+
+BY_DEFAULT = {
+    "autocast", "backward_writes_its_v", "batched_grads", "custom_function", "custom_function_several", "fails",
+    "exit_with_text", "generators", "hook_after_accumulating", "hooks_on_tensors", "modes_of_the_user",
+    "optimizer_in_backward", "redirected_output", "tensor_subclass", "torch_func", "tracebacks_printed",
+    "views_that_fail", "views_written_in_place", "warnings_at_own_lines",
+}  # fmt: skip
+"""A second or less each; the others are slow tests."""
 
 
 @dataclass
@@ -153,19 +164,78 @@ def own_frames(text, path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [
+    pytest.param(path, id=path.stem, marks=() if path.stem in BY_DEFAULT else pytest.mark.slow) for path in CORPUS
+])  # fmt: skip
 def test_a_script_does_the_same_when_it_is_watched(path):
     plain, _ = outcome(plainly, path)
     if plain.warnings:
         plain, _ = outcome(plainly, path)  # what torch says once in a process it has said now
-    found, _ = outcome(watched, path)
+    found, session = outcome(watched, path)
     assert found.stdout == plain.stdout
     assert found.stderr == plain.stderr
     assert found.status == plain.status
     assert found.warnings == plain.warnings
     assert found.tensors == plain.tensors
     assert found.states == plain.states
+    assert session.agrees
+    for call in session.calls:
+        assert not any("gap in symgrad" in note or "bug" in note for note in call.notes), call.notes
 
 
 def test_the_corpus_is_large():
     assert len(CORPUS) >= 40
+
+
+def calls(path):
+    """The calls of one script of the corpus."""
+    return outcome(watched, ROOT / "tests" / "corpus" / f"{path}.py")[1].calls
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_backward_that_writes_into_its_v_is_named():
+    (call,) = calls("backward_writes_its_v")
+    assert call.seed == "1 (given)"
+    assert "M.backward overwrote the v it was given (1 → 3)" in call.notes
+    np.testing.assert_array_equal(call.leaves[0].added, [3])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_gradient_that_was_asked_for_is_explained():
+    module, between, both, _ = calls("generators")
+    assert [leaf.name for leaf in module.leaves] == ["weight", "bias"]
+    assert [(leaf.name, leaf.form) for leaf in between.leaves] == [("h", "2 * v * h")]
+    assert [leaf.form for leaf in both.leaves] == ["6 * v * x", "18 * v * x"]
+    assert all(leaf.agrees for call in (module, between, both) for leaf in call.leaves)
+    assert "before + added" not in event_text(between)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_casts_of_autocast_are_listed():
+    call = calls("autocast")[0]
+    assert call.program[0].startswith("t1 = linear(x.bfloat16(), 0.weight.bfloat16(), 0.bias.bfloat16())")
+    assert all(leaf.agrees for leaf in call.leaves)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_hooks_after_accumulation_accuse_nobody():
+    (call,) = calls("hook_after_accumulating")
+    assert [leaf.hooked for leaf in call.leaves] == [True, False]
+    assert "weight has a hook that runs after vᵀJ was added: what stands in .grad is what the hook left" in call.notes
+
+
+@pytest.mark.slow
+def test_the_command_changes_no_line_of_the_warnings_nor_a_trace(tmp_path):
+    code = "from symgrad_cli.run import run; run()"
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'cli'}"}
+    for name in ("warnings_at_own_lines", "fails", "fails_in_backward", "exit_minus_one", "atexit_and_finalisers"):
+        path = ROOT / "tests" / "corpus" / f"{name}.py"
+        story = str(tmp_path / "story.txt")
+        pair = [
+            subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+            for command in ([sys.executable, str(path)], [sys.executable, "-c", code, "-o", story, str(path)])
+        ]
+        assert pair[0].returncode == pair[1].returncode
+        if name != "atexit_and_finalisers":  # python takes __file__ away before the handlers run
+            said = [line for line in pair[1].stderr.splitlines() if not line.startswith("symgrad: ")]
+            assert (pair[0].stdout, pair[0].stderr.splitlines()) == (pair[1].stdout, said)

@@ -53,19 +53,20 @@ def run(
     """
     output.check(path)
     file = None if path is None else Growing(path)
+    stdout = sys.stdout  # the script may put another in its place: what it catches is its own
     width = output.width() if file is None and sys.stdout is not None and sys.stdout.isatty() else WIDTH
 
     def tell(event: Any) -> None:
         if style == "text":
             told = event_text(event, width)
-            say(told) if file is None else file.add(told + "\n")
+            say(told, stdout) if file is None else file.add(told + "\n")
         elif style == "markdown" and file is not None:
             file.add(event_markdown(event) + "\n")
 
     session = run_script(script, list(arguments), tell=tell, only=only, call=call, patience=patience)
     if style == "text":
         end = wrapped(closing(session) + legend(session), width)
-        say(end) if file is None else file.add(end)
+        say(end, stdout) if file is None else file.add(end)
     elif style == "markdown" and file is not None:
         file.add(closing(session))
     else:
@@ -103,25 +104,25 @@ def patience(what: str) -> Iterator[None]:
             stream.flush()
 
 
-def say(text: str) -> None:
+def say(text: str, stream: Any) -> None:
     """Print between the script's own lines; a script that closed stdout is not disturbed."""
     if not text:
         return
     try:
-        pass_on(output.encodable(text, sys.stdout) + "\n")
+        pass_on(output.encodable(text, stream) + "\n", stream)
     except (OSError, ValueError, AttributeError):
         return
 
 
-def pass_on(text: str) -> None:
+def pass_on(text: str, stream: Any) -> None:
     """Past the buffer of standard output, where it has one: what does not arrive is not tried again for the script."""
-    sys.stdout.flush()
+    stream.flush()
     try:
-        place = sys.stdout.fileno()
+        place = stream.fileno()
     except (OSError, ValueError):
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        stream.write(text)
+        stream.flush()
         return
-    data = text.encode(sys.stdout.encoding, "replace")
+    data = text.encode(stream.encoding, "replace")
     while data:
         data = data[os.write(place, data) :]
