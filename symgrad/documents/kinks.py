@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 from symgrad.documents.pages import Page
-from symgrad.explanation import Kink, kink_of
+from symgrad.explanation import Kink, edges_of, kink_of
 from symgrad.ops import Op
 
 HEADING = ("operation", "at", "left", "right", "symgrad", "torch")
@@ -17,6 +17,11 @@ LEAD = """Where a function has a corner, its derivative from the left is not tha
 the two is as good as another for descent, and a program has to choose one. symgrad's equations choose as torch does. \
 The sides and symgrad's choice are derived; torch's is what `backward()` of torch {version} answers: ∂L/∂x₀ with every \
 entry of the inputs at the point, L the sum of the outputs."""
+
+AT_EDGES = ("operation", "at", "by", "equation", "torch")
+EDGES = """At these points there is no derivative, and no two sides between which one could be chosen: the equation \
+gives ∞ or NaN, which symgrad shows and calls undefined; or torch loses the number to 0·∞. torch's own is asked of the \
+installed version; a captured program takes it and names the step in `conventions`."""
 
 
 def kinks_of(ops: Sequence[Op]) -> Iterator[Kink]:
@@ -43,4 +48,16 @@ def kinks_page(ops: Sequence[Op]) -> Page:
     for kink in found:
         text, *numbers = row(kink)
         lines.append(f"| `{text}` | {' | '.join(numbers)} |")
+    rules = [rule for op in ops for rule in edges_of(op)]
+    if rules:
+        lines += [
+            "",
+            "## Without a derivative",
+            "",
+            EDGES,
+            "",
+            f"| {' | '.join(AT_EDGES)} |",
+            "|---" * len(AT_EDGES) + "|",
+        ]
+        lines += [f"| `{r.text}` | {r.at} | {r.by} | {r.here:.4g} | {r.torch:.4g} |" for r in rules]
     return Page(PurePosixPath("kinks.md"), "\n".join(lines))

@@ -5,12 +5,13 @@ from symgrad.explanation.claims import Structure
 from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
 from symgrad.explanation.entries import Entry
 from symgrad.explanation.formulas import derive_only
-from symgrad.explanation.kinks import Kink, kink_of
+from symgrad.explanation.kinks import EdgeRule, Kink, edges_of, kink_of
 from symgrad.explanation.nothing import Nothing, nothing
 from symgrad.explanation.second import Hessian, curvature, hessian_of
 from symgrad.explanation.singular import Singular
 
 __all__ = [
+    "EdgeRule",
     "Entry",
     "Explanation",
     "Given",
@@ -26,6 +27,7 @@ __all__ = [
     "build",
     "curvature",
     "derive_only",
+    "edges_of",
     "hessian_of",
     "kink_of",
     "nothing",

@@ -6,6 +6,7 @@ the torch that is installed, because it differs between versions.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.language.read import read
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op
+from symgrad.ops.spec import Example
 from symgrad.oracles import run_torch
 from symgrad.program import Program
 
@@ -64,6 +66,46 @@ def kink_of(op: Op, at: float) -> Kink:
     gradient = None if answer is None else answer.gradients[name]
     chosen = None if answer is None else 0.0 if gradient is None else float(gradient.reshape(-1)[0])
     return Kink(op.name, example.text, float(at), left, here, right, chosen, answer.version if answer else None)
+
+
+@dataclass(frozen=True)
+class EdgeRule:
+    """∂L/∂x₀ by one operand of ``text`` where there is no derivative: what the equation gives, and torch's number."""
+
+    op: str
+    text: str
+    at: str
+    by: str
+    here: float
+    torch: float | None
+
+    @property
+    def own(self) -> bool:
+        """Whether torch has a number of its own there."""
+        same = self.torch == self.here or (self.torch is not None and np.isnan([self.torch, self.here]).all())
+        return self.torch is not None and not same
+
+
+def edges_of(op: Op) -> Iterator[EdgeRule]:
+    """What torch does at each edge of ``op``, by each operand for which that is its own choice."""
+    for edge in op.edges:
+        fitting = [e for e in op.examples if {*edge} <= {n for n, _ in e.shapes}]
+        yield from next((found for e in fitting if (found := list(_rules(op, edge, e)))), [])
+
+
+def _rules(op: Op, edge: Mapping[str, float], example: Example) -> Iterator[EdgeRule]:
+    """`edges_of` for one edge and one example: a row for each operand."""
+    program = read(example.text, shapes=dict(example.shapes)).program
+    inputs = {n: np.full(shape, edge.get(n, 0.5)) for n, shape in example.shapes}
+    names = [n for n, _ in example.shapes if n not in op.data]
+    answer = run_torch(program, inputs, np.ones(program.numbers(program.out.shape)), names)
+    at = ", ".join(f"{n} = {value:g}" for n, value in edge.items())
+    for name in names:
+        gradient = None if answer is None else answer.gradients[name]
+        chosen = None if gradient is None else float(gradient.reshape(-1)[0])
+        rule = EdgeRule(op.name, example.text, at, name, _derivative(program, inputs, name, 0.0), chosen)
+        if rule.own:
+            yield rule
 
 
 def _derivative(program: Program, inputs: dict[str, Array], name: str, shift: float) -> float:

@@ -46,6 +46,13 @@ class Singular:
         return ~self.undefined & ~np.isfinite(self.steps)
 
     @property
+    def lost_by_torch(self) -> Array:
+        """Where there is a derivative, the steps have it and torch has none."""
+        if self.torch is None:
+            return np.zeros(self.steps.shape, dtype=bool)
+        return np.asarray(~self.undefined & np.isfinite(self.steps) & ~np.isfinite(self.torch))
+
+    @property
     def undefined(self) -> Array:
         """Where there is no derivative."""
         return np.asarray(self.standing.void | ~np.isfinite(self.standing.mathematics))

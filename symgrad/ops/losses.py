@@ -254,6 +254,7 @@ binary_cross_entropy = loss(
     lambda x, y, w=None: weighed(-y * np.maximum(np.log(x), -100) - (1 - y) * np.maximum(np.log1p(-x), -100), w),
     fits=one_shape,
     domain={"x": between(0, 1), "target": between(0, 1)},
+    edges=({"x": 0.0, "target": 0.5}, {"x": 1.0, "target": 0.5}),
     examples=(example("F.binary_cross_entropy(x, target, weight)", x=(2, 3), target=(2, 3), weight=(3,)),),
 )
 
@@ -296,6 +297,7 @@ kl_div = loss(
     "how far the distribution y is from the one with log-probabilities x",
     lambda x, y, log_target=False: np.exp(y) * (y - x) if log_target else special.xlogy(y, y) - y * x,
     domain={"target": positive()},
+    edges=({"target": 0.0},),
     examples=(
         example('F.kl_div(x, target, reduction="batchmean")', x=(2, 3), target=(2, 3)),
         example('F.kl_div(x, target, log_target=True, reduction="sum")', x=(2, 3), target=(2, 3)),
@@ -317,6 +319,7 @@ poisson_nll_loss = loss(
     "minus the log-probability of counts y at the rate exp(x)",
     lambda x, y, log_input=True, full=False, eps=1e-8: poisson_values(x, y, log_input, full, eps),
     domain={"x": positive(), "target": positive()},
+    edges=({"target": 0.0},),
     examples=(
         example("F.poisson_nll_loss(x, target, log_input=False)", x=(2, 3), target=(2, 3)),
         example("F.poisson_nll_loss(x, target, full=True)", x=(2, 3), target=(2, 3)),
@@ -351,6 +354,7 @@ gaussian_nll_loss = loss(
     ),
     fits=variances,
     domain={"var": positive()},
+    edges=({"var": 0.0},),
     examples=(example("F.gaussian_nll_loss(x, target, var, full=True)", x=(3,), target=(3,), var=(3,)),),
 )
 margin_ranking_loss = loss(

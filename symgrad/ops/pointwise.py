@@ -162,7 +162,7 @@ def powers(x: Expr, y: Expr) -> Expr:
 pow_ = pointwise(
     "pow", powers, "x[i] ** y[i]", numpy=power, torch=lambda torch, x, y: torch.pow(x, y),
     spelled=("torch.pow", "Tensor.pow", "np.power", "torch.float_power", "np.float_power"),
-    domains={"x": positive()},
+    domains={"x": positive()}, edges=({"x": 0.0, "y": 0.0}, {"x": 0.0, "y": 2.0}),
     examples=(example("x ** 3", x=(2, 3)), example("x ** y", x=(3,), y=(3,)), example("2 ** x", x=(3,))),
 )  # fmt: skip
 square = pointwise("square", lambda x: x**2, "x[i]²", numpy=np.square, torch=lambda torch, x: torch.square(x))

@@ -125,10 +125,17 @@ logit = row(
     ("torch.special.logit",),
     domain=between(0, 1),
     smooth=False,
+    edges=({"x": 0.0}, {"x": -1.0}, {"x": 2.0}),
     examples=(example("logit(x)", x=(2, 3)), example("logit(x, 0.2)", x=(2, 3))),
 )
 xlogy = row(
-    "xlogy", lambda x, y: x * sp.log(y), "x[i]·log y[i]", special.xlogy, ("torch.special.xlogy",), domain=positive()
+    "xlogy",
+    lambda x, y: x * sp.log(y),
+    "x[i]·log y[i]",
+    special.xlogy,
+    ("torch.special.xlogy",),
+    domain=positive(),
+    edges=({"x": 0.0, "y": 0.0},),
 )
 xlog1py = row(
     "xlog1py",

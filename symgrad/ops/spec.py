@@ -91,7 +91,9 @@ class Op:
     ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
     spelled independently. ``known`` computes held integers from the forward pass.
     ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in
-    simpler ones, in symgrad's own language, as text or by its operands and options (`symgrad.ops.openings`); ``kinks`` are points where torch's choice is tested. ``pathless`` are
+    simpler ones, in symgrad's own language, as text or by its operands and options (`symgrad.ops.openings`); ``kinks``
+    are points where torch's choice is tested, ``edges`` values of operands at which there is no derivative and torch
+    has a number of its own. ``pathless`` are
     operations that torch records no backward for, like comparisons: nothing flows back, be it NaN. ``residual``
     gives the equations F(*views, out) = 0 that the output solves (`symgrad.ops.decompositions`), and ``beside``
     what their solution reads: held tensors by name, each computed by entries of the table from operands and out.
@@ -123,6 +125,7 @@ class Op:
     ranks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     examples: tuple[Example, ...] = ()
     kinks: tuple[float, ...] = ()
+    edges: tuple[Mapping[str, float], ...] = ()
     reuse: bool = False
     letters: str = "ijkl"
     expands: str | Callable[..., str | None] | None = None

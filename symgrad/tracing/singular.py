@@ -96,20 +96,23 @@ def why(origin: Origin, name: str, at: tuple[int, ...], arrays: Mapping[str, Arr
         return "the result has no finite value"
     if not finite(cotangent).all():
         return "what comes back to it is not finite"
+    if not all_tame(as_float(arrays[name])) or not all_tame(as_float(arrays[origin.steps[-1]])):
+        return "numbers are so large or so small that their squares are no floats"
     return f"the slope is infinite or undefined at {digits(value)}"
 
 
 def irregular(cotangent: Array, arrived: Mapping[str, Array], values: Iterator[Array]) -> bool:
-    """Whether anything that a call meets on the way back is not finite."""
-    return any(not all_finite(a) for a in (cotangent, *arrived.values(), *values))
+    """Whether anything that a call meets on the way back is not finite, or so near to it that arithmetic ends there."""
+    return any(not all_tame(a) for a in (cotangent, *arrived.values(), *values))
 
 
-def all_finite(array: Array) -> bool:
-    """Whether every entry is finite; one sum says so for most arrays."""
+def all_tame(array: Array) -> bool:
+    """Whether every entry is finite, and so is its square and one over that."""
     if array.dtype.kind != "f":
         return array.dtype != object or bool(finite(array).all())
-    with np.errstate(all="ignore"):
-        return bool(np.isfinite(array.sum())) or bool(np.isfinite(array).all())
+    kind, sizes = np.finfo(array.dtype), np.abs(array)
+    low, high = float(kind.tiny) ** 0.5, float(kind.max) ** 0.5
+    return bool(((sizes < high) & ((sizes > low) | (sizes == 0))).all())
 
 
 __all__ = ["Origin", "alike", "calls_in", "irregular", "settled"]

@@ -29,6 +29,17 @@ def singular_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
         return
     if met.lost.any():
         yield Paragraph(_lost(teller, gradient, met), alarm=True)
+    if met.torch is not None and met.lost_by_torch.any():
+        where = [tuple(int(i) for i in at) for at in np.argwhere(met.lost_by_torch)]
+        yield Paragraph(
+            teller.say(
+                "At {at} the derivative is {value}, which torch loses on its way: its steps give {torch}.",
+                at=places(gradient.name, where),
+                value=_numbers(met.steps[met.lost_by_torch]),
+                torch=_numbers(met.torch[met.lost_by_torch]),
+            ),
+            alarm=True,
+        )
     if met.undefined.any():
         yield Paragraph(_undefined(teller, gradient, met), alarm=True)
 

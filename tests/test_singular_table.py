@@ -1,0 +1,121 @@
+"""Every operation of the table, every operand, at 0, −0, ±1, 2, ±∞ and NaN, one entry or all of them: the captured
+pullback is torch's, and where torch's number is no derivative the step is named in ``conventions`` with the reason.
+
+One of the cases of each operation is drawn in every run, always the same; the slow tests take them all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+import symgrad
+from symgrad.documents import kinks_page
+from symgrad.errors import SymgradError
+from symgrad.explanation import edges_of
+from symgrad.language import read
+from symgrad.ops import Op, entries, find
+from tests import torch_side
+from tests.compare import assert_same
+from tests.sampling import draw, seed_of
+
+POINTS = (0.0, -0.0, 1.0, -1.0, 2.0, float("inf"), float("-inf"), float("nan"))
+APART = {
+    "complex_polar": "torch divides by |r|: at r ≤ 0 its gradient by r has the wrong sign, or is 0",
+    "eigvalsh": "which vectors belong to equal eigenvalues is LAPACK's choice, and unequal weights show it",
+    "cosine_embedding_loss": "at 0 torch's terms of 1e6 cancel to the sixth digit",
+}
+"""Where torch's number is not the derivative although everything is finite."""
+OPS = list(entries())
+
+
+def cases(op: Op) -> Iterator[dict[str, np.ndarray]]:
+    """The inputs of the first example with one operand, or every one, at a point."""
+    shapes = dict(op.examples[0].shapes)
+    numbers = [n for n in shapes if not op.domain_of(n).whole]
+    base = {n: draw(op.domain_of(n), s, np.random.default_rng(0)) for n, s in shapes.items()}
+    for name in numbers:
+        for point in POINTS:
+            one = np.array(base[name], dtype=float)
+            if one.size:
+                one.reshape(-1)[one.size // 2] = point
+                yield base | {name: one}
+                yield base | {name: np.full(one.shape, point)}
+    for point in (0.0, 1.0, -1.0):
+        yield base | {n: np.full(shapes[n], point) for n in numbers}
+    if numbers:
+        yield {n: np.ones([1] * len(s)) if n in numbers else base[n] for n, s in shapes.items()}
+
+
+def agrees(op: Op, inputs: dict[str, np.ndarray]) -> None:
+    """One case."""
+    program = read(op.examples[0].text, shapes={n: a.shape for n, a in inputs.items()}).program
+    run, order = torch_side.function_of(program), [t.name for t in program.inputs]
+    leaves = [torch.tensor(np.asarray(inputs[n], dtype=float), requires_grad=True) for n in order]
+    try:
+        out = run(*leaves)
+        weights = np.random.default_rng(1).integers(1, 4, tuple(out.shape)).astype(float)
+        out.backward(torch.tensor(weights))
+    except (RuntimeError, IndexError, ValueError):
+        return  # torch refuses the point, or has no gradient
+    captured = symgrad.capture(lambda *given: run(*given), *(leaf.detach() for leaf in leaves))
+    for (name, got), leaf in zip(captured.pullback(weights).items(), leaves, strict=True):
+        expected = np.zeros(tuple(leaf.shape)) if leaf.grad is None else leaf.grad.numpy()
+        at = {n: a.tolist() for n, a in inputs.items()}
+        assert_same(expected, got, what=f"{op.examples[0].text} by {name} at {at}")
+    assert all(reason for reason in captured.conventions.values())
+
+
+def checked(op: Op, inputs: dict[str, np.ndarray]) -> None:
+    """One case; a shape that the operation does not take is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's words about 0/0 are not at issue
+        try:
+            agrees(op, inputs)
+        except SymgradError:
+            return
+        except AssertionError:
+            if op.name not in APART:
+                raise
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_one_case_of_each(part: int) -> None:
+    for op in OPS[part::8]:
+        found = list(cases(op))
+        if found:
+            checked(op, found[seed_of(op.name) % len(found)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", OPS, ids=[op.name for op in OPS])
+def test_every_case(op: Op) -> None:
+    for inputs in cases(op):
+        checked(op, inputs)
+
+
+EDGED = [op for op in OPS if op.edges]
+
+
+@pytest.mark.parametrize("op", EDGED, ids=[op.name for op in EDGED])
+def test_at_an_edge_torch_has_a_number_of_its_own_and_nobody_disagrees(op: Op) -> None:
+    rules = list(edges_of(op))
+    assert rules, "the edge is stale: torch and the equation agree"
+    page = kinks_page([op]).text
+    for rule in rules:
+        shapes = dict(next(e.shapes for e in op.examples if e.text == rule.text))
+        at = {k: float(v) for k, v in (part.split(" = ") for part in rule.at.split(", "))}
+        found = symgrad.explain(rule.text, **{n: np.full(s, at.get(n, 0.5)) for n, s in shapes.items()})
+        assert found.passed, rule
+        assert f"| {rule.at} | {rule.by} |" in page
+
+
+def test_an_operation_without_edges_has_none() -> None:
+    op = find("exp")
+    assert op is not None
+    assert list(edges_of(op)) == []
+    assert "Without a derivative" not in kinks_page([op]).text
