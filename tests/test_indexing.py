@@ -29,6 +29,7 @@ from symgrad.indexing import (
     delta,
     fresh,
     fresh_axes,
+    multiply_up,
     ravel,
     total,
     unravel,
@@ -371,3 +372,17 @@ def test_an_index_that_is_bound_twice_would_be_seen() -> None:
     assert bound_again(sp.Sum(inner * access("y", (i,)), (i, 0, 2)), frozenset()) == {i}
     assert bound_again(inner, frozenset((i,))) == {i}
     assert not bound_again(inner * inner, frozenset())
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_sums_and_products_over_an_index_that_nothing_mentions(size: int) -> None:
+    """A sum that is written down as it stands, and a product of numbers, of no entries as well as of some."""
+    k, arrays = fresh("k", n), {"x": np.array(5.0)}
+    written = Equation((), sp.Sum(access("x", ()), (k, 0, n - 1)))
+    assert_same(5.0 * size, evaluate(written, arrays, {n: size}), what="n times x")
+    assert_same(
+        3.0**size, Loops(arrays, {}).array(Equation((), multiply_up(sp.Integer(size), lambda j: sp.Integer(3))))
+    )
+    rows = {"y": np.arange(2.0, 2.0 + size)}
+    product = multiply_up(sp.Integer(size), lambda j: access("y", (j,)))
+    assert_same(np.prod(rows["y"]), evaluate(Equation((), product), rows, {}), what="the product of y")

@@ -18,7 +18,8 @@ import torch
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from symgrad.errors import ShapeError, SymgradError
+import symgrad
+from symgrad.errors import ShapeError, SymgradError, UnsupportedError
 from symgrad.language import LOSSES, Reading, expand_composites, literal, read
 from symgrad.language.constants import arithmetic
 from symgrad.language.names import candidate_ranks, names_of
@@ -824,3 +825,22 @@ def test_every_node_of_the_tree_lies_where_it_says(text: str) -> None:
 def test_the_limits_are_those_of_the_documentation() -> None:
     assert (LENGTH, DEPTH) == (4_000, 100)
     assert math.isclose(literal("0.5").array(()), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "least"), [("x[5:]", 6), ("x[-4:]", 4), ("x[3:-2]", 6), ("x[:7]", 7), ("x[-9:-8]", 9)]
+)
+def test_an_input_of_no_given_size_is_long_enough_for_what_is_kept_of_it(text: str, least: int) -> None:
+    found = symgrad.explain(text, check=False)
+    assert found.output.size
+    assert found.gradients["x"].value.shape[0] >= least
+
+
+@pytest.mark.parametrize(("axes", "refused"), [(16, False), (17, True), (20, True)])
+def test_a_result_has_at_most_sixteen_axes(axes: int, refused: bool) -> None:
+    text = f"x.reshape({', '.join('1' for _ in range(axes))})"
+    if refused:
+        with pytest.raises(UnsupportedError, match=f"{axes} axes, more than 16"):
+            read(text, shapes={"x": (1,)})
+    else:
+        assert len(read(text, shapes={"x": (1,)}).program.out.shape) == axes

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import symgrad
 from symgrad.calculus import second
+from symgrad.closed_form import form
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.explanation.second import hessian_of
 from symgrad.indexing.symbols import accesses, name_of
@@ -168,6 +169,16 @@ def test_a_formula_that_nobody_could_read_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(second, "LIMIT", 5)
     with pytest.raises(UnsupportedError, match="too long"):
         symgrad.hessian("sum(tanh(tanh(x) * x))", "x", x=[1, 2])
+
+
+def test_no_short_form_is_looked_for_in_a_formula_of_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Hessian is there all the same."""
+    text, numbers = "sum(x ** 3)", values(x=(3,))
+    assert symgrad.hessian(text, "x", **numbers).closed_form == "(6 * x).diag()"
+    monkeypatch.setattr(form, "WIDEST", 3)
+    found = symgrad.hessian(text, "x", **numbers)
+    assert found.closed_form is None
+    assert_same(np.diag(6 * numbers["x"]), found.value, what=text)
 
 
 def test_a_wrong_second_derivative_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
