@@ -12,6 +12,7 @@ import pytest
 
 from symgrad.tracing import run_script
 from symgrad.tracing.layout import cut, table, wrapped
+from symgrad.tracing.likeness import Outline, unlike
 from symgrad.tracing.numbers import digits
 from symgrad.tracing.sampling import OFTEN, is_checked
 from symgrad.tracing.summary import MANY
@@ -205,3 +206,145 @@ def test_a_page_grows_by_the_same_parts(tmp_path):
     session, _ = play(tmp_path, "x = torch.ones(2, requires_grad=True)\n(x * 2).sum().backward()\n")
     assert "| `x` |" in "\n".join(map(event_markdown, session.events))
     assert closing(session) == ""
+
+
+# Blocks that repeat ---------------------------------------------------------------------------------------
+
+LOOP = """
+torch.manual_seed(0)
+w = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
+for length in ({lengths}):
+    h = torch.zeros(2, 3, dtype=torch.float64)
+    total = 0
+    for part in torch.randn(length, 2, 3, dtype=torch.float64).unbind(0):
+        t = h @ w
+        h = torch.tanh(t + part)
+        total = total + (h * {factor}).sum()
+    w.grad = None
+    total.backward()
+"""
+
+
+def test_an_unrolled_loop_is_one_block(tmp_path):
+    session, _ = play(tmp_path, LOOP.format(lengths="9,", factor=2))
+    head, *block = [line for line in session.calls[0].program if "×" in line or line.startswith("  ")]
+    assert head.startswith("these 6 steps × ")
+    assert "lines 11 to 13" in head
+    assert any(line.strip() == "h = tanh(t1)" or "= tanh(" in line for line in block)
+    assert len(block) == 6
+    turns = int(re.search(r"× (\d+)", head)[1])
+    others = [line for line in session.calls[0].program if line not in (head, *block)]
+    assert 9 * 6 - 2 <= turns * 6 + len(others) <= 9 * 6  # every step is told once, in the block or by itself
+    assert session.agrees
+
+
+def test_another_number_of_turns_and_another_constant(tmp_path):
+    session, told = play(tmp_path, LOOP.format(lengths="9, 9, 12, 5", factor=2))
+    first, again, longer, shorter = session.calls
+    turns = int(re.search(r"× (\d+)", "".join(first.program))[1])
+    assert (first.repeated, again.unlike) == (False, ())
+    assert longer.unlike == (f"{turns + 3} turns instead of {turns}",)
+    assert shorter.unlike == (f"{turns - 4} turns instead of {turns}",)
+    assert "the same program, " in told
+    session, _ = play(
+        tmp_path,
+        """
+w = torch.ones(3, requires_grad=True)
+for n, (size, factor) in enumerate([(100, 0.5), (100, 0.5), (28, 0.5), (100, 0.25), (28, 0.25), (100, 1)]):
+    x = torch.ones(size, 3)
+    loss = (x * w).exp().sum() * factor if n < 5 else (x * w).sin().sum() * factor
+    w.grad = None
+    loss.backward()
+""",
+    )
+    assert [(call.repeated, call.unlike) for call in session.calls] == [
+        (False, ()),
+        (True, ()),
+        (True, ("28 rows instead of 100",)),
+        (True, ("0.25 instead of 0.5",)),
+        (True, ("28 rows instead of 100", "0.25 instead of 0.5")),
+        (False, ()),
+    ]
+
+
+def test_layers_of_a_list_are_one_block(tmp_path):
+    session, told = play(
+        tmp_path,
+        """
+layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(6)])
+x = torch.randn(3, 4)
+for layer in layers:
+    x = torch.relu(layer(x)) + x
+x.sum().backward()
+""",
+    )
+    assert (
+        session.calls[0].program[0].startswith("these 3 steps × 6, line 8, another layers.k.weight, layers.k.bias each")
+    )
+    assert ", layers.k.weight, layers.k.bias)" in told
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "h = torch.tanh(h @ (w if n % 2 else w.T))",
+        "h = torch.tanh(h @ w) + (old if n > 2 else 0 * h); old, older = older if n > 2 else h, h",
+        "h = torch.tanh(h @ w); h = h * (n + 1)",
+        "h = torch.cat([h, h @ w])",
+    ],
+)
+def test_turns_that_differ_are_not_folded_away(tmp_path, body):
+    """What is told in blocks and by itself, unfolded, are all the steps that ran."""
+    session, _ = play(
+        tmp_path,
+        "w = torch.randn(2, 2, dtype=torch.float64, requires_grad=True)\n"
+        "h = older = torch.ones(1, 2, dtype=torch.float64)\n"
+        f"for n in range(7):\n    {body}\nh.sum().backward()\n",
+    )
+    lines, count, turns, size = session.calls[0].program, 0, 1, 0
+    for line in lines:
+        if (head := re.match(r"th\w+(?: (\d+))? steps? × (\d+)", line)) is not None:
+            size, turns = int(head[1] or 1), int(head[2])
+        elif line.startswith("  "):
+            count += turns
+            size -= 1
+        else:
+            assert size == 0
+            count += 1
+    from symgrad.tracing.scene import Scene
+
+    seen = []
+    original = Scene.operations
+    Scene.operations = lambda self, program: seen.append(len(program.told)) or original(self, program)
+    try:
+        run_script(str(tmp_path / "script.py"), [])
+    finally:
+        Scene.operations = original
+    assert seen == [count]
+    assert session.agrees
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (["y = t1 * t2", "t3 = y + t1"], ["y = t2 * t1", "t3 = y + t1"]),
+        (["y = relu(x)"], ["y = tanh(x)"]),
+        (["y = x * w"], ["y = x * u"]),
+        (["y = x ** 2"], ["y = x ** n"]),
+        (["a = x[1:3] * 2", "b = a[2:5] * 7"], ["a = x[2:4] * 3", "b = a[3:6] * 7"]),
+    ],
+)
+def test_another_program_is_not_the_same(old, new):
+    assert unlike(Outline(tuple(old), ()), Outline(tuple(new), ())) is None
+    assert unlike(Outline(tuple(old), ()), Outline(tuple(old), ())) == ()
+
+
+def test_shapes_that_differ():
+    lines = ("y = linear(x, w)",)
+
+    def given(*shapes):
+        return Outline(lines, tuple(zip("xw", shapes, strict=True)))
+
+    assert unlike(given((8, 3), (2, 3)), given((5, 3), (2, 3))) == ("5 rows instead of 8",)
+    assert unlike(given((8, 3), (2, 3)), given((8, 4), (2, 4))) == ("x 8×4 instead of 8×3", "w 2×4 instead of 2×3")
+    assert unlike(given((8, 3), (2, 3)), given((8, 3, 1), (2, 3))) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -126,9 +128,7 @@ def test_a_call_with_another_value_is_lifted_the_long_way(monkeypatch):
     key, kept = next(iter(templates.KNOWN.items()))
     step, parts, beside = kept.steps[0]
     wrong = type(step)("sin", step.arguments, step.options, step.result)
-    templates.KNOWN[key] = templates.Template(
-        ((wrong, parts, beside),), kept.told, kept.last, kept.results, kept.origin
-    )
+    templates.KNOWN[key] = replace(kept, steps=((wrong, parts, beside),))
     program = capture(lambda x: torch.tanh(x), x)
     assert [s.op for s in program.recording.steps] == ["tanh"]
 

@@ -64,26 +64,35 @@ def frames(start: FrameType | None) -> Iterator[FrameType]:
 
 
 @lru_cache(maxsize=2048)
-def assigned(file: str, line: int) -> str | None:
-    """The one name that the statement in this line assigns to, or None."""
+def assigned(file: str, line: int) -> tuple[str, ...] | None:
+    """The names that the statement in this line assigns to, one for each result, or None."""
     return assignments(file).get(line)
 
 
 @lru_cache(maxsize=64)
-def assignments(file: str) -> dict[int, str]:
-    """Line → the plain name assigned there, for every line of the statement."""
+def assignments(file: str) -> dict[int, tuple[str, ...]]:
+    """Line → the plain names assigned there, for every line of the statement; of a loop what it runs over."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    found: dict[int, str] = {}
+    found: dict[int, tuple[str, ...]] = {}
     for node in ast.walk(tree):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(
-            node, (ast.AugAssign, ast.AnnAssign)) else []  # fmt: skip
-        if len(targets) == 1 and isinstance(targets[0], ast.Name) and isinstance(node, ast.stmt):
-            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1):
-                found[line] = targets[0].id
+            node, (ast.AugAssign, ast.AnnAssign, ast.For)) else []  # fmt: skip
+        parts = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else targets
+        names = tuple(part.id for part in parts if isinstance(part, ast.Name))
+        if len(targets) == 1 and names and len(names) == len(parts) and isinstance(node, ast.stmt):
+            last = node.iter if isinstance(node, ast.For) else node
+            for line in range(node.lineno, (last.end_lineno or node.lineno) + 1):
+                found[line] = names
     return found
+
+
+@lru_cache(maxsize=2048)
+def heads(file: str, line: int) -> bool:
+    """Whether a loop begins in this line: what is made there is what it runs over, one for each turn."""
+    return linecache.getline(file, line).lstrip().startswith("for ")
 
 
 def argument(text: str) -> str | None:

@@ -13,29 +13,46 @@ from symgrad.tracing.trace import Node, Where
 
 
 def node_names(
-    order: Sequence[Node], known: Mapping[int, str], in_sight: Mapping[int, str], outside: Where | None = None
+    order: Sequence[Node],
+    known: Mapping[int, str],
+    in_sight: Mapping[int, str],
+    outside: Where | None = None,
+    given: bool = False,
 ) -> dict[int, str]:
     """Names by the identity of nodes; the same name may stand twice, as in programs.
 
-    What happened in the line ``outside`` has no name: there the whole was asked for.
+    What happened in the line ``outside`` has no name: there the whole was asked for. Data that a line made has its
+    name only if it is ``given`` one.
     """
     names = dict(known)
     for node in order:
         tensor = node.owner() if node.owner is not None else None
         if id(node) not in names and tensor is not None and id(tensor) in in_sight:
             names[id(node)] = in_sight[id(tensor)]
-    last: dict[tuple[str, int, str], Node] = {}
-    for node in order:
-        where = node.where
-        if (
-            where is None
-            or node.kind in ("leaf", "data")
-            or (outside is not None and (where.file, where.line) == (outside.file, outside.line))
-        ):
+    for run in runs(order):
+        where = run[-1].where
+        if where is None or (outside is not None and (where.file, where.line) == (outside.file, outside.line)):
             continue
-        name = frames.assigned(where.file, where.line)
-        if name is not None:
-            last[(where.file, where.line, name)] = node
-    for (_, _, name), node in last.items():
-        names.setdefault(id(node), name)
+        targets = frames.assigned(where.file, where.line)
+        if targets is None:
+            continue
+        several = len(targets) > 1
+        for node in run if several or frames.heads(where.file, where.line) else run[-1:]:
+            fits = not several or (node.call is not None and node.call.results == len(targets))
+            if fits and (given or node.kind != "data"):
+                names.setdefault(id(node), targets[node.index] if several else targets[0])
     return names
+
+
+def runs(order: Sequence[Node]) -> list[list[Node]]:
+    """What was computed, in the order of time, by executions of one line."""
+    made = [n for n in order if n.where is not None and n.kind != "leaf"]
+    found: list[list[Node]] = []
+    for node in sorted(made, key=lambda n: n.where.turn if n.where is not None else 0):
+        before = found[-1][-1].where if found else None
+        same = before is not None and node.where is not None and before.line == node.where.line
+        if same and before is not None and node.where is not None and before.file == node.where.file:
+            found[-1].append(node)
+        else:
+            found.append([node])
+    return found

@@ -21,9 +21,12 @@ from symgrad.tracing.given import Given, seed_text, stands_for
 from symgrad.tracing.guard import unheard
 from symgrad.tracing.lift import Lifter
 from symgrad.tracing.lifted import Lifted
+from symgrad.tracing.likeness import Outline
+from symgrad.tracing.likeness import unlike as differences
 from symgrad.tracing.names import node_names
 from symgrad.tracing.observed import Observation
 from symgrad.tracing.pairs import convention
+from symgrad.tracing.passages import passages
 from symgrad.tracing.program import Program
 from symgrad.tracing.story import Backward, Leaf
 from symgrad.tracing.trace import Node, Where, as_array, real_precision, upstream
@@ -79,7 +82,7 @@ class Scene:
 
     def event(self, result: Any, error: Exception | None) -> Backward:
         """What happened, in full."""
-        names = node_names(self.order, {}, self.sight)
+        names = node_names(self.order, {}, self.sight, given=True)
         if self.given.batched and error is None:
             raise UnsupportedError(
                 "is_grads_batched gives many v at once, and one vᵀJ comes back for each of them",
@@ -102,8 +105,15 @@ class Scene:
         )
         shown = self.operations(program)
         key = (self.where.file, self.where.line)
-        repeated = self.watch.shown.get(key) == shown and self.watch.call is None
-        self.watch.shown[key] = shown
+        outline = Outline(
+            shown,
+            tuple((program.labels[t.name], tuple(np.shape(program.arrays[t.name]))) for t in program.recording.inputs),
+        )
+        before = self.watch.shown.get(key) if self.watch.call is None else None
+        unlike = None if before is None else differences(before, outline)
+        repeated = unlike is not None
+        if not repeated:
+            self.watch.shown[key] = outline
         born: list[Any] = []
         flow = leaves.Flow()
         seeds = self.weights(lifted)
@@ -141,6 +151,7 @@ class Scene:
             tuple(notes),
             tuple(f"{b.name}: {b.spelling} is a black box, {NOT_CHECKED}: {b.reason}" for b in program.black_boxes),
             repeated=repeated,
+            unlike=unlike or (),
             kind=self.kind,
         )
 
@@ -290,7 +301,7 @@ class Scene:
 
     def operations(self, program: Program) -> tuple[str, ...]:
         """The program's lines."""
-        return program.operations
+        return passages(program)
 
     def roles(self, program: Program, targets: Any) -> tuple[str, ...]:
         """Each input with its shape and what it is."""

@@ -21,6 +21,7 @@ from symgrad.tracing import diagnose, frames
 from symgrad.tracing.function import active_modes, recording
 from symgrad.tracing.given import Given, read_twice
 from symgrad.tracing.guard import in_words, undisturbed
+from symgrad.tracing.likeness import Outline
 from symgrad.tracing.mode import Recorder, tensors_in
 from symgrad.tracing.numbers import short
 from symgrad.tracing.sampling import Sampling
@@ -53,7 +54,7 @@ class Watch:
         here = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _let_go(here()))
         self.sampling, self.patience = Sampling(), patience
-        self.shown: dict[tuple[str, int], tuple[str, ...]] = {}
+        self.shown: dict[tuple[str, int], Outline] = {}
         self.filled: dict[int, tuple[weakref.ref[Any], Where, str]] = {}
         self.names: dict[int, str] = {}
         self.told: set[Any] = set()
