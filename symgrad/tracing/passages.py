@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from symgrad.program import Apply
 from symgrad.tracing.folding import Block, Folding, Item
 from symgrad.tracing.words import Lines
 
@@ -37,9 +38,9 @@ def said(item: Item, program: Program, lines: Lines) -> list[str]:
     return [head(item, program, turn), *inside]
 
 
-def head(block: Block, program: Program, turn: Sequence[object]) -> str:
+def head(block: Block, program: Program, turn: Sequence[Apply]) -> str:
     """``these 37 steps × 99 (lines 19–23), input_t another one each time:``."""
-    found = {program.lines[n] for n in (t.result.name for t in turn) if n in program.lines}  # type: ignore[attr-defined]  # Apply
+    found = {program.lines[step.result.name] for step in turn if step.result.name in program.lines}
     files = {where.file for where in found}
     numbers = sorted({where.line for where in found})
     place = ""
