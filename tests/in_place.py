@@ -95,17 +95,22 @@ def write(random: Random, tensors: Tensors) -> tuple[str, Step]:
     def of(tensors: Tensors) -> torch.Tensor:
         return tensors[n] if key is None else tensors[n][key]
 
+    def other(tensors: Tensors) -> torch.Tensor:
+        """What is read: a copy where it overlaps what is written, since torch leaves open what it reads there then."""
+        apart = tensors[m].untyped_storage().data_ptr() != tensors[n].untyped_storage().data_ptr()
+        return tensors[m] if apart or (n == m and key is None) else tensors[m].clone()
+
     def put(tensors: Tensors) -> None:
-        tensors[n][... if key is None else key] = tensors[m]
+        tensors[n][... if key is None else key] = other(tensors)
 
     choices: list[tuple[str, Step]] = [
         (f"{part}.mul_(2)", lambda tensors: [of(tensors).mul_(2), None][1]),
         (f"{part}.add_(1)", lambda tensors: [of(tensors).add_(1), None][1]),
         (f"{part}.zero_()", lambda tensors: [of(tensors).zero_(), None][1]),
         (f"{part}.sin_()", lambda tensors: [of(tensors).sin_(), None][1]),
-        (f"{part}.add_(t{m})", lambda tensors: [of(tensors).add_(tensors[m]), None][1]),
-        (f"{part}.mul_(t{m})", lambda tensors: [of(tensors).mul_(tensors[m]), None][1]),
-        (f"{part}.copy_(t{m})", lambda tensors: [of(tensors).copy_(tensors[m]), None][1]),
+        (f"{part}.add_(t{m})", lambda tensors: [of(tensors).add_(other(tensors)), None][1]),
+        (f"{part}.mul_(t{m})", lambda tensors: [of(tensors).mul_(other(tensors)), None][1]),
+        (f"{part}.copy_(t{m})", lambda tensors: [of(tensors).copy_(other(tensors)), None][1]),
         (f"{part} = t{m}", put),
     ]
     return random.choice(choices)

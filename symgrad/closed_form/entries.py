@@ -33,7 +33,7 @@ def entry(notation: Notation, node: Expr) -> Piece:
             return method(piece, "diag()", (indices[0],))
         raise NoForm
     if any(isinstance(i, (Ravel, Unravel)) for i in indices):
-        return reshaped(notation, piece, indices)
+        return reshaped(notation, piece, indices, shape)
     if any(is_access(i) for i in indices):
         return selected(notation, piece, indices)
     if len(moving := [i for place in indices for i in indices_in(place)]) > len(set(moving)):
@@ -143,7 +143,7 @@ def others(indices: Sequence[Expr], shape: Sequence[Size], but: Sequence[int]) -
     return [pair for place, pair in enumerate(zip(indices, shape, strict=True)) if place not in but]
 
 
-def reshaped(notation: Notation, piece: Piece, indices: Sequence[Expr]) -> Piece:
+def reshaped(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size]) -> Piece:
     """x[row-major number of (p, q)] is x.reshape(the sizes of p and q); what is numbered together is put in a row."""
     groups: dict[Expr, list[int]] = {}
     for place, index in enumerate(indices):
@@ -163,6 +163,8 @@ def reshaped(notation: Notation, piece: Piece, indices: Sequence[Expr]) -> Piece
         parts = number.indices if isinstance(number, Ravel) else (number,)
         if not all(isinstance(i, Index) for i in parts):
             raise NoForm
+        if sp.expand(sp.Mul(*(i.size for i in parts)) - sp.Mul(*(shape[place] for place in places))) != 0:
+            raise NoForm  # a part of the axis is read
         order += places
         axes += parts
     if len(set(axes)) < len(axes):

@@ -269,7 +269,7 @@ def strided(array: Array, axis: int, slopes: Sequence[tuple[int, int]], constant
     if before or after:
         widths = [(0, 0)] * array.ndim
         widths[axis] = (before, after)
-        nothing = array.reshape(-1)[0] * 0
+        nothing = array.reshape(-1)[0] * 0 if array.size else 0  # an exact 0 where the array is exact
         array = np.pad(array, widths, constant_values=nothing) if zero else np.pad(array, widths, mode="edge")
     begin = array[(slice(None),) * axis + (slice(constant + before, None),)]
     pace = array.strides[axis]
