@@ -239,3 +239,9 @@ def test_the_command_changes_no_line_of_the_warnings_nor_a_trace(tmp_path):
         if name != "atexit_and_finalisers":  # python takes __file__ away before the handlers run
             said = [line for line in pair[1].stderr.splitlines() if not line.startswith("symgrad: ")]
             assert (pair[0].stdout, pair[0].stderr.splitlines()) == (pair[1].stdout, said)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_gradcheck_is_compared_and_not_vacuous():
+    checked = [call for call in calls("gradcheck") if call.explained]
+    assert [(leaf.name, leaf.agrees) for leaf in checked[0].leaves][:1] == [("x", True)]

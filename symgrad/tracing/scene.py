@@ -59,7 +59,8 @@ class Scene:
         self.leaves: list[tuple[Node, Any]] = leaves.as_read([(n, t) for n, t in owned if t is not None], self.order)
         if self.asked is not None:
             known = {id(t) for _, t in self.leaves}
-            wanted = [(watch.recorder.node_of(t), t) for t in self.asked]
+            read = {id(n.owner()): n for n in self.order if n.owner is not None}  # as it was when it was read
+            wanted = [(read.get(id(t)) or watch.recorder.node_of(t), t) for t in self.asked]
             self.leaves = (
                 wanted if self.kind == "grad" else [*self.leaves, *(p for p in wanted if id(p[1]) not in known)]
             )
