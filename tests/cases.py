@@ -131,14 +131,15 @@ def grouped(op: Op) -> pytest.MarkDecorator:
     return pytest.mark.xdist_group(op.name)
 
 
-@lru_cache(maxsize=1)
-def first_by_default() -> Sequence[ParameterSet]:
-    """`cases` as parameters: the first example of every operation in the default run, the others in the slow one."""
+@lru_cache
+def first_by_default(every: int = 1) -> Sequence[ParameterSet]:
+    """`cases` as parameters: the first example of every operation in the default run, the others in the slow one.
+
+    With ``every`` only of so manyth operation, for what takes its time.
+    """
     first = {case.op.name: case for case in reversed(cases())}
+    default = [case for number, case in enumerate(first.values()) if number % every == 0]
     return [
-        pytest.param(
-            case, id=case.name,
-            marks=[grouped(case.op), *([] if case is first[case.op.name] else [pytest.mark.slow])],
-        )
+        pytest.param(case, id=case.name, marks=[grouped(case.op), *([] if case in default else [pytest.mark.slow])])
         for case in cases()
-    ]  # fmt: skip
+    ]

@@ -30,6 +30,8 @@ INFIX = {
 }  # fmt: skip
 
 
+UNSAID = ("tied",)
+"""What only a derivative asks of a step that it reads beside: no call takes it."""
 ALONG = ("softmax", "log_softmax", "logsumexp")
 """torch wants to be told along which axis."""
 
@@ -183,7 +185,7 @@ class Writer:
         for name, value in own.items():
             told = name == "dim" and (own.get("keepdim") is True or op.name in ALONG)
             required = told or defaults.get(name) is inspect.Parameter.empty
-            if value is not None and (required or usual.get(name) != value):
+            if value is not None and name not in UNSAID and (required or usual.get(name) != value):
                 one = name == "dim" and isinstance(value, tuple) and len(value) == 1
                 result[name] = f"{name}={self.option(value).strip('(),') if one else self.option(value)}"
         return result

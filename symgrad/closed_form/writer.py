@@ -108,7 +108,7 @@ class Notation:
         """``piece`` under a name of its own, if it is more than a name."""
         if piece.text.isidentifier():
             return piece
-        taken = {self.program.seed, self.program.output, *self.program.names, *self._names.values()}
+        taken = {self.program.seed, self.program.output, *(t.name for t in self.program.inputs), *self._names.values()}
         free = (name for name in (letter, *(f"{letter}{n}" for n in range(1, 100))) if name not in taken)
         name = self._names.get(piece.text) or next(free)
         self._names[piece.text] = name
