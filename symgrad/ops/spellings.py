@@ -13,18 +13,6 @@ def softmin(call: Call, part: int, x: Any, dim: Any = -1) -> Last:
     return "softmax", (call("neg", x),), {"dim": dim}
 
 
-@compound("torch.clamp_min", "Tensor.clamp_min")
-def clamp_min(call: Call, part: int, x: Any, min: Any) -> Last:
-    """clamp(x, min=…)"""
-    return "clamp", (x,), {"min": min, "max": None}
-
-
-@compound("torch.clamp_max", "Tensor.clamp_max")
-def clamp_max(call: Call, part: int, x: Any, max: Any) -> Last:
-    """clamp(x, max=…)"""
-    return "clamp", (x,), {"min": None, "max": max}
-
-
 @compound("torch.hstack", "np.hstack")
 def hstack(call: Call, part: int, tensors: Any) -> Last:
     """cat along columns; of vectors and numbers along their only axis."""
