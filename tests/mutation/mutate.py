@@ -208,6 +208,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, chosen.output.open("a", encoding="utf-8") as lines:
         copy = Path(folder) / "copy"
         shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache"))
+        asked = sorted({f for change in todo for f in files_for(change)[0]})
+        if (red := seen_by(copy, [asked])) is not None:
+            sys.exit(f"{red} is red as it is: no change could be told from none")
         for number, change in enumerate(todo, 1):
             text = (ROOT / change.path).read_text(encoding="utf-8")
             after = mutated(change, text) or text
