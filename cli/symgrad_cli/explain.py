@@ -45,6 +45,7 @@ Examples:
 @click.option("--seed", metavar="VALUE", help="v: one weight for each entry of the output.")
 @click.option("--then", metavar="EXPR", help="A scalar computed from out, as in training; v is its derivative by out.")
 @click.option("--entry", metavar='"x[0,1]"', help="The full story of one entry of a gradient.")
+@click.option("--brief", is_flag=True, help="The answer alone: each gradient's line, and whether torch agrees.")
 @click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")
 @click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the Hessian as well.")
 @click.option("--check/--no-check", default=True, help="Hold every claim against the oracles.  [default: check]")
@@ -61,6 +62,7 @@ def explain(
     seed: str | None,
     then: str | None,
     entry: str | None,
+    brief: bool,
     expand: bool,
     order: int,
     check: bool,
@@ -87,7 +89,7 @@ def explain(
                 hints=("symgrad explain --call module:function",),
             )
         result = explain_call(target, lets, shapes, wrt, seed, check)
-        deliver(result, style, story, path, color)
+        deliver(result, style, story, brief, path, color)
         return 0 if result.passed else DISAGREED
     if expression is None:
         raise InputError(
@@ -104,7 +106,7 @@ def explain(
         expand=expand,
         order=order,
     )
-    deliver(result, style, story, path, color)
+    deliver(result, style, story, brief, path, color)
     return 0 if result.passed else DISAGREED
 
 
@@ -122,14 +124,17 @@ def deliver(
     result: symgrad.Explanation,
     style: str,
     entry: tuple[str, tuple[int, ...]] | None,
+    brief: bool,
     path: Path | None,
     color: bool | None,
 ) -> None:
     """Write an explanation in the style asked for."""
     if style == "text":
         colored = output.wants_color(color) and path is None
-        text = result.to_text(width=output.width(), color=colored, entry=entry)
+        text = result.to_text(width=output.width(), color=colored, entry=entry, brief=brief)
+    elif style == "json":
+        text = result.to_json(entry=entry)
     else:
-        writers = {"markdown": result.to_markdown, "latex": result.to_latex, "json": result.to_json}
-        text = writers[style](entry=entry)
+        writers = {"markdown": result.to_markdown, "latex": result.to_latex}
+        text = writers[style](entry=entry, brief=brief)
     output.deliver(text, path, style)

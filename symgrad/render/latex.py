@@ -28,9 +28,9 @@ from symgrad.render.page import (
 )
 
 
-def to_latex(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None) -> str:
-    """The explanation as a LaTeX fragment; with ``entry``, the story of that one entry."""
-    return page_latex(page_of(explanation, entry))
+def to_latex(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False) -> str:
+    """The explanation as a LaTeX fragment; with ``entry``, the story of that one entry; ``brief``, the answer alone."""
+    return page_latex(page_of(explanation, entry, brief))
 
 
 def page_latex(page: Page) -> str:

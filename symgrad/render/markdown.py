@@ -28,9 +28,11 @@ from symgrad.render.page import (
 )
 
 
-def to_markdown(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None) -> str:
-    """The explanation as Markdown with LaTeX formulas; with ``entry``, the story of that one entry."""
-    return page_markdown(page_of(explanation, entry))
+def to_markdown(
+    explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False
+) -> str:
+    """The explanation as Markdown with LaTeX formulas; with ``entry``, the story of that one entry; ``brief``, the answer alone."""
+    return page_markdown(page_of(explanation, entry, brief))
 
 
 def page_markdown(page: Page, level: int = 2, title: bool = True) -> str:

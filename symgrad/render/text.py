@@ -42,11 +42,19 @@ REMARK_AT = 48
 
 
 def to_text(
-    explanation: Explanation, *, width: int = 100, color: bool = False, entry: tuple[str, tuple[int, ...]] | None = None
+    explanation: Explanation,
+    *,
+    width: int = 100,
+    color: bool = False,
+    entry: tuple[str, tuple[int, ...]] | None = None,
+    brief: bool = False,
 ) -> str:
-    """The explanation for a terminal of ``width`` columns; with ``entry``, the story of that one entry."""
+    """The explanation for a terminal of ``width`` columns.
+
+    With ``entry``, the story of that one entry; ``brief``, the answer alone.
+    """
     columns, colored = arguments.number_of(width, "width"), arguments.flag_of(color, "color")
-    return page_text(page_of(explanation, entry), width=columns, color=colored)
+    return page_text(page_of(explanation, entry, brief), width=columns, color=colored)
 
 
 def page_text(page: Page, *, width: int = 100, color: bool = False) -> str:

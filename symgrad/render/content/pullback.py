@@ -15,6 +15,7 @@ from symgrad.indexing import Equation as IndexEquation
 from symgrad.numeric import as_float
 from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
+from symgrad.render.content.answer import all_lines
 from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.teller import Teller
 from symgrad.render.content.words import DOTS, as_code, shape_words
@@ -49,7 +50,7 @@ LONGEST_ENTRY = 240
 def pullback_section(teller: Teller, explanation: Explanation) -> Section:
     """The whole section."""
     say = teller.say
-    blocks: list[Block] = list(_rule(teller, explanation))
+    blocks: list[Block] = [*all_lines(explanation), *_rule(teller, explanation)]
     for gradient in explanation.gradients.values():
         blocks += gradient_blocks(teller, explanation, gradient)
     return Section(say("{vJ}: the weighted rows of {J}, added up"), tuple(blocks))

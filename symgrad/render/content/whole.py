@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from symgrad.explanation import Explanation
 from symgrad.language import arguments
+from symgrad.render.content.answer import answer_blocks
 from symgrad.render.content.forward import forward_section
 from symgrad.render.content.jacobian import jacobian_section
 from symgrad.render.content.one_entry import entry_sections
@@ -24,12 +25,15 @@ from symgrad.render.content.words import size_text
 from symgrad.render.page import Block, Code, Page, Paragraph, Section, Words
 
 
-def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None = None) -> Page:
-    """The page, whole or about one entry of one gradient."""
-    entry = arguments.entry_of(entry)
+def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False) -> Page:
+    """The page, whole or about one entry of one gradient; a ``brief`` one is what a whole one opens with."""
+    entry, brief = arguments.entry_of(entry), arguments.flag_of(brief, "brief")
     teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
-    if entry is None:
-        sections: tuple[Section, ...] = (
+    sections: tuple[Section, ...] = ()
+    if entry is not None:
+        sections = entry_sections(teller, explanation, *entry)
+    elif not brief:
+        sections = (
             forward_section(teller, explanation),
             _jacobians(teller, explanation),
             seed_section(explanation),
@@ -38,13 +42,10 @@ def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None 
         )
         if explanation.hessians:
             sections += (second_order_section(teller, explanation),)
-    else:
-        sections = entry_sections(teller, explanation, *entry)
     facts = [(g.name, size_text(g.value.shape)) for g in explanation.inputs]
     facts.append((explanation.program.output, size_text(explanation.output.shape)))
-    return Page(
-        title(explanation.expression, explanation.program.output), tuple(facts), tuple(_lead(explanation)), sections
-    )
+    lead = (*(answer_blocks(explanation) if entry is None else ()), *_lead(explanation))
+    return Page(title(explanation.expression, explanation.program.output), tuple(facts), lead, sections)
 
 
 def _jacobians(teller: Teller, explanation: Explanation) -> Section:

@@ -1,0 +1,106 @@
+"""The answer, before anything is derived: each gradient as a line of code, whether torch agrees, what is special here.
+
+    x.grad = v_S @ k / 2
+    with v_S = P * (v_P - (v_P * P).sum(-1, keepdim=True))
+    Equal to torch 2.13.0 in every entry.
+
+Comes in: an explanation. Goes out: at most six lines. What is said was tested: a line is proven, a sentence holds here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from symgrad.closed_form import assigned
+from symgrad.explanation import Explanation, Gradient
+from symgrad.oracles.report import Check, Verdict
+from symgrad.program import Program
+from symgrad.render.content.speaker import speaker_of
+from symgrad.render.content.words import listed
+from symgrad.render.content.zeros import zero_blocks
+from symgrad.render.page import Block, Code, Listing, Paragraph, Words
+
+SHORT = 56
+"""Characters of a gradient that is written in the inputs alone; a longer one stands in the names of the steps."""
+MOST = 5
+"""Lines of code that stand before everything else."""
+
+
+def answer_blocks(explanation: Explanation) -> Iterator[Block]:
+    """The lines, and below them what torch says and the one thing that is special here."""
+    lines = tuple(answer_lines(explanation))
+    if lines:
+        more = f"… and {len(lines) - MOST + 1} more lines, in section 4" if len(lines) > MOST else ""
+        yield Listing("\n".join([*lines[: MOST - 1], more] if more else lines))
+    words: Words = (*_agreement(explanation), *_special(explanation))
+    if words:
+        yield Paragraph(words)
+
+
+def answer_lines(explanation: Explanation) -> Iterator[str]:
+    """Each gradient's line, then the cotangents that they read."""
+    gradients = explanation.gradients
+    forms = {name: gradient.closed_form for name, gradient in gradients.items()}
+    if all(form is not None and len(form) <= SHORT and "; " not in form for form in forms.values()):
+        yield from (assigned(f"{name}.grad", str(form))[0] for name, form in forms.items())
+        return
+    lines = explanation.backward
+    said = [line for line in lines.gradients.values() if line.text is not None]
+    if not said:
+        return
+    yield from map(str, said)
+    needed = {line.target for name in gradients for line in lines.needed(name)}
+    yield from (f"  with {line}" for line in lines.lines if line.target in needed and line.text is not None)
+
+
+def all_lines(explanation: Explanation) -> Iterator[Block]:
+    """Forward and backward line by line, where the answer had no room for them."""
+    if len(tuple(answer_lines(explanation))) <= MOST:
+        return
+    lines = explanation.backward
+    forward, back = (
+        [str(line) for line in part if line.text is not None] for part in (lines.forward, lines.statements)
+    )
+    yield Paragraph(("Line by line, each in the names of the lines before it:",))
+    yield Listing("\n".join([*forward, "", *back]))
+
+
+def _agreement(explanation: Explanation) -> Words:
+    """Equal to torch, where torch was asked about every gradient and agrees."""
+    checks = [_by_torch(gradient) for gradient in explanation.gradients.values()]
+    made = [check for check in checks if check is not None and check.verdict is Verdict.AGREES]
+    if not made or len(made) < len(checks):
+        return ()
+    worst = max(check.max_error or 0.0 for check in made)
+    far = "" if worst == 0 else f" (largest difference {f'{worst:.0e}'.replace('e-0', 'e-')})"
+    return (f"Equal to torch {explanation.torch_version} in every entry{far}. ",)
+
+
+def _by_torch(gradient: Gradient) -> Check | None:
+    """What torch's own backward said."""
+    return next((check for check in gradient.checks if check.oracle.startswith("out.backward")), None)
+
+
+def _special(explanation: Explanation) -> Words:
+    """The first of these that holds: a gradient that is 0, one used several times, one broadcast."""
+    say = speaker_of(explanation.program)
+    for gradient in explanation.gradients.values():
+        for block in zero_blocks(explanation, gradient):
+            if isinstance(block, Paragraph):
+                return block.words
+    for name, gradient in explanation.gradients.items():
+        if len(gradient.sweep.uses) > 1:
+            count = len(gradient.sweep.uses)
+            return say("`{name}` is used {count} times: its shares add up.", name=name, count=count)
+    names = [name for name in explanation.gradients if is_broadcast(explanation.program, name)]
+    if names:
+        are, its = ("is", "its") if len(names) == 1 else ("are", "their")
+        told = listed([(Code(name),) for name in names])
+        return say("{told} {are} broadcast, so {its} gradient adds up what it feeds.", told=told, are=are, its=its)
+    return ()
+
+
+def is_broadcast(program: Program, name: str) -> bool:
+    """Whether a tensor is read through copies of itself alone."""
+    readers = [step for step in program.steps if name in step.tensors]
+    return bool(readers) and all(step.op == "expand" for step in readers)
