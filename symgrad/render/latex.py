@@ -29,7 +29,10 @@ from symgrad.render.page import (
 
 
 def to_latex(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False) -> str:
-    """The explanation as a LaTeX fragment; with ``entry``, the story of that one entry; ``brief``, the answer alone."""
+    """The explanation as a LaTeX fragment.
+
+    With ``entry``, the story of that one entry; ``brief``, the answer alone.
+    """
     return page_latex(page_of(explanation, entry, brief))
 
 

@@ -31,7 +31,10 @@ from symgrad.render.page import (
 def to_markdown(
     explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False
 ) -> str:
-    """The explanation as Markdown with LaTeX formulas; with ``entry``, the story of that one entry; ``brief``, the answer alone."""
+    """The explanation as Markdown with LaTeX formulas.
+
+    With ``entry``, the story of that one entry; ``brief``, the answer alone.
+    """
     return page_markdown(page_of(explanation, entry, brief))
 
 

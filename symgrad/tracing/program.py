@@ -134,17 +134,18 @@ class Program:
         ``h``. ``seed`` is as `pullback` takes it; ``.code()`` gives the lines as a function. Raises `ShapeError` for a
         seed of another shape, `UnknownNameError` for an input that there is not.
         """
-        chosen, seeds = self._names(wrt), self._seeds(seed)
-        ones = seed is None and len(self.ends) == 1
+        return self.backward_by(self._seeds(seed), self._names(wrt), seed is None and len(self.ends) == 1)
+
+    def backward_by(self, seeds: Mapping[str, Array], wanted: Sequence[str], ones: bool) -> Backward:
+        """`backward` for seeds and inputs by the recording's names; ``ones``: that of a number is 1 and not written."""
 
         def numbers(program: Recording, values: Values, names: Sequence[str]) -> Mapping[str, Array]:
             return pull(program, values, self.boxes, seeds, names, origins=self.origins)
 
         ends = tuple(dict.fromkeys(self.ends))
         return backward(
-            self.recording, chosen, ends=ends, labels=self.labels, values=self.values, ones=ones,
-            pull=numbers,
-        )  # fmt: skip
+            self.recording, wanted, ends=ends, labels=self.labels, values=self.values, ones=ones, pull=numbers
+        )
 
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:
         """Ju: the change of the outputs for a change of some inputs."""

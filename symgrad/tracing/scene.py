@@ -29,6 +29,7 @@ from symgrad.tracing.pairs import convention
 from symgrad.tracing.passages import passages
 from symgrad.tracing.program import Program
 from symgrad.tracing.story import Backward, Leaf
+from symgrad.tracing.told_lines import ToldLines, told_lines
 from symgrad.tracing.trace import Node, Where, as_array, real_precision, upstream
 from symgrad.tracing.words import NOT_CHECKED, chosen_by_torch, first_words, shape_text
 
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 
 HANDFUL = 6
 """With more leaves than this, formulas are shown on request only."""
-LONGEST_FORM = 56
-"""A longer closed form is shown on request only."""
 SHORT = 14
 """Programs with more steps than this get no Jacobian in one piece."""
 
@@ -122,8 +121,10 @@ class Scene:
         derived = judge.pull(watching(births(born), flow.seen))
         lost = bool(born) and all(birth.of_nothing for birth in born)
         few = len(targets) <= HANDFUL or bool(self.watch.only)
+        ones = len(self.seeds) == 1 and self.seeds[0] is None
+        told = ToldLines() if repeated else told_lines(program, seeds, ones)
         rows = [
-            self.leaf(judge, name, tensor, true, few and not repeated, flow, lost)
+            self.leaf(judge, name, tensor, true, few and not repeated, flow, lost, told)
             for name, (tensor, true) in targets.items()
             if not self.watch.only or program.labels[name] in self.watch.only
         ]
@@ -154,6 +155,7 @@ class Scene:
             repeated=repeated,
             unlike=unlike or (),
             kind=self.kind,
+            told=told,
         )
 
     def unexplained(self, problem: str, found: tuple[str, ...], error: Exception | None) -> Backward:
@@ -242,11 +244,13 @@ class Scene:
         return found | {name: real_precision(node.held.dtype) for name, node in lifted.nodes.items() if node.carries}
 
     def leaf(
-        self, judge: Judge, name: str, tensor: Any, true: Any, formulas: bool, flow: leaves.Flow, lost: bool
-    ) -> Leaf:
+        self, judge: Judge, name: str, tensor: Any, true: Any, formulas: bool, flow: leaves.Flow, lost: bool,
+        told: ToldLines,
+    ) -> Leaf:  # fmt: skip
         """One row."""
         program = judge.program
-        jacobian, form = self.formulas(program, name) if formulas else (self.size(program, name), None)
+        jacobian = self.structure(program, name) if formulas else self.size(program, name)
+        form = told.forms.get(program.labels[name])
         before = self.before.get(id(tensor)) if self.kind == "backward" else None
         added = as_float(judge.derived[name])
         error = agrees = None
@@ -277,22 +281,19 @@ class Scene:
             hooked,
         )
 
-    def formulas(self, program: Program, name: str) -> tuple[str, str | None]:
-        """J's size and structure, and the closed form, where they are cheap."""
+    def structure(self, program: Program, name: str) -> str:
+        """J's size and structure, where that is cheap."""
         size = self.size(program, name)
-        if len(program.ends) > 1 or len(program.recording.steps) > SHORT:
-            return size, None
+        if len(program.ends) > 1 or len(program.recording.steps) > SHORT or size == "1×1":
+            return size
         try:
             structure = program.jacobian(program.labels[name]).structure
-            form = program.closed_form(program.labels[name])
         except SymgradError:
-            return size, None
+            return size
         kind = structure.notation or structure.kind
         for own, label in program.labels.items():
             kind = kind.replace(own, label) if own != label else kind
-        if form is not None and len(form) > LONGEST_FORM and not self.watch.only:
-            form = None
-        return (size if size == "1×1" else f"{size} {kind}".rstrip().replace("diag(", "diagonal(")), form
+        return f"{size} {kind}".rstrip().replace("diag(", "diagonal(")
 
     @staticmethod
     def size(program: Program, name: str) -> str:

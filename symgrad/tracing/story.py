@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from symgrad.numeric.exact import Array
+from symgrad.tracing.told_lines import ToldLines
 from symgrad.tracing.trace import Where
 
 
@@ -60,6 +61,7 @@ class Backward:
 
     ``failure`` is the exception's own text; ``reasons`` explain it. ``repeated`` says that an earlier call from
     the same line ran the same program but for what ``unlike`` names, ``explained`` that it could be explained at all.
+    ``told`` is the backward, line by line.
     """
 
     number: int
@@ -77,6 +79,7 @@ class Backward:
     explained: bool = True
     unlike: tuple[str, ...] = ()
     kind: str = "backward"
+    told: ToldLines = field(default_factory=ToldLines)
 
     @property
     def agrees(self) -> bool:

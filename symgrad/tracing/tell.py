@@ -49,6 +49,7 @@ def _told(event: Backward | Note, width: int) -> list[str]:
     if not event.explained:
         return [*lines, *notes]
     lines += [f"  ■ {box}" for box in event.boxes]
+    lines += _backward(event)
     nothing = "no leaf is reached: nothing is added to any .grad"
     if event.kind == "grad":
         nothing = "nothing that was asked for is reached"
@@ -67,13 +68,26 @@ def _again(event: Backward, title: str, width: int) -> list[str]:
 
 def _program(event: Backward, width: int) -> list[str]:
     """The program, shortened in the middle; beside a short one its shapes."""
-    shown = cut(event.program, LONGEST)
+    told = event.told.forward
+    shown = list(told) if 0 < len(told) <= LONGEST else cut(event.program, LONGEST)
     roles = "   ".join(event.roles) if len(event.roles) <= HANDFUL else f"{len(event.roles)} tensors"
     if not shown:
         return [f"  {roles}"] if roles else []
     if len(shown) == 1 and 4 + max(46, len(shown[0])) + len(roles) <= width:
         return [f"  {shown[0].ljust(46)}  {roles}"]
     return [*(f"  {line}" for line in shown), f"    {roles}"]
+
+
+def _backward(event: Backward) -> list[str]:
+    """The lines from the output back; those of many leaves stand among them, those of a few in the table."""
+    told = event.told
+    forms = [f"{name}.grad = {form}" for name, form in told.forms.items()] if len(event.leaves) > HANDFUL else []
+    opened = told.opened if len(told.forward) > LONGEST else ()
+    lines = cut([*opened, *told.lines, *forms], LONGEST)
+    flow = [f"  lengths: {told.flow}"] if told.flow else []
+    warning = [f"  {told.warning}"] if told.warning else []
+    head = ["  backward: v_name is what reaches name"] if lines else []
+    return [*head, *(f"    {line}" for line in lines), *flow, *warning]
 
 
 def agreement(leaf: Leaf) -> str:
@@ -182,7 +196,11 @@ def _page(event: Backward) -> list[str]:
         f"{short(leaf.added)} | {short(leaf.after)} | {agreement(leaf)} |"
         for leaf in event.leaves
     ]
-    return [*parts, f"v = {event.seed}{event.weights}", "", *head, *rows, ""]
+    told = event.told
+    back = ["```", *told.opened, *told.lines, "```", ""] if told.lines else []
+    flow = [f"Lengths: {told.flow}.", ""] if told.flow else []
+    flow += [f"{told.warning[0].upper()}{told.warning[1:]}.", ""] if told.warning else []
+    return [*parts, f"v = {event.seed}{event.weights}", "", *back, *flow, *head, *rows, ""]
 
 
 def to_json(session: Session) -> str:
@@ -217,6 +235,7 @@ def _event(event: Backward | Note) -> dict[str, Any]:
         "repeated": event.repeated,
         "unlike": list(event.unlike),
         "explained": event.explained,
+        "backward": [*event.told.opened, *event.told.lines],
         "leaves": [
             {
                 "name": leaf.name,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from symgrad.backward.names import UNNAMED
 from symgrad.closed_form import assigned
 from symgrad.explanation import Explanation, Gradient
 from symgrad.oracles.report import Check, Verdict
@@ -50,7 +51,11 @@ def answer_lines(explanation: Explanation) -> Iterator[str]:
         return
     yield from map(str, said)
     needed = {line.target for name in gradients for line in lines.needed(name)}
-    yield from (f"  with {line}" for line in lines.lines if line.target in needed and line.text is not None)
+    told = [line for line in lines.lines if line.target in needed and line.text is not None]
+    yield from (f"  with {line}" for line in told)
+    read = frozenset[str]().union(*(line.names for line in (*said, *told)))
+    known = frozenset(tensor.name for tensor in explanation.program.tensors() if not UNNAMED.fullmatch(tensor.name))
+    yield from (f"  with {s}" for s in lines.forward if s.target in read - known and s.text is not None)
 
 
 def all_lines(explanation: Explanation) -> Iterator[Block]:

@@ -1,0 +1,97 @@
+"""The backward of one call as lines of its story, and how long the cotangents are on their way back.
+
+Comes in: a captured program and the seeds of a call. Goes out: `ToldLines`, every line proven, in the names of the
+script; nothing where no line could be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.backward import Backward, Line
+from symgrad.errors import SymgradError
+from symgrad.numeric.exact import as_float
+from symgrad.tracing.numbers import digits
+
+if TYPE_CHECKING:
+    from symgrad.tracing.program import Program
+
+STATIONS = 9
+"""Lengths that are told of one way back."""
+STEEP = 1e6
+"""A length that changes by more than this has a word of its own."""
+
+
+@dataclass(frozen=True)
+class ToldLines:
+    """The backward of one call in texts.
+
+    ``forward`` is the program in as many lines as have a cotangent; ``lines`` go from the output back, ``opened`` says
+    what they mention and the program's own listing does not have; ``forms`` are the gradients by their names; ``flow``
+    the lengths on the way, ``warning`` what is extreme about them.
+    """
+
+    forward: tuple[str, ...] = ()
+    opened: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    forms: Mapping[str, str] = field(default_factory=dict)
+    flow: str = ""
+    warning: str = ""
+
+
+def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool) -> ToldLines:
+    """The lines of one call."""
+    try:
+        found = program.backward_by(seeds, program.wanted, ones)
+    except SymgradError:
+        return ToldLines()
+    listed = {program.labels[name] for name in program.labels}
+    opened = [str(s) for s in found.forward if s.text is not None and s.name not in listed and is_read(s, found)]
+    back = [str(line) for line in found.lines if line.text is not None]
+    forms = {program.labels[own]: line.text for own, line in found.gradients.items() if line.text is not None}
+    lengths = [(line.name, length(line)) for line in found.lines if line.shape is not None and line.value is not None]
+    forward = [str(s) for s in found.forward]
+    return ToldLines(tuple(forward), tuple(opened), tuple(back), forms, flow_of(lengths), warning_of(lengths))
+
+
+def is_read(line: Line, lines: Backward) -> bool:
+    """Whether another line mentions what a line of the forward pass computes."""
+    return any(line.target in other.names for other in (*lines.forward, *lines.statements))
+
+
+def length(line: Line) -> float:
+    """The Euclidean length of a cotangent."""
+    return float(np.linalg.norm(as_float(np.asarray(line.value)).reshape(-1)))
+
+
+def flow_of(lengths: Sequence[tuple[str, float]]) -> str:
+    """``v_t3 0.41 → v_t1 0.3``: from the output back, the middle of a long way left out."""
+    if len(lengths) < 2:
+        return ""
+    told = [f"{name} {digits(value)}" for name, value in lengths]
+    if len(told) > STATIONS:
+        half = STATIONS // 2
+        told = [*told[:half], f"… {len(told) - 2 * half} more", *told[-half:]]
+    return " → ".join(told)
+
+
+def warning_of(lengths: Sequence[tuple[str, float]]) -> str:
+    """Where the gradient vanishes, explodes or dies, if it does."""
+    finite = [(name, value) for name, value in lengths if np.isfinite(value)]
+    if len(finite) < 2 or not finite[0][1]:
+        return ""
+    first, start = finite[0]
+    dead = next((name for name, value in finite if value == 0), None)
+    if dead is not None:
+        return f"the gradient dies at {dead}: its length is 0 there"
+    name, least = min(finite, key=lambda pair: pair[1])
+    if start > STEEP * least:
+        return f"the gradient vanishes: from {first} to {name} its length shrinks by a factor of {start / least:.0e}"
+    name, most = max(finite, key=lambda pair: pair[1])
+    if most > STEEP * start:
+        return f"the gradient explodes: from {first} to {name} its length grows by a factor of {most / start:.0e}"
+    return ""
