@@ -13,9 +13,11 @@ from typing import Any
 
 import click
 
+from symgrad.errors import InputError
 from symgrad.files import Growing
 from symgrad.tracing import run_script
 from symgrad.tracing.layout import wrapped
+from symgrad.tracing.story import Session
 from symgrad.tracing.tell import WIDTH, closing, event_markdown, event_text, legend, to_json, to_markdown
 from symgrad_cli import options, output
 from symgrad_cli.failures import DISAGREED, reporting
@@ -25,6 +27,7 @@ EPILOG = """
 Examples:
   symgrad run train.py --epochs 2
   symgrad run --only conv1.weight --call 3 train.py
+  symgrad run --code 1 train.py
   symgrad run --format markdown -o story.md train.py
 """
 FORMATS = ("text", "markdown", "json")
@@ -35,6 +38,7 @@ FORMATS = ("text", "markdown", "json")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this parameter, with its formulas. Repeatable.")
 @click.option("--call", type=click.IntRange(min=1), metavar="N", help="Only the N-th call of backward or grad.")
+@click.option("--code", type=click.IntRange(min=1), metavar="N", help="Only the N-th call, as Python that runs.")
 @click.option(
     "--format", "style", type=click.Choice(FORMATS), default="text", show_default=True, help="How to write it."
 )
@@ -43,8 +47,8 @@ FORMATS = ("text", "markdown", "json")
 @options.traceback_option
 @reporting
 def run(
-    script: str, arguments: tuple[str, ...], only: tuple[str, ...], call: int | None, style: str, path: Path | None,
-    traceback: bool,
+    script: str, arguments: tuple[str, ...], only: tuple[str, ...], call: int | None, code: int | None, style: str,
+    path: Path | None, traceback: bool,
 ) -> int:  # fmt: skip
     """Run SCRIPT as python would, and explain each call of backward and grad in it.
 
@@ -57,14 +61,20 @@ def run(
     width = output.width() if file is None and sys.stdout is not None and sys.stdout.isatty() else WIDTH
 
     def tell(event: Any) -> None:
+        if code is not None:
+            return
         if style == "text":
             told = event_text(event, width)
             say(told, stdout) if file is None else file.add(told + "\n")
         elif style == "markdown" and file is not None:
             file.add(event_markdown(event) + "\n")
 
-    session = run_script(script, list(arguments), tell=tell, only=only, call=call, patience=patience)
-    if style == "text":
+    wanted = call if code is None else code
+    session = run_script(script, list(arguments), tell=tell, only=only, call=wanted, patience=patience)
+    if code is not None:
+        as_python = code_of(session, code)
+        say(as_python) if file is None else file.add(as_python)
+    elif style == "text":
         end = wrapped(closing(session) + legend(session), width)
         say(end, stdout) if file is None else file.add(end)
     elif style == "markdown" and file is not None:
@@ -74,6 +84,16 @@ def run(
     if file is not None:
         file.close()
     return session.status or (0 if session.agrees else DISAGREED)
+
+
+def code_of(session: Session, number: int) -> str:
+    """One call's lines as a function; raises `InputError` where there is no such call or no line."""
+    found = next((call for call in session.calls if call.number == number), None)
+    if found is None:
+        raise InputError(f"the script has no call {number} of backward or grad that could be explained")
+    if found.told.source is None:
+        raise InputError(f"call {number} has no lines", found=found.notes[:1])
+    return found.told.source.code() + "\n"
 
 
 @contextmanager

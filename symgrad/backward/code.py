@@ -6,12 +6,14 @@ Comes in: the lines, forward and backward. Goes out: text, in which every functi
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 
 from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
 
-IMPORTS = {"torch": "import torch", "F": "import torch.nn.functional as F"}
+IMPORTS = {"math.": "import math", "torch.": "import torch", "F.": "import torch.nn.functional as F"}
+"""What has to be imported for which beginning of a name; torch always is, math before it."""
 
 
 Statement = tuple[str, str]
@@ -64,7 +66,7 @@ def as_function(
     texts = [f"    {target} = {placed(code, own)}" for target, code in body]
     texts.append(f"    return {', '.join(results)}")
     whole = "\n".join([f"def {name}({', '.join(arguments)}):", *texts])
-    imports = [IMPORTS["torch"], *([IMPORTS["F"]] if "F." in whole else [])]
+    imports = [line for name, line in IMPORTS.items() if name == "torch." or re.search(rf"\b{re.escape(name)}", whole)]
     return "\n".join([*imports, "", "", whole])
 
 

@@ -32,7 +32,7 @@ class ToldLines:
 
     ``forward`` is the program in as many lines as have a cotangent; ``lines`` go from the output back, ``opened`` says
     what they mention and the program's own listing does not have; ``forms`` are the gradients by their names; ``flow``
-    the lengths on the way, ``warning`` what is extreme about them.
+    the lengths on the way, ``warning`` what is extreme about them. ``source`` are the lines themselves.
     """
 
     forward: tuple[str, ...] = ()
@@ -41,6 +41,7 @@ class ToldLines:
     forms: Mapping[str, str] = field(default_factory=dict)
     flow: str = ""
     warning: str = ""
+    source: Backward | None = None
 
 
 def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool) -> ToldLines:
@@ -55,7 +56,7 @@ def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool) -> ToldLi
     forms = {program.labels[own]: line.text for own, line in found.gradients.items() if line.text is not None}
     lengths = [(line.name, length(line)) for line in found.lines if line.shape is not None and line.value is not None]
     forward = [str(s) for s in found.forward]
-    return ToldLines(tuple(forward), tuple(opened), tuple(back), forms, flow_of(lengths), warning_of(lengths))
+    return ToldLines(tuple(forward), tuple(opened), tuple(back), forms, flow_of(lengths), warning_of(lengths), found)
 
 
 def is_read(line: Line, lines: Backward) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from symgrad.backward import Backward
 from symgrad.backward.names import UNNAMED
 from symgrad.closed_form import assigned
 from symgrad.explanation import Explanation, Gradient
@@ -62,7 +63,11 @@ def all_lines(explanation: Explanation) -> Iterator[Block]:
     """Forward and backward line by line, where the answer had no room for them."""
     if len(tuple(answer_lines(explanation))) <= MOST:
         return
-    lines = explanation.backward
+    yield from line_by_line(explanation.backward)
+
+
+def line_by_line(lines: Backward) -> Iterator[Block]:
+    """Forward and backward, one below the other."""
     forward, back = (
         [str(line) for line in part if line.text is not None] for part in (lines.forward, lines.statements)
     )

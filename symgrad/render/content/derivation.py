@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from symgrad.backward import backward
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
-from symgrad.explanation.formulas import Derived
+from symgrad.explanation.formulas import Derived, sample
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.program import Program
+from symgrad.render.content.answer import line_by_line
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.jacobian import LONGEST, left_of, structure_words, too_long
 from symgrad.render.content.pullback import sweep_blocks
@@ -28,7 +30,7 @@ def derivation_page(program: Program, derived: Sequence[Derived]) -> Page:
     formulas, equations = forward_equations(teller)
     forward = Section(("Forward",), (equations, *teller.aside(*formulas)))
     jacobians = [block for d in derived for block in _jacobian(teller, d)]
-    pullbacks = [block for d in derived for block in _pullback(teller, d)]
+    pullbacks = [*_lines(program, derived), *(block for d in derived for block in _pullback(teller, d))]
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(f"{program.output} = {source_of(program)}"),), tuple(facts), tuple(renamed(say)),
@@ -48,6 +50,17 @@ def source_of(program: Program) -> str:
         return Writer(program).step(next(s for s in program.steps if s.result.name == program.output))[0]
     except NoForm:
         return "…"
+
+
+def _lines(program: Program, derived: Sequence[Derived]) -> Iterator[Block]:
+    """Line by line, where the gradients have steps between them and the output."""
+    point = sample(program, {})
+    if point is None:
+        return
+    sized, values, _ = point
+    lines = backward(sized, [d.name for d in derived], values=values)
+    if lines.lines and any(line.text is not None for line in lines.statements):
+        yield from line_by_line(lines)
 
 
 def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
