@@ -1,0 +1,164 @@
+"""The answer first: what a page, a derivation and a run open with, and that what is said there is so."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import symgrad
+from symgrad.tracing import run_script
+from symgrad.tracing.tell import event_text
+from symgrad.tracing.told_lines import flow_of, warning_of
+from symgrad_cli.main import main
+from tests.compare import assert_same
+
+SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
+
+
+def brief(text: str, **options: object) -> list[str]:
+    """The answer alone, without its title, line by line."""
+    page = symgrad.explain(text, **options).to_text(brief=True)
+    return [line.strip() for line in page.splitlines()[1:] if line.strip()]
+
+
+def test_a_product_is_answered_in_three_lines() -> None:
+    assert brief("x@a", seed=SEED)[:3] == [
+        "x.grad = v @ a.T",
+        "a.grad = x.T @ v",
+        "Equal to torch 2.13.0 in every entry.",
+    ]
+
+
+def test_a_long_gradient_stands_in_the_names_of_the_steps() -> None:
+    lines = brief("S = q @ k.T / 2; P = softmax(S, dim=-1); P @ u", shapes={"q": (3, 4), "u": (3, 5), "k": (3, 4)})
+    assert lines[:5] == [
+        "q.grad = v_S @ k / 2",
+        "k.grad = v_S.T @ q / 2",
+        "u.grad = P.T @ v",
+        "with v_P = v @ u.T",
+        "with v_S = P * (v_P - (v_P * P).sum(-1, keepdim=True))",
+    ]
+
+
+def test_what_has_no_name_in_the_text_is_said_beside_the_lines() -> None:
+    lines = brief("softmax(x) @ w + b", x=[1, 2, 3], shapes={"w": (3, 2)})
+    assert "with t1 = softmax(x, dim=0)" in lines
+
+
+def test_the_one_special_thing_is_said() -> None:
+    assert "x is used 2 times: its shares add up." in " ".join(brief("x @ x"))
+    assert "b is broadcast, so its gradient adds up what it feeds." in " ".join(brief("x @ w + b", shapes={"b": (3,)}))
+    assert "v lies in the left null space" in " ".join(brief("softmax(x)", x=[1, 2, 3]))
+
+
+def test_more_lines_than_fit_stand_in_section_four() -> None:
+    text = "h = relu(x@w + b); z = h@w2 + b2; sum(z**2)"
+    page = symgrad.explain(text, shapes={"b": (4,), "b2": (2,)}).to_text()
+    opening, _, rest = page.partition("\n1  Forward")
+    told = re.search(r"… and (\d+) more lines, in section 4", opening)
+    assert told
+    section = rest.partition("4  vᵀJ")[2]
+    assert "Line by line, each in the names of the lines before it:" in section
+    for line in symgrad.explain(text, shapes={"b": (4,), "b2": (2,)}, check=False).backward.statements:
+        assert str(line) in section
+
+
+def test_nothing_is_called_equal_that_was_not_compared() -> None:
+    assert not any("Equal to torch" in line for line in brief("x@a", check=False))
+
+
+def test_the_command_has_a_brief_form_and_derive_has_the_lines() -> None:
+    found = CliRunner().invoke(main, ["explain", "x@a", "--seed", str(SEED), "--brief"])
+    assert found.exit_code == 0, found.output
+    assert "x.grad = v @ a.T" in found.output
+    assert "Forward" not in found.output
+    derived = CliRunner().invoke(main, ["derive", "P = softmax(q @ k.T, dim=-1); P @ u"]).output
+    assert "v_P = v @ u.T" in derived
+
+
+# Runs -----------------------------------------------------------------------------------------------
+
+TRAINING = """
+import torch
+import torch.nn.functional as F
+torch.manual_seed(0)
+x, y = torch.randn(6, 5), torch.randint(3, (6,))
+W1, b1 = torch.randn(4, 5, requires_grad=True), torch.zeros(4, requires_grad=True)
+W2, b2 = torch.randn(3, 4, requires_grad=True), torch.zeros(3, requires_grad=True)
+h = F.relu(x @ W1.T + b1)
+logits = h @ W2.T + b2
+loss = F.cross_entropy(logits, y)
+loss.backward()
+"""
+
+
+def test_a_training_step_is_told_line_by_line(tmp_path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(TRAINING, encoding="utf-8")
+    session = run_script(str(path), [], tell=lambda event: None)
+    (call,) = session.calls
+    assert call.told.forward == (
+        "t3 = x @ W1.T + b1",
+        "h = relu(t3)",
+        "logits = h @ W2.T + b2",
+        "loss = cross_entropy(logits, y)",
+    )
+    assert call.told.lines == (
+        "v_logits = (softmax(logits, dim=-1) - one_hot(y, 3)) / 6",
+        "v_h = v_logits @ W2",
+        "v_t3 = v_h * (t3 > 0)",
+    )
+    forms = {leaf.name: leaf.form for leaf in call.leaves}
+    assert forms == {"W1": "v_t3.T @ x", "b1": "v_t3.sum(0)", "W2": "v_logits.T @ h", "b2": "v_logits.sum(0)"}
+    assert call.agrees
+
+    text = event_text(call)
+    assert all(line in text for line in (*call.told.forward, *call.told.lines))
+    lengths = dict(re.findall(r"(v_\w+) ([\d.e-]+)", call.told.flow))
+    assert call.told.source is not None
+    for line in call.told.source.lines:
+        assert_same(np.linalg.norm(line.value), float(lengths[line.name]), tolerance=1e-2, what=line.name)
+
+
+def test_a_call_is_written_as_python_that_runs(tmp_path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(TRAINING, encoding="utf-8")
+    found = CliRunner().invoke(main, ["run", "--code", "1", str(path)])
+    assert found.exit_code == 0, found.output
+    space: dict[str, object] = {}
+    exec(found.output, space)
+    scene: dict[str, object] = {}
+    exec(TRAINING, scene)
+    given = [scene[name].detach() for name in ("x", "W1", "b1", "W2", "b2", "y")]
+    for name, gradient in zip(("W1", "b1", "W2", "b2"), space["backward"](*given), strict=True):
+        assert_same(scene[name].grad, gradient, tolerance=1e-5, what=name)
+    missing = CliRunner().invoke(main, ["run", "--code", "7", str(path)])
+    assert missing.exit_code == 2
+    assert "no call 7" in missing.output
+
+
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [
+        ([("v_h", 1.0), ("v_t", 0.5)], ""),
+        ([("v_h", 1.0), ("v_t", 1e-9)], "vanishes: from v_h to v_t its length shrinks by a factor of 1e+09"),
+        ([("v_h", 1.0), ("v_t", 1e9)], "explodes: from v_h to v_t its length grows by a factor of 1e+09"),
+        ([("v_h", 1.0), ("v_t", 0.0), ("v_s", 0.0)], "dies at v_t"),
+        ([("v_h", 0.0), ("v_t", 0.0)], ""),
+        ([], ""),
+    ],
+)
+def test_a_gradient_that_vanishes_is_named_where_it_does(lengths: list[tuple[str, float]], said: str) -> None:
+    found = warning_of(lengths)
+    assert said in found
+    assert bool(said) == bool(found)
+
+
+def test_a_long_way_back_is_told_by_its_ends() -> None:
+    told = flow_of([(f"v_{n}", float(n)) for n in range(20)])
+    assert told.startswith("v_0 0 → v_1 1")
+    assert "… 12 more" in told
+    assert told.endswith("v_19 19")
