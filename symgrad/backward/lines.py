@@ -195,7 +195,8 @@ class Lines:
         found, value = self.of(draft.of), draft.value
         rules, through = tuple(dict.fromkeys(draft.rules)), draft.reads
         if not draft.terms:
-            value = ast.parse(f"zeros_like({self.names.page(draft.of)})", mode="eval").body
+            like = "ones" if draft.of in self.ends else "zeros"  # an output without terms has the seed 1
+            value = ast.parse(f"{like}_like({self.names.page(draft.of)})", mode="eval").body
         return self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
 
     def forward(self, group: Group) -> Iterator[Line]:

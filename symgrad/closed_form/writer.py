@@ -339,4 +339,9 @@ class Notation:
             a is not None or i.size == 1 for a, i in zip(lined.axes, axes, strict=True)
         ):
             return lined
+        if not lined.axes and lined.text.replace(" / ", "").replace(".", "").isdigit():  # a number has no methods
+            ones = f"ones_like({wanted})"
+            if lined.text == "1":
+                return Piece(ones, ATOM, tuple(axes))
+            return Piece(f"{lined.inside(MULTIPLY)} * {ones}", MULTIPLY, tuple(axes))
         return method(lined, f"expand({wanted}.shape)", tuple(axes))

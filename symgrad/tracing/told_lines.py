@@ -7,6 +7,7 @@ script; nothing where no line could be made.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from symgrad.tracing.numbers import digits
 if TYPE_CHECKING:
     from symgrad.tracing.program import Program
 
+SHORT, LONGEST = 14, 56
+"""Steps and characters of a program and a gradient that may stand in the inputs alone."""
 STATIONS = 9
 """Lengths that are told of one way back."""
 STEEP = 1e6
@@ -53,10 +56,27 @@ def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool) -> ToldLi
     listed = {program.labels[name] for name in program.labels}
     opened = [str(s) for s in found.forward if s.text is not None and s.name not in listed and is_read(s, found)]
     back = [str(line) for line in found.lines if line.text is not None]
-    forms = {program.labels[own]: line.text for own, line in found.gradients.items() if line.text is not None}
+    forms = {
+        program.labels[own]: form for own in found.gradients if (form := shortest(program, found, own)) is not None
+    }
     lengths = [(line.name, length(line)) for line in found.lines if line.shape is not None and line.value is not None]
     forward = [str(s) for s in found.forward]
     return ToldLines(tuple(forward), tuple(opened), tuple(back), forms, flow_of(lengths), warning_of(lengths), found)
+
+
+def shortest(program: Program, lines: Backward, own: str) -> str | None:
+    """A gradient's line, or what it is in the inputs alone where that is shorter than all the lines it needs."""
+    line, needed = lines.gradients[own], lines.needed(own)
+    if line.text is not None and not needed:
+        return line.text
+    told = None if None in (texts := [n.text for n in (*needed, line)]) else sum(len(str(text)) for text in texts)
+    alone = None
+    if len(program.recording.steps) <= SHORT and len(program.ends) == 1:
+        with suppress(SymgradError):
+            alone = program.closed_form(program.labels[own])
+    if alone is not None and len(alone) <= LONGEST and (told is None or len(alone) < told):
+        return alone
+    return line.text
 
 
 def is_read(line: Line, lines: Backward) -> bool:

@@ -34,9 +34,9 @@ def answer_blocks(explanation: Explanation) -> Iterator[Block]:
     if lines:
         more = f"… and {len(lines) - MOST + 1} more lines, in section 4" if len(lines) > MOST else ""
         yield Listing("\n".join([*lines[: MOST - 1], more] if more else lines))
-    words: Words = (*_agreement(explanation), *_special(explanation))
-    if words:
-        yield Paragraph(words)
+    agreement, special = _agreement(explanation), _special(explanation)
+    if agreement or special:
+        yield Paragraph((*agreement, *((" ",) if agreement and special else ()), *special))
 
 
 def answer_lines(explanation: Explanation) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _agreement(explanation: Explanation) -> Words:
         return ()
     worst = max(check.max_error or 0.0 for check in made)
     far = "" if worst == 0 else f" (largest difference {f'{worst:.0e}'.replace('e-0', 'e-')})"
-    return (f"Equal to torch {explanation.torch_version} in every entry{far}. ",)
+    return (f"Equal to torch {explanation.torch_version} in every entry{far}.",)
 
 
 def _by_torch(gradient: Gradient) -> Check | None:
