@@ -73,7 +73,7 @@ def run(
     session = run_script(script, list(arguments), tell=tell, only=only, call=wanted, patience=patience)
     if code is not None:
         as_python = code_of(session, code)
-        say(as_python) if file is None else file.add(as_python)
+        say(as_python, stdout) if file is None else file.add(as_python)
     elif style == "text":
         end = wrapped(closing(session) + legend(session), width)
         say(end, stdout) if file is None else file.add(end)
