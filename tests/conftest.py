@@ -10,3 +10,6 @@ from hypothesis import settings
 settings.register_profile("main", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("nightly", max_examples=2000, deadline=None, print_blob=True)
 settings.load_profile("main")
+
+collect_ignore_glob = ["corpus/*", "mutation/*"]
+"""Scripts and a command: looking for examples in docstrings would run the ones and load the other's libraries."""
