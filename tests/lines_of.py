@@ -16,5 +16,10 @@ def run_lines(lines: Backward, inputs: Mapping[str, Any], *seeds: Any) -> dict[s
     space: dict[str, Any] = {}
     exec(lines.code(), space)
     given = [torch.as_tensor(np.asarray(inputs[name])) for name in lines.inputs]
-    found = space["backward"](*given, *(torch.as_tensor(np.asarray(seed)) for seed in seeds))
+    precision = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)  # (x > 0) / 3 is float32 otherwise
+    try:
+        found = space["backward"](*given, *(torch.as_tensor(np.asarray(seed, dtype=float)) for seed in seeds))
+    finally:
+        torch.set_default_dtype(precision)
     return dict(zip(lines.gradients, found if isinstance(found, tuple) else (found,), strict=True))

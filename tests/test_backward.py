@@ -257,6 +257,16 @@ def test_names_that_are_taken_are_left_alone() -> None:
     assert lines.seeds == {"out": "g"}
 
 
+def test_what_stands_twice_has_a_line_of_its_own_and_no_numbers() -> None:
+    lines = symgrad.explain(
+        "torch.linalg.cholesky(x @ x.T + y)", shapes={"x": (2, 2)}, y=np.eye(2), check=False
+    ).backward
+    helpers = [line for line in lines.lines if line.shape is None]
+    assert helpers
+    assert all(line.value is None for line in helpers)
+    assert all(line.value is not None for line in lines.gradients.values())
+
+
 def test_what_lies_side_by_side_is_one_call_only_without_gap_and_overlap() -> None:
     def parts(*texts: str) -> str | None:
         found = side_by_side([ast.parse(text, mode="eval").body for text in texts], (2, 5))

@@ -285,7 +285,7 @@ def two(x):
 
 
 def triangles(x):
-    return torch.linalg.lu_factor(x)[0]
+    return torch.linalg.eigvals(x).abs()
 
 
 def broken(x):

@@ -81,7 +81,7 @@ def test_a_part_that_is_written_from_its_base_stays_known(word: str) -> None:
 PART, PARTS = 800, 25
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("part", range(PARTS))
 def test_twenty_thousand_random_programs_that_write_in_place(part: int) -> None:
     for number in range(1000 + part * PART, 1000 + (part + 1) * PART):

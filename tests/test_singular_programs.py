@@ -2,7 +2,7 @@
 accuse torch of a number that nobody has.
 
 Values are 0, −0, ±1, 2, ±∞, NaN, huge and tiny ones; integers and truth values stand among them. The same programs are
-drawn in every run; ``pytest -m slow tests/test_singular_programs.py`` draws 20,000.
+drawn in every run; ``pytest -m night tests/test_singular_programs.py`` draws 20,000.
 """
 
 from __future__ import annotations
@@ -171,13 +171,13 @@ def test_texts() -> None:
     assert found["agrees"] > 1
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("part", range(20))
 def test_many_captured_programs(part: int) -> None:
     ran(captured_agrees, range(1000 * part, 1000 * (part + 1)), depth=4)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("part", range(10))
 def test_many_texts(part: int) -> None:
     ran(text_is_fair, range(100 * part, 100 * (part + 1)), depth=3, among=FINITE)

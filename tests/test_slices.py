@@ -147,7 +147,7 @@ def test_random_chains(number: int) -> None:
     check(chain(number), number)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 @pytest.mark.parametrize("part", range(PARTS))
 def test_twenty_thousand_random_chains(part: int) -> None:
     for number in range(1000 + part * PART, 1000 + (part + 1) * PART):

@@ -44,6 +44,7 @@ def home(name: str) -> str:
     own = SPELLINGS[name].spelled if name in SPELLINGS else ()
     every = (*own, *sorted(SPELLINGS), *sorted(COMPOUND_SPELLINGS))
     places = [s for s in every if s.startswith(("torch.", "F.")) and s.rpartition(".")[2] == name]
+    places.sort(key=lambda place: (place not in own, not place.startswith("torch.linalg.")))  # torch.cholesky is dated
     return next((s for s in places if not s.startswith("torch._")), f"torch.{name}")
 
 

@@ -85,6 +85,11 @@ class Backward:
         """All lines of the backward, the gradients last."""
         return (*self.lines, *self.gradients.values())
 
+    @property
+    def whole(self) -> bool:
+        """Whether every line has code."""
+        return all(line.code is not None for line in self.statements)
+
     def needed(self, name: str) -> tuple[Line, ...]:
         """The lines that the gradient by ``name`` is computed from, in order; raises `KeyError` for other names."""
         wanted, found = set(self.gradients[name].through), []

@@ -281,7 +281,9 @@ def backward(
     found = Lines(wider, chosen, wanted, names, point).build(ones)
     if pull is None or point is None:
         return found
-    return found.with_values(pull(wider, point, tuple(dict.fromkeys(line.of for line in found.statements))))
+    return found.with_values(
+        pull(wider, point, tuple(dict.fromkeys(line.of for line in found.statements if line.shape is not None)))
+    )
 
 
 def unreadable(program: Program, wanted: Sequence[str], values: Values | None) -> Iterator[str]:

@@ -180,7 +180,7 @@ class Evaluator:
         for axis in range(len(indices) - 1, -1, -1):
             array, new = self._one_axis(array, axis, indices[axis], zero)
             axes = [*new, *axes]
-        return Named(array, tuple(axes))
+        return Named(whole(array), tuple(axes))
 
     def _one_axis(self, array: Array, axis: int, index: Expr, zero: bool) -> tuple[Array, tuple[Index, ...]]:
         """``array`` with ``index`` put into ``axis``: the new array, and the indices in the place of the axis."""

@@ -61,7 +61,7 @@ def cut(lines: Sequence[str], most: int) -> list[str]:
     """At most about ``most`` of ``lines``: the ends, and between them those with names of the script's own.
 
     >>> cut(["t1 = x * 2", *[f"t{n} = t{n - 1} * 2" for n in range(2, 9)], "h = tanh(t8)", "t9 = h + 1"], 5)
-    ['t1 = x * 2', 't2 = t1 * 2', '… 5 more …', 't8 = t7 * 2', 'h = tanh(t8)', 't9 = h + 1']
+    ['t1 = x * 2', 't2 = t1 * 2', '… 6 more …', 'h = tanh(t8)', 't9 = h + 1']
     """
     if len(lines) <= most + 2:
         return list(lines)
