@@ -257,6 +257,42 @@ def test_names_that_are_taken_are_left_alone() -> None:
     assert lines.seeds == {"out": "g"}
 
 
+def taken(x: torch.Tensor, v1: torch.Tensor, torch_: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A program in whose lines `odd_names` are called like a seed, a module and a function."""
+    softmax = F.softmax(x, -1) * torch_
+    return F.gelu(softmax) * v1, (x + v1).exp()
+
+
+def odd_names() -> tuple[Callable[..., Any], tuple[torch.Tensor, ...]]:
+    """A function with a parameter that is called torch, and one that is called v1."""
+
+    def run(x: torch.Tensor, v1: torch.Tensor, torch: torch.Tensor, math: torch.Tensor, softmax: torch.Tensor) -> Any:
+        return (*taken(x * softmax, v1, torch), F.gelu(x) * math)
+
+    torch.manual_seed(3)
+    return run, tuple(torch.randn(2, 3, dtype=DOUBLE) for _ in range(5))
+
+
+def numbers_in_chains() -> tuple[Callable[..., Any], tuple[torch.Tensor, ...]]:
+    """A cotangent that is a number, 1/6, goes into ``.expand``; the gradient by y is 1."""
+    torch.manual_seed(3)
+    x, y = torch.randn(2, 3, dtype=DOUBLE), torch.randn((), dtype=DOUBLE)
+    return lambda x, y: (x.tanh() ** 2).mean() + x.tanh().max() + y, (x, y)
+
+
+@pytest.mark.parametrize("made", [odd_names, numbers_in_chains])
+def test_lines_run_whatever_the_names_and_where_a_cotangent_is_a_number(made: Callable[[], Any]) -> None:
+    function, inputs = made()
+    program = symgrad.capture(function, *inputs)
+    seeds = [np.random.default_rng(1).normal(size=np.shape(result)) for result in program.results]
+    lines = program.backward(seeds if len(seeds) > 1 else None)
+    given = {line: program.arrays[t.name] for line, t in zip(lines.inputs, program.recording.inputs, strict=True)}
+    found = run_lines(lines, given, *(seeds if len(seeds) > 1 else ()))
+    expected = program.pullback(seeds if len(seeds) > 1 else None)
+    for (name, want), got in zip(expected.items(), found.values(), strict=True):
+        assert_same(want, got, what=name)
+
+
 def test_what_stands_twice_has_a_line_of_its_own_and_no_numbers() -> None:
     lines = symgrad.explain(
         "torch.linalg.cholesky(x @ x.T + y)", shapes={"x": (2, 2)}, y=np.eye(2), check=False

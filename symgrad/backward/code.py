@@ -23,13 +23,10 @@ Statement = tuple[str, str]
 class Homes(ast.NodeTransformer):
     """softmax(x) → torch.softmax(x)"""
 
-    def __init__(self, own: Iterable[str]) -> None:
-        self.own = frozenset(own)
-
     def visit_Call(self, node: ast.Call) -> ast.Call:
         """A function by its home in torch; tensors and methods stay."""
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and node.func.id not in self.own:
+        if isinstance(node.func, ast.Name):  # a tensor is never called, whatever its name
             node.func = ast.parse(home(node.func.id), mode="eval").body
         return node
 
@@ -63,17 +60,16 @@ def as_function(
             kept.append((target, code))
             needed |= read_by([code])
     body = [*reversed(kept), *backward]
-    own = {*arguments, *(target for target, _ in body)}
-    texts = [f"    {target} = {placed(code, own)}" for target, code in body]
+    texts = [f"    {target} = {placed(code)}" for target, code in body]
     texts.append(f"    return {', '.join(results)}")
     whole = "\n".join([f"def {name}({', '.join(arguments)}):", *texts])
     imports = [line for name, line in IMPORTS.items() if name == "torch." or re.search(rf"\b{re.escape(name)}", whole)]
     return "\n".join([*imports, "", "", whole])
 
 
-def placed(code: str, own: Iterable[str]) -> str:
+def placed(code: str) -> str:
     """Code with its functions where torch has them."""
-    return ast.unparse(Homes(own).visit(ast.parse(code, mode="eval")))
+    return ast.unparse(Homes().visit(ast.parse(code, mode="eval")))
 
 
 def read_by(codes: Iterable[str]) -> frozenset[str]:

@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from symgrad.backward.data import Backward, Line, Part
 from symgrad.backward.groups import Group, groups
-from symgrad.backward.merging import Draft, Term, merged, put
+from symgrad.backward.merging import Draft, Term, is_number, merged, put
 from symgrad.backward.names import UNNAMED, Names
 from symgrad.backward.opened import opened
 from symgrad.backward.templates import Standard, Template, at_sizes, standard_group, template
@@ -197,7 +197,11 @@ class Lines:
         if not draft.terms:
             like = "ones" if draft.of in self.ends else "zeros"  # an output without terms has the seed 1
             value = ast.parse(f"{like}_like({self.names.page(draft.of)})", mode="eval").body
-        return self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
+        line = self.said(draft.of, target, value, tuple(found.parts), through, rules, found.own)
+        if value is None or draft.of not in self.tensors or not is_number(value):
+            return line
+        ones = ast.Call(ast.Name("ones_like"), [ast.Name(self.names.page(draft.of))], [])
+        return replace(line, code=ast.unparse(ones if line.code == "1" else ast.BinOp(value, ast.Mult(), ones)))
 
     def forward(self, group: Group) -> Iterator[Line]:
         """What a group computes, and the whole numbers that its operations find and a line of the backward reads."""

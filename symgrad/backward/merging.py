@@ -85,9 +85,22 @@ def put(expression: ast.expr, definitions: Mapping[str, ast.expr]) -> ast.expr:
     return found
 
 
-def mentions(expression: ast.expr, name: str) -> int:
+def mentions(expression: ast.AST, name: str) -> int:
     """How often a name is read."""
     return sum(isinstance(node, ast.Name) and node.id == name for node in ast.walk(expression))
+
+
+def is_number(node: ast.AST) -> bool:
+    """Whether no tensor is read, but for its sizes: what Python computes by itself."""
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("shape", "pi")
+    return not isinstance(node, ast.Name) and all(map(is_number, ast.iter_child_nodes(node)))
+
+
+def counts_with(expression: ast.expr, name: str) -> bool:
+    """Whether a name stands in arithmetic only, where a number may be put for it: 2 has no ``.expand``."""
+    places = (ast.Attribute, ast.Subscript, ast.Call)
+    return not any(mentions(node, name) for node in ast.walk(expression) if isinstance(node, places))
 
 
 def merged(drafts: list[Draft], cotangents: Mapping[str, str], fixed: Collection[str]) -> list[Draft]:
@@ -125,6 +138,8 @@ def applicable(value: ast.expr, name: str, draft: Draft, readers: list[Draft]) -
     """The rule by which a line goes into those that read it."""
     terms = [term for reader in readers for term in reader.terms if draft.of in term.through]
     if not terms or any(term.value is None for term in terms):
+        return None
+    if is_number(value) and not all(counts_with(term.value, name) for term in terms if term.value is not None):
         return None
     if isinstance(value, ast.Name):
         return "alias"

@@ -15,6 +15,8 @@ from symgrad.program import SEEDS, Program, free_name
 
 UNNAMED = re.compile(r"(t|wide)\d+")
 """What tensors are called that nobody gave a name."""
+MODULES = frozenset({"F", "math", "torch"})
+"""What a line as Python reads from: no tensor is called so there."""
 
 
 class Names:
@@ -35,7 +37,7 @@ class Names:
         self._gradients: dict[str, str] = {}
         self._places: dict[str, str] = {}
         self._shown: dict[str, str] = {}
-        self._taken: set[str] = set()
+        self._taken: set[str] = set(MODULES)
         read = {name for step in program.steps for name in step.tensors}
         self._final = frozenset(end for end in ends if end not in read or len(self.ends) == 1)
         for tensor in sorted(program.tensors(), key=lambda tensor: tensor.name not in labels):
@@ -43,12 +45,19 @@ class Names:
             own = label if label.isidentifier() and not iskeyword(label) else re.sub(r"\W", "_", tensor.name)
             own = self.free(own)
             self._page[tensor.name] = own
-            if own != label and tensor.name in labels:
+            if own != label and (tensor.name in labels or label in MODULES):
                 self._labels[own] = label
         words = "|".join(sorted(map(re.escape, self._labels), key=len, reverse=True))
         self._pattern = re.compile(rf"(?<![\w.])({words})(?!\w)") if words else None
-        self.letter = free_name(SEEDS, self._taken | program.spoken)
+        self.letter = free_name(SEEDS, {*self._numbered(), *self._taken, *program.spoken})
+        self._taken |= {tensor.name for tensor in program.tensors()}  # what a line defines belongs to none of them
+        self._taken |= {self.letter, *map(self.seed, ends)}
         self._cotangents: dict[str, str] = {}
+
+    def _numbered(self) -> frozenset[str]:
+        """The letters of which a numbered one is taken, where there are several outputs."""
+        every = range(1, len(self.ends) + 1) if len(self.ends) > 1 else ()
+        return frozenset(letter for letter in SEEDS for n in every if f"{letter}{n}" in self._taken)
 
     def free(self, name: str) -> str:
         """``name``, numbered if it is taken; taken from here on."""
