@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.tracing import run_script
+from symgrad.tracing import run_script, told_lines
 from symgrad.tracing.tell import event_text
 from symgrad.tracing.told_lines import flow_of, warning_of
 from symgrad_cli.main import main
@@ -138,6 +138,17 @@ def test_a_call_is_written_as_python_that_runs(tmp_path) -> None:
     missing = CliRunner().invoke(main, ["run", "--code", "7", str(path)])
     assert missing.exit_code == 2
     assert "no call 7" in missing.output
+
+
+def test_a_long_program_is_told_line_by_line_only_where_it_is_asked_for(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(told_lines, "MOST_STEPS", 3)
+    path = tmp_path / "train.py"
+    path.write_text(TRAINING, encoding="utf-8")
+    (call,) = run_script(str(path), [], tell=lambda event: None).calls
+    assert not call.told.lines
+    assert "not told line by line" in event_text(call)
+    (asked,) = run_script(str(path), [], tell=lambda event: None, call=1).calls
+    assert asked.told.lines
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,8 @@ from symgrad.numeric.sweeps import flowing, flows
 from symgrad.ops import TABLE, named
 from symgrad.program import Program, Tensor
 
+MOST_TERMS = 6
+"""Terms of a sum that is shown whole."""
 UNREADABLE = 150
 """A composite operation whose lines have more characters than this is opened."""
 Pull = Callable[[Program, Values, Sequence[str]], Mapping[str, Array]]
@@ -241,7 +243,7 @@ class Lines:
     ) -> Line:
         """A statement as Python and as it is shown."""
         code = None if value is None else ast.unparse(value)
-        text = None if code is None else self.names.shown(code)
+        text = None if value is None else self.names.shown(shortened(value))
         name = self.names.label(target)
         shape = self.tensors[of].shape if of in self.tensors else None
         return Line(name, text, target, code, of, shape, parts, through, rules, own)
@@ -255,6 +257,21 @@ def forward_tree(program: Program, name: str) -> ast.expr | None:
         return ast.parse(Writer(program).step(maker)[0], mode="eval").body
     except (NoForm, SymgradError):
         return None
+
+
+def shortened(value: ast.expr) -> str:
+    """An expression as it is shown: the middle of a long sum is left out.
+
+    >>> shortened(ast.parse(" + ".join(f"a{n} @ b" for n in range(20)), mode="eval").body)
+    'a0 @ b + a1 @ b + … 17 more … + a19 @ b'
+    """
+    terms = [value]
+    while isinstance(terms[0], ast.BinOp) and isinstance(terms[0].op, ast.Add):
+        terms[:1] = [terms[0].left, terms[0].right]
+    if len(terms) <= MOST_TERMS:
+        return ast.unparse(value)
+    first, second, *middle, last = map(ast.unparse, terms)
+    return f"{first} + {second} + … {len(middle)} more … + {last}"
 
 
 def is_zero(term: ast.expr | None) -> bool:

@@ -122,7 +122,7 @@ class Scene:
         lost = bool(born) and all(birth.of_nothing for birth in born)
         few = len(targets) <= HANDFUL or bool(self.watch.only)
         ones = len(self.seeds) == 1 and self.seeds[0] is None
-        told = ToldLines() if repeated else told_lines(program, seeds, ones)
+        told = ToldLines() if repeated else told_lines(program, seeds, ones, self.watch.call is not None)
         rows = [
             self.leaf(judge, name, tensor, true, few and not repeated, flow, lost, told)
             for name, (tensor, true) in targets.items()

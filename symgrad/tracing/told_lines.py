@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 SHORT, LONGEST = 14, 56
 """Steps and characters of a program and a gradient that may stand in the inputs alone."""
+MOST_STEPS = 250
+"""Steps of a program that is told line by line without being asked for by its number."""
 STATIONS = 9
 """Lengths that are told of one way back."""
 STEEP = 1e6
@@ -47,8 +49,12 @@ class ToldLines:
     source: Backward | None = None
 
 
-def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool) -> ToldLines:
-    """The lines of one call."""
+def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool, asked: bool) -> ToldLines:
+    """The lines of one call; of a long program only if that call was ``asked`` for."""
+    steps = len(program.recording.steps)
+    if steps > MOST_STEPS and not asked:
+        what = f"the backward of {steps} steps is not told line by line (--call N tells that of one call)"
+        return ToldLines(warning=what)
     try:
         found = program.backward_by(seeds, program.wanted, ones)
     except SymgradError:
