@@ -15,6 +15,19 @@ CALLS = {
     "torch.vstack([x, y[0], y])": lambda x, y: torch.vstack([x, y[0], y]),
     "torch.hstack((x, y))": lambda x, y: torch.hstack((x, y)),
     "torch.hstack((x[0], y[1]))": lambda x, y: torch.hstack((x[0], y[1])),
+    "x.detach() * x * y": lambda x, y: x.detach() * x * y,
+    "torch.detach(x * y).exp() * x + y": lambda x, y: torch.detach(x * y).exp() * x + y,
+    "x.unflatten(1, (3, 1)) * y[:, None]": lambda x, y: x.unflatten(1, (3, 1)) * y[:, None],
+    "torch.unflatten(x, -1, (1, -1)) + y[:, None]": lambda x, y: torch.unflatten(x, -1, (1, -1)) + y[:, None],
+    "torch.std_mean(x, 1)[0] * y[:, 0]": lambda x, y: torch.std_mean(x, 1)[0] * y[:, 0],
+    "torch.var_mean(x, 0, correction=0).var * y": lambda x, y: torch.var_mean(x, 0, correction=0)[0] * y,
+    "torch.var_mean(x, 0, keepdim=True)[1] * y": lambda x, y: torch.var_mean(x, 0, keepdim=True)[1] * y,
+    "torch.div(x, y, rounding_mode='trunc') * x * y": lambda x, y: torch.div(x, y, rounding_mode="trunc") * x * y,
+    "torch.div(x, y) * x": lambda x, y: torch.div(x, y) * x,
+    "x.clamp_min(0.25) * y": lambda x, y: x.clamp_min(0.25) * y,
+    "torch.clamp_max(x, 0.3) * y": lambda x, y: torch.clamp_max(x, 0.3) * y,
+    "torch.slice_scatter(x, y[:1], 0, 1)": lambda x, y: torch.slice_scatter(x, y[:1], 0, 1),
+    "x.slice_scatter(y[:, 1:], 1, 0, 3, 2)": lambda x, y: x.slice_scatter(y[:, 1:], 1, 0, 3, 2),
 }
 
 
@@ -28,3 +41,22 @@ def test_a_spelling_is_what_torch_makes_of_it(text: str) -> None:
     assert_same(out.detach().numpy(), found.output)
     assert_same(x.grad.numpy(), found.gradients["x"].value)
     assert_same(y.grad.numpy(), found.gradients["y"].value)
+
+
+def test_what_no_wording_covers_is_refused() -> None:
+    refused = {
+        "(x > 0).clamp_min(0.5)": "whole numbers",
+        "torch.div(x, y, rounding_mode='floor')": "rounding_mode 'floor'",
+        "x.clamp_min(y)": "by a tensor",
+        "torch.slice_scatter(x, y, 0, 1)": "src of slice_scatter has to be 1×3",
+        "x.unflatten(2, (3, 1))": "no axis 2",
+    }
+    for text, complaint in refused.items():
+        with pytest.raises(symgrad.SymgradError, match=complaint):
+            symgrad.explain(text, x=X, **({"y": Y} if "y" in text else {}))
+
+
+def test_nothing_flows_through_detach_and_it_says_so() -> None:
+    found = symgrad.explain("x.detach() * y", x=X, y=Y)
+    assert_same(found.gradients["x"].value, [[0.0] * 3] * 2)
+    assert "no gradient arrives" in symgrad.ops.named("detach").says

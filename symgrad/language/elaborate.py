@@ -41,7 +41,8 @@ from symgrad.language.nodes import (
     dotted,
 )
 from symgrad.language.subscripts import key_of
-from symgrad.ops.compounds import Compound, find_compound
+from symgrad.language.wordings import wording
+from symgrad.ops.compounds import Compound
 from symgrad.ops.lookup import find, named
 
 
@@ -162,7 +163,7 @@ class Elaborator:
             spelled, arguments = path, self.arguments(node)
             if spelled == "len" and len(arguments) == 1:
                 return self.extents.method("len", arguments[0].meaning, [], node.span)
-            op = find_compound(spelled) or find(spelled.removeprefix("math."))
+            op = wording(spelled) or find(spelled.removeprefix("math."))
             if spelled.startswith("math.") and any(isinstance(a.meaning, Ref) for a in arguments):
                 hint = f"{spelled.removeprefix('math.')}(…) takes tensors"
                 raise NotationError(f"{spelled} takes a number", span=node.span, hints=(hint,))
@@ -175,7 +176,7 @@ class Elaborator:
                 hint = f".{callee.name} without brackets"
                 raise NotationError(f"{callee.name} is not called", span=node.span, hints=(hint,))
             spelled = f"Tensor.{callee.name}"
-            op = find_compound(spelled) or find(spelled)
+            op = wording(spelled) or find(spelled)
             arguments = [Argument(owner, callee.owner.span), *arguments]
         else:
             raise NotationError("this cannot be called", span=callee.span)

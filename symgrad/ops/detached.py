@@ -1,0 +1,28 @@
+"""A tensor held as it is: its values go on, nothing flows back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.spec import At, Data, example, operation
+
+
+def as_it_is(x: Any) -> Any:
+    """NumPy keeps no record that anything could be detached from."""
+    return np.array(x)
+
+
+@operation(
+    says="the values of x, held: torch records nothing from here back, so no gradient arrives this way",
+    numpy=as_it_is,
+    torch=lambda torch, x: x.detach(),
+    spelled=("torch.detach", "Tensor.detach"),
+    pathless=True,
+    examples=(example("x.detach() * w", x=(2, 3), w=(2, 3)),),
+)
+def detach(at: At, x: Data) -> Expr:
+    """out[i] = x[i]"""
+    return x[at]
