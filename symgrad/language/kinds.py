@@ -86,6 +86,8 @@ def kind_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[
         return Kind.TRUTH
     if op.name in WHOLES:
         return Kind.WHOLE
+    if op.name == "detach" and operands[0] is not None:  # only read, and what it was
+        return operands[0].kind
     moving = [h for n, h in enumerate(operands) if h is not None and (op.variadic or op.operands[n] not in op.data)]
     kinds = [h.kind for h in (moving[1:] if op.name == "where" else moving)]
     if op.name == "clamp":
