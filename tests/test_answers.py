@@ -54,6 +54,11 @@ def test_the_one_special_thing_is_said() -> None:
     assert "v lies in the left null space" in " ".join(brief("softmax(x)", x=[1, 2, 3]))
 
 
+@pytest.mark.parametrize(("text", "shape"), [("x + expand(b, (1, 3))", (1, 3)), ("x[:, :1] * b", (1,))])
+def test_a_copy_of_the_same_size_is_no_broadcast(text: str, shape: tuple[int, ...]) -> None:
+    assert "broadcast" not in " ".join(brief(text, shapes={"x": (1, 3), "b": shape}))
+
+
 def test_more_lines_than_fit_stand_in_section_four() -> None:
     text = "h = relu(x@w + b); z = h@w2 + b2; sum(z**2)"
     page = symgrad.explain(text, shapes={"b": (4,), "b2": (2,)}).to_text()

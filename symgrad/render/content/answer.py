@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from symgrad.backward import Backward
 from symgrad.backward.names import UNNAMED
 from symgrad.closed_form import assigned
 from symgrad.explanation import Explanation, Gradient
 from symgrad.oracles.report import Check, Verdict
-from symgrad.program import Program
 from symgrad.render.content.speaker import speaker_of
 from symgrad.render.content.words import listed
 from symgrad.render.content.zeros import zero_blocks
@@ -102,7 +103,7 @@ def _special(explanation: Explanation) -> Words:
         if len(gradient.sweep.uses) > 1:
             count = len(gradient.sweep.uses)
             return say("`{name}` is used {count} times: its shares add up.", name=name, count=count)
-    names = [name for name in explanation.gradients if is_broadcast(explanation.program, name)]
+    names = [name for name in explanation.gradients if is_broadcast(explanation, name)]
     if names:
         are, its = ("is", "its") if len(names) == 1 else ("are", "their")
         told = listed([(Code(name),) for name in names])
@@ -110,7 +111,9 @@ def _special(explanation: Explanation) -> Words:
     return ()
 
 
-def is_broadcast(program: Program, name: str) -> bool:
-    """Whether a tensor is read through copies of itself alone."""
-    readers = [step for step in program.steps if name in step.tensors]
-    return bool(readers) and all(step.op == "expand" for step in readers)
+def is_broadcast(explanation: Explanation, name: str) -> bool:
+    """Whether a tensor is read through copies of itself alone, and each holds more entries than it has."""
+    readers = [step for step in explanation.program.steps if name in step.tensors]
+    own = np.size(explanation.values[name])
+    copied = (np.size(explanation.values[step.result.name]) > own for step in readers)
+    return bool(readers) and all(step.op == "expand" for step in readers) and all(copied)
