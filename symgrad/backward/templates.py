@@ -23,7 +23,7 @@ from symgrad.closed_form import closed_form
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation, replace_accesses
 from symgrad.indexing.symbols import access
-from symgrad.numeric import Array, Values, evaluate
+from symgrad.numeric import Array, Values, as_float, evaluate
 from symgrad.ops import named
 from symgrad.oracles.forms import check_form, evaluate_text
 from symgrad.oracles.report import compare
@@ -181,7 +181,7 @@ def template(standard: Standard, wanted: str, unit: bool, values: Values | None)
     """The proven line of a standard group by ``wanted``; without ``values`` it cannot be proven, and has no text."""
     key = (standard.program, wanted, unit)
     known = _settled.get(key)
-    if known is not None:
+    if known is not None and (known.text is None or values is None or defined(known, standard, values)):
         return known
     held = tuple((found.inner, name) for name, found in standard.held.items())
     sweep, claimed = derived(standard.program, held, wanted, unit)
@@ -190,11 +190,22 @@ def template(standard: Standard, wanted: str, unit: bool, values: Values | None)
     if values is None:
         return replace(claimed, text=None)
     found = claimed if proven(claimed, sweep, standard, values, unit) else replace(claimed, text=None)
-    if not found.careful:
+    if not found.careful and defined(claimed, standard, values):  # where it is not, a convention holds, at this point
         _settled[key] = found
     if len(_settled) > REMEMBERED:
         _settled.popitem(last=False)
     return found
+
+
+def defined(found: Template, standard: Standard, values: Values) -> bool:
+    """Whether a text has a finite value at the point: 0/0 there is not what was proven elsewhere."""
+    own = own_values(standard, values)
+    inputs = {tensor.name: own[tensor.name] for tensor in standard.program.inputs}
+    try:
+        value = evaluate_text(str(found.text), {"v": np.ones(np.shape(own["out"])), "out": own["out"], **inputs})
+    except SymgradError:
+        return False
+    return bool(np.isfinite(as_float(np.asarray(value))).all())
 
 
 def proven(claimed: Template, sweep: Sweep, standard: Standard, values: Values, unit: bool) -> bool:
