@@ -107,17 +107,18 @@ def flow_of(lengths: Sequence[tuple[str, float]]) -> str:
 
 
 def warning_of(lengths: Sequence[tuple[str, float]]) -> str:
-    """Where the gradient vanishes, explodes or dies, if it does."""
+    """Where the gradient vanishes, explodes or dies, if it does: one branch that does is none, others come after it."""
     finite = [(name, value) for name, value in lengths if np.isfinite(value)]
     if len(finite) < 2 or not finite[0][1]:
         return ""
     first, start = finite[0]
-    dead = next((name for name, value in finite if value == 0), None)
+    dead = next((name for n, (name, _) in enumerate(finite) if not any(value for _, value in finite[n:])), None)
     if dead is not None:
         return f"the gradient dies at {dead}: its length is 0 there"
-    name, least = min(finite, key=lambda pair: pair[1])
-    if start > STEEP * least:
-        return f"the gradient vanishes: from {first} to {name} its length shrinks by a factor of {start / least:.0e}"
+    smallest = min(range(len(finite)), key=lambda n: finite[n][1])
+    name, left = max(finite[smallest:], key=lambda pair: pair[1])
+    if start > STEEP * left:
+        return f"the gradient vanishes: from {first} to {name} its length shrinks by a factor of {start / left:.0e}"
     name, most = max(finite, key=lambda pair: pair[1])
     if most > STEEP * start:
         return f"the gradient explodes: from {first} to {name} its length grows by a factor of {most / start:.0e}"
