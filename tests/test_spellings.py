@@ -15,6 +15,12 @@ CALLS = {
     "torch.vstack([x, y[0], y])": lambda x, y: torch.vstack([x, y[0], y]),
     "torch.hstack((x, y))": lambda x, y: torch.hstack((x, y)),
     "torch.hstack((x[0], y[1]))": lambda x, y: torch.hstack((x[0], y[1])),
+    "chunk(x, 2, 1)[-1] * y[:, :1]": lambda x, y: torch.chunk(x, 2, 1)[-1] * y[:, :1],
+    "x.chunk(5, 1)[-2] * y[:, :1]": lambda x, y: x.chunk(5, 1)[-2] * y[:, :1],
+    "x.split(2, dim=-1)[-1] * y[:, 1:]": lambda x, y: x.split(2, dim=-1)[-1] * y[:, 1:],
+    "torch.split(x, [1, 2], 1)[-2] * y": lambda x, y: torch.split(x, [1, 2], 1)[-2] * y,
+    "x.unbind()[-2] * y.unbind(1)[-1][0]": lambda x, y: x.unbind()[-2] * y.unbind(1)[-1][0],
+    "torch.var_mean(x, 0)[-2] * y": lambda x, y: torch.var_mean(x, 0)[-2] * y,
     "x.detach() * x * y": lambda x, y: x.detach() * x * y,
     "torch.detach(x * y).exp() * x + y": lambda x, y: torch.detach(x * y).exp() * x + y,
     "x.unflatten(1, (3, 1)) * y[:, None]": lambda x, y: x.unflatten(1, (3, 1)) * y[:, None],
@@ -50,6 +56,7 @@ def test_what_no_wording_covers_is_refused() -> None:
         "x.clamp_min(y)": "by a tensor",
         "torch.slice_scatter(x, y, 0, 1)": "src of slice_scatter has to be 1×3",
         "x.unflatten(2, (3, 1))": "no axis 2",
+        "x.unbind(0)[-3]": "no part -3 among 2",
     }
     for text, complaint in refused.items():
         with pytest.raises(symgrad.SymgradError, match=complaint):

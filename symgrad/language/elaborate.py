@@ -40,6 +40,7 @@ from symgrad.language.nodes import (
     Word,
     dotted,
 )
+from symgrad.language.part_count import count_of
 from symgrad.language.subscripts import key_of
 from symgrad.language.wordings import wording
 from symgrad.ops.compounds import Compound
@@ -247,9 +248,14 @@ class Elaborator:
             )
         if isinstance(owner, Parts) and len(node.items) == 1:
             kind, *part = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
-            if kind != "int" or part[0] < 0:
-                raise UnsupportedError("parts are counted from the front", span=node.span, hints=("[0], [1], …",))
-            return self.apply.part(owner, part[0], node.span, name)
+            if kind != "int":
+                raise UnsupportedError("one part at a time", span=node.span, hints=("[0], [1], …",))
+            count = 0 if part[0] >= 0 else count_of(owner, self.extents, node.span)
+            if count is None:
+                raise UnsupportedError("parts are counted from the front here", span=node.span, hints=("[0], [1], …",))
+            if part[0] + count < 0:
+                raise ShapeError(f"there is no part {part[0]} among {count}", span=node.span)
+            return self.apply.part(owner, part[0] + count, node.span, name)
         if isinstance(owner, tuple) and len(node.items) == 1:
             kind, *numbers = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind == "int" and not -len(owner) <= numbers[0] < len(owner):
