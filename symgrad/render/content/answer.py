@@ -95,10 +95,8 @@ def _by_torch(gradient: Gradient) -> Check | None:
 def _special(explanation: Explanation) -> Words:
     """The first of these that holds: a gradient that is 0, one used several times, one broadcast."""
     say = speaker_of(explanation.program)
-    for gradient in explanation.gradients.values():
-        for block in zero_blocks(explanation, gradient):
-            if isinstance(block, Paragraph):
-                return block.words
+    for _, words in reasons_for_zero(explanation):
+        return words
     for name, gradient in explanation.gradients.items():
         if len(gradient.sweep.uses) > 1:
             count = len(gradient.sweep.uses)
@@ -109,6 +107,14 @@ def _special(explanation: Explanation) -> Words:
         told = listed([(Code(name),) for name in names])
         return say("{told} {are} broadcast, so {its} gradient adds up what it feeds.", told=told, are=are, its=its)
     return ()
+
+
+def reasons_for_zero(explanation: Explanation) -> Iterator[tuple[str, Words]]:
+    """The gradients that are 0, and why; the first of them is said in the answer, and nowhere else."""
+    for name, gradient in explanation.gradients.items():
+        for block in zero_blocks(explanation, gradient):
+            if isinstance(block, Paragraph):
+                yield name, block.words
 
 
 def is_broadcast(explanation: Explanation, name: str) -> bool:

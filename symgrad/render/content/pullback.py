@@ -15,7 +15,7 @@ from symgrad.indexing import Equation as IndexEquation
 from symgrad.numeric import as_float
 from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
-from symgrad.render.content.answer import all_lines
+from symgrad.render.content.answer import all_lines, reasons_for_zero
 from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.teller import Teller
 from symgrad.render.content.words import DOTS, as_code, shape_words
@@ -51,8 +51,10 @@ def pullback_section(teller: Teller, explanation: Explanation) -> Section:
     """The whole section."""
     say = teller.say
     blocks: list[Block] = [*all_lines(explanation), *_rule(teller, explanation)]
+    told = next((name for name, _ in reasons_for_zero(explanation)), None)
     for gradient in explanation.gradients.values():
         blocks += gradient_blocks(teller, explanation, gradient)
+        blocks += zero_blocks(explanation, gradient) if gradient.name != told else ()
     return Section(say("{vJ}: the weighted rows of {J}, added up"), tuple(blocks))
 
 
@@ -109,7 +111,6 @@ def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient
     yield Grids((Grid(named(f"{gradient.name}.grad"), gradient.value),))
     yield from _one_variable(teller, gradient)
     yield from singular_blocks(teller, gradient)
-    yield from zero_blocks(explanation, gradient)
 
 
 def _one_variable(teller: Teller, gradient: Gradient) -> Iterator[Block]:
