@@ -43,6 +43,12 @@ def test_a_long_gradient_stands_in_the_names_of_the_steps() -> None:
     ]
 
 
+def test_numpys_spelling_is_written_as_torch() -> None:
+    code = symgrad.explain("h = np.dot(x, x); np.tanh(h)", x=[1, 2], check=False).backward.code()
+    assert "h = torch.dot(x, x)" in code
+    assert "np" not in code
+
+
 def test_what_has_no_name_in_the_text_is_said_beside_the_lines() -> None:
     lines = brief("softmax(x) @ w + b", x=[1, 2, 3], shapes={"w": (3, 2)})
     assert "with t1 = softmax(x, dim=0)" in lines

@@ -28,6 +28,8 @@ class Homes(ast.NodeTransformer):
         self.generic_visit(node)
         if isinstance(node.func, ast.Name):  # a tensor is never called, whatever its name
             node.func = ast.parse(home(node.func.id), mode="eval").body
+        elif isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "np":  # the user wrote np.dot
+            node.func = ast.parse(home(node.func.attr), mode="eval").body
         return node
 
 

@@ -15,7 +15,7 @@ from symgrad.program import SEEDS, Program, free_name
 
 UNNAMED = re.compile(r"(t|wide)\d+")
 """What tensors are called that nobody gave a name."""
-MODULES = frozenset({"F", "math", "torch"})
+MODULES = frozenset({"F", "math", "np", "torch"})
 """What a line as Python reads from: no tensor is called so there."""
 
 
