@@ -43,6 +43,10 @@ class Named:
     array: Array
     axes: tuple[Index, ...]
 
+    def __post_init__(self) -> None:
+        if not hasattr(self.array, "shape"):  # NumPy hands out the one entry of an array of objects as it is
+            object.__setattr__(self, "array", whole(self.array))
+
     def on(self, axes: Sequence[Index]) -> Array:
         """The array with one axis for each of ``axes``, of size 1 where it does not vary."""
         order = [self.axes.index(a) for a in axes if a in self.axes]
