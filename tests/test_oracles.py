@@ -268,3 +268,12 @@ def test_where_torch_refuses_tensors_without_entries_the_page_says_so(shape: tup
     assert found.output.shape == found.gradients["x"].value.shape == shape
     refused = [check for check in found.gradients["x"].checks if check.note.startswith("torch refuses: ")]
     assert refused or any("out.backward(v)" in check.oracle and check.passed for check in found.gradients["x"].checks)
+
+
+def test_differences_say_nothing_of_what_is_only_read() -> None:
+    text = "cov(x, fweights=b, aweights=c ** 2 + 0.5)"
+    found = symgrad.explain(
+        text, x=np.arange(9.0).reshape(3, 3) ** 1.5, b=np.array([1, 2, 1]), c=np.array([0.3, 0.4, 0.5])
+    )
+    assert found.passed, [check for g in found.gradients.values() for check in g.checks if check.passed is False]
+    assert symgrad.explain("x.detach() * w", x=[1, 2], w=[3, 4]).passed
