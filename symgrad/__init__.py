@@ -5,23 +5,23 @@
 'v @ a.T'
 """
 
-from symgrad.api import derive, explain, jacobian, vjp
-from symgrad.errors import (
-    DomainError,
-    InputError,
-    NotationError,
-    ShapeError,
-    SymgradError,
-    UndefinedError,
-    UnknownNameError,
-    UnsupportedError,
-)
-from symgrad.explanation import Entry, Explanation, Gradient, Hessian, Jacobian, Structure
-from symgrad.higher import hessian, hvp, jvp
-from symgrad.oracles import Check
-from symgrad.tracing import Program, capture
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+WHERE = {
+    "symgrad.api": ("derive", "explain", "jacobian", "vjp"),
+    "symgrad.errors": (
+        "DomainError", "InputError", "NotationError", "ShapeError", "SymgradError", "UndefinedError",
+        "UnknownNameError", "UnsupportedError",
+    ),
+    "symgrad.explanation": ("Entry", "Explanation", "Gradient", "Hessian", "Jacobian", "Structure"),
+    "symgrad.higher": ("hessian", "hvp", "jvp"),
+    "symgrad.oracles": ("Check",),
+    "symgrad.tracing": ("Program", "capture"),
+}  # fmt: skip
+"""The module that each name comes from; it is loaded when the name is first asked for, so that `--help` is at once."""
 
 __all__ = [
     "Check",
@@ -50,3 +50,33 @@ __all__ = [
     "jvp",
     "vjp",
 ]
+
+if TYPE_CHECKING:
+    from symgrad.api import derive, explain, jacobian, vjp
+    from symgrad.errors import (
+        DomainError,
+        InputError,
+        NotationError,
+        ShapeError,
+        SymgradError,
+        UndefinedError,
+        UnknownNameError,
+        UnsupportedError,
+    )
+    from symgrad.explanation import Entry, Explanation, Gradient, Hessian, Jacobian, Structure
+    from symgrad.higher import hessian, hvp, jvp
+    from symgrad.oracles import Check
+    from symgrad.tracing import Program, capture
+else:
+    # Not seen by type checkers: to them a module with __getattr__ has every name there is.
+    def __getattr__(name):
+        """The public name ``name``, from its module (PEP 562)."""
+        for module, names in WHERE.items():
+            if name in names:
+                found = globals()[name] = getattr(import_module(module), name)
+                return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        """What a prompt offers."""
+        return sorted(__all__)

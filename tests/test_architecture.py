@@ -21,6 +21,8 @@ from pathlib import Path
 
 import pytest
 
+import symgrad
+
 ROOT = Path(__file__).resolve().parent.parent
 LIBRARY = sorted((ROOT / "symgrad").rglob("*.py"))
 COMMANDS = sorted((ROOT / "cli").rglob("*.py"))
@@ -109,17 +111,34 @@ def test_the_picture_of_the_layers_is_the_contract() -> None:
 HEAVY = ("click", "rich", "scipy", "torch")
 
 
-def loaded(statements: str, cwd: Path) -> set[str]:
-    """The heavy packages that are loaded after ``statements``."""
+def loaded(statements: str, cwd: Path, among: tuple[str, ...] = HEAVY) -> set[str]:
+    """The packages of ``among`` that are loaded after ``statements``."""
     report = python("-c", f"{statements}; import sys; print('loaded:', *sys.modules)", cwd=cwd)
     assert report.returncode == 0, report.stderr
     modules = report.stdout.rpartition("loaded:")[2].split()
     assert "symgrad" in modules
-    return set(HEAVY) & set(modules)
+    return set(among) & set(modules)
 
 
 def test_import_symgrad_loads_nothing_heavy(tmp_path: Path) -> None:
-    assert loaded("import symgrad", tmp_path) == set()
+    assert loaded("import symgrad; [getattr(symgrad, name) for name in symgrad.__all__]", tmp_path) == set()
+
+
+def test_the_help_loads_no_mathematics(tmp_path: Path) -> None:
+    helps = "import symgrad_cli.main as m; m.main(['--help'], standalone_mode=False)"
+    assert loaded(helps, tmp_path, among=("numpy", "sympy", *HEAVY)) == {"click"}
+    assert "sympy" in loaded(f"{helps}; import symgrad; symgrad.derive", tmp_path, among=("sympy",))
+
+
+def test_each_public_name_comes_from_where_type_checkers_see_it() -> None:
+    tree = ast.parse((ROOT / "symgrad" / "__init__.py").read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module != "typing"]
+    seen = {str(node.module): tuple(name.name for name in node.names) for node in imports if node.module != "importlib"}
+    assert seen == symgrad.WHERE
+    assert sorted([*sum(seen.values(), ()), "__version__"]) == symgrad.__all__
+    assert all(name in dir(symgrad) for name in symgrad.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        symgrad.nothing  # noqa: B018 - asking is what is tested
 
 
 @pytest.mark.parametrize("package", HEAVY)

@@ -7,11 +7,8 @@ from pathlib import Path
 import click
 
 import symgrad
-from symgrad.render import derived_json, derived_latex, derived_markdown, derived_text
 from symgrad_cli import options, output
 from symgrad_cli.failures import reporting
-
-WRITERS = {"text": derived_text, "markdown": derived_markdown, "latex": derived_latex, "json": derived_json}
 
 
 @click.command()
@@ -28,6 +25,12 @@ def derive(
 
     A closed form that is shown here has been evaluated at sizes 2, 3, 4 and on, and agrees with the index formula.
     """
+    from symgrad import render
+
     output.check(path)
     program, derived = symgrad.derive(expression, wrt=wrt, shapes=options.shapes_of(shapes))
-    output.deliver(WRITERS[style](program, derived), path, style)
+    writers = {
+        "text": render.derived_text, "markdown": render.derived_markdown,
+        "latex": render.derived_latex, "json": render.derived_json,
+    }  # fmt: skip
+    output.deliver(writers[style](program, derived), path, style)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from symgrad.documents import write_site
 from symgrad_cli import options, output
 from symgrad_cli.failures import reporting
 
@@ -19,6 +18,8 @@ from symgrad_cli.failures import reporting
 @reporting
 def docs(folder: Path, names: str | None, check: bool, traceback: bool) -> None:
     """Write Markdown pages into OUT_DIR: one per operation, the forum example, and an index."""
+    from symgrad.documents import write_site
+
     wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
     count = sum(1 for _ in write_site(folder, wanted, check))
     output.emit(f"{count} pages in {folder}")

@@ -7,10 +7,7 @@ from pathlib import Path
 import click
 
 import symgrad
-from symgrad import InputError
-from symgrad.api import explain_values
-from symgrad.language import literal
-from symgrad.tracing import capture_call
+from symgrad.errors import InputError
 from symgrad_cli import options, output
 from symgrad_cli.failures import DISAGREED, reporting
 
@@ -80,6 +77,9 @@ def explain(
     explained; this runs your code. Its arguments are given by --let, or by --shape as ones. With --wrt x only x
     is differentiated by, and whole numbers among the others stay whole: indices, axes.
     """
+    from symgrad.api import explain_values
+    from symgrad.language import literal
+
     story = options.entry_of(entry)
     output.check(path)
     if target is not None:
@@ -114,6 +114,9 @@ def explain_call(
     target: str, lets: tuple[str, ...], shapes: tuple[str, ...], wrt: str | None, seed: str | None, check: bool
 ) -> symgrad.Explanation:
     """Capture ``module:function`` and explain what it did."""
+    from symgrad.language import literal
+    from symgrad.tracing import capture_call
+
     chosen = None if wrt is None else [name.strip() for name in wrt.split(",") if name.strip()]
     program = capture_call(target, options.values_of(lets), options.shapes_of(shapes), chosen)
     weights = None if seed is None else literal(seed).array(program.results[0].shape)

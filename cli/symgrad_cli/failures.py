@@ -10,7 +10,7 @@ from typing import ParamSpec
 
 import click
 
-from symgrad import SymgradError
+from symgrad.errors import SymgradError
 
 P = ParamSpec("P")
 DISAGREED, MISUSED = 1, 2

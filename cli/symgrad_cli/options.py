@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from symgrad import InputError
-from symgrad.language import Value, literal
+from symgrad.errors import InputError
+
+if TYPE_CHECKING:
+    from symgrad.language import Value
 
 Command = Callable[..., Any]
 FORMATS = ("text", "markdown", "latex", "json")
@@ -61,6 +63,8 @@ def named(pairs: Sequence[str], option: str, form: str) -> dict[str, str]:
 
 def values_of(pairs: Sequence[str]) -> dict[str, Value]:
     """The values of ``--let``."""
+    from symgrad.language import literal
+
     return {name: literal(text) for name, text in named(pairs, "--let", "x=[[1,2],[3,4]]").items()}
 
 

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import click
 
-from symgrad import InputError
+from symgrad.errors import InputError
 from symgrad.files import check_place, write_whole
 
 WIDEST = 120

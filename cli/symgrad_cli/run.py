@@ -9,18 +9,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from symgrad.errors import InputError
 from symgrad.files import Growing
-from symgrad.tracing import run_script
-from symgrad.tracing.layout import wrapped
-from symgrad.tracing.story import Session
-from symgrad.tracing.tell import WIDTH, closing, event_markdown, event_text, legend, to_json, to_markdown
 from symgrad_cli import options, output
 from symgrad_cli.failures import DISAGREED, reporting
+
+if TYPE_CHECKING:
+    from symgrad.tracing.story import Session
 
 EPILOG = """
 \b
@@ -55,6 +54,10 @@ def run(
     ARGUMENTS after SCRIPT are the script's own. Its output, its exit status and its exceptions stay what they
     are; an explanation follows each call.
     """
+    from symgrad.tracing import run_script
+    from symgrad.tracing.layout import wrapped
+    from symgrad.tracing.tell import WIDTH, closing, event_markdown, event_text, legend, to_json, to_markdown
+
     output.check(path)
     file = None if path is None else Growing(path)
     stdout = sys.stdout  # the script may put another in its place: what it catches is its own

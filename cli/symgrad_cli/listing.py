@@ -1,0 +1,77 @@
+"""What ``symgrad ops`` prints: the table, one of its operations in full, or where derivatives are a choice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import symgrad
+from symgrad.documents.kinks import HEADING, kinks_of, row
+from symgrad.errors import InputError, UnknownNameError
+from symgrad.explanation import Kink, kink_of
+from symgrad.ops import COMPOUNDS, Compound, Op, close, entries, find, find_compound
+from symgrad.render import derived_text
+from symgrad_cli import output
+
+
+def listed(name: str | None, kinks: bool, at: float | None) -> None:
+    """Print the operation ``name``, or all; with ``kinks`` or ``at`` what happens where a derivative is a choice.
+
+    Raises `UnknownNameError` for a name that nothing has.
+    """
+    compound = find_compound(name) if name else None
+    if compound is not None and not kinks and at is None:
+        show_compound(compound)
+        return
+    op = wanted(name)
+    if kinks or at is not None:
+        if at is not None and op is None:
+            raise InputError("--at looks at one operation", hints=("symgrad ops relu --at 0",))
+        table([kink_of(op, at)] if op is not None and at is not None else kinks_of([op] if op else list(entries())))
+    elif op is None:
+        width = max(len(op.name) for op in entries())
+        for entry in entries():
+            output.emit(f"{entry.name:{width}}  {entry.definition}")
+    else:
+        show(op)
+
+
+def wanted(name: str | None) -> Op | None:
+    """The operation called ``name``; raises `UnknownNameError`."""
+    if name is None:
+        return None
+    op = find(name)
+    if op is None:
+        raise UnknownNameError(f"there is no operation {name}", hints=tuple(close(name)) or ("symgrad ops",))
+    return op
+
+
+def table(found: Iterable[Kink]) -> None:
+    """Kinks as lines; each has every entry at the point, and moves the first one."""
+    rows = [HEADING, *(row(kink) for kink in found)]
+    if len(rows) == 1:
+        output.emit("no kinks: it is smooth")
+        return
+    widths = [max(len(r[n]) for r in rows) for n in range(len(HEADING))]
+    for cells in rows:
+        output.emit("  ".join(f"{cell:{w}}" for cell, w in zip(cells, widths, strict=True)).rstrip())
+
+
+def show_compound(compound: Compound) -> None:
+    """A call that is several entries of the table, and how each of its results is asked for."""
+    spelled = [spelling for spelling, entry in COMPOUNDS.items() if entry is compound]
+    output.emit(f"{compound.usage}\n\n  {compound.says}\n\n  spelled {', '.join(spelled)}\n")
+    parameters = compound.signature.parameters.values()
+    operands = ", ".join(p.name for p in parameters if p.default is p.empty and p.kind is not p.KEYWORD_ONLY)
+    for field in compound.fields:
+        output.emit(f'  symgrad explain "{spelled[0]}({operands}).{field}"')
+
+
+def show(op: Op) -> None:
+    """One operation in full."""
+    output.emit(f"{op.name}: {op.says}\n\n  {op.definition}\n")
+    if op.spelled:
+        output.emit(f"  spelled {', '.join(op.spelled)}\n")
+    for example in op.examples:
+        program, derived = symgrad.derive(example.text, shapes=dict(example.shapes))
+        output.emit(f"{example.text}\n")
+        output.emit(f"{derived_text(program, derived)}\n")
