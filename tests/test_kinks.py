@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import symgrad
 import symgrad.explanation.kinks as kinks
+import symgrad.explanation.ties as ties
 from symgrad.documents import kinks_page
 from symgrad.errors import UnsupportedError
+from symgrad.explanation import Tie
+from symgrad.language.read import read
+from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op, entries, find
+from symgrad.oracles import run_torch
+from symgrad.program import Program
+from symgrad.tracing import run_script
+from symgrad.tracing.tell import event_text
 from symgrad_cli.main import main
+from tests.compare import assert_same
 
 POINTS = [(op, at) for op in entries() for at in op.kinks]
 
@@ -68,3 +81,120 @@ def test_the_page_in_the_repository_is_generated() -> None:
 def test_without_torch_it_was_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kinks, "run_torch", lambda *_: None)
     assert run("relu", "--at", "0").splitlines()[1].endswith("not asked")
+
+
+# Where a run stands on one -------------------------------------------------------------------------------
+
+
+def met(op: Op, at: float, shift: float = 0.0) -> tuple[Program, Mapping[str, Array], list[Tie]]:
+    """The kinks that the first example of an operation stands on, with every entry of its inputs at a point."""
+    example = op.examples[0]
+    program = read(example.text, shapes=dict(example.shapes)).program
+    draw = np.random.default_rng(0)
+    inputs = {n: np.full(shape, at) + shift * draw.uniform(0.5, 1, shape) for n, shape in example.shapes}
+    values, seed = forward(program, inputs), np.ones(program.numbers(program.out.shape))
+    names = [name for name, _ in example.shapes if name not in op.data]
+    passages: list[ties.Passage] = []
+    numeric_pullback(program, values, seed, names, lambda *of: passages.append(ties.Passage(*of[:3])))
+    found = [*ties.ties(program, values, passages, lambda *_: True), *ties.switches(program, values, seed, names)]
+    return program, inputs, found
+
+
+SAMPLE = {
+    "relu",
+    "maximum",
+    "amax",
+    "norm",
+    "less",
+    "hardshrink",
+    "max_pool1d",
+    "floor",
+    "atan2",
+    "elu",
+    "cdist",
+    "sort",
+}
+BY_DEFAULT = [
+    pytest.param(op, at, marks=[] if op.name in SAMPLE else pytest.mark.slow, id=f"{op.name} at {at:g}")
+    for op, at in POINTS
+]
+
+
+@pytest.mark.parametrize(("op", "at"), BY_DEFAULT)
+def test_a_run_that_stands_on_it_is_told(op: Op, at: float) -> None:
+    """The sides that are said are those of torch's own forward pass, and nothing is said a little further on."""
+    program, inputs, found = met(op, at)
+    sides = kinks.kink_of(op, at)
+    if abs(sides.left - sides.right) > 0.1:
+        assert found
+    for tie in found:
+        assert tie.torch is not None
+        assert_same(tie.torch, tie.here, tolerance=1e-9, what=tie.name)
+        assert tie.legal
+
+        def out(h: float, tie: Tie = tie) -> float:
+            moved = {**inputs, tie.name: as_float(inputs[tie.name]).copy()}
+            moved[tie.name][tie.at] += h
+            answer = run_torch(program, moved, np.ones(program.numbers(program.out.shape)), [])
+            assert answer is not None
+            return float(answer.output.sum() if tie.whole else answer.output[tie.to])
+
+        if len(program.steps) == 1 or tie.whole:
+            low, here, high = out(-1e-6), out(0), out(1e-6)
+            assert_same((out(-2e-6) - low) / -1e-6, tie.left, tolerance=1e-3, what="left")
+            assert_same((out(2e-6) - high) / 1e-6, tie.right, tolerance=1e-3, what="right")
+            assert tie.jump == (max(abs(low - here), abs(high - here)) > 1e-4)
+    assert not met(op, at, 1e-4)[2]
+
+
+def opening(text: str, **options: object) -> str:
+    """What a page opens with, on one line."""
+    return re.sub(r"\s+", " ", symgrad.explain(text, **options).to_text(brief=True))
+
+
+def test_the_answer_names_the_kink_and_what_is_legal() -> None:
+    told = opening("relu(x)", x=[0, 1, -1])
+    assert "x[0] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0." in told
+    assert "kink" not in opening("relu(x)", x=[2, 1, -1])
+    assert "kink of relu, one of 2: left 0" in opening("relu(x)", x=[0, 0, -1])
+    shared = "left 0, right 1, anything between is legal as long as what is taken for all that tie adds up to 1; "
+    assert f"{shared}torch 2.13.0 takes 0.5" in opening("maximum(x, y)", x=[2, 1], y=[2, 3])
+    assert "x[0] = 1 is a jump of floor: its slope is 0 on both sides" in opening("floor(x)", x=[1, 2.5])
+    assert "x[0] = 0 is where x > 0 turns over: the slope of Σ v·out is 0 on the left, 1 on the right" in opening(
+        "where(x > 0, x, 0 * x)", x=[0, 1]
+    )
+
+
+def test_a_choice_that_changes_no_gradient_is_not_told() -> None:
+    assert "kink" in opening("relu(x) @ w", x=[0, 1], w=[1, 1])
+    assert "kink" not in opening("relu(x) @ w", x=[0, 1], w=[0, 1])
+    assert "kink" not in opening("relu(x * w)", x=[1, 0], w=[1, 0])
+    assert "kink" not in opening("relu(x)", x=[0, 1], seed=[0, 1])
+
+
+def test_what_was_not_confirmed_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ties.Local, "quotients", lambda self, unit, sign: np.full(2, 0.25 * sign))
+    assert "kink" not in opening("relu(x)", x=[0, 1])
+
+
+KINKED = """
+import torch
+x = torch.tensor([0.0, 1.0], requires_grad=True)
+w = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+with torch.no_grad():
+    pass
+for turn in range(2):
+    torch.relu(x @ w - torch.tensor([3.0, 0.0])).sum().backward()
+"""
+
+
+def test_a_script_is_told_of_the_kink_once(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(KINKED, encoding="utf-8")
+    told: list[str] = []
+    run_script(str(path), [], tell=lambda event: told.append(re.sub(r"\s+", " ", event_text(event))))
+    assert (
+        "t2[0] = 0 is a kink of relu (line 8): left 0, right 1, anything between is legal; torch 2.13.0 takes 0"
+        in (told[0])
+    )
+    assert "kink" not in told[1]

@@ -2,13 +2,15 @@
 
 from symgrad.explanation.assemble import build, slope_form
 from symgrad.explanation.claims import Structure
-from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
+from symgrad.explanation.data import Explanation, Gradient, Jacobian
 from symgrad.explanation.entries import Entry
 from symgrad.explanation.formulas import derive_only
+from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.kinks import EdgeRule, Kink, edges_of, kink_of
 from symgrad.explanation.nothing import Nothing, nothing
 from symgrad.explanation.second import Hessian, curvature, hessian_of
 from symgrad.explanation.singular import Singular
+from symgrad.explanation.ties import Tie
 
 __all__ = [
     "EdgeRule",
@@ -23,6 +25,7 @@ __all__ = [
     "Seed",
     "Singular",
     "Structure",
+    "Tie",
     "Writers",
     "build",
     "curvature",

@@ -14,8 +14,9 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.closed_form import closed_form
-from symgrad.explanation.data import Explanation, Given, Gradient, Jacobian, Seed, Writers
+from symgrad.explanation.data import Explanation, Gradient, Jacobian
 from symgrad.explanation.formulas import Derived, derive, proven_form
+from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.singular import Singular, singular
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import access

@@ -6,8 +6,8 @@ large (matrices) is made from the formula when asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,9 @@ from symgrad.errors import InputError, bug
 from symgrad.explanation.claims import Claim, Structure, proven
 from symgrad.explanation.entries import Entry, entry_story
 from symgrad.explanation.evidence import Evidence, not_rounding
+from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.singular import Singular
+from symgrad.explanation.ties import Passage, Tie, switches, ties
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
 from symgrad.language import arguments
@@ -221,40 +223,6 @@ class Gradient:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
-    """An input as it was used: its value, and whether the user gave value and shape."""
-
-    name: str
-    value: Array
-    value_given: bool
-    shape_given: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Seed:
-    """v: the weights of the outputs.
-
-    ``origin`` is "given", "scalar" (the output has one element, v is 1), "assumed" (ones, since nothing was
-    given) or "downstream" (∂L/∂out of ``then``); ``closed_form`` is then v as code, where it has such a form.
-    """
-
-    value: Array
-    origin: str
-    text: str
-    closed_form: str | None = None
-
-
-@dataclass(frozen=True)
-class Writers:
-    """How an explanation is written, handed in from above: the data does not know its renderers."""
-
-    text: Callable[..., str]
-    markdown: Callable[..., str]
-    latex: Callable[..., str]
-    json: Callable[..., str]
-
-
-@dataclass(frozen=True, eq=False)
 class Explanation:
     """What ``out.backward(v)`` computes for one expression, and the proofs.
 
@@ -300,6 +268,20 @@ class Explanation:
             self.program, tuple(self.gradients), values=self.values, ones=self.seed_info.origin == "scalar",
             pull=lambda program, values, names: numeric_pullback(program, values, self.seed, names),
         )  # fmt: skip
+
+    @cached_property
+    def kinks(self) -> tuple[Tie, ...]:
+        """The kinks and jumps that these numbers stand on, where they matter to a gradient; from the output back."""
+        met: list[Passage] = []
+        program, values, names = self.program, self.values, tuple(self.gradients)
+        weights = as_float(self.seed)
+        numeric_pullback(program, values, weights, names, lambda *of: met.append(Passage(*of[:3])))
+
+        def counts(name: str, change: Array) -> bool:
+            found = numeric_pullback(replace(program, output=name), values, change, names)
+            return any(np.any(as_float(part)) for part in found.values())
+
+        return (*ties(program, values, met, counts), *switches(program, values, weights, names))
 
     def hessian(self, first: str, second: str | None = None) -> Hessian:
         """The second derivative by a pair of inputs; raises `InputError` when it was not asked for."""

@@ -50,7 +50,7 @@ def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted
     version = torch.__version__.split("+")[0]
     leaves = _leaves(inputs, wanted)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), torch.enable_grad():
             warnings.simplefilter("ignore")  # torch warns of what is said here anyway: 0/0, a target that broadcasts
             out = _run(program, leaves)
             if out.requires_grad:

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import as_float
-from symgrad.tracing import diagnose, frames, leaves, remarks
+from symgrad.tracing import diagnose, frames, kinks, leaves, remarks
 from symgrad.tracing.agreement import Judge
 from symgrad.tracing.births import births, not_finite, watching
 from symgrad.tracing.given import Given, seed_text, stands_for
@@ -118,7 +118,8 @@ class Scene:
         flow = leaves.Flow()
         seeds = self.weights(lifted)
         judge = Judge(program, seeds, self.types(lifted))
-        derived = judge.pull(watching(births(born), flow.seen))
+        met = kinks.Passages()
+        derived = judge.pull(watching(births(born), flow.seen, *(() if repeated else (met.seen,))))
         lost = bool(born) and all(birth.of_nothing for birth in born)
         few = len(targets) <= HANDFUL or bool(self.watch.only)
         ones = len(self.seeds) == 1 and self.seeds[0] is None
@@ -130,7 +131,7 @@ class Scene:
         ]
         notes = [*remarks.accumulated(self, rows, repeated), *([] if repeated else remarks.missing(self, lifted))]
         notes += remarks.without_a_past(program) + remarks.unmoved(program, seeds, derived, rows)
-        notes += [] if repeated else remarks.broadcast_losses(program)
+        notes += [] if repeated else [*remarks.broadcast_losses(program), *kinks.lines(program, seeds, met)]
         if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
             row.after is not None and not np.isfinite(row.after).all() for row in rows
         ):

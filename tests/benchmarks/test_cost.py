@@ -21,8 +21,7 @@ import sympy as sp
 
 from symgrad.calculus import pullback
 from symgrad.calculus.local import derive, local_pullback, local_pushforward
-from symgrad.explanation import build
-from symgrad.explanation.data import Explanation, Given, Seed
+from symgrad.explanation import Explanation, Given, Seed, build
 from symgrad.language import read
 
 ROUNDS = 5

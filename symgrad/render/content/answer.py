@@ -9,7 +9,8 @@ Comes in: an explanation. Goes out: at most six lines. What is said was tested: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,8 +20,9 @@ from symgrad.closed_form import assigned
 from symgrad.explanation import Explanation, Gradient
 from symgrad.oracles.report import Check, Verdict
 from symgrad.render.content.speaker import speaker_of
+from symgrad.render.content.teller import Teller
 from symgrad.render.content.words import listed
-from symgrad.render.content.zeros import zero_blocks
+from symgrad.render.content.zeros import why_zero
 from symgrad.render.page import Block, Code, Listing, Paragraph, Words
 
 SHORT = 56
@@ -29,15 +31,58 @@ MOST = 5
 """Lines of code that stand before everything else."""
 
 
-def answer_blocks(explanation: Explanation) -> Iterator[Block]:
-    """The lines, and below them what torch says and the one thing that is special here."""
-    lines = tuple(answer_lines(explanation))
-    if lines:
-        more = f"… and {len(lines) - MOST + 1} more lines, in section 4" if len(lines) > MOST else ""
-        yield Listing("\n".join([*lines[: MOST - 1], more] if more else lines))
-    agreement, special = _agreement(explanation), _special(explanation)
-    if agreement or special:
-        yield Paragraph((*agreement, *((" ",) if agreement and special else ()), *special))
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a page opens with: ``lines`` of code, what torch says, and ``special``, the one thing to know here.
+
+    ``zeros`` say for each gradient that is 0 why, ``kinks`` are sentences; of these ``told`` are the special thing.
+    """
+
+    lines: tuple[str, ...]
+    agreement: Words
+    special: Words
+    zeros: Mapping[str, Words]
+    kinks: tuple[Words, ...]
+    told: Words
+
+    def blocks(self) -> Iterator[Block]:
+        """The lines, and below them what torch says and the one thing that is special here."""
+        if self.lines:
+            more = f"… and {len(self.lines) - MOST + 1} more lines, in section 4" if len(self.lines) > MOST else ""
+            yield Listing("\n".join([*self.lines[: MOST - 1], more] if more else self.lines))
+        if self.agreement or self.special:
+            yield Paragraph((*self.agreement, *((" ",) if self.agreement and self.special else ()), *self.special))
+
+    def rest(self, name: str) -> Iterator[Block]:
+        """Why one gradient is 0, where the opening does not say it."""
+        if name in self.zeros and self.zeros[name] != self.told:
+            yield Paragraph(self.zeros[name])
+
+    def other_kinks(self) -> Iterator[Block]:
+        """The kinks that the opening does not name."""
+        yield from (Paragraph(words) for words in self.kinks if words != self.told)
+
+
+def answer_of(explanation: Explanation, teller: Teller) -> Answer:
+    """Everything that a page opens with, worked out once."""
+    zeros = {name: words for name, g in explanation.gradients.items() if (words := why_zero(explanation, g))}
+    kinks = tuple(kink_sentences(explanation, teller))
+    told = next(iter((*kinks, *zeros.values())), ())
+    special = told or _shared(explanation)
+    return Answer(tuple(answer_lines(explanation)), _agreement(explanation), special, zeros, kinks, told)
+
+
+def kink_sentences(explanation: Explanation, teller: Teller) -> Iterator[Words]:
+    """Each kink that the numbers stand on."""
+    program = explanation.program
+    made = {step.result.name: step for step in program.steps}
+    total = program.output if explanation.output.size == 1 else f"Σ {program.seed}·{program.output}"
+    for tie in explanation.kinks:
+        step = teller.code(tie.step) or tie.step.op if tie.whole else tie.step.op
+        name = tie.name
+        if UNNAMED.fullmatch(name) and teller.code(made[name]):
+            name = f"({teller.code(made[name])})"
+        yield (f"{tie.says(name, step, total)}.",)
 
 
 def answer_lines(explanation: Explanation) -> Iterator[str]:
@@ -60,11 +105,10 @@ def answer_lines(explanation: Explanation) -> Iterator[str]:
     yield from (f"  with {s}" for s in lines.forward if s.target in read - known and s.text is not None)
 
 
-def all_lines(explanation: Explanation) -> Iterator[Block]:
+def all_lines(explanation: Explanation, answer: Answer) -> Iterator[Block]:
     """Forward and backward line by line, where the answer had no room for them."""
-    if len(tuple(answer_lines(explanation))) <= MOST:
-        return
-    yield from line_by_line(explanation.backward)
+    if len(answer.lines) > MOST:
+        yield from line_by_line(explanation.backward)
 
 
 def line_by_line(lines: Backward) -> Iterator[Block]:
@@ -92,11 +136,9 @@ def _by_torch(gradient: Gradient) -> Check | None:
     return next((check for check in gradient.checks if check.oracle.startswith("out.backward")), None)
 
 
-def _special(explanation: Explanation) -> Words:
-    """The first of these that holds: a gradient that is 0, one used several times, one broadcast."""
+def _shared(explanation: Explanation) -> Words:
+    """A gradient that is used several times, or one that is broadcast."""
     say = speaker_of(explanation.program)
-    for _, words in reasons_for_zero(explanation):
-        return words
     for name, gradient in explanation.gradients.items():
         if len(gradient.sweep.uses) > 1:
             count = len(gradient.sweep.uses)
@@ -107,14 +149,6 @@ def _special(explanation: Explanation) -> Words:
         told = listed([(Code(name),) for name in names])
         return say("{told} {are} broadcast, so {its} gradient adds up what it feeds.", told=told, are=are, its=its)
     return ()
-
-
-def reasons_for_zero(explanation: Explanation) -> Iterator[tuple[str, Words]]:
-    """The gradients that are 0, and why; the first of them is said in the answer, and nowhere else."""
-    for name, gradient in explanation.gradients.items():
-        for block in zero_blocks(explanation, gradient):
-            if isinstance(block, Paragraph):
-                yield name, block.words
 
 
 def is_broadcast(explanation: Explanation, name: str) -> bool:

@@ -15,11 +15,10 @@ from symgrad.indexing import Equation as IndexEquation
 from symgrad.numeric import as_float
 from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
-from symgrad.render.content.answer import all_lines, reasons_for_zero
+from symgrad.render.content.answer import Answer, all_lines
 from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.teller import Teller
 from symgrad.render.content.words import DOTS, as_code, shape_words
-from symgrad.render.content.zeros import zero_blocks
 from symgrad.render.letters import Names
 from symgrad.render.page import (
     Block,
@@ -47,14 +46,13 @@ LONGEST_ENTRY = 240
 """Characters of an entry that is still written out."""
 
 
-def pullback_section(teller: Teller, explanation: Explanation) -> Section:
-    """The whole section."""
+def pullback_section(teller: Teller, explanation: Explanation, answer: Answer) -> Section:
+    """The whole section; what the ``answer`` said is not said again."""
     say = teller.say
-    blocks: list[Block] = [*all_lines(explanation), *_rule(teller, explanation)]
-    told = next((name for name, _ in reasons_for_zero(explanation)), None)
+    blocks: list[Block] = [*all_lines(explanation, answer), *_rule(teller, explanation)]
     for gradient in explanation.gradients.values():
-        blocks += gradient_blocks(teller, explanation, gradient)
-        blocks += zero_blocks(explanation, gradient) if gradient.name != told else ()
+        blocks += [*gradient_blocks(teller, explanation, gradient), *answer.rest(gradient.name)]
+    blocks += answer.other_kinks()
     return Section(say("{vJ}: the weighted rows of {J}, added up"), tuple(blocks))
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from symgrad.explanation import Explanation
 from symgrad.language import arguments
-from symgrad.render.content.answer import answer_blocks
+from symgrad.render.content.answer import answer_of
 from symgrad.render.content.forward import forward_section
 from symgrad.render.content.jacobian import jacobian_section
 from symgrad.render.content.one_entry import entry_sections
@@ -30,21 +30,25 @@ def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None 
     entry, brief = arguments.entry_of(entry), arguments.flag_of(brief, "brief")
     teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
     sections: tuple[Section, ...] = ()
+    opening: tuple[Block, ...] = ()
     if entry is not None:
         sections = entry_sections(teller, explanation, *entry)
-    elif not brief:
+    else:
+        answer = answer_of(explanation, teller)
+        opening = tuple(answer.blocks())
+    if entry is None and not brief:
         sections = (
             forward_section(teller, explanation),
             _jacobians(teller, explanation),
             seed_section(explanation),
-            pullback_section(teller, explanation),
+            pullback_section(teller, explanation, answer),
             proof_section(explanation),
         )
         if explanation.hessians:
             sections += (second_order_section(teller, explanation),)
     facts = [(g.name, size_text(g.value.shape)) for g in explanation.inputs]
     facts.append((explanation.program.output, size_text(explanation.output.shape)))
-    lead = (*(answer_blocks(explanation) if entry is None else ()), *_lead(explanation))
+    lead = (*opening, *_lead(explanation))
     return Page(title(explanation.expression, explanation.program.output), tuple(facts), lead, sections)
 
 

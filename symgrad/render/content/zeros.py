@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from symgrad.explanation import Explanation, Gradient, Nothing, nothing
@@ -11,26 +9,25 @@ from symgrad.numeric import as_float, plain
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import COUNTABLE
 from symgrad.render.content.speaker import speaker_of
-from symgrad.render.page import Block, Paragraph, Words
+from symgrad.render.page import Words
 
 SMALL = 1e-6
 """Gradients above this are not 0, whatever the Jacobian."""
 
 
-def zero_blocks(explanation: Explanation, gradient: Gradient) -> Iterator[Block]:
-    """A gradient that is 0 although J is not, and one that is 0 because J is."""
+def why_zero(explanation: Explanation, gradient: Gradient) -> Words:
+    """Why a gradient is 0, although J is not or because J is; nothing where it is not 0."""
     value = as_float(gradient.value)
     if value.size == 0:
-        return
+        return ()
     if gradient.singular is not None or not np.isfinite(value).all():
-        return  # said by `symgrad.render.content.singular`
+        return ()  # said by `symgrad.render.content.singular`
     rows, columns = gradient.jacobian.shape
     if rows == 0 or rows * columns > COUNTABLE or np.abs(value).max() > SMALL:
-        return
+        return ()
     values = explanation.values
     found = nothing(explanation.program, values, gradient.name, explanation.seed, gradient.value)
-    if found is not None:
-        yield Paragraph(_why_zero(explanation, gradient, found))
+    return _why_zero(explanation, gradient, found) if found is not None else ()
 
 
 def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing) -> Words:

@@ -1,0 +1,341 @@
+"""Kinks and jumps that a run stands on: the slopes on both sides, and the number that is chosen there.
+
+Comes in: a program with its numbers, and what came back to each step. Goes out: `Tie`s. The sides are the derived
+formula's one-sided limits; one is said only after difference quotients, taken off the point, gave the same numbers.
+torch's own choice is asked of the torch that is installed, since it differs between versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback
+from symgrad.ops import TABLE
+from symgrad.oracles import run_torch
+from symgrad.program import Apply, Program, Tensor
+
+Place = tuple[int, ...]
+BESIDE, ABOVE_ZERO = 4 * 2.0**-52, 1e-100
+"""How far a neighbour of an entry is, relative to it; and that of 0: nothing else lies between."""
+STEPS = (1e-5, 1e-6)
+"""Steps of the difference quotients."""
+APART, ROUNDING = 1e-6, 1e-3
+"""How far apart two slopes are, and how well a quotient has to give a side, relative to the larger."""
+LARGEST = 300_000
+"""Entries of the largest tensor that is searched."""
+TRIED = 8
+"""Entries of one step that are tried before nothing is said of it."""
+MOST_STEPS = 400
+"""Steps of the longest program of which a part is run again."""
+UNSAID = (SymgradError, ValueError, ArithmeticError, RuntimeError, IndexError)
+"""What may go wrong where a step is run beside the point: then nothing is said of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tie:
+    """An entry of ``name`` at which ``step`` has two slopes, or (``jump``) no value that it tends to.
+
+    ``left``, ``here`` and ``right`` are ∂out[to]/∂name[at] as derived, ``torch`` what torch ``version`` answers;
+    ``count`` is how many entries of ``name`` stand so, ``whole`` that the slopes are those of Σ v·out itself. Where
+    moving all entries that tie together has one slope, ``together`` is that: what is chosen for each has to add up to
+    it.
+    """
+
+    step: Apply
+    name: str
+    at: Place
+    value: float
+    to: Place
+    left: float
+    here: float
+    right: float
+    torch: float | None
+    version: str | None
+    count: int = 1
+    jump: bool = False
+    whole: bool = False
+    together: float | None = None
+
+    @property
+    def legal(self) -> bool:
+        """Whether the choice lies between the two sides."""
+        low, high = sorted((self.left, self.right))
+        return low - ROUNDING <= self.here <= high + ROUNDING
+
+    def says(self, name: str, step: str, total: str) -> str:
+        """The tie in a sentence; ``name``, ``step`` and ``total`` are what the two and Σ v·out are called.
+
+        ``x[0] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``
+        """
+        entry = f"{name}[{','.join(map(str, self.at))}]" if self.at else name
+        left, here, right = map(_digits, (self.left, self.here, self.right))
+        who, many = f"{entry} = {_digits(self.value)}", f", one of {self.count}" if self.count > 1 else ""
+        if self.whole:
+            told = f"{who} is where {step} turns over: the slope of {total} is {left} on the left, {right} on the right"
+        elif self.jump:
+            sides = f"{left} on both sides" if left == right else f"{left} on the left, {right} on the right"
+            told = f"{who} is a jump of {step}{many}: its slope is {sides}, and there is none at the jump"
+        else:
+            told = f"{who} is a kink of {step}{many}: left {left}, right {right}, "
+            told += "anything between is legal" if self.legal else f"and {here} lies between neither"
+            if self.legal and self.together is not None:
+                told += f" as long as what is taken for all that tie adds up to {_digits(self.together)}"
+        return f"{told}; {self._taken()}"
+
+    def _taken(self) -> str:
+        """What torch takes there, and symgrad where it is something else."""
+        if self.torch is None:
+            return f"symgrad takes {_digits(self.here)}"
+        taken = f"torch {self.version} takes {_digits(self.torch)}"
+        return taken if near(self.torch, self.here) else f"{taken}, symgrad {_digits(self.here)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Passage:
+    """What came back to a step, and the place among its arguments to which it was pulled."""
+
+    step: Apply
+    place: int
+    weights: Array
+
+
+def ties(
+    program: Program, values: Values, passages: Sequence[Passage], counts: Callable[[str, Array], bool]
+) -> Iterator[Tie]:
+    """The kinks on the way, one for each step and argument, from the output back.
+
+    ``counts`` says whether a change of what comes back to a tensor changes a gradient that was asked for.
+    """
+    seen = set()
+    for passage in passages:
+        key = (passage.step.result.name, str(passage.step.arguments[passage.place]))
+        op = TABLE.get(passage.step.op)
+        if op is None or op.smooth or passage.step.beside or key in seen:
+            continue
+        seen.add(key)
+        try:
+            found = _of_step(program, values, passage, counts)
+        except UNSAID:
+            continue
+        if found is not None:
+            yield found
+
+
+def switches(program: Program, values: Values, seed: Array, wanted: Sequence[str]) -> Iterator[Tie]:
+    """Comparisons with both sides equal, where Σ v·out has two slopes by the entry that is compared."""
+    if len(program.steps) > MOST_STEPS:
+        return
+    reached = program.reached(wanted) & program.relevant()
+    for step in program.steps:
+        op = TABLE.get(step.op)
+        if op is None or not op.pathless or step.result.name not in program.relevant():
+            continue
+        for name in dict.fromkeys(n for n in step.tensors if n in reached):
+            try:
+                found = _of_switch(program, values, seed, step, name)
+            except UNSAID:
+                continue
+            if found is not None:
+                yield found
+                break
+
+
+# One step -------------------------------------------------------------------------------------------
+
+
+def _of_step(program: Program, values: Values, passage: Passage, counts: Callable[[str, Array], bool]) -> Tie | None:
+    """An entry of one argument at which a step has two slopes or a jump, and which counts."""
+    step, name = passage.step, str(passage.step.arguments[passage.place])
+    if not _searched(values, name, step.result.name) or not np.any(passage.weights):
+        return None
+    local = Local(alone(step, program, values), {n: as_float(values[n]) for n in step.tensors}, name)
+    drawn = np.random.default_rng(3).uniform(0.5, 1.5, np.shape(passage.weights))
+    places = local.corners(drawn * (as_float(passage.weights) != 0))
+    for at in counting(places, np.shape(values[name]), lambda change: counts(name, change)):
+        found = local.tie(step, at)
+        if found is not None:
+            known = not found.jump or np.shape(values[name]) == np.shape(values[step.result.name])
+            return replace(found, together=local.together(found), count=len(places) if known else 1)
+    return None
+
+
+def counting(places: Sequence[Place], shape: Place, counts: Callable[[Array], bool]) -> list[Place]:
+    """Some of ``places``, the first of those where a change counts at the head: they are halved until one is left."""
+    drawn = np.random.default_rng(6).uniform(0.5, 1.5, len(places))
+
+    def change(some: Sequence[int]) -> Array:
+        array: Array = np.zeros(shape)
+        for n in some:
+            array[places[n]] = drawn[n]
+        return array
+
+    left = list(range(len(places)))
+    if not left or not counts(change(left)):
+        return []
+    while len(left) > 1:
+        half = left[: len(left) // 2]
+        left = half if counts(change(half)) else left[len(left) // 2 :]
+    return list(places[left[0] : left[0] + TRIED])
+
+
+def _searched(values: Values, *names: str) -> bool:
+    """Whether tensors are few numbers, and all finite."""
+    return all(0 < np.size(values[n]) <= LARGEST and finite(values[n]).all() for n in names)
+
+
+def alone(step: Apply, program: Program, values: Values) -> Program:
+    """A program of one step, its arguments given."""
+    inputs = tuple(Tensor(name, program.tensor(name).shape) for name in dict.fromkeys(step.tensors))
+    return Program(inputs, (step,), step.result.name, dict(values.sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class Local:
+    """A program as a function of ``name``: its value and its derived slope wherever that tensor is moved to.
+
+    With a ``seed`` the value is Σ v·out.
+    """
+
+    program: Program
+    inputs: dict[str, Array]
+    name: str
+    seed: Array | None = None
+
+    def moved(self, by: Array) -> Values:
+        """The forward pass with ``name`` moved."""
+        return forward(self.program, {**self.inputs, self.name: self.inputs[self.name] + by})
+
+    def out(self, by: Array) -> Array:
+        """The value there."""
+        found = as_float(self.moved(by)[self.program.output])
+        return found if self.seed is None else np.asarray(np.sum(self.seed * found))
+
+    def slope(self, by: Array, weights: Array) -> Array:
+        """vᵀJ by ``name`` there, as derived."""
+        weights = weights if self.seed is None else self.seed * weights
+        return as_float(numeric_pullback(self.program, self.moved(by), weights, [self.name])[self.name])
+
+    @property
+    def neighbour(self) -> Array:
+        """The step to the next number of each entry."""
+        return np.maximum(BESIDE * np.abs(self.inputs[self.name]), ABOVE_ZERO)
+
+    def corners(self, weights: Array) -> list[Place]:
+        """Entries at which the slope or the value is another a hair beside the point, in some direction."""
+        generator = np.random.default_rng(4)
+        shape = self.inputs[self.name].shape
+        way = generator.uniform(0.5, 1, shape) * generator.choice([-1.0, 1.0], shape) * self.neighbour
+        here, there, back = (self.slope(by, weights) for by in (0 * way, way, -way))
+        differ = apart(here, there) | apart(here, back) | apart(there, back)
+        value = self.out(0 * way)
+        jumps = apart(value, self.out(way)) | apart(value, self.out(-way))
+        if jumps.any():
+            differ |= jumps if jumps.shape == shape else np.ones(shape, dtype=bool)
+        return [tuple(int(i) for i in at) for at in np.argwhere(differ)]
+
+    def tie(self, step: Apply, at: Place) -> Tie | None:
+        """What stands at one entry, if the derived sides are those of the difference quotients."""
+        unit = _unit(at, self.inputs[self.name].shape)
+        hair = unit * self.neighbour
+        low, here, high = (self.out(by) for by in (-hair, 0 * hair, hair))
+        jumps = apart(low, here) | apart(here, high)
+        left, right = (self.quotients(unit, sign) for sign in (-1.0, 1.0))
+        gaps = np.where(jumps, np.inf, np.abs(left - right))
+        to = tuple(int(i) for i in np.unravel_index(int(np.argmax(gaps)), gaps.shape))
+        one = _unit(to, here.shape)
+        sides = [float(self.slope(by, one)[at]) for by in (-hair, 0 * hair, hair)]
+        jump = bool(jumps[to])
+        if not np.isfinite(sides).all() or not (jump or apart(np.array(sides[0]), np.array(sides[2])).any()):
+            return None
+        if not (near(sides[0], float(left[to])) and near(sides[2], float(right[to]))):
+            return None
+        chosen, version = self.by_torch(one, at)
+        value, (below, taken, above) = float(self.inputs[self.name][at]), sides
+        return Tie(step, self.name, at, value, to, below, taken, above, chosen, version, jump=jump)
+
+    def together(self, tie: Tie) -> float | None:
+        """The slope of the tie's output along all arguments' entries that tie there, where it is one on both sides."""
+        one = _unit(tie.to, self.out(0 * self.inputs[self.name]).shape)
+        ways = {}
+        for name in self.inputs:
+            other = replace(self, name=name)
+            way: Array = np.zeros(self.inputs[name].shape)
+            for at in other.corners(one):
+                way[at] = 1.0
+            ways[name] = way
+        if sum(np.count_nonzero(way) for way in ways.values()) < 2:
+            return None
+
+        def out(h: float) -> float:
+            moved = {name: self.inputs[name] + h * ways[name] for name in self.inputs}
+            return float(as_float(forward(self.program, moved)[self.program.output])[tie.to])
+
+        left, right = ((out(2 * h) - out(h)) / h for h in (-STEPS[0], STEPS[0]))
+        return round(right, 9) if near(left, right) else None
+
+    def quotients(self, unit: Array, sign: float) -> Array:
+        """Slopes on one side by the forward pass alone, the point itself left out."""
+        found = []
+        for size in STEPS:
+            h = sign * size * max(1.0, float(np.abs(unit * self.inputs[self.name]).max()))
+            found.append((self.out(2 * h * unit) - self.out(h * unit)) / h)
+        return found[1] + (found[1] - found[0]) / (STEPS[0] / STEPS[1] - 1)
+
+    def by_torch(self, weights: Array, at: Place) -> tuple[float | None, str | None]:
+        """What torch takes at the entry, and its version."""
+        weights = weights if self.seed is None else self.seed * weights
+        answer = run_torch(self.program, self.inputs, weights, [self.name])
+        if answer is None or answer.refusal:
+            return None, None
+        gradient = answer.gradients[self.name]
+        return 0.0 if gradient is None else float(gradient[at]), answer.version
+
+
+# Comparisons ----------------------------------------------------------------------------------------
+
+
+def _of_switch(program: Program, values: Values, seed: Array, step: Apply, name: str) -> Tie | None:
+    """The first entry at which a comparison turns over, and what that does to Σ v·out."""
+    if not _searched(values, name, step.result.name, program.output):
+        return None
+    compared = Local(alone(step, program, values), {n: as_float(values[n]) for n in step.tensors}, name)
+    units = compared.neighbour
+    low, high = compared.out(-units), compared.out(units)
+    if np.shape(low) != np.shape(units):  # broadcast: which entry turns which is found one by one
+        places = list(np.ndindex(*units.shape))[:TRIED] if (low != high).any() else []
+    else:
+        places = [tuple(int(i) for i in at) for at in np.argwhere(low != high)]
+    whole = program.with_given((name,))
+    scalar = Local(whole, {t.name: as_float(values[t.name]) for t in whole.inputs}, name, as_float(seed))
+    for at in places[:TRIED]:
+        found = scalar.tie(step, at)
+        if found is not None:
+            return replace(found, whole=True)
+    return None
+
+
+def apart(a: Array, b: Array) -> Array:
+    """Where two arrays are not the same but for rounding."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.abs(a - b) > APART * np.maximum(1e-6, np.maximum(np.abs(a), np.abs(b))))
+
+
+def near(side: float, quotient: float) -> bool:
+    """Whether a quotient gives a side."""
+    return bool(abs(side - quotient) <= ROUNDING * max(1.0, abs(side)))
+
+
+def _digits(value: float) -> str:
+    """At most four digits; 0 has no sign."""
+    return "0" if abs(value) < ROUNDING**3 else f"{value:.4g}"
+
+
+def _unit(at: Place, shape: Place) -> Array:
+    """1 at one place."""
+    unit: Array = np.zeros(shape)
+    unit[at] = 1.0
+    return unit
