@@ -10,8 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import find
+from symgrad.tracing import inside
+from symgrad.tracing.complex_definitions import DEFINITIONS
 from symgrad.tracing.complex_rules import ARITHMETIC
 from symgrad.tracing.complex_views import ARRANGED
 from symgrad.tracing.lifted import Refused
@@ -27,7 +31,8 @@ if TYPE_CHECKING:
 SAME = frozenset({"clone", "contiguous", "positive", "resolve_conj", "resolve_neg", "alias", "view_as_real",
                   "requires_grad", "cpu", "lift_fresh", "alias_copy"})  # fmt: skip
 """The pairs stay as they are."""
-CASTS = frozenset({"to", "type", "type_as", "cdouble", "cfloat", "chalf", "double", "float", "half", "real"})
+CASTS = frozenset({"to", "type", "type_as", "cdouble", "cfloat", "chalf", "double", "float", "half", "bfloat16",
+                   "real", "_to_copy"})  # fmt: skip
 """To complex from real and the other way round."""
 LINEAR = frozenset({"cumsum", "diff", "trace", "diagonal", "tril", "triu", "pad", "constant_pad_nd", "sum", "mean",
                     "index_add", "scatter_add", "repeat", "tile"})  # fmt: skip
@@ -151,7 +156,23 @@ def applied(
     return p.lifter.apply_op(op, spelling, given, spoken)
 
 
-WAYS = (by_pairs, by_places)
+def by_definition(lifter: Lifter, node: Node) -> Ref:
+    """The call as it is defined in simpler ones."""
+    assert node.call is not None
+    definition = DEFINITIONS.get(plain_spelling(node.call.spelling).rpartition(".")[2])
+    if definition is None:
+        raise Refused("")
+    return inside.lifted(lifter, node, definition)
+
+
+def by_operations(lifter: Lifter, node: Node) -> Ref:
+    """The operations that torch runs inside the call."""
+    if node.call is not None and isinstance(node.call.function, torch._ops.OpOverload):
+        raise Refused("")
+    return inside.lifted(lifter, node)
+
+
+WAYS = (by_pairs, by_places, by_definition, by_operations)
 """The ways to lift a call on complex tensors, in turn."""
 
 __all__ = ["WAYS", "touches"]

@@ -80,7 +80,8 @@ def floating(value: Any) -> bool:
 def has_nan(value: Any) -> bool:
     """Whether a tensor, or the first of several, holds a NaN."""
     first = value[0] if isinstance(value, (tuple, list)) and value else value
-    return isinstance(first, torch.Tensor) and first.is_floating_point() and bool(torch.isnan(first).any())
+    numbers = isinstance(first, torch.Tensor) and (first.is_floating_point() or first.is_complex())
+    return numbers and bool(torch.isnan(first).any())
 
 
 def followed_by(step: Any, refs: dict[Any, Ref]) -> bool:

@@ -14,12 +14,10 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.local import known_name
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array, as_float
-from symgrad.numeric.forward import apply, constant, options_of
 from symgrad.ops.lookup import find, named
 from symgrad.ops.spec import Op
 from symgrad.program import Apply, Program, Tensor
@@ -34,6 +32,7 @@ from symgrad.tracing.singular import Origin
 from symgrad.tracing.spelling import plain_spelling
 from symgrad.tracing.trace import Node, Where, mapped, upstream
 from symgrad.tracing.trials import trial
+from symgrad.tracing.values import evaluate
 from symgrad.tracing.verify import disagreement, precision
 from symgrad.tracing.words import UNNAMED, settled_labels
 
@@ -60,6 +59,7 @@ class Lifter:
         self.spellings: dict[str, str] = {}
         self.keep: list[Any] = []
         self.shared: dict[int, dict[int, Ref]] = {}
+        self.inside: dict[int, list[Node]] = {}
         self.origins: dict[str, Origin] = {}
         self.casts: dict[tuple[str, str], Ref] = {}
         self.asked_numbers = False
@@ -146,11 +146,20 @@ class Lifter:
     # Calls ----------------------------------------------------------------------------------------------
 
     def call(self, node: Node) -> None:
-        """A call: as an equal one before it, or each way in turn."""
+        """A call in entries of the table, or a black box."""
         refuse_written_behind(node)
-        tied, begin = choices.tied(node), len(self.builder.steps)
-        if not tied and templates.again(self, node):
+        begin = len(self.builder.steps)
+        try:
+            self.said(node)
+        except Refused as refusal:
+            self.box(node, str(refusal))
+        else:
             self.origins.update(origin_of(self, node, begin))
+
+    def said(self, node: Node) -> None:
+        """A call as an equal one before it, or each way in turn."""
+        tied = choices.tied(node)
+        if not tied and templates.again(self, node):
             return
         learning = templates.Learning(self, node)
         reasons = []
@@ -163,13 +172,12 @@ class Lifter:
             try:
                 with self.trial():
                     self.finish(node, way(self, node))
-                self.origins.update(origin_of(self, node, begin))
                 if not tied:
                     learning.keep()
                 return
             except Refused as refusal:
                 reasons.append(str(refusal))
-        self.box(node, "; ".join(dict.fromkeys(r for r in reasons if r)))
+        raise Refused("; ".join(dict.fromkeys(part for reason in reasons for part in reason.split("; ") if part)))
 
     def by_table(self, node: Node) -> Ref:
         """The call as one entry of the table."""
@@ -213,23 +221,8 @@ class Lifter:
         begin = len(self.builder.steps)
         ref = self.builder.apply(op, [self.finite(o) for o in operands], options, None, name=name)
         for step in self.builder.steps[begin:]:
-            self.evaluate(step)
+            evaluate(step, self.arrays)
         return ref
-
-    def evaluate(self, step: Apply) -> None:
-        """The value of a step, and the integers it holds."""
-        op = named(step.op)
-        options = options_of(step, {})
-        arguments: list[Any] = [self.arrays[a] if isinstance(a, str) else constant(a, {}) for a in step.arguments]
-        if step.op == "expand":
-            self.arrays[step.result.name] = np.broadcast_to(arguments[0], [int(s) for s in step.result.shape])
-        else:
-            with np.errstate(all="ignore"):
-                self.arrays[step.result.name] = apply(op, [_plain(a) for a in arguments], options)
-        for key, rule in op.known.items():
-            known = rule(*arguments, **options)
-            if known is not None:
-                self.arrays[known_name(step, key)] = np.asarray(known)
 
     def finite(self, operand: Operand) -> Operand:
         """Infinities as data: no formula has them."""
@@ -337,13 +330,6 @@ Way = Callable[[Lifter, Node], Ref]
 def _tensor(ref: Ref) -> Tensor:
     """A reference as the program's tensor."""
     return Tensor(ref.name, ref.shape)
-
-
-def _plain(array: Any) -> Any:
-    """Exact constants as they are, everything else in floats where it is no integer."""
-    if array is None:
-        return None  # an operand that was left out
-    return array if array.dtype == object or not np.issubdtype(array.dtype, np.floating) else as_float(array)
 
 
 __all__ = ["Lifter"]

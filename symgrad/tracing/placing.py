@@ -19,6 +19,9 @@ from symgrad.tracing.lifted import TWICE, Refused
 from symgrad.tracing.steps import Composition, Said, Steps, done
 from symgrad.tracing.trace import Node, plainly
 
+ANOTHER = "torch's backward passes on what was written over, and nothing from what was kept"
+"""Why a write by strides is left to torch."""
+
 
 def scattered(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
     """Entries of one tensor written over another's: which ones is found by sending numbers through the call."""
@@ -92,7 +95,7 @@ def masked_put(steps: Steps, node: Node, x: Any, mask: Any, indices: Any, values
 
 def strided(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:
     """x with the source written where strides say, of which torch's own backward is another function's."""
-    raise Refused("torch's backward passes on what was written over, and nothing from what was kept")
+    raise Refused(ANOTHER)
 
 
 COMPOSITIONS: Mapping[str, Composition] = {

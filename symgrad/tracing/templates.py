@@ -17,6 +17,7 @@ from symgrad.program import Apply, Argument, Tensor
 from symgrad.tracing.complexes import touches
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.trace import Node
+from symgrad.tracing.values import evaluate
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
@@ -202,7 +203,7 @@ def written(lifter: Lifter, node: Node, template: Template) -> Ref:
         if template.told[n] and n != template.last:
             lifter.labels[new] = new
     for step in lifter.builder.steps[-len(names) :]:
-        lifter.evaluate(step)
+        evaluate(step, lifter.arrays)
 
     def ref(place: Place) -> Ref:
         if isinstance(place, Given):

@@ -1,0 +1,42 @@
+"""The value of one step of a lifted program, and the integers that its formulas read.
+
+Comes in: a step and the values it reads. Goes out: its own value, put beside them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.calculus.local import known_name
+from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.forward import apply, constant, options_of
+from symgrad.ops.lookup import named
+from symgrad.program import Apply
+
+
+def evaluate(step: Apply, arrays: dict[str, Array]) -> None:
+    """Put the value of ``step``, and the integers it holds, into ``arrays``."""
+    op = named(step.op)
+    options = options_of(step, {})
+    arguments: list[Any] = [arrays[a] if isinstance(a, str) else constant(a, {}) for a in step.arguments]
+    if step.op == "expand":
+        arrays[step.result.name] = np.broadcast_to(arguments[0], [int(s) for s in step.result.shape])
+    else:
+        with np.errstate(all="ignore"):
+            arrays[step.result.name] = apply(op, [_plain(a) for a in arguments], options)
+    for key, rule in op.known.items():
+        known = rule(*arguments, **options)
+        if known is not None:
+            arrays[known_name(step, key)] = np.asarray(known)
+
+
+def _plain(array: Any) -> Any:
+    """Exact constants as they are, everything else in floats where it is no integer."""
+    if array is None:
+        return None  # an operand that was left out
+    return array if array.dtype == object or not np.issubdtype(array.dtype, np.floating) else as_float(array)
+
+
+__all__ = ["evaluate"]
