@@ -27,7 +27,7 @@ DEFINED = {
     "logaddexp": (torch.logaddexp, draw(3), draw(3, seed=1)),
     "batches summed": (lambda b, x, y: torch.addbmm(b, x, y, beta=2j, alpha=1j), draw(2, 2), draw(3, 2, 2), draw(3, 2, 2, seed=1)),
     "a distance": (lambda x, y: torch.dist(x, y, 3) + F.pairwise_distance(x, y), draw(2, 3), draw(2, 3, seed=1)),
-    "powers of two": (lambda z: torch.ldexp(z, torch.tensor([1, -2, 0])), draw(3)),
+    "powers of two": (lambda z: torch.ldexp(z, torch.tensor([1, 3, 0])), draw(3)),
     "padding with a number": (lambda z: F.pad(z, (1, -1), value=2.0), draw(2, 3)),
     "filled": (lambda z, w: torch.index_fill(z, 0, torch.tensor([1]), 2j) + torch.fill(z, w), draw(3), draw(1)[0]),
     "added at places": (lambda z, w: z.index_put((torch.tensor([0, 0]),), w, accumulate=True), draw(3), draw(2)),
