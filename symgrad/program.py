@@ -1,9 +1,9 @@
 """The Program: what every way in (text, a running PyTorch program) becomes, and everything else reads.
 
-A program is in single-assignment form: named inputs, then steps that each apply one operation of the
-table to earlier tensors or constants and name one result. It is frozen, compared by structure, and knows
-neither derivatives nor arrays. Sizes are SymPy integers or symbols, so that one program stands for every
-size; ``sizes`` says which numbers the symbols have in the run at hand, where they are known.
+A program is in single-assignment form: named inputs, then steps that each apply one operation to earlier tensors or
+constants and name one result. An operation is one of the table, or the pullback of one. A program is frozen, compared
+by structure, and knows neither derivatives nor arrays. Sizes are SymPy integers or symbols, so that one program stands
+for every size; ``sizes`` says which numbers the symbols have in the run at hand, where they are known.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from symgrad.shapes import Shape, Size, with_numbers
 Number = int | float | Fraction | Size
 """A constant; one that depends on sizes (``x.shape[0]``) is a SymPy expression in them."""
 Option = tuple[str, Hashable]
+BLACK_BOX = "black box "
+"""What the name of an operation begins with that no table has."""
 SEEDS = ("v", "g", "u", "w", "s")
 """What the seed of ``backward`` is called: the first that no tensor is called."""
 
@@ -53,18 +55,44 @@ Argument = str | Constant
 
 
 @dataclass(frozen=True)
+class Pullback:
+    """The operation Σ_o v[o]·J[o, p], J the Jacobian of the operation ``of`` by its operand at ``position``.
+
+    It is applied to v, to the output of ``of`` (None where it does not count), to the tensors that a derivative of
+    ``of`` reads beside, and to the arguments of ``of``, with the options of ``of``. ``read`` are the places among all
+    these whose entries count; of the others it is the shape alone.
+    """
+
+    of: Operation
+    position: int
+    read: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"the pullback of {self.of}"
+
+
+Operation = str | Pullback
+"""An operation of the table by its name (a name that is not there is a black box), or the pullback of one."""
+
+
+@dataclass(frozen=True)
 class Apply:
     """One step: ``result = op(*arguments, **options)``; ``span`` is where the user wrote it.
 
     ``beside`` says which tensors, computed from this step for its derivative's sake, the equation reads as what.
     """
 
-    op: str
+    op: Operation
     arguments: tuple[Argument, ...]
     options: tuple[Option, ...]
     result: Tensor
     span: Span | None = field(default=None, compare=False)
     beside: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def called(self) -> str:
+        """What its operation is called; a black box by torch's function."""
+        return str(self.op).removeprefix(BLACK_BOX)
 
     @property
     def tensors(self) -> tuple[str, ...]:

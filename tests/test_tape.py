@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from symgrad.calculus import local_pullback, standard
+from symgrad.calculus import local_pullback, positions, standard
 from symgrad.calculus.local import SEED
 from symgrad.numeric.evaluate import in_floats
 from symgrad.numeric.exact import as_float
 from symgrad.numeric.named import number
-from symgrad.numeric.sweeps import positions
 from symgrad.numeric.tape import Tape, Tapes, Traced, called, taped
 from tests.cases import cases
 

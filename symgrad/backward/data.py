@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from symgrad.backward.code import as_function, read_by
+from symgrad.calculus import Back, back
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, instantiate
 from symgrad.numeric import Array
+from symgrad.program import Program
 from symgrad.shapes import Shape, Size
 
 
@@ -71,7 +74,8 @@ class Backward:
     """``forward`` and ``lines`` in the order of their computation; ``gradients`` by the tensor they belong to.
 
     ``inputs`` are the tensors that the forward pass begins with, as Python names them. ``seeds`` are what the weights
-    of the outputs are called; the one of an output whose seed is the number 1 has no name.
+    of the outputs are called; the one of an output whose seed is the number 1 has no name. ``source`` is the program
+    that they are the backward of.
     """
 
     inputs: tuple[str, ...]
@@ -79,6 +83,27 @@ class Backward:
     lines: tuple[Line, ...]
     gradients: Mapping[str, Line]
     seeds: Mapping[str, str | None]
+    source: Program = field(repr=False)
+
+    @cached_property
+    def back(self) -> Back:
+        """The backward as a program, and which of its tensors is the cotangent of what.
+
+        Raises `UnsupportedError` where a black box is on the way.
+        """
+        ones = any(seed is None for seed in self.seeds.values())
+        return back(self.source, tuple(self.gradients), ends=tuple(self.seeds), ones=ones)
+
+    @property
+    def program(self) -> Program:
+        """What the source computes and then its cotangents, each step one derived equation; as `back` raises.
+
+        >>> import symgrad
+        >>> found = symgrad.explain("x@a", check=False).backward.program
+        >>> [f"{step.result.name} is {step.called}" for step in found.steps]
+        ['out is matmul', 'v_x is the pullback of matmul', 'v_a is the pullback of matmul']
+        """
+        return self.back.program
 
     @property
     def statements(self) -> tuple[Line, ...]:

@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad.calculus.local import Key, derive, standard
 from symgrad.indexing.symbols import is_access
-from symgrad.ops import TABLE
+from symgrad.ops import entry_of
 from symgrad.program import Apply, Program, Tensor
 
 MOST = 8
@@ -38,7 +38,7 @@ class Group:
     @property
     def black(self) -> bool:
         """Whether no equation of the table says what it computes."""
-        return self.steps[-1].op not in TABLE
+        return entry_of(self.steps[-1].op) is None
 
 
 def groups(program: Program, visible: Collection[str]) -> tuple[Group, ...]:
@@ -57,7 +57,7 @@ def groups(program: Program, visible: Collection[str]) -> tuple[Group, ...]:
         name = step.result.name
         whole[name] = True
         count[name] = 1
-        if name in visible or step.op not in TABLE or step.beside:
+        if name in visible or entry_of(step.op) is None or step.beside:
             continue
         if len(readers.get(name, ())) != 1:
             continue
@@ -66,8 +66,9 @@ def groups(program: Program, visible: Collection[str]) -> tuple[Group, ...]:
         if top not in merged and hidden(reader, readers, visible):
             continue
         end = merged.get(top, top)
-        straight = reader.op in TABLE and whole[top] and is_linear(reader, name, tensors)
-        if reader.op not in TABLE or reader.beside or count[end] >= MOST:
+        known = entry_of(reader.op) is not None
+        straight = known and whole[top] and is_linear(reader, name, tensors)
+        if not known or reader.beside or count[end] >= MOST:
             continue
         if straight or moves(step, tensors):
             merged[name], whole[name] = end, straight

@@ -19,12 +19,12 @@ from symgrad.backward.merging import Draft, Term, is_number, merged, put
 from symgrad.backward.names import UNNAMED, Names
 from symgrad.backward.opened import opened
 from symgrad.backward.templates import Standard, Template, at_sizes, standard_group, template
+from symgrad.calculus import flowing, flows
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, Values
-from symgrad.numeric.sweeps import flowing, flows
-from symgrad.ops import TABLE, named
+from symgrad.ops import named
 from symgrad.program import Program, Tensor
 
 MOST_TERMS = 6
@@ -135,7 +135,7 @@ class Lines:
     def pull(self, group: Group, unit: bool) -> None:
         """The cotangent of what a group computes, pulled back to everything it reads."""
         if group.black:
-            own = f"{group.steps[-1].op.removeprefix('black box ')}: torch's own"
+            own = f"{group.steps[-1].called}: torch's own"
             for name in group.reads:
                 if name in self.reached:
                     self.gather(name, None, Part(group.output, None, {}, {}), own)
@@ -190,7 +190,7 @@ class Lines:
         read = {name for line in (*lines, *gradients.values()) for name in line.names}
         forward = [line for group in told for line in self.forward(group)]
         found = [line for line in forward if line.target in read or line.target == self.names.page(line.of)]
-        return Backward(inputs, tuple(found), tuple(lines), gradients, seeds)
+        return Backward(inputs, tuple(found), tuple(lines), gradients, seeds, self.program)
 
     def line(self, draft: Draft, target: str) -> Line:
         """One line."""
@@ -209,8 +209,8 @@ class Lines:
         """What a group computes, and the whole numbers that its operations find and a line of the backward reads."""
         target = self.names.page(group.output)
         if group.black:
-            called = group.steps[-1].op.removeprefix("black box ")
-            text = f"{called}({', '.join(self.names.shown(self.names.page(name)) for name in group.reads)})"
+            read = ", ".join(self.names.shown(self.names.page(name)) for name in group.reads)
+            text = f"{group.steps[-1].called}({read})"
             yield replace(self.said(group.output, target, None), text=text)
             return
         form = standard_group(group, self.tensors, self.values)
@@ -312,7 +312,7 @@ def unreadable(program: Program, wanted: Sequence[str], values: Values | None) -
     tensors = {tensor.name: tensor for tensor in program.tensors()}
     reached = flowing(program, wanted)
     for group in groups(program, tensors):
-        if group.black or group.output not in reached or TABLE[group.steps[-1].op].expands is None:
+        if group.black or group.output not in reached or named(group.steps[-1].op).expands is None:
             continue
         form = standard_group(group, tensors, values)
         asked = [o for o, name in form.names.items() if name in group.reads and name in reached]

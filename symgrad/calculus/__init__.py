@@ -3,25 +3,33 @@
 Everything here starts from an operation's index equation and ends in an index equation again.
 """
 
+from symgrad.calculus.back import Back, back, steps_back
 from symgrad.calculus.differentials import Differential, differential, small_change
+from symgrad.calculus.flow import flowing, flows, positions
 from symgrad.calculus.local import Local, local, local_pullback, local_pushforward, standard, unfolded
 from symgrad.calculus.second import second_derivative
 from symgrad.calculus.steps import Step
 from symgrad.calculus.sweeps import Sweep, jacobian, pullback
 
 __all__ = [
+    "Back",
     "Differential",
     "Local",
     "Step",
     "Sweep",
+    "back",
     "differential",
+    "flowing",
+    "flows",
     "jacobian",
     "local",
     "local_pullback",
     "local_pushforward",
+    "positions",
     "pullback",
     "second_derivative",
     "small_change",
     "standard",
+    "steps_back",
     "unfolded",
 ]

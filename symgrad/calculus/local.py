@@ -1,7 +1,8 @@
 """One operation's local Jacobians, as formulas for every size, made once per operation, ranks and options.
 
 Comes in: a step of a program. Goes out: a `Local`, the step's index equation and the derivative by each
-operand, on indices of their own. The cache key has sizes as symbols in order of appearance, so that x@a is
+operand, on indices of their own; a step that is a pullback has the equation that was derived, and is differentiated
+like any other. The cache key has sizes as symbols in order of appearance, so that x@a is
 derived once, whatever the program calls its sizes.
 """
 
@@ -18,11 +19,11 @@ from symgrad.calculus.differentiate import differentiate
 from symgrad.calculus.reuse import reuse_output
 from symgrad.calculus.steps import Step
 from symgrad.errors import UnsupportedError
-from symgrad.indexing import Equation, Index, add_up, fresh_axes, instantiate
+from symgrad.indexing import Equation, Index, add_up, fresh_axes, instantiate, replace_accesses
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import Expr, access
-from symgrad.ops import Held, View, named
-from symgrad.program import Apply, Constant, Program
+from symgrad.ops import Held, View, beside_letters, named, only_read
+from symgrad.program import Apply, Constant, Operation, Program, Pullback
 from symgrad.shapes import Shape, Size
 
 INNER = "pqrs"
@@ -55,7 +56,7 @@ class Local:
 class Key:
     """What a local derivation depends on."""
 
-    op: str
+    op: Operation
     shapes: tuple[Shape | None, ...]
     constants: tuple[Any, ...]
     options: tuple[tuple[str, Hashable], ...]
@@ -65,6 +66,11 @@ class Key:
 def operand(position: int) -> str:
     """The name of an operand inside a local equation."""
     return f"#{position}"
+
+
+def letter_name(letter: str) -> str:
+    """The name of what is held still inside a local equation."""
+    return f"#{letter}"
 
 
 OUT, SEED, TANGENT = "#out", "#v", "#u"
@@ -89,14 +95,14 @@ def standard(step: Apply, program: Program) -> Standard:
     key, sizes = standard_key(step.op, shapes, constants, step.options, step.result.shape)
     names = {operand(n): a for n, a in enumerate(step.arguments) if isinstance(a, str)}
     names[OUT] = step.result.name
-    names |= {f"#{k}": known_name(step, k) for k in named(step.op).held if k != "out"}
-    names |= {f"#{k}": name for k, name in step.beside}
+    names |= {letter_name(k): known_name(step, k) for k in named(step.op).held if k != "out"}
+    names |= {letter_name(k): name for k, name in step.beside}
     return Standard(key, names, sizes)
 
 
 @lru_cache(maxsize=4096, typed=True)
 def standard_key(
-    op: str,
+    op: Operation,
     shapes: tuple[Shape | None, ...],
     constants: tuple[Any, ...],
     options: tuple[tuple[str, Hashable], ...],
@@ -135,12 +141,17 @@ def local(step: Apply, program: Program) -> Local:
     form = standard(step, program)
     found, undefined = _placed(form.key, tuple(form.names.items()), tuple(form.sizes.items()))
     if undefined:
-        raise UnsupportedError(
-            f"the derivative of {step.op} divides by zero everywhere, because an argument stands there twice",
-            span=step.span,
-            hints=("write one of the two as x.clone()",),
-        )
+        raise no_number(step)
     return found
+
+
+def no_number(step: Apply) -> UnsupportedError:
+    """The refusal of a step whose derivative is no number whatever the entries."""
+    return UnsupportedError(
+        f"the derivative of {step.op} divides by zero everywhere, because an argument stands there twice",
+        span=step.span,
+        hints=("write one of the two as x.clone()",),
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -187,16 +198,20 @@ def known_name(step: Apply, name: str) -> str:
 def derive(key: Key) -> Local:
     """The derivation itself: state the equation, differentiate by each operand, name the output where it helps."""
     op = named(key.op)
-    at = fresh_axes(key.result, op.letters)
     views = [view_of(n, *pair) for n, pair in enumerate(zip(key.shapes, key.constants, strict=True))]
-    held = {k: Held(OUT if k == "out" else f"#{k}", key.result) for k in op.held}
-    equation = Equation(at, canonical(op.define(at, views, held, dict(key.options))))
+    held = {k: Held(OUT if k == "out" else letter_name(k), key.result) for k in op.held}
+    if isinstance(key.op, Pullback):
+        equation = pulled_back(key.op, key)
+    else:
+        at = fresh_axes(key.result, op.letters)
+        equation = Equation(at, canonical(op.define(at, views, held, dict(key.options))))
+    at = equation.axes
     output = access(OUT, at) if op.reuse else None
     derivatives = {}
     for position, shape in enumerate(key.shapes):
         if shape is None:
             continue
-        if position < len(op.operands) and op.operands[position] in op.data:
+        if only_read(key.op, position):
             derivatives[position] = Derivative(at, fresh_axes(shape, INNER), sp.S.Zero, ())
             continue
         inner = fresh_axes(shape, INNER)
@@ -210,6 +225,23 @@ def derive(key: Key) -> Local:
     solved = op.residual(*views, *held.values(), **dict(key.options)) if op.residual is not None else ()
     residual = tuple(Equation(e.axes, canonical(e.right)) for e in solved)
     return Local(equation, derivatives, residual)
+
+
+def pulled_back(op: Pullback, key: Key) -> Equation:
+    """The equation of a pullback, derived from that of what it is the pullback of."""
+    letters = beside_letters(op.of)
+    own = 2 + len(letters)
+    inner, sizes = standard_key(op.of, key.shapes[own:], key.constants[own:], key.options, key.shapes[0] or ())
+    names = {SEED: operand(0), OUT: operand(1)}
+    names |= {letter_name(letter): operand(2 + n) for n, letter in enumerate(letters)}
+    names |= {operand(n): operand(own + n) for n in range(len(inner.shapes))}
+    found = instantiate(local_pullback(inner, op.position), names, sizes)
+    weight = key.constants[0]
+    if weight is None:
+        return found
+    value = sp.sympify(weight, strict=True)
+    told = replace_accesses(found.right, lambda name, at: value if name == operand(0) else None)
+    return Equation(found.axes, canonical(told))
 
 
 def _sizes_in(key: Key) -> tuple[Size, ...]:

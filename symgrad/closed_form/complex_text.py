@@ -34,7 +34,7 @@ def inner_text(writer: Writer, step: Apply) -> Text:
     if step.op in SIGNS:
         sign, binds = SIGNS[step.op]
         return f"{bracketed(*operands[0], binds)} {sign} {bracketed(*operands[1], NEGATE)}", binds
-    word = op.spelled[0] if op.spelled else f"torch.{step.op.removeprefix('complex_')}"
+    word = op.spelled[0] if op.spelled else f"torch.{op.name.removeprefix('complex_')}"
     text = f"{word}({', '.join(writer.arguments(step, list(operands)))})"
     return (f"{text}.resolve_conj()" if word.endswith("ihfft") else text), ATOM
 

@@ -19,7 +19,7 @@ from symgrad.closed_form.size_text import size_text
 from symgrad.errors import SymgradError
 from symgrad.language.apply import PAIRS
 from symgrad.ops import named
-from symgrad.program import Apply, Argument, Constant, Program
+from symgrad.program import Apply, Argument, Constant, Program, Pullback
 from symgrad.shapes import Size, SizeMismatch, Sizes
 
 INFIX = {
@@ -74,6 +74,8 @@ class Writer:
 
     def step(self, step: Apply) -> Text:
         """One operation and what it is applied to."""
+        if isinstance(step.op, Pullback):
+            raise NoForm  # no call of torch's computes it: it has lines of its own
         if named(step.op).pairs and self.in_torch:
             return complex_text(self, step)
         found = [self.operand(a) for a in self.operands(step)]
@@ -148,7 +150,7 @@ class Writer:
             return f"{owner}.{step.op}({', '.join(sizes)})", ATOM
         if "part" in op.returns:
             *rest, part = rest
-            return f"{step.op.removesuffix('_part')}({', '.join([first, *rest])})[{part.removeprefix('part=')}]", ATOM
+            return f"{op.name.removesuffix('_part')}({', '.join([first, *rest])})[{part.removeprefix('part=')}]", ATOM
         if op.written:
             return op.written.format(", ".join([first, *rest])), ATOM
         word = "np.dot" if step.op == "np_dot" else step.op

@@ -17,7 +17,7 @@ from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
 from symgrad.numeric.sparse import Triplets
-from symgrad.ops import TABLE
+from symgrad.ops import entry_of
 from symgrad.oracles.forms import evaluate_text, jittered, moves
 from symgrad.program import Program
 
@@ -168,7 +168,7 @@ def elsewhere(program: Program, values: Values, only: str | None = None) -> Iter
 
     With ``only``, that input alone moves.
     """
-    if any(step.op not in TABLE for step in program.steps):  # a black box: nothing is known of it elsewhere
+    if any(entry_of(step.op) is None for step in program.steps):  # a black box: nothing is known of it elsewhere
         return
     generator = np.random.default_rng(5)
     moving = [t.name for t in program.inputs if only in (None, t.name) and moves(program, t.name)]

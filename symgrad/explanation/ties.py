@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback
-from symgrad.ops import TABLE
+from symgrad.ops import entry_of
 from symgrad.oracles import run_torch
 from symgrad.program import Apply, Program, Tensor
 
@@ -113,7 +113,7 @@ def ties(
     seen = set()
     for passage in passages:
         key = (passage.step.result.name, str(passage.step.arguments[passage.place]))
-        op = TABLE.get(passage.step.op)
+        op = entry_of(passage.step.op)
         if op is None or op.smooth or passage.step.beside or key in seen:
             continue
         seen.add(key)
@@ -131,7 +131,7 @@ def switches(program: Program, values: Values, seed: Array, wanted: Sequence[str
         return
     reached = program.reached(wanted) & program.relevant()
     for step in program.steps:
-        op = TABLE.get(step.op)
+        op = entry_of(step.op)
         if op is None or not op.pathless or step.result.name not in program.relevant():
             continue
         for name in dict.fromkeys(n for n in step.tensors if n in reached):

@@ -15,7 +15,8 @@ from symgrad.language.compound_calls import last_step
 from symgrad.language.constants import FUNCTIONS, function
 from symgrad.language.kinds import kind_of_result
 from symgrad.ops.compounds import Compound
-from symgrad.ops.lookup import find, named
+from symgrad.ops.entry import named
+from symgrad.ops.lookup import find
 from symgrad.ops.spec import Op
 
 OVERLOADS = {"max": "maximum", "min": "minimum"}

@@ -16,7 +16,7 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
 from symgrad.language.calls import Ref
 from symgrad.language.complaints import mismatch, shapes_found
-from symgrad.ops.lookup import named
+from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
 from symgrad.program import Apply, Argument, Constant, Number, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers

@@ -15,7 +15,7 @@ from symgrad.errors import NotationError, Span, UnsupportedError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Meaning, Ref, kind_of
 from symgrad.ops.complex_pairs import unpaired
-from symgrad.ops.lookup import named
+from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
 
 VIEWS = ("torch.view_as_complex", "view_as_complex", "torch.view_as_real", "view_as_real")

@@ -44,7 +44,8 @@ from symgrad.language.part_count import count_of
 from symgrad.language.subscripts import key_of
 from symgrad.language.wordings import wording
 from symgrad.ops.compounds import Compound
-from symgrad.ops.lookup import find, named
+from symgrad.ops.entry import named
+from symgrad.ops.lookup import find
 
 
 class Elaborator:

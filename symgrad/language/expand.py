@@ -16,8 +16,8 @@ from symgrad.language.elaborate import Elaborator
 from symgrad.language.names import tensor_names
 from symgrad.language.nodes import Script
 from symgrad.language.syntax import parse
-from symgrad.ops.lookup import named
-from symgrad.ops.spec import TABLE, Op
+from symgrad.ops.entry import entry_of, named
+from symgrad.ops.spec import Op
 from symgrad.program import Apply, Constant, Program
 from symgrad.shapes import Shape, Sizes
 from symgrad.source import Source
@@ -68,7 +68,7 @@ def expansion(step: Apply, shapes: Mapping[str, Shape]) -> Script | None:
     A text that does not mention an option holds for the option's default only; one that was made for the options says
     itself what it holds for.
     """
-    op = TABLE.get(step.op)
+    op = entry_of(step.op)
     if op is None or op.expands is None:
         return None
     options = dict(step.options)

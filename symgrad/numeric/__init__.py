@@ -4,7 +4,7 @@ from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, exact, finite, is_exact, plain, where_exact
 from symgrad.numeric.forward import Values, forward
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
-from symgrad.numeric.sweeps import flows, numeric_pullback, numeric_pushforward
+from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward
 from symgrad.numeric.symbols import evaluate_symbols
 
 __all__ = [
@@ -16,7 +16,6 @@ __all__ = [
     "evaluate_symbols",
     "exact",
     "finite",
-    "flows",
     "forward",
     "is_exact",
     "numeric_pullback",

@@ -14,13 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.calculus.local import known_name
+from symgrad.calculus.local import Standard, derive, known_name, standard
 from symgrad.errors import InputError, ShapeError
+from symgrad.indexing import Equation
 from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
+from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, holds_exact, is_exact
+from symgrad.numeric.named import number
 from symgrad.ops import Op, named
 from symgrad.ops.exactness import MOST_BITS, bits
-from symgrad.program import Apply, Constant, Program
+from symgrad.program import Apply, Constant, Program, Pullback
 from symgrad.shapes import Size, with_numbers
 
 
@@ -71,6 +74,9 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
         given = np.asarray(inputs[tensor.name])
         arrays[tensor.name] = exact(given) if small and is_exact(given) else as_float(given)
     for step in program.steps:
+        if isinstance(step.op, Pullback):
+            arrays[step.result.name] = pulled(step, program, Values(arrays, program.sizes))
+            continue
         op = named(step.op)
         options = options_of(step, program.sizes)
         arguments = [arrays[a] if isinstance(a, str) else constant(a, program.sizes) for a in step.arguments]
@@ -93,6 +99,19 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
             if known is not None:
                 arrays[known_name(step, name)] = np.asarray(known)
     return Values(arrays, program.sizes)
+
+
+def pulled(step: Apply, program: Program, values: Values) -> Array:
+    """What a step computes that is the pullback of an operation: its equation, which was derived."""
+    form = standard(step, program)
+    return evaluated(derive(form.key).equation, form, values, {})
+
+
+def evaluated(equation: Equation, form: Standard, values: Values, more: Mapping[str, Array]) -> Array:
+    """A local equation in its standard names, on the program's arrays and sizes."""
+    arrays = {own: values[name] for own, name in form.names.items() if name in values.arrays}
+    sizes = {own: number(size, values.sizes) for own, size in form.sizes.items()}
+    return evaluate(equation, {**arrays, **more}, sizes)
 
 
 def apply(op: Op, arguments: list[Array | None], options: Mapping[str, Any]) -> Array:

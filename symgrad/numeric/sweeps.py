@@ -6,19 +6,15 @@ evaluates the pullback that was derived once for its operation, ranks and option
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 import numpy as np
 
-from symgrad.calculus import local_pullback, local_pushforward, standard, unfolded
-from symgrad.calculus.local import SEED, TANGENT, Standard, operand
-from symgrad.indexing import Equation
-from symgrad.numeric.evaluate import evaluate
+from symgrad.calculus import flowing, local_pullback, local_pushforward, positions, standard, unfolded
+from symgrad.calculus.local import SEED, TANGENT, operand
 from symgrad.numeric.exact import Array, as_float, finite, plus
-from symgrad.numeric.forward import Values, constant
-from symgrad.numeric.named import number
-from symgrad.ops import TABLE
+from symgrad.numeric.forward import Values, constant, evaluated
 from symgrad.program import Apply, Constant, Program
 
 
@@ -36,7 +32,7 @@ def pull_step(
         if equation.right == 0 and not (finite(cotangent).all() and finite(values[step.result.name]).all()):
             found[place] = _unfolded(step, program, values, cotangent, place)
         else:
-            found[place] = _evaluated(equation, form, values, {SEED: cotangent})
+            found[place] = evaluated(equation, form, values, {SEED: cotangent})
     return found
 
 
@@ -46,47 +42,14 @@ def _unfolded(step: Apply, program: Program, values: Values, cotangent: Array, p
     numbers = {n: constant(a, values.sizes) for n, a in enumerate(step.arguments) if isinstance(a, Constant)}
     shape = values[step.result.name].shape
     arrays = {operand(n): np.broadcast_to(as_float(a), shape) for n, a in numbers.items() if a is not None}
-    return _evaluated(local_pullback(form.key, place), form, values, {SEED: cotangent, **arrays})
+    return evaluated(local_pullback(form.key, place), form, values, {SEED: cotangent, **arrays})
 
 
 def push_step(step: Apply, program: Program, values: Values, tangents: Mapping[int, Array]) -> Array:
     """Σ Ju of one step over the positions whose arguments change."""
     form = standard(step, program)
-    parts = [_evaluated(local_pushforward(form.key, n), form, values, {TANGENT: u}) for n, u in tangents.items()]
+    parts = [evaluated(local_pushforward(form.key, n), form, values, {TANGENT: u}) for n, u in tangents.items()]
     return reduce(plus, parts)
-
-
-def _evaluated(equation: Equation, form: Standard, values: Values, more: Mapping[str, Array]) -> Array:
-    """A local equation in its standard names, on the program's arrays and sizes."""
-    arrays = {own: values[name] for own, name in form.names.items() if name in values.arrays}
-    sizes = {own: number(size, values.sizes) for own, size in form.sizes.items()}
-    return evaluate(equation, {**arrays, **more}, sizes)
-
-
-def positions(step: Apply, names: Container[str]) -> list[int]:
-    """Where the arguments of ``step`` are among ``names``, but for those that nothing flows through.
-
-    A black box is no entry of the table: everything may flow through it.
-    """
-    op = TABLE.get(step.op)
-    if op is not None and op.pathless:
-        return []
-    read = [op is not None and not op.variadic and op.operands[n] in op.data for n in range(len(step.arguments))]
-    return [n for n, a in enumerate(step.arguments) if isinstance(a, str) and a in names and not read[n]]
-
-
-def flowing(program: Program, names: Sequence[str]) -> frozenset[str]:
-    """``names``, and every tensor from which anything flows back to them: fewer than are computed from them."""
-    found = set(names)
-    for step in program.steps:
-        if positions(step, found):
-            found.add(step.result.name)
-    return frozenset(found)
-
-
-def flows(program: Program, name: str) -> bool:
-    """Whether torch lets anything flow back to an input."""
-    return program.output in flowing(program, (name,))
 
 
 Watcher = Callable[[Apply, int, Array, Array], None]

@@ -33,7 +33,8 @@ from symgrad.ops import (
 )
 from symgrad.ops.compounds import COMPOUNDS, Compound, find_compound
 from symgrad.ops.domain import Domain
-from symgrad.ops.lookup import close, find, named
+from symgrad.ops.entry import beside_letters, entry_of, found_letters, named, only_read
+from symgrad.ops.lookup import close, find
 from symgrad.ops.spec import TABLE, Data, Example, Held, Op, View, entries
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "View",
     "activations",
     "arranging",
+    "beside_letters",
     "close",
     "complex_pairs",
     "composites",
@@ -57,15 +59,18 @@ __all__ = [
     "detached",
     "distances",
     "entries",
+    "entry_of",
     "factorizations",
     "find",
     "find_compound",
+    "found_letters",
     "fourier",
     "gathering",
     "layers",
     "losses",
     "matrix_norms",
     "named",
+    "only_read",
     "pointwise",
     "pooling",
     "products",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 
-from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS, TABLE, Op
+from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS, Op
 
 PREFIXES = {
     "torch.nn.functional.": "F.",
@@ -36,11 +36,6 @@ def find(spelling: str) -> Op | None:
             if prefix + spelling in SPELLINGS:
                 return SPELLINGS[prefix + spelling]
     return None
-
-
-def named(name: str) -> Op:
-    """The entry called ``name`` in the table."""
-    return TABLE[name]
 
 
 def close(spelling: str, limit: int = 3) -> list[str]:

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from symgrad.calculus import flows
 from symgrad.numeric import Array, as_float, forward
-from symgrad.numeric.sweeps import flows
 from symgrad.oracles.kinks import at_kinks
 from symgrad.oracles.report import Check, Standing, compare, skipped
 from symgrad.program import Program

@@ -21,7 +21,7 @@ from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.numeric.exact import Array, finite
 from symgrad.numeric.forward import Values
 from symgrad.numeric.named import number
-from symgrad.ops import named
+from symgrad.ops import only_read
 from symgrad.ops.functions import Stable
 from symgrad.oracles.points import DIGITS, Point
 from symgrad.program import Apply, Program
@@ -170,8 +170,8 @@ def read_only(name: str) -> str:
 
 def definition(step: Apply, program: Program) -> Equation:
     """The index equation of ``step``, operands to which nothing flows back apart from the others."""
-    form, op = standard(step, program), named(step.op)
-    places = {operand(n) for n, name in enumerate(op.operands) if name in op.data}
+    form = standard(step, program)
+    places = {operand(n) for n in range(len(step.arguments)) if only_read(step.op, n)}
     names = {n: read_only(a) if n in places else a for n, a in form.names.items()}
     return instantiate(derive(form.key).equation, names, form.sizes)
 

@@ -17,11 +17,10 @@ from itertools import product
 
 import numpy as np
 
-from symgrad.calculus import Sweep, local_pullback, standard
+from symgrad.calculus import Sweep, flows, local_pullback, positions, standard
 from symgrad.errors import DomainError, SymgradError, UndefinedError
 from symgrad.language.read import LOSSES, inputs_of, read
-from symgrad.numeric import Array, Values, as_float, evaluate, flows, forward
-from symgrad.numeric.sweeps import positions
+from symgrad.numeric import Array, Values, as_float, evaluate, forward
 from symgrad.oracles.other_sizes import misread, resized
 from symgrad.oracles.report import Check, compare
 from symgrad.program import Program

@@ -132,7 +132,7 @@ def steps_data(program: Program, names: Names) -> list[Data]:
         equation = local(step, program).equation
         result.append({
             "name": step.result.name,
-            "op": step.op,
+            "op": step.called,
             "arguments": [str(a.value) if isinstance(a, Constant) else a for a in step.arguments],
             "options": {key: option(value) for key, value in step.options},
             "shape": [str(s) for s in step.result.shape],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops import TABLE
+from symgrad.ops import entry_of
 from symgrad.program import Apply
 from symgrad.tracing.numbers import digits
 from symgrad.tracing.words import step_text
@@ -124,7 +124,7 @@ def no_slope(program: Program, step: Apply, source: str, entry: str, value: floa
     """Why there is no J, and what would do: advice that fits the cause alone."""
     if value != value or value in (float("inf"), float("-inf")):
         return [f"  {entry} is {digits(value)} already: nothing has a derivative there. Look for what made it so."]
-    op = TABLE.get(step.op)
+    op = entry_of(step.op)
     known = as_float(program.arrays[source])
     reads = known.ndim > 1 and known.shape[-1] == known.shape[-2]
     if step.result.name in program.boxes or (op is not None and any(d.matrix for d in op.domain.values())):

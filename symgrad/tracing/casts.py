@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
-from symgrad.ops.lookup import named
+from symgrad.ops.entry import named
 from symgrad.tracing.trace import Node, as_array
 
 if TYPE_CHECKING:

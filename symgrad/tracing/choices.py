@@ -16,7 +16,8 @@ import torch
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
-from symgrad.ops.lookup import find, named
+from symgrad.ops.entry import named
+from symgrad.ops.lookup import find
 from symgrad.tracing.boxes import replayed, rerun
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.spelling import plain_spelling

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.language.calls import Ref
-from symgrad.ops.lookup import find, named
+from symgrad.ops.entry import named
+from symgrad.ops.lookup import find
 from symgrad.tracing.pairs import Pairs, Rule, is_complex
 from symgrad.tracing.spelling import plain_spelling
 from symgrad.tracing.trace import Node

@@ -10,7 +10,7 @@ from typing import Any
 
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
-from symgrad.ops.lookup import named
+from symgrad.ops.entry import named
 from symgrad.tracing.pairs import Pairs, Rule
 from symgrad.tracing.rewrites import basic_key
 from symgrad.tracing.steps import joined_parts

@@ -13,7 +13,8 @@ import numpy as np
 import torch
 
 from symgrad.language.calls import Ref
-from symgrad.ops.lookup import find, named
+from symgrad.ops.entry import named
+from symgrad.ops.lookup import find
 from symgrad.tracing.aliases import positions_in, storage
 from symgrad.tracing.choices import CHOICES, POOLS, RANKED, choose, pooled_places
 from symgrad.tracing.graph_parts import (

@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad.explanation.ties import LARGEST, Passage, Tie, switches, ties
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops import TABLE
+from symgrad.ops import entry_of
 from symgrad.program import Apply
 from symgrad.tracing.sweeps import pull
 from symgrad.tracing.words import relabelled, right_side
@@ -36,7 +36,7 @@ class Passages:
 
     def seen(self, step: Apply, place: int, weights: Array, result: Array) -> None:
         """One step of the sweep."""
-        op = TABLE.get(step.op)
+        op = entry_of(step.op)
         size = max(np.size(weights), np.size(result))
         if op is not None and not op.smooth and size <= LARGEST and self.entries + size <= ENTRIES:
             self.entries += size

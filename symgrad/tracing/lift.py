@@ -18,9 +18,10 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array, as_float
-from symgrad.ops.lookup import find, named
+from symgrad.ops.entry import named
+from symgrad.ops.lookup import find
 from symgrad.ops.spec import Op
-from symgrad.program import Apply, Program, Tensor
+from symgrad.program import BLACK_BOX, Apply, Program, Tensor
 from symgrad.shapes import Sizes
 from symgrad.tracing import choices, complexes, rewrites, templates
 from symgrad.tracing.binding import Refusals, bound, meaning
@@ -291,7 +292,7 @@ class Lifter:
         self.builder.used.add(name)
         ref = Ref(name, tuple(sp.Integer(n) for n in np.shape(node.value())))
         arguments = tuple(self.refs[id(n)].name for n in read)
-        self.builder.steps.append(Apply(f"black box {call.spelling}", arguments, (), _tensor(ref)))
+        self.builder.steps.append(Apply(f"{BLACK_BOX}{call.spelling}", arguments, (), _tensor(ref)))
         self.boxes[name] = looked_at(BlackBox(name, call.spelling, reason, call, node.index, read), node)
         self.settle(node, ref, node.value())
         self.arrays[name] = node.value()

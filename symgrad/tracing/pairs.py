@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
-from symgrad.ops.lookup import named
+from symgrad.ops.entry import named
 from symgrad.tracing.steps import Steps
 from symgrad.tracing.trace import Call, Node
 

@@ -14,7 +14,7 @@ import torch
 
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
-from symgrad.ops.lookup import named
+from symgrad.ops.entry import named
 from symgrad.tracing.boxes import replayed
 from symgrad.tracing.choices import CHOICES, RANKED, choose
 from symgrad.tracing.lifted import TWICE, Refused

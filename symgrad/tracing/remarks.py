@@ -161,7 +161,7 @@ def broadcast_losses(program: Program) -> list[str]:
 
     notes = []
     for step in program.recording.steps:
-        if not step.op.endswith("_loss") or len(step.tensors) < 2:
+        if not step.called.endswith("_loss") or len(step.tensors) < 2:
             continue
         sides = [before(name) for name in step.tensors[:2]]
         shapes = [np.shape(program.arrays[name]) for name in sides]

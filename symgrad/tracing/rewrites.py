@@ -14,7 +14,7 @@ import sympy as sp
 import torch
 
 from symgrad.language.calls import Ref
-from symgrad.ops.lookup import named
+from symgrad.ops.entry import named
 from symgrad.tracing.aliases import places_of
 from symgrad.tracing.boxes import replayed
 from symgrad.tracing.choices import put

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from symgrad.language.calls import Ref
-from symgrad.ops.lookup import named
+from symgrad.ops.entry import named
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter

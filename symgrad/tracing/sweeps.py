@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.calculus import flowing, positions
 from symgrad.numeric.exact import Array, as_float, plus
 from symgrad.numeric.forward import Values
-from symgrad.numeric.sweeps import flowing, positions, pull_step, push_step
+from symgrad.numeric.sweeps import pull_step, push_step
 from symgrad.program import Apply, Program
 from symgrad.tracing.singular import Origin, alike, calls_in, irregular, settled
 

@@ -12,7 +12,7 @@ import numpy as np
 from symgrad.calculus.local import known_name
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import apply, constant, options_of
-from symgrad.ops.lookup import named
+from symgrad.ops.entry import named
 from symgrad.program import Apply
 
 

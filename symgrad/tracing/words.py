@@ -11,7 +11,7 @@ import numpy as np
 
 from symgrad.closed_form.pieces import ADD, NoForm, bracketed
 from symgrad.closed_form.source_text import INFIX, Writer, number_text
-from symgrad.ops.spec import TABLE
+from symgrad.ops import entry_of
 from symgrad.program import Apply, Constant, Program
 from symgrad.tracing.binding import Refusals
 
@@ -80,8 +80,8 @@ def right_side(program: Program, step: Apply, told: frozenset[str] = frozenset()
 
 def written(writer: OneStep, step: Apply) -> str:
     """What a step computes, in the names of the recording."""
-    if step.op not in TABLE:
-        return f"{step.op.removeprefix('black box ')}({', '.join(map(str, step.arguments))})"
+    if entry_of(step.op) is None:
+        return f"{step.called}({', '.join(map(str, step.arguments))})"
     if step.op == "expand":
         return f"{step.arguments[0]}.expand({', '.join(map(str, step.result.shape))})"
     if step.op == "identity":

@@ -78,7 +78,7 @@ def kink_sentences(explanation: Explanation, teller: Teller) -> Iterator[Words]:
     made = {step.result.name: step for step in program.steps}
     total = program.output if explanation.output.size == 1 else f"Σ {program.seed}·{program.output}"
     for tie in explanation.kinks:
-        step = teller.code(tie.step) or tie.step.op if tie.whole else tie.step.op
+        step = teller.code(tie.step) or tie.step.called if tie.whole else tie.step.called
         name = tie.name
         if UNNAMED.fullmatch(name) and teller.code(made[name]):
             name = f"({teller.code(made[name])})"

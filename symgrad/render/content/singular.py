@@ -128,4 +128,4 @@ def places(name: str, where: Sequence[tuple[int, ...]]) -> Words:
 
 def _step(teller: Teller, step: Apply) -> Code:
     """A step as the user wrote it."""
-    return Code(teller.code(step) or step.op)
+    return Code(teller.code(step) or step.called)

@@ -1,0 +1,37 @@
+"""Where anything flows back in a program: not through what is only read, nor through what torch has no backward for.
+
+Comes in: a program and some of its tensors. Goes out: places among arguments, and tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+
+from symgrad.ops import entry_of, only_read
+from symgrad.program import Apply, Program
+
+
+def positions(step: Apply, names: Container[str]) -> list[int]:
+    """Where the arguments of ``step`` are among ``names``, but for those that nothing flows through.
+
+    A black box is no entry of the table: everything may flow through it.
+    """
+    op = entry_of(step.op)
+    if op is not None and op.pathless:
+        return []
+    places = [n for n, a in enumerate(step.arguments) if isinstance(a, str) and a in names]
+    return [n for n in places if not only_read(step.op, n)]
+
+
+def flowing(program: Program, names: Sequence[str]) -> frozenset[str]:
+    """``names``, and every tensor from which anything flows back to them: fewer than are computed from them."""
+    found = set(names)
+    for step in program.steps:
+        if positions(step, found):
+            found.add(step.result.name)
+    return frozenset(found)
+
+
+def flows(program: Program, name: str) -> bool:
+    """Whether torch lets anything flow back to an input."""
+    return program.output in flowing(program, (name,))

@@ -1,0 +1,78 @@
+"""What is known of the operation of a step, be it in the table, the pullback of one, or a black box.
+
+Comes in: an `Operation`, as a step has it. Goes out: its entry, and what an entry says of its operands. Whoever asks
+something of a step asks here: that a step is in the table is nobody's business else.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import lru_cache
+from typing import Any
+
+from symgrad.errors import bug
+from symgrad.ops.spec import TABLE, Op, kept
+from symgrad.program import Operation, Pullback
+
+
+def entry_of(op: Operation) -> Op | None:
+    """What is known of an operation; None of a black box."""
+    return pulled(op) if isinstance(op, Pullback) else TABLE.get(op)
+
+
+def named(op: Operation) -> Op:
+    """The entry called so in the table, or that of the pullback of one."""
+    return pulled(op) if isinstance(op, Pullback) else TABLE[op]
+
+
+def only_read(op: Operation, place: int) -> bool:
+    """Whether nothing flows back to the argument at ``place``: positions, a mask, what counts by its shape alone."""
+    if isinstance(op, Pullback):
+        return place not in op.read
+    entry = TABLE.get(op)
+    return entry is not None and not entry.variadic and entry.operands[place] in entry.data
+
+
+def beside_letters(op: Operation) -> tuple[str, ...]:
+    """The letters of the tensors that a derivative of ``op`` reads beside its operands and its output."""
+    if isinstance(op, Pullback):
+        return ()
+    return tuple(letter for letter in TABLE[op].held if letter != "out" and letter not in TABLE[op].known)
+
+
+def found_letters(op: Operation) -> tuple[str, ...]:
+    """The letters of the whole numbers that ``op``, or what it is the pullback of, found when it ran."""
+    while isinstance(op, Pullback):
+        op = op.of
+    return tuple(letter for letter in TABLE[op].held if letter in TABLE[op].known)
+
+
+@lru_cache(maxsize=1024)
+def pulled(op: Pullback) -> Op:
+    """The entry of a pullback: its equation is derived (`symgrad.calculus.local.derive`), so it has none of its own.
+
+    It counts as smooth: where it jumps, what it is the pullback of has a kink, and that is told there.
+    """
+
+    def unspoken(*args: Any, **options: Any) -> Any:
+        raise bug(f"{op} is derived, and was asked for a definition")
+
+    return Op(
+        name=str(op),
+        says=f"{op} by operand {op.position + 1}",
+        definition="",
+        index=unspoken,
+        signature=inspect.Signature(),
+        operands=(),
+        held=found_letters(op),
+        optional=frozenset(),
+        data=frozenset(),
+        variadic=True,
+        shape=kept,
+        align=unspoken,
+        prepare=unspoken,
+        resolve=unspoken,
+        numpy=unspoken,
+        torch=unspoken,
+        spelled=(),
+    )
