@@ -39,7 +39,7 @@ from symgrad.numeric.named import (
     union,
     unravel_rows,
 )
-from symgrad.numeric.reading import flat, is_mask, is_rational, names_read
+from symgrad.numeric.reading import flat, in_order, is_mask, is_rational, names_read
 from symgrad.numeric.tape import Tapes, called, whole
 from symgrad.numeric.windows import absorb, fold, kept_axes, line, slide, strided
 from symgrad.ops.exactness import kept_short
@@ -125,8 +125,7 @@ class Evaluator:
         if node.is_Mul:
             return self._multiply(self._stable_factors(node))
         if node.is_Add:
-            numbers_last = sorted(node.args, key=lambda part: bool(part.is_number))  # x − x + ε is ε to the last digit
-            return self._combine(lambda *parts: sum(parts[1:], start=parts[0]), numbers_last)
+            return self._combine(lambda *parts: sum(parts[1:], start=parts[0]), in_order(node.args))
         if node.is_Pow:
             return self._power(node)
         if isinstance(node, sp.exp):

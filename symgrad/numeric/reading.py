@@ -47,6 +47,19 @@ def is_mask(node: Expr) -> bool:
     return isinstance(node, (Bracket, sp.KroneckerDelta))
 
 
+@lru_cache(maxsize=4096)
+def in_order(terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The terms of a sum in an order that loses nothing: numbers last, conditions and what they cancel by themselves.
+
+    x − x + ε is ε to the last digit, and so is ε·[c] + 1 − [c] where c holds.
+    """
+    counted = [part for part in terms if part.is_Integer or is_mask(part)]
+    if len(counted) in (1, len(terms)):
+        counted = []
+    rest = sorted((part for part in terms if part not in counted), key=lambda part: bool(part.is_number))
+    return (*rest, sp.Add(*counted)) if counted else tuple(rest)
+
+
 def flat(function: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
     """Σ_i c(i)·Σ_j f(i,j) as Σ_i,j c(i)·f(i,j) where conditions or deltas stand among the factors."""
     factors = sp.Mul.make_args(function)

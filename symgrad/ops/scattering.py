@@ -1,7 +1,7 @@
 """What lands at the same place is reduced to one number: scatter_reduce and index_reduce.
 
     sum     out[p] = x[p] + Σ_k δ(n[k], p)·s[k]
-    prod    out[p] = x[p]·Π_k (1 + δ(n[k], p)·(s[k] − 1))
+    prod    out[p] = x[p]·Π_k (δ(n[k], p)·s[k] + 1 − δ(n[k], p))
     mean    the sum by the number of those that landed
     amax    the average of those that equal the largest: several that are equal share the derivative evenly
 
@@ -127,7 +127,8 @@ def scatter_reduce(
 
         def factor(k: Any) -> Expr:
             own = put(at, dim, k)
-            return 1 + sp.Mul(*room) * delta(index[own], at[dim]) * (src[own] - 1)
+            lands = sp.Mul(*room) * delta(index[own], at[dim])
+            return lands * src[own] + 1 - lands
 
         return multiply_up(index.shape[dim], factor, "k")
 
@@ -183,7 +184,7 @@ def index_reduce(
         return add_up(meets * body(entry), inner)
 
     def product() -> Expr:
-        whole_ = 1 + meets * (entry - 1)
+        whole_ = meets * entry + 1 - meets
         return multiply_up(inner[0].size, lambda k: whole_.xreplace({inner[0]: k}), "k") if inner else whole_
 
     return reduced(x[at], landed, product, out[at], reduce, include_self)

@@ -7,7 +7,7 @@ small programs: formulas grow with every step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -18,9 +18,10 @@ import sympy as sp
 from symgrad.calculus.local import derive, operand, standard
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-from symgrad.numeric.exact import Array, finite
+from symgrad.numeric.exact import Array, as_float, finite
 from symgrad.numeric.forward import Values
 from symgrad.numeric.named import number
+from symgrad.numeric.reading import is_mask
 from symgrad.ops import only_read
 from symgrad.ops.functions import Stable
 from symgrad.oracles.points import DIGITS, Point
@@ -64,20 +65,23 @@ class Elementwise:
         budget = LARGEST
         for at in np.ndindex(*shape):
             places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
-            result[at] = self._scalar(equation.right, places, name)
+            result[at] = self._scalar(equation.right, places, (name,))
             budget -= size_of(result[at], budget)
             if budget <= 0:
                 raise TooLarge
         return result
 
-    def _scalar(self, node: Expr, places: Mapping[Index, Expr], own: str) -> Expr:
-        """``node`` with indices as numbers, sums written out and accesses replaced by explicit formulas."""
+    def _scalar(self, node: Expr, places: Mapping[Index, Expr], read: Container[str]) -> Expr:
+        """``node`` with indices as numbers, sums written out and accesses replaced by explicit formulas.
+
+        Of the tensors in ``read`` the numbers are taken.
+        """
         if isinstance(node, Index):
             return places[node]
         if is_access(node):
-            at = tuple(self._place(i, places, own) for i in indices_of(node))
+            at = tuple(self._place(i, places) for i in indices_of(node))
             name = name_of(node)
-            held = name == own or name not in self.entries
+            held = name in read or name not in self.entries
             array = self.values[name] if held else self.entries[name]
             if not all(0 <= i < n for i, n in zip(at, array.shape, strict=True)):
                 return sp.S.Zero
@@ -88,51 +92,74 @@ class Elementwise:
             if np.prod([len(r) for r in ranges]) > LARGEST:
                 raise TooLarge
             parts = [
-                self._scalar(node.function, {**places, **dict(zip(indices, map(sp.Integer, at), strict=True))}, own)
+                self._scalar(node.function, {**places, **dict(zip(indices, map(sp.Integer, at), strict=True))}, read)
                 for at in product(*ranges)
             ]
             return sp.Add(*parts) if isinstance(node, sp.Sum) else sp.Mul(*parts)
         if node.is_Mul:
-            factors = []
-            for argument in node.args:
-                factors.append(self._scalar(argument, places, own))
-                if factors[-1] == 0:
-                    return sp.S.Zero
-            return sp.Mul(*factors)
+            return self._multiplied(node.args, places, read)
         if isinstance(node, sp.KroneckerDelta):
-            first, second = (self.point.value(self._scalar(a, places, own)) for a in node.args)
-            return sp.Integer(int(first == second))
+            first, second = (self._number(a, places) for a in node.args)
+            return sp.Integer(int(bool(sp.Eq(first, second))))
         if isinstance(node, Bracket):
-            return self._condition(node.args[0], places, own)
+            return self._condition(node.args[0], places)
         if isinstance(node, Ravel):
             shape = [number(s, self.values.sizes) for s in node.shape]
-            at = tuple(self._place(i, places, own) for i in node.indices)
+            at = tuple(self._place(i, places) for i in node.indices)
             return sp.Integer(int(np.ravel_multi_index(at, shape))) if shape else sp.S.Zero
         if isinstance(node, Unravel):
             shape = [number(s, self.values.sizes) for s in node.shape]
-            return sp.Integer(int(np.unravel_index(self._place(node.number, places, own), shape)[node.axis]))
+            return sp.Integer(int(np.unravel_index(self._place(node.number, places), shape)[node.axis]))
+        if is_step(node):
+            return self._step(node, places)
         if isinstance(node, Stable):
-            return node.definition(self._scalar(node.args[0], places, own))
+            return node.definition(self._scalar(node.args[0], places, read))
         if node.is_Symbol:
             return sp.Integer(self.values.sizes[node]) if node in self.values.sizes else node
         if not node.args:
             return node
-        return node.func(*(self._scalar(a, places, own) for a in node.args))
+        return node.func(*(self._scalar(a, places, read) for a in node.args))
 
-    def _condition(self, relation: Expr, places: Mapping[Index, Expr], own: str) -> Expr:
-        """1 where a condition holds, 0 elsewhere; what is not real is neither more nor less than anything."""
-        try:
-            condition = self._scalar(relation, places, own)
-        except TypeError:
-            return sp.nan
-        if condition.has(sp.Piecewise):  # SymPy would solve conditions inside conditions, for minutes
-            held = self.point.holds(condition)
-            return sp.nan if held is None else sp.Integer(int(held))
-        return sp.Piecewise((sp.S.One, condition), (sp.S.Zero, True))
+    def _multiplied(self, factors: Sequence[Expr], places: Mapping[Index, Expr], read: Container[str]) -> Expr:
+        """A product: 0 where a condition among its factors does not hold, whatever stands beside it."""
+        parts = []
+        for factor in sorted(factors, key=is_mask, reverse=True):
+            parts.append(self._scalar(factor, places, read))
+            if parts[-1].is_zero and is_mask(factor):
+                return sp.S.Zero
+        return sp.Mul(*parts)
 
-    def _place(self, node: Expr, places: Mapping[Index, int], own: str) -> int:
+    def _condition(self, relation: Expr, places: Mapping[Index, Expr]) -> Expr:
+        """1 where a condition holds for the numbers of the forward pass, 0 elsewhere, NaN where one of them is none.
+
+        A choice is made once, by the program: numbers with more digits, or with another 0, would choose otherwise
+        where two are as good as equal.
+        """
+        if relation in (sp.true, sp.false):
+            return sp.Integer(int(relation == sp.true))
+        sides = [self._number(side, places) for side in relation.args]
+        return sp.nan if sp.nan in sides else sp.Integer(int(bool(relation.func(*sides))))
+
+    def _step(self, node: Expr, places: Mapping[Index, Expr]) -> Expr:
+        """What a function that is constant between its jumps has for the numbers of the forward pass, −0 among them."""
+        argument, entry = self._number(node.args[0], places), node.args[0]
+        if not isinstance(node, Stable):
+            return node.func(argument)
+        if argument.is_zero and is_access(entry) and np.signbit(as_float(self._entry(entry, places))):
+            return exactly(node.evaluate(np.asarray(-0.0)))
+        return node.definition(argument) if argument.is_Rational else exactly(node.evaluate(np.asarray(float(argument))))
+
+    def _entry(self, node: Expr, places: Mapping[Index, Expr]) -> Any:
+        """An entry of a tensor as it stands in the forward pass."""
+        return self.values[name_of(node)][tuple(self._place(i, places) for i in indices_of(node))]
+
+    def _number(self, node: Expr, places: Mapping[Index, Expr]) -> Expr:
+        """``node`` for the numbers of the forward pass."""
+        return self.point.value(self._scalar(node, places, self.values.arrays))
+
+    def _place(self, node: Expr, places: Mapping[Index, Expr]) -> int:
         """An index as a number; one that reads a tensor of positions reads its values."""
-        return int(self.point.value(self._scalar(node, places, own)))
+        return int(self._number(node, places))
 
     def jacobian(self, wanted: str) -> Array:
         """Every entry of ∂out/∂wanted, each differentiated on its own and evaluated at the point; exact where it is.
@@ -143,7 +170,7 @@ class Elementwise:
         inputs = self.entries[wanted].reshape(-1)
         result = np.empty((outputs.size, inputs.size), dtype=object)
         there = finite(self.values[self.program.output]).reshape(-1)
-        for row, entry in enumerate(map(stepped, outputs)):
+        for row, entry in enumerate(outputs):
             present = entry.free_symbols
             if not there[row]:
                 result[row] = [float("nan") if s in present or not present else Fraction(0) for s in inputs]
@@ -176,27 +203,9 @@ def definition(step: Apply, program: Program) -> Equation:
     return instantiate(derive(form.key).equation, names, form.sizes)
 
 
-class Step(sp.Function):  # type: ignore[misc]  # SymPy carries no types: its classes are Any
-    """⌊x⌋ to be differentiated: constant between its jumps, where SymPy's own floor has no derivative at all."""
-
-    nargs = 1
-    is_real = True
-
-    @classmethod
-    def eval(cls, x: Expr) -> Expr | None:
-        """Numbers are rounded down."""
-        return sp.floor(x) if x.is_number else None
-
-    def fdiff(self, argindex: int = 1) -> Expr:
-        """0, also at a jump, as torch has it."""
-        return sp.S.Zero
-
-
-def stepped(expression: Expr) -> Expr:
-    """``expression`` with ⌊x⌋ and ⌈x⌉ as steps."""
-    if not expression.has(sp.floor, sp.ceiling):
-        return expression
-    return expression.replace(sp.ceiling, lambda x: -Step(-x)).replace(sp.floor, Step)
+def is_step(node: Expr) -> bool:
+    """Whether ``node`` is constant between its jumps: ⌊x⌋, sign(x)."""
+    return isinstance(node, (sp.floor, sp.ceiling)) or (isinstance(node, Stable) and node.fdiff() == 0)
 
 
 def exactly(value: Any) -> Expr:

@@ -1,8 +1,7 @@
-"""Explicit formulas at a point: what is not there is no number, and no comparison of what is not real stops the work.
+"""Explicit formulas at a point: what is not there is no number.
 
 Comes in: a SymPy formula over scalar symbols, and a number for each symbol. Goes out: a number, or NaN where the
-formula has no real one. A condition that does not hold beats whatever stands beside it, as in the index equations:
-where the condition is false all around, that is the derivative.
+formula has no real one.
 """
 
 from __future__ import annotations
@@ -37,16 +36,8 @@ class Point:
         return self.known[node]
 
     def _value(self, node: Expr) -> Expr:
-        if isinstance(node, sp.Piecewise):
-            for value, condition in node.args:
-                held = self.holds(condition)
-                if held is not False:
-                    return sp.nan if held is None else self.value(value)
-            return sp.nan
         if not node.args:
             return node.evalf(DIGITS) if node.is_NumberSymbol else sp.nan if node is sp.zoo else node
-        if node.is_Mul and any(self.value(factor) == 0 for factor in node.args if is_condition(factor)):
-            return sp.S.Zero
         parts = [self.value(a) for a in node.args]
         if any(part is sp.nan for part in parts):
             return sp.nan
@@ -58,18 +49,3 @@ class Point:
         except (TypeError, ValueError, OverflowError):
             return sp.nan
         return found if found.is_extended_real else sp.nan
-
-    def holds(self, condition: Expr) -> bool | None:
-        """Whether a condition holds; None where it compares what is not a real number."""
-        if condition in (sp.true, sp.false):
-            return bool(condition)
-        if not isinstance(condition, sp.core.relational.Relational):
-            parts = [self.holds(a) for a in condition.args]
-            return None if None in parts else bool(condition.func(*map(bool, parts)))
-        sides = [self.value(a) for a in condition.args]
-        return None if sp.nan in sides else bool(condition.func(*sides))
-
-
-def is_condition(node: Expr) -> bool:
-    """Whether ``node`` is 1 where something holds and 0 elsewhere."""
-    return isinstance(node, sp.Piecewise) and all(value in (0, 1) for value, _ in node.args)
