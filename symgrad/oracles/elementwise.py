@@ -147,7 +147,9 @@ class Elementwise:
             return node.func(argument)
         if argument.is_zero and is_access(entry) and np.signbit(as_float(self._entry(entry, places))):
             return exactly(node.evaluate(np.asarray(-0.0)))
-        return node.definition(argument) if argument.is_Rational else exactly(node.evaluate(np.asarray(float(argument))))
+        return (
+            node.definition(argument) if argument.is_Rational else exactly(node.evaluate(np.asarray(float(argument))))
+        )
 
     def _entry(self, node: Expr, places: Mapping[Index, Expr]) -> Any:
         """An entry of a tensor as it stands in the forward pass."""
