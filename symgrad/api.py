@@ -14,11 +14,11 @@ import numpy as np
 
 from symgrad.errors import InputError, ShapeError, UnknownNameError
 from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, hessian_of, slope_form
+from symgrad.explanation.assumed import assumptions_of, hints_of
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.language import (
     LOSSES,
     OUTPUTS,
-    Reading,
     Value,
     arguments,
     expand_composites,
@@ -28,14 +28,13 @@ from symgrad.language import (
     read,
     value_from,
 )
-from symgrad.numeric import Array
+from symgrad.numeric import Array, where_exact
 from symgrad.numeric.assumed import assumed_value
 from symgrad.numeric.budget import check_program
 from symgrad.program import Program
 from symgrad.render import to_json, to_latex, to_markdown, to_text
 
 WRITERS = Writers(to_text, to_markdown, to_latex, to_json)
-KINDS = {0: ("a number", "numbers"), 1: ("a vector", "vectors"), 2: ("a matrix", "matrices")}
 
 
 def explain(
@@ -101,13 +100,16 @@ def explain_values(
     wished = weights.shape if weights is not None else _out_shape(then, {n: given[n] for n in late})
     truths = [name for name in here if holds_truths(values[name])]
     output = OUTPUTS if then is None else ("out",)
-    reading = read(expression, shapes=known, out_shape=wished, truths=truths, output=output, spoken=later - {"out"})
+    reading = read(
+        expression, shapes=known, out_shape=wished, truths=truths, output=output, spoken=later - {"out"},
+        scalars=_scalars(here),
+    )  # fmt: skip
     program = expand_composites(reading.program) if expand else reading.program
     try:
         check_program(program)
     except InputError as error:
         raise reading.source.locate(error) from None
-    inputs = _inputs(program, here, shapes)
+    inputs = _inputs(program, here, shapes, reading.made)
     out_shape = program.numbers(program.out.shape)
     downstream = None
     if then is not None:
@@ -122,8 +124,8 @@ def explain_values(
     chosen = _seed(weights, downstream, out_shape)
     first_order = build(
         expression, program, inputs, chosen, _wanted(wrt, program), check=check,
-        assumptions=_assumptions(reading, inputs), hints=_hints(reading, inputs), downstream=downstream,
-        expanded=expand, writers=WRITERS,
+        assumptions=assumptions_of(reading, inputs), hints=hints_of(reading, inputs), downstream=downstream,
+        expanded=expand, remarks=reading.remarks, writers=WRITERS,
     )  # fmt: skip
     return first_order if order == 1 else _with_hessians(first_order)
 
@@ -186,7 +188,7 @@ def _out_shape(then: str | None, late: Mapping[str, Value]) -> tuple[int, ...] |
     known = _known_shapes(late, {})
     if then is None or not known:
         return None
-    program = read(then, shapes=known, output=LOSSES).program
+    program = read(then, shapes=known, output=LOSSES, scalars=_scalars(late)).program
     return next((program.numbers(t.shape) for t in program.inputs if t.name == "out"), None)
 
 
@@ -208,10 +210,20 @@ def _known_shapes(given: Mapping[str, Value], shapes: Shapes) -> dict[str, Seque
     return known
 
 
-def _inputs(program: Program, given: Mapping[str, Value], shapes: Shapes) -> tuple[Given, ...]:
-    """A value for every input, assumed where none was given."""
+def _scalars(given: Mapping[str, Value]) -> dict[str, Any]:
+    """The single numbers among the values."""
+    return {name: value.array(()).item() for name, value in given.items() if value.shape == ()}
+
+
+def _inputs(
+    program: Program, given: Mapping[str, Value], shapes: Shapes, made: Mapping[str, Array]
+) -> tuple[Given, ...]:
+    """A value for every input, assumed where none was given and the text makes none."""
     result = []
     for tensor in program.inputs:
+        if tensor.name in made:
+            result.append(Given(tensor.name, where_exact(made[tensor.name]), True, True))
+            continue
         shape = program.numbers(tensor.shape)
         value = given.get(tensor.name)
         array = assumed_value(program, tensor.name, shape) if value is None else value.array(shape)
@@ -222,7 +234,7 @@ def _inputs(program: Program, given: Mapping[str, Value], shapes: Shapes) -> tup
 
 def _wanted(wrt: Sequence[str] | None, program: Program) -> tuple[str, ...]:
     """The inputs to differentiate by."""
-    names = tuple(tensor.name for tensor in program.inputs)
+    names = tuple(tensor.name for tensor in program.inputs if tensor.name not in program.made)
     if wrt is None:
         return names
     for name in wrt:
@@ -279,61 +291,22 @@ def _downstream(
     if "out" not in names:
         raise InputError("then has to be computed from out", found=(then,), hints=('--then "sum((out-y)**2)"',))
     here = {n: s for n, s in known.items() if n in names}
-    reading = read(then, shapes=here, output=LOSSES, spoken=program.names - {"out"})
+    reading = read(then, shapes=here, output=LOSSES, spoken=program.names - {"out"}, scalars=_scalars(late))
     later = reading.program
     if later.out.shape:
         shape = later.numbers(later.out.shape)
         raise ShapeError("then has to give one number", found=(f"its shape is {_size(shape)}",), hints=("sum(…)",))
     given = [
         Given("out", from_first.output, True, True) if g.name == "out" else shared.get(g.name, g)
-        for g in _inputs(later, late, shapes)
+        for g in _inputs(later, late, shapes, reading.made)
     ]
     seed = Seed(np.ones((), dtype=np.int64), "scalar", "1")
     return build(
-        then, later, given, seed, ("out",), check=check, assumptions=_assumptions(reading, given), writers=WRITERS
-    )
+        then, later, given, seed, ("out",), check=check, assumptions=assumptions_of(reading, given),
+        remarks=reading.remarks, writers=WRITERS,
+    )  # fmt: skip
 
 
 def _size(shape: Sequence[int]) -> str:
     """2×3, or the word for a scalar."""
     return "×".join(map(str, shape)) if shape else "a scalar"
-
-
-def _assumptions(reading: Reading, inputs: Sequence[Given]) -> tuple[str, ...]:
-    """What was assumed about values, sizes and ranks, in sentences."""
-    result = []
-    assumed = {g.name: (g.value == 1).all() for g in inputs if not g.value_given}
-    for ones, what in ((True, "ones"), (False, "a matrix of ones with 1, 2, 3, … added on the diagonal")):
-        names = [name for name, all_ones in assumed.items() if all_ones == ones]
-        if names:
-            result.append(f"{_listed(names)} {'are' if len(names) > 1 else 'is'} {what}")
-    sizes: dict[int, list[str]] = {}
-    for name, axis, number in reading.assumed_sizes:
-        sizes.setdefault(number, []).append(f"axis {axis} of {name}")
-    result += [f"the size of {_listed(places)} is {number}" for number, places in sizes.items()]
-    ranks: dict[int, list[str]] = {}
-    for name, rank in reading.assumed_ranks:
-        ranks.setdefault(rank, []).append(name)
-    for rank, names in ranks.items():
-        one, many = KINDS.get(rank, (f"a tensor with {rank} axes", f"tensors with {rank} axes"))
-        result.append(f"{_listed(names)} are {many}" if len(names) > 1 else f"{names[0]} is {one}")
-    return tuple(result)
-
-
-def _hints(reading: Reading, inputs: Sequence[Given]) -> tuple[str, ...]:
-    """How to change what was assumed."""
-    result = []
-    ones = [g.name for g in inputs if not g.value_given]
-    if ones:
-        result.append(f"--let {ones[0]}=…")
-    changeable = [name for name, _, _ in reading.assumed_sizes] + [name for name, _ in reading.assumed_ranks]
-    if changeable:
-        name = changeable[0]
-        shape = next(g.value.shape for g in inputs if g.name == name)
-        result.append(f"--shape {name}={','.join(str(n + 1) if i else str(n) for i, n in enumerate(shape))}")
-    return tuple(result)
-
-
-def _listed(words: Sequence[str]) -> str:
-    """a, b and c."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -50,6 +50,14 @@ class Tensor:
     shape: Shape
 
 
+@dataclass(frozen=True)
+class Own:
+    """An input that the text makes itself: with this code; ``seed`` is the generator's where its numbers are drawn."""
+
+    code: str
+    seed: int | None = None
+
+
 Argument = str | Constant
 """The name of an earlier tensor, or a constant."""
 
@@ -104,6 +112,7 @@ class Apply:
 class Program:
     """Inputs, steps in order of execution, the name of the output, and the sizes that are known.
 
+    ``made`` are the inputs that the text makes itself: nothing flows to them.
     ``spoken`` are names of something else beside the program, which the seed cannot have either.
     The steps are right for all sizes at which nothing in ``required`` is negative.
     """
@@ -114,6 +123,7 @@ class Program:
     sizes: Mapping[Size, int] = field(default_factory=dict, compare=False, hash=False)
     spoken: frozenset[str] = field(default=frozenset(), compare=False)
     required: tuple[Size, ...] = ()
+    made: Mapping[str, Own] = field(default_factory=dict, compare=False, hash=False)
 
     def __post_init__(self) -> None:
         defined = {t.name for t in self.inputs}

@@ -32,6 +32,27 @@ CALLS = {
     "torch.div(x, y) * x": lambda x, y: torch.div(x, y) * x,
     "x.clamp_min(0.25) * y": lambda x, y: x.clamp_min(0.25) * y,
     "torch.clamp_max(x, 0.3) * y": lambda x, y: torch.clamp_max(x, 0.3) * y,
+    "torch.div(x, y, rounding_mode='floor') * x * y": lambda x, y: torch.div(x, y, rounding_mode="floor") * x * y,
+    "torch.meshgrid(x[0], y[0])[0] * torch.meshgrid(x[1], y[0])[-1]": lambda x, y: (
+        torch.meshgrid(x[0], y[0], indexing="ij")[0] * torch.meshgrid(x[1], y[0], indexing="ij")[-1]
+    ),
+    "a, b = torch.meshgrid([x[0], y[0]], indexing='xy'); a * b": lambda x, y: torch.mul(
+        *torch.meshgrid([x[0], y[0]], indexing="xy")
+    ),
+    "x[[0, 0, 1]] * y[[1]]": lambda x, y: x[[0, 0, 1]] * y[[1]],
+    "x[:, [-1, 0]] + y[1:, [0, -3]]": lambda x, y: x[:, [-1, 0]] + y[1:, [0, -3]],
+    "x[[0, 1], [2, 0]] * y[0, [0, 1]]": lambda x, y: x[[0, 1], [2, 0]] * y[0, [0, 1]],
+    "x[None][[0, 0], :, [1, 2]] * y[:, 0]": lambda x, y: x[None][[0, 0], :, [1, 2]] * y[:, 0],
+    "x[:, [True, False, True]] * y[[False, True]][:, :2]": lambda x, y: (
+        x[:, [True, False, True]] * y[[False, True]][:, :2]
+    ),
+    "x[torch.arange(2), torch.tensor([2, 0])] * y[torch.tensor(1), 0]": lambda x, y: (
+        x[torch.arange(2), torch.tensor([2, 0])] * y[torch.tensor(1), 0]
+    ),
+    "x[torch.tensor([[0, 1], [1, 1]])] * y": lambda x, y: x[torch.tensor([[0, 1], [1, 1]])] * y,
+    "(x > 0)[[1, 0]] * x * y": lambda x, y: (x > 0)[[1, 0]] * x * y,
+    "x[0].T * y[0]": lambda x, y: x[0] * y[0],
+    "x[None].T * y.T[..., None]": lambda x, y: x[None].permute(2, 1, 0) * y.T[..., None],
     "torch.slice_scatter(x, y[:1], 0, 1)": lambda x, y: torch.slice_scatter(x, y[:1], 0, 1),
     "x.slice_scatter(y[:, 1:], 1, 0, 3, 2)": lambda x, y: x.slice_scatter(y[:, 1:], 1, 0, 3, 2),
 }
@@ -52,7 +73,11 @@ def test_a_spelling_is_what_torch_makes_of_it(text: str) -> None:
 def test_what_no_wording_covers_is_refused() -> None:
     refused = {
         "(x > 0).clamp_min(0.5)": "whole numbers",
-        "torch.div(x, y, rounding_mode='floor')": "rounding_mode 'floor'",
+        "torch.div(x, y, rounding_mode='up')": "'trunc' or 'floor', not 'up'",
+        "torch.meshgrid(x[0], y[0])[2]": "meshgrid gives 2 tensors",
+        "torch.meshgrid(x, y[0])[0]": "meshgrid takes vectors",
+        "x[[2]]": "no position 2 on an axis of 2",
+        "x[[0], [True, False]]": "2 truth values do not fit an axis of 3",
         "x.clamp_min(y)": "by a tensor",
         "torch.slice_scatter(x, y, 0, 1)": "src of slice_scatter has to be 1×3",
         "x.unflatten(2, (3, 1))": "no axis 2",

@@ -61,6 +61,7 @@ def build(
     downstream: Explanation | None = None,
     expanded: bool = False,
     conventions: Sequence[str] = (),
+    remarks: Sequence[str] = (),
     writers: Writers | None = None,
 ) -> Explanation:
     """The explanation of ``program`` at ``inputs`` with weights ``seed``."""
@@ -90,7 +91,7 @@ def build(
     return Explanation(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
         tuple(assumptions), tuple(hints), proofs.version if proofs else None, downstream, expanded, check, writers,
-        conventions=tuple(conventions) or shown_as_pairs(program),
+        conventions=(*remarks, *(tuple(conventions) or shown_as_pairs(program))),
     )  # fmt: skip
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
-from math import lcm
+from math import lcm, prod
+from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.language.builder import Builder
-from symgrad.language.calls import Ref
+from symgrad.language.calls import Meaning, Ref
 from symgrad.language.constants import tidy
 from symgrad.language.elaborate import Elaborator
 from symgrad.language.extents import LARGEST_GUESS
@@ -19,19 +21,24 @@ from symgrad.language.given import Wanted, starting_shape
 from symgrad.language.kinds import Kind
 from symgrad.language.names import Names
 from symgrad.language.nodes import Script
-from symgrad.program import Apply, Constant, Program, Tensor
+from symgrad.language.values import MOST, Array, too_large
+from symgrad.program import Apply, Constant, Number, Program, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, size_symbol, with_numbers
 
 
 @dataclass(frozen=True)
 class Question:
-    """What does not change between attempts: the text, its names, and how the output is called."""
+    """What does not change between attempts: the text, its names, and how the output is called.
+
+    ``numbers`` are names that stand for numbers; None is a size that is to be inferred.
+    """
 
     script: Script
     names: Names
     output: str
     symbolic: bool
     truths: frozenset[str] = frozenset()
+    numbers: Mapping[str, Number | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,12 @@ class Attempt:
     output: Ref
     assumed: tuple[Size, ...]
     needs: tuple[tuple[Size, int, int], ...]
+    counts: Mapping[str, Number]
+
+    def counted(self) -> dict[str, Number | None]:
+        """What the names are that stand for numbers, as far as that is known."""
+        found: dict[str, Number | None] = dict(self.counts)
+        return found | {n: self.sizes.number(c) for n, c in self.counts.items() if isinstance(c, sp.Expr)}
 
 
 def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) -> Attempt:
@@ -59,15 +72,17 @@ def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) 
     sizes, letters = Sizes(), dict[str, Size]()
     shapes = {name: starting_shape(sizes, wanted[name], letters) for name in question.names.inputs}
     builder = Builder(sizes, shapes, {*question.names.assigned, question.output})
-    environment = {
+    environment: dict[str, Meaning] = {
         name: Ref(name, shape, kind=Kind.TRUTH if name in question.truths else Kind.REAL)
         for name, shape in shapes.items()
     }
+    counts = {name: sizes.fresh() if value is None else value for name, value in question.numbers.items()}
+    environment |= counts
     elaborator = Elaborator(question.script.source.text, builder, environment, question.symbolic, extra)
     output = elaborator.run(question.script, question.output)
     extents = elaborator.extents
     needs = [*((s, least, 1) for s, least in extents.needs), *((s, 2, part) for s, part in builder.multiples)]
-    return Attempt(question, sizes, shapes, builder, output, tuple(extents.assumed), merged(sizes, needs))
+    return Attempt(question, sizes, shapes, builder, output, tuple(extents.assumed), merged(sizes, needs), counts)
 
 
 def merged(sizes: Sizes, needs: Sequence[tuple[Size, int, int]]) -> tuple[tuple[Size, int, int], ...]:
@@ -131,7 +146,8 @@ def program_of(attempt: Attempt, values: Mapping[Size, int]) -> Program:
     A letter that names a tensor is left out.
     """
     builder = attempt.builder
-    inputs = {name: attempt.sizes.shape(shape) for name, shape in attempt.shapes.items()}
+    own = {name: made.shape for name, (_, made) in builder.made.items()}
+    inputs = {name: attempt.sizes.shape(shape) for name, shape in {**attempt.shapes, **own}.items()}
     symbols = {s: None for shape in inputs.values() for size in shape for s in sorted(size.free_symbols, key=str)}
     free = (letter for letter in map(size_symbol, count()) if letter.name not in builder.used)
     letters = dict(zip(symbols, free, strict=False))
@@ -141,10 +157,26 @@ def program_of(attempt: Attempt, values: Mapping[Size, int]) -> Program:
         attempt.output.name,
         {letters[size]: number for size, number in values.items() if size in letters},
         required=tuple(size.xreplace(letters) for size in attempt.sizes.required()),
+        made={name: own for name, (own, _) in builder.made.items()},
     )
     for step in program.steps if values else ():
         check_constants(step, program.sizes)
     return program
+
+
+def made_values(attempt: Attempt) -> dict[str, Array]:
+    """The numbers of what the text makes itself, once every size has its number."""
+    sizes, found = attempt.sizes, dict[str, Array]()
+
+    def plain(value: Any) -> Any:
+        return tidy(with_numbers(sizes.find(value), sizes.values())) if isinstance(value, sp.Expr) else value
+
+    for name, (own, made) in attempt.builder.made.items():
+        shape = tuple(number(sizes, size) for size in made.shape)
+        if prod(shape) > MOST:
+            raise too_large(shape, own.code)
+        found[name] = made.fill(shape, plain, np.random.default_rng(own.seed))
+    return found
 
 
 def check_constants(step: Apply, values: Mapping[Size, int]) -> None:

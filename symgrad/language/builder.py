@@ -16,9 +16,10 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
 from symgrad.language.calls import Ref
 from symgrad.language.complaints import mismatch, shapes_found
+from symgrad.language.made import Made
 from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
-from symgrad.program import Apply, Argument, Constant, Number, Tensor
+from symgrad.program import Apply, Argument, Constant, Number, Own, Tensor, free_name
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
 
 MOST_AXES = 16
@@ -53,6 +54,23 @@ class Builder:
         self.count = 0
         self.multiples: list[tuple[Size, int]] = []
         self.pending: list[tuple[int, Op, list[Any]]] = []
+        self.made: dict[str, tuple[Own, Made]] = {}
+        self.remarks: dict[str, None] = {}
+
+    def make(self, made: Made, code: str, name: str | None = None) -> Ref:
+        """A tensor that the text makes with ``code``, as an input of the program; what is not drawn is made once."""
+        same = [n for n, (own, other) in self.made.items() if own.code == code and other.shape == made.shape]
+        if name is None and same and not made.drawn:
+            return Ref(same[0], made.shape, kind=made.kind)
+        called = self.claim(name) if name is not None else self.unclaimed("c")
+        self.used.add(called)
+        draws = sum(other.drawn for _, other in self.made.values())
+        self.made[called] = (Own(code, draws if made.drawn else None), made)
+        return Ref(called, made.shape, kind=made.kind)
+
+    def unclaimed(self, wish: str) -> str:
+        """``wish`` if nothing is called so anywhere, else ``wish_2``, ``wish_3``, …."""
+        return free_name((wish,), self.used | self.kept)
 
     def fresh_name(self) -> str:
         """t1, t2, … as far as they are free."""

@@ -88,6 +88,16 @@ def place(
     return next(iter(elsewhere or found), None)
 
 
+def turned(text: str, rank: int) -> str:
+    """What ``.T`` does where there is no matrix, and what torch says to that."""
+    same = {0: "is that number itself", 1: "is that vector itself"}
+    does = same.get(rank, f"turns the order of all {rank} axes")
+    return f"{text} {does}; torch warns that .T is deprecated but for matrices"
+
+
+OWN = "a function of your own: symgrad explain --call module:function"
+
+
 def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> UnknownNameError:
     """The error for a function or method that the table does not have, with close matches."""
     method = spelled.startswith("Tensor.")
@@ -101,5 +111,5 @@ def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> UnknownName
     return UnknownNameError(
         problem,
         span=(callee[1] - len(word), callee[1]) if method else callee,
-        hints=(" or ".join(near),) if near else ("symgrad ops lists what there is",),
+        hints=(" or ".join(near) if near else "symgrad ops lists what there is", *(() if is_tensor else (OWN,))),
     )

@@ -7,6 +7,7 @@ Names become tensors, operators and calls become entries of the table, and whate
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from symgrad.errors import (
@@ -17,12 +18,14 @@ from symgrad.errors import (
     UnsupportedError,
 )
 from symgrad.language.apply import Applier, first_of_pair, placed
-from symgrad.language.builder import Builder, Operand
+from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, kind_of
-from symgrad.language.complaints import excerpt, unknown_function
+from symgrad.language.complaints import excerpt, turned, unknown_function
 from symgrad.language.complexes import VIEWS, seen_as
 from symgrad.language.constants import NAMED, arithmetic, is_number
 from symgrad.language.extents import METHODS, Extents, shape_of
+from symgrad.language.made import TOLD, Given, dtype_of
+from symgrad.language.makers import maker_of
 from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path
 from symgrad.language.nodes import (
     Attribute,
@@ -41,7 +44,8 @@ from symgrad.language.nodes import (
     dotted,
 )
 from symgrad.language.part_count import count_of
-from symgrad.language.subscripts import key_of
+from symgrad.language.picks import picked
+from symgrad.language.subscripts import ALL, key_of
 from symgrad.language.wordings import wording
 from symgrad.ops.compounds import Compound
 from symgrad.ops.entry import named
@@ -90,6 +94,12 @@ class Elaborator:
                 f"the output is {what}, there is no tensor to differentiate",
                 span=last.value.span,
                 hints=("an expression over tensors, such as x@a",),
+            )
+        if not self.builder.inputs:
+            raise NotationError(
+                "there is no input to differentiate by: everything here is a number that the text makes",
+                span=last.value.span,
+                hints=("a name is an input, such as x in x@a",),
             )
         if result.name != output:
             operand = Operand(result, excerpt(self.text, last.value.span))
@@ -158,6 +168,9 @@ class Elaborator:
         """A function, a method, or one of the few words about sizes."""
         callee = node.function
         path = dotted(callee)
+        made = self.made(node, path, name)
+        if made is not None:
+            return made
         if path in VIEWS and len(node.positional) == 1 and not node.keywords:
             owner = self.meaning(node.positional[0], name)
             return placed(node.span, lambda: seen_as(self.builder, owner, str(path)))
@@ -188,6 +201,25 @@ class Elaborator:
             parts = Parts(op, spelled, tuple(arguments))
             return parts if op.fields else self.apply.part(parts, 0, node.span, name)
         return self.apply.call(op, spelled, arguments, node.span, name)
+
+    def made(self, node: Call, path: str | None, name: str | None) -> Ref | None:
+        """The tensor that a call makes of numbers alone; None for any other call."""
+        callee = node.function
+        if path is not None and (isinstance(callee, Name) or is_module_path(callee)):
+            spelled, owner = path, []
+        elif isinstance(callee, Attribute):
+            spelled, owner = f"Tensor.{callee.name}", [callee.owner]
+        else:
+            return None
+        maker = maker_of(spelled)
+        if maker is None or spelled in self.environment:
+            return None
+        arguments = [Argument(self.meaning(part), part.span) for part in owner]
+        arguments += self.arguments(replace(node, keywords=tuple(k for k in node.keywords if k.name not in TOLD)))
+        given = Given(spelled, arguments, node.span, dtype_of(node))
+        made = placed(node.span, lambda: maker(given))
+        given.finished()
+        return self.builder.make(made, excerpt(self.text, node.span), name)
 
     def arguments(self, node: Call) -> list[Argument]:
         """What stands between the brackets."""
@@ -233,6 +265,11 @@ class Elaborator:
         if node.name not in PROPERTIES:
             raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"x.{node.name}()",))
         operand = (self.apply.tensor(owner, node.owner.span), node.owner.span)
+        rank = len(shape_of(owner))
+        if node.name == "T" and rank != 2:
+            self.builder.remarks[turned(excerpt(self.text, node.span), rank)] = None
+            order = {"dims": tuple(reversed(range(rank)))}
+            return self.apply.step(named("permute"), [operand], order, node.span, ".T", name)
         return self.apply.step(op, [operand], {}, node.span, f".{node.name}", name)
 
     def subscript(self, node: Subscript, name: str | None) -> Meaning:
@@ -242,11 +279,7 @@ class Elaborator:
             key = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)
             return first_of_pair(owner, int(key[0][1]) if key[0][0] == "int" else -1, node.span)
         if isinstance(owner, Ref):
-            key = key_of(node.items, len(shape_of(owner)), self.meaning, self.extents.whole, node.span)
-            self.extents.prepare(key, owner.shape, node.span)
-            return self.apply.step(
-                named("getitem"), [(owner, node.owner.span)], {"key": key}, node.span, "indexing", name
-            )
+            return self.entries(owner, node, name)
         if isinstance(owner, Parts) and len(node.items) == 1:
             kind, *part = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind != "int":
@@ -259,7 +292,30 @@ class Elaborator:
             return self.apply.part(owner, part[0] + count, node.span, name)
         if isinstance(owner, tuple) and len(node.items) == 1:
             kind, *numbers = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
+            if kind == "pick":
+                raise UnsupportedError("a list has no entries at several places", span=node.span)
             if kind == "int" and not -len(owner) <= numbers[0] < len(owner):
                 raise ShapeError(f"index {numbers[0]} is out of range, there are {len(owner)}", span=node.span)
             return owner[numbers[0]] if kind == "int" else owner[slice(*(numbers or [None]))]
         raise NotationError(f"{kind_of(owner)} has no indices", span=node.span)
+
+    def entries(self, owner: Ref, node: Subscript, name: str | None) -> Ref:
+        """x[0, 1:, [2, 0]]: whole numbers and slices first, then what is picked."""
+        written = key_of(node.items, len(shape_of(owner)), self.meaning, self.extents.whole, node.span)
+        key = tuple(ALL if item[0] == "pick" else item for item in written)
+        picks = [item[1] for item in written if item[0] == "pick"]
+        found = owner
+        if not picks or any(item != ALL for item in key):
+            self.extents.prepare(key, owner.shape, node.span)
+            called = None if picks else name
+            operands = [(owner, node.owner.span)]
+            found = self.apply.step(named("getitem"), operands, {"key": key}, node.span, "indexing", called)
+        if not picks:
+            return found
+        left = [item for item in written if item[0] != "int"]
+        axes = [axis for axis, item in enumerate(left) if item[0] == "pick"]
+        entry, chosen, options = placed(
+            node.span, lambda: picked(self.builder, self.extents, found, axes, picks, node.span)
+        )
+        result = Caller(self.builder, node.span).last(entry, chosen, options, name)
+        return replace(result, kind=owner.kind, complex=owner.complex)

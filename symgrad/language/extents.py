@@ -63,13 +63,17 @@ class Extents:
         """Note how large axes have to be for ``key``; some slices need the number itself."""
         needs_numbers = any(item[0] == "slice" and (item[3] != 1 or falls_with_size(*item[1:3])) for item in key)
         for size, least in least_sizes(key, shape):
-            if self.sizes.number(size) is not None:
-                continue
-            if least > LARGEST_GUESS:
-                raise ShapeError("an index this large needs a tensor with a given shape", span=span)
-            self.needs.append((size, least))
-            if needs_numbers and not self.symbolic:
+            if self.need(size, least, span) and needs_numbers and not self.symbolic:
                 self.assume(size, least)
+
+    def need(self, size: Size, least: int, span: Span) -> bool:
+        """Note how large an axis has to be, where its size is not known; returns whether that is so."""
+        if self.sizes.number(size) is not None:
+            return False
+        if least > LARGEST_GUESS:
+            raise ShapeError("an index this large needs a tensor with a given shape", span=span)
+        self.needs.append((size, least))
+        return True
 
     def method(self, word: str, owner: Meaning, arguments: Sequence[Argument], span: Span) -> Meaning:
         """x.size(), x.size(0), x.dim(), x.numel(), len(x)."""

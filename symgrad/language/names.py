@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from symgrad.errors import Span, UnknownNameError
+from symgrad.language.made import TOLD
 from symgrad.language.nodes import (
     Attribute,
     Binary,
     Call,
     Dots,
+    Keyword,
     Name,
     Node,
     Script,
@@ -83,6 +85,8 @@ def tensor_names(node: Node) -> Iterator[Name]:
             continue
         if isinstance(part, Call) and isinstance(part.function, Name):
             skipped.add(id(part.function))
+        elif isinstance(part, Keyword) and part.name in TOLD:
+            skipped |= {id(inner) for inner in walk(part.value)}
         elif isinstance(part, Attribute) and is_module_path(part):
             owner: Node = part
             while isinstance(owner, Attribute):

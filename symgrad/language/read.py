@@ -7,19 +7,30 @@ nothing fixes become 2, 3, 4, … by order of appearance. `Reading` says what wa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import SupportsIndex
 
 from symgrad.errors import NotationError, SymgradError, UnknownNameError, bug
-from symgrad.language.attempt import Attempt, Question, elaborate, fit_output, numbers, program_of, settle
+from symgrad.language.attempt import (
+    Attempt,
+    Question,
+    elaborate,
+    fit_output,
+    made_values,
+    numbers,
+    program_of,
+    settle,
+)
+from symgrad.language.counts import number_names
 from symgrad.language.given import Wanted, checked_shapes
 from symgrad.language.names import Names, candidate_ranks, names_of, unknown_tensor
 from symgrad.language.nodes import Script, walk
 from symgrad.language.ranks import assignments
 from symgrad.language.syntax import parse
-from symgrad.program import Program, free_name
+from symgrad.language.values import Array
+from symgrad.program import Number, Program, free_name
 from symgrad.source import Source
 
 ATTEMPTS = 300
@@ -32,13 +43,16 @@ class Reading:
     """A program, and what was assumed in reading it.
 
     ``assumed_sizes`` are (input, axis, number) for every axis whose size nothing fixed; ``assumed_ranks`` are
-    (input, rank) for every input that could have had another number of axes.
+    (input, rank) for every input that could have had another number of axes. ``made`` are the numbers of what the text
+    makes itself, ``remarks`` sentences about what it says.
     """
 
     source: Source
     program: Program
     assumed_sizes: tuple[tuple[str, int, int], ...] = ()
     assumed_ranks: tuple[tuple[str, int], ...] = ()
+    made: Mapping[str, Array] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
 LARGER = 20
@@ -57,6 +71,7 @@ def read(
     output: Sequence[str] = OUTPUTS,
     spoken: Collection[str] = (),
     truths: Collection[str] = (),
+    scalars: Mapping[str, Number] | None = None,
 ) -> Reading:
     """The program that ``text`` spells.
 
@@ -65,7 +80,8 @@ def read(
     program is read without it and has another shape. ``symbolic`` gives no size a number. ``output``
     is what the output may be called, the first that no input is and, if possible, nothing that is assigned on the
     way; ``spoken`` are names of something else that neither the output nor the seed can have. ``truths`` are inputs
-    that hold truth values.
+    that hold truth values, ``scalars`` the values of single numbers: where only a number can stand
+    (``x.reshape(n, 3)``) a name is that number, or a size that is inferred, and no input.
 
     Raises `SymgradError` of the kinds syntax, name, shape, value, domain or unsupported, with a span.
 
@@ -76,13 +92,13 @@ def read(
     source = text if isinstance(text, Source) else Source(text)
     try:
         script = parse(source)
-        names = names_of(script)
-        wanted = checked_shapes(shapes or {})
+        names, numbers = without_numbers(script, names_of(script), scalars or {})
+        wanted = {name: shape for name, shape in checked_shapes(shapes or {}).items() if name not in numbers}
         for name in wanted:
             if name not in names.inputs:
                 raise unknown_tensor(name, names.inputs)
         called = output_name(output, script, names, frozenset(spoken))
-        found = Search(Question(script, names, called, symbolic, frozenset(truths)), wanted, out_shape).read()
+        found = Search(Question(script, names, called, symbolic, frozenset(truths), numbers), wanted, out_shape).read()
         return replace(found, program=replace(found.program, spoken=frozenset(spoken))) if spoken else found
     except SymgradError as error:
         source.locate(error)
@@ -99,11 +115,28 @@ def inputs_of(text: str) -> frozenset[str]:
         raise
 
 
+def without_numbers(
+    script: Script, names: Names, scalars: Mapping[str, Number]
+) -> tuple[Names, dict[str, Number | None]]:
+    """The names that are inputs, and those that are numbers, with None for a size that is to be inferred."""
+    places = number_names(script)
+    numbers = {n: scalars.get(n) for n in names.inputs if (n in scalars and n in places) or places.get(n, False)}
+    return replace(names, inputs={n: span for n, span in names.inputs.items() if n not in numbers}), numbers
+
+
 def output_name(wishes: Sequence[str], script: Script, names: Names, spoken: frozenset[str]) -> str:
     """What the output is called; one that has to share its name with what is assigned on the way keeps it."""
     on_the_way = {str(statement.target) for statement in script.statements[:-1]}
     name = free_name(wishes, {*names.inputs, *on_the_way} | spoken)
     return name if name in wishes else free_name(wishes, {*names.inputs} | spoken)
+
+
+def number_remark(numbers: Mapping[str, Number | None]) -> Iterator[str]:
+    """What is said of names that stand for numbers."""
+    told = [f"{name} is {number}" for name, number in numbers.items()]
+    if told:
+        what = "a number and no tensor: it has" if len(told) == 1 else "numbers and no tensors: they have"
+        yield f"{', '.join(told)}, {what} no gradient"
 
 
 class Search:
@@ -178,7 +211,7 @@ class Search:
         found = numbers(attempt)
         final = attempt
         if any(not isinstance(size, int) for shape in wanted.values() for size in shape):
-            final = elaborate(self.question, found)
+            final = elaborate(replace(self.question, numbers=attempt.counted()), found)
             settle(final, final.sizes)
         return Reading(
             source,
@@ -190,6 +223,8 @@ class Search:
                 if sizes.symbols(size) & assumed and not isinstance(wanted[name][axis], int)
             ),
             tuple((name, ranks[name]) for name in self.candidates if self.another_fits(name, ranks)),
+            made_values(final),
+            (*final.builder.remarks, *number_remark(final.counted())),
         )
 
     def another_fits(self, name: str, ranks: Mapping[str, int]) -> bool:

@@ -2,7 +2,8 @@
 
 The key has one item for every axis of the tensor and every new axis: ``("int", i)``, ``("slice", start, stop,
 step)`` with a step of at least 1, ``("new",)``, or ``("all",)`` for a whole axis, which is also what an
-ellipsis and the axes nobody wrote become.
+ellipsis and the axes nobody wrote become. A list or a tensor of positions stands as ``("pick", positions)``, which
+`symgrad.language.picks` reads.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from symgrad.shapes import Size
 Item = tuple[Any, ...]
 Key = tuple[Item, ...]
 ALL: Item = ("all",)
-EXAMPLES = ("x[0], x[-1], x[:, 1:], x[::2], x[..., None]",)
+EXAMPLES = ("x[0], x[-1], x[:, 1:], x[::2], x[..., None], x[[0, 2]]",)
 
 
 def key_of(
@@ -31,7 +32,7 @@ def key_of(
     """The key for the indices ``nodes`` of a tensor with ``rank`` axes.
 
     ``meaning`` says what an index stands for, ``whole`` makes a plain integer of a size. Raises `ShapeError`
-    for too many indices and `UnsupportedError` for an index that is a tensor or a list.
+    for too many indices and `UnsupportedError` for one that is no index.
     """
     items: list[Item] = []
     dots: int | None = None
@@ -65,6 +66,8 @@ def item_of(node: Node, meaning: Callable[[Node], Meaning], whole: Callable[[Siz
     index = meaning(node)
     if index is None:
         return ("new",)
+    if isinstance(index, (Ref, tuple)):
+        return ("pick", index)
     return ("int", integer(index, node.span, whole))
 
 
@@ -72,8 +75,7 @@ def integer(index: Meaning, span: Span, whole: Callable[[Size, Span], int]) -> i
     """A plain integer, or a refusal."""
     if is_size(index):
         return whole(index, span)
-    what = "a tensor" if isinstance(index, Ref) else kind_of(index)
-    raise UnsupportedError(f"indexing with {what} is not supported", span=span, hints=EXAMPLES)
+    raise UnsupportedError(f"indexing with {kind_of(index)} is not supported", span=span, hints=EXAMPLES)
 
 
 def least_sizes(key: Key, shape: Sequence[Size]) -> list[tuple[Size, int]]:

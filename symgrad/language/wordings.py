@@ -61,11 +61,9 @@ def div(call: Call, part: int, x: Any, other: Any, *, rounding_mode: Any = None)
     """The quotient, or what is left of it when it is rounded."""
     if rounding_mode is None:
         return None
-    if rounding_mode != "trunc":
-        raise UnsupportedError(
-            f"rounding_mode {rounding_mode!r} is not supported", hints=("rounding_mode='trunc', or floor(x / y)",)
-        )
-    return "trunc", (call("div", x, other),), {}
+    if rounding_mode not in ("trunc", "floor"):
+        raise InputError(f"rounding_mode is 'trunc' or 'floor', not {rounding_mode!r}")
+    return rounding_mode, (call("div", x, other),), {}
 
 
 def clamp_min(call: Call, part: int, x: Any, min: Any) -> Last:
@@ -111,6 +109,25 @@ def slice_scatter(
     return "cat", tuple(parts), {"dim": axis}
 
 
+def meshgrid(call: Call, part: int, *tensors: Any, indexing: Any = "ij") -> Last:
+    """Each vector along an axis of its own, over all axes."""
+    if indexing not in ("ij", "xy"):
+        raise InputError(f"indexing is 'ij' or 'xy', not {indexing!r}")
+    if len(tensors) == 1 and isinstance(tensors[0], tuple):
+        tensors = tensors[0]
+    if part >= len(tensors):
+        raise ShapeError(f"meshgrid gives {len(tensors)} tensors here")
+    if any(len(t.shape) > 1 for t in tensors):
+        raise ShapeError("meshgrid takes vectors", found=tuple(f"{len(t.shape)} axes" for t in tensors))
+    sizes = [t.shape[0] if t.shape else 1 for t in tensors]
+    order = [1, 0, *range(2, len(sizes))] if indexing == "xy" and len(sizes) > 1 else list(range(len(sizes)))
+    own = tuple(size if n == part else 1 for n, size in enumerate(sizes))
+    wide = call("expand", call("reshape", tensors[part], shape=own), shape=tuple(sizes))
+    return "permute", (wide,), {"dims": tuple(order)}
+
+
+GRIDS = tuple(f"grid {n}" for n in range(1, 9))
+"""meshgrid gives one for each vector."""
 TEXT_ONLY = {
     f"torch.{name}": Compound(name, of_reals(steps), fields)
     for name, steps, fields in (
@@ -122,9 +139,10 @@ TEXT_ONLY = {
         ("clamp_min", clamp_min, ()),
         ("clamp_max", clamp_max, ()),
         ("slice_scatter", slice_scatter, ()),
+        ("meshgrid", meshgrid, GRIDS),
     )
 }
-FUNCTIONS_ONLY = ("torch.std_mean", "torch.var_mean")
+FUNCTIONS_ONLY = ("torch.std_mean", "torch.var_mean", "torch.meshgrid")
 """What tensors have no method for."""
 
 

@@ -70,6 +70,7 @@ def explanation_data(explanation: Explanation) -> Data:
             {
                 "name": given.name, "shape": list(given.value.shape), "value": numbers.data(given.value),
                 "value_given": given.value_given, "shape_given": given.shape_given,
+                **made_data(program, given.name),
             }
             for given in explanation.inputs
         ],
@@ -96,13 +97,23 @@ def explanation_data(explanation: Explanation) -> Data:
     }  # fmt: skip
 
 
+def made_data(program: Program, name: str) -> Data:
+    """Where an input comes from that the text makes itself."""
+    own = program.made.get(name)
+    if own is None:
+        return {}
+    return {"made": {"code": own.code, **({} if own.seed is None else {"seed": own.seed})}}
+
+
 def derived_data(program: Program, derived: Sequence[Derived]) -> Data:
     """The formulas of a program for every size."""
     names = names_of(program)
     return {
         "kind": "derivation",
         "schema": VERSION,
-        "inputs": [{"name": t.name, "shape": [str(s) for s in t.shape]} for t in program.inputs],
+        "inputs": [
+            {"name": t.name, "shape": [str(s) for s in t.shape], **made_data(program, t.name)} for t in program.inputs
+        ],
         "steps": steps_data(program, names),
         "output": {"shape": [str(s) for s in program.out.shape], **renamed(program.output, "out")},
         **({"seed": renamed(program.seed, "v")} if program.seed != "v" else {}),

@@ -14,7 +14,7 @@ from symgrad.render.content.answer import line_by_line
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.jacobian import LONGEST, left_of, structure_words, too_long
 from symgrad.render.content.pullback import sweep_blocks
-from symgrad.render.content.speaker import renamed
+from symgrad.render.content.speaker import made_here, renamed
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import size_text
 from symgrad.render.page import Block, Code, Equation, Equations, Formula, Page, Paragraph, Section
@@ -33,7 +33,7 @@ def derivation_page(program: Program, derived: Sequence[Derived]) -> Page:
     pullbacks = [*_lines(program, derived), *(block for d in derived for block in _pullback(teller, d))]
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
-        (Code(f"{program.output} = {source_of(program)}"),), tuple(facts), tuple(renamed(say)),
+        (Code(f"{program.output} = {source_of(program)}"),), tuple(facts), (*renamed(say), *made_here(program)),
         (
             forward,
             Section(say("The Jacobian {J}"), tuple(jacobians)),

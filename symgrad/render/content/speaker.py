@@ -111,6 +111,13 @@ def renamed(say: Speaker) -> Iterator[Paragraph]:
         yield Paragraph((f"On this page {'; '.join(told)}.",))
 
 
+def made_here(program: Program) -> Iterator[Paragraph]:
+    """The tensors that the text makes itself."""
+    for name, own in program.made.items():
+        drawn = "" if own.seed is None else f", drawn once by NumPy's generator with the seed {own.seed}"
+        yield Paragraph((Code(name), " is ", Code(own.code), f"{drawn}: a constant, nothing flows back to it."))
+
+
 def speaker_of(program: Program) -> Speaker:
     """Who speaks on a page about ``program``."""
     return Speaker(letters_of(program))

@@ -19,7 +19,7 @@ from symgrad.render.content.pullback import pullback_section
 from symgrad.render.content.second_order import second_order_section
 from symgrad.render.content.seed import seed_section
 from symgrad.render.content.singular import rows_without_value
-from symgrad.render.content.speaker import renamed, speaker_of
+from symgrad.render.content.speaker import made_here, renamed, speaker_of
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import size_text
 from symgrad.render.page import Block, Code, Page, Paragraph, Section, Words
@@ -67,7 +67,7 @@ def title(expression: str, output: str) -> Words:
 
 
 def _lead(explanation: Explanation) -> Iterator[Block]:
-    """A warning if the oracles disagree; what was assumed and how to change it; what stands for complex numbers."""
+    """A warning if the oracles disagree; what was assumed and how to change it; what the text makes itself; remarks."""
     if not explanation.passed:
         yield Paragraph(("The oracles disagree with what was derived: see the last section.",), alarm=True)
     words: Words = ()
@@ -80,5 +80,6 @@ def _lead(explanation: Explanation) -> Iterator[Block]:
     if words:
         yield Paragraph(words)
     yield from renamed(speaker_of(explanation.program))
+    yield from made_here(explanation.program)
     if explanation.conventions:
         yield Paragraph(("; ".join(explanation.conventions), "."))

@@ -1,0 +1,53 @@
+"""What was assumed in reading a text, in sentences, and how to change it.
+
+Comes in: a reading and the inputs as they are used. Goes out: what the page says above everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.explanation.given import Given
+from symgrad.language import Reading
+
+KINDS = {0: ("a number", "numbers"), 1: ("a vector", "vectors"), 2: ("a matrix", "matrices")}
+
+
+def assumptions_of(reading: Reading, inputs: Sequence[Given]) -> tuple[str, ...]:
+    """What was assumed about values, sizes and ranks, in sentences."""
+    result = []
+    assumed = {g.name: (g.value == 1).all() for g in inputs if not g.value_given}
+    for ones, what in ((True, "ones"), (False, "a matrix of ones with 1, 2, 3, … added on the diagonal")):
+        names = [name for name, all_ones in assumed.items() if all_ones == ones]
+        if names:
+            result.append(f"{listed(names)} {'are' if len(names) > 1 else 'is'} {what}")
+    sizes: dict[int, list[str]] = {}
+    for name, axis, number in reading.assumed_sizes:
+        sizes.setdefault(number, []).append(f"axis {axis} of {name}")
+    result += [f"the size of {listed(places)} is {number}" for number, places in sizes.items()]
+    ranks: dict[int, list[str]] = {}
+    for name, rank in reading.assumed_ranks:
+        ranks.setdefault(rank, []).append(name)
+    for rank, names in ranks.items():
+        one, many = KINDS.get(rank, (f"a tensor with {rank} axes", f"tensors with {rank} axes"))
+        result.append(f"{listed(names)} are {many}" if len(names) > 1 else f"{names[0]} is {one}")
+    return tuple(result)
+
+
+def hints_of(reading: Reading, inputs: Sequence[Given]) -> tuple[str, ...]:
+    """How to change what was assumed."""
+    result = []
+    ones = [g.name for g in inputs if not g.value_given]
+    if ones:
+        result.append(f"--let {ones[0]}=…")
+    changeable = [name for name, _, _ in reading.assumed_sizes] + [name for name, _ in reading.assumed_ranks]
+    if changeable:
+        name = changeable[0]
+        shape = next(g.value.shape for g in inputs if g.name == name)
+        result.append(f"--shape {name}={','.join(str(n + 1) if i else str(n) for i, n in enumerate(shape))}")
+    return tuple(result)
+
+
+def listed(words: Sequence[str]) -> str:
+    """a, b and c."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

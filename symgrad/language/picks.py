@@ -1,0 +1,96 @@
+"""``x[[0, 0, 1]]``, ``x[:, n]``, ``logits[torch.arange(3), y]``: entries picked at positions.
+
+Comes in: what the rest of the index leaves of a tensor, and lists or tensors of positions on some of its axes. Goes
+out: the last step of what picks them. As in torch, whole numbers and slices are taken first; positions on several axes
+go together entry by entry, and what they pick stands where the first of them stood, or in front where something is
+between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import sympy as sp
+
+from symgrad.errors import ShapeError, Span, UnsupportedError
+from symgrad.language.builder import Builder, Caller
+from symgrad.language.calls import Meaning, Ref
+from symgrad.language.extents import Extents
+from symgrad.language.kinds import Kind
+from symgrad.language.made import Fill, Made
+from symgrad.language.values import from_entries
+from symgrad.ops.compounds import Last
+from symgrad.shapes import size_of
+
+MASK = ("torch.where(mask, x, 0)", "(mask * x).sum()")
+
+
+def picked(
+    builder: Builder, extents: Extents, x: Ref, axes: Sequence[int], picks: Sequence[Meaning], span: Span
+) -> Last:
+    """The entries of ``x`` at the positions ``picks`` on ``axes``."""
+    call = Caller(builder, span)
+    places = [positions(builder, extents, x.shape[axis], index, span) for axis, index in zip(axes, picks, strict=True)]
+    first = axes[0]
+    if len(axes) > 1:
+        together = list(axes) == list(range(first, first + len(axes)))
+        sizes = [size_of(extents.whole(x.shape[axis], span)) for axis in axes]
+        first = first if together else 0
+        rest = [n for n in range(len(x.shape)) if n not in axes]
+        order = (*rest[:first], *axes, *rest[first:])
+        if order != tuple(range(len(x.shape))):
+            x = call("permute", x, dims=order)
+        shape = (*x.shape[:first], sp.Mul(*sizes), *x.shape[first + len(axes) :])
+        x = call("reshape", x, shape=shape)
+        flat = places[0]
+        for place, size in zip(places[1:], sizes[1:], strict=True):
+            flat = call("add", call("mul", flat, int(size)), place)
+        places = [replace(flat, kind=Kind.WHOLE)]
+    (place,) = places
+    if len(place.shape) == 1:
+        return "index_select", (x, place), {"dim": first}
+    shape = (*x.shape[:first], *place.shape, *x.shape[first + 1 :])
+    row = call("reshape", place, shape=(sp.Mul(*place.shape),))
+    return "reshape", (call("index_select", x, row, dim=first),), {"shape": shape}
+
+
+def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, span: Span) -> Ref:
+    """The positions on an axis as a tensor: a list becomes one of the text's own, counted from the front."""
+    if isinstance(index, Ref):
+        if index.kind is Kind.TRUTH:
+            raise UnsupportedError("how many entries a mask keeps depends on its values", span=span, hints=MASK)
+        if index.complex or index.pair:
+            raise UnsupportedError("positions are whole numbers", span=span)
+        return index
+    if not all(isinstance(n, int) for n in index):
+        raise UnsupportedError("a list of positions holds whole numbers", span=span, hints=("x[[0, 2]]",))
+    if index and all(isinstance(n, bool) for n in index):
+        extents_agree(extents, size, len(index), span)
+        index = tuple(n for n, kept in enumerate(index) if kept)
+    least = max((n + 1 if n >= 0 else -n for n in index), default=0)
+    if any(n < 0 for n in index):
+        extents.assume(size, least)
+        length = extents.whole(size, span)
+        index = tuple(n + length if n < 0 else n for n in index)
+    known = extents.sizes.number(size)
+    outside = [n for n in index if known is not None and not 0 <= n < known]
+    if outside:
+        raise ShapeError(f"there is no position {outside[0]} on an axis of {known}", span=span)
+    extents.need(size, least, span)
+    made = Made((size_of(len(index)),), listing(index), Kind.WHOLE)
+    return builder.make(made, f"torch.tensor({list(index)})")
+
+
+def extents_agree(extents: Extents, size: Any, count: int, span: Span) -> None:
+    """A list of truth values has one for each entry of its axis."""
+    found = extents.sizes.number(size)
+    if found is not None and found != count:
+        raise ShapeError(f"{count} truth values do not fit an axis of {found}", span=span)
+    extents.sizes.unify(size, size_of(count))
+
+
+def listing(entries: Sequence[int]) -> Fill:
+    """The entries as they stand."""
+    return lambda shape, *_: from_entries(list(entries), shape, "the list")
