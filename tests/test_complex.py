@@ -251,15 +251,12 @@ def test_a_conjugate_view_that_is_written_behind_its_back_is_refused():
         capture(fn, draw(3))
 
 
-@pytest.mark.parametrize(
-    "fn",
-    [
-        lambda z: torch.linalg.det(z),
-        lambda z: torch.linalg.solve(z, z[0]),
-        lambda z: torch.linalg.eigvals(z).abs().sum(),
-    ],
-)
-def test_what_has_no_equation_is_a_black_box_with_the_right_numbers(fn):
+def test_what_has_no_equation_is_a_black_box_with_the_right_numbers():
+    """What is written by strides; torch's own gradient of it is another function's."""
+
+    def fn(z):
+        return torch.as_strided_scatter(z, z[0, :2], (2,), (1,))
+
     assert held_against_torch(fn, draw(3, 3)).black_boxes
 
 

@@ -14,8 +14,7 @@ import torch
 
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import find
-from symgrad.tracing import inside
-from symgrad.tracing.complex_definitions import DEFINITIONS
+from symgrad.tracing import complex_definitions, complex_matrices, complex_spectra, inside
 from symgrad.tracing.complex_rules import ARITHMETIC
 from symgrad.tracing.complex_views import ARRANGED
 from symgrad.tracing.lifted import Refused
@@ -44,6 +43,9 @@ BILINEAR = frozenset({
 """Linear in each of two tensors, with real coefficients."""
 RULES: Mapping[str, Rule] = {**ARITHMETIC, **ARRANGED}
 """Functions by their last word."""
+DEFINITIONS: Mapping[str, inside.Definition] = {**complex_definitions.DEFINITIONS, **complex_matrices.DEFINITIONS,
+                                               **complex_spectra.DEFINITIONS}  # fmt: skip
+"""The same, as programs of simpler functions."""
 
 
 def touches(node: Node) -> bool:

@@ -20,6 +20,7 @@ from symgrad.tracing.decompose import NEW
 from symgrad.tracing.graph_parts import has_nan, plain_kernels, table
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.mode import tensors_in
+from symgrad.tracing.phases import FREE
 from symgrad.tracing.spelling import plain_spelling, spelled
 from symgrad.tracing.trace import Call, Node, Where, mapped, upstream
 
@@ -34,15 +35,19 @@ Definition = Callable[..., Any]
 
 
 class Program(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
-    """The operations that run inside one call, as nodes; ``program(function, x)`` is one whole call of ``function``."""
+    """The operations that run inside one call, as nodes; ``program(function, x)`` is one whole call of ``function``.
 
-    def __init__(self, node: Node) -> None:
+    ``value`` is what the call gave as its result ``index``, the one that is asked for.
+    """
+
+    def __init__(self, node: Node, turns: list[Node] | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch annotates half of it
         assert node.call is not None
         self.call, self.where = node.call, node.where or NOWHERE
+        self.value, self.index = node.held, node.index
         self.seen: dict[int, tuple[Any, Node | None]] = {}
         self.sources = list({id(n): n for n in node.call.nodes()}.values())
-        self.count = 0
+        self.count, self.turns = 0, turns
 
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What the call takes, in copies that are known to be its."""
@@ -88,6 +93,15 @@ class Program(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch anno
             self.seen[id(tensor)] = tensor, node
         return result
 
+    def phases(self, like: Any) -> Any:
+        """A factor 1 for each of some columns, which stands for all factors of length 1; one for all of a call."""
+        if self.turns is None:
+            raise Refused(FREE)
+        ones = torch.ones_like(like).unsqueeze(-2)
+        self.turns[:] = self.turns or [self.node(ones)]
+        self.seen[id(ones)] = ones, self.turns[0]
+        return ones
+
     def forget(self, written: Any) -> None:
         """Of what shares memory with a tensor that was written nobody knows what it holds now."""
         for tensor, _ in list(self.seen.values()):
@@ -116,9 +130,11 @@ def lifted(lifter: Lifter, node: Node, definition: Definition | None = None) -> 
     """``node``'s call by ``definition``, or by the operations that torch runs inside it."""
     call = node.call
     assert call is not None
-    if id(call) not in lifter.inside:
-        lifter.inside[id(call)] = ran(node, definition)
-    ends = lifter.inside[id(call)]
+    turns = None if lifter.phases is None else lifter.phases.setdefault(id(call), [])
+    key = id(call), node.index
+    if key not in lifter.inside:
+        lifter.inside[key] = ran(node, definition, turns)
+    ends = lifter.inside[key]
     end = ends[node.index] if node.index < len(ends) else None
     if end is None or not end.carries:
         raise Refused("inside it the gradient is lost")
@@ -140,9 +156,9 @@ def touched(node: Node) -> bool:
     return node.call is not None and any(n.held.is_complex() for n in node.call.nodes())
 
 
-def ran(node: Node, definition: Definition | None) -> list[Node]:
-    """The nodes of all results."""
-    program, call = Program(node), node.call
+def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> tuple[Node | None, ...]:
+    """The call once more, by its definition or as it is."""
+    program, call = Program(node, turns), node.call
     assert call is not None
     after = torch.get_rng_state()
     try:
@@ -155,7 +171,8 @@ def ran(node: Node, definition: Definition | None) -> list[Node]:
                     found = definition(program, *arguments, **keywords)
                 else:
                     found = result_of(call, arguments, keywords, node.index if call.in_place else None)
-            return [program.node(t) for t in tensors_in(found)]
+            ends = found if definition is not None and isinstance(found, tuple) else tuple(tensors_in(found))
+            return tuple(None if t is None else program.node(t) for t in ends)
     except Refused:
         raise
     except Exception as error:  # whatever torch cannot do with these arguments

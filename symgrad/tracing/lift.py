@@ -23,7 +23,7 @@ from symgrad.ops.lookup import find
 from symgrad.ops.spec import Op
 from symgrad.program import BLACK_BOX, Apply, Program, Tensor
 from symgrad.shapes import Sizes
-from symgrad.tracing import choices, complexes, rewrites, templates
+from symgrad.tracing import choices, complexes, phases, rewrites, templates
 from symgrad.tracing.binding import Refusals, bound, meaning
 from symgrad.tracing.boxes import BlackBox, origin_of, refuse_written_behind
 from symgrad.tracing.casts import rounded
@@ -44,10 +44,11 @@ LOOKUPS = frozenset({"take", "gather", "index_select", "take_along_dim", "embedd
 class Lifter:
     """Lifts the calls behind some nodes; ``names`` gives nodes the names that the user knows them by.
 
-    Nodes whose identities are in ``stops`` are inputs, whatever they were computed from.
+    Nodes whose identities are in ``stops`` are inputs, whatever they were computed from. ``turning``: the phases of
+    complex vectors may be inputs, if nothing depends on them.
     """
 
-    def __init__(self, names: Mapping[int, str], stops: Collection[int] = ()) -> None:
+    def __init__(self, names: Mapping[int, str], stops: Collection[int] = (), turning: bool = True) -> None:
         self.names, self.stops = names, stops
         self.builder = Builder(Sizes(), {}, RESERVED)
         self.refs: dict[int, Ref] = {}
@@ -60,7 +61,8 @@ class Lifter:
         self.spellings: dict[str, str] = {}
         self.keep: list[Any] = []
         self.shared: dict[int, dict[int, Ref]] = {}
-        self.inside: dict[int, list[Node]] = {}
+        self.inside: dict[tuple[int, int], tuple[Node | None, ...]] = {}
+        self.phases: dict[int, list[Node]] | None = {} if turning else None
         self.origins: dict[str, Origin] = {}
         self.casts: dict[tuple[str, str], Ref] = {}
         self.asked_numbers = False
@@ -75,7 +77,7 @@ class Lifter:
         ends = tuple(self.refs[id(node)].name for node in outputs)
         inputs = tuple(_tensor(ref) for ref in self.inputs)
         program = Program(inputs, tuple(self.builder.steps), ends[-1])
-        return Lifted(
+        lifted = Lifted(
             ends,
             program,
             self.arrays,
@@ -87,6 +89,9 @@ class Lifter:
             self.refs,
             self.origins,
         )
+        if phases.matter(lifted, self.phases or {}):
+            return Lifter(self.names, self.stops, turning=False).lift(outputs, declared)
+        return lifted
 
     def node(self, node: Node) -> None:
         """One node, whose sources are lifted already."""

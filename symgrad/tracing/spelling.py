@@ -24,9 +24,9 @@ OPERATORS = {
     "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__eq__": "eq", "__ne__": "ne", "__mod__": "remainder",
     "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__idiv__": "div",
     "__ipow__": "pow",
-    "__pos__": "clone",
+    "__pos__": "clone", "_neg_view": "neg",
 }  # fmt: skip
-"""Operators and the functions they stand for."""
+"""Operators, and a view that torch makes of a conjugate's imaginary part, and the functions they stand for."""
 IN_PLACE_OPERATORS = (
     "__iadd__",
     "__isub__",
@@ -126,7 +126,7 @@ def plain_spelling(spelling: str) -> str:
     word = REFLECTED.get(word, OPERATORS.get(word, word))
     if word.endswith("_") and not word.startswith("__"):
         word = word.rstrip("_")
-    return f"{module}.{word}"
+    return f"{module}.{word}" if module else word
 
 
 def reflected(spelling: str) -> bool:
