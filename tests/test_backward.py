@@ -17,15 +17,13 @@ from torch import nn
 from torch.nn import functional as F
 
 import symgrad
-from symgrad.backward import Backward, backward, templates
+from symgrad.backward import Backward, templates
 from symgrad.backward.beside import side_by_side
 from symgrad.backward.lines import Lines
 from symgrad.errors import UnsupportedError
 from symgrad.tracing import Program
-from tests.cases import Case, cases
 from tests.compare import assert_same
 from tests.lines_of import run_lines
-from tests.torch_side import tensors
 
 DOUBLE = torch.float64
 
@@ -322,29 +320,3 @@ def test_what_lies_side_by_side_is_one_call_only_without_gap_and_overlap() -> No
     assert parts("pad(a, (0, 3))", "pad(b, (3, 0))") is None
     assert parts("pad(a, (0, 2))", "pad(b, (2, 0))") is None
     assert parts("pad(a, (0, 3))", "b") is None
-
-
-# The whole table -------------------------------------------------------------------------------------
-
-OTHER_SIGNS = "eigh(x).eigenvectors"
-"""torch may hand back the other of two eigenvectors: lines that compute the forward again pull back another sign."""
-ONLY_HERE = "layer_norm(x)"
-"""torch wants to be told the sizes."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
-def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
-    names = [name for name in case.names if name not in case.fixed]
-    lines = backward(case.program, names, values=case.values)
-    if case.example.text in (OTHER_SIGNS, ONLY_HERE):
-        return
-    (seed,) = case.weights(1)
-    try:
-        found = run_lines(lines, {k: v.detach() for k, v in tensors(case.inputs, case.fixed).items()}, seed)
-    except UnsupportedError:
-        assert not lines.whole or any(line.code is None for line in lines.forward)
-        return
-    expected = symgrad.numeric.numeric_pullback(case.program, case.values, seed, names)
-    for name in names:
-        assert_same(np.asarray(expected[name], float), found[name].double(), seed=case.seed, what=case.example.text)

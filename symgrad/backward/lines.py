@@ -108,7 +108,7 @@ class Lines:
     def longest(self, told: Sequence[Group], unit: bool) -> int | None:
         """The length of the longest line of some groups; None where one is missing."""
         texts = [
-            found.text
+            None if found.lowered else found.text
             for group in told
             for _, found in self.templates(group, unit and group.output == self.ends[0])
             if not group.black
@@ -117,7 +117,7 @@ class Lines:
 
     def templates(self, group: Group, unit: bool) -> Iterator[tuple[str, Template]]:
         """The line for each tensor that a group reads and that is asked for, by its standard name."""
-        form = standard_group(group, self.tensors, self.values)
+        form = standard_group(group, self.tensors, self.values, self.program.required)
         for own, name in form.names.items():
             if name in group.reads and name in self.reached and flows(form.program, own):
                 yield own, template(form, own, unit, self.values)
@@ -140,12 +140,12 @@ class Lines:
                 if name in self.reached:
                     self.gather(name, None, Part(group.output, None, {}, {}), own)
             return
-        form = standard_group(group, self.tensors, self.values)
+        form = standard_group(group, self.tensors, self.values, self.program.required)
         names = self.in_page(form)
         names["v"] = self.names.cotangent(group.output)
         for own, found in self.templates(group, unit):
             part = Part(group.output, found.equation, names, form.sizes)
-            self.gather(form.names[own], self.expression(found, names, group.output), part)
+            self.gather(form.names[own], self.expression(found, names, group.output), part, found.reason)
 
     def in_page(self, form: Standard) -> dict[str, str]:
         """What the standard names of a group are called on the page."""
@@ -213,7 +213,7 @@ class Lines:
             text = f"{group.steps[-1].called}({read})"
             yield replace(self.said(group.output, target, None), text=text)
             return
-        form = standard_group(group, self.tensors, self.values)
+        form = standard_group(group, self.tensors, self.values, self.program.required)
         names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
         found = self.told(form, "out")
         yield self.said(group.output, target, None if found is None else put(found, names))
@@ -314,9 +314,10 @@ def unreadable(program: Program, wanted: Sequence[str], values: Values | None) -
     for group in groups(program, tensors):
         if group.black or group.output not in reached or named(group.steps[-1].op).expands is None:
             continue
-        form = standard_group(group, tensors, values)
+        form = standard_group(group, tensors, values, program.required)
         asked = [o for o, name in form.names.items() if name in group.reads and name in reached]
-        texts = [template(form, own, False, values).text for own in asked if flows(form.program, own)]
+        found = [template(form, own, False, values) for own in asked if flows(form.program, own)]
+        texts = [None if one.lowered else one.text for one in found]
         if None in texts or sum(len(text) for text in texts if text is not None) > UNREADABLE:
             yield group.output
 

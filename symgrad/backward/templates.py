@@ -19,13 +19,14 @@ import sympy as sp
 from symgrad.backward.code import read_by
 from symgrad.backward.groups import Group
 from symgrad.calculus import Sweep, pullback
-from symgrad.closed_form import closed_form
+from symgrad.closed_form import closed_form, grid, lowered
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation, replace_accesses
 from symgrad.indexing.symbols import access
 from symgrad.numeric import Array, Values, as_float, evaluate
+from symgrad.numeric.budget import MOST_IN_GRID
 from symgrad.ops import named
-from symgrad.oracles.forms import check_form, evaluate_text
+from symgrad.oracles.forms import check_form, evaluate_lowered, evaluate_text
 from symgrad.oracles.report import compare
 from symgrad.program import Apply, Program, Tensor
 from symgrad.shapes import Size
@@ -43,13 +44,16 @@ class Template:
     """``text`` in standard names, None where there is no notation; ``equation`` says the same entry by entry.
 
     ``rules`` led to the text; with ``careful`` it holds only for some data (no class left out), and is confirmed anew
-    on every run.
+    on every run. ``lowered`` is text that says the equation as array operations, where no notation is shorter;
+    ``reason`` is why there is none.
     """
 
     text: str | None
     equation: Equation | None
     rules: tuple[str, ...] = ()
     careful: bool = False
+    lowered: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,12 @@ CAREFUL = frozenset({"none left out"})
 _settled: OrderedDict[tuple[Program, str, bool], Template] = OrderedDict()
 
 
-def standard_group(group: Group, tensors: Mapping[str, Tensor], values: Values | None) -> Standard:
+def standard_group(
+    group: Group, tensors: Mapping[str, Tensor], values: Values | None, required: tuple[Size, ...] = ()
+) -> Standard:
     """``group`` as a program of its own: it reads a0, a1, …, and gives out.
+
+    What is ``required`` of the sizes is what is not negative, as in a program.
 
     Which whole numbers its operations found, the values say: an operation need not have found any.
     """
@@ -121,7 +129,10 @@ def standard_group(group: Group, tensors: Mapping[str, Tensor], values: Values |
     held = {f"n{n}": h for n, h in enumerate(same)}
     numbers = [Tensor(name, sized(h.step.result.shape, swap)) for name, h in held.items()]
     steps = tuple(renamed(own) for own in every)
-    program = Program((*(tensor(name) for name in group.reads), *numbers), steps, "out")
+    inputs = (*(tensor(name) for name in group.reads), *numbers)
+    known = set(swap.values())
+    needs = tuple(n for n in (sized(size, swap) for size in required) if n.free_symbols and n.free_symbols <= known)
+    program = Program(inputs, steps, "out", required=needs)
     return Standard(program, {std: own for own, std in new.items()}, {s: old for old, s in swap.items()}, held)
 
 
@@ -185,16 +196,35 @@ def template(standard: Standard, wanted: str, unit: bool, values: Values | None)
         return known
     held = tuple((found.inner, name) for name, found in standard.held.items())
     sweep, claimed = derived(standard.program, held, wanted, unit)
-    if claimed.text is None:
-        return claimed
     if values is None:
         return replace(claimed, text=None)
-    found = claimed if proven(claimed, sweep, standard, values, unit) else replace(claimed, text=None)
-    if not found.careful and defined(claimed, standard, values):  # where it is not, a convention holds, at this point
-        _settled[key] = found
+    if claimed.text is not None and proven(claimed, sweep, standard, values, unit):
+        found = claimed
+    else:
+        found = as_arrays(standard, sweep, wanted, values, unit)
+    if not claimed.careful and (claimed.text is None or defined(claimed, standard, values)):
+        _settled[key] = found  # where it is not defined, a convention holds, at this point
     if len(_settled) > REMEMBERED:
         _settled.popitem(last=False)
     return found
+
+
+def as_arrays(standard: Standard, sweep: Sweep, wanted: str, values: Values, unit: bool) -> Template:
+    """The line as array operations, where no notation is shorter; with the reason where there is none."""
+    equation = sweep.equation if sweep.whole else None
+    text = written_out(standard.program, sweep, wanted)
+    if text is None:
+        return Template(None, equation, reason="no array operations of torch say this")
+    points = grid(sweep.equation.right, own_values(standard, values).sizes)
+    if points > MOST_IN_GRID:
+        return Template(None, equation, reason=f"array operations would lay out a grid of {points:,} points")
+    claimed = Template(text, equation, ("array operations",), lowered=True)
+    if proven(claimed, sweep, standard, values, unit):
+        return claimed
+    return Template(None, equation, reason="the array operations were not confirmed")
+
+
+written_out = lru_cache(maxsize=REMEMBERED)(lowered)
 
 
 def defined(found: Template, standard: Standard, values: Values) -> bool:
@@ -202,7 +232,8 @@ def defined(found: Template, standard: Standard, values: Values) -> bool:
     own = own_values(standard, values)
     inputs = {tensor.name: own[tensor.name] for tensor in standard.program.inputs}
     try:
-        value = evaluate_text(str(found.text), {"v": np.ones(np.shape(own["out"])), "out": own["out"], **inputs})
+        known = {"v": np.ones(np.shape(own["out"])), "out": own["out"], **inputs}
+        value = (evaluate_lowered if found.lowered else evaluate_text)(str(found.text), known)
     except SymgradError:
         return False
     return bool(np.isfinite(as_float(np.asarray(value))).all())
@@ -218,15 +249,17 @@ def proven(claimed: Template, sweep: Sweep, standard: Standard, values: Values, 
     if not read_by([text.rpartition("; ")[2]]):  # a number reads back as no tensor
         text = f"{text} + 0 * v"
     if sum(np.size(a) for a in own.arrays.values()) <= SMALL:
-        return check_form(text, program, sweep, own, seed).passed is True
-    return at_the_point(text, sweep, program, own, seed)
+        held = {name: found.inner for name, found in standard.held.items()}
+        return check_form(text, program, sweep, own, seed, claimed.lowered, held).passed is True
+    return at_the_point(text, sweep, program, own, seed, claimed.lowered)
 
 
-def at_the_point(text: str, sweep: Sweep, program: Program, values: Values, seed: Array) -> bool:
+def at_the_point(text: str, sweep: Sweep, program: Program, values: Values, seed: Array, as_lowered: bool) -> bool:
     """Whether a text gives what the index equation gives at one point."""
     inputs = {tensor.name: values[tensor.name] for tensor in program.inputs}
     try:
-        written = evaluate_text(text, {"v": seed, "out": values["out"], **inputs})
+        known = {"v": seed, "out": values["out"], **inputs}
+        written = (evaluate_lowered if as_lowered else evaluate_text)(text, known)
     except SymgradError:
         return False
     raw = evaluate(sweep.equation, {**values.arrays, "v": seed}, values.sizes)

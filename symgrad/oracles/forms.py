@@ -21,6 +21,7 @@ from symgrad.calculus import Sweep, flows, local_pullback, positions, standard
 from symgrad.errors import DomainError, SymgradError, UndefinedError
 from symgrad.language.read import LOSSES, inputs_of, read
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
+from symgrad.oracles.array_text import Read, evaluate_arrays
 from symgrad.oracles.other_sizes import misread, resized
 from symgrad.oracles.report import Check, compare
 from symgrad.program import Program
@@ -56,22 +57,44 @@ def dropped_forms() -> Iterator[list[Dropped]]:
         _noted.reset(before)
 
 
-def check_form(text: str, program: Program, sweep: Sweep, values: Values, seed: Array) -> Check:
-    """``text`` against the index formula, at the point, at a random one near it and at other sizes."""
-    where, check = _checked(text, program, sweep, values, seed)
+def check_form(
+    text: str,
+    program: Program,
+    sweep: Sweep,
+    values: Values,
+    seed: Array,
+    lowered: bool = False,
+    held: Mapping[str, str] | None = None,
+) -> Check:
+    """``text`` against the index formula, at the point, at a random one near it and at other sizes.
+
+    What is ``lowered`` is read as array operations, anything else as a user would write it. ``held`` are the inputs
+    that an operation finds by itself, by what they are called among the values: at another point it finds others.
+    """
+    read_back = evaluate_lowered if lowered else evaluate_text
+    where, check = _checked(text, program, sweep, values, seed, read_back, held or {})
     noted = _noted.get()
     if not check.passed and noted is not None:
         noted.append(Dropped(text, sweep.stages[-1][0], where, check.note or f"off by {check.max_error}"))
     return check
 
 
-def _checked(text: str, program: Program, sweep: Sweep, values: Values, seed: Array) -> tuple[str, Check]:
+def _checked(
+    text: str,
+    program: Program,
+    sweep: Sweep,
+    values: Values,
+    seed: Array,
+    read_back: Read,
+    held: Mapping[str, str],
+) -> tuple[str, Check]:
     """The check that failed and where, or the one at the point."""
     generator = np.random.default_rng(1)
     points = [(AT_THE_POINT, values, np.asarray(seed))]
     moving = frozenset(t.name for t in program.inputs if moves(program, t.name))
     others = [(NEAR_IT, jittered(values, program, moving)), *((RESIZED, v) for v in resized(values, program, moving))]
-    for where, found in others:
+    for where, own in others:
+        found = own.with_arrays({name: own[known] for name, known in held.items()})
         shape = np.shape(found[program.output]) if np.ndim(seed) else ()
         points.append((where, found, np.asarray(generator.integers(-4, 5, size=shape))))
     checks: list[Check] = []
@@ -82,7 +105,7 @@ def _checked(text: str, program: Program, sweep: Sweep, values: Values, seed: Ar
         inputs = {t.name: found[t.name] for t in program.inputs}
         known = {program.seed: weights, program.output: found[program.output], **inputs}
         try:
-            written = evaluate_text(text, known)
+            written = read_back(text, known)
         except SymgradError as error:
             return UNREAD, Check(NAME, None, False, note=f"{UNREAD}: {error.problem}")
         raw = evaluate(sweep.equation, {**found.arrays, program.seed: weights}, found.sizes)
@@ -139,3 +162,8 @@ def evaluate_text(text: str, known: Mapping[str, Array]) -> Array:
     reading = read(text, shapes=shapes, output=LOSSES)
     inputs = {t.name: known[t.name] for t in reading.program.inputs}
     return forward(reading.program, inputs)[reading.program.output]
+
+
+def evaluate_lowered(text: str, known: Mapping[str, Array]) -> Array:
+    """The value of array operations over the seed, the output and the inputs, by NumPy."""
+    return evaluate_arrays(text, known, evaluate_text)

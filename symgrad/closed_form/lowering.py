@@ -1,0 +1,285 @@
+"""Equations without a short notation as array operations: a dozen primitives say all of them.
+
+    an index               arange(n)[:, None], one axis for each index
+    a condition            where(condition, entry, 0)
+    an entry               x[i, j.clamp(0, n - 1)], positions as arrays
+    a sum, a product       .sum(axes), .prod(axis)
+
+Comes in: a program and the sweep that derived a gradient. Goes out: its text, in matrix notation as far as that goes
+and in these primitives from there on; None where a part has no name in torch. The grid of all indices is laid out, so
+the text is for tensors that are not large (`grid`). As with every form, it is a claim until it was evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import sympy as sp
+
+from symgrad.calculus import Sweep
+from symgrad.calculus.sweeps import substitute
+from symgrad.closed_form.asking import common_order, indices_in, joint_axes, reads_tensor
+from symgrad.closed_form.form import views
+from symgrad.closed_form.pieces import (
+    ADD,
+    ATOM,
+    COMPARE,
+    MULTIPLY,
+    Axes,
+    NoForm,
+    Piece,
+    aligned,
+    bracketed,
+    flat,
+    method,
+)
+from symgrad.closed_form.rules import simplify
+from symgrad.closed_form.size_text import size_text
+from symgrad.closed_form.writer import RELATIONS, Notation
+from symgrad.errors import SymgradError
+from symgrad.indexing import Bracket, Index, Ravel, Unravel
+from symgrad.indexing.brackets import extremes
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.ops.functions import finite, nearest, side
+from symgrad.program import Program
+from symgrad.shapes import Size, with_numbers
+
+LONGEST = 3000
+"""A longer text is read by nobody and parsed by nobody in time."""
+CALLS = {
+    sp.atan2: "atan2", sp.erfinv: "erfinv", sp.loggamma: "lgamma", sp.polygamma: "polygamma", finite: "isfinite",
+    side: "copysign(ones_like({0}), {0})", nearest: "round", sp.Abs: "abs", sp.sinh: "sinh", sp.cosh: "cosh",
+    sp.floor: "floor",
+}  # fmt: skip
+"""Functions by their names in torch."""
+BESSEL = {0: "i0", 1: "i1"}
+
+
+class Lowered(Notation):
+    """Writes every index expression: what has no short notation as array operations over all its indices."""
+
+    def __init__(self, program: Program, like: str) -> None:
+        super().__init__(program)
+        self.like, self._whole = like, False
+        self._known: dict[tuple[Expr, tuple[Index, ...], bool], Piece] = {}
+
+    def write(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """``node`` as a piece: in matrix notation if there is one."""
+        key = (node, tuple(prefer), self._whole)
+        if key not in self._known:
+            try:
+                if is_access(node) and not self.inside(node):
+                    raise NoForm
+                self._known[key] = super().write(node, prefer)
+            except NoForm:
+                self._known[key] = self.lowered(node, prefer)
+        return self._known[key]
+
+    def lowered(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """``node`` in primitives; `NoForm` where torch has no name for a part."""
+        if isinstance(node, Index):
+            text = f"arange({self.texts.size(node.size)})"
+            return Piece(text if self._whole else f"{text}.to({self.like})", ATOM, (node,))
+        if is_access(node):
+            return self.looked_up(node, prefer)
+        if isinstance(node, (sp.KroneckerDelta, Bracket)):
+            return self.held(node, prefer)
+        if isinstance(node, (sp.Sum, sp.Product)):
+            return self.reduced(node, prefer)
+        if node.is_Mul:
+            return self.masked(node, prefer)
+        if isinstance(node, (Ravel, Unravel, sp.Mod)) or (isinstance(node, sp.floor) and not reads_tensor(node)):
+            return self.numbered(node, prefer)
+        if node.func in CALLS:
+            return self.called(CALLS[node.func], node.args, prefer)
+        if isinstance(node, sp.besseli) and node.args[0] in BESSEL:
+            return self.called(BESSEL[node.args[0]], node.args[1:], prefer)
+        raise NoForm
+
+    def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
+        """``node`` in exactly the shape of ``wanted``; no call says it, or it would have been said shortly."""
+        piece = self.write(node, axes)
+        lined = aligned(piece, axes)
+        full = len(lined.axes) == len(axes) and all(
+            a is not None or i.size == 1 for a, i in zip(lined.axes, axes, strict=True)
+        )
+        number = Piece(f"{lined.inside(MULTIPLY)} * ones_like({wanted})", MULTIPLY, tuple(axes))
+        return lined if full else number if not lined.axes else method(lined, f"expand({wanted}.shape)", tuple(axes))
+
+    def together(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[str], Piece]:
+        """Expressions as operands that broadcast against each other, and an empty piece with their common axes."""
+        pieces = [self.write(node, prefer) for node in nodes]
+        target = in_order(pieces, prefer)
+        lined = [aligned(piece, target) for piece in pieces]
+        return [piece.inside(ADD) for piece in lined], Piece("", ATOM, joint_axes(lined, target))
+
+    def called(self, name: str, nodes: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
+        """A function of torch, or a pattern with one."""
+        texts, common = self.together(nodes, prefer)
+        told = ", ".join(texts)
+        return Piece(name.format(told) if "{0}" in name else f"{name}({told})", ATOM, common.axes)
+
+    def in_whole_numbers(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[str], Piece]:
+        """Positions and what they are compared with: whole numbers stay whole where nothing divides them."""
+        before, self._whole = self._whole, all(map(is_whole, nodes))
+        try:
+            return self.together(nodes, prefer)
+        finally:
+            self._whole = before
+
+    def held(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """[i < n], δ(i, n[j]): true or false."""
+        relation = node.args[0] if isinstance(node, Bracket) else sp.Eq(*node.args, evaluate=False)
+        if relation.func not in RELATIONS:
+            raise NoForm
+        (left, right), common = self.in_whole_numbers(relation.args, prefer)
+        return Piece(f"{left} {RELATIONS[relation.func]} {right}", COMPARE, common.axes)
+
+    def masked(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """[c]·[d]·f is where(c & d, f, 0): what f is where they do not hold is not asked."""
+        masks = [f for f in node.args if isinstance(f, (Bracket, sp.KroneckerDelta))]
+        rest = [f for f in node.args if f not in masks]
+        if not masks:
+            raise NoForm
+        number, _ = sp.Mul(*rest).as_coeff_Mul()
+        pieces = [self.held(mask, prefer) for mask in masks]
+        inner = self.write(sp.Mul(*rest), prefer)
+        target = in_order([*pieces, inner], prefer)
+        lined = [aligned(piece, target) for piece in (*pieces, inner)]
+        told = " & ".join(p.inside(ATOM) for p in lined[:-1]) if len(masks) > 1 else lined[0].text
+        entry = f"{float(number)!r}" if sp.Mul(*rest) == number else lined[-1].text
+        return Piece(f"where({told}, {entry}, 0)", ATOM, joint_axes(lined, target))
+
+    def reduced(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """Σ or Π over the axes of what is under it, the grid of all indices laid out."""
+        bound = [limit[0] for limit in node.limits]
+        inner = flat(self.write(node.function, [*prefer, *bound]))
+        if inner.binds == COMPARE:
+            inner = Piece(f"1 * {inner.inside(MULTIPLY)}", MULTIPLY, inner.axes)
+        missing = [i for i in bound if i not in inner.axes]
+        places = [n for n, axis in enumerate(inner.axes) if axis in bound]
+        rest = tuple(axis for axis in inner.axes if axis not in bound)
+        if isinstance(node, sp.Product):
+            if missing:
+                raise NoForm
+            text = inner.inside(ATOM) + "".join(f".prod({n})" for n in reversed(places))
+            return Piece(text, ATOM, rest)
+        axes = ", ".join(map(str, places))
+        text = f"{inner.inside(ATOM)}.sum({f'({axes})' if len(places) > 1 else axes})" if places else inner.text
+        times = [self.number(i.size).inside(MULTIPLY) for i in missing]
+        binds = ATOM if places else inner.binds
+        return (
+            Piece(" * ".join([*times, bracketed(text, binds, MULTIPLY)]), MULTIPLY, rest)
+            if times
+            else Piece(text, binds, rest)
+        )
+
+    def number(self, node: Expr) -> Piece:
+        """A number or a size, also one that is no whole number."""
+        try:
+            return super().number(node)
+        except NoForm:
+            if not node.is_Add:
+                raise
+            terms = [(t.could_extract_minus_sign(), t) for t in node.args]
+            texts = [(minus, self.number(-t if minus else t).inside(MULTIPLY)) for minus, t in terms]
+            (minus, first), *rest = sorted(texts)
+            start = f"-({first})" if minus else first
+            return Piece(start + "".join(f" {'-' if minus else '+'} {text}" for minus, text in rest), ADD, ())
+
+    def shape_of(self, node: Expr) -> Sequence[Size]:
+        """The shape of the tensor that is read."""
+        name = name_of(node)
+        if "·" in name:
+            raise NoForm
+        return self.program.out.shape if name == self.program.seed else self.program.tensor(name).shape
+
+    def inside(self, node: Expr) -> bool:
+        """Whether every position that is read is one of the tensor."""
+        return all(map(self.within, indices_of(node), self.shape_of(node)))
+
+    def within(self, place: Expr, size: Size) -> bool:
+        """Whether a position is one of an axis."""
+        if isinstance(place, (Index, Unravel)) or is_access(place) or not indices_in(place):
+            return True
+        low, high = extremes(place)
+        return low != -sp.oo and self.is_size(low) and self.is_size(sp.expand(size - 1 - high))
+
+    def looked_up(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """x[i, j]: entries at positions, inside the tensor."""
+        places, shape = indices_of(node), self.shape_of(node)
+        texts, common = self.in_whole_numbers(places, prefer)
+        if not all(map(is_whole, places)):
+            raise NoForm
+        items = [self.clamped(*along) for along in zip(texts, places, shape, strict=True)]
+        return Piece(f"{bracketed(*self.texts.tensor(name_of(node)), ATOM)}[{', '.join(items)}]", ATOM, common.axes)
+
+    def clamped(self, text: str, place: Expr, size: Size) -> str:
+        """A position, clamped where it may lie outside, as a class that is left out does."""
+        if self.within(place, size) and not is_access(place):
+            return text
+        last = self.texts.size(sp.expand(size - 1))
+        return f"{text if text.isidentifier() else bracketed(text, ADD, ATOM)}.clamp(0, {last})"
+
+    def numbered(self, node: Expr, prefer: Sequence[Index]) -> Piece:
+        """Row-major numbers, their parts, whole quotients and remainders."""
+        if isinstance(node, Ravel):
+            behind = [sp.Mul(*node.shape[n + 1 :]) for n in range(len(node.shape))]
+            return self.write(sp.Add(*(i * size for i, size in zip(node.indices, behind, strict=True))), prefer)
+        if isinstance(node, Unravel):
+            behind = sp.Mul(*node.shape[node.axis + 1 :])
+            within = [("%", node.shape[node.axis])] if node.axis else []
+            return self.divided(node.number, [("//", behind), *within], prefer)
+        if isinstance(node, sp.Mod):
+            return self.divided(node.args[0], [("%", node.args[1])], prefer)
+        above, below = sp.fraction(sp.together(node.args[0]))
+        return self.divided(sp.expand(above), [("//", below)], prefer)
+
+    def divided(self, number: Expr, by: Sequence[tuple[str, Size]], prefer: Sequence[Index]) -> Piece:
+        """A whole number divided by whole numbers, without a remainder or as one."""
+        (text,), common = self.in_whole_numbers([number], prefer)
+        if not is_whole(number):
+            raise NoForm
+        for sign, size in by:
+            if sign == "%" or size != 1:
+                text = f"{bracketed(text, ADD, ATOM) if not text.isidentifier() else text} {sign} "
+                text += bracketed(*size_text(size, self.program.inputs), ATOM)
+        return Piece(text, MULTIPLY, common.axes)
+
+
+def in_order(pieces: Sequence[Piece], prefer: Sequence[Index]) -> Axes:
+    """The axes of all pieces in one order, which is the same wherever the same indices are left over."""
+    rest = sorted({i for piece in pieces for i in piece.indices()}, key=lambda i: i.dummy_index)
+    return common_order(pieces, list(dict.fromkeys([*prefer, *rest])))
+
+
+def is_whole(node: Expr) -> bool:
+    """Whether an expression is computed in whole numbers all the way: torch would divide them in its usual floats."""
+    if is_access(node) or isinstance(node, (sp.floor, sp.Mod, Ravel, Unravel)):
+        return True
+    if node.is_Add or node.is_Mul:
+        return all(map(is_whole, node.args))
+    return bool(node.is_Integer or (node.is_Symbol and node.is_integer))
+
+
+def lowered(program: Program, sweep: Sweep, wanted: str) -> str | None:
+    """The gradient by ``wanted`` as array operations; None where a part of it has no name in torch."""
+    if not sweep.whole:
+        return None
+    equation = substitute(sweep.equation, views(program))
+    notation = Lowered(program, wanted)
+    try:
+        text = notation.whole(simplify(equation.right, []), equation.axes, wanted).text
+    except (NoForm, SymgradError):
+        return None
+    return notation.with_definitions(text) if len(text) <= LONGEST else None
+
+
+def grid(node: Expr, sizes: Mapping[Size, int]) -> int:
+    """The most points of a grid of indices that an expression lays out."""
+    own = [with_numbers(i.size, sizes) for i in node.atoms(Index)]
+    return math.prod(int(n) for n in own if n.is_Integer)
+
+
+__all__ = ["grid", "lowered"]

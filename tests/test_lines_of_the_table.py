@@ -1,0 +1,138 @@
+"""Every example of the table has a line of code for every operand, and the lines give its pullback when torch runs them.
+
+Where there is no short notation the line is the index equation as array operations (`symgrad.closed_form.lowering`).
+What has no code stands in ``WITHOUT``, with the reason; the list may only shrink.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad
+from symgrad.backward import backward, templates
+from symgrad.closed_form import grid
+from symgrad.errors import UnsupportedError
+from symgrad.indexing import fresh
+from symgrad.oracles.array_text import evaluate_arrays
+from symgrad.oracles.forms import evaluate_lowered
+from tests.cases import Case, cases
+from tests.compare import assert_same
+from tests.lines_of import run_lines
+from tests.torch_side import tensors
+
+SIGNS = "torch may hand back the other of two vectors: lines that compute the forward again pull back another sign"
+OTHERWISE = {
+    "eigh(x).eigenvectors": SIGNS,
+    "svd(x, full_matrices=False).U": SIGNS,
+    "svd(x, full_matrices=False).Vh": SIGNS,
+    "layer_norm(x)": "torch wants to be told the sizes",
+    "lu_factors(x)": "torch has the two factors, not both in one matrix",
+}
+"""Texts that torch does not run as they stand, or not to the same numbers."""
+WITHOUT: dict[str, str] = {}
+"""The examples that lack a line, and why."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
+    names = [name for name in case.names if name not in case.fixed]
+    lines = backward(case.program, names, values=case.values)
+    assert lines.whole == (case.example.text not in WITHOUT)
+    if not lines.whole or case.example.text in OTHERWISE:
+        return
+    (seed,) = case.weights(1)
+    found = run_lines(lines, {k: v.detach() for k, v in tensors(case.inputs, case.fixed).items()}, seed)
+    expected = symgrad.numeric.numeric_pullback(case.program, case.values, seed, names)
+    for name in names:
+        assert_same(np.asarray(expected[name], float), found[name].double(), seed=case.seed, what=case.example.text)
+
+
+def test_the_lists_name_examples_of_the_table() -> None:
+    assert {*OTHERWISE, *WITHOUT} <= {case.example.text for case in cases()}
+
+
+def line_of(text: str, **shapes: tuple[int, ...]) -> str | None:
+    """The line of x.grad."""
+    return symgrad.explain(text, shapes=shapes, check=False).backward.gradients["x"].code
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "line"),
+    [
+        ("x.repeat(2)", {"x": (3,)}, "where(arange(x.shape[0])[:, None] == arange(2 * x.shape[0]) % x.shape[0], v, 0).sum(1)"),
+        ("kron(x, y)", {"x": (2,), "y": (3,)}, None),
+        ("F.avg_pool1d(x, 2)", {"x": (1, 2, 6)}, None),
+    ],
+)  # fmt: skip
+def test_what_has_no_short_notation_is_said_in_array_operations(
+    text: str, shapes: dict[str, tuple[int, ...]], line: str | None
+) -> None:
+    found = line_of(text, **shapes)
+    assert found is not None
+    assert line in (None, found)
+    assert "arange(" in found
+
+
+def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    templates.forget()
+    honest = templates.written_out
+    monkeypatch.setattr(templates, "written_out", lambda *args: f"2 * {honest(*args)}")
+    lines = symgrad.explain("x.repeat(2)", shapes={"x": (3,)}, check=False).backward
+    assert not lines.whole
+    assert lines.gradients["x"].own == "the array operations were not confirmed"
+    with pytest.raises(UnsupportedError, match="not confirmed"):
+        lines.code()
+    templates.forget()
+
+
+def test_a_grid_that_would_not_fit_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    templates.forget()
+    monkeypatch.setattr(templates, "MOST_IN_GRID", 17)
+    line = symgrad.explain("x.repeat(2)", shapes={"x": (3,)}, check=False).backward.gradients["x"]
+    assert line.code is None
+    assert line.own == "array operations would lay out a grid of 18 points"
+    templates.forget()
+    i, j = fresh("i", 3), fresh("j", 4)
+    assert grid(i * j, {}) == 12
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["__import__('os')", "x.__class__", "[x for x in x]", "lambda: x", "x.sum.__self__", "x[x]", "f'{x}'", "(x > 1) - (x > 2)"],
+)  # fmt: skip
+def test_only_array_operations_are_evaluated(text: str) -> None:
+    with pytest.raises(symgrad.SymgradError):
+        evaluate_lowered(text, {"x": np.ones(3)})
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("arange(3)[:, None] == arange(2)", np.eye(3, 2)),
+        ("i = arange(3); where((i > 0) & (i < 2), x, 0)", [0, 2, 0]),
+        ("x[(2 * arange(3)).clamp(0, 2)]", [1, 3, 3]),
+        ("(x[:, None] * x).sum((0, 1)) / x.shape[0]", 12),
+        ("arange(6) // 2 % 3", [0, 0, 1, 1, 2, 2]),
+        ("-x.exp().log() @ x", -14),
+        ("sort(x, 0).values", [1, 2, 3]),
+    ],
+)
+def test_array_operations_mean_what_torch_means_by_them(text: str, value: Any) -> None:
+    assert_same(np.asarray(value, float), evaluate_lowered(text, {"x": np.array([1.0, 2.0, 3.0])}), what=text)
+    assert ast.parse(text)
+
+
+def test_a_call_that_is_no_primitive_is_read_by_the_language() -> None:
+    asked: list[str] = []
+
+    def read(text: str, known: Any) -> np.ndarray:
+        asked.append(text)
+        return np.zeros(2)
+
+    evaluate_arrays("softmax(x + 1, dim=-1)", {"x": np.ones(2)}, read)
+    assert asked == ["softmax(x0, dim=-1)"]
