@@ -33,8 +33,36 @@ OTHERWISE = {
     "lu_factors(x)": "torch has the two factors, not both in one matrix",
 }
 """Texts that torch does not run as they stand, or not to the same numbers."""
-WITHOUT: dict[str, str] = {}
+FOUND = "the forward pass finds numbers that no call of torch gives"
+LONG = "nobody reads a line of thousands of characters"
+WITHOUT: dict[str, str] = {
+    "torch.linalg.matrix_norm(x, 1)": FOUND,
+    "torch.linalg.matrix_norm(x, -1, (2, 0), True)": FOUND,
+    "F.pdist(x)": FOUND,
+    "F.pdist(x, 1.0)": FOUND,
+    "F.pdist(x, 3)": FOUND,
+    "quantile(x, 0.3)": FOUND,
+    "quantile(x, 0.75, 1, keepdim=True)": FOUND,
+    'quantile(x, 0.4, 0, interpolation="midpoint")': FOUND,
+    'quantile(x, 0.4, interpolation="higher")': FOUND,
+    "i1(x)": "torch has no Bessel function of order 2",
+    'F.interpolate(x, scale_factor=2, mode="bilinear")': LONG,
+    'F.interpolate(x, size=(4, 5), mode="bilinear", align_corners=True)': LONG,
+    'F.interpolate(x, size=4, mode="linear")': LONG,
+    'F.interpolate(x, size=(3, 4), mode="bicubic")': LONG,
+    'F.interpolate(x, size=3, mode="trilinear", align_corners=True)': LONG,
+    'F.interpolate(x, size=(2, 2), mode="bilinear", antialias=True)': LONG,
+    'F.grid_sample(x, grid, padding_mode="border", align_corners=True)': LONG,
+    'F.grid_sample(x, grid, padding_mode="reflection", align_corners=False)': LONG,
+    'F.grid_sample(x, grid, "bicubic", align_corners=False)': LONG,
+    "grid_sample: F.grid_sample(x, grid, align_corners=False) with x:1x1x2x3x2 grid:1x1x2x1x3": LONG,
+}
 """The examples that lack a line, and why."""
+
+
+def without(case: Case) -> bool:
+    """Whether an example is listed, by its text or by that and its shapes."""
+    return not WITHOUT.keys().isdisjoint((case.example.text, case.name))
 
 
 @pytest.mark.slow
@@ -42,8 +70,13 @@ WITHOUT: dict[str, str] = {}
 def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
     names = [name for name in case.names if name not in case.fixed]
     lines = backward(case.program, names, values=case.values)
-    assert lines.whole == (case.example.text not in WITHOUT)
-    if not lines.whole or case.example.text in OTHERWISE:
+    try:
+        lines.code()
+    except UnsupportedError as error:
+        assert without(case), error
+        return
+    assert not without(case)
+    if case.example.text in OTHERWISE:
         return
     (seed,) = case.weights(1)
     found = run_lines(lines, {k: v.detach() for k, v in tensors(case.inputs, case.fixed).items()}, seed)
@@ -53,7 +86,7 @@ def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
 
 
 def test_the_lists_name_examples_of_the_table() -> None:
-    assert {*OTHERWISE, *WITHOUT} <= {case.example.text for case in cases()}
+    assert {*OTHERWISE, *WITHOUT} <= {text for case in cases() for text in (case.example.text, case.name)}
 
 
 def line_of(text: str, **shapes: tuple[int, ...]) -> str | None:
@@ -103,7 +136,7 @@ def test_a_grid_that_would_not_fit_is_refused_with_its_size(monkeypatch: pytest.
 
 @pytest.mark.parametrize(
     "text",
-    ["__import__('os')", "x.__class__", "[x for x in x]", "lambda: x", "x.sum.__self__", "x[x]", "f'{x}'", "(x > 1) - (x > 2)"],
+    ["__import__('os')", "x.__class__", "[x for x in x]", "lambda: x", "x.sum.__self__", "x[x / 1]", "f'{x}'", "(x > 1) - (x > 2)"],
 )  # fmt: skip
 def test_only_array_operations_are_evaluated(text: str) -> None:
     with pytest.raises(symgrad.SymgradError):

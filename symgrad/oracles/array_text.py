@@ -120,9 +120,9 @@ class Walker:
         if isinstance(node, ast.Slice):
             return slice(*(None if end is None else self.value(end) for end in (node.lower, node.upper, node.step)))
         found = self.value(node)
-        if np.issubdtype(np.asarray(found).dtype, np.floating):
+        if any(isinstance(part, ast.Div) or getattr(part, "attr", "") == "to" for part in ast.walk(node)):
             raise UnsupportedError("positions have to be whole numbers")
-        return found
+        return found.astype(np.int64) if isinstance(found, np.ndarray) else found
 
     def attribute(self, node: ast.Attribute) -> Any:
         """.shape, .T, .mT and math.pi."""
