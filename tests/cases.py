@@ -131,6 +131,10 @@ def grouped(op: Op) -> pytest.MarkDecorator:
     return pytest.mark.xdist_group(op.name)
 
 
+STORIES = 4
+"""By default the worked example of one operation in so many is made, proven and printed; the slow tests do so for all."""
+
+
 @lru_cache
 def first_by_default(every: int = 1) -> Sequence[ParameterSet]:
     """`cases` as parameters: the first example of every operation in the default run, the others in the slow one.

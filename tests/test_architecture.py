@@ -83,6 +83,7 @@ BREACHES = {
 """By name: a file, the line that is added to it, and the complaint that has to follow."""
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("breach", BREACHES)
 def test_the_contracts_can_fail(tmp_path: Path, breach: str) -> None:
     file, line, complaint = BREACHES[breach]
@@ -141,6 +142,7 @@ def test_each_public_name_comes_from_where_type_checkers_see_it() -> None:
         symgrad.nothing  # noqa: B018 - asking is what is tested
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("package", HEAVY)
 def test_the_import_check_can_fail(tmp_path: Path, package: str) -> None:
     assert package in loaded(f"import symgrad; import {package}", tmp_path)

@@ -96,6 +96,7 @@ def test_the_refusal_says_how_large_and_where() -> None:
         check_grid((10**5, 10**5))
 
 
+@pytest.mark.slow
 def test_a_file_of_two_million_numbers_within_three_gigabytes(tmp_path: Path) -> None:
     path = tmp_path / "many.json"
     path.write_text(json.dumps([1] * 2_000_000))

@@ -159,6 +159,7 @@ def forms_of(text: str, shapes: dict[str, tuple[int, ...]]) -> dict[str, str | N
     return {d.name: None if d.form is None else d.form.text for d in found}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "shapes"), FORMS, ids=[f"{text} with {shapes}" for text, shapes in FORMS])
 def test_it_reads_as_people_write_it(text: str, shapes: str) -> None:
     expected = FORMS[text, shapes]
@@ -166,6 +167,7 @@ def test_it_reads_as_people_write_it(text: str, shapes: str) -> None:
     assert {name: found[name] for name in expected} == expected
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "shapes"), FORMS, ids=[f"{text} with {shapes}" for text, shapes in FORMS])
 def test_what_people_write_is_what_torch_computes(text: str, shapes: str) -> None:
     number = seed_of(text + shapes)
@@ -196,6 +198,7 @@ AGAIN = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("text", "shapes"), AGAIN)
 def test_a_second_derivation_reads_the_same(text: str, shapes: str) -> None:
     """On other indices."""
@@ -204,6 +207,7 @@ def test_a_second_derivation_reads_the_same(text: str, shapes: str) -> None:
     assert forms_of(text, shapes_of(shapes)) == first
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "shapes"),
     [
@@ -228,6 +232,7 @@ def _renamed(text: str | None, names: dict[str, str]) -> str:
     return "".join(names.get(word, word) for word in words)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("parts", "shapes"),
     [
@@ -283,6 +288,7 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
     assert at_zero.passed
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("text", "name", "form", "given"),
     [
@@ -419,6 +425,7 @@ PAIRS = [
 """By default each with two of the others."""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("whole", "part"), PAIRS)
 def test_what_is_said_shortly_of_a_part_is_left_or_right(whole: str, part: str) -> None:
     """Along a part that lies elsewhere in the whole, softmax and mean are not those of the part."""

@@ -185,6 +185,7 @@ DERIVED = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", DERIVED)
 def test_captured(name):
     fn, *tensors = DERIVED[name]
@@ -300,6 +301,7 @@ def test_entries_on_pairs_are_never_taken_for_real_calls():
 # --- the entries --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("word", ["fft", "ifft", "irfft", "hfft"])
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8])
 @pytest.mark.parametrize("numbers", [False, True], ids=["symbols", "numbers"])
@@ -347,6 +349,7 @@ TEXTS = (
 )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("text", TEXTS)
 def test_a_text_means_what_it_means_in_torch(text):
     arrays = {name: real(4, seed=n).numpy() for n, name in enumerate("xy") if name in torch_side.words(text)}

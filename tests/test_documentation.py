@@ -16,7 +16,7 @@ from symgrad.documents import Page, forum_page, index_page, operation_page
 from symgrad.documents.pages import file_name
 from symgrad.ops import Op, entries, find
 from symgrad_cli.main import main
-from tests.cases import Case, first_by_default
+from tests.cases import STORIES, Case, first_by_default
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "how-to").glob("*.md"))]
@@ -147,7 +147,7 @@ def test_every_operation_has_its_page_and_no_page_is_left_over() -> None:
     assert len(there) == len(OPS)
 
 
-@pytest.mark.parametrize("case", first_by_default())
+@pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_the_worked_example_of_every_operation_is_proven(case: Case) -> None:
     """At the round numbers of its page, no oracle fails and none disagrees; torch is always asked."""
     assert case.story.gradients

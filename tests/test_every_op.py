@@ -27,7 +27,7 @@ from symgrad.oracles import Elementwise
 from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.forms import evaluate_text
 from tests import torch_side
-from tests.cases import Case, first_by_default
+from tests.cases import STORIES, Case, first_by_default
 from tests.compare import assert_same
 from tests.naive import Loops
 from tests.sampling import draw_inputs, random_seed
@@ -138,6 +138,7 @@ def test_the_jacobian_is_torchs(case: Case) -> None:
             assert_true(said, np.where(np.abs(rows) < 1e-13, 0.0, rows), tensors, f"{case.name} by {name}")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("directions", [2, pytest.param(None, marks=pytest.mark.slow)])
 @each
 def test_the_jacobian_is_what_differences_find(case: Case, directions: int | None) -> None:
@@ -256,7 +257,7 @@ def test_pullback_and_pushforward_are_adjoint(case: Case) -> None:
 
 
 @pytest.mark.parametrize("most", [WRITTEN, pytest.param(ALL_WRITTEN, marks=pytest.mark.slow)])
-@each
+@pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_what_is_written_out_adds_up_and_never_divides_by_zero(case: Case, most: int) -> None:
     """1/0 beside a condition that does not hold is not there: neither in an entry of J nor in one of a gradient."""
     for name, gradient in case.story.gradients.items():
@@ -358,6 +359,7 @@ def test_an_operation_with_conditions_on_entries_is_not_called_smooth(case: Case
 # --- what must not matter -----------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @each
 def test_names_of_indices_and_sizes_do_not_matter(case: Case) -> None:
     """Every index called k, every size otherwise: entry by entry the same, and contracted with weights."""

@@ -40,6 +40,7 @@ def called(found: symgrad.Explanation, x: str, y: str) -> dict[str, str]:
     return dict(zip(USUAL, (x, y, letters.seed, letters.output, letters.loss, letters.jacobian), strict=True))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("pair", PAIRS, ids=ascii)
 def test_whatever_inputs_are_called_the_numbers_are_the_same(pair: tuple[str, str]) -> None:
     text = TEXTS[2] if pair in (("sum", "exp"), ("v", "out")) else TEXTS[0]
@@ -50,6 +51,7 @@ def test_whatever_inputs_are_called_the_numbers_are_the_same(pair: tuple[str, st
         assert other.gradients[own].closed_form is not None
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("pair", [*PAIRS[:6:2], ("g_h", "g_t1")], ids=ascii)
 def test_every_oracle_agrees_whatever_inputs_are_called(pair: tuple[str, str]) -> None:
     found = page(TEXTS[3], dict(zip("xy", pair, strict=True)))
@@ -64,6 +66,7 @@ def test_every_oracle_agrees_whatever_inputs_are_called(pair: tuple[str, str]) -
     assert data["output"].get("name", "out") == found.program.output
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("write", [to_text, to_markdown, to_latex], ids=lambda write: write.__name__)
 @pytest.mark.parametrize(("text", "pair"), [(TEXTS[0], ("v", "z")), (TEXTS[1], ("L", "J")), (TEXTS[2], ("z", "v"))])
 def test_the_page_is_the_usual_one_under_other_names(text: str, pair: tuple[str, str], write: Any) -> None:
@@ -82,6 +85,7 @@ def words(text: str, names: dict[str, str] | None = None) -> list[str]:
     return [word for word in found if not re.fullmatch(r"[-─│┼|{}&:]+|\\[qa]?quad", word)]
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     "name", [*string.ascii_letters, *"αβγδεθλσωΩ", "ß", "x1", "变量", "_", "self", "match", "type"]
 )

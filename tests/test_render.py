@@ -49,7 +49,7 @@ from symgrad.render.formula_text import Unicode
 from symgrad.render.latex import page_latex
 from symgrad.render.markdown import page_markdown
 from symgrad.render.text import page_text
-from tests.cases import Case, first_by_default
+from tests.cases import STORIES, Case, first_by_default
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(__file__).resolve().parents[1]
@@ -386,11 +386,7 @@ class Sized(Unicode):
         return f"{sign}_{{{','.join(runs)}}} {text.partition(' ')[2]}", binds
 
 
-SOME = 4
-"""By default one operation of so many is printed in every format: the slow tests print all examples of all."""
-
-
-@pytest.mark.parametrize("case", first_by_default(SOME))
+@pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_what_is_printed_is_what_was_computed(case: Case) -> None:
     explanation = case.story
     arrays = {**explanation.values.arrays, "v": explanation.seed}
@@ -603,7 +599,7 @@ def test_the_reader_reads(text: str, value: float) -> None:
 # --- every operation in every format ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", first_by_default(SOME))
+@pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_every_operation_in_every_format(case: Case) -> None:
     explanation = case.story
     page = page_of(explanation)
@@ -626,7 +622,7 @@ def test_every_operation_in_every_format(case: Case) -> None:
     conforms({key: value for key, value in data.items() if key != "entry"})
 
 
-@pytest.mark.parametrize("case", first_by_default(SOME))
+@pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_every_derivation_in_every_format(case: Case) -> None:
     program, derived = case.program, case.derived
     assert [line for line in derived_text(program, derived, width=80).splitlines() if len(line) > 80] == []
