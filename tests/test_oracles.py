@@ -22,7 +22,7 @@ from symgrad.indexing import deltas
 from symgrad.language import read
 from symgrad.numeric import forward, named
 from symgrad.ops import TABLE
-from symgrad.oracles import check_form, compare
+from symgrad.oracles import check_form, compare, forms
 from tests.compare import assert_same
 
 # modules that the package's functions of the same names hide
@@ -312,3 +312,13 @@ def test_a_product_keeps_the_digits_of_small_factors(text: str) -> None:
     scale = np.array([1e17, 1, 1e-17])
     expected = {"cumprod(x, 0)": [3 + 3e-17, 1, 3]}.get(text, [3, 1, 3])
     assert_same(expected, np.asarray(found.gradients["x"].value, dtype=float) / scale)
+
+
+def test_a_text_is_read_back_once_for_the_same_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line of a layer is asked at every step of a loop; other shapes are read anew."""
+    known = {"v": np.arange(3.0), "x": np.arange(3.0), "unread": np.ones(7)}
+    assert_same(known["x"] ** 3, forms.evaluate_text("v * x * x", known))
+    monkeypatch.setattr(forms, "read", lambda *_, **__: pytest.fail("it is read again"))
+    assert_same(known["x"] * 4, forms.evaluate_text("v * x * x", {**known, "x": np.full(3, 2.0)}))
+    with pytest.raises(pytest.fail.Exception):
+        forms.evaluate_text("v * x * x", {**known, "x": np.ones(()), "v": np.ones(())})

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -157,11 +158,15 @@ def symmetric_part(array: Array) -> Array:
 
 def evaluate_text(text: str, known: Mapping[str, Array]) -> Array:
     """The value of an expression over the seed, the output and the inputs in symgrad's own language, by NumPy."""
+    program = _read_back(text, tuple((name, np.shape(array)) for name, array in known.items()))
+    return forward(program, {t.name: known[t.name] for t in program.inputs})[program.output]
+
+
+@lru_cache(maxsize=4096)
+def _read_back(text: str, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Program:
+    """The program that a text spells, read once: the line of a layer is asked again at every step of a loop."""
     used = inputs_of(text)
-    shapes = {name: np.shape(array) for name, array in known.items() if name in used}
-    reading = read(text, shapes=shapes, output=LOSSES)
-    inputs = {t.name: known[t.name] for t in reading.program.inputs}
-    return forward(reading.program, inputs)[reading.program.output]
+    return read(text, shapes={name: shape for name, shape in shapes if name in used}, output=LOSSES).program
 
 
 def evaluate_lowered(text: str, known: Mapping[str, Array]) -> Array:
