@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -276,7 +277,7 @@ c.sum().backward()
         ("a = x * 0.1\na.sum().backward()\na.grad", "a is not a leaf"),
         ("y = torch.ones(2)\n(x * y).sum().backward()\ny.grad", "y.grad is None: requires_grad=False"),
         ("w = torch.ones(2, requires_grad=True)\nx.sum().backward()\nw.grad", "had no path to w"),
-        ("y = x.detach()\nx.sum().backward()\ny.grad", "was cut in script.py:4 by .detach()"),
+        ("y = x.detach()\nx.sum().backward()\ny.grad", "was cut in line 4 by .detach()"),
         (
             "w = torch.ones(2, requires_grad=True)\n(w.detach() * x).sum().backward()",
             "w gets nothing: the path was cut",
@@ -403,7 +404,10 @@ net(torch.randn(8, 3, 8, 8)).pow(2).mean().backward()
     weight, bias, *_ = session.calls[0].leaves
     assert session.agrees
     assert (weight.rounding, bias.rounding) == (False, True)
-    assert "vᵀJ by 0.bias is 0: the digits are rounding" in told
+    assert re.search(
+        r"vᵀJ by 0\.bias is 0 \(the digits are rounding\): .* stays the same whatever 0\.bias is",
+        " ".join(told.split()),
+    )
     assert "running_mean" not in told.partition("not asked")[0][-80:]
 
 

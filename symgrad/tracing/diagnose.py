@@ -15,7 +15,8 @@ from symgrad.calculus import local_pullback, standard
 from symgrad.errors import SymgradError
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.program import Apply
-from symgrad.tracing.trace import Node, Where
+from symgrad.tracing import frames
+from symgrad.tracing.trace import Node
 from symgrad.tracing.words import shape_text, step_text
 
 if TYPE_CHECKING:
@@ -185,6 +186,8 @@ def second_time(scene: Scene, program: Program | None, lifted: Lifted | None) ->
                 f"  {program.labels.get(first[0], first[0])} is mentioned by the pullback of "
                 f"{step_text(program.recording, first[1][0], program.labels)}"
             )
+        else:
+            lines.append("this vᵀJ mentions no forward value; torch keeps some all the same and lets go of all")
     lines += [
         "  two losses:                     add them and call backward once: vᵀJ is linear, the sum is the same",
         "  the same graph again:           retain_graph=True in every call but the last",
@@ -284,27 +287,9 @@ def unused(scene: Scene) -> list[str]:
     ]
 
 
-def why_none(name: str, tensor: Any, node: Node, where: Where) -> str:
-    """Why ``.grad`` is None after a backward."""
-    if node.kind == "data" and node.cut is not None:
-        return f"{name}.grad is None: its path was cut in {node.cut.where.short} by {node.cut.how}"
-    if not tensor.requires_grad:
-        return f"{name}.grad is None: requires_grad=False, so vᵀJ by {name} was not asked for"
-    if not tensor.is_leaf:
-        return (
-            f"{name}.grad is None: {name} is not a leaf (it was computed); a gradient flowed through it "
-            "and is kept only "
-            f"for leaves. {name}.retain_grad() before backward keeps it, "
-            f"torch.autograd.grad(out, {name}) gives it"
-        )
-    return (
-        f"{name}.grad is None: the last backward (line {where.line}) had no path to {name}, or it was set to None since"
-    )
-
-
 def output_name(scene: Scene) -> str:
     """What the user calls the output."""
-    return scene.sight.get(id(scene.outputs[0])) or "the output"
+    return scene.sight.get(id(scene.outputs[0])) or frames.subject(scene.where.text) or "the output"
 
 
-__all__ = ["failure", "why_none"]
+__all__ = ["failure", "output_name"]

@@ -108,6 +108,20 @@ def argument(text: str) -> str | None:
     return None
 
 
+def subject(text: str) -> str | None:
+    """What ``backward`` is called on in a line, as it is written there; in brackets unless it is a name or a call."""
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
+            found = ast.unparse(node.func.value)
+            simple = isinstance(node.func.value, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+            return found if simple else f"({found})"
+    return None
+
+
 def names_in(start: FrameType | None) -> dict[int, str]:
     """What the tensors in sight are called, by identity: variables first, then parameters of modules."""
     found: dict[int, str] = {}

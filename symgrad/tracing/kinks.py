@@ -5,7 +5,7 @@ Comes in: the sweep as it goes, then the program and the seeds. Goes out: lines 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -43,21 +43,26 @@ class Passages:
             self.met.append(Passage(step, place, weights))
 
 
-def lines(program: Program, seeds: Mapping[str, Array], met: Passages) -> list[str]:
-    """``h[0,1] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``."""
+def found(program: Program, seeds: Mapping[str, Array], met: Passages) -> list[Tie]:
+    """The kinks of one call that matter."""
 
     def counts(name: str, change: Array) -> bool:
         if name in program.wanted:
             return True
-        found = pull(program.recording, program.values, program.boxes, {name: change}, program.wanted)
-        return any(np.any(as_float(part)) for part in found.values())
+        changed = pull(program.recording, program.values, program.boxes, {name: change}, program.wanted)
+        return any(np.any(as_float(part)) for part in changed.values())
 
-    found = list(ties(program.recording, program.values, met.met, counts))
+    here = list(ties(program.recording, program.values, met.met, counts))
     if len(program.ends) == 1 and not program.boxes:
         whole = replace(program.recording, output=program.ends[0])
-        found += switches(whole, program.values, as_float(seeds[program.ends[0]]), program.wanted)
-    told = [line_of(program, tie) for tie in found[:MOST]]
-    rest = len(found) - MOST
+        here += switches(whole, program.values, as_float(seeds[program.ends[0]]), program.wanted)
+    return here
+
+
+def lines(program: Program, met: Sequence[Tie]) -> list[str]:
+    """``h[0,1] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``."""
+    told = [line_of(program, tie) for tie in met[:MOST]]
+    rest = len(met) - MOST
     return [*told, f"{rest} more {'step stands' if rest == 1 else 'steps stand'} on kinks"] if rest > 0 else told
 
 
@@ -73,4 +78,4 @@ def line_of(program: Program, tie: Tie) -> str:
     return tie.says(labels.get(tie.name, tie.name), f"{step}{at}", total)
 
 
-__all__ = ["Passages", "lines"]
+__all__ = ["Passages", "found", "lines"]

@@ -6,13 +6,15 @@ reads the leaves, and for a gradient that is zero the steps through which nothin
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import weakref
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.numeric.exact import Array
 from symgrad.program import Apply
+from symgrad.tracing.numbers import MOST
 from symgrad.tracing.trace import Node
 from symgrad.tracing.words import step_text
 
@@ -36,13 +38,26 @@ class Flow:
     def __init__(self) -> None:
         self.arrived: dict[str, bool] = {}
         self.passed: dict[tuple[str, int], bool] = {}
+        self.small: dict[str, Array] = {}
 
     def seen(self, step: Apply, place: int, weights: Array, result: Array) -> None:
         """One step of the sweep."""
         name = step.result.name
         if name not in self.arrived:
             self.arrived[name] = bool(np.any(weights))
+            if np.size(weights) <= MOST:
+                self.small[name] = np.array(weights)
         self.passed[name, place] = self.arrived[name] and bool(np.any(result))
+
+    def small_of(self, order: Sequence[Node], refs: Mapping[int, Any]) -> dict[int, tuple[weakref.ref[Any], Array]]:
+        """What reached small tensors that are no leaves and are still there, by their identity."""
+        found = {}
+        for node in order:
+            tensor = node.owner() if node.owner is not None and node.kind != "leaf" else None
+            name = refs[id(node)].name if id(node) in refs else ""
+            if tensor is not None and name in self.small:
+                found[id(tensor)] = (weakref.ref(tensor), self.small[name])
+        return found
 
     def stopped(self, program: Program, name: str) -> tuple[list[Apply], bool]:
         """The steps at which what would reach ``name`` becomes 0, and whether something reaches it all the same."""

@@ -18,16 +18,19 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from symgrad.tracing import frames
 from symgrad.tracing.aliases import Storages, positions_in, related, storage
+from symgrad.tracing.cuts import cut_of
 from symgrad.tracing.guard import Guard, elsewhere
 from symgrad.tracing.spelling import Facts, asks_in_place, facts, overridden, taken_whole
 from symgrad.tracing.standing_in import caller
-from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, leaves_of, mapped, parts_in
+from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, mapped, parts_in
 
 LENDING = frozenset(
     f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
 )
 """Methods that hand out the memory itself: what is written there is counted by no version."""
 GRAD_FN = "Tensor.grad_fn"
+ASKING = "Tensor.requires_grad"
+"""With what a tensor is made a leaf: a property, and a method whose name begins so."""
 BACKWARD = frozenset({"Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"})
 """Silent themselves; what hooks and backwards of the user's do meanwhile is recorded."""
 Listener = Callable[[str, Any, Where], None]
@@ -151,6 +154,8 @@ class Recorder(TorchFunctionMode):
     def after(self, seen: Seen, result: Any) -> None:
         """What a call made and what it wrote."""
         made = list(tensors_in(result))
+        if seen.known.spelling.startswith(ASKING):
+            self.node_of(seen.given[0][0])  # from this line on it is a leaf
         if not made and not seen.written:
             return
         where = frames.here(self.calls)
@@ -199,7 +204,7 @@ class Recorder(TorchFunctionMode):
     def made(self, tensor: Any, call: Call, index: int, sources: list[Node], where: Where) -> Node:
         """The node of a new tensor."""
         if tensor.requires_grad and is_leaf(tensor):
-            return self._source(tensor)
+            return self._source(tensor, cut_of(tensor, call, sources, where))
         if tensor.requires_grad:
             return Node("call", tensor.detach(), version(tensor), where, call, index, owner=weakref.ref(tensor))
         return self.data(tensor, cut_of(tensor, call, sources, where), where)
@@ -220,16 +225,16 @@ class Recorder(TorchFunctionMode):
         if node is not None and node.kind not in ("leaf", "data"):
             found = self._unseen(tensor, node)
         else:
-            found = self._source(tensor)
+            found = self._source(tensor, None if node is None else node.cut)
         self.register(tensor, found)
         return found
 
-    def _source(self, tensor: Any) -> Node:
-        """A tensor that comes from outside."""
+    def _source(self, tensor: Any, cut: Cut | None = None) -> Node:
+        """A tensor that comes from outside, or a new leaf behind a ``cut``."""
         if not tensor.requires_grad:
-            return self.data(tensor, None, None)
+            return self.data(tensor, cut, None)
         kind = "leaf" if is_leaf(tensor) else "unknown"
-        return Node(kind, tensor.detach(), version(tensor), frames.here(), owner=weakref.ref(tensor))
+        return Node(kind, tensor.detach(), version(tensor), frames.here(), cut=cut, owner=weakref.ref(tensor))
 
     def _unseen(self, tensor: Any, node: Node) -> Node:
         """A tensor that something wrote without being seen."""
@@ -269,7 +274,7 @@ class Recorder(TorchFunctionMode):
         if tensor.requires_grad and silent and old.kind not in ("leaf", "data"):
             new = Node("shift", tensor.detach(), version(tensor), where, parents=(old,), owner=weakref.ref(tensor))
         elif tensor.requires_grad and (silent or is_leaf(tensor)):
-            new = self._source(tensor)
+            new = self._source(tensor, old.cut)
             new.where = where
         elif tensor.requires_grad:
             new = Node("call", tensor.detach(), version(tensor), where, call, 0, owner=weakref.ref(tensor), whole=True)
@@ -327,20 +332,3 @@ def is_leaf(tensor: Any) -> bool:
 def tensors_in(value: Any) -> Iterator[Any]:
     """Every tensor in nested containers, in order."""
     return parts_in(value, torch.Tensor)
-
-
-def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | None:
-    """Why ``tensor`` has no gradient although something it was computed from has one; an earlier cut is handed on."""
-    carrying = [node for node in sources if node.carries]
-    if not carrying:
-        return next((node.cut for node in sources if node.cut is not None), None)
-    word = call.spelling.rpartition(".")[2]
-    if word in ("detach", "detach_", "data"):
-        how = f".{word}{'' if word == 'data' else '()'}"
-    elif not torch.is_grad_enabled():
-        how = "torch.no_grad()"
-    elif not tensor.is_floating_point() and not tensor.is_complex():
-        how = f"{word}: its result is {str(tensor.dtype).removeprefix('torch.')}, which has no derivative"
-    else:
-        how = f"{word}: torch has no derivative for it"
-    return Cut(how, where, leaves_of(carrying))

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import as_float
-from symgrad.tracing import diagnose, frames, kinks, leaves, remarks
+from symgrad.tracing import diagnose, frames, kinks, leaves, paths, remarks
 from symgrad.tracing.agreement import Judge
 from symgrad.tracing.births import births, not_finite, watching
 from symgrad.tracing.given import Given, seed_text, stands_for
@@ -32,6 +32,7 @@ from symgrad.tracing.story import Backward, Leaf
 from symgrad.tracing.told_lines import ToldLines, told_lines
 from symgrad.tracing.trace import Node, Where, as_array, real_precision, upstream
 from symgrad.tracing.words import NOT_CHECKED, chosen_by_torch, first_words, shape_text
+from symgrad.tracing.zeros import zeros
 
 if TYPE_CHECKING:
     from symgrad.tracing.watch import Watch
@@ -53,6 +54,7 @@ class Scene:
         self.order = upstream(self.nodes)
         self.observations = self.observe()
         self.sight = frames.names_in(frames.user_frame())
+        self.passed: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
         self.leaves: list[tuple[Node, Any]] = leaves.as_read([(n, t) for n, t in owned if t is not None], self.order)
@@ -119,7 +121,8 @@ class Scene:
         seeds = self.weights(lifted)
         judge = Judge(program, seeds, self.types(lifted))
         met = kinks.Passages()
-        derived = judge.pull(watching(births(born), flow.seen, *(() if repeated else (met.seen,))))
+        judge.pull(watching(births(born), flow.seen, *(() if repeated else (met.seen,))))
+        self.passed = flow.small_of(self.order, lifted.refs)
         lost = bool(born) and all(birth.of_nothing for birth in born)
         few = len(targets) <= HANDFUL or bool(self.watch.only)
         ones = len(self.seeds) == 1 and self.seeds[0] is None
@@ -129,9 +132,12 @@ class Scene:
             for name, (tensor, true) in targets.items()
             if not self.watch.only or program.labels[name] in self.watch.only
         ]
-        notes = [*remarks.accumulated(self, rows, repeated), *([] if repeated else remarks.missing(self, lifted))]
-        notes += remarks.without_a_past(program) + remarks.unmoved(program, seeds, derived, rows)
-        notes += [] if repeated else [*remarks.broadcast_losses(program), *kinks.lines(program, seeds, met)]
+        notes = [*remarks.accumulated(self, rows, repeated), *([] if repeated else paths.missing(self, lifted))]
+        notes += remarks.without_a_past(program)
+        if not repeated:
+            ties = kinks.found(program, seeds, met)
+            notes += [*zeros(program, seeds, rows, ties), *remarks.broadcast_losses(program)]
+            notes += kinks.lines(program, ties)
         if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
             row.after is not None and not np.isfinite(row.after).all() for row in rows
         ):
@@ -330,6 +336,8 @@ class Scene:
 
     def remember(self, ran: bool) -> None:
         """Whose ``.grad`` this call filled, and which parts of the graph it let go of."""
+        if ran:
+            self.watch.last = paths.last_of(self)
         for node in self.order if ran and not self.given.retained else ():
             node.freed = node.freed or self.where
         for _, tensor in self.leaves if self.kind == "backward" else ():

@@ -59,7 +59,7 @@ def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool, asked: bo
         found = program.backward_by(seeds, program.wanted, ones)
     except SymgradError:
         return ToldLines()
-    listed = {program.labels[name] for name in program.labels}
+    listed = set(program.labels.values())
     opened = [str(s) for s in found.forward if s.text is not None and s.name not in listed and is_read(s, found)]
     back = [str(line) for line in found.lines if line.text is not None]
     forms = {
@@ -67,7 +67,10 @@ def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool, asked: bo
     }
     lengths = [(line.name, length(line)) for line in found.lines if line.shape is not None and line.value is not None]
     forward = [str(s) for s in found.forward]
-    return ToldLines(tuple(forward), tuple(opened), tuple(back), forms, flow_of(lengths), warning_of(lengths), found)
+    scale = sum(float(np.linalg.norm(as_float(np.asarray(seed)).reshape(-1))) for seed in seeds.values())
+    return ToldLines(
+        tuple(forward), tuple(opened), tuple(back), forms, flow_of(lengths), warning_of(lengths, scale), found
+    )
 
 
 def shortest(program: Program, lines: Backward, own: str) -> str | None:
@@ -106,8 +109,11 @@ def flow_of(lengths: Sequence[tuple[str, float]]) -> str:
     return " → ".join(told)
 
 
-def warning_of(lengths: Sequence[tuple[str, float]]) -> str:
-    """Where the gradient vanishes, explodes or dies, if it does: one branch that does is none, others come after it."""
+def warning_of(lengths: Sequence[tuple[str, float]], scale: float = 0.0) -> str:
+    """Where the gradient vanishes, explodes or dies, if it does: one branch that does is none, others come after it.
+
+    ``scale`` is the length of the seed: beside a first branch that is rounding, what has this length is not large.
+    """
     finite = [(name, value) for name, value in lengths if np.isfinite(value)]
     if len(finite) < 2 or not finite[0][1]:
         return ""
@@ -120,6 +126,6 @@ def warning_of(lengths: Sequence[tuple[str, float]]) -> str:
     if start > STEEP * left:
         return f"the gradient vanishes: from {first} to {name} its length shrinks by a factor of {start / left:.0e}"
     name, most = max(finite, key=lambda pair: pair[1])
-    if most > STEEP * start:
+    if most > STEEP * max(start, scale):
         return f"the gradient explodes: from {first} to {name} its length grows by a factor of {most / start:.0e}"
     return ""

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from symgrad.errors import SymgradError
-from symgrad.tracing import diagnose, frames
+from symgrad.tracing import frames, paths
 from symgrad.tracing.function import active_modes, recording
 from symgrad.tracing.given import Given, read_twice
 from symgrad.tracing.guard import in_words, undisturbed
@@ -58,6 +58,8 @@ class Watch:
         self.filled: dict[int, tuple[weakref.ref[Any], Where, str]] = {}
         self.names: dict[int, str] = {}
         self.told: set[Any] = set()
+        self.last: paths.Last | None = None
+        self.emptied: dict[int, tuple[weakref.ref[Any], Where]] = {}
         self.weights: list[tuple[Where, str]] = []
 
     # The calls --------------------------------------------------------------------------------------------
@@ -181,6 +183,7 @@ class Watch:
 
     def dropped(self, tensor: Any, where: Where) -> None:
         """``.grad`` was set to None, by ``zero_grad`` mostly; said once for each line."""
+        self.emptied[id(tensor)] = weakref.ref(tensor), where
         key = (where.file, where.line, "dropped")
         if id(tensor) in self.filled and key not in self.told:
             self.told.add(key)
@@ -196,7 +199,10 @@ class Watch:
         self.told.add(key)
         name = frames.names_in(frames.user_frame()).get(id(tensor)) or "it"
         node = self.recorder.node_of(tensor)
-        self.say(Note(where, diagnose.why_none(name, tensor, node, self.session.calls[-1].where)))
+        if self.last is not None:
+            owner, since = self.emptied.get(id(tensor), (None, None))
+            since = since if owner is not None and owner() is tensor else None
+            self.say(Note(where, paths.why_none(name, tensor, node, self.last, since)))
 
 
 def _let_go(watch: Watch | None) -> None:

@@ -65,7 +65,7 @@ class Answer:
 
 def answer_of(explanation: Explanation, teller: Teller) -> Answer:
     """Everything that a page opens with, worked out once."""
-    zeros = {name: words for name, g in explanation.gradients.items() if (words := why_zero(explanation, g))}
+    zeros = {name: words for name, g in explanation.gradients.items() if (words := why_zero(explanation, g, teller))}
     kinks = tuple(kink_sentences(explanation, teller))
     told = next(iter((*kinks, *zeros.values())), ())
     special = told or _shared(explanation)

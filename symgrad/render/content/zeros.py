@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 
+from symgrad.backward.names import UNNAMED
 from symgrad.explanation import Explanation, Gradient, Nothing, nothing
+from symgrad.explanation.reasons import Vanishing
 from symgrad.numeric import as_float, plain
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import COUNTABLE
 from symgrad.render.content.speaker import speaker_of
+from symgrad.render.content.teller import Teller
 from symgrad.render.page import Words
 
 SMALL = 1e-6
 """Gradients above this are not 0, whatever the Jacobian."""
 
 
-def why_zero(explanation: Explanation, gradient: Gradient) -> Words:
-    """Why a gradient is 0, although J is not or because J is; nothing where it is not 0."""
+def why_zero(explanation: Explanation, gradient: Gradient, teller: Teller) -> Words:
+    """Why a gradient is 0, although J is not or because J is, and where; nothing where it is not 0."""
     value = as_float(gradient.value)
     if value.size == 0:
         return ()
@@ -27,10 +30,20 @@ def why_zero(explanation: Explanation, gradient: Gradient) -> Words:
         return ()
     values = explanation.values
     found = nothing(explanation.program, values, gradient.name, explanation.seed, gradient.value)
-    return _why_zero(explanation, gradient, found) if found is not None else ()
+    return _why_zero(explanation, gradient, found, _where(explanation, gradient, teller)) if found is not None else ()
 
 
-def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing) -> Words:
+def _where(explanation: Explanation, gradient: Gradient, teller: Teller) -> str:
+    """The step at which nothing is left, and why, in a clause."""
+    reason = Vanishing(explanation.program, explanation.values, explanation.seed).reason(gradient.name)
+    if reason is None:
+        return ""
+    step = reason.step
+    unnamed = UNNAMED.fullmatch(step.result.name) or step.result.name == explanation.program.output
+    return reason.says(gradient.name, (teller.code(step) or step.op) if unnamed else step.result.name)
+
+
+def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, where: str) -> Words:
     """Whether J is 0, or the weights are, or the weighted rows add up to 0."""
     say = speaker_of(explanation.program)
     name, zero = gradient.name, "0, but for rounding," if found.rounding else "0"
@@ -38,12 +51,15 @@ def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing) -> W
         return say("`{name}.grad` is 0 because every weight in {v} is 0.", name=name)
     if found.why == "J":
         when = "whatever the numbers" if gradient.jacobian.formula == 0 else "at these numbers"
-        return say("`{name}.grad` is {zero} because every entry of {J} is 0 {when}.", name=name, zero=zero, when=when)
+        because = "`{name}.grad` is {zero} because every entry of {J} is 0 {when}{where}."
+        return say(because, name=name, zero=zero, when=when, where=where and f": {where}")
     equal = len({numbers.text(v) for v in plain(explanation.seed).reshape(-1)}) == 1
     if found.everywhere is None:
         why = "The weighted rows cancel each other out."
     elif not found.everywhere:
         why = "The weighted rows cancel each other out here; where `{name}` has other entries they do not."
+    elif where:
+        why = f"{where[0].upper()}{where[1:]}; other weights show more."
     elif equal:
         why = (
             "With equal weights {L} is a multiple of the sum of the outputs, and that sum stays the same whatever "

@@ -1,0 +1,128 @@
+"""Why a gradient is 0 or None: each reason was tested before it is said, on the numbers or on what was seen."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from symgrad.explanation.reasons import Vanishing, bottlenecks
+from symgrad.language.read import read
+from symgrad.numeric import forward
+from symgrad.tracing import run_script
+from symgrad.tracing.tell import event_text
+
+
+def reason(text: str, name: str = "x", seed: object = None, **inputs: object) -> str:
+    """Why vᵀJ by an input is 0, in a clause; empty where nothing is found."""
+    arrays = {key: np.asarray(value) for key, value in inputs.items()}
+    program = read(text, shapes={key: array.shape for key, array in arrays.items()}).program
+    values = forward(program, arrays)
+    weights = np.ones(program.numbers(program.out.shape)) if seed is None else np.asarray(seed)
+    found = Vanishing(program, values, weights).reason(name)
+    return "" if found is None else found.says(name, found.step.op)
+
+
+ONES = "so equal weights (v = ones, .sum()) give 0"
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "said"),
+    [
+        ("sum(round(x))", [1.2, 2.7], "nothing comes back through round, its slope is 0 everywhere"),
+        ("sum(sign(x)) * 3", [1, -2], "nothing comes back through sign, its slope is 0 everywhere"),
+        ("sum(relu(x) * 2)", [-1, -2], "nothing comes back through relu, its slope by x is 0 here"),
+        ("relu(x - 5)", [1, 2], "nothing comes back through relu, its slope by x is 0 here"),
+        ("sum(clamp(x, 5, 6))", [1, 2], "nothing comes back through clamp, its slope by x is 0 here"),
+        ("sum(x ** 2)", [0, 0], "nothing comes back through pow, its slope by x is 0 here"),
+        ("softmax(x)", [1, 2, 3], f"the entries of softmax add up to 1 whatever x is, {ONES}"),
+        ("sum(softmax(x)) * 5", [1, 2, 3], f"the entries of softmax add up to 1 whatever x is, {ONES}"),
+        ("mean(softmax(x, dim=1))", [[1, 2], [0, 3]], "the entries of softmax add up to 1 along axis 1 whatever x is"),
+        ("sum(layer_norm(x))", [1, 2, 4], "the entries of layer_norm add up to 0 whatever x is"),
+        ("sum(batch_norm(x, None, None, training=True))", [[1, 2], [0, 1], [4, 5.0]], "add up to 0 along axis 0"),
+        ("sum(x - mean(x))", [1, 2, 4], "the entries of sub add up to 0 whatever x is"),
+        ("e = exp(x); e / e", [1, 2, 4], "stays the same whatever x is"),
+        ("sum(x)", [1, 2], ""),
+        ("softmax(x)[0]", [1, 2], ""),
+    ],
+)
+def test_the_reason_for_a_zero(text: str, x: object, said: str) -> None:
+    found = reason(text, x=x)
+    assert said in found
+    assert bool(said) == bool(found)
+
+
+def test_weights_that_happen_to_cancel_are_no_reason() -> None:
+    assert reason("x * x", x=[1.0, 1.0], seed=[0, 0]) == ""
+    assert reason("x[0] * x[1] - x[0]", x=[1.0, 1.0]) == ""
+
+
+def test_everything_passes_through_a_bottleneck() -> None:
+    program = read("h = relu(x); a = tanh(h); b = exp(h); z = a * b; sum(z)", shapes={"x": (2,)}).program
+    assert [step.op for step in bottlenecks(program, "x")] == ["relu", "mul", "sum"]
+
+
+def told(tmp_path: Path, body: str) -> str:
+    """What is said of a script, on one line."""
+    path = tmp_path / "script.py"
+    path.write_text("import torch\nw = torch.tensor([1.2, 2.7], requires_grad=True)\n" + body, encoding="utf-8")
+    said: list[str] = []
+    assert run_script(str(path), [], tell=lambda event: said.append(event_text(event))).status == 0
+    return re.sub(r"\s+", " ", " ".join(said))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (
+            "h = (w * 3).detach()\nloss = h.sum()\nloss.requires_grad = True\nloss.backward()\nw.grad\n",
+            (
+                "w.grad is None: the path was cut in line 3 by .detach(); line 5 made loss a new leaf, and the backward in "
+                "line 6 ends there"
+            ),
+        ),
+        (
+            "with torch.no_grad():\n    h = w * 3\nh.requires_grad_()\nh.sum().backward()\nw.grad\n",
+            "w.grad is None: the path was cut in line 4 by torch.no_grad(); line 5 made h a new leaf",
+        ),
+        (
+            "h = torch.tensor(w, requires_grad=True)\nh.sum().backward()\nw.grad\n",
+            (
+                "w.grad is None: the path was cut in line 3 by torch.tensor(…), which copies numbers and no history; line 3 "
+                "made h a new leaf"
+            ),
+        ),
+        (
+            "h = w.data\nh.requires_grad = True\nh.sum().backward()\nw.grad\n",
+            "w.grad is None: the path was cut in line 3 by .data; line 4 made h a new leaf",
+        ),
+        (
+            "h = torch.from_numpy(w.detach().numpy()).requires_grad_()\nh.sum().backward()\nw.grad\n",
+            "w.grad is None: the last backward (line 4) had no path to w",
+        ),
+        ("n = torch.tensor([1, 2])\n(w * n).sum().backward()\nn.grad\n", "n.grad is None: requires_grad=False (int64"),
+        ("(w * 2).sum().backward()\nw.grad = None\nw.grad\n", "w.grad is None: line 4 (w.grad = None) set it to None"),
+        (
+            "h = w * 2\nh.sum().backward()\nh.grad\n",
+            (
+                "h is not a leaf (it was computed in line 3); what flowed through it ([1 1]) is kept only for leaves. "
+                "h.retain_grad() before backward keeps it, torch.autograd.grad(h.sum(), h) gives it"
+            ),
+        ),
+        ("(torch.round(w) * 2).sum().backward()\n", "nothing comes back through round(w) (line 3), its slope is 0"),
+        ("h = torch.relu(-w)\nh.sum().backward()\n", "vᵀJ by w is 0: nothing comes back through h (line 3), its slope"),
+        (
+            "torch.softmax(w, 0).sum().backward()\n",
+            f"the entries of softmax(w, dim=0) (line 3) add up to 1 whatever w is, {ONES}",
+        ),
+    ],
+)
+def test_the_reason_in_a_run(tmp_path: Path, body: str, said: str) -> None:
+    assert said in told(tmp_path, body)
+
+
+def test_a_leaf_that_was_reached_is_given_no_reason(tmp_path: Path) -> None:
+    assert "None:" not in told(tmp_path, "h = w.detach()\nh.requires_grad = True\n(w * h).sum().backward()\nw.grad\n")
