@@ -12,13 +12,12 @@ from functools import cached_property
 
 import numpy as np
 
-from symgrad.calculus import local_pullback, standard
+from symgrad.calculus import flowing, local_pullback, positions, standard
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
 from symgrad.explanation.nothing import ENOUGH, nothing
 from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback
-from symgrad.numeric.sweeps import flowing, positions
-from symgrad.ops import TABLE
+from symgrad.ops.entry import entry_of
 from symgrad.program import Apply, Program
 
 CLOSE = 1e-9
@@ -79,7 +78,7 @@ class Vanishing:
     def reason(self, name: str) -> Reason | None:
         """Why vᵀJ by ``name`` is 0; None where it is not, or where no such reason was found."""
         sizes = [np.size(self.given[t.name]) for t in self.program.tensors() if t.name in self.given.arrays]
-        if any(step.op not in TABLE for step in self.program.steps) or max(sizes) > LARGEST:
+        if any(entry_of(step.op) is None for step in self.program.steps) or max(sizes) > LARGEST:
             return None
         try:
             return self._found(name)
@@ -116,7 +115,7 @@ class Vanishing:
         found = [as_float(there[part.output]) for there in elsewhere(part, self.values, name)]
         found = [there for there in found if np.isfinite(there).all()]
         on_the_way = flowing(part, (name,)) & part.relevant()
-        if all(TABLE[step.op].smooth for step in part.steps if step.result.name in on_the_way):
+        if all(_smooth(step) for step in part.steps if step.result.name in on_the_way):
             return found
         draw = np.random.default_rng(8)
         given, shape = {t.name: self.values[t.name] for t in part.inputs}, np.shape(self.values[name])
@@ -152,6 +151,12 @@ class Vanishing:
             if even and np.ptp(sums) <= CLOSE * scale:
                 return Reason(step, "sum", rounding, axes=() if len(axes) == len(shape) else axes, total=float(sums[0]))
         return None
+
+
+def _smooth(step: Apply) -> bool:
+    """Whether an operation is smooth wherever it is defined."""
+    op = entry_of(step.op)
+    return op is not None and op.smooth
 
 
 def bottlenecks(program: Program, name: str) -> Iterator[Apply]:

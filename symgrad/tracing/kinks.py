@@ -69,7 +69,7 @@ def lines(program: Program, met: Sequence[Tie]) -> list[str]:
 def line_of(program: Program, tie: Tie) -> str:
     """One kink in the names of the script."""
     labels = program.labels
-    step = relabelled(right_side(program.recording, tie.step), labels) if tie.whole else tie.step.op
+    step = relabelled(right_side(program.recording, tie.step), labels) if tie.whole else str(tie.step.op)
     end = program.ends[0]
     out = labels.get(end, end)
     total = out if np.size(program.arrays[end]) == 1 else f"Σ v·{out}"

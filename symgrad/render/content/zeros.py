@@ -40,7 +40,7 @@ def _where(explanation: Explanation, gradient: Gradient, teller: Teller) -> str:
         return ""
     step = reason.step
     unnamed = UNNAMED.fullmatch(step.result.name) or step.result.name == explanation.program.output
-    return reason.says(gradient.name, (teller.code(step) or step.op) if unnamed else step.result.name)
+    return reason.says(gradient.name, (teller.code(step) or str(step.op)) if unnamed else step.result.name)
 
 
 def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, where: str) -> Words:
