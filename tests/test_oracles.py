@@ -22,7 +22,7 @@ from symgrad.indexing import deltas
 from symgrad.language import read
 from symgrad.numeric import forward, named
 from symgrad.ops import TABLE
-from symgrad.oracles import check_form, compare, forms
+from symgrad.oracles import check_differences, check_form, compare, forms
 from tests.compare import assert_same
 
 # modules that the package's functions of the same names hide
@@ -322,3 +322,66 @@ def test_a_text_is_read_back_once_for_the_same_shapes(monkeypatch: pytest.Monkey
     assert_same(known["x"] * 4, forms.evaluate_text("v * x * x", {**known, "x": np.full(3, 2.0)}))
     with pytest.raises(pytest.fail.Exception):
         forms.evaluate_text("v * x * x", {**known, "x": np.ones(()), "v": np.ones(())})
+
+
+# --- what an oracle cannot judge, it does not ------------------------------------------------------------------
+
+
+def notes(text: str, **values: list[float]) -> dict[str, str]:
+    """The words of every check that judged nothing, or less than all, by the first word of its oracle."""
+    found = symgrad.explain(text, **values)
+    assert found.passed, disagreed(found)
+    checks = [c for g in found.gradients.values() for c in g.checks if c.note]
+    return {c.oracle.split()[0].strip(","): c.note for c in checks}
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "oracle", "said"),
+    [
+        ("log(atan2(x, y))", {"x": [2.0, 1e-300], "y": [1.0, 1e-300]}, "SymPy", "whose square is no float"),
+        ("1 / log(x ** 2) * y", {"x": [1e-300], "y": [2.0]}, "SymPy", "has 0 by rounding"),
+        ("F.elu(cumprod(x, 0) / x)", {"x": [1e300, -1.0, 1.0]}, "⟨v", "what is left of them is rounding"),
+    ],
+)
+def test_numbers_that_floats_do_not_hold_accuse_nobody(
+    text: str, values: dict[str, list[float]], oracle: str, said: str
+) -> None:
+    assert said in notes(text, **values)[oracle]
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "said"),
+    [
+        ("abs(mean(x))", [0.5, 1e300], "leave no digits for a step"),
+        ("x ** 2 / (x ** 2 + 1e-14)", [1e-7], "do not settle"),
+    ],
+)
+def test_differences_say_where_they_are_none(text: str, x: list[float], said: str) -> None:
+    found = symgrad.explain(text, x=x, check=False)
+    inputs = {"x": np.array(x)}
+    one = np.ones(found.output.shape)
+    right = check_differences(found.program, inputs, one, "x", found.gradients["x"].value)
+    assert right.passed is None
+    assert said in right.note
+
+
+def test_a_wrong_gradient_is_seen_beside_numbers_that_floats_do_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row that can be judged is: only the other one is left out."""
+    monkeypatch.setattr(local, "differentiate", doubled(rules.differentiate))
+    found = symgrad.explain("atan2(x, y)", x=[1.0, 1e-300], y=[2.0, 1e-300])
+    assert "SymPy" in disagreed(found)
+    wrong = check_differences(
+        read("x ** 2", shapes={"x": (1,)}).program, {"x": np.array([3.0])}, np.ones(1), "x", 5 * np.ones(1)
+    )
+    assert wrong.passed is False
+
+
+@pytest.mark.parametrize(
+    ("text", "side"), [("fmax(log(x), y)", 1), ("fmin(log(x), y)", 1), ("fmax(y, log(x))", 1), ("fmin(y, log(x))", 1)]
+)
+def test_what_is_no_number_loses_against_every_other(text: str, side: float) -> None:
+    """The derivative exists and is the other's; where both are none there is nothing."""
+    found = symgrad.explain(text, x=[-1.0], y=[2.0])
+    assert found.passed
+    assert_same([side], found.gradients["y"].value)
+    assert found.gradients["y"].singular is None

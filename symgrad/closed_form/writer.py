@@ -55,7 +55,7 @@ from symgrad.indexing import Bracket, Index
 from symgrad.indexing.brackets import implied
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, is_access
-from symgrad.ops.functions import Stable
+from symgrad.ops.functions import Stable, high
 from symgrad.program import Program
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
@@ -142,6 +142,8 @@ class Notation:
             return self.log_of_exponentials(node.args[0], prefer)
         if node.is_number:
             return self.number(node)
+        if isinstance(node, high):  # at NaN the form does not pass its proof
+            return self.write(node.args[0], prefer)
         if node.func in METHODS or isinstance(node, Stable):
             return function(self, node, prefer)
         raise NoForm

@@ -43,7 +43,7 @@ from symgrad.numeric.reading import flat, in_order, is_mask, is_rational, names_
 from symgrad.numeric.tape import Tapes, called, whole
 from symgrad.numeric.windows import absorb, fold, kept_axes, line, slide, strided
 from symgrad.ops.exactness import kept_short
-from symgrad.ops.functions import STABLE, sign
+from symgrad.ops.functions import STABLE, high, low, sign
 from symgrad.shapes import Size
 
 FUNCTIONS: dict[Any, Callable[..., Array]] = {
@@ -56,6 +56,7 @@ FUNCTIONS: dict[Any, Callable[..., Array]] = {
 }  # fmt: skip
 EITHER: dict[Any, Callable[..., Array]] = {
     sp.Abs: np.abs, sp.sign: np.sign, sign: np.sign, sp.floor: np.floor, sp.Max: np.maximum,
+    high: high.evaluate, low: low.evaluate,
 }  # fmt: skip
 RELATIONS: dict[Any, Callable[[Any, Any], Any]] = {
     sp.Eq: np.equal, sp.Ne: np.not_equal, sp.Lt: np.less, sp.Le: np.less_equal, sp.Gt: np.greater,

@@ -65,6 +65,15 @@ def finite(array: Any) -> Array:
     return np.isfinite(as_float(found))
 
 
+def all_tame(array: Array) -> bool:
+    """Whether every entry is finite, and so is its square and one over that."""
+    if array.dtype.kind != "f":
+        return array.dtype != object or bool(finite(array).all())
+    kind, sizes = np.finfo(array.dtype), np.abs(array)
+    low, high = float(kind.tiny) ** 0.5, float(kind.max) ** 0.5
+    return bool(((sizes < high) & ((sizes > low) | (sizes == 0))).all())
+
+
 def nearest_float(value: Any) -> float:
     """A number as a float, ±∞ where it is larger than any."""
     try:

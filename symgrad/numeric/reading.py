@@ -13,7 +13,7 @@ import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, bound_indices, with_fresh_sums
 from symgrad.indexing.symbols import Expr, is_access, name_of
-from symgrad.ops.functions import sign
+from symgrad.ops.functions import high, low, sign
 
 
 @lru_cache(maxsize=4096)
@@ -24,7 +24,7 @@ def names_read(expression: Expr) -> tuple[str, ...]:
 
 RATIONAL: Any = (
     sp.Add, sp.Mul, sp.Sum, sp.Product, sp.KroneckerDelta, Bracket, sp.Tuple, Ravel, Unravel, sp.Mod,
-    sp.Abs, sp.sign, sign, sp.floor, sp.Max, sp.Eq, sp.Ne, sp.Lt, sp.Le, sp.Gt, sp.Ge,
+    sp.Abs, sp.sign, sign, high, low, sp.floor, sp.Max, sp.Eq, sp.Ne, sp.Lt, sp.Le, sp.Gt, sp.Ge,
 )  # fmt: skip
 
 

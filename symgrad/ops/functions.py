@@ -121,6 +121,33 @@ finite = step(
 )
 
 
+class high(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
+    """x, and +∞ in the place of what is not a number: for conditions in which that counts as larger than anything."""
+
+    @staticmethod
+    def definition(x: Expr) -> Expr:
+        return x
+
+    @staticmethod
+    def evaluate(x: Array) -> Array:
+        if np.asarray(x).dtype == object:  # fractions are numbers
+            return x
+        result: Array = np.where(np.isnan(x), np.inf, x)
+        return result
+
+    def fdiff(self, argindex: int = 1) -> Expr:
+        """1: x moves as itself."""
+        return sp.S.One
+
+
+class low(high):  # noqa: N801 -- SymPy functions are spelled as they are written
+    """x, and −∞ in the place of what is not a number: for conditions in which that counts as less than anything."""
+
+    @staticmethod
+    def evaluate(x: Array) -> Array:
+        return -high.evaluate(-x)
+
+
 class number_or_zero(Stable):  # noqa: N801 -- SymPy functions are spelled as they are written
     """x, with finite numbers in the place of ±∞ and of what is not a number."""
 
@@ -209,5 +236,5 @@ class log_ndtr(Stable):  # noqa: N801 -- SymPy functions are spelled as they are
 
 
 STABLE: tuple[type[Stable], ...] = (
-    sigmoid, softplus, sign, floor, ceil, trunc, nearest, side, finite, number_or_zero, i0e, i1e, erfcx, log_ndtr,
+    sigmoid, softplus, sign, floor, ceil, trunc, nearest, side, finite, high, low, number_or_zero, i0e, i1e, erfcx, log_ndtr,
 )  # fmt: skip

@@ -27,6 +27,15 @@ from symgrad.ops.functions import (
     floor as floor_function,
 )
 from symgrad.ops.functions import (
+    high,
+    low,
+    nearest,
+    number_or_zero,
+    side,
+    sign,
+    softplus,
+)
+from symgrad.ops.functions import (
     i0e as i0e_function,
 )
 from symgrad.ops.functions import (
@@ -34,13 +43,6 @@ from symgrad.ops.functions import (
 )
 from symgrad.ops.functions import (
     log_ndtr as log_ndtr_function,
-)
-from symgrad.ops.functions import (
-    nearest,
-    number_or_zero,
-    side,
-    sign,
-    softplus,
 )
 from symgrad.ops.functions import (
     trunc as trunc_function,
@@ -297,10 +299,17 @@ copysign = row(
     kinks=(0.0,),
     domain=reals(avoid=(0.0,)),
 )
+
+
+def chosen(x: Expr, y: Expr, first: Expr) -> Expr:
+    """x where ``first`` holds, y elsewhere."""
+    return x * Bracket(first) + y * Bracket(sp.Not(first))
+
+
 fmax = row(
     "fmax",
-    lambda x, y: x * Bracket(sp.Ge(x, y, evaluate=False)) + y * Bracket(sp.Lt(x, y, evaluate=False)),
-    "the larger of x[i] and y[i]; at a tie x counts",
+    lambda x, y: chosen(x, y, sp.Ge(low(x), low(y), evaluate=False)),
+    "the larger of x[i] and y[i]; at a tie x counts, and what is not a number counts less than anything",
     np.fmax,
     ("np.fmax",),
     smooth=False,
@@ -309,8 +318,8 @@ fmax = row(
 )
 fmin = row(
     "fmin",
-    lambda x, y: x * Bracket(sp.Le(x, y, evaluate=False)) + y * Bracket(sp.Gt(x, y, evaluate=False)),
-    "the smaller of x[i] and y[i]; at a tie x counts",
+    lambda x, y: chosen(x, y, sp.Le(high(x), high(y), evaluate=False)),
+    "the smaller of x[i] and y[i]; at a tie x counts, and what is not a number counts more than anything",
     np.fmin,
     ("np.fmin",),
     smooth=False,

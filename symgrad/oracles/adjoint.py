@@ -8,27 +8,71 @@ from __future__ import annotations
 
 import numpy as np
 
-from symgrad.numeric import Array, Values, exact, finite, is_exact, numeric_pushforward
+from symgrad.numeric import (
+    Array,
+    Values,
+    exact,
+    finite,
+    forward,
+    is_exact,
+    numeric_pullback,
+    numeric_pushforward,
+)
 from symgrad.oracles.report import Check, compare, skipped
 from symgrad.program import Program
 
-TRIALS = 3
+TRIALS, SHAKES = 3, 4
 NAME = "⟨v, J u⟩ = ⟨vᵀJ, u⟩ for 3 random u"
 
 
 def check_adjoint(program: Program, values: Values, seed: Array, wanted: str, gradient: Array) -> Check:
     """Both sides of the identity for three random integer u."""
-    generator = np.random.default_rng(0)
-    left, right = [], []
     if not finite(gradient).all():
         return skipped(NAME, "vᵀJ is not finite here")
-    for _ in range(TRIALS):
-        tangent = generator.integers(-3, 4, size=values[wanted].shape)
+    tangents = np.random.default_rng(0).integers(-3, 4, size=(TRIALS, *values[wanted].shape))
+    left, right = sides(program, values, seed, wanted, gradient, tangents)
+    if not finite(left).all():
+        return skipped(NAME, "J u is not finite here")
+    check = compare(NAME, left, right)
+    if check.passed is False and rounding_decides(program, values, seed, wanted, tangents, np.abs(left - right)):
+        return skipped(NAME, "terms cancel here, and what is left of them is rounding")
+    return check
+
+
+def sides(
+    program: Program, values: Values, seed: Array, wanted: str, gradient: Array, tangents: Array
+) -> tuple[Array, Array]:
+    """⟨v, J u⟩ and ⟨vᵀJ, u⟩ for each u."""
+    left, right = [], []
+    for tangent in tangents:
         moved = numeric_pushforward(program, values, wanted, exact(tangent) if is_exact(values[wanted]) else tangent)
-        if not finite(moved).all():
-            return skipped(NAME, "J u is not finite here")
         left.append(np.sum(seed * moved) if moved.size else 0)
         right.append(np.sum(gradient * tangent) if tangent.size else 0)
     exactly = all(is_exact(a) for a in (seed, gradient)) and all(is_exact(np.asarray(e)) for e in (*left, *right))
     dtype = object if exactly else np.float64
-    return compare(NAME, np.asarray(left, dtype=dtype), np.asarray(right, dtype=dtype))
+    return np.asarray(left, dtype=dtype), np.asarray(right, dtype=dtype)
+
+
+def rounding_decides(
+    program: Program, values: Values, seed: Array, wanted: str, tangents: Array, gap: Array
+) -> bool:  # fmt: skip
+    """Whether inputs that move by their own rounding move a side as far as the two are apart."""
+    given = {tensor.name: values[tensor.name] for tensor in program.inputs}
+    found = []
+    for number in range(SHAKES):
+        near = forward(program, {name: shaken(array, number) for name, array in given.items()})
+        gradient = numeric_pullback(program, near, seed, [wanted])[wanted]
+        found.append(sides(program, near, seed, wanted, gradient, tangents))
+    with np.errstate(invalid="ignore"):
+        spread = np.ptp(np.asarray(found, dtype=float), axis=0).max(axis=0)
+    return bool((gap <= 16 * spread).all())
+
+
+def shaken(array: Array, number: int) -> Array:
+    """The numbers of an array moved by their last digit; equal ones stay equal, and whole ones as they are."""
+    if is_exact(array):
+        return array
+    kept, places = np.unique(np.abs(array), return_inverse=True)
+    lots = np.random.default_rng(number).choice((-1, 0, 1), size=kept.shape)
+    factors = 1 + np.finfo(float).eps * lots
+    return np.asarray(array * factors[places].reshape(array.shape))

@@ -18,7 +18,7 @@ import sympy as sp
 from symgrad.calculus.local import derive, operand, standard
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-from symgrad.numeric.exact import Array, as_float, finite
+from symgrad.numeric.exact import Array, all_tame, as_float, finite
 from symgrad.numeric.forward import Values
 from symgrad.numeric.named import number
 from symgrad.numeric.reading import is_mask
@@ -27,8 +27,15 @@ from symgrad.ops.functions import Stable
 from symgrad.oracles.points import DIGITS, Point
 from symgrad.program import Apply, Program
 
+Place = tuple[str, tuple[int, ...]]
+"""One entry of a tensor."""
+
 LARGEST = 1500
 """Nodes times entries beyond which the explicit formulas are not formed."""
+
+
+SAME = 1e-9
+"""How far apart, relative to the larger, a number of the forward pass and SymPy's are the same."""
 
 
 class TooLarge(Exception):
@@ -43,6 +50,7 @@ class Elementwise:
         self.values = values.with_arrays({read_only(name): array for name, array in values.arrays.items()})
         self.point = Point({})
         self.entries: dict[str, Array] = {}
+        self.made_of: dict[Place, set[Place]] = {}
         for tensor in program.inputs:
             self.entries[tensor.name] = self._inputs(tensor.name)
         for step in program.steps:
@@ -65,6 +73,7 @@ class Elementwise:
         budget = LARGEST
         for at in np.ndindex(*shape):
             places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
+            self._met = self.made_of[name, at] = set()
             result[at] = self._scalar(equation.right, places, (name,))
             budget -= size_of(result[at], budget)
             if budget <= 0:
@@ -85,7 +94,10 @@ class Elementwise:
             array = self.values[name] if held else self.entries[name]
             if not all(0 <= i < n for i, n in zip(at, array.shape, strict=True)):
                 return sp.S.Zero
-            return exactly(array[at]) if held else array[at]
+            if held:
+                return exactly(array[at])
+            self._met.add((name, at))
+            return array[at]
         if isinstance(node, (sp.Sum, sp.Product)):
             indices = [limit[0] for limit in node.limits]
             ranges = [range(number(k.size, self.values.sizes)) for k in indices]
@@ -110,8 +122,8 @@ class Elementwise:
         if isinstance(node, Unravel):
             shape = [number(s, self.values.sizes) for s in node.shape]
             return sp.Integer(int(np.unravel_index(self._place(node.number, places), shape)[node.axis]))
-        if is_step(node):
-            return self._step(node, places)
+        if is_step(node) or (isinstance(node, Stable) and read is self.values.arrays):
+            return self._computed(node, places)
         if isinstance(node, Stable):
             return node.definition(self._scalar(node.args[0], places, read))
         if node.is_Symbol:
@@ -140,8 +152,8 @@ class Elementwise:
         sides = [self._number(side, places) for side in relation.args]
         return sp.nan if sp.nan in sides else sp.Integer(int(bool(relation.func(*sides))))
 
-    def _step(self, node: Expr, places: Mapping[Index, Expr]) -> Expr:
-        """What a function that is constant between its jumps has for the numbers of the forward pass, −0 among them."""
+    def _computed(self, node: Expr, places: Mapping[Index, Expr]) -> Expr:
+        """What a function of one number has for the numbers of the forward pass, −0 among them."""
         argument, entry = self._number(node.args[0], places), node.args[0]
         if not isinstance(node, Stable):
             return node.func(argument)
@@ -184,6 +196,25 @@ class Elementwise:
             return result
         return result.astype(np.float64)
 
+    def beyond(self, row: int) -> str:
+        """Why nothing can be said of one row: what on the way to its output real numbers have otherwise than floats.
+
+        There is no −0, nothing overflows, and asin(2) is none of them: where the forward pass has such a number, SymPy
+        stands at another point. Empty where it has none.
+        """
+        shape = self.values[self.program.output].shape
+        left: list[Place] = [(self.program.output, tuple(int(i) for i in np.unravel_index(row, shape)))]
+        seen: set[Place] = set()
+        while left:
+            place = left.pop()
+            if place not in seen:
+                seen.add(place)
+                left += self.made_of.get(place, ())
+        met = [(self.values[name][at], self.entries[name][at]) for name in self.entries
+               for at in sorted(at for other, at in seen if other == name)]  # fmt: skip
+        found = (apart(value, self.point.value(entry)) for value, entry in met)
+        return next(filter(None, found), next(filter(None, (untamed(value) for value, _ in met)), ""))
+
     def _value(self, formula: Expr) -> Fraction | float:
         """A formula at the point; NaN where it has no real number there."""
         found = self.point.value(formula)
@@ -208,6 +239,24 @@ def definition(step: Apply, program: Program) -> Equation:
 def is_step(node: Expr) -> bool:
     """Whether ``node`` is constant between its jumps: ⌊x⌋, sign(x)."""
     return isinstance(node, (sp.floor, sp.ceiling)) or (isinstance(node, Stable) and node.fdiff() == 0)
+
+
+def apart(value: Any, found: Expr) -> str:
+    """How a number of the forward pass is not the real number ``found``; empty where it is."""
+    if isinstance(value, Fraction):
+        return ""
+    here = float(value)
+    if not np.isfinite(here) or not found.is_finite:
+        return f"on the way the program has {here:.4g}, SymPy {'no number' if found is sp.nan else f'{found.evalf(4)}'}"
+    if abs(here - found) > SAME * max(abs(here), abs(found)):
+        return f"on the way the program has {here:.4g} by rounding, SymPy {found.evalf(4)}"
+    return ""
+
+
+def untamed(value: Any) -> str:
+    """What is wrong with a number whose square floats do not hold; empty for others."""
+    here = as_float(value)
+    return "" if all_tame(here) else f"on the way stands {float(here):.4g}, whose square is no float"
 
 
 def exactly(value: Any) -> Expr:

@@ -134,6 +134,18 @@ def compare_mathematics(oracle: str, mathematics: Array, program: Array, standin
     return compare(oracle, formula, steps, standing=Standing(formula, void))
 
 
+def compare_some(
+    oracle: str, expected: Array, got: Array, able: Array, why: str, tolerance: float = TOLERANCE,
+    standing: Standing | None = None,
+) -> Check:  # fmt: skip
+    """`compare` where the oracle is ``able`` to judge; not made where it nowhere is. ``why`` says what hinders it."""
+    if not able.any():
+        return skipped(oracle, why)
+    left = int(able.size - able.sum())
+    note = f"{left} of {able.size} entries are left out: {why}" if left else ""
+    return compare(oracle, np.where(able, as_float(expected), as_float(got)), as_float(got), tolerance, note, standing)
+
+
 def _check(
     oracle: str, expected: Array, got: Array, gap: Array, equal: Array, exact: bool, note: str, undefined: int = 0
 ) -> Check:

@@ -17,6 +17,7 @@ import sympy as sp
 from symgrad.closed_form.shorthands import Centred, Mean, Softmax, Standardised, Variance
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.ops.functions import high
 from symgrad.render import arrange
 from symgrad.render.arrange import Shown
 from symgrad.render.letters import Names
@@ -95,6 +96,8 @@ class Printer(ABC):
             return self.symbol("π"), ATOM
         if node == sp.E:
             return self.symbol("e"), ATOM
+        if isinstance(node, high):  # which of two is chosen where one is no number is told in words
+            return self.node(node.args[0], names)
         if isinstance(node, (sp.Abs, sp.floor)):
             return self.fence(type(node).__name__, self.node(node.args[0], names)[0]), ATOM
         name = {"loggamma": "logΓ", "gamma": "Γ", "sigmoid": "σ", "Max": "max"}.get(

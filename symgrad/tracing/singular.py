@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.numeric.exact import Array, as_float, finite
+from symgrad.numeric.exact import Array, all_tame, as_float, finite
 from symgrad.program import Apply, Program
 from symgrad.tracing.numbers import digits
 
@@ -104,15 +104,6 @@ def why(origin: Origin, name: str, at: tuple[int, ...], arrays: Mapping[str, Arr
 def irregular(cotangent: Array, arrived: Mapping[str, Array], values: Iterator[Array]) -> bool:
     """Whether anything that a call meets on the way back is not finite, or so near to it that arithmetic ends there."""
     return any(not all_tame(a) for a in (cotangent, *arrived.values(), *values))
-
-
-def all_tame(array: Array) -> bool:
-    """Whether every entry is finite, and so is its square and one over that."""
-    if array.dtype.kind != "f":
-        return array.dtype != object or bool(finite(array).all())
-    kind, sizes = np.finfo(array.dtype), np.abs(array)
-    low, high = float(kind.tiny) ** 0.5, float(kind.max) ** 0.5
-    return bool(((sizes < high) & ((sizes > low) | (sizes == 0))).all())
 
 
 __all__ = ["Origin", "alike", "calls_in", "irregular", "settled"]
