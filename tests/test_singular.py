@@ -43,6 +43,7 @@ def page(found: Explanation) -> str:
         ([0.0], [INF], [NAN], [False], Verdict.UNDEFINED),  # torch has a convention where there is no slope
         ([1.0], [NAN], [1.0], [False], Verdict.AGREES),  # the steps lost it to 0·∞, torch has it
         ([NAN], [1.0], [1.0], [False], Verdict.AGREES),  # torch lost it
+        ([NAN], [1e96], [1e96 * (1 + 1e-14)], [False], Verdict.AGREES),  # and rounding is rounding
         ([3.0], [NAN], [1.0], [False], Verdict.DIFFERS),  # torch has another number than the mathematics
         ([2.0], [1.0], [NAN], [False], Verdict.DIFFERS),  # two numbers that differ are two numbers
         ([2.0], [1.0], [NAN], [True], Verdict.UNDEFINED),  # but not where an output has no value

@@ -76,7 +76,7 @@ class Standing:
         finite = np.isfinite(first) & np.isfinite(second)
         there = np.where(np.isfinite(first), first, np.where(np.isfinite(second), second, self.mathematics))
         with np.errstate(invalid="ignore"):
-            right = np.abs(there - self.mathematics) <= allowed
+            right = np.abs(there - self.mathematics) <= np.maximum(allowed, TOLERANCE * np.abs(self.mathematics))
         undefined = self.void | (~finite & ~np.isfinite(self.mathematics))
         return undefined | (~finite & right), undefined
 
