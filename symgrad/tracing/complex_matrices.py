@@ -235,7 +235,7 @@ def reflected(z: Any, tau: Any, start: Any, adjoint: bool) -> Any:
 
 def householder_product(p: Program, z: Any, tau: Any) -> Any:
     """The product of the reflections, its first columns."""
-    return reflected(z, tau, torch.eye(*z.shape[-2:], dtype=z.dtype).expand(z.shape), False)
+    return reflected(z, tau, z * 0 + torch.eye(*z.shape[-2:], dtype=z.dtype), False)
 
 
 def ormqr(p: Program, z: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:

@@ -81,7 +81,7 @@ def has_nan(value: Any) -> bool:
     """Whether a tensor, or the first of several, holds a NaN."""
     first = value[0] if isinstance(value, (tuple, list)) and value else value
     numbers = isinstance(first, torch.Tensor) and (first.is_floating_point() or first.is_complex())
-    return numbers and bool(torch.isnan(first).any())
+    return numbers and bool(torch.isnan(first.to_dense() if first.layout is not torch.strided else first).any())
 
 
 def followed_by(step: Any, refs: dict[Any, Ref]) -> bool:

@@ -140,20 +140,19 @@ def lifted(lifter: Lifter, node: Node, definition: Definition | None = None) -> 
         raise Refused("inside it the gradient is lost")
     outer = {id(n) for n in call.nodes()}
     inner = [n for n in upstream([end], outer) if id(n) not in outer and n.carries]
-    if any(n.call is not None and n.call.function is call.function and touched(n) for n in inner):
-        raise Refused("it is made of itself")
     if not has_nan(node.held) and any(has_nan(n.held) for n in inner):
         raise Refused("it passes through nan, which the whole avoids")
-    for each in inner:
-        if id(each) not in lifter.refs:
-            lifter.said(each)
+    if call.function in lifter.within:
+        raise Refused("it is made of itself")
+    lifter.within.append(call.function)
+    try:
+        for each in inner:
+            if id(each) not in lifter.refs:
+                lifter.said(each)
+    finally:
+        lifter.within.pop()
     lifter.shared[id(call)] = {n: lifter.refs[id(e)] for n, e in enumerate(ends) if id(e) in lifter.refs}
     return lifter.refs[id(end)]
-
-
-def touched(node: Node) -> bool:
-    """Whether a call reads complex tensors."""
-    return node.call is not None and any(n.held.is_complex() for n in node.call.nodes())
 
 
 def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> tuple[Node | None, ...]:

@@ -62,9 +62,11 @@ class Lifter:
         self.keep: list[Any] = []
         self.shared: dict[int, dict[int, Ref]] = {}
         self.inside: dict[tuple[int, int], tuple[Node | None, ...]] = {}
+        self.within: list[Any] = []
         self.phases: dict[int, list[Node]] | None = {} if turning else None
         self.origins: dict[str, Origin] = {}
         self.casts: dict[tuple[str, str], Ref] = {}
+        self.own: set[str] = set()
         self.asked_numbers = False
 
     def lift(self, outputs: Sequence[Node], declared: Sequence[Node] = ()) -> Lifted:
@@ -249,6 +251,8 @@ class Lifter:
         """Note what ``node`` is called from now on, and where it was written."""
         if ref.name not in self.labels and not self.compares_own(ref):
             self.arrays[ref.name] = value
+        elif not np.array_equal(self.arrays[ref.name], value):
+            self.own.add(ref.name)
         self.refs[id(node)] = ref
         label = self.names.get(id(node))
         if label and UNNAMED.fullmatch(self.labels.get(ref.name, "")) and UNNAMED.fullmatch(ref.name):
@@ -272,7 +276,7 @@ class Lifter:
             and made.result.name == ref.name
             and ref.name not in self.boxes
             and not named(made.op).smooth
-            and any(name not in self.labels for name in made.tensors)
+            and any(name not in self.labels or name in self.own for name in made.tensors)
         )
 
     def shifted(self, node: Node) -> None:
