@@ -23,6 +23,7 @@ from symgrad.numeric import Values, forward
 from symgrad.ops import Example, Op, entries
 from symgrad.oracles import Dropped, dropped_forms
 from symgrad.program import Apply, Program
+from symgrad.shapes import with_numbers
 from tests import torch_side
 from tests.sampling import draw_inputs, random_seed, seed_of
 
@@ -111,8 +112,11 @@ class Case:
             other = read(self.example.text, shapes=shapes).program
         except SymgradError:  # the example's own numbers, a reshape's say, may allow no other size
             return None
-        # A wide matrix may take other steps than a tall one: that is another program, with forms of its own.
-        return shapes if [s.op for s in other.steps] == [s.op for s in self.program.steps] else None
+        # A wide matrix may take other steps than a tall one, or its diagonal be as long as another axis: that is another
+        # program, with forms of its own.
+        required = [with_numbers(size, other.sizes) for size in self.program.required]
+        same = [s.op for s in other.steps] == [s.op for s in self.program.steps]
+        return shapes if same and not any(number.is_negative for number in required) else None
 
 
 @lru_cache(maxsize=1)

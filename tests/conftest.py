@@ -4,7 +4,7 @@ Hypothesis: what is tested before a change lands must not depend on luck. ``main
 so that a red run is the change's own doing. ``nightly`` draws new ones, many of them, to find what nobody thought of:
 ``pytest --hypothesis-profile=nightly``.
 
-``one_in(n)``: of a test's many examples every nth is run by default, and the others are slow.
+``one_in(n)``: of a test's many examples one in n is run by default, and the others are slow; at night all are run.
 """
 
 from collections import Counter
@@ -34,6 +34,8 @@ def by_default(number: int, every: int) -> bool:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     """Mark the other examples of what is ``one_in(n)`` as slow, before pytest looks for what is slow."""
+    if settings.get_current_profile_name() == "nightly":
+        return
     seen = Counter[str]()
     for item in items:
         mark = item.get_closest_marker("one_in")

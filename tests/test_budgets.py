@@ -15,6 +15,7 @@ import pytest
 
 import symgrad
 from symgrad.errors import InputError, SymgradError
+from symgrad.language import values
 from symgrad.numeric.budget import MOST_ENTRIES, check_grid
 from tests.compare import assert_same
 
@@ -108,3 +109,13 @@ def test_a_file_of_two_million_numbers_within_three_gigabytes(tmp_path: Path) ->
     assert f"{MOST_ENTRIES:,}" in done.stderr
     assert "Traceback" not in done.stderr
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 3 * 2**20
+
+
+def test_a_list_that_repeats_one_row_is_refused_before_its_entries_are_counted_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such a list takes no memory, all of its entries would."""
+    monkeypatch.setattr(values, "MOST", 100)
+    assert values.shape_of([[0] * 10] * 10, "x") == (10, 10)
+    with pytest.raises(SymgradError, match="too large"):
+        values.shape_of([[0] * 20] * 20, "x")

@@ -416,7 +416,7 @@ def test_shapes_that_torch_refuses_are_shape_errors(case: Case) -> None:
         try:
             expected = torch_side.evaluate(case.example.text, torch_side.tensors(inputs, case.fixed))
         except (RuntimeError, IndexError, ValueError, TypeError) as refusal:
-            if "dtype" in str(refusal):
+            if "dtype" in str(refusal) or "scalar type" in str(refusal):
                 continue  # torch asks for another kind of number, not for another shape
             if OUTSIDE.search(str(refusal)):
                 continue  # a position lies outside of the shorter tensor: its value is refused, not a shape

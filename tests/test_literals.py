@@ -130,6 +130,7 @@ BAD = [
     ("123456789012345678901", "syntax", "an integer of 21 digits is too long"),
     ("[" * 200 + "]" * 200, "syntax", "this is nested more than 100 levels deep"),
     ("[" * 40 + "1" + "]" * 40, "value", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[… is too large"),
+    ("[" * 20 + "1" + "]" * 20, "value", "[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]… is too large"),
     ("@", "value", "@ needs the name of a file"),
     ("@no.npy", "value", "there is no file no.npy"),
     ("@a.csv", "value", "files ending in .csv are not read"),

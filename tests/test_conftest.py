@@ -1,0 +1,40 @@
+"""What runs by default of a test with many examples: one in so many, spread over all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.conftest import by_default, pytest_collection_modifyitems
+
+
+class Example:
+    """One example of a test, as far as its marks go."""
+
+    def __init__(self, nodeid: str, *marks: pytest.MarkDecorator) -> None:
+        self.nodeid, self.marks = nodeid, [mark.mark for mark in marks]
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return next((mark for mark in self.marks if mark.name == name), None)
+
+    def add_marker(self, mark: pytest.MarkDecorator) -> None:
+        self.marks.append(mark.mark)
+
+    @property
+    def slow(self) -> bool:
+        return self.get_closest_marker("slow") is not None
+
+
+@pytest.mark.parametrize("every", [2, 3, 4, 5])
+def test_one_in_so_many_runs_and_every_value_of_a_parameter_has_its_turn(every: int) -> None:
+    chosen = [number for number in range(every**2) if by_default(number, every)]
+    assert [number // every for number in chosen] == list(range(every))
+    assert {number % every for number in chosen} == set(range(every))
+
+
+def test_the_others_are_slow_and_slow_ones_are_not_counted() -> None:
+    few, slow = pytest.mark.one_in(2), pytest.mark.slow
+    first = [Example("a.py::test[x]", few), Example("a.py::test[slow]", few, slow), Example("a.py::test[y]", few)]
+    other = [Example("a.py::test_another[x]", few), Example("a.py::test_plain[x]"), Example("a.py::test_plain[y]")]
+    pytest_collection_modifyitems([*first, *other])  # type: ignore[list-item]  # stand-ins for pytest's items
+    assert [example.slow for example in first] == [False, True, True]
+    assert not any(example.slow for example in other)
