@@ -89,10 +89,14 @@ class Backward:
 
 @dataclass(frozen=True)
 class Note:
-    """Something between two calls: a gradient set to zero, a ``.grad`` that was read and is None."""
+    """Something between two calls: a gradient set to zero, a ``.grad`` that was read and is None.
+
+    ``more`` are further lines: what is to be said of a Jacobian that many calls ask for row by row.
+    """
 
     where: Where
     text: str
+    more: tuple[str, ...] = ()
 
 
 @dataclass

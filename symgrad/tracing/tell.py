@@ -36,7 +36,8 @@ def event_text(event: Backward | Note, width: int = WIDTH) -> str:
 def _told(event: Backward | Note, width: int) -> list[str]:
     """The lines of one event, as long as they are."""
     if isinstance(event, Note):
-        return [shortened(f"{event.where.short}  {event.where.text}", width), f"  {event.text}"]
+        title = shortened(f"{event.where.short}  {event.where.text}", width)
+        return [title, f"  {event.text}", *(f"  {line}" for line in event.more)]
     title = f"{event.where.short}  {event.where.text}"
     notes = [f"  {note}" for note in event.notes]
     if event.repeated and not event.failure:
@@ -173,7 +174,8 @@ def to_markdown(session: Session) -> str:
 def event_markdown(event: Backward | Note) -> str:
     """One event of a page."""
     if isinstance(event, Note):
-        return f"**{event.where.short}** `{event.where.text}`: {event.text}\n"
+        more = "".join(f"\n- {line.strip()}" for line in event.more)
+        return f"**{event.where.short}** `{event.where.text}`: {event.text}\n{more}"
     parts = [f"## {event.number}. `{event.where.text}` ({event.where.short})", ""]
     if event.repeated and not event.failure:
         parts += [f"{', '.join(('The same program as before', *event.unlike))}; {summary(event)}.", ""]
@@ -226,7 +228,7 @@ def to_json(session: Session) -> str:
 def _event(event: Backward | Note) -> dict[str, Any]:
     where = {"file": event.where.file, "line": event.where.line, "text": event.where.text}
     if isinstance(event, Note):
-        return {"note": event.text, "where": where}
+        return {"note": event.text, "where": where, **({"more": list(event.more)} if event.more else {})}
     return {
         "call": event.number,
         "where": where,

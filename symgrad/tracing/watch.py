@@ -17,14 +17,14 @@ from typing import Any
 import torch
 
 from symgrad.errors import SymgradError
-from symgrad.tracing import frames, paths
+from symgrad.tracing import frames, paths, rows
 from symgrad.tracing.function import active_modes, recording
 from symgrad.tracing.given import Given, read_twice
 from symgrad.tracing.guard import in_words, undisturbed
 from symgrad.tracing.likeness import Outline
 from symgrad.tracing.mode import Recorder, tensors_in
 from symgrad.tracing.numbers import short
-from symgrad.tracing.sampling import Sampling
+from symgrad.tracing.sampling import Sampling, is_checked
 from symgrad.tracing.scene import Scene
 from symgrad.tracing.standing_in import Caller, caller
 from symgrad.tracing.story import Backward, Note, Session
@@ -59,6 +59,8 @@ class Watch:
         self.names: dict[int, str] = {}
         self.told: set[Any] = set()
         self.last: paths.Last | None = None
+        self.sweep: rows.Sweep | None = None
+        self.sweeps = 0
         self.emptied: dict[int, tuple[weakref.ref[Any], Where]] = {}
         self.weights: list[tuple[Where, str]] = []
 
@@ -127,6 +129,9 @@ class Watch:
         if scene is None:
             self.say(unseen(self.number, frames.here(), self.recorder.guard.problem))
             return
+        if error is None and self.call is None and self.swept(scene, result):
+            scene.remember(True)
+            return
         key = (scene.where.file, scene.where.line)
         wanted = self.call is None or self.call == self.number
         chosen = self.sampling.chosen(key, scene.order)
@@ -138,6 +143,36 @@ class Watch:
         scene.remember(error is None)
         if event is not None:
             self.say(event)
+
+    def swept(self, scene: Scene, result: Any) -> bool:
+        """Whether this call was one of many sweeps for one Jacobian, of which all is said that there is to say."""
+        sweep = self.recorder.guard(rows.asking, scene)
+        if sweep is None or not sweep.goes_on(self.sweep):
+            self.sweep, self.sweeps = sweep, 0
+        self.sweeps += 1
+        first = 2 if sweep is not None and sweep.by == "loop" else 1  # of a loop the first call is as any other
+        if sweep is None or self.sweeps < first:
+            return False
+        if self.sweeps == first:
+            note = self.recorder.guard(self.story, scene, sweep)
+            if note is None:
+                self.sweep = None
+                return False
+            self.say(note)
+        if sweep.by == "loop":
+            self.session.counted[scene.where.short] = self.session.counted.get(scene.where.short, 0) + 1
+        if is_checked(self.sweeps) and not scene.given.batched:
+            event = self.told_by(scene, result, None)
+            if not event.agrees:
+                self.say(event)
+        return True
+
+    def story(self, scene: Scene, sweep: rows.Sweep) -> Note:
+        """All sweeps of one Jacobian as one event."""
+        with undisturbed(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
+            lines = rows.story(scene, sweep)
+        who = "this line" if sweep.by == "loop" else f"{sweep.by}()"
+        return Note(scene.where, f"{who} asks for all of J, one row a sweep:", lines)
 
     def told_by(self, scene: Scene, result: Any, error: Exception | None) -> Backward:
         """The event of one call; whatever cannot be explained says why."""
