@@ -2,7 +2,7 @@
 accuse torch of a number that nobody has.
 
 Values are 0, −0, ±1, 2, ±∞, NaN, huge and tiny ones; integers and truth values stand among them. The same programs are
-drawn in every run; ``pytest -m night tests/test_singular_programs.py`` draws 20,000.
+drawn in every run; ``pytest -m night tests/test_singular_programs.py`` draws 20,000 of each kind.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.overrides import TorchFunctionMode
 
 import symgrad
 from symgrad.errors import SymgradError
 from symgrad.oracles.report import Verdict
-from tests.compare import assert_same
+from tests.compare import TOLERANCE, assert_same
 
 VALUES = (0.0, -0.0, 1.0, -1.0, 2.0, float("inf"), float("-inf"), float("nan"), 1e300, -1e300, 1e-300, 0.5)
 FINITE = tuple(v for v in VALUES if np.isfinite(v))
@@ -49,7 +50,8 @@ SCOPE: dict[str, Any] = {
     "F": F, "dot": lambda a, b: (a * b).sum().reshape(1),
 }  # fmt: skip
 SIZE = 3
-ROUNDING = 1e-13
+FAR, SHAKES = (1e300, -1e300, 1e-300), 4
+"""Numbers whose last digit may decide, and how often they are moved by it."""
 
 
 @dataclass(frozen=True)
@@ -95,33 +97,80 @@ def tensors_of(values: dict[str, np.ndarray]) -> dict[str, torch.Tensor]:
     return {n: v.bool() if n == "m" else v for n, v in found.items()}
 
 
-def least(values: dict[str, np.ndarray]) -> float:
-    """The smallest size of a number that is not 0."""
-    sizes = np.abs(np.concatenate([np.asarray(v, dtype=float) for v in values.values()]))
-    return float(sizes[np.isfinite(sizes) & (sizes > 0)].min(initial=1.0))
+class Singles(TorchFunctionMode):
+    """Whether anything on the way is in single precision, as tanh of an integer is."""
+
+    met = False
+
+    def __torch_function__(self, function: Any, types: Any, given: Any = (), spoken: Any = None) -> Any:
+        result = function(*given, **(spoken or {}))
+        self.met |= isinstance(result, torch.Tensor) and result.dtype == torch.float32
+        return result
+
+
+def tolerance_of(program: Drawn) -> float:
+    """How closely the answers have to agree: as the coarsest type on the way has it."""
+    with Singles() as singles:
+        program.run(tensors_of(program.values))
+    return 1e-6 if singles.met else TOLERANCE
+
+
+def pulled_by_torch(program: Drawn, values: dict[str, np.ndarray], weights: np.ndarray | None = None) -> Any:
+    """torch's gradients by name, and the weights of the output, drawn unless given."""
+    leaves = tensors_of(values)
+    out = program.run(leaves)
+    if weights is None:
+        weights = np.random.default_rng(program.number).integers(0, 3, tuple(out.shape)).astype(float)
+    out.backward(torch.tensor(weights, dtype=out.dtype))
+    found = {n: np.zeros(SIZE) if t.grad is None else t.grad.numpy() for n, t in leaves.items()}
+    return found, weights
+
+
+def rests_on_rounding(program: Drawn, weights: np.ndarray) -> dict[str, np.ndarray]:
+    """How far torch's own gradients move when the huge and the tiny numbers move by their last digit; ∞ where they
+    are finite once and not another time.
+
+    The others stay: 0, ±1 and 2 lie at kinks, where what torch chooses is the very question.
+    """
+    found: dict[str, list[np.ndarray]] = {}
+    for number in range(SHAKES):
+        lots = np.random.default_rng(number)
+        moves = {v: 1 + np.finfo(float).eps * lots.choice((-1, 1)) for v in FAR}
+        near = {n: v if n in "nm" else np.array([e * moves.get(e, 1.0) for e in v]) for n, v in program.values.items()}
+        for name, gradient in pulled_by_torch(program, near, weights)[0].items():
+            found.setdefault(name, []).append(gradient)
+    with np.errstate(all="ignore"):
+        spread = {n: np.ptp(np.asarray(g), axis=0) for n, g in found.items()}
+    finite = {n: np.isfinite(np.asarray(g)) for n, g in found.items()}
+    return {n: np.where(finite[n].all(axis=0), spread[n], np.where(finite[n].any(axis=0), np.inf, 0.0)) for n in spread}
 
 
 def captured_agrees(program: Drawn) -> str:
-    """What became of one program: refused, no gradient, the same, or the same with torch's own choice named."""
-    leaves = tensors_of(program.values)
+    """What became of one program: refused, no gradient, the same, the same with torch's own choice named, or the same
+    but for what rounding makes of it.
+    """
     try:
-        out = program.run(leaves)
-        weights = np.random.default_rng(program.number).integers(0, 3, tuple(out.shape)).astype(float)
-        out.backward(torch.tensor(weights, dtype=out.dtype))
+        expected, weights = pulled_by_torch(program, program.values)
     except (RuntimeError, TypeError, IndexError):
         return "torch refuses"
-    held = {n: t.detach() for n, t in leaves.items()}
+    held = {n: t.detach() for n, t in tensors_of(program.values).items()}
     try:
         found = symgrad.capture(lambda **given: program.run(given), **held)
         got = found.pullback(weights)
     except SymgradError:
         return "refused"
+    shaken, tolerance = False, tolerance_of(program)
     for name, value in got.items():
-        expected = leaves[name].grad
-        right = np.zeros(SIZE) if expected is None else expected.numpy()
-        with np.errstate(all="ignore"):  # terms as large as 1/x that cancel leave their rounding
-            value = np.where(np.abs(value - right) <= ROUNDING / least(program.values), right, value)
-        assert_same(right, value, what=f"{program} by {name}", tolerance=1e-7)
+        try:
+            assert_same(expected[name], value, what=f"{program} by {name}", tolerance=tolerance)
+        except AssertionError:
+            shaken = True
+            near = 16 * rests_on_rounding(program, weights)[name]
+            with np.errstate(all="ignore"):
+                value = np.where(np.abs(value - expected[name]) <= near, expected[name], value)
+            assert_same(expected[name], value, what=f"{program} by {name}", tolerance=tolerance)
+    if shaken:
+        return "rounding"
     return "named" if found.conventions else "black box" if found.black_boxes else "same"
 
 
@@ -178,6 +227,6 @@ def test_many_captured_programs(part: int) -> None:
 
 
 @pytest.mark.night
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", range(80))
 def test_many_texts(part: int) -> None:
-    ran(text_is_fair, range(100 * part, 100 * (part + 1)), depth=3, among=FINITE)
+    ran(text_is_fair, range(250 * part, 250 * (part + 1)), depth=3, among=FINITE)

@@ -391,6 +391,8 @@ def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size) ->
     rest = sp.expand(sizes.find(shape[dim]) - part * length)
     kept = length if part < parts - 1 else rest
     sizes.require(rest - length if part < parts - 1 else length - rest)
+    if part:  # of a shorter axis there is no such part
+        sizes.require(rest - 1)
     return (*shape[:dim], kept, *shape[dim + 1 :])
 
 
