@@ -9,13 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symgrad.api import explain_values, of_one_number
+from symgrad.calculus import back
 from symgrad.errors import ShapeError
-from symgrad.explanation import Explanation, Hessian, curvature
-from symgrad.indexing import Equation, add_up
-from symgrad.indexing.canonical import canonical
-from symgrad.indexing.symbols import access
+from symgrad.explanation import Explanation, Hessian
 from symgrad.language import arguments, value_from
-from symgrad.numeric import Array, evaluate, numeric_pushforward, plain, where_exact
+from symgrad.numeric import Array, forward, numeric_pushforward, plain, where_exact
 
 Shapes = Mapping[str, Sequence[int | str]]
 
@@ -62,7 +60,7 @@ def hessian(
 def hvp(
     expression: str, wrt: str, direction: Any, /, *, seed: Any = None, shapes: Shapes | None = None, **values: Any
 ) -> Array:
-    """H·u in the shape of ``wrt``, H never formed: the derivative of the gradient in ``direction``.
+    """H·u in the shape of ``wrt``, H never formed: the backward as a program, moved in ``direction`` (any length).
 
     Raises `SymgradError`, also when the output is no scalar and no seed says how to weigh it.
 
@@ -72,11 +70,12 @@ def hvp(
     wrt = arguments.name_of(wrt, "wrt")
     found = of_one_number(explain_values(expression, values, seed=seed, wrt=[wrt], shapes=shapes, check=False))
     tangent = _direction(found, wrt, direction)
-    equation, known = curvature(found, wrt, wrt)
-    rank = len(tangent.shape)
-    moved = canonical(add_up(equation.right * access("#u", equation.axes[rank:]), equation.axes[rank:]))
-    arrays = {**known.arrays, "#u": tangent}
-    return plain(evaluate(Equation(equation.axes[:rank], moved), arrays, known.sizes))
+    twice = back(found.program, (wrt,))
+    given = {t.name: found.values[t.name] for t in found.program.inputs}
+    weights = {str(name): where_exact(found.seed) for name in twice.weights.values()}
+    if not isinstance(twice.cotangents.get(wrt), str):
+        return plain(0 * tangent)
+    return plain(numeric_pushforward(twice.program, forward(twice.program, {**given, **weights}), wrt, tangent))
 
 
 def _direction(found: Explanation, wrt: str, direction: Any) -> Array:

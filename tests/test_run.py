@@ -554,7 +554,7 @@ x.register_hook(lambda g: g * 2)
     assert summary(replace(call, leaves=())) == "no leaf is reached"
 
 
-def test_a_second_order_call_is_not_explained_but_runs(tmp_path):
+def test_a_second_order_call_is_told_with_the_backward_that_it_goes_through(tmp_path):
     session, _ = play(
         tmp_path,
         """
@@ -565,7 +565,10 @@ assert x.grad.tolist() == [6., 12.]
 """,
     )
     assert session.status == 0
-    assert session.calls[1].notes[0].startswith("not explained: a gradient comes from something that was not recorded")
+    call = session.calls[1]
+    assert "g = 3 * v_t1 * x ** 2" in call.program
+    assert [(leaf.form, leaf.agrees) for leaf in call.leaves] == [("6 * u_g * v_t1 * x", True)]
+    assert "u_name is what reaches name" in event_text(call)
 
 
 # As python does -------------------------------------------------------------------------------------------

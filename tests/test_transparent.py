@@ -211,6 +211,14 @@ def test_the_gradient_that_was_asked_for_is_explained():
 
 
 @pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["pinn", "gradient_penalty"])
+def test_a_loss_on_a_gradient_is_explained(name):
+    found = calls(name)
+    assert [call.notes for call in found if not call.explained] == []
+    assert all(leaf.agrees and not leaf.boxed and leaf.form for leaf in found[-1].leaves)
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_casts_of_autocast_are_listed():
     call = calls("autocast")[0]
     assert call.program[0].startswith("t1 = linear(x.bfloat16(), 0.weight.bfloat16(), 0.bias.bfloat16())")

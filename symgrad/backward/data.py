@@ -75,7 +75,7 @@ class Backward:
 
     ``inputs`` are the tensors that the forward pass begins with, as Python names them. ``seeds`` are what the weights
     of the outputs are called; the one of an output whose seed is the number 1 has no name. ``source`` is the program
-    that they are the backward of.
+    that they are the backward of; ``letter`` what the name of a cotangent begins with.
     """
 
     inputs: tuple[str, ...]
@@ -84,6 +84,7 @@ class Backward:
     gradients: Mapping[str, Line]
     seeds: Mapping[str, str | None]
     source: Program = field(repr=False)
+    letter: str = "v"
 
     @cached_property
     def back(self) -> Back:

@@ -20,7 +20,7 @@ import sympy as sp
 from symgrad.calculus.local import Key, derive, standard
 from symgrad.indexing.symbols import is_access
 from symgrad.ops import entry_of
-from symgrad.program import Apply, Program, Tensor
+from symgrad.program import Apply, Program, Pullback, Tensor
 
 MOST = 8
 """Steps of a group: with more, a line says more than can be read."""
@@ -57,7 +57,7 @@ def groups(program: Program, visible: Collection[str]) -> tuple[Group, ...]:
         name = step.result.name
         whole[name] = True
         count[name] = 1
-        if name in visible or entry_of(step.op) is None or step.beside:
+        if name in visible or not written_inside(step):
             continue
         if len(readers.get(name, ())) != 1:
             continue
@@ -66,9 +66,9 @@ def groups(program: Program, visible: Collection[str]) -> tuple[Group, ...]:
         if top not in merged and hidden(reader, readers, visible):
             continue
         end = merged.get(top, top)
-        known = entry_of(reader.op) is not None
+        known = written_inside(reader)
         straight = known and whole[top] and is_linear(reader, name, tensors)
-        if not known or reader.beside or count[end] >= MOST:
+        if not known or count[end] >= MOST:
             continue
         if straight or moves(step, tensors):
             merged[name], whole[name] = end, straight
@@ -78,6 +78,11 @@ def groups(program: Program, visible: Collection[str]) -> tuple[Group, ...]:
         for step in forward
         if step.result.name not in merged and not hidden(step, readers, visible)
     )
+
+
+def written_inside(step: Apply) -> bool:
+    """Whether a line may be made of a step and others; a black box, a pullback, a solution have their own."""
+    return entry_of(step.op) is not None and not isinstance(step.op, Pullback) and not step.beside
 
 
 def hidden(step: Apply, readers: Mapping[str, Sequence[Apply]], visible: Collection[str]) -> bool:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from symgrad.backward.data import Backward, Line, Part
+from symgrad.backward.derived import code_of
 from symgrad.backward.groups import Group, groups
 from symgrad.backward.merging import Draft, Term, is_number, merged, put
 from symgrad.backward.names import UNNAMED, Names
@@ -25,7 +26,7 @@ from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, Values
 from symgrad.ops import named
-from symgrad.program import Program, Tensor
+from symgrad.program import Apply, Program, Pullback, Tensor
 
 MOST_TERMS = 6
 """Terms of a sum that is shown whole."""
@@ -73,6 +74,8 @@ class Lines:
             first = unit and group.output == self.ends[0]
             if group.output not in self.reached or (carried is None and not first):
                 continue
+            if carried is not None and not carried.terms and not first:
+                continue  # everything that reached it is 0
             if carried is not None and not (group.output in self.ends and not carried.parts):
                 drafts.append(self.draft(group.output))
             self.pull(group, first)
@@ -187,10 +190,10 @@ class Lines:
         gradients = {draft.of: self.line(draft, self.names.gradient(draft.of)) for draft in leaves}
         seeds = {end: None if unit else self.names.seed(end) for end in self.ends}
         inputs = tuple(self.names.page(tensor.name) for tensor in self.program.inputs)
-        read = {name for line in (*lines, *gradients.values()) for name in line.names}
         forward = [line for group in told for line in self.forward(group)]
+        read = {name for line in (*forward, *lines, *gradients.values()) for name in line.names}
         found = [line for line in forward if line.target in read or line.target == self.names.page(line.of)]
-        return Backward(inputs, tuple(found), tuple(lines), gradients, seeds, self.program)
+        return Backward(inputs, tuple(found), tuple(lines), gradients, seeds, self.program, self.names.letter)
 
     def line(self, draft: Draft, target: str) -> Line:
         """One line."""
@@ -213,6 +216,10 @@ class Lines:
             text = f"{group.steps[-1].called}({read})"
             yield replace(self.said(group.output, target, None), text=text)
             return
+        if isinstance(group.steps[-1].op, Pullback):
+            value = self.pulled(group.steps[-1])
+            yield self.said(group.output, target, value)
+            return
         form = standard_group(group, self.tensors, self.values, self.program.required)
         names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
         found = self.told(form, "out")
@@ -222,6 +229,16 @@ class Lines:
             told = named(held.step.op).found_by(ast.unparse(call)) if call is not None else None
             value = None if told is None else put(ast.parse(told, mode="eval").body, names)
             yield self.said(held.step.result.name, names[own].id, value)
+
+    def pulled(self, step: Apply) -> ast.expr | None:
+        """What computes a cotangent that is a step of the program, proven here."""
+        values = self.values
+        found = None if values is None else code_of(step, values)
+        if found is None:
+            return None
+        names = {name: ast.Name(self.names.page(name)) for name in step.tensors}
+        places = {own: ast.Name(self.names.places(own, own.partition("·")[2])) for _, own in step.beside}
+        return put(found, {**names, **places})
 
     def told(self, form: Standard, name: str) -> ast.expr | None:
         """What computes a tensor of a group, for any size; at the sizes of the point where that cannot be written."""

@@ -74,7 +74,7 @@ def not_finite(program: Program, found: list[Birth]) -> list[str]:
             and all(np.isfinite(as_float(i)).all() for i in inputs)
         ) and not found:
             at = tuple(int(i) for i in np.argwhere(~np.isfinite(as_float(value)))[0])
-            text = step_text(program.recording, step, program.labels)
+            text = step_text(program, step)
             return [f"{digits(float(as_float(value)[at]))} is born in the forward pass: {text}, at {list(at)}"]
     lines = []
     for birth in found[:2]:
@@ -88,7 +88,7 @@ def told(program: Program, birth: Birth) -> list[str]:
     source = str(step.arguments[birth.place])
     at = tuple(int(i) for i in np.argwhere(~np.isfinite(birth.result))[0])
     value = float(as_float(program.arrays[source])[at])
-    text = step_text(program.recording, step, program.labels)
+    text = step_text(program, step)
     line = program.lines.get(step.result.name)
     name = program.labels.get(source, source)
     entry = f"{name}[{','.join(map(str, at))}]" if at else name

@@ -16,9 +16,8 @@ import torch
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.aliases import storage
-from symgrad.tracing.mode import tensors_in
 from symgrad.tracing.singular import Origin
-from symgrad.tracing.trace import BEHIND, Call, Node, as_array, mapped
+from symgrad.tracing.trace import BEHIND, Call, Node, as_array, mapped, tensors_in
 from symgrad.tracing.verify import disagreement, precision
 
 if TYPE_CHECKING:

@@ -184,7 +184,7 @@ def second_time(scene: Scene, program: Program | None, lifted: Lifted | None) ->
             first = next(iter(values.items()))
             lines.append(
                 f"  {program.labels.get(first[0], first[0])} is mentioned by the pullback of "
-                f"{step_text(program.recording, first[1][0], program.labels)}"
+                f"{step_text(program, first[1][0])}"
             )
         else:
             lines.append("this vᵀJ mentions no forward value; torch keeps some all the same and lets go of all")
@@ -210,7 +210,7 @@ def overwritten(scene: Scene, program: Program | None, lifted: Lifted | None) ->
             continue
         label, where = program.labels.get(name, name), node.destroyed
         for step in steps[:2]:
-            text = step_text(program.recording, step, program.labels)
+            text = step_text(program, step)
             role = "its own output" if step.result.name == name else "its input"
             line = program.lines.get(step.result.name)
             at = f" (line {line.line})" if line is not None else ""

@@ -18,11 +18,11 @@ from torch.jit._builtins import _find_builtin, _register_builtin
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.tracing import frames
 from symgrad.tracing.lift import Lifter
-from symgrad.tracing.mode import Recorder, tensors_in
+from symgrad.tracing.mode import Recorder
 from symgrad.tracing.names import node_names
 from symgrad.tracing.program import Program
 from symgrad.tracing.spelling import Facts, overridden
-from symgrad.tracing.trace import Node, Where, mapped, upstream
+from symgrad.tracing.trace import Node, Where, mapped, tensors_in, upstream
 
 
 def active_modes() -> list[Any]:

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric.exact import as_float
-from symgrad.tracing.mode import tensors_in
 from symgrad.tracing.numbers import digits, short, written
-from symgrad.tracing.trace import as_array
+from symgrad.tracing.trace import as_array, tensors_in
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -26,7 +25,8 @@ Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 class Given:
     """``seeds`` are the weights as they were passed, ``passed`` the tensors themselves; None where there are none.
 
-    ``asked`` are the tensors to differentiate by, None for all leaves; ``batched``: each weight is several.
+    ``asked`` are the tensors to differentiate by, None for all leaves; ``batched``: each weight is several;
+    ``again``: the result can be differentiated again (``create_graph``).
     """
 
     kind: str
@@ -36,6 +36,7 @@ class Given:
     asked: tuple[Any, ...] | None
     retained: bool
     batched: bool
+    again: bool = False
 
     @classmethod
     def of(cls, kind: str, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Given:
@@ -54,6 +55,7 @@ class Given:
             None if inputs is None else tuple(tensors_in(inputs)),
             bool(bound.get("create_graph") if retain is None else retain),
             bool(bound.get("is_grads_batched")),
+            bool(bound.get("create_graph")),
         )
 
 

@@ -12,8 +12,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from symgrad.language.calls import Ref
 from symgrad.tracing.boxes import replaced, result_of
-from symgrad.tracing.mode import tensors_in
-from symgrad.tracing.trace import Node
+from symgrad.tracing.trace import Node, tensors_in
 
 
 @lru_cache(maxsize=1)

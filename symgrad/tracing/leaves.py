@@ -88,7 +88,7 @@ class Flow:
         if len(steps) != 1:
             return f"nothing comes back through {len(steps)} steps" if steps else ""
         line = program.lines.get(steps[0].result.name)
-        text = step_text(program.recording, steps[0], program.labels)
+        text = step_text(program, steps[0])
         return f"nothing comes back through {text}" + (f" (line {line.line})" if line is not None else "")
 
 

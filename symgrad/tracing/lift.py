@@ -23,7 +23,7 @@ from symgrad.ops.lookup import find
 from symgrad.ops.spec import Op
 from symgrad.program import BLACK_BOX, Apply, Program, Tensor
 from symgrad.shapes import Sizes
-from symgrad.tracing import choices, complexes, phases, rewrites, templates
+from symgrad.tracing import again, choices, complexes, phases, rewrites, templates
 from symgrad.tracing.binding import Refusals, bound, meaning
 from symgrad.tracing.boxes import BlackBox, origin_of, refuse_written_behind
 from symgrad.tracing.casts import rounded
@@ -68,6 +68,9 @@ class Lifter:
         self.casts: dict[tuple[str, str], Ref] = {}
         self.own: set[str] = set()
         self.asked_numbers = False
+        self.gradients: dict[int, list[Ref]] = {}
+        self.orders: dict[str, int] = {}
+        self.cotangents: dict[str, tuple[str, str]] = {}
 
     def lift(self, outputs: Sequence[Node], declared: Sequence[Node] = ()) -> Lifted:
         """The program behind ``outputs``; ``declared`` nodes are inputs, used or not."""
@@ -84,7 +87,7 @@ class Lifter:
             program,
             self.arrays,
             self.boxes,
-            settled_labels(program, ends, self.labels),
+            settled_labels(program, ends, self.labels, self.cotangents),
             self.nodes,
             self.lines,
             self.spellings,
@@ -109,6 +112,8 @@ class Lifter:
             )
         elif node.kind == "shift":
             self.shifted(node)
+        elif node.kind == "gradient":
+            again.lifted(self, node)
         elif node.kind == "overwrite":
             try:
                 with self.trial():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,13 +16,13 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from symgrad.tracing import frames
+from symgrad.tracing import frames, gradients
 from symgrad.tracing.aliases import Storages, positions_in, related, storage
 from symgrad.tracing.cuts import cut_of
 from symgrad.tracing.guard import Guard, elsewhere
 from symgrad.tracing.spelling import Facts, asks_in_place, facts, overridden, taken_whole
-from symgrad.tracing.standing_in import caller
-from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, mapped, parts_in
+from symgrad.tracing.standing_in import Caller, caller
+from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, mapped, tensors_in, version
 
 LENDING = frozenset(
     f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
@@ -81,6 +81,18 @@ class Recorder(TorchFunctionMode):
         known = self.guard(facts, func)
         if known is None or self.paused or self.abroad():
             return call(func, args, keywords)
+        asked = None
+        if known.spelling in gradients.CALLS:
+            asked = self.guard(gradients.asked, self, known.spelling, func, args, keywords)
+        result = self.through(func, known, types, args, keywords, call)
+        if asked is not None:
+            self.guard(gradients.note, self, asked, result)
+        return result
+
+    def through(
+        self, func: Any, known: Facts, types: Any, args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
+    ) -> Any:
+        """Run one call, recorded where it makes or writes tensors."""
         opens = known.opened is not None and func not in self.opening and not overridden(types)
         if known.silent and not (opens and known.spelling in BACKWARD):
             if known.spelling == "Tensor.register_hook":
@@ -213,6 +225,11 @@ class Recorder(TorchFunctionMode):
         """A node without history."""
         return Node("data", tensor.detach(), version(tensor), where, cut=cut, owner=weakref.ref(tensor))
 
+    def knows(self, tensor: Any) -> bool:
+        """Whether a tensor's present value has been seen: a gradient may be the weight itself."""
+        node = self.nodes.get(tensor)
+        return node is not None and node.version in (None, version(tensor))
+
     def node_of(self, tensor: Any) -> Node:
         """The node of a tensor's present value; a tensor nobody has seen yet is a leaf, data, or unknown."""
         node: Node | None = self.nodes.get(tensor)
@@ -316,19 +333,9 @@ class Recorder(TorchFunctionMode):
         self.register(other, node)
 
 
-def version(tensor: Any) -> int | None:
-    """How often the storage was written; None for inference tensors, which do not count."""
-    return None if tensor.is_inference() else int(tensor._version)
-
-
 def is_leaf(tensor: Any) -> bool:
     """Whether nothing computed it; no, where torch refuses to say because a view's base was written since."""
     try:
         return bool(tensor.is_leaf)
     except RuntimeError:
         return False
-
-
-def tensors_in(value: Any) -> Iterator[Any]:
-    """Every tensor in nested containers, in order."""
-    return parts_in(value, torch.Tensor)

@@ -37,11 +37,17 @@ def node_names(
         if targets is None:
             continue
         several = len(targets) > 1
-        for node in run if several or frames.heads(where.file, where.line) else run[-1:]:
-            fits = not several or (node.call is not None and node.call.results == len(targets))
+        together = [n for n in run if n.gradient is not None and n.gradient is run[-1].gradient] or run[-1:]
+        for node in run if several or frames.heads(where.file, where.line) else together:
+            fits = not several or node.siblings == len(targets)
             if fits and (given or node.kind != "data"):
-                names.setdefault(id(node), targets[node.index] if several else targets[0])
+                names.setdefault(id(node), targets[node.index] if several else one_of(node, targets[0]))
     return names
+
+
+def one_of(node: Node, name: str) -> str:
+    """``grads[1]``: a gradient among several that were asked for together, which one name is for."""
+    return f"{name}[{node.index}]" if node.gradient is not None and node.siblings > 1 else name
 
 
 def runs(order: Sequence[Node]) -> list[list[Node]]:

@@ -24,7 +24,7 @@ def passages(program: Program) -> tuple[str, ...]:
     told = program.told
     folding = Folding(program.recording, told, program.labels)
     items = folding.items()
-    lines = Lines(program.recording, program.labels)
+    lines = Lines(program)
     return tuple(line for item in items for line in said(item, program, lines))
 
 

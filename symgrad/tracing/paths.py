@@ -82,6 +82,8 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
             lost = [t for t in (r() for r in node.cut.leaves) if t is not None]
             away = [scene.sight.get(id(t), "a leaf") for t in lost if id(t) not in reached]
             here = [scene.sight.get(id(t), "a leaf") for t in lost if id(t) in reached]
+            if away and scene.kind == "grad":
+                continue  # it was not asked for, so nobody expects it
             if away:
                 who = ", ".join(dict.fromkeys(away))
                 notes.append(f"{who} gets nothing: {cut_in_words(node.cut, '', None, scene.where)}")

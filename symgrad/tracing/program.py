@@ -6,6 +6,7 @@ where a black box stands on the way its local product is torch's, and the progra
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from symgrad.backward import Backward, backward
+from symgrad.backward.derived import code_of
+from symgrad.backward.merging import put
 from symgrad.calculus import pullback as derive_pullback
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
@@ -24,7 +27,7 @@ from symgrad.language import arguments
 from symgrad.numeric import Array, Values
 from symgrad.numeric.exact import as_float
 from symgrad.oracles.forms import check_form
-from symgrad.program import Apply
+from symgrad.program import Apply, Pullback
 from symgrad.program import Program as Recording
 from symgrad.render import to_json, to_latex, to_markdown, to_text
 from symgrad.tracing.pairs import convention
@@ -86,7 +89,7 @@ class Program:
     @property
     def operations(self) -> tuple[str, ...]:
         """The steps in symgrad's language, in order; broadcasting goes without saying."""
-        lines = Lines(self.recording, self.labels)
+        lines = Lines(self)
         return tuple(lines.text(step) for step in self.told)
 
     @property
@@ -103,6 +106,17 @@ class Program:
     def values(self) -> Values:
         """The value of every tensor, as torch computed it."""
         return Values(self.arrays, {})
+
+    @cached_property
+    def pulled(self) -> Mapping[str, str]:
+        """The code of each step of a backward that was recorded with ``create_graph``, where it has one."""
+        found: dict[str, str] = {}
+        for step in self.recording.steps:
+            code = code_of(step, self.values) if isinstance(step.op, Pullback) else None
+            if code is not None:
+                places = {own: ast.Name(f"at_{own.partition('·')[2]}") for _, own in step.beside}
+                found[step.result.name] = ast.unparse(put(code, places))
+        return found
 
     @property
     def results(self) -> tuple[Array, ...]:

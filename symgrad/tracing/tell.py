@@ -87,7 +87,8 @@ def _backward(event: Backward) -> list[str]:
     lines = cut([*opened, *told.lines, *forms], LONGEST)
     flow = [f"  lengths: {told.flow}"] if told.flow else []
     warning = [f"  {told.warning}"] if told.warning else []
-    head = ["  backward: v_name is what reaches name"] if lines else []
+    letter = "v" if told.source is None else told.source.letter
+    head = [f"  backward: {letter}_name is what reaches name"] if lines else []
     return [*head, *(f"    {line}" for line in lines), *flow, *warning]
 
 

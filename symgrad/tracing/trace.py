@@ -91,10 +91,11 @@ class Node:
 
     ``kind`` is ``leaf`` (a gradient can be stored here), ``call`` (``call`` made it, as its result ``index``),
     ``overwrite`` (the first of ``parents`` with entries of the second put in, where ``places`` says), ``shift``
-    (the first of ``parents`` with another value, behind autograd's back), ``data`` (no gradient), or ``unknown``
-    (a gradient comes from something that was not seen). ``destroyed`` says which line overwrote the value,
-    ``freed`` which backward let go of what was kept for the pullback; ``behind`` which line wrote the value through
-    ``.data``, which its own counter does not count.
+    (the first of ``parents`` with another value, behind autograd's back), ``gradient`` (what ``gradient``, a backward
+    with ``create_graph``, gave by its input ``index``), ``data`` (no gradient), or ``unknown`` (a gradient comes from
+    something that was not seen). ``destroyed`` says which line overwrote the value, ``freed`` which backward let go of
+    what was kept for the pullback; ``behind`` which line wrote the value through ``.data``, which its own counter does
+    not count.
     """
 
     kind: str
@@ -113,6 +114,7 @@ class Node:
     freed: Where | None = None
     lent: Any = None
     behind: Where | None = None
+    gradient: Any = None
 
     @property
     def carries(self) -> bool:
@@ -162,6 +164,13 @@ class Node:
     def value(self) -> Array:
         """The value as an array: floats in their own precision, half precision in single."""
         return as_array(self.tensor())
+
+    @property
+    def siblings(self) -> int:
+        """How many results what made it gave."""
+        if self.gradient is not None:
+            return len(self.gradient.inputs)
+        return self.call.results if self.call is not None else 1
 
     def sources(self) -> tuple[Node, ...]:
         """What it was computed from."""
@@ -246,3 +255,15 @@ def leaves_of(nodes: list[Node]) -> tuple[Any, ...]:
     """The leaf tensors (weakly held) upstream of ``nodes``, at most fifty."""
     found = {id(n.owner): n.owner for n in upstream([n for n in nodes if n.carries]) if n.kind == "leaf" and n.owner}
     return tuple(found.values())[:50]
+
+
+def tensors_in(value: Any) -> Iterator[Any]:
+    """Every tensor in nested containers, in order."""
+    import torch
+
+    return parts_in(value, torch.Tensor)
+
+
+def version(tensor: Any) -> int | None:
+    """How often the storage was written; None for inference tensors, which do not count."""
+    return None if tensor.is_inference() else int(tensor._version)

@@ -8,16 +8,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import sympy as sp
 
 from symgrad.calculus.local import known_name
 from symgrad.numeric.exact import Array, as_float
-from symgrad.numeric.forward import apply, constant, options_of
+from symgrad.numeric.forward import Values, apply, constant, options_of, pulled
 from symgrad.ops.entry import named
-from symgrad.program import Apply
+from symgrad.program import Apply, Program, Pullback, Tensor
 
 
 def evaluate(step: Apply, arrays: dict[str, Array]) -> None:
     """Put the value of ``step``, and the integers it holds, into ``arrays``."""
+    if isinstance(step.op, Pullback):
+        inputs = tuple(Tensor(a, tuple(map(sp.Integer, np.shape(arrays[a])))) for a in dict.fromkeys(step.tensors))
+        alone = Program(inputs, (step,), step.result.name)
+        arrays[step.result.name] = pulled(step, alone, Values(arrays, {}))
+        return
     op = named(step.op)
     options = options_of(step, {})
     arguments: list[Any] = [arrays[a] if isinstance(a, str) else constant(a, {}) for a in step.arguments]

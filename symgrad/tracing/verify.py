@@ -13,7 +13,7 @@ TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2
 
 def precision(node: Node) -> str:
     """The least precise of the types that a node and what it was computed from have."""
-    read = list(node.call.nodes()) if node.call is not None else []
+    read = node.sources()
     kinds = {real_precision(n.held.dtype) for n in (node, *read)}
     return next((p for p in ("bfloat16", "float16", "float32") if p in kinds), "float64")
 

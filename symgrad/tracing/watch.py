@@ -22,13 +22,13 @@ from symgrad.tracing.function import active_modes, recording
 from symgrad.tracing.given import Given, read_twice
 from symgrad.tracing.guard import in_words, undisturbed
 from symgrad.tracing.likeness import Outline
-from symgrad.tracing.mode import Recorder, tensors_in
+from symgrad.tracing.mode import Recorder
 from symgrad.tracing.numbers import short
 from symgrad.tracing.sampling import Sampling, is_checked
 from symgrad.tracing.scene import Scene
 from symgrad.tracing.standing_in import Caller, caller
 from symgrad.tracing.story import Backward, Note, Session
-from symgrad.tracing.trace import Where, as_array
+from symgrad.tracing.trace import Where, as_array, tensors_in
 
 UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 """What is said where the observer failed."""

@@ -12,7 +12,7 @@ import numpy as np
 from symgrad.closed_form.pieces import ADD, NoForm, bracketed
 from symgrad.closed_form.source_text import INFIX, Writer, number_text
 from symgrad.ops import entry_of
-from symgrad.program import Apply, Constant, Program
+from symgrad.program import Apply, Constant, Program, free_name
 from symgrad.tracing.binding import Refusals
 
 if TYPE_CHECKING:
@@ -32,9 +32,13 @@ NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 
 
 class OneStep(Writer):
-    """Writes one step with every operand as a name; ``told`` are the names that stand in the listing."""
+    """Writes one step with every operand as a name; ``told`` are the names that stand in the listing.
+
+    ``pulled`` are the texts of steps of a recorded backward.
+    """
 
     told: frozenset[str] = frozenset()
+    pulled: Mapping[str, str] = {}
     in_torch = False
 
     def tensor(self, name: str) -> tuple[str, int]:
@@ -52,17 +56,18 @@ class OneStep(Writer):
         return str(size)
 
 
-def step_text(program: Program, step: Apply, labels: Mapping[str, str]) -> str:
+def step_text(program: Captured, step: Apply) -> str:
     """``h = relu(t1)``."""
-    return Lines(program, labels).text(step)
+    return Lines(program).text(step)
 
 
 class Lines:
-    """The steps of one program in the names that ``labels`` gives, and ``other`` names where they differ there."""
+    """The steps of one program in the names of its labels, and ``other`` names where they differ there."""
 
-    def __init__(self, program: Program, labels: Mapping[str, str]) -> None:
-        self.labels, self.writer = labels, OneStep(program)
-        self.writer.told = frozenset(labels)
+    def __init__(self, program: Captured) -> None:
+        self.labels, self.writer = program.labels, OneStep(program.recording)
+        self.writer.told = frozenset(program.labels)
+        self.writer.pulled = program.pulled
 
     def text(self, step: Apply, other: Mapping[str, str] | None = None) -> str:
         """``h = relu(t1)``."""
@@ -80,6 +85,8 @@ def right_side(program: Program, step: Apply, told: frozenset[str] = frozenset()
 
 def written(writer: OneStep, step: Apply) -> str:
     """What a step computes, in the names of the recording."""
+    if step.result.name in writer.pulled:
+        return writer.pulled[step.result.name]
     if entry_of(step.op) is None:
         return f"{step.called}({', '.join(map(str, step.arguments))})"
     if step.op == "expand":
@@ -133,8 +140,13 @@ def told_in_one_line(program: Program) -> str:
     return "; ".join(f"{step.result.name} = {right_side(program, step, named)}" for step in steps)
 
 
-def settled_labels(program: Program, ends: Sequence[str], labels: Mapping[str, str]) -> dict[str, str]:
-    """Labels for every step that is told: those without a name are numbered, an only output is ``out``."""
+def settled_labels(
+    program: Program, ends: Sequence[str], labels: Mapping[str, str], cotangents: Mapping[str, tuple[str, str]]
+) -> dict[str, str]:
+    """Labels for every step that is told: those without a name are numbered, an only output is ``out``.
+
+    ``cotangents`` are the steps of a backward: a letter, and the tensor that they belong to.
+    """
     found = dict(labels)
     told = [step.result.name for step in told_steps(program, labels)]
     free = [name for name in told if UNNAMED.fullmatch(name) and labels.get(name, name) == name]
@@ -149,6 +161,11 @@ def settled_labels(program: Program, ends: Sequence[str], labels: Mapping[str, s
         while f"t{number}" in taken:
             number += 1
         found[name] = f"t{number}"
+    taken |= set(found.values())
+    for name, (letter, tensor) in cotangents.items():
+        if name not in found:
+            found[name] = free_name((f"{letter}_{found.get(tensor, tensor)}",), taken)
+            taken.add(found[name])
     return found
 
 
@@ -188,7 +205,7 @@ def listing(program: Captured) -> str:
     shown += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in given]
     rows = []
     for step in program.told:
-        text = step_text(recording, step, labels)
+        text = step_text(program, step)
         note = f"   ■ black box: {NOT_CHECKED}" if step.result.name in program.boxes else ""
         rows.append((text, shape_text(np.shape(arrays[step.result.name])) + note))
     wide = min(max((len(text) for text, _ in rows), default=0), 72)
@@ -207,7 +224,7 @@ def chosen_by_torch(program: Captured) -> list[str]:
     found = {step.result.name: step for step in program.recording.steps}
     lines = []
     for name, reason in program.conventions.items():
-        text = step_text(program.recording, found[name], program.labels)
+        text = step_text(program, found[name])
         where = program.lines.get(name)
         at = f" (line {where.line})" if where is not None else ""
         lines.append(

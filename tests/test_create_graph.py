@@ -1,0 +1,168 @@
+"""Gradients that were recorded with ``create_graph``: a loss built on one is explained like any other, equal to torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+import symgrad
+from symgrad.errors import UnsupportedError
+from symgrad.program import Pullback
+from symgrad.tracing import Program, again
+from tests.compare import assert_same
+from tests.lines_of import run_lines
+
+DOUBLE = torch.float64
+Case = tuple[Callable[..., Any], tuple[torch.Tensor, ...], Mapping[str, torch.Tensor]]
+
+
+def grad(out: torch.Tensor, *wrt: torch.Tensor, **options: Any) -> tuple[torch.Tensor, ...]:
+    """Gradients that can be differentiated again."""
+    return torch.autograd.grad(out, wrt, create_graph=True, **options)
+
+
+def programs() -> dict[str, Case]:
+    """The patterns that people write, with their inputs and parameters."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)).double()
+    convolved = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 1)).double()
+    linear = nn.Linear(2, 2).double()
+    classes = torch.tensor([0, 1, 0, 1])
+
+    def pinn(x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        u = net(torch.cat([x, t], dim=1))
+        u_x, u_t = grad(u, x, t, grad_outputs=torch.ones_like(u))
+        (u_xx,) = grad(u_x, x, grad_outputs=torch.ones_like(u_x))
+        return (u_t + u * u_x - 0.01 * u_xx).pow(2).mean()
+
+    def penalty(real: torch.Tensor, fake: torch.Tensor) -> torch.Tensor:
+        between = 0.25 * real + 0.75 * fake
+        score = net(between)
+        (slope,) = grad(score, between, grad_outputs=torch.ones_like(score))
+        return net(fake).mean() - net(real).mean() + 10 * ((slope.norm(2, dim=1) - 1) ** 2).mean()
+
+    def maml(x: torch.Tensor) -> torch.Tensor:
+        grads = grad(F.cross_entropy(linear(x), classes), *linear.parameters())
+        fast = [p - 0.1 * g for p, g in zip(linear.parameters(), grads, strict=True)]
+        return F.cross_entropy(F.linear(x, *fast), classes)
+
+    def hessian(x: torch.Tensor) -> torch.Tensor:
+        (g,) = grad((x**3).sum() * x[0], x)
+        rows = torch.stack([grad(entry, x)[0] for entry in g])
+        return (rows * rows).sum()
+
+    def product(x: torch.Tensor) -> torch.Tensor:
+        def inner(z: torch.Tensor) -> torch.Tensor:
+            return (z**4).sum() * z[0]
+
+        found: torch.Tensor = torch.autograd.functional.hvp(inner, x, torch.ones_like(x), create_graph=True)[1]
+        return found.sum()
+
+    def stored(x: torch.Tensor) -> torch.Tensor:
+        leaf = (x * 2).requires_grad_()
+        leaf.retain_grad()
+        (leaf**3).sum().backward(create_graph=True, inputs=[leaf])
+        (leaf**2).sum().backward(create_graph=True, inputs=[leaf])
+        assert leaf.grad is not None
+        return (leaf.grad**2).sum()
+
+    def kinks(x: torch.Tensor) -> torch.Tensor:
+        return (grad(convolved(x).sum(), x)[0] ** 2).sum()
+
+    def solved(x: torch.Tensor) -> torch.Tensor:
+        return (grad(torch.linalg.inv(x @ x.T + torch.eye(2, dtype=DOUBLE)).sum(), x)[0] ** 2).sum()
+
+    def draw(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, dtype=DOUBLE)
+
+    return {
+        "PINN": (pinn, (draw(4, 1), draw(4, 1)), dict(net.named_parameters())),
+        "WGAN-GP": (penalty, (draw(3, 2), draw(3, 2)), dict(net.named_parameters())),
+        "MAML": (maml, (draw(4, 2),), dict(linear.named_parameters())),
+        "a Hessian by hand": (hessian, (draw(3),), {}),
+        "functional.hvp": (product, (draw(3),), {}),
+        "backward, twice": (stored, (draw(3),), {}),
+        "kinks and places": (kinks, (draw(2, 1, 6, 6),), dict(convolved.named_parameters())),
+        "an inverse": (solved, (draw(2, 2),), {}),
+    }
+
+
+PROGRAMS = programs()
+WITHOUT_CODE = ("kinks and places", "an inverse")
+"""Programs in which a step or a line has no short notation yet; their numbers are right all the same."""
+
+
+@pytest.mark.filterwarnings("ignore:Using backward\\(\\) with create_graph:UserWarning")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_loss_on_a_gradient_is_explained_like_any_other(name: str) -> None:
+    function, given, parameters = PROGRAMS[name]
+    program: Program = symgrad.capture(function, *given)
+    assert not program.black_boxes
+    assert any(isinstance(step.op, Pullback) for step in program.recording.steps)
+    leaves = [tensor.clone().requires_grad_() for tensor in given]
+    expected = torch.autograd.grad(function(*leaves), [*leaves, *parameters.values()], materialize_grads=True)
+    labels = [*program.inputs[: len(leaves)], *parameters]
+    found = program.pullback()
+    for label, true in zip(labels, expected, strict=True):
+        assert_same(true.numpy(force=True), found[label], what=f"{name}, by {label}")
+    if name not in WITHOUT_CODE:
+        lines = program.backward()
+        arrays = {
+            own: program.arrays[tensor.name] for own, tensor in zip(lines.inputs, lines.source.inputs, strict=True)
+        }
+        pasted = run_lines(lines, arrays)
+        own = {program.labels[tensor]: value for tensor, value in pasted.items()}
+        for label, true in zip(labels, expected, strict=True):
+            assert_same(true.numpy(force=True), own[label].numpy(), what=f"{name}, the lines, by {label}")
+
+
+def test_the_backward_is_listed_in_its_lines() -> None:
+    """Recorded cotangents are called v_…, so those of the loss have another letter."""
+    net = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1)).double()
+
+    def penalty(x: torch.Tensor) -> torch.Tensor:
+        score = net(x)
+        (slope,) = torch.autograd.grad(score, x, torch.ones_like(score), create_graph=True)
+        return ((slope.norm(2, dim=1) - 1) ** 2).mean()
+
+    program = symgrad.capture(penalty, torch.rand(4, 2, dtype=DOUBLE))
+    assert [line for line in program.operations if line.startswith(("v_", "slope"))] == [
+        "v_t2 = data * 2.weight", "v_t1 = v_t2 * (1 - t2 ** 2)", "slope = v_t1 @ 0.weight",
+    ]  # fmt: skip
+    lines = program.backward()
+    assert lines.letter == "g"
+    assert "g_v_t1 = g_slope @ 0.weight.T" in map(str, lines.lines)
+
+
+def test_a_gradient_that_is_not_what_was_derived_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The steps are held against torch's own gradient: forget one way back, and nothing is explained."""
+    plain = again.steps_back
+
+    def without_the_last(*arguments: Any) -> Any:
+        steps, found = plain(*arguments)
+        return steps, {name: None if name == "x" else end for name, end in found.items()}
+
+    monkeypatch.setattr(again, "steps_back", without_the_last)
+    with pytest.raises(UnsupportedError, match="differentiated again is not what is derived"):
+        symgrad.capture(lambda x: grad((x**3).sum(), x)[0].sum(), torch.tensor([1.0, 2.0]))
+
+
+def test_a_black_box_under_a_gradient_is_named() -> None:
+    class Own(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            return torch.from_numpy(np.tan(x.detach().numpy()))
+
+        @staticmethod
+        def backward(ctx: Any, v: torch.Tensor) -> torch.Tensor:  # type: ignore[override]  # torch takes any number
+            return v * ctx.saved_tensors[0]
+
+    with pytest.raises(UnsupportedError, match="cannot be differentiated again: it is a black box"):
+        symgrad.capture(lambda x: grad(Own.apply(x * x).sum(), x)[0].sum(), torch.tensor([0.1, 0.2]))
