@@ -106,7 +106,10 @@ def equal_in_rows(j: Numbers) -> bool:
 
 X = r"(?P<x>[\w.]+)"
 SENTENCES: dict[str, Callable[..., bool]] = {
-    rf"{X} does not move the output: every entry is 0": lambda j, m: not j.marks.any(),
+    rf"small changes of {X} leave the output as it is: every entry is 0": lambda j, m: not j.marks.any(),
+    rf"the output does not depend on {X}: every entry is 0": lambda j, m: not j.marks.any(),
+    r"(nothing flows back through \w+|\w+ only reads \w+ \(as its \w+\): nothing flows back to that)"
+    r"(( and \w+)|(; \w+ only reads .*))?: every entry is 0": lambda j, m: not j.marks.any(),
     rf"one row: the gradient of the one output by {X}": lambda j, m: len(j.dense) == 1,
     rf"one column: how every output answers to {X}": lambda j, m: j.dense.shape[1] == 1,
     "a product of the steps' Jacobians; its formula is too long to write out": lambda j, m: True,  # about the formula

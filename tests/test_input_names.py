@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import re
 import string
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import numpy as np
 import pytest
+import torch
 
 import symgrad
+from symgrad.api import explain_values
 from symgrad.errors import InputError, NotationError
 from symgrad.language import read
 from symgrad.render import derived_text, schema, to_json, to_latex, to_markdown, to_text
+from symgrad.tracing import run_script
+from symgrad.tracing.tell import event_text
 from tests.compare import assert_same
 
 USUAL = ("x", "y", "v", "out", "L", "J")
@@ -31,7 +36,7 @@ def page(text: str, names: dict[str, str], **options: Any) -> symgrad.Explanatio
     own = re.sub(r"\b[xy]\b", lambda m: names[m[0]], text)
     shapes = {names["x"]: (2, 2), names["y"]: (2, 2)}
     values = {names["x"]: [[1, 2], [3, -4]], names["y"]: [[2, 0], [1, 3]]}
-    return symgrad.api.explain_values(own, values, shapes=shapes, **options)
+    return explain_values(own, values, shapes=shapes, **options)
 
 
 def called(found: symgrad.Explanation, x: str, y: str) -> dict[str, str]:
@@ -134,3 +139,29 @@ def test_second_derivatives_under_other_names() -> None:
     assert_same(usual.value, other.value)
     assert other.passed
     assert_same(np.asarray([2, 0]), symgrad.hvp("sum(v * v * L)", "v", [1, 0], v=[1, 2], L=[1, 1]))
+
+
+def test_captured_programs_keep_a_tensor_called_v() -> None:
+    def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(q @ k.mT, -1) @ v
+
+    given = [torch.randn(2, 3, generator=torch.Generator().manual_seed(n), dtype=torch.float64) for n in range(3)]
+    program = symgrad.capture(attend, *given)
+    assert program.inputs == ("q", "k", "v")
+    assert str(program.operations[-1]).endswith("@ v")
+    assert program.closed_form("v") == "softmax(q @ k.T, dim=1).T @ g"
+    code = program.backward(torch.ones(2, 3)).code()
+    assert "def backward(q, k, v, g):" in code
+    assert "the seed of backward is called g, since v is taken" in to_text(program.explain())
+
+
+def test_a_story_calls_the_seed_otherwise_where_the_script_has_a_v(tmp_path: Path) -> None:
+    script, story = tmp_path / "script.py", []
+    script.write_text(
+        "import torch\nv = torch.ones(2, requires_grad=True)\ny = v * v\ny.backward(torch.tensor([3.0, 4.0]))\n"
+    )
+    assert run_script(str(script), [], tell=lambda event: story.append(event_text(event))).agrees
+    said = "\n".join(story)
+    assert "g = 3 4 (given): L = 3·y[0] + 4·y[1]" in said
+    assert "gᵀJ" in said
+    assert "v is a tensor of the script: the seed is called g here" in said

@@ -487,17 +487,20 @@ assert g.tolist() == [20.] * 4
     assert session.agrees
 
 
-def test_a_wrong_custom_backward_is_torchs_own(tmp_path):
-    session, told = play(
-        tmp_path,
-        """
+CUBE = """
 class Cube(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x):
         return x**3
     @staticmethod
     def backward(ctx, v):
-        return v * 7
+        return v * 7"""
+
+
+def test_a_wrong_custom_backward_is_torchs_own(tmp_path):
+    session, told = play(
+        tmp_path,
+        f"""{CUBE}
 x = torch.ones(2, requires_grad=True)
 Cube.apply(x).sum().backward()
 """,
@@ -510,14 +513,7 @@ def test_what_goes_through_a_black_box_is_never_said_to_be_checked(tmp_path):
     """A wrong backward of the user's own: its numbers are torch's, and neither equal nor derived; the others are."""
     session, told = play(
         tmp_path,
-        """
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return x**3
-    @staticmethod
-    def backward(ctx, v):
-        return v * 7
+        f"""{CUBE}
 x = torch.ones(2, requires_grad=True)
 w = [torch.ones(2, requires_grad=True) for _ in range(7)]
 for _ in range(2):

@@ -88,7 +88,22 @@ def test_what_no_wording_covers_is_refused() -> None:
             symgrad.explain(text, x=X, **({"y": Y} if "y" in text else {}))
 
 
-def test_nothing_flows_through_detach_and_it_says_so() -> None:
-    found = symgrad.explain("x.detach() * y", x=X, y=Y)
-    assert_same(found.gradients["x"].value, [[0.0] * 3] * 2)
-    assert "no gradient arrives" in symgrad.ops.named("detach").says
+CUTS = {
+    "x.detach() * y": "nothing flows back through detach",
+    "(x > 0) * y": "nothing flows back through gt",
+    "x.detach() + (x > 0) * y": "nothing flows back through detach and gt",
+    "index_add(y, 0, x, y)": "index_add only reads x (as its index): nothing flows back to that",
+    "x.floor() * y": "small changes of x leave the output as it is",
+}
+
+
+@pytest.mark.parametrize("text", CUTS)
+def test_a_gradient_that_is_cut_off_says_what_cuts_it(text: str) -> None:
+    values = {"x": [0, 1], "y": [2.0, 3.0]} if "index" in text else {"x": [0.5, 1.25], "y": [2.0, 3.0]}
+    found = symgrad.explain(text, **values)
+    assert found.passed
+    assert_same(found.gradients["x"].value, [0.0, 0.0])
+    said = " ".join(found.to_text(width=300).split())
+    assert f"J = 0: {CUTS[text]}: every entry is 0" in said
+    assert (f"x.grad is 0: {CUTS[text]}." in said) != ("floor" in text)
+    assert "flows back" not in " ".join(symgrad.explain("x * y", **values, check=False).to_text().split())

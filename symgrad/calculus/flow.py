@@ -32,6 +32,18 @@ def flowing(program: Program, names: Sequence[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def cutting(program: Program, name: str) -> list[tuple[Apply, int]]:
+    """The steps that read what an input flows into without passing anything back, and where; none where something is.
+
+    Steps that the output does not depend on are left out.
+    """
+    found, read = flowing(program, (name,)), program.relevant()
+    if program.output in found:
+        return []
+    steps = [step for step in program.steps if step.result.name in read - found]
+    return [(step, n) for step in steps for n, a in enumerate(step.arguments) if isinstance(a, str) and a in found]
+
+
 def flows(program: Program, name: str) -> bool:
     """Whether torch lets anything flow back to an input."""
     return program.output in flowing(program, (name,))

@@ -17,6 +17,7 @@ from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.writer import Notation
 from symgrad.explanation import claims as tests
 from symgrad.explanation.claims import Claim, Structure, certain
+from symgrad.explanation.cuts import why_nothing_flows
 from symgrad.indexing import Bracket, Index, over_terms
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, accesses, free_indices, name_of
@@ -47,7 +48,7 @@ def suggested(
 ) -> tuple[Claim, ...]:
     """What ``formula`` suggests, strongest first."""
     if formula == 0:
-        return (certain("zero", "0", f"{name} does not move the output: every entry is 0"),)
+        return (certain("zero", "0", f"{why_nothing_flows(program, name)}: every entry is 0"),)
     if not outer:
         return (certain("row", "", f"one row: the gradient of the one output by {name}"),)
     if not inner:

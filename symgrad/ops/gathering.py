@@ -137,7 +137,7 @@ def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shap
     numpy=lambda x, indices, dim: (
         np.take_along_axis(np.asarray(x), positions(indices), dim)
         if dim is not None
-        else np.ravel(x)[np.ravel(positions(indices))]
+        else np.ravel(x)[np.ravel(from_zero(indices))]
     ),
     torch=lambda torch, x, indices, dim: torch.take_along_dim(x, indices.long(), dim),
     shape=along_shape,
@@ -153,7 +153,7 @@ def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shap
 def take_along_dim(at: At, x: View, indices: Data, dim: Any = None) -> Expr:
     """out[i,j] = x[i, n[i,j] mod N], N the size of that axis: −1 is the last"""
     if dim is None:
-        return x[unravel(counted(indices[unravel(at[0], indices.shape)], sp.Mul(*x.shape)), x.shape)]
+        return x[unravel(indices[unravel(at[0], indices.shape)], x.shape)]
     return x[put(at, dim, counted(indices[at], x.shape[dim]))]
 
 

@@ -41,6 +41,11 @@ def rows_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape
 def weights_of(frequency: Any, importance: Any, count: int) -> tuple[Any, Any]:
     """NumPy: how much each sample counts, and the importance alone."""
     own = np.ones(count) if importance is None else np.asarray(importance, float)
+    often = np.ones(count) if frequency is None else np.asarray(frequency, float)
+    if (often < 0).any() or (often % 1 != 0).any() or (own < 0).any():
+        raise InputError("weights of cov are not negative, and fweights are whole numbers")
+    if count and not (own * often).any():
+        raise InputError("the weights of cov sum to 0, so there is nothing to divide by")
     return own * (1 if frequency is None else np.asarray(frequency, float)), own
 
 

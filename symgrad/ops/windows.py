@@ -21,6 +21,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.ops.arranging import at_least
 from symgrad.ops.convolutions import fitting, inside, per_axis, slid, windows_of
 from symgrad.ops.domain import whole
+from symgrad.ops.positions import from_zero
 from symgrad.ops.spec import At, Data, Op, View, example, operation
 from symgrad.ops.views import sequence
 from symgrad.shapes import Shape, Size, Sizes, size_of
@@ -290,7 +291,7 @@ def unpooling(space: int) -> Op:
         return (*x[:-space], *output_size)
 
     def values(x: Any, indices: Any, output_size: Any, **options: Any) -> Any:
-        x, n = np.asarray(x), np.asarray(indices).astype(np.int64)
+        x, n = np.asarray(x), from_zero(indices)
         if output_size is None:
             output_size = unpooled_sizes(space, x.shape, **options)
         space_out = [int(m) for m in output_size]

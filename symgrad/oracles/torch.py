@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.errors import InputError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import numbers, options_of
 from symgrad.ops import Op, named
@@ -55,9 +56,9 @@ def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted
             out = _run(program, leaves)
             if out.requires_grad:
                 out.backward(torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape))
-    except (RuntimeError, IndexError) as error:
+    except (RuntimeError, IndexError, ValueError) as error:
         if all(np.size(array) for array in inputs.values()):
-            raise
+            raise InputError("torch refuses this at these numbers", found=(str(error).splitlines()[0],)) from error
         return TorchRun(np.zeros(0), {}, version, refusal=str(error).splitlines()[0])
     gradients = {name: None if leaves[name].grad is None else leaves[name].grad.numpy() for name in wanted}
     return TorchRun(np.asarray(out.detach().numpy()), gradients, version)

@@ -88,7 +88,7 @@ def complex_output(scene: Scene) -> list[str]:
 
 def would_give(program: Program) -> list[str]:
     """The gradients for v = ones: in matrix notation where it is short, in numbers elsewhere."""
-    found = []
+    found, letter = [], program.recording.seed
     if len(program.inputs) > 4:
         return []
     try:
@@ -101,11 +101,12 @@ def would_give(program: Program) -> list[str]:
             form = program.closed_form(name)
         except SymgradError:
             form = None
-        if form is not None and form.startswith("v * ") and "v" not in form[4:].replace(".", " ").split():
-            form = form[4:]
+        ones = f"{letter} * "
+        if form is not None and form.startswith(ones) and letter not in form[len(ones) :].replace(".", " ").split():
+            form = form[len(ones) :]
             found.append(f"{name}.grad += {form}")
         elif form is not None and "; " not in form and numbers[name].size > 6:
-            found.append(f"{name}.grad += {form} with v = ones")
+            found.append(f"{name}.grad += {form} with {letter} = ones")
         else:
             from symgrad.tracing.numbers import short
 

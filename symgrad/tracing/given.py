@@ -95,13 +95,13 @@ def seed_text(seeds: tuple[Any, ...]) -> str:
     return f"{inside.strip('[]') if array.ndim < 2 else inside} (given)"
 
 
-def stands_for(seeds: tuple[Any, ...], name: str) -> str:
+def stands_for(seeds: tuple[Any, ...], name: str, letter: str = "v") -> str:
     """``L = z[0] + z[1]``: the scalar of the output ``name`` that the weights stand for."""
     if len(seeds) != 1 or seeds[0] is None:
         return ""
     array = as_float(as_array(seeds[0]))
     if not 0 < array.size <= 6:
-        return ": L = Σ v·" + name + (", the sum" if array.size and (array == 1).all() else "")
+        return f": L = Σ {letter}·{name}" + (", the sum" if array.size and (array == 1).all() else "")
     terms = []
     for at in np.ndindex(*array.shape):
         entry = f"{name}[{','.join(map(str, at))}]" if at else name

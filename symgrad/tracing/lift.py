@@ -151,8 +151,8 @@ class Lifter:
 
     @staticmethod
     def shown(name: str, label: str | None) -> str:
-        """What a name is shown as: the user's own word, numbered as the name is; ``v`` is the weights' name."""
-        if label is None or label == "v" or not name.startswith(identifier(label)):
+        """What a name is shown as: the user's own word, numbered as the name is."""
+        if label is None or not name.startswith(identifier(label)):
             return name
         return f"{label}{name[len(identifier(label)) :]}"
 

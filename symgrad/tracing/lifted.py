@@ -16,7 +16,7 @@ from symgrad.tracing.boxes import BlackBox
 from symgrad.tracing.singular import Origin
 from symgrad.tracing.trace import Node, Where
 
-RESERVED = frozenset({"v", "out", "inf", "nan", "pi", "e", "torch", "F", "np"})
+RESERVED = frozenset({"out", "inf", "nan", "pi", "e", "torch", "F", "np"})
 """Names that mean something else in a formula."""
 TWICE = "an entry is written twice: one value stays, and torch's backward passes the weight on to each"
 """Why a write with repeated places is left to torch."""

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from symgrad.tracing.scene import Scene
 
 
+def other_letter(letter: str) -> list[str]:
+    """A note where the seed is not called v, since a tensor is."""
+    return [] if letter == "v" else [f"v is a tensor of the script: the seed is called {letter} here"]
+
+
 def accumulated(scene: Scene, rows: list[Leaf], repeated: bool) -> list[str]:
     """A note where this call added to what an earlier one had put there."""
     again = [r.name for r in rows if r.before is not None and np.any(r.before)]

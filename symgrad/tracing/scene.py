@@ -120,7 +120,7 @@ class Scene:
         flow = leaves.Flow()
         seeds = self.weights(lifted)
         judge = Judge(program, seeds, self.types(lifted))
-        met = kinks.Passages()
+        met, letter = kinks.Passages(), program.recording.seed
         judge.pull(watching(births(born), flow.seen, *(() if repeated else (met.seen,))))
         self.passed = flow.small_of(self.order, lifted.refs)
         lost = bool(born) and all(birth.of_nothing for birth in born)
@@ -132,8 +132,8 @@ class Scene:
             for name, (tensor, true) in targets.items()
             if not self.watch.only or program.labels[name] in self.watch.only
         ]
-        notes = [*remarks.accumulated(self, rows, repeated), *([] if repeated else paths.missing(self, lifted))]
-        notes += remarks.without_a_past(program)
+        notes = [*remarks.other_letter(letter), *remarks.accumulated(self, rows, repeated)]
+        notes += [*([] if repeated else paths.missing(self, lifted)), *remarks.without_a_past(program)]
         if not repeated:
             ties = kinks.found(program, seeds, met)
             notes += [*zeros(program, seeds, rows, ties), *remarks.broadcast_losses(program)]
@@ -153,7 +153,7 @@ class Scene:
             self.number,
             self.where,
             seed_text(self.seeds),
-            stands_for(self.seeds, lifted.labels.get(lifted.outputs[0], lifted.outputs[0])),
+            stands_for(self.seeds, lifted.labels.get(lifted.outputs[0], lifted.outputs[0]), letter),
             shown,
             self.roles(program, targets),
             tuple(rows),
@@ -163,6 +163,7 @@ class Scene:
             unlike=unlike or (),
             kind=self.kind,
             told=told,
+            letter=letter,
         )
 
     def unexplained(self, problem: str, found: tuple[str, ...], error: Exception | None) -> Backward:

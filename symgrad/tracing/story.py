@@ -61,7 +61,7 @@ class Backward:
 
     ``failure`` is the exception's own text; ``reasons`` explain it. ``repeated`` says that an earlier call from
     the same line ran the same program but for what ``unlike`` names, ``explained`` that it could be explained at all.
-    ``told`` is the backward, line by line.
+    ``told`` is the backward, line by line; ``letter`` what the seed is called in it: v, unless a tensor is.
     """
 
     number: int
@@ -80,6 +80,7 @@ class Backward:
     unlike: tuple[str, ...] = ()
     kind: str = "backward"
     told: ToldLines = field(default_factory=ToldLines)
+    letter: str = "v"
 
     @property
     def agrees(self) -> bool:

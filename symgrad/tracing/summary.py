@@ -29,7 +29,7 @@ def summary(event: Backward) -> str:
     parts += [f"{leaves(len(open_here))} undefined here, in part or whole"] if open_here else []
     parts += [f"{leaves(len(other))} not compared"] if other else []
     said = ", ".join(parts) or "no leaf is reached"
-    return said + (f", v = {event.seed}" if "given" in event.seed and not wrong else "")
+    return said + (f", {event.letter} = {event.seed}" if "given" in event.seed and not wrong else "")
 
 
 def summed_up(event: Backward) -> list[str]:

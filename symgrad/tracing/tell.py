@@ -46,7 +46,7 @@ def _told(event: Backward | Note, width: int) -> list[str]:
     lines = [title, *_program(event, width)]
     if event.failure:
         return [*lines, f"  {event.failure}", *(f"  {reason}" for reason in event.reasons), *notes]
-    lines.append(f"  v = {event.seed}{event.weights}")
+    lines.append(f"  {event.letter} = {event.seed}{event.weights}")
     if not event.explained:
         return [*lines, *notes]
     lines += [f"  ■ {box}" for box in event.boxes]
@@ -87,7 +87,7 @@ def _backward(event: Backward) -> list[str]:
     lines = cut([*opened, *told.lines, *forms], LONGEST)
     flow = [f"  lengths: {told.flow}"] if told.flow else []
     warning = [f"  {told.warning}"] if told.warning else []
-    letter = "v" if told.source is None else told.source.letter
+    letter = event.letter if told.source is None else told.source.letter
     head = [f"  backward: {letter}_name is what reaches name"] if lines else []
     return [*head, *(f"    {line}" for line in lines), *flow, *warning]
 
@@ -113,19 +113,19 @@ def table(event: Backward, width: int = WIDTH) -> list[str]:
     """One row for each leaf; more than a dozen are summed up, but for those that disagree."""
     grad = event.kind == "grad"
     if len(event.leaves) <= HANDFUL:
-        return rows_of(event.leaves, width, many=False, grad=grad)
+        return rows_of(event.leaves, width, many=False, grad=grad, letter=event.letter)
     if len(event.leaves) <= MANY:
         lines = rows_of(event.leaves, width, many=True, grad=grad)
-        return [*lines, f"    {summary(event).partition(', v =')[0]}"]
+        return [*lines, f"    {summary(event).partition(f', {event.letter} =')[0]}"]
     wrong = [leaf for leaf in event.leaves if leaf.agrees is False]
     told = rows_of(wrong[:NAMED], width, many=True, grad=grad)
     lines = [*told, f"  {summary(event)}"] if wrong else []
     return [*lines, *(f"  {line}" for line in summed_up(event)), "  (--only NAME shows one of them, with its formula)"]
 
 
-def rows_of(leaves: Sequence[Leaf], width: int, many: bool, grad: bool = False) -> list[str]:
+def rows_of(leaves: Sequence[Leaf], width: int, many: bool, grad: bool = False, letter: str = "v") -> list[str]:
     """The table itself; of many leaves without formulas."""
-    rows = [("", "J", "" if many else "vᵀJ", "returned" if grad else ".grad before + added = after", "")]
+    rows = [("", "J", "" if many else f"{letter}ᵀJ", "returned" if grad else ".grad before + added = after", "")]
     for leaf in leaves:
         change = f"{short(leaf.before)}  +  {short(leaf.added)}  =  {short(leaf.after)}"
         if grad:
@@ -190,10 +190,10 @@ def _page(event: Backward) -> list[str]:
     """One call that was not told before."""
     parts = ["```", *event.program, "```", ""] if event.program else []
     if not event.explained:
-        return [*parts, f"v = {event.seed}", ""]
+        return [*parts, f"{event.letter} = {event.seed}", ""]
     if event.failure:
         return [*parts, f"Fails: `{event.failure}`", "", *(f"- {reason.strip()}" for reason in event.reasons), ""]
-    head = ["| | J | vᵀJ | before | added | after | |", "|---|---|---|---|---|---|---|"]
+    head = [f"| | J | {event.letter}ᵀJ | before | added | after | |", "|---|---|---|---|---|---|---|"]
     rows = [
         f"| `{leaf.name}` | {leaf.jacobian} | {f'`{leaf.form}`' if leaf.form else ''} | {short(leaf.before)} | "
         f"{short(leaf.added)} | {short(leaf.after)} | {agreement(leaf)} |"
@@ -203,7 +203,7 @@ def _page(event: Backward) -> list[str]:
     back = ["```", *told.opened, *told.lines, "```", ""] if told.lines else []
     flow = [f"Lengths: {told.flow}.", ""] if told.flow else []
     flow += [f"{told.warning[0].upper()}{told.warning[1:]}.", ""] if told.warning else []
-    return [*parts, f"v = {event.seed}{event.weights}", "", *back, *flow, *head, *rows, ""]
+    return [*parts, f"{event.letter} = {event.seed}{event.weights}", "", *back, *flow, *head, *rows, ""]
 
 
 def to_json(session: Session) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from symgrad.backward.names import UNNAMED
+from symgrad.calculus.flow import flows
 from symgrad.explanation import Explanation, Gradient, Nothing, nothing
+from symgrad.explanation.cuts import why_nothing_flows
 from symgrad.explanation.reasons import Vanishing
 from symgrad.numeric import as_float, plain
 from symgrad.render import numbers
@@ -49,6 +51,8 @@ def _why_zero(explanation: Explanation, gradient: Gradient, found: Nothing, wher
     name, zero = gradient.name, "0, but for rounding," if found.rounding else "0"
     if found.why == "weights":
         return say("`{name}.grad` is 0 because every weight in {v} is 0.", name=name)
+    if found.why == "J" and not flows(explanation.program, name):
+        return say("`{name}.grad` is 0: {why}.", name=name, why=why_nothing_flows(explanation.program, name))
     if found.why == "J":
         when = "whatever the numbers" if gradient.jacobian.formula == 0 else "at these numbers"
         because = "`{name}.grad` is {zero} because every entry of {J} is 0 {when}{where}."

@@ -1,0 +1,92 @@
+"""Positions, classes and counts that torch refuses are refused here, too: with a sentence, with and without checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+import symgrad
+from symgrad.errors import SymgradError
+from symgrad.language import read
+from symgrad.numeric.assumed import read_as_whole
+from symgrad.ops import TABLE, named
+from symgrad.program import Program
+from tests.compare import assert_same
+
+NUMBERS = {"cosine_embedding_loss": "1 or -1, and torch computes with others", "hinge_embedding_loss": "the same"}
+"""Whole numbers in the examples, that torch takes for numbers like any other."""
+STRICTER = {
+    "index_fill": "torch counts negative places from the end here, against its own index_add and index_copy",
+    "take_along_dim": "torch takes a place beyond the axis modulo its size",
+}
+ODD = (0.5, -1, 10**6)
+
+
+def read_at_positions() -> Iterator[tuple[str, str]]:
+    """The first example of every operation that reads whole numbers, with the operand that they are."""
+    for op in TABLE.values():
+        if op.examples and op.name not in NUMBERS:
+            reading = read(op.examples[0].text, shapes=dict(op.examples[0].shapes))
+            yield from ((op.name, name) for name in read_as_whole(reading.program))
+
+
+def point(program: Program, name: str, value: float) -> dict[str, np.ndarray]:
+    """Values for every input: the least whole number where those are read, and ``value`` for ``name``."""
+    whole = read_as_whole(program)
+    values = {t.name: np.full(program.numbers(t.shape), 0.75) for t in program.inputs}
+    values |= {n: np.full(values[n].shape, low) for n, (low, _) in whole.items()}
+    return values | {name: np.full(values[name].shape, value)}
+
+
+def torch_takes(program: Program, values: dict[str, np.ndarray]) -> bool:
+    """Whether torch's own calls go through."""
+    known = {n: torch.tensor(np.asarray(v, dtype=np.float64)) for n, v in values.items()}
+    try:
+        for step in program.steps:
+            arguments = [known[a] if isinstance(a, str) else torch.tensor(float(a.value)) for a in step.arguments]
+            known[step.result.name] = named(step.op).torch(torch, *arguments, **dict(step.options))
+    except (RuntimeError, IndexError, ValueError):
+        return False
+    return True
+
+
+@pytest.mark.parametrize(("operation", "name"), list(read_at_positions()))
+def test_odd_positions_are_refused_where_torch_refuses_them(operation: str, name: str) -> None:
+    example = TABLE[operation].examples[0]
+    program = read(example.text, shapes=dict(example.shapes)).program
+    wrt = [t.name for t in program.inputs if t.name not in read_as_whole(program)]
+    for value in ODD:
+        values = point(program, name, value)
+        if value != 0.5 and torch_takes(program, values):
+            if operation not in STRICTER:
+                assert symgrad.explain(example.text, wrt=wrt, **values).passed
+            continue
+        for check in (False, True):
+            with pytest.raises(SymgradError):
+                symgrad.explain(example.text, wrt=wrt, check=check, **values)
+
+
+def test_what_is_refused_says_why() -> None:
+    told = {
+        "take_along_dim(x, n)": ([-1], "the position -1 is negative"),
+        "take_along_dim(x, n, 0)": ([0.5], "the position 0.5 is no whole number"),
+        "x[n]": ([0.5], "no whole number"),
+        "cov(x, fweights=n)": ([0], "sum to 0"),
+    }
+    for text, (n, why) in told.items():
+        with pytest.raises(SymgradError, match=why):
+            symgrad.explain(text, x=[2.0], n=n)
+    found = symgrad.explain("take_along_dim(x, n, 0)", x=[2.0, 3.0], n=[-1], wrt="x")
+    assert_same([0.0, 1.0], found.gradients["x"].value)
+
+
+def test_what_only_torch_refuses_is_a_sentence_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("not today")
+
+    monkeypatch.setattr(torch, "exp", refuse)
+    with pytest.raises(SymgradError, match="torch refuses this at these numbers"):
+        symgrad.explain("exp(x)", x=[1.0])
