@@ -32,10 +32,12 @@ DEFINED = {
     "added at places": (lambda z, w: z.index_put((torch.tensor([0, 0]),), w, accumulate=True), draw(3), draw(2)),
     "put": (lambda z, w: z.put(torch.tensor([3, 0]), w, accumulate=True), draw(2, 2), draw(2)),
     "written where a mask holds": (lambda z, w: z.masked_scatter(z.real > 0, w), draw(2, 2), draw(2, 2, seed=1)),
+    "a number written": (lambda z: z.scatter(0, torch.tensor([1]), 2.5), draw(3)),
     "moments": (lambda z: torch.std_mean(z, 0)[0] + torch.var_mean(z)[1] + z.var(unbiased=False), draw(3, 2)),
 }  # fmt: skip
 """By a definition in simpler functions."""
 INSIDE = {
+    "covariance with coarse weights": (lambda z: torch.cov(z, aweights=torch.tensor([0.2, 0.7, 0.1])), draw(2, 3)),
     "covariance": (lambda z: torch.cov(z) + torch.corrcoef(z), draw(2, 4)),
     "differences with ends": (lambda z: torch.diff(z, n=2, prepend=z[:1]), draw(4)),
     "einsum with dots": (lambda x, y: torch.einsum("...ik,...kj->...ji", x, y), draw(2, 2, 3), draw(2, 3, 2)),

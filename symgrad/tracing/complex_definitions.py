@@ -115,6 +115,21 @@ def constant_pad_nd(p: Program, z: Any, pad: Any, value: Any = 0) -> Any:
     )
 
 
+def scatter(p: Program, z: Any, dim: int, index: Any, value: Any) -> Any:
+    """Of either part, with that part of a number."""
+    number = complex(value)
+    parts = torch.scatter(z.real, dim, index, number.real), torch.scatter(z.imag, dim, index, number.imag)
+    return torch.complex(*parts)
+
+
+def sampled_addmm(p: Program, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    """β·x + α·(a @ b) where x stores an entry."""
+    held = x.detach()
+    ones = torch.ones(held.values().shape, dtype=torch.float64)
+    stored = torch.sparse_csr_tensor(held.crow_indices(), held.col_indices(), ones, held.shape).to_dense()
+    return beta * x.to_dense() + alpha * stored * (a @ b)
+
+
 def fill(p: Program, z: Any, value: Any) -> Any:
     """One number everywhere."""
     number = value.to(z.dtype) if isinstance(value, torch.Tensor) else torch.full_like(z, value)
@@ -139,7 +154,7 @@ def index_put(p: Program, z: Any, indices: Any, values: Any, accumulate: bool = 
     """Of the pairs: their axis stands behind those that are indexed."""
     places = tuple(slice(None) if i is None else i for i in indices)
     new = pairs(values, z.dtype).expand(*z[places].shape, 2)
-    return torch.view_as_complex(torch.index_put(pairs(z), indices, new, accumulate))
+    return torch.view_as_complex(torch.ops.aten.index_put(pairs(z), indices, new, accumulate))
 
 
 def put(p: Program, z: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
@@ -189,7 +204,8 @@ DEFINITIONS: Mapping[str, Definition] = {
     "asin": asin, "acos": acos, "atan": atan, "asinh": asinh, "acosh": acosh, "atanh": atanh,
     "arcsin": asin, "arccos": acos, "arctan": atan, "arcsinh": asinh, "arccosh": acosh, "arctanh": atanh,
     "cumprod": cumprod, "prod": prod, "logcumsumexp": logcumsumexp, "addbmm": addbmm, "dist": dist, "ldexp": ldexp,
-    "constant_pad_nd": constant_pad_nd, "fill": fill, "index_put": index_put,
+    "constant_pad_nd": constant_pad_nd, "scatter": scatter,
+    "sparse_sampled_addmm": sampled_addmm, "fill": fill, "index_put": index_put,
     "put": put, "masked_scatter": masked_scatter, "as_strided_scatter": as_strided_scatter, "var_mean": var_mean,
     "_fft_c2c": fft_c2c, "_fft_r2c": fft_r2c, "_fft_c2r": fft_c2r,
 }  # fmt: skip

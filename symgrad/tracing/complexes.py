@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
 
 SAME = frozenset({"clone", "contiguous", "positive", "resolve_conj", "resolve_neg", "alias", "view_as_real",
-                  "requires_grad", "cpu", "lift_fresh", "alias_copy"})  # fmt: skip
+                  "requires_grad", "cpu", "lift_fresh", "alias_copy", "to_dense", "_to_dense"})  # fmt: skip
 """The pairs stay as they are."""
 CASTS = frozenset({"to", "type", "type_as", "cdouble", "cfloat", "chalf", "double", "float", "half", "bfloat16",
                    "real", "_to_copy"})  # fmt: skip

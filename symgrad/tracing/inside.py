@@ -141,9 +141,9 @@ def lifted(lifter: Lifter, node: Node, definition: Definition | None = None) -> 
     inner = [n for n in upstream([end], outer) if id(n) not in outer and n.carries]
     if not has_nan(node.held) and any(has_nan(n.held) for n in inner):
         raise Refused("it passes through nan, which the whole avoids")
-    if call.function in lifter.within:
+    if any(n.call is not None and n.call.function is call.function for n in lifter.within):
         raise Refused("it is made of itself")
-    lifter.within.append(call.function)
+    lifter.within.append(node)
     try:
         for each in inner:
             if id(each) not in lifter.refs:

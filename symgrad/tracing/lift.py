@@ -62,7 +62,7 @@ class Lifter:
         self.keep: list[Any] = []
         self.shared: dict[int, dict[int, Ref]] = {}
         self.inside: dict[tuple[int, int], tuple[Node | None, ...]] = {}
-        self.within: list[Any] = []
+        self.within: list[Node] = []
         self.phases: dict[int, list[Node]] | None = {} if turning else None
         self.origins: dict[str, Origin] = {}
         self.casts: dict[tuple[str, str], Ref] = {}
@@ -247,14 +247,14 @@ class Lifter:
     def finish(self, node: Node, ref: Ref) -> None:
         """``ref`` is ``node``, if the values agree."""
         value = node.value()
-        wrong = disagreement(self.arrays[ref.name], value, precision(node))
+        wrong = disagreement(self.arrays[ref.name], value, precision(node, *self.within))
         if wrong is not None:
             raise Refused(f"the table's entry gives another value: {wrong}")
         self.settle(node, ref, value)
 
     def settle(self, node: Node, ref: Ref, value: Array) -> None:
         """Note what ``node`` is called from now on, and where it was written."""
-        if ref.name not in self.labels and not self.compares_own(ref):
+        if ref.name not in self.labels and not self.within and not self.compares_own(ref):
             self.arrays[ref.name] = value
         elif not np.array_equal(self.arrays[ref.name], value):
             self.own.add(ref.name)

@@ -11,10 +11,10 @@ TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 5e-2
 """Relative to the largest entry, by the precision torch computed in."""
 
 
-def precision(node: Node) -> str:
-    """The least precise of the types that a node and what it was computed from have."""
-    read = node.sources()
-    kinds = {real_precision(n.held.dtype) for n in (node, *read)}
+def precision(*nodes: Node) -> str:
+    """The least precise of the types that nodes and what they were computed from have."""
+    read = [source for node in nodes for source in node.sources()]
+    kinds = {real_precision(n.held.dtype) for n in (*nodes, *read)}
     return next((p for p in ("bfloat16", "float16", "float32") if p in kinds), "float64")
 
 
