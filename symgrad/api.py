@@ -6,14 +6,12 @@ Reads top to bottom as the picture in docs/explanation/pipeline.md.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import combinations_with_replacement
 from typing import Any
 
 import numpy as np
 
 from symgrad.errors import InputError, ShapeError, UnknownNameError
-from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, hessian_of, slope_form
+from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, slope_form, with_hessians
 from symgrad.explanation.assumed import assumptions_of, hints_of
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.language import (
@@ -127,7 +125,7 @@ def explain_values(
         assumptions=assumptions_of(reading, inputs), hints=hints_of(reading, inputs), downstream=downstream,
         expanded=expand, remarks=reading.remarks, writers=WRITERS,
     )  # fmt: skip
-    return first_order if order == 1 else _with_hessians(first_order)
+    return first_order if order == 1 else with_hessians(first_order)
 
 
 def jacobian(expression: str, wrt: str, *, shapes: Shapes | None = None, check: bool = True, **values: Any) -> Jacobian:
@@ -159,28 +157,6 @@ def derive(
     expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
     program = read(expression, shapes=shapes, symbolic=True).program
     return program, derive_only(program, _wanted(arguments.names_of(wrt, "wrt"), program), shapes)
-
-
-def of_one_number(explanation: Explanation) -> Explanation:
-    """``explanation``, unless its second derivatives would be those of nothing that the user named."""
-    origin = explanation.seed_info.origin
-    if origin == "downstream":
-        raise InputError(
-            "second derivatives are those of one expression", hints=("write the scalar as the expression",)
-        )
-    if origin == "assumed":
-        raise ShapeError(
-            "a Hessian is that of one number, and out has more than one entry",
-            found=(f"out is {_size(explanation.output.shape)}",),
-            hints=("sum(…) around the expression", "a seed: the Hessian of Σ v·out"),
-        )
-    return explanation
-
-
-def _with_hessians(explanation: Explanation) -> Explanation:
-    """The second derivatives by every pair of inputs beside the first ones."""
-    pairs = combinations_with_replacement(of_one_number(explanation).gradients, 2)
-    return replace(explanation, hessians={pair: hessian_of(explanation, *pair) for pair in pairs})
 
 
 def _out_shape(then: str | None, late: Mapping[str, Value]) -> tuple[int, ...] | None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from symgrad.api import explain_values, of_one_number
+from symgrad.api import explain_values
 from symgrad.calculus import back
 from symgrad.errors import ShapeError
-from symgrad.explanation import Explanation, Hessian
+from symgrad.explanation import Explanation, Hessian, of_one_number
 from symgrad.language import arguments, value_from
 from symgrad.numeric import Array, forward, numeric_pushforward, plain, where_exact
 

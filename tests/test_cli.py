@@ -320,6 +320,17 @@ def test_a_call_is_explained(layers):
     assert "importing" in result.stderr
 
 
+def test_a_call_has_second_derivatives(layers):
+    result = run("explain", "--call", f"{layers}:product", "--let", "x=[[1,2]]", "--let", "a=[[1],[3]]", "--seed", "[[2]]",
+                 "--wrt", "x,a", "--order", "2", "--format", "json")  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    (mixed,) = [h for h in json.loads(result.stdout)["hessians"] if (h["first"], h["second"]) == ("x", "a")]
+    assert mixed["value"] == [[[[2], [0]], [[0], [2]]]]
+    result = run("explain", "--call", f"{layers}:product", "--shape", "x=2,3", "--shape", "a=3,4", "--order", "2")
+    assert result.exit_code == 2
+    assert "a Hessian is that of one number" in result.stderr
+
+
 def test_a_call_of_a_module_in_float64_as_json(layers):
     result = run("explain", "--call", f"{layers}:net", "--let", "input=randn(3,2)", "--seed", "onehot(1,0)",
                  "--format", "json")  # fmt: skip

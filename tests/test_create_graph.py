@@ -140,6 +140,21 @@ def test_the_backward_is_listed_in_its_lines() -> None:
     assert "g_v_t1 = g_slope @ 0.weight.T" in map(str, lines.lines)
 
 
+def test_a_recorded_gradient_has_a_page_and_derivatives_of_its_own() -> None:
+    """Every oracle agrees, torch's triple backward among them; what counts by its shape alone is no use."""
+
+    def squared(x: torch.Tensor) -> torch.Tensor:
+        return (grad(torch.tanh(x).sum(), x)[0] ** 2).sum()
+
+    found = symgrad.capture(squared, torch.tensor([1.0, 2.0], dtype=DOUBLE)).explain(order=2)
+    assert found.passed
+    assert [check.passed for check in found.hessian("x").checks] == [True, True, True]
+    assert "the pullback" not in found.expression
+    page = str(found)
+    assert "v_t1[p]·(1 − t1[p]²)" in page
+    assert "x is used" not in page
+
+
 def test_a_gradient_that_is_not_what_was_derived_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The steps are held against torch's own gradient: forget one way back, and nothing is explained."""
     plain = again.steps_back

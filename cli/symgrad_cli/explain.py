@@ -83,12 +83,12 @@ def explain(
     story = options.entry_of(entry)
     output.check(path)
     if target is not None:
-        if expression is not None or then is not None or expand or order > 1:
+        if expression is not None or then is not None or expand:
             raise InputError(
-                "--call goes without an expression, --then, --expand and --order",
+                "--call goes without an expression, --then and --expand",
                 hints=("symgrad explain --call module:function",),
             )
-        result = explain_call(target, lets, shapes, wrt, seed, check)
+        result = explain_call(target, lets, shapes, wrt, seed, check, order)
         deliver(result, style, story, brief, path, color)
         return 0 if result.passed else DISAGREED
     if expression is None:
@@ -111,7 +111,13 @@ def explain(
 
 
 def explain_call(
-    target: str, lets: tuple[str, ...], shapes: tuple[str, ...], wrt: str | None, seed: str | None, check: bool
+    target: str,
+    lets: tuple[str, ...],
+    shapes: tuple[str, ...],
+    wrt: str | None,
+    seed: str | None,
+    check: bool,
+    order: int,
 ) -> symgrad.Explanation:
     """Capture ``module:function`` and explain what it did."""
     from symgrad.language import literal
@@ -120,7 +126,7 @@ def explain_call(
     chosen = None if wrt is None else [name.strip() for name in wrt.split(",") if name.strip()]
     program = capture_call(target, options.values_of(lets), options.shapes_of(shapes), chosen)
     weights = None if seed is None else literal(seed).array(program.results[0].shape)
-    return program.explain(weights, wrt=chosen, check=check)
+    return program.explain(weights, wrt=chosen, check=check, order=order)
 
 
 def deliver(

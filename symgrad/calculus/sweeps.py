@@ -19,7 +19,8 @@ from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, replace
 from symgrad.indexing.brackets import within
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import Expr, access
-from symgrad.program import Program
+from symgrad.ops import only_read
+from symgrad.program import Apply, Program, Pullback
 
 LIMIT = 60
 """Nodes of a formula beyond which it is named rather than put into the next one."""
@@ -80,7 +81,7 @@ def reverse(program: Program, wanted: Sequence[str], seed: Equation | None = Non
             carried = Equation(carried.axes, access(program.back + name, carried.axes))
         for position, d in local(step, program).derivatives.items():
             argument = step.arguments[position]
-            if argument in needed and isinstance(argument, str):
+            if isinstance(argument, str) and argument in needed and counts(step, position):
                 grown = Equation(d.inner, within(program.required, pull(carried, d)))
                 gathered.setdefault(argument, []).append((f"{name}, argument {position + 1}", grown))
                 steps += [
@@ -88,6 +89,11 @@ def reverse(program: Program, wanted: Sequence[str], seed: Equation | None = Non
                     Step("weigh and add", grown.right, f"each row of J times its weight, through {step.op}"),
                 ]
     return Reverse(tuple(stages), gathered, tuple(steps))
+
+
+def counts(step: Apply, position: int) -> bool:
+    """Whether an operand of a pullback is read: one that counts by its shape alone is no use of it."""
+    return not (isinstance(step.op, Pullback) and only_read(step.op, position))
 
 
 def total(swept: Reverse, program: Program, wanted: str) -> Equation:

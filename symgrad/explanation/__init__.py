@@ -8,7 +8,7 @@ from symgrad.explanation.formulas import derive_only
 from symgrad.explanation.given import Given, Seed, Writers
 from symgrad.explanation.kinks import EdgeRule, Kink, edges_of, kink_of
 from symgrad.explanation.nothing import Nothing, nothing
-from symgrad.explanation.second import Hessian, curvature, hessian_of
+from symgrad.explanation.second import Hessian, of_one_number, with_hessians
 from symgrad.explanation.singular import Singular
 from symgrad.explanation.ties import Tie
 
@@ -28,11 +28,12 @@ __all__ = [
     "Tie",
     "Writers",
     "build",
-    "curvature",
     "derive_only",
     "edges_of",
     "hessian_of",
     "kink_of",
     "nothing",
+    "of_one_number",
     "slope_form",
+    "with_hessians",
 ]

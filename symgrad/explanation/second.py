@@ -5,13 +5,14 @@ Comes in: an `Explanation` (its program, its numbers, its weights). Goes out: a 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
 
 import sympy as sp
 
 from symgrad.calculus import Sweep, second_derivative
 from symgrad.closed_form import closed_form
-from symgrad.errors import UnsupportedError
+from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.explanation.claims import certain
 from symgrad.explanation.data import Explanation, Jacobian
 from symgrad.indexing import Equation
@@ -85,6 +86,28 @@ def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
     return Hessian(
         first, second, form, plain(found), matrix, _constant(program, equation.right, (first, second)), checks
     )
+
+
+def of_one_number(explanation: Explanation) -> Explanation:
+    """``explanation``, unless its second derivatives would be those of nothing that the user named."""
+    origin = explanation.seed_info.origin
+    if origin == "downstream":
+        raise InputError(
+            "second derivatives are those of one expression", hints=("write the scalar as the expression",)
+        )
+    if origin == "assumed":
+        raise ShapeError(
+            "a Hessian is that of one number, and out has more than one entry",
+            found=(f"out is {'×'.join(map(str, explanation.output.shape))}",),
+            hints=("sum(…) around the expression", "a seed: the Hessian of Σ v·out"),
+        )
+    return explanation
+
+
+def with_hessians(explanation: Explanation) -> Explanation:
+    """The second derivatives by every pair of inputs beside the first ones."""
+    pairs = combinations_with_replacement(of_one_number(explanation).gradients, 2)
+    return replace(explanation, hessians={pair: hessian_of(explanation, *pair) for pair in pairs})
 
 
 def _form(explanation: Explanation, equation: Equation, first: str) -> tuple[str | None, Check | None]:

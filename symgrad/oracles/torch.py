@@ -16,8 +16,8 @@ import numpy as np
 from symgrad.errors import InputError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import numbers, options_of
-from symgrad.ops import Op, named
-from symgrad.program import Program
+from symgrad.ops import Op, beside_letters, named
+from symgrad.program import Operation, Program, Pullback
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +111,22 @@ def _run(program: Program, leaves: Mapping[str, Any]) -> Any:
             else torch.tensor(float(numbers(a.value, program.sizes)), dtype=torch.float64)
             for a in step.arguments
         ]  # fmt: skip
-        tensors[step.result.name] = _step(named(step.op), arguments, options_of(step, program.sizes))
+        tensors[step.result.name] = _computed(step.op, arguments, options_of(step, program.sizes))
     return tensors[program.output]
+
+
+def _computed(op: Operation, arguments: list[Any], options: Mapping[str, Any]) -> Any:
+    """What a step computes; a pullback by torch's own backward of what it is the pullback of, to any order."""
+    import torch
+
+    if not isinstance(op, Pullback):
+        return _step(named(op), arguments, options)
+    weight, own = arguments[0], arguments[2 + len(beside_letters(op.of)) :]
+    operand = own[op.position]
+    moved = operand.clone() if operand.requires_grad else operand.detach().requires_grad_()
+    given = [moved if place == op.position else a for place, a in enumerate(own)]
+    found = _computed(op.of, given, options)
+    return torch.autograd.grad(found, moved, weight, create_graph=True, materialize_grads=True)[0]
 
 
 def _step(op: Op, arguments: list[Any], options: Mapping[str, Any]) -> Any:

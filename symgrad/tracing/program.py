@@ -20,7 +20,7 @@ from symgrad.backward.merging import put
 from symgrad.calculus import pullback as derive_pullback
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
-from symgrad.explanation import Explanation, Given, Seed, Writers, build
+from symgrad.explanation import Explanation, Given, Seed, Writers, build, with_hessians
 from symgrad.explanation.data import Jacobian
 from symgrad.explanation.formulas import derive
 from symgrad.language import arguments
@@ -206,10 +206,20 @@ class Program:
         )
 
     def explain(
-        self, seed: Any = None, *, wrt: Sequence[str] | None = None, output: str | None = None, check: bool = True
+        self,
+        seed: Any = None,
+        *,
+        wrt: Sequence[str] | None = None,
+        output: str | None = None,
+        check: bool = True,
+        order: int = 1,
     ) -> Explanation:
-        """What ``backward(seed)`` computes for this program, derived and proven; refuses where a black box stands."""
+        """What ``backward(seed)`` computes for this program, derived and proven; refuses where a black box stands.
+
+        ``order=2`` adds the second derivatives by every pair of inputs.
+        """
         program, check = self._single(output), arguments.flag_of(check, "check")
+        order = arguments.order_of(order)
         chosen = self._names(wrt)
         for name in chosen:
             program = self._derived(program, name, "an explanation")
@@ -220,8 +230,9 @@ class Program:
         given = tuple(Given(t.name, np.asarray(self.arrays[t.name]), True, True) for t in program.inputs)
         spoken = [self.labels[name] for name in chosen if name in self.complexes]
         text = {"given": str(weights.tolist()), "scalar": "1", "assumed": "ones"}[kind]
-        return build(
-            told_in_one_line(program),
+        pulled = {self.labels.get(name, name): relabelled(text, self.labels) for name, text in self.pulled.items()}
+        found = build(
+            told_in_one_line(program, pulled),
             program,
             given,
             Seed(weights, kind, text),
@@ -230,6 +241,7 @@ class Program:
             conventions=[convention(spoken)] if spoken else [],
             writers=WRITERS,
         )
+        return found if order == 1 else with_hessians(found)
 
     def reaches(self, name: str) -> bool:
         """Whether the outputs depend on an input at all."""

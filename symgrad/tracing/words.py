@@ -76,10 +76,12 @@ class Lines:
         return f"{labels.get(name, name)} = {relabelled(written(self.writer, step), labels)}"
 
 
-def right_side(program: Program, step: Apply, told: frozenset[str] = frozenset()) -> str:
+def right_side(
+    program: Program, step: Apply, told: frozenset[str] = frozenset(), pulled: Mapping[str, str] | None = None
+) -> str:
     """What a step computes, in names."""
     writer = OneStep(program)
-    writer.told = told
+    writer.told, writer.pulled = told, pulled or {}
     return written(writer, step)
 
 
@@ -129,15 +131,15 @@ def goes_without_saying(step: Apply) -> bool:
     return step.op == "expand" or (step.op == "identity" and CAST.fullmatch(step.result.name) is not None)
 
 
-def told_in_one_line(program: Program) -> str:
-    """``h = x @ a; out = relu(h)``; a single step goes without ``out =``."""
+def told_in_one_line(program: Program, pulled: Mapping[str, str]) -> str:
+    """``h = x @ a; out = relu(h)``; a single step goes without ``out =``. ``pulled`` as in `OneStep`."""
     named = frozenset(t.name for t in program.tensors() if not HIDDEN.fullmatch(t.name))
     steps = told_steps(program, dict.fromkeys(named, ""))
     if not steps:
         return program.output
     if len(steps) == 1 and steps[0].result.name == program.output:
-        return right_side(program, steps[0], named)
-    return "; ".join(f"{step.result.name} = {right_side(program, step, named)}" for step in steps)
+        return right_side(program, steps[0], named, pulled)
+    return "; ".join(f"{step.result.name} = {right_side(program, step, named, pulled)}" for step in steps)
 
 
 def settled_labels(
