@@ -352,7 +352,7 @@ def test_numbers_that_floats_do_not_hold_accuse_nobody(
 @pytest.mark.parametrize(
     ("text", "x", "said"),
     [
-        ("abs(mean(x))", [0.5, 1e300], "leave no digits for a step"),
+        ("abs(mean(x))", [0.5, 1e300], "no digits are left for it"),
         ("x ** 2 / (x ** 2 + 1e-14)", [1e-7], "do not settle"),
     ],
 )

@@ -192,6 +192,31 @@ def text_is_fair(program: Drawn) -> str:
     return "undefined" if Verdict.UNDEFINED in verdicts else "agrees"
 
 
+def higher_is_fair(program: Drawn) -> str:
+    """Second derivatives of one text, its Jacobian and its Hu: never a disagreement, never another exception than a
+    refusal; Hu is that of the whole H.
+    """
+    text, name = program.text.replace("dot(", "sum("), next((n for n in "xy" if n in program.values), None)
+    if name is None:
+        return "no input that moves"
+    try:
+        out = symgrad.explain(text, check=False, **program.values).output
+        weights = np.ones(np.shape(out), dtype=int)
+        symgrad.jacobian(text, name, **program.values).dense()
+        found = symgrad.explain(text, seed=weights, wrt=name, order=2, **program.values).hessian(name, name)
+        moved = np.asarray(symgrad.hvp(text, name, np.ones(SIZE), seed=weights, **program.values), dtype=float)
+    except SymgradError:
+        return "refused"
+    failed = [(c.oracle, c.expected, c.got, c.worst) for c in found.checks if c.passed is False]
+    assert not failed, f"{program}: {failed}"
+    whole = np.asarray(found.value, dtype=float).reshape(SIZE, SIZE)
+    finite = np.isfinite(whole).all(axis=1) & np.isfinite(moved)
+    with np.errstate(all="ignore"):
+        scale = np.maximum(1.0, np.abs(whole).max(axis=1))
+        assert_same((whole.sum(axis=1) / scale)[finite], (moved / scale)[finite], what=f"Hu of {program}")
+    return "undefined" if any(c.verdict is Verdict.UNDEFINED for c in found.checks) else "agrees"
+
+
 def ran(check: Callable[[Drawn], str], numbers: range, depth: int, among: tuple[float, ...] = VALUES) -> Counter[str]:
     """What became of many programs; every failure is shown at once."""
     found: Counter[str] = Counter()
@@ -218,6 +243,18 @@ def test_texts() -> None:
     found = ran(text_is_fair, range(25), depth=2, among=FINITE)
     assert found["undefined"] > 3
     assert found["agrees"] > 1
+
+
+def test_second_derivatives() -> None:
+    found = ran(higher_is_fair, range(12), depth=2, among=FINITE)
+    assert found["undefined"] > 1
+    assert found["agrees"] > 0
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("part", range(80))
+def test_many_second_derivatives(part: int) -> None:
+    ran(higher_is_fair, range(250 * part, 250 * (part + 1)), depth=2, among=FINITE)
 
 
 @pytest.mark.night

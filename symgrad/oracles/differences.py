@@ -23,6 +23,7 @@ STEP = 1e-6
 ACCURACY = 1e-6
 FINER = 10.0
 """A quotient that a step so much smaller changes is none of a derivative."""
+UNSETTLED = "the quotients do not settle as the step shrinks, or numbers are so large that no digits are left for it"
 
 
 def check_differences(
@@ -59,16 +60,24 @@ def check_differences(
         check = at_kinks(check, alone, inputs, seed, wanted, found, gradient, standing, ACCURACY)
     if check.passed is not False:
         return check
-    largest = largest_number(forward(alone, others).arrays.values())
-    noise = np.finfo(float).eps * largest * float(np.abs(weights).sum()) / STEP
-    if noise > ACCURACY:
-        return skipped(NAME, f"numbers as large as {largest:.0e} leave no digits for a step of {STEP:g}")
-    able = np.ones(point.shape, dtype=bool)
+    if without_digits(forward(alone, others).arrays.values(), float(np.abs(weights).sum())):
+        return skipped(NAME, UNSETTLED)
+    finer = np.empty(point.shape)
     for at in np.ndindex(*point.shape):
-        finer = quotient(at, STEP / FINER)
-        able[at] = abs(finer - found[at]) <= FINER * ACCURACY * max(1.0, abs(finer))
-    why = f"the quotients do not settle as the step shrinks from {STEP:g}"
-    return compare_some(NAME, found, ours, able, why, ACCURACY, standing)
+        finer[at] = quotient(at, STEP / FINER)
+    return compare_some(NAME, found, ours, settled(found, finer), UNSETTLED, ACCURACY, standing)
+
+
+def settled(coarse: Array, fine: Array) -> Array:
+    """Where a finer step leaves a quotient as it is."""
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(fine - coarse)
+    return np.asarray(gap <= FINER * ACCURACY * np.maximum(1.0, np.abs(fine)))
+
+
+def without_digits(arrays: Iterable[Array], weight: float = 1.0) -> bool:
+    """Whether numbers are so large that a step leaves nothing but their rounding."""
+    return bool(np.finfo(float).eps * largest_number(arrays) * weight / STEP > ACCURACY)
 
 
 def largest_number(arrays: Iterable[Array]) -> float:

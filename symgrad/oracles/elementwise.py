@@ -196,6 +196,23 @@ class Elementwise:
             return result
         return result.astype(np.float64)
 
+    def second(self, first: str, second: str, seed: Array) -> Array:
+        """∂²(Σ v·out) / ∂first ∂second, entry by entry; NaN where an output that counts has no value."""
+        outputs, weights = self.entries[self.program.output].reshape(-1), np.asarray(seed).reshape(-1)
+        there = finite(self.values[self.program.output]).reshape(-1)
+        counted = [(exactly(w), out, ok) for w, out, ok in zip(weights, outputs, there, strict=True) if w != 0]
+        total = sp.Add(*(w * out for w, out, ok in counted if ok))
+        rows, columns = self.entries[first].reshape(-1), self.entries[second].reshape(-1)
+        nowhere = [out.free_symbols or {*rows, *columns} for _, out, ok in counted if not ok]
+        lacking = {symbol for symbols in nowhere for symbol in symbols}
+        result = np.full((rows.size, columns.size), np.nan)
+        for row, a in enumerate(rows):
+            slope = sp.diff(total, a)
+            for column, b in enumerate(columns):
+                if not {a, b} & lacking:
+                    result[row, column] = float(self._value(sp.diff(slope, b)))
+        return result
+
     def beyond(self, row: int) -> str:
         """Why nothing can be said of one row: what on the way to its output real numbers have otherwise than floats.
 
