@@ -21,6 +21,7 @@ import torch
 
 from symgrad.tracing import run_script
 from symgrad.tracing.script import status_of
+from symgrad.tracing.story import Note
 from symgrad.tracing.tell import event_text
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -251,5 +252,7 @@ def test_the_command_changes_no_line_of_the_warnings_nor_a_trace(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")
 def test_gradcheck_is_compared_and_not_vacuous():
-    checked = [call for call in calls("gradcheck") if call.explained]
-    assert [(leaf.name, leaf.agrees) for leaf in checked[0].leaves][:1] == [("x", True)]
+    events = outcome(watched, ROOT / "tests" / "corpus" / "gradcheck.py")[1].events
+    told = [note.more for note in events if isinstance(note, Note)]
+    assert told[0][-1].startswith("of this sweep: 2 leaves = torch")
+    assert all("= torch" in lines[-1] for lines in told)

@@ -17,7 +17,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.aliases import storage
 from symgrad.tracing.singular import Origin
-from symgrad.tracing.trace import BEHIND, Call, Node, as_array, mapped, tensors_in
+from symgrad.tracing.trace import BEHIND, Call, Node, as_array, mapped, same, tensors_in
 from symgrad.tracing.verify import disagreement, precision
 
 if TYPE_CHECKING:
@@ -124,14 +124,21 @@ def refuse_written_behind(node: Node) -> None:
     """Refuse a call whose pullback torch computes with what was written through ``.data`` after it ran."""
     call = node.call
     assert call is not None
-    late = [n for n in call.nodes() if n.behind is not None]
-    if (late or node.behind) and kept(call, node.index, late, node.behind is not None):
+    late = [n for n in call.nodes() if n.behind is not None and not restored(n)]
+    itself = node.behind is not None and not restored(node)
+    if (late or itself) and kept(call, node.index, late, itself):
         where = next(n.behind for n in (*late, node) if n.behind is not None)
         raise UnsupportedError(
             BEHIND,
             found=(f"{where.short}: {where.text}",),
             hints=("with torch.no_grad(): write in place, and backward() will say so",),
         )
+
+
+def restored(node: Node) -> bool:
+    """Whether the tensor holds again what it held when the call read it, as gradcheck leaves its inputs."""
+    tensor = node.owner() if node.owner is not None else None
+    return tensor is not None and tensor.shape == node.held.shape and same(tensor.detach(), node.held)
 
 
 def kept(call: Call, index: int, nodes: Sequence[Node], result: bool) -> bool:

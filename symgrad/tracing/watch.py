@@ -11,6 +11,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -28,8 +29,11 @@ from symgrad.tracing.sampling import Sampling, is_checked
 from symgrad.tracing.scene import Scene
 from symgrad.tracing.standing_in import Caller, caller
 from symgrad.tracing.story import Backward, Note, Session
+from symgrad.tracing.summary import summary
 from symgrad.tracing.trace import Where, as_array, tensors_in
 
+TRIES = 10
+"""Sweeps of one Jacobian of which the first that can be explained tells of all."""
 UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 """What is said where the observer failed."""
 
@@ -60,7 +64,8 @@ class Watch:
         self.told: set[Any] = set()
         self.last: paths.Last | None = None
         self.sweep: rows.Sweep | None = None
-        self.sweeps = 0
+        self.sweeps, self.settled = 0, False
+        self.unsaid: Backward | None = None
         self.emptied: dict[int, tuple[weakref.ref[Any], Where]] = {}
         self.weights: list[tuple[Where, str]] = []
 
@@ -91,6 +96,7 @@ class Watch:
             with recording(self.recorder):
                 yield
         finally:
+            self.recorder.guard(self.leave_sweeps)
             torch.Tensor.backward = backward  # type: ignore[method-assign]  # torch's own comes back
             torch.autograd.backward, torch.autograd.grad = run, grad
 
@@ -148,24 +154,43 @@ class Watch:
         """Whether this call was one of many sweeps for one Jacobian, of which all is said that there is to say."""
         sweep = self.recorder.guard(rows.asking, scene)
         if sweep is None or not sweep.goes_on(self.sweep):
-            self.sweep, self.sweeps = sweep, 0
+            self.leave_sweeps()
+            self.sweep = sweep
         self.sweeps += 1
         first = 2 if sweep is not None and sweep.by == "loop" else 1  # of a loop the first call is as any other
         if sweep is None or self.sweeps < first:
             return False
-        if self.sweeps == first:
-            note = self.recorder.guard(self.story, scene, sweep)
-            if note is None:
-                self.sweep = None
-                return False
-            self.say(note)
+        tries = self.sweeps < first + TRIES and not self.settled  # gradcheck overwrites what some sweeps have kept
+        event = None
+        if tries or (is_checked(self.sweeps) and not scene.given.batched):
+            event = self.told_by(scene, result, None)
+        note = self.recorder.guard(self.story, scene, sweep) if tries else None
+        if note is not None:
+            self.settled, self.unsaid = True, None
+            self.say(self.compared(note, event))
+        elif tries and sweep.by == "loop":
+            self.sweep = None
+            return False
+        elif tries:
+            self.unsaid = self.unsaid or event
         if sweep.by == "loop":
             self.session.counted[scene.where.short] = self.session.counted.get(scene.where.short, 0) + 1
-        if is_checked(self.sweeps) and not scene.given.batched:
-            event = self.told_by(scene, result, None)
-            if not event.agrees:
-                self.say(event)
+        if event is not None and not event.agrees:
+            self.say(event)
         return True
+
+    def leave_sweeps(self) -> None:
+        """The sweeps of one Jacobian are over: where none of them could be explained, why is said once."""
+        if self.unsaid is not None:
+            self.say(self.unsaid)
+        self.sweep, self.sweeps, self.settled, self.unsaid = None, 0, False, None
+
+    @staticmethod
+    def compared(note: Note, event: Backward | None) -> Note:
+        """The story, and how the sweep at hand compares with torch."""
+        if event is None or not event.explained:
+            return note
+        return replace(note, more=(*note.more, f"of this sweep: {summary(event)}"))
 
     def story(self, scene: Scene, sweep: rows.Sweep) -> Note:
         """All sweeps of one Jacobian as one event."""

@@ -18,7 +18,11 @@ from symgrad.backward import Backward
 from symgrad.backward.names import UNNAMED
 from symgrad.closed_form import assigned
 from symgrad.explanation import Explanation, Gradient
+from symgrad.explanation.notable import mean_in_words, means, undetached
+from symgrad.numeric import flows, plain
 from symgrad.oracles.report import Check, Verdict
+from symgrad.render import numbers
+from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.speaker import speaker_of
 from symgrad.render.content.teller import Teller
 from symgrad.render.content.words import listed
@@ -27,6 +31,8 @@ from symgrad.render.page import Block, Code, Listing, Paragraph, Words
 
 SHORT = 56
 """Characters of a gradient that is written in the inputs alone; a longer one stands in the names of the steps."""
+MOST_NUMBERS = 6
+"""Entries of a gradient that are written into a sentence."""
 MOST = 5
 """Lines of code that stand before everything else."""
 
@@ -67,8 +73,11 @@ def answer_of(explanation: Explanation, teller: Teller) -> Answer:
     """Everything that a page opens with, worked out once."""
     zeros = {name: words for name, g in explanation.gradients.items() if (words := why_zero(explanation, g, teller))}
     kinks = tuple(kink_sentences(explanation, teller))
-    told = next(iter((*kinks, *zeros.values())), ())
-    special = told or _shared(explanation)
+    moving = [words for name, words in zeros.items() if flows(explanation.program, name)]
+    told = next(iter((*kinks, *moving)), ())
+    special = _undefined(explanation, teller) or _declared(explanation) or told
+    told = told if special == told else ()
+    special = special or _divided(explanation) or _shared(explanation)
     return Answer(tuple(answer_lines(explanation)), _agreement(explanation), special, zeros, kinks, told)
 
 
@@ -134,6 +143,35 @@ def _agreement(explanation: Explanation) -> Words:
 def _by_torch(gradient: Gradient) -> Check | None:
     """What torch's own backward said."""
     return next((check for check in gradient.checks if check.oracle.startswith("out.backward")), None)
+
+
+def _undefined(explanation: Explanation, teller: Teller) -> Words:
+    """A derivative that there is not, or that the steps lose."""
+    blocks = (block for g in explanation.gradients.values() for block in singular_blocks(teller, g))
+    return next((block.words for block in blocks if isinstance(block, Paragraph)), ())
+
+
+def _declared(explanation: Explanation) -> Words:
+    """What detach leaves out."""
+    names = tuple(explanation.gradients)
+    for name, real in undetached(explanation.program, explanation.values, explanation.seed, names).items():
+        declared = explanation.gradients[name].value
+        say = speaker_of(explanation.program)
+        if np.size(real) > MOST_NUMBERS:
+            return say("detach leaves a part of the gradient by `{name}` out.", name=name)
+        both = (" ".join(map(numbers.text, plain(array).reshape(-1))) for array in (declared, real))
+        words = "detach leaves a part of {vJ} by `{name}` out: {declared} is what is declared, {real} the real one."
+        return say(words, name=name, declared=next(both), real=next(both))
+    return ()
+
+
+def _divided(explanation: Explanation) -> Words:
+    """A mean on the way, and by what it divides."""
+    relevant = explanation.program.relevant()
+    found = [(s, n) for s, n in means(explanation.program, explanation.values) if s.result.name in relevant]
+    if len(found) == 1 and found[0][1] != 1:
+        return (f"{mean_in_words(*found[0])}.",)
+    return ()
 
 
 def _shared(explanation: Explanation) -> Words:

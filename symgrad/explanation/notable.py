@@ -1,0 +1,64 @@
+"""What is special about a program at hand: where a division comes from, and what detach leaves out of the gradient.
+
+Comes in: a program with its numbers. Goes out: facts, each found on the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
+from symgrad.ops.entry import entry_of
+from symgrad.program import Apply, Program
+
+CLOSE = 1e-6
+"""Numbers this close are equal, relative to the larger."""
+DETACH, THROUGH = "detach", "identity"
+
+
+def means(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
+    """The steps that divide a sum, and by how much: the sum is worked out and divided by the mean."""
+    for step in program.steps:
+        options = dict(step.options)
+        out = values[step.result.name]
+        if step.op == "mean":
+            yield step, np.size(values[str(step.arguments[0])]) / max(1, np.size(out))
+        elif options.get("reduction") == "mean" and entry_of(step.op) is not None:
+            added = replace(step, options=tuple((k, "sum" if k == "reduction" else v) for k, v in step.options))
+            inputs = tuple(program.tensor(name) for name in dict.fromkeys(step.tensors))
+            try:
+                alone = Program(inputs, (added,), step.result.name, dict(values.sizes))
+                total = forward(alone, {t.name: as_float(values[t.name]) for t in inputs})[step.result.name]
+            except (SymgradError, ValueError, ArithmeticError):
+                continue
+            one, several = float(as_float(out)), float(as_float(total))
+            if np.isfinite([one, several]).all() and one:
+                yield step, several / one
+
+
+def mean_in_words(step: Apply, count: float) -> str:
+    """``cross_entropy divides a sum by 4: that is where / 4 comes from``."""
+    number = f"{round(count)}" if abs(count - round(count)) < CLOSE * count else f"{count:.4g}"
+    return f"{step.op} divides a sum by {number}: that is where / {number} comes from"
+
+
+def undetached(program: Program, values: Values, seed: Array, wanted: Sequence[str]) -> dict[str, Array]:
+    """vᵀJ by what is read through detach, if nothing were detached, where that is another; by input."""
+    if not any(step.op == DETACH for step in program.steps):
+        return {}
+    steps = tuple(replace(step, op=THROUGH) if step.op == DETACH else step for step in program.steps)
+    whole = replace(program, steps=steps)
+    found = {}
+    for name in wanted:
+        declared = as_float(numeric_pullback(program, values, seed, [name])[name])
+        real = as_float(numeric_pullback(whole, values, seed, [name])[name])
+        if np.isfinite(real).all() and not np.allclose(declared, real, rtol=CLOSE, atol=CLOSE):
+            found[name] = real
+    return found
+
+
+__all__ = ["mean_in_words", "means", "undetached"]
