@@ -16,10 +16,11 @@ import numpy as np
 
 from symgrad.backward import Backward
 from symgrad.backward.names import UNNAMED
+from symgrad.calculus import flows
 from symgrad.closed_form import assigned
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.notable import mean_in_words, means, undetached
-from symgrad.numeric import flows, plain
+from symgrad.numeric import plain
 from symgrad.oracles.report import Check, Verdict
 from symgrad.render import numbers
 from symgrad.render.content.singular import singular_blocks
