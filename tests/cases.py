@@ -135,7 +135,7 @@ def grouped(op: Op) -> pytest.MarkDecorator:
     return pytest.mark.xdist_group(op.name)
 
 
-STORIES = 4
+STORIES = 8
 """By default the worked example of one operation in so many is made, proven and printed; the slow tests do so for all."""
 
 

@@ -38,6 +38,7 @@ def met(found: tuple[str, ...], name: str, point: float) -> bool:
     return all(HOLDS[p[2]](point, float(p[3])) for p in parts if p and p[1] == name)
 
 
+@pytest.mark.slow
 def test_inside_there_are_numbers_and_outside_there_are_none() -> None:
     """Of the whole table: one entry moves over the line, the others are the samples of the page."""
     said = [(op, where_defined(op)) for op in entries()]

@@ -138,7 +138,7 @@ def test_the_jacobian_is_torchs(case: Case) -> None:
             assert_true(said, np.where(np.abs(rows) < 1e-13, 0.0, rows), tensors, f"{case.name} by {name}")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("directions", [2, pytest.param(None, marks=pytest.mark.slow)])
 @each
 def test_the_jacobian_is_what_differences_find(case: Case, directions: int | None) -> None:
@@ -167,7 +167,7 @@ def test_the_jacobian_is_what_differences_find(case: Case, directions: int | Non
 @pytest.mark.slow
 @each
 def test_the_jacobian_is_what_sympy_finds_entry_by_entry(case: Case) -> None:
-    """By default the worked example asks the same oracle, at round numbers: tests/test_documentation.py."""
+    """By default the worked examples ask the same oracle, at round numbers: tests/test_documentation.py."""
     try:
         oracle = Elementwise(case.program, case.values)
     except TooLarge:  # said so on the page, too
@@ -409,6 +409,7 @@ def changed_shapes(case: Case) -> list[dict[str, tuple[int, ...]]]:
     return found
 
 
+@pytest.mark.one_in(2)
 @each
 def test_shapes_that_torch_refuses_are_shape_errors(case: Case) -> None:
     for shapes in changed_shapes(case):

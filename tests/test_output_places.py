@@ -81,6 +81,7 @@ def test_a_small_alphabet_gives_a_degraded_page(verb: str, alphabet: str, tmp_pa
         assert json.loads(written)["kind"] == "explanation"
 
 
+@pytest.mark.slow
 def test_results_are_read_by_head_and_seen_in_twenty_columns() -> None:
     command = f"COLUMNS=20 {sys.executable} -m symgrad_cli explain 'x @ a' | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

@@ -379,6 +379,7 @@ net(torch.randn(2, 3, 5, 5)).sum().backward()
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(tmp_path, name):
     session, _ = play(tmp_path, f"torch.manual_seed(0)\ntorch.set_default_dtype(torch.float64)\n{NETWORKS[name]}")

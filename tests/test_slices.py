@@ -142,6 +142,7 @@ def test_backwards_steps_are_refused() -> None:
 PART, PARTS = 800, 25
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("number", range(45))
 def test_random_chains(number: int) -> None:
     check(chain(number), number)
