@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -662,3 +663,30 @@ def test_the_command_refuses_a_missing_script(tmp_path):
     found = command(tmp_path / "missing.py")
     assert found.returncode == 2
     assert "cannot open the script" in found.stderr
+
+
+def test_an_interrupted_script_has_the_status_of_one(tmp_path, capsys):
+    session, told = play(
+        tmp_path, "x = torch.ones(2, requires_grad=True)\n(x * x).sum().backward()\nraise KeyboardInterrupt"
+    )
+    assert session.status == 130
+    assert "= torch" in told
+    assert capsys.readouterr().err.rstrip().endswith("KeyboardInterrupt")
+
+
+@pytest.mark.slow
+def test_an_interrupted_script_ends_as_python_ends_it_and_the_story_is_told(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(
+        "import atexit, os, signal, torch\natexit.register(lambda: print('bye'))\n"
+        "x = torch.ones(2, requires_grad=True)\n(x * x).sum().backward()\n"
+        "os.kill(os.getpid(), signal.SIGINT)\nwhile True:\n    pass\n"
+    )
+    plain = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, check=False)
+    run = command(path)
+    assert plain.returncode == -signal.SIGINT
+    assert run.returncode == 128 + signal.SIGINT  # what a shell says of the other
+    assert run.stderr.strip() == plain.stderr.strip()
+    assert "KeyboardInterrupt" in run.stderr
+    assert run.stdout.endswith("bye\n")
+    assert "= torch" in run.stdout

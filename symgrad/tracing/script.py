@@ -58,6 +58,10 @@ def run(
     return watch.session
 
 
+INTERRUPTED = 130
+"""What a shell says of a program that was interrupted, as by Ctrl-C."""
+
+
 def execute(watch: Watch, source: bytes, path: str, module: types.ModuleType) -> int:
     """Compile and run; the exit status."""
     try:
@@ -73,7 +77,8 @@ def execute(watch: Watch, source: bytes, path: str, module: types.ModuleType) ->
     except SystemExit as leaving:
         return status_of(leaving)
     except KeyboardInterrupt:
-        raise
+        show(sys.exc_info())
+        return INTERRUPTED
     except BaseException:
         show(sys.exc_info())
         return 1
