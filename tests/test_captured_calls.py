@@ -51,6 +51,8 @@ SAMPLING = [
             lambda x: aten.upsample_nearest2d(x, [7, 3]),
             lambda x: aten._upsample_nearest_exact2d(x, [7, 3]),
             lambda x: aten._upsample_bilinear2d_aa(x, [2, 3], False),
+            lambda x: aten._upsample_bilinear2d_aa(x, [2, 3], True, 1.7, 0.9),
+            lambda x: aten.upsample_bicubic2d(x, [7, 3], True, 1.7, 0.9),
         ],
         (2, 1, 4, 5),
     ),

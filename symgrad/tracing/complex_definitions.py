@@ -69,9 +69,16 @@ def cumprod(p: Program, z: Any, dim: int, *, dtype: Any = None) -> Any:
     return running(z, dim, torch.mul)
 
 
+def log_of_sum(x: Any, y: Any) -> Any:
+    """log(exp(x − m) + exp(y − m)) + m, for any constant m: the larger real part, so that nothing overflows."""
+    most = torch.maximum(x.detach().real, y.detach().real)
+    most = torch.where(most.isfinite(), most, 0)
+    return torch.log(torch.exp(x - most) + torch.exp(y - most)) + most
+
+
 def logcumsumexp(p: Program, z: Any, dim: int) -> Any:
     """The logarithms of the sums of exponentials so far; which of the logarithms torch has is data."""
-    found = running(z, dim, torch.logaddexp)
+    found = running(z, dim, log_of_sum)
     away = torch.logcumsumexp(z.detach(), dim).imag - found.detach().imag
     return found + 2j * math.pi * torch.nan_to_num(torch.round(away / (2 * math.pi)))
 

@@ -130,7 +130,7 @@ def lifted(lifter: Lifter, node: Node, definition: Definition | None = None) -> 
     call = node.call
     assert call is not None
     turns = None if lifter.phases is None else lifter.phases.setdefault(id(call), [])
-    key = id(call), node.index
+    key = id(call), node.index, definition is None
     if key not in lifter.inside:
         lifter.inside[key] = ran(node, definition, turns)
     ends = lifter.inside[key]

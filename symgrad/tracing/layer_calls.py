@@ -27,6 +27,8 @@ def upsampled(mode: str, corners: bool = False, antialias: bool = False) -> Comp
         align = keywords.get("align_corners", given.pop(0) if corners and rest else False)
         scales = [s for g in given if g is not None for s in (g if isinstance(g, (tuple, list)) else (g,))]
         options: dict[str, Any] = {"align_corners": bool(align)} if corners else {}
+        if align and output_size is not None:
+            scales = []  # where the corners are aligned, the sizes alone say how far apart places are
         if antialias:
             options["antialias"] = True
         whole = (

@@ -61,7 +61,7 @@ class Lifter:
         self.spellings: dict[str, str] = {}
         self.keep: list[Any] = []
         self.shared: dict[int, dict[int, Ref]] = {}
-        self.inside: dict[tuple[int, int], tuple[Node | None, ...]] = {}
+        self.inside: dict[tuple[int, int, bool], tuple[Node | None, ...]] = {}
         self.within: list[Node] = []
         self.phases: dict[int, list[Node]] | None = {} if turning else None
         self.origins: dict[str, Origin] = {}
