@@ -1,0 +1,108 @@
+"""The questions that people ask most: what is typed, and the decisive sentence of what is printed.
+
+About one call it stands in the first ten lines of the answer. Numbered as they were ranked; the texts are the ones
+from the threads in which they were asked.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from symgrad.tracing import run_script
+from symgrad.tracing.tell import event_text
+from symgrad_cli.main import main
+
+HEAD = "import torch\nimport torch.nn.functional as F\ntorch.manual_seed(0)\n"
+FIRST = 10
+"""Lines of an answer in which the question is settled."""
+
+
+def joined(lines: list[str]) -> str:
+    """Lines as one."""
+    return re.sub(r"\s+", " ", " ".join(lines))
+
+
+EXPLAINED = [
+    (4, "x@a --let x=[1,2] --let a=[[1,2,3],[3,4,5]] --seed [2,20,200]", "x.grad = v @ a.T"),
+    (
+        10,
+        "torch.where(x>0,x.sqrt(),x) --let x=[-1,-4]",
+        "At x[0] and x[1] the derivative is 1. The program's steps give nan",
+    ),
+    (11, "sqrt(sum(x**2)) --let x=[0,0]", "Undefined here: at x[0] and x[1] there is no derivative"),
+    (11, "norm(x) --let x=[0,0]", "x[0] = 0 is a kink of norm, one of 2: left -1, right 1"),
+    (12, "softmax(x,dim=1) --let x=[[1,2,3],[0,1,0]]", "x.grad = out * (v - (v * out).sum(-1, keepdim=True))"),
+    (13, "softmax(x) --let x=[1,2,3]", "The entries of softmax(x) add up to 1 whatever x is"),
+    (13, "sum(softmax(x)) --let x=[1,2,3]", "the entries of softmax(x) add up to 1 whatever x is"),
+    (
+        14,
+        "cross_entropy(z,t) --let z=[[1,2,3],[0,1,0]] --let t=[0,1] --wrt z",
+        "divides a sum by 2: that is where / 2 comes",
+    ),
+    (15, "layer_norm(x) --let x=[1,2,4] --seed [1,0,0]", "v - v.mean(-1, keepdim=True) - out * (v * out).mean(-1,"),
+    (16, "X+b --let X=[[1,2],[3,4],[5,6]] --let b=[1,2]", "b is broadcast, so its gradient adds up what it feeds"),
+    (19, "outer(x,x) --let x=[1,2,3,4]", "x is used 2 times: its shares add up"),
+    (20, "z*z.detach() --let z=[1,2]", "1 2 is what is declared, 2 4 the real one"),
+    (20, "x+(x.round()-x).detach() --let x=[1.2,2.7]", "1 1 is what is declared, 0 0 the real one"),
+    (21, "z[[0,0,1]] --let z=[1,2] --seed [.2,.3,.5]", "z.grad = "),
+    (22, "einsum('bij,ji->bi',a,b) --shape a=2,3,4", "a.grad = v[:, :, None] * b.T"),
+    (22, "einsum('ii->i',a) --shape a=3,3", "a.grad = v.diag()"),
+    (23, "x[:,0] --shape x=2,3", "x.grad = pad(v[:, None], (0, x.shape[1] - 1))"),
+    (23, "x.T --shape x=2,3", "x.grad = v.T"),
+    (24, "conv1d(x,w,stride=2) --shape x=1,1,6 --shape w=1,1,3", "conv_transpose1d(v, w, stride=2, output_padding="),
+    (
+        25,
+        "scaled_dot_product_attention(q,k,u) --shape q=3,4 --shape k=3,4 --shape u=3,4",
+        "u.grad = P.T @ v with v_P = v @ u.T",
+    ),
+    (26, "inv(A) --let A=[[2,1],[1,3]]", "A.grad = -out.T @ (v @ out.T)"),
+    (26, "solve(A,b) --let A=[[2,1],[1,3]] --let b=[1,2]", "b.grad = solve(A.T, v)"),
+    (26, "det(A) --let A=[[2,1],[1,3]]", "A.grad = v * out * inverse(A).T"),
+    (32, "maximum(x,y) --let x=[1,2] --let y=[1,3]", "left 0, right 1, anything between is legal as long as"),
+    (32, "clamp(x,-1,1) --let x=[1,0]", "x[0] = 1 is a kink of clamp: left 1, right 0"),
+]
+
+
+@pytest.mark.parametrize(("number", "command", "said"), EXPLAINED, ids=[f"{n} {c[:20]}" for n, c, _ in EXPLAINED])
+def test_a_question_about_one_call(number: int, command: str, said: str) -> None:
+    found = CliRunner().invoke(main, ["explain", *command.split(" "), "--brief", "--no-color"], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    lines = [line for line in found.stdout.splitlines() if line.strip()]
+    assert said in joined(lines[:FIRST])
+
+
+VECTOR = "x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)\n"
+FAILS = "try:\n    {}\nexcept RuntimeError:\n    pass\n"
+SCRIPTS = [
+    (1, VECTOR + "y = x * 2\n" + FAILS.format("y.backward()"), "y has 3 elements, so J has 3 rows and backward() has no weights"),
+    (2, VECTOR + "y = torch.outer(x, x)\n" + FAILS.format("y.backward(torch.ones(3))"), "v has to be 3×3, not 3"),
+    (3, VECTOR + "(x * 2).backward(torch.ones(3))\n", "L = out[0] + out[1] + out[2], the sum"),
+    (5, VECTOR + "y = (x**2).sum()\ny.backward()\n" + FAILS.format("y.backward()"), "forward values that this vᵀJ mentions: x"),
+    (6, VECTOR + "b = x.exp()\nb.add_(1)\n" + FAILS.format("b.sum().backward()"), "mentions b, its own output; line 6"),
+    (7, VECTOR + "s = x[0]\n(s * 2).backward()\ns.grad\n", "s is not a leaf (it was computed in line 5); what flowed through it (2)"),
+    (8, VECTOR + "x.round().sum().backward()\n", "nothing comes back through round(x) (line 5), its slope is 0 everywhere"),
+    (8, VECTOR + "y = x.detach().sum()\ny.requires_grad = True\ny.backward()\n", "cut in line 5 by .detach(); line 6 made y a new leaf"),
+    (9, VECTOR + "(x**2).sum().backward()\n(x**2).sum().backward()\n", "x.grad already held what line 5 put there; backward adds"),
+    (13, VECTOR + "F.softmax(x, 0).sum().backward()\n", "add up to 1 whatever x is, so equal weights (v = ones, .sum()) give 0"),
+    (16, "x = torch.randn(3, 1, requires_grad=True)\nF.mse_loss(x, torch.randn(3)).backward()\n", "9 pairs count and not 3"),
+    (17, VECTOR + "a = torch.ones(3, 2)\ntorch.autograd.functional.jacobian(lambda x: x @ a, x)\n", "J by x is 2×3, aᵀ: a row for each entry of out, a column"),
+    (18, "x = torch.rand(2, 2)\ntorch.autograd.functional.jacobian(lambda x: (x**2).sum(1), x)\n", "torch keeps it as 2×2×2, the axes of out first"),
+    (28, "x, W = torch.randn(4, 3), torch.randn(3, 3)\ntorch.autograd.functional.jacobian(lambda x: (x @ W).tanh(), x)\n", "3 of 12 seeds would do: J has 4 blocks"),
+    (30, VECTOR + "y = x.sin()\nfor i in range(3):\n    torch.autograd.grad(y[i], x, retain_graph=True)\n", "1 of 3 seeds would do: J is diagonal, so one backward(ones) holds all of it"),
+    (32, "x = torch.zeros(2, requires_grad=True)\ntorch.relu(x).sum().backward()\n", "x[0] = 0 is a kink of relu (line 5), one of 2: left 0, right 1, anything between is legal"),
+    (33, "z = torch.tensor([1 + 1j], requires_grad=True)\n(z**2).backward(torch.tensor([1 + 0j]))\n", "torch's .grad is ∂L/∂re + i·∂L/∂im"),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("number", "source", "said"), SCRIPTS, ids=[f"{n}-{k}" for k, (n, _, _) in enumerate(SCRIPTS)])
+def test_a_question_about_a_script(number: int, source: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(HEAD + source, encoding="utf-8")
+    told: list[str] = []
+    assert run_script(str(path), [], tell=lambda event: told.append(event_text(event))).status == 0
+    assert said in joined(told)
