@@ -24,12 +24,26 @@ from tests.compare import assert_same
 from tests.sampling import draw, seed_of
 
 POINTS = (0.0, -0.0, 1.0, -1.0, 2.0, float("inf"), float("-inf"), float("nan"))
-APART = {
-    "complex_polar": "torch divides by |r|: at r ≤ 0 its gradient by r has the wrong sign, or is 0",
-    "eigvalsh": "which vectors belong to equal eigenvalues is LAPACK's choice, and unequal weights show it",
-    "cosine_embedding_loss": "at 0 torch's terms of 1e6 cancel to the sixth digit",
-}
-"""Where torch's number is not the derivative although everything is finite."""
+
+
+def polar_apart(name: str, expected: np.ndarray, got: np.ndarray, inputs: dict[str, np.ndarray]) -> None:
+    """torch divides by |r|: its gradient by r has the sign of r in it, and is 0 at 0."""
+    assert_same(expected, got * np.sign(inputs["r"]) if name == "r" else got)
+
+
+def ties_apart(name: str, expected: np.ndarray, got: np.ndarray, inputs: dict[str, np.ndarray]) -> None:
+    """Which vectors belong to equal eigenvalues is LAPACK's choice: Σ w·v·vᵀ has the eigenvalues w whichever they are."""
+    assert_same(np.linalg.eigvalsh((expected + expected.T) / 2), np.linalg.eigvalsh((got + got.T) / 2))
+
+
+def digits_apart(name: str, expected: np.ndarray, got: np.ndarray, inputs: dict[str, np.ndarray]) -> None:
+    """At 0 torch's terms of 1e6 cancel: what is left of them is good to the sixth digit of the largest."""
+    scale = np.abs(expected).max()
+    assert_same(expected / scale, got / scale, tolerance=1e-6)
+
+
+APART = {"complex_polar": polar_apart, "eigvalsh": ties_apart, "cosine_embedding_loss": digits_apart}
+"""Where torch's number is not the derivative although everything is finite, and what it is."""
 OPS = list(entries())
 
 
@@ -51,9 +65,12 @@ def cases(op: Op) -> Iterator[dict[str, np.ndarray]]:
         yield {n: np.ones([1] * len(s)) if n in numbers else base[n] for n, s in shapes.items()}
 
 
-def agrees(op: Op, inputs: dict[str, np.ndarray]) -> None:
-    """One case."""
-    program = read(op.examples[0].text, shapes={n: a.shape for n, a in inputs.items()}).program
+def agrees(op: Op, inputs: dict[str, np.ndarray]) -> bool:
+    """One case; False where its shapes are none that the operation takes. Any other refusal fails."""
+    try:
+        program = read(op.examples[0].text, shapes={n: a.shape for n, a in inputs.items()}).program
+    except SymgradError:
+        return False
     run, order = torch_side.function_of(program), [t.name for t in program.inputs]
     leaves = [torch.tensor(np.asarray(inputs[n], dtype=float), requires_grad=True) for n in order]
     try:
@@ -61,42 +78,43 @@ def agrees(op: Op, inputs: dict[str, np.ndarray]) -> None:
         weights = np.random.default_rng(1).integers(1, 4, tuple(out.shape)).astype(float)
         out.backward(torch.tensor(weights))
     except (RuntimeError, IndexError, ValueError):
-        return  # torch refuses the point, or has no gradient
+        return True  # torch refuses the point, or has no gradient
     captured = symgrad.capture(lambda *given: run(*given), *(leaf.detach() for leaf in leaves))
-    for (name, got), leaf in zip(captured.pullback(weights).items(), leaves, strict=True):
+    for name, got, leaf in zip(order, captured.pullback(weights).values(), leaves, strict=True):
         expected = np.zeros(tuple(leaf.shape)) if leaf.grad is None else leaf.grad.numpy()
         at = {n: a.tolist() for n, a in inputs.items()}
-        assert_same(expected, got, what=f"{op.examples[0].text} by {name} at {at}")
-    assert all(reason for reason in captured.conventions.values())
-
-
-def checked(op: Op, inputs: dict[str, np.ndarray]) -> None:
-    """One case; a shape that the operation does not take is none."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch's words about 0/0 are not at issue
         try:
-            agrees(op, inputs)
-        except SymgradError:
-            return
+            assert_same(expected, got, what=f"{op.examples[0].text} by {name} at {at}")
         except AssertionError:
             if op.name not in APART:
                 raise
+            APART[op.name](name, expected, got, inputs)
+    assert all(reason for reason in captured.conventions.values())
+    return True
 
 
-@pytest.mark.one_in(3)
+def checked(op: Op, inputs: dict[str, np.ndarray]) -> bool:
+    """`agrees`, without torch's words about 0/0."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return agrees(op, inputs)
+
+
 @pytest.mark.parametrize("part", range(8))
 def test_one_case_of_each(part: int) -> None:
     for op in OPS[part::8]:
         found = list(cases(op))
         if found:
-            checked(op, found[seed_of(op.name) % len(found)])
+            at = seed_of(op.name) % len(found)
+            assert checked(op, found[at]) or at == len(found) - 1, f"only of one entry is {op.name} refused"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op", OPS, ids=[op.name for op in OPS])
 def test_every_case(op: Op) -> None:
-    for inputs in cases(op):
-        checked(op, inputs)
+    found = list(cases(op))
+    refused = [n for n, inputs in enumerate(found) if not checked(op, inputs)]
+    assert refused in ([], [len(found) - 1]), "only of one entry may it be refused"
 
 
 EDGED = [op for op in OPS if op.edges]
