@@ -153,7 +153,7 @@ class Lines:
     def in_page(self, form: Standard) -> dict[str, str]:
         """What the standard names of a group are called on the page."""
         names = {own: self.names.page(name) for own, name in form.names.items()}
-        return names | {own: self.names.places(found.own, found.step.result.name) for own, found in form.held.items()}
+        return names | {own: self.names.places(h.own, h.own.partition("·")[2]) for own, h in form.held.items()}
 
     def gather(self, name: str, term: ast.expr | None, part: Part, own: str = "") -> None:
         """Another term of a cotangent."""

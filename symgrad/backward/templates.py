@@ -19,17 +19,18 @@ import sympy as sp
 from symgrad.backward.code import read_by
 from symgrad.backward.groups import Group
 from symgrad.calculus import Sweep, pullback
+from symgrad.calculus.local import known_name
 from symgrad.closed_form import closed_form, grid, lowered
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation, replace_accesses
 from symgrad.indexing.symbols import access
 from symgrad.numeric import Array, Values, as_float, evaluate
 from symgrad.numeric.budget import MOST_IN_GRID
-from symgrad.ops import named
+from symgrad.ops import found_letters
 from symgrad.oracles.forms import check_form, evaluate_lowered, evaluate_text
 from symgrad.oracles.report import compare
-from symgrad.program import Apply, Program, Tensor
-from symgrad.shapes import Size
+from symgrad.program import Apply, Program, Pullback, Tensor
+from symgrad.shapes import Shape, Size
 
 WIDE = 240
 """Nodes of the formula that a line may come from."""
@@ -112,28 +113,41 @@ def standard_group(
     def tensor(name: str) -> Tensor:
         return Tensor(new[name], sized(tensors[name].shape, swap))
 
+    every = (*group.steps, *group.beside)
+    found = [
+        Held(f"{key}·{new[step.result.name]}", dict(step.beside).get(key, known_name(step, key)), step)
+        for step in every
+        for key in found_letters(step.op)
+    ]
+    shape_of = {h.own: output_shape(h.step, tensors) for h in found}
+    same = [h for h in found if h.own in arrays and np.ndim(arrays[h.own]) == len(shape_of[h.own])]
+    held = {f"n{n}": h for n, h in enumerate(same)}
+    held = {name: replace(h, inner=name) if isinstance(h.step.op, Pullback) else h for name, h in held.items()}
+    given = {h.own: name for name, h in held.items() if h.inner == name}
+    numbers = [Tensor(name, sized(shape_of[h.own], swap)) for name, h in held.items()]
+
     def renamed(own: Apply) -> Apply:
         arguments = tuple(
             new[a] if isinstance(a, str) else replace(a, value=sized(a.value, swap)) for a in own.arguments
         )
-        beside = tuple((letter, new[name]) for letter, name in own.beside if name in new)  # others are second order's
+        known = {**given, **new}
+        beside = tuple((letter, known[name]) for letter, name in own.beside if name in known)  # others: second order's
         return Apply(own.op, arguments, sized(own.options, swap), tensor(own.result.name), None, beside)
 
-    every = (*group.steps, *group.beside)
-    found = [
-        Held(f"{key}·{new[step.result.name]}", f"{key}·{step.result.name}", step)
-        for step in every
-        for key in named(step.op).known
-    ]
-    same = [h for h in found if h.own in arrays and np.ndim(arrays[h.own]) == len(h.step.result.shape)]
-    held = {f"n{n}": h for n, h in enumerate(same)}
-    numbers = [Tensor(name, sized(h.step.result.shape, swap)) for name, h in held.items()]
     steps = tuple(renamed(own) for own in every)
     inputs = (*(tensor(name) for name in group.reads), *numbers)
     known = set(swap.values())
     needs = tuple(n for n in (sized(size, swap) for size in required) if n.free_symbols and n.free_symbols <= known)
     program = Program(inputs, steps, "out", required=needs)
     return Standard(program, {std: own for own, std in new.items()}, {s: old for old, s in swap.items()}, held)
+
+
+def output_shape(step: Apply, tensors: Mapping[str, Tensor]) -> Shape:
+    """The shape of what a step computes, or of what the operation computes that it is the pullback of: that of v."""
+    if isinstance(step.op, Pullback):
+        weight = step.arguments[0]
+        return tensors[weight].shape if isinstance(weight, str) else ()
+    return step.result.shape
 
 
 def sized(value: Any, swap: Mapping[Size, Size]) -> Any:

@@ -30,7 +30,6 @@ __all__ = [
     "build",
     "derive_only",
     "edges_of",
-    "hessian_of",
     "kink_of",
     "nothing",
     "of_one_number",
