@@ -99,6 +99,7 @@ def test_what_depends_on_a_phase_is_refused_in_torchs_words(fn: Callable[[Any], 
         (lambda z: projections(L.svd(z)[0]), torch.eye(2).to(torch.complex128), "two singular values are equal"),
         (lambda z: projections(L.svd(z)[0]), TALL, "any that fit"),
         (lambda z: L.qr(z, mode="complete")[0], TALL, "any that fit"),
+        (lambda z: L.det(z), torch.tensor([[1.0, 2.0], [2.0, 4.0]]), "a pivot is 0"),
     ],
 )
 def test_where_there_is_no_derivative_the_reason_is_said(fn: Callable[[Any], Any], z: Any, words: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from symgrad.errors import SymgradError
 from symgrad.language.calls import Ref
 from symgrad.tracing.aliases import storage
 from symgrad.tracing.boxes import replaced, result_of
@@ -173,6 +174,8 @@ def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> 
             return tuple(None if t is None else program.node(t) for t in ends)
     except Refused:
         raise
+    except SymgradError as error:  # an entry of the table that was asked for numbers
+        raise Refused(error.problem) from error
     except Exception as error:  # whatever torch cannot do with these arguments
         raise Refused(f"it cannot be taken apart: {type(error).__name__}") from error
     finally:
