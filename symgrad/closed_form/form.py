@@ -6,7 +6,7 @@ Comes in: a program and the sweep that derived one input's gradient. Goes out: a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy as sp
@@ -14,18 +14,23 @@ import sympy as sp
 from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.classes import none_left_out
+from symgrad.closed_form.of_programs import program_rules
 from symgrad.closed_form.pieces import NoForm, Piece
-from symgrad.closed_form.rules import AMONG_NAMES, Rule, simplify
+from symgrad.closed_form.rules import AMONG_NAMES, DIVIDING, Rule, simplify
 from symgrad.closed_form.shorthands import Apart, Masked, Softmax, Standardised
 from symgrad.closed_form.writer import Notation
-from symgrad.indexing import Bracket, Equation
+from symgrad.indexing import Bracket, Equation, Index, fresh_axes
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.quotients import values_of
-from symgrad.indexing.symbols import Expr, access, is_access
+from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of
+from symgrad.ops.functions import sigmoid
 from symgrad.program import Program
 
 NAMED = (Softmax, Masked, Standardised, Apart)
+PRODUCTS = (sp.Product,)
 COMPARED = (Bracket, sp.KroneckerDelta)
+FEW, DEEPEST = 4, 3
+"""Signs of what is computed entry by entry and written out, and how often that is done."""
 LONGEST = 220
 """A longer text is no closed form that anyone would write."""
 WIDEST = 2000
@@ -62,7 +67,67 @@ def views(program: Program) -> dict[str, Equation]:
         _, entry = equation.right.as_coeff_Mul(rational=True)
         if (is_access(entry) or isinstance(equation.right, COMPARED)) and step.result.name != program.output:
             found[step.result.name] = substitute(equation, found)
-    return found
+    return found | {name: substitute(equation, found) for name, equation in said_again(program).items()}
+
+
+def said_again(program: Program) -> dict[str, Equation]:
+    """The intermediates that are another tensor: what is computed twice, and the inverse of an inverse."""
+    same: dict[str, str] = {}
+    first: dict[Hashable, str] = {}
+    made: dict[str, str] = {}
+    for step in program.steps:
+        name = step.result.name
+        arguments = tuple(same.get(a, a) if isinstance(a, str) else a for a in step.arguments)
+        own = first.setdefault((step.op, arguments, step.options), name)
+        if name != program.output and own != program.output and own != name:
+            same[name] = own
+        if step.op == "inverse":
+            made[name] = str(arguments[0])
+            if made[name] in made and name != program.output:
+                same[name] = made[made[name]]
+    return {name: Equation(axes, access(own, axes)) for name, own in same.items() for axes in [axes_of(program, name)]}
+
+
+def axes_of(program: Program, name: str) -> tuple[Index, ...]:
+    """New indices for a tensor."""
+    return fresh_axes(program.tensor(name).shape)
+
+
+def without_floats(equation: Equation) -> Equation:
+    """Floats that are whole numbers as such."""
+    floats = {f: sp.Integer(int(f)) for f in equation.right.atoms(sp.Float) if f == int(f)}
+    return Equation(equation.axes, equation.right.xreplace(floats))
+
+
+def written_out(equation: Equation, program: Program, known: Mapping[str, Equation]) -> Equation:
+    """``equation`` with what is computed entry by entry written out, where it is divided by: quotients may cancel."""
+    for _ in range(DEEPEST):
+        below = {name_of(a) for p in equation.right.atoms(sp.Pow) if p.exp.is_negative for a in accesses(p.base)}
+        steps = [s for s in program.steps if s.result.name in below and s.result.name != program.output]
+        found = {step.result.name: substitute(local(step, program).equation, known) for step in steps}
+        found = {name: e for name, e in found.items() if entry_by_entry(e)}
+        read = {name_of(a) for e in found.values() for a in accesses(e.right)}
+        inner = [s for s in program.steps if s.result.name in read]
+        raised = {s.result.name: substitute(local(s, program).equation, known) for s in inner}
+        found |= {name: e for name, e in raised.items() if isinstance(e.right, (sp.exp, sigmoid))}
+        if not found:
+            break
+        equation = substitute(equation, found | complements(equation, program, known))
+    return equation
+
+
+def complements(equation: Equation, program: Program, known: Mapping[str, Equation]) -> dict[str, Equation]:
+    """What is read and is 1 − x, or another number and a tensor: products of it cancel against others."""
+    read = {name_of(a) for a in accesses(equation.right)}
+    steps = [s for s in program.steps if s.result.name in read and s.result.name != program.output]
+    found = {step.result.name: substitute(local(step, program).equation, known) for step in steps}
+    return {n: e for n, e in found.items() if e.right.is_Add and entry_by_entry(e) and e.right.args[0].is_number}
+
+
+def entry_by_entry(equation: Equation) -> bool:
+    """Whether an entry is computed of entries at the same place, in a few signs."""
+    plain = not equation.right.has(sp.Sum, sp.Product, Bracket, sp.KroneckerDelta) and equation.right.count_ops() < FEW
+    return plain and all(indices_of(a) in ((), equation.axes) for a in accesses(equation.right))
 
 
 def named_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, ...]:
@@ -72,7 +137,7 @@ def named_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule,
         return ()
     equation = substitute(local(last, program).equation, known)
     definition = simplify(equation.right, [])
-    if not definition.has(*NAMED):
+    if not definition.has(*NAMED, *PRODUCTS):
         return ()
     axes = equation.axes
 
@@ -102,13 +167,27 @@ def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
     if not sweep.whole:
         return None
     known = views(program)
-    equation = substitute(sweep.equation, known)
+    equation = without_floats(substitute(sweep.equation, known))
     if sum(1 for _ in sp.preorder_traversal(equation.right)) > WIDEST:
         return None
+    rules = (*program_rules(program, known), *DIVIDING)
+    found = written(program, equation, wanted, known, rules)
+    wider = written_out(equation, program, known)
+    if wider != equation:
+        other = written(program, wider, wanted, known, rules)
+        found = min((form for form in (found, other) if form is not None), key=lambda f: len(f.text), default=None)
+    return found
+
+
+def written(
+    program: Program, equation: Equation, wanted: str, known: Mapping[str, Equation], rules: Sequence[Rule]
+) -> Form | None:
+    """One way to say a gradient: simplified and in matrix notation."""
     steps: list[Step] = []
-    right = simplify(none_left_out(equation.right, steps), steps)
-    if right.has(*NAMED):
+    right = simplify(none_left_out(equation.right, steps), steps, rules)
+    if right.has(*NAMED, *PRODUCTS):
         right = simplify(right, steps, (*named_output(program, known), *AMONG_NAMES))
+    right = without_floats(Equation(equation.axes, right)).right
     notation = Notation(program)
     try:
         piece = notation.whole(right, equation.axes, wanted) if right != 0 else None

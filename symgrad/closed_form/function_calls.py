@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import sympy as sp
+
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece, applied
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
@@ -19,10 +21,13 @@ if TYPE_CHECKING:
 MODULES = ("F.", "torch.special.")
 """Where functions stand that are no methods."""
 
+OTHERWISE = {sp.Abs: "abs", sp.loggamma: "lgamma"}
+"""Functions that torch calls otherwise than SymPy."""
+
 
 def function(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     """A method where there is one, else a call."""
-    op = find(node.func.__name__)
+    op = find(OTHERWISE.get(node.func, node.func.__name__))
     if op is None:
         raise NoForm
     inner = notation.write(node.args[0], prefer)

@@ -36,7 +36,7 @@ from symgrad.closed_form.pieces import (
 )
 from symgrad.closed_form.rules import simplify
 from symgrad.closed_form.size_text import size_text
-from symgrad.closed_form.writer import RELATIONS, Notation
+from symgrad.closed_form.writer import RELATIONS, Notation, of_ones
 from symgrad.errors import SymgradError
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.brackets import extremes
@@ -104,8 +104,9 @@ class Lowered(Notation):
         full = len(lined.axes) == len(axes) and all(
             a is not None or i.size == 1 for a, i in zip(lined.axes, axes, strict=True)
         )
-        number = Piece(f"{lined.inside(MULTIPLY)} * ones_like({wanted})", MULTIPLY, tuple(axes))
-        return lined if full else number if not lined.axes else method(lined, f"expand({wanted}.shape)", tuple(axes))
+        if not full and not reads_tensor(node):
+            return of_ones(lined, wanted, axes)
+        return lined if full else method(lined, f"expand({wanted}.shape)", tuple(axes))
 
     def together(self, nodes: Sequence[Expr], prefer: Sequence[Index]) -> tuple[list[str], Piece]:
         """Expressions as operands that broadcast against each other, and an empty piece with their common axes."""

@@ -19,6 +19,7 @@ from symgrad.calculus.steps import Step
 from symgrad.closed_form.averages import centred, mean_of, variance
 from symgrad.closed_form.gaps import reciprocal_gap, symmetrised
 from symgrad.closed_form.merging import merge_nested, merge_sums
+from symgrad.closed_form.of_numbers import absolute, cases, logistic, multiplied_out, one_denominator, without_one
 from symgrad.closed_form.quotients import softmax_ratio, standardised_ratio
 from symgrad.indexing.brackets import Bracket
 from symgrad.indexing.canonical import canonical
@@ -132,6 +133,10 @@ def subtracted(term: Expr) -> bool:
 
 
 RULES = (
+    Rule("logistic", "1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z)", logistic),
+    Rule("absolute", "z·sign(z) → |z|", absolute),
+    Rule("one denominator", "1 / b − a / b² → (b − a) / b²", one_denominator),
+    Rule("multiply out", "a·(b − c) + a·c → a·b", multiplied_out),
     Rule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", away_from_zero),
     Rule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", guard),
     Rule("complement", "1 − [c] → [not c]", complement),
@@ -145,7 +150,10 @@ RULES = (
     Rule("number out", "Σ_k c·f(k) → c·Σ_k f(k)", number_out),
     Rule("turn", "−Σ_k (a − b)·f → Σ_k (b − a)·f", turned),
     Rule("common factor", "a·b + a·c → a·(b + c)", common_factor),
+    Rule("cases", "[c]·a + [not c]·b → a where c, else b", cases),
 )
+DIVIDING = (Rule("without one", "Π_k ([k ≠ i]·f(k) + [k = i]) → Π_k f(k) / f(i), where f(i) ≠ 0", without_one),)
+"""Only for short notation: array operations are right where these divide by 0, too."""
 AMONG_NAMES = (
     Rule(
         "symmetrise",

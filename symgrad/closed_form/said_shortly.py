@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import sympy as sp
 
-from symgrad.closed_form.asking import axis_in, indices_in
+from symgrad.closed_form.asking import axis_in, common_order, indices_in, joint_axes
 from symgrad.closed_form.pieces import ATOM, Axes, NoForm, Piece, aligned, flat
 from symgrad.closed_form.shorthands import Mean, Softmax, Variance
-from symgrad.indexing import Index
+from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr
 
 if TYPE_CHECKING:
@@ -92,6 +92,15 @@ def apart(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
         for side, i in zip(node.args, (column, row), strict=True)
     )
     return notation.name("K", Piece(f"where({across} == {down}, 0, 1 / ({across} - {down}))", ATOM, axes))
+
+
+def cases(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+    """where(x > 0, 1, x.exp())"""
+    condition, *entries = node.args
+    pieces = [notation.write(Bracket(condition), prefer), *(notation.write(entry, prefer) for entry in entries)]
+    target = common_order(pieces, prefer)
+    lined = [aligned(piece, target) for piece in pieces]
+    return Piece(f"where({', '.join(piece.text for piece in lined)})", ATOM, joint_axes(lined, target))
 
 
 def sizes_of(notation: Notation, axes: Axes) -> str:

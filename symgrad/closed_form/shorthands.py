@@ -64,3 +64,10 @@ class Apart(Shorthand, sp.Function):
     def eval(cls, first: Expr, second: Expr) -> Expr | None:
         """In one order."""
         return -cls(second, first) if sp.default_sort_key(second) < sp.default_sort_key(first) else None
+
+
+class Cases(Shorthand, sp.Function):
+    """``Cases(c, a, b)``: a where the condition c holds, b elsewhere."""
+
+    nargs = 3
+    is_real = True

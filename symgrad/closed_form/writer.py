@@ -46,8 +46,8 @@ from symgrad.closed_form.pieces import (
     method,
     permuted,
 )
-from symgrad.closed_form.said_shortly import apart, centred, masked, softmax, standardised
-from symgrad.closed_form.shorthands import Apart, Centred, Masked, Softmax, Standardised
+from symgrad.closed_form.said_shortly import apart, cases, centred, masked, softmax, standardised
+from symgrad.closed_form.shorthands import Apart, Cases, Centred, Masked, Softmax, Standardised
 from symgrad.closed_form.size_text import size_text
 from symgrad.closed_form.source_text import Writer
 from symgrad.closed_form.sums import write_sum
@@ -59,8 +59,17 @@ from symgrad.ops.functions import Stable, high
 from symgrad.program import Program
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
-SHORTHANDS = {Softmax: softmax, Masked: masked, Centred: centred, Standardised: standardised, Apart: apart}
-METHODS = {sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf}
+SHORTHANDS = {
+    Softmax: softmax,
+    Masked: masked,
+    Centred: centred,
+    Standardised: standardised,
+    Apart: apart,
+    Cases: cases,
+}
+METHODS = {
+    sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf, sp.sinh, sp.cosh, sp.erfinv, sp.Abs, sp.loggamma,
+}  # fmt: skip
 
 
 def added(terms: Sequence[tuple[bool, Expr, Piece]], target: Axes, program: Program) -> Piece:
@@ -79,6 +88,16 @@ def added(terms: Sequence[tuple[bool, Expr, Piece]], target: Axes, program: Prog
         sign = "-" if minus else "+"
         text = f"{text} {sign} {operand}" if text else f"-{operand}" if minus else operand
     return Piece(text, ADD, joint_axes(pieces, target))
+
+
+def of_ones(number: Piece, wanted: str, axes: Sequence[Index]) -> Piece:
+    """A number everywhere: 2 * ones_like(x), ones_like(x) / 3."""
+    ones = f"ones_like({wanted})"
+    if number.text == "1":
+        return Piece(ones, ATOM, tuple(axes))
+    below = number.text.startswith("1 / ") and number.binds == MULTIPLY
+    text = ones + number.text.removeprefix("1") if below else f"{number.inside(MULTIPLY)} * {ones}"
+    return Piece(text, MULTIPLY, tuple(axes))
 
 
 class Notation:
@@ -341,9 +360,6 @@ class Notation:
             a is not None or i.size == 1 for a, i in zip(lined.axes, axes, strict=True)
         ):
             return lined
-        if not lined.axes and lined.text.replace(" / ", "").replace(".", "").isdigit():  # a number has no methods
-            ones = f"ones_like({wanted})"
-            if lined.text == "1":
-                return Piece(ones, ATOM, tuple(axes))
-            return Piece(f"{lined.inside(MULTIPLY)} * {ones}", MULTIPLY, tuple(axes))
+        if not lined.axes and not reads_tensor(node):  # a number has no methods
+            return of_ones(lined, wanted, axes)
         return method(lined, f"expand({wanted}.shape)", tuple(axes))

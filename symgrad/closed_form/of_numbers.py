@@ -1,0 +1,127 @@
+"""What functions of one number are to each other: logistic quotients, |x|, cases, products without one factor.
+
+Comes in: an expression. Goes out: an equal one that is shorter to write, or the same.
+"""
+
+from __future__ import annotations
+
+import sympy as sp
+
+from symgrad.closed_form.shorthands import Cases
+from symgrad.indexing import Bracket
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.functions import sigmoid, sign
+
+BELOW = (sp.S.NegativeOne, sp.Integer(-2), sp.Integer(-3))
+"""Powers of a denominator that are looked at."""
+
+
+def logistic(expression: Expr) -> Expr:
+    """1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z)"""
+    factors = sp.Mul.make_args(expression)
+    for base, power in (factor.as_base_exp() for factor in factors if expression.is_Mul):
+        if isinstance(base, sigmoid) and power.is_positive and sp.exp(-base.args[0]) in factors:
+            return expression / base / sp.exp(-base.args[0]) * sigmoid(-base.args[0])
+    for factor in sp.Mul.make_args(expression) if expression.is_Mul or expression.is_Pow else ():
+        base, power = factor.as_base_exp()
+        if power not in BELOW or not base.is_Add or len(base.args) != 2 or sp.S.One not in base.args:
+            continue
+        raised = base - 1
+        if not isinstance(raised, sp.exp):
+            continue
+        return expression / factor * sigmoid(-raised.exp) ** -power
+    return expression
+
+
+def absolute(expression: Expr) -> Expr:
+    """z·sign(z) → |z|"""
+    factors = expression.args if expression.is_Mul else ()
+    for factor in factors:
+        if isinstance(factor, sign):
+            (z,) = factor.args
+            if z in factors:
+                return expression / factor / z * sp.Abs(z)
+            if -z in factors:
+                return -expression / factor / -z * sp.Abs(z)
+    return expression
+
+
+def multiplied_out(expression: Expr) -> Expr:
+    """a·(b − c) + a·c → a·b, where terms cancel"""
+    if not expression.is_Add or not any(factor.is_Add for t in expression.args for factor in sp.Mul.make_args(t)):
+        return expression
+    found = sp.Add(*(sp.expand_mul(term, deep=False) for term in expression.args))
+    return found if weight(found) < weight(expression) else expression
+
+
+def one_denominator(expression: Expr) -> Expr:
+    """1 / b − a / b² → (b − a) / b², where the numerator gets shorter"""
+    if not expression.is_Add:
+        return expression
+    below = [{f.base: -f.exp for f in sp.Mul.make_args(t) if f.is_Pow and f.exp in BELOW} for t in expression.args]
+    for base in below[0]:
+        powers = [own.get(base, sp.S.Zero) for own in below]
+        if not base.is_Add or 0 in powers or len(set(powers)) == 1:
+            continue
+        above = sp.expand_mul(sp.Add(*(sp.expand_mul(t * base ** max(powers)) for t in expression.args)))
+        found = above / base ** max(powers)
+        if weight(found) < weight(expression):
+            return found
+    return expression
+
+
+def weight(expression: Expr) -> int:
+    """How much there is to read."""
+    return sum(1 for _ in sp.preorder_traversal(expression))
+
+
+def cases(expression: Expr) -> Expr:
+    """[c]·a + [not c]·b → a where c, else b"""
+    if not expression.is_Add or len(expression.args) != 2:
+        return expression
+    first, second = ({f for f in sp.Mul.make_args(t) if isinstance(f, Bracket)} for t in expression.args)
+    for held in sorted(first, key=str):
+        condition = held.args[0]
+        other = Bracket(condition.negated) if condition.is_Relational else None
+        if other not in second or isinstance(condition, sp.Eq):
+            continue
+        a, b = expression.args[0] / held, expression.args[1] / other
+        if condition.func in (sp.Le, sp.Lt):
+            held, other, a, b = other, held, b, a
+        return Cases(held.args[0], a.xreplace({held: sp.S.One}), b.xreplace({other: sp.S.One}))
+    return expression
+
+
+def without_one(expression: Expr) -> Expr:
+    """Π_k ([k ≠ i]·f(k) + [k = i]) → Π_k f(k) / f(i), where f(i) ≠ 0"""
+    if not isinstance(expression, sp.Product):
+        return expression
+    left_out = (
+        left_out_of_cases(expression.function)
+        if isinstance(expression.function, Cases)
+        else left_out_of_sum(expression.function)
+    )
+    if left_out is None:
+        return expression
+    entry, conditions = left_out
+    bound = [limit[0] for limit in expression.limits]
+    places = {k: other for c in conditions for k, other in (c.args, c.args[::-1]) if k in bound and other not in bound}
+    if set(places) != set(bound) or len(conditions) != len(bound):
+        return expression
+    return sp.Product(entry, *expression.limits) / entry.xreplace(places)
+
+
+def left_out_of_cases(body: Expr) -> tuple[Expr, list[Expr]] | None:
+    """f and k = i, of f where k ≠ i, else 1."""
+    condition, entry, other = body.args
+    return (entry, [sp.Eq(*condition.args)]) if isinstance(condition, sp.Ne) and other == 1 else None
+
+
+def left_out_of_sum(body: Expr) -> tuple[Expr, list[Expr]] | None:
+    """f and the conditions c, d, …, of (1 − [c]·[d])·f + [c]·[d]."""
+    for here in body.args if body.is_Add and len(body.args) == 2 else ():
+        brackets = sp.Mul.make_args(here)
+        entry = (body - here) / (1 - here)
+        if all(isinstance(b, Bracket) and isinstance(b.args[0], sp.Eq) for b in brackets) and not entry.has(Bracket):
+            return entry, [b.args[0] for b in brackets]
+    return None

@@ -1,0 +1,151 @@
+"""What is true of the tensors of one program: which is the inverse of which, what a norm of 0 says, what ``out`` is.
+
+Comes in: the program and its views. Goes out: rules, which hold where nothing is divided by 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import sympy as sp
+
+from symgrad.calculus import local
+from symgrad.calculus.sweeps import substitute
+from symgrad.closed_form.rules import Rule
+from symgrad.indexing import Bracket, Equation, Index, add_up
+from symgrad.indexing.symbols import Expr, access, free_indices, indices_of, is_access, name_of
+from symgrad.program import Apply, Program
+
+
+def program_rules(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+    """The rules that hold for the tensors of ``program``."""
+    makers = {step.result.name: step for step in program.steps}
+    inverses = {name: str(step.arguments[0]) for name, step in makers.items() if step.op == "inverse"}
+    norms = {name: step for name, step in makers.items() if step.op == "norm"}
+    return (
+        *([Rule("inverse", "A⁻¹·A → I", lambda e: without_inverses(e, inverses))] if inverses else []),
+        *([Rule("norm of 0", "[‖x‖ ≠ 0]·x → x", lambda e: without_guards(e, program, norms))] if norms else []),
+        *quotient_rule(program, makers, known),
+    )
+
+
+def without_inverses(expression: Expr, inverses: Mapping[str, str]) -> Expr:
+    """Σ_k A⁻¹[i,k]·A[k,j] → δ(i,j), contracted"""
+    if type(expression) is not sp.Sum:
+        return expression
+    bound = [limit[0] for limit in expression.limits]
+    factors = list(sp.Mul.make_args(expression.function))
+    if any(isinstance(f, sp.KroneckerDelta) and free_indices(f) & set(bound) for f in factors):
+        return add_up(expression.function, bound)
+    for k in bound:
+        held = [f for f in factors if k in free_indices(f)]
+        if len(held) != 2 or not all(is_access(f) and len(indices_of(f)) > 1 for f in held):
+            continue
+        pair = {name_of(held[0]), name_of(held[1])}
+        if not any({name, of} == pair for name, of in inverses.items()):
+            continue
+        (*batch, p, q), (*other, r, s) = map(indices_of, held)
+        ends = (p, s) if (q, r) == (k, k) else (q, r) if (p, s) == (k, k) else None
+        if batch != other or ends is None or k in ends:
+            continue
+        rest = sp.Mul(*(f for f in factors if f not in held), sp.KroneckerDelta(*ends))
+        return add_up(rest, [i for i in bound if i is not k])
+    return expression
+
+
+def without_guards(expression: Expr, program: Program, norms: Mapping[str, Apply]) -> Expr:
+    """[‖x‖ ≠ 0]·x[i] → x[i]: where the norm is 0, so is every entry that it is of"""
+    if not expression.is_Mul:
+        return expression
+    for guard in expression.args:
+        if not (isinstance(guard, Bracket) and isinstance(guard.args[0], sp.Ne) and guard.args[0].rhs == 0):
+            continue
+        norm = guard.args[0].lhs
+        if is_access(norm) and name_of(norm) in norms:
+            rest = sp.Mul(*(f for f in expression.args if f is not guard))
+            if any(is_of(entry, norm, norms[name_of(norm)], program) for entry in factors_of(rest)):
+                return rest
+    return expression
+
+
+def factors_of(expression: Expr) -> Iterator[Expr]:
+    """What a product is 0 with: its factors, and those of the sums among them."""
+    for factor in sp.Mul.make_args(expression):
+        if type(factor) is sp.Sum:
+            yield from factors_of(factor.function)
+        else:
+            yield factor
+
+
+def is_of(entry: Expr, norm: Expr, step: Apply, program: Program) -> bool:
+    """Whether ``entry`` is one of those that ``norm``, an entry of the result of ``step``, is the length of."""
+    if not is_access(entry) or name_of(entry) != step.arguments[0]:
+        return False
+    equation = local(step, program).equation
+    at = dict(zip(equation.axes, indices_of(norm), strict=True))
+    read = {indices_of(a) for a in equation.right.atoms(sp.Indexed) if name_of(a) == step.arguments[0]}
+    return len(read) == 1 and all(
+        i == at.get(own, i) for own, i in zip(next(iter(read)), indices_of(entry), strict=True)
+    )
+
+
+def quotient_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+    """x / ‖x‖ → out, for an output that is an entry divided by something."""
+    maker = makers.get(program.output)
+    if maker is None:
+        return ()
+    equation = substitute(local(maker, program).equation, known)
+    below = [f for f in sp.Mul.make_args(equation.right) if f.is_Pow and f.exp == -1]
+    above = equation.right / below[0] if len(below) == 1 else None
+    if above is None or not is_access(above) or set(indices_of(above)) != set(equation.axes):
+        return ()
+    if not free_indices(below[0]) < set(equation.axes):  # x / y entry by entry: nobody says out there
+        return ()
+    return (Rule("name the quotient", "x / d → out", lambda e: quotient(e, program.output, equation, above)),)
+
+
+def quotient(expression: Expr, output: str, equation: Equation, above: Expr) -> Expr:
+    """x[i] / d → out[i], also for entries under a sum that d does not depend on"""
+    if not expression.is_Mul:
+        return expression
+    divisor = above / equation.right
+    places = [list(indices_of(above)).index(axis) for axis in equation.axes]
+
+    def named(node: Expr) -> tuple[Expr, Expr] | None:
+        """An entry that stands above, as one of the output, and what it is divided by there."""
+        if not is_access(node) or name_of(node) != name_of(above):
+            return None
+        at = [indices_of(node)[place] for place in places]
+        return access(output, at), divisor.xreplace(dict(zip(equation.axes, at, strict=True)))
+
+    for factor in outside(expression).args if outside(expression).is_Mul else ():
+        whole = outside(expression)
+        for entry in factors_of(factor):
+            found = named(entry)
+            if found is None or not divides(whole, found[1]):
+                continue
+            inner = factor.xreplace({entry: found[0]}) if type(factor) is sp.Sum else found[0]
+            if type(factor) is sp.Sum and sum(e == entry for e in factors_of(factor)) != 1:
+                continue
+            return whole / factor * inner * found[1]
+    return expression
+
+
+def outside(product: Expr) -> Expr:
+    """Σ_k c·f(k) → c·Σ_k f(k) for the sums among the factors of a product"""
+    result = sp.S.One
+    for factor in sp.Mul.make_args(product):
+        if type(factor) is sp.Sum:
+            bound: set[Index] = {limit[0] for limit in factor.limits}
+            inside = [f for f in sp.Mul.make_args(factor.function) if free_indices(f) & bound]
+            apart = [f for f in sp.Mul.make_args(factor.function) if f not in inside]
+            factor = sp.Mul(*apart, sp.Sum(sp.Mul(*inside), *factor.limits)) if inside else factor
+        result *= factor
+    return result
+
+
+def divides(product: Expr, divisor: Expr) -> bool:
+    """Whether ``divisor`` stands below the line."""
+    return any(
+        f.is_Pow and f.base == divisor and f.exp.is_Integer and f.exp.is_negative for f in sp.Mul.make_args(product)
+    )

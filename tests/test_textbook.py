@@ -1,0 +1,119 @@
+"""Gradients as textbooks print them: matrix calculus, losses, activations, normalisations, pieces of attention.
+
+The right-hand sides are written by hand, from The Matrix Cookbook, Deep Learning (Goodfellow, Bengio, Courville), and
+what lectures have on the board: expectations, never inputs. What is derived has to read so, character by character.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import symgrad
+from symgrad.language.read import inputs_of
+
+RISK = "-(y * log(sigmoid(X @ w)) + (1 - y) * log(1 - sigmoid(X @ w))).mean()"
+LAST = "(v * out).sum(-1, keepdim=True)"
+SPREAD = "(x.var(-1, correction=0, keepdim=True) + 1e-05).sqrt()"
+SHAPES = {
+    "x": (2, 3), "y": (2, 3), "X": (3, 3), "Y": (3, 3), "A": (4, 3), "b": (3,), "c": (4,), "u": (3,), "w": (3,), "W": (3, 4),
+    "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
+}  # fmt: skip
+
+BOOK = [
+    # Matrix calculus
+    ("X @ Y", "X", "v @ Y.T"),
+    ("X @ Y", "Y", "X.T @ v"),
+    ("A @ u", "u", "v @ A"),
+    ("A @ u", "A", "v[:, None] * u"),
+    ("u @ b", "u", "v * b"),
+    ("b @ X @ u", "X", "v * b[:, None] * u"),
+    ("u @ X @ u", "u", "v * (X @ u + u @ X)"),
+    ("trace(X @ Y)", "X", "v * Y.T"),
+    ("trace(X.T @ Y @ X)", "X", "v * (Y @ X + Y.T @ X)"),
+    ("trace(X @ X.T)", "X", "2 * v * X"),
+    ("inverse(X)", "X", "-out.T @ (v @ out.T)"),
+    ("det(X)", "X", "v * out * inverse(X).T"),
+    ("log(det(X))", "X", "v * inverse(X).T"),
+    ("logdet(X)", "X", "v * inverse(X).T"),
+    ("log(det(inv(X)))", "X", "-v * inverse(X).T"),
+    ("trace(inverse(X) @ Y)", "X", "-v * (inverse(X).T @ (Y.T @ inverse(X).T))"),
+    ("solve(X, b)", "b", "solve(X.T, v)"),
+    ("outer(u, b)", "u", "v @ b"),
+    ("X.T", "X", "v.T"),
+    # Norms and least squares
+    ("norm(u)", "u", "v * u / out"),
+    ("norm(X) ** 2", "X", "2 * v * X"),
+    ("norm(A @ u - c) ** 2", "u", "2 * v * (A.T @ (A @ u - c))"),
+    ("((A @ u - c) ** 2).sum()", "u", "2 * v * (A.T @ (A @ u - c))"),
+    ("0.5 * ((A @ u - c) ** 2).sum()", "u", "v * (A.T @ (A @ u - c))"),
+    ("u / norm(u)", "u", f"(v - out * {LAST}) / norm(u)"),
+    ("F.mse_loss(x, y)", "x", "2 * v * (x - y) / x.numel()"),
+    ("F.l1_loss(x, y)", "x", "v * (x - y).sign() / x.numel()"),
+    ("F.smooth_l1_loss(u, w)", "u", "v * where((u - w).abs() >= 1, (u - w).sign(), u - w) / u.shape[0]"),
+    ("F.huber_loss(u, w)", "u", "v * where((u - w).abs() > 1, (u - w).sign(), u - w) / u.shape[0]"),
+    # Logistic regression
+    ("log(1 + exp(u))", "u", "v * u.sigmoid()"),
+    ("1 / (1 + exp(-u))", "u", "v * u.sigmoid() * (-u).sigmoid()"),
+    ("F.softplus(u)", "u", "v * u.sigmoid()"),
+    ("F.logsigmoid(u)", "u", "v * (-u).sigmoid()"),
+    ("log(1 + exp(-t * (D @ w))).mean()", "w", "-v * (D.T @ (t * (-(D @ w) * t).sigmoid())) / t.shape[0]"),
+    (RISK.replace("X", "D").replace("y", "t"), "w", "v * (D.T @ ((D @ w).sigmoid() - t)) / t.shape[0]"),
+    # Activations
+    ("sigmoid(x)", "x", "v * out * (1 - out)"),
+    ("tanh(x)", "x", "v * (1 - out ** 2)"),
+    ("relu(x)", "x", "v * (x > 0)"),
+    ("exp(x)", "x", "v * out"),
+    ("sqrt(x)", "x", "v / out / 2"),
+    ("log(x)", "x", "v / x"),
+    ("sinh(x)", "x", "v * x.cosh()"),
+    ("abs(x)", "x", "v * x.sign()"),
+    ("F.silu(x)", "x", "v * x.sigmoid() * (x * (1 - x.sigmoid()) + 1)"),
+    ("F.mish(x)", "x", "v * (F.softplus(x).tanh() + x * x.sigmoid() * (1 - F.softplus(x).tanh() ** 2))"),
+    ("F.elu(x)", "x", "v * where(x > 0, 1, x.exp())"),
+    ("F.softsign(x)", "x", "v / (x.abs() + 1) ** 2"),
+    ("F.hardtanh(x)", "x", "v * (x < 1) * (x > -1)"),
+    # Softmax and cross-entropy
+    ("softmax(x, dim=-1)", "x", f"out * (v - {LAST})"),
+    ("log_softmax(x, dim=-1)", "x", "v - v.sum(-1, keepdim=True) * out.exp()"),
+    ("logsumexp(x, -1)", "x", "v[:, None] * (x - out[:, None]).exp()"),
+    # Layers
+    ("F.linear(x, W.T, c)", "x", "v @ W.T"),
+    ("tanh(x @ W)", "x", "(v * (1 - out ** 2)) @ W.T"),
+    ("relu(x @ W + c)", "W", "x.T @ (v * (x @ W + c > 0))"),
+    ("relu(x @ W + c)", "c", "(v * (x @ W + c > 0)).sum(0)"),
+    ("F.conv2d(image, kernel)", "image", "conv_transpose2d(v, kernel)"),
+    ("F.conv2d(image, kernel)", "kernel", "conv2d(image.transpose(0, 1), v.transpose(0, 1)).transpose(0, 1)"),
+    # Normalisations
+    ("x - x.mean(-1, keepdim=True)", "x", "v - v.mean(-1, keepdim=True)"),
+    (
+        "F.layer_norm(x, (3,))", "x",
+        f"(v - v.mean(-1, keepdim=True) - out * {LAST.replace('sum', 'mean')}) / {SPREAD}",
+    ),
+    # Attention
+    ("softmax(q @ k.T, dim=-1) @ g", "g", "softmax(q @ k.T, dim=1).T @ v"),
+    ("q @ k.T", "q", "v @ k"),
+    ("q @ k.T", "k", "v.T @ q"),
+    # Sums, products, moves
+    ("x.sum(0)", "x", "v.expand(x.shape)"),
+    ("x.mean()", "x", "(v / x.numel()).expand(x.shape)"),
+    ("prod(u)", "u", "v * out / u"),
+    ("prod(x, dim=1)", "x", "v[:, None] * out[:, None] / x"),
+    ("cumsum(x, 1)", "x", "v.flip(-1).cumsum(-1).flip(-1)"),
+    ("x * u", "u", "(v * x).sum(0)"),
+    ("x / u", "x", "v / u"),
+    ("cat([x, y])", "y", "v[x.shape[0]:]"),
+    ("x.reshape(6)", "x", "v.reshape(x.shape)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "wanted", "form"), BOOK, ids=[f"{text} by {wanted}" for text, wanted, _ in BOOK])
+def test_a_gradient_reads_as_in_the_book(text: str, wanted: str, form: str) -> None:
+    used = {name: shape for name, shape in SHAPES.items() if name in inputs_of(text)}
+    generator = np.random.default_rng(5)  # in every domain, and the determinants are above 0
+    numbers = {
+        name: generator.uniform(0.2, 0.9, size=shape) + (np.eye(3) if shape == (3, 3) else 0)
+        for name, shape in used.items()
+    }
+    explained = symgrad.explain(text, wrt=[wanted], check=False, **numbers)
+    assert explained.gradients[wanted].closed_form == form
