@@ -95,7 +95,7 @@ def axes_of(program: Program, name: str) -> tuple[Index, ...]:
 
 def without_floats(equation: Equation) -> Equation:
     """Floats that are whole numbers as such."""
-    floats = {f: sp.Integer(int(f)) for f in equation.right.atoms(sp.Float) if f == int(f)}
+    floats = {f: sp.Integer(int(f)) for f in equation.right.atoms(sp.Float) if float(f).is_integer()}
     return Equation(equation.axes, equation.right.xreplace(floats))
 
 
@@ -175,7 +175,7 @@ def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
     wider = written_out(equation, program, known)
     if wider != equation:
         other = written(program, wider, wanted, known, rules)
-        found = min((form for form in (found, other) if form is not None), key=lambda f: len(f.text), default=None)
+        found = min((form for form in (other, found) if form is not None), key=lambda f: len(f.text), default=None)
     return found
 
 
