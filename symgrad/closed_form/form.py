@@ -172,6 +172,8 @@ def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
         return None
     rules = (*program_rules(program, known), *DIVIDING)
     found = written(program, equation, wanted, known, rules)
+    if found is None and rules != DIVIDING:  # an identity matrix within a sum has no notation
+        found = written(program, equation, wanted, known, DIVIDING)
     wider = written_out(equation, program, known)
     if wider != equation:
         other = written(program, wider, wanted, known, rules)

@@ -76,8 +76,8 @@ def weight(expression: Expr) -> int:
 
 
 def cases(expression: Expr) -> Expr:
-    """[c]·a + [not c]·b → a where c, else b"""
-    if not expression.is_Add or len(expression.args) != 2:
+    """[c]·a + [not c]·b → a where c, else b; not what is divided, of which both are computed and one may be 0·∞"""
+    if not expression.is_Add or len(expression.args) != 2 or any(p.exp.is_negative for p in expression.atoms(sp.Pow)):
         return expression
     first, second = ({f for f in sp.Mul.make_args(t) if isinstance(f, Bracket)} for t in expression.args)
     for held in sorted(first, key=str):
