@@ -33,10 +33,11 @@ from symgrad.closed_form.pieces import (
     bracketed,
     flat,
     method,
+    of_ones,
 )
 from symgrad.closed_form.rules import simplify
 from symgrad.closed_form.size_text import size_text
-from symgrad.closed_form.writer import RELATIONS, Notation, of_ones
+from symgrad.closed_form.writer import RELATIONS, Notation
 from symgrad.errors import SymgradError
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.brackets import extremes

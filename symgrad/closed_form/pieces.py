@@ -150,3 +150,13 @@ def matrix(piece: Piece, axes: Sequence[Index]) -> Piece:
     if set(piece.indices()) != set(axes) or piece.binds == COMPARE:
         raise NoForm  # torch multiplies no matrix of booleans
     return permuted(piece, tuple(axes))
+
+
+def of_ones(number: Piece, wanted: str, axes: Sequence[Index]) -> Piece:
+    """A number everywhere: 2 * ones_like(x), ones_like(x) / 3."""
+    ones = f"ones_like({wanted})"
+    if number.text == "1":
+        return Piece(ones, ATOM, tuple(axes))
+    below = number.text.startswith("1 / ") and number.binds == MULTIPLY
+    text = ones + number.text.removeprefix("1") if below else f"{number.inside(MULTIPLY)} * {ones}"
+    return Piece(text, MULTIPLY, tuple(axes))

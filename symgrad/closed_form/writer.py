@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import sympy as sp
 
+from symgrad.closed_form.additions import added
 from symgrad.closed_form.asking import (
     axis_in,
     body_order,
-    boolean,
     common_order,
     content_of,
     indices_in,
@@ -44,6 +44,7 @@ from symgrad.closed_form.pieces import (
     applied,
     flat,
     method,
+    of_ones,
     permuted,
 )
 from symgrad.closed_form.said_shortly import apart, cases, centred, masked, softmax, standardised
@@ -70,34 +71,6 @@ SHORTHANDS = {
 METHODS = {
     sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf, sp.sinh, sp.cosh, sp.erfinv, sp.Abs, sp.loggamma,
 }  # fmt: skip
-
-
-def added(terms: Sequence[tuple[bool, Expr, Piece]], target: Axes, program: Program) -> Piece:
-    """Pieces as a sum, each with whether it is subtracted and the expression that it writes."""
-    found = [
-        (minus, boolean(t) or piece.binds == COMPARE, not mentions_seed(t, program), aligned(piece, target))
-        for minus, t, piece in terms
-    ]
-    found.sort(key=lambda f: (f[0], f[1], f[2], f[3].axes == (), len(f[3].text), f[3].text))
-    pieces = [piece for *_, piece in found]
-    text = ""
-    for minus, truth, _, piece in found:
-        if truth and (minus or not text):  # torch neither subtracts booleans nor counts them when it adds two
-            piece = Piece(f"1 * {piece.inside(MULTIPLY)}", MULTIPLY, piece.axes)
-        operand = piece.text if piece.binds > ADD else piece.inside(MULTIPLY if minus else ADD)
-        sign = "-" if minus else "+"
-        text = f"{text} {sign} {operand}" if text else f"-{operand}" if minus else operand
-    return Piece(text, ADD, joint_axes(pieces, target))
-
-
-def of_ones(number: Piece, wanted: str, axes: Sequence[Index]) -> Piece:
-    """A number everywhere: 2 * ones_like(x), ones_like(x) / 3."""
-    ones = f"ones_like({wanted})"
-    if number.text == "1":
-        return Piece(ones, ATOM, tuple(axes))
-    below = number.text.startswith("1 / ") and number.binds == MULTIPLY
-    text = ones + number.text.removeprefix("1") if below else f"{number.inside(MULTIPLY)} * {ones}"
-    return Piece(text, MULTIPLY, tuple(axes))
 
 
 class Notation:
