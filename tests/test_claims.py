@@ -173,7 +173,7 @@ ZEROS = [
     ("x - x", {"x": [1, 2]}, None, "every entry of J is 0 whatever the numbers"),
     ("relu(x)", {"x": [-1.0, -2.0]}, None, "every entry of J is 0 at these numbers"),
     ("2 * x", {"x": [1, 2]}, [0, 0], "every weight in v is 0"),
-    ("softmax(x)", {"x": [0.1, 0.2, 0.3]}, None, "stays the same whatever x does"),
+    ("softmax(x)", {"x": [0.1, 0.2, 0.3]}, None, "add up to 1 whatever x is"),
     ("layer_norm(x)", {"x": [1.0, 2.0, 5.0]}, None, "x.grad is 0, but for rounding, although J is not"),
     ("cat([x, -2 * x])", {"x": [1, 2]}, [2, 2, 1, 1], "These weights balance each other out"),
     ("stack([x, x ** 2])", {"x": -0.5}, [1, 1], "cancel each other out here; where x has other entries they do not"),

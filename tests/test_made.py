@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -132,6 +133,16 @@ def test_a_size_that_nobody_gives_follows_from_the_tensors() -> None:
     assert reading.remarks == ("n is 3, a number and no tensor: it has no gradient",)
 
 
+@pytest.fixture
+def warned_always() -> Iterator[None]:
+    """Torch repeats a warning: by default it says it once in a process, and not again in the next test."""
+    before = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    yield
+    torch.set_warn_always(before)
+
+
+@pytest.mark.usefixtures("warned_always")
 def test_t_of_a_vector_repeats_torchs_warning() -> None:
     with pytest.warns(UserWarning, match="deprecated"):
         assert X[0].T.shape == (3,)
