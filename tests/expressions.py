@@ -438,10 +438,32 @@ def any_reshape(growth: Growth, op: Op) -> Made:
     return pair[0], pair[1].replace(".view(", ".reshape(")
 
 
+SLICES = (
+    "0",
+    "-1",
+    ":",
+    "1:",
+    ":-1",
+    "::2",
+    "1::2",
+    "None",
+    ":2",
+    "-2:",
+    "-3:-1",
+    "1:-1",
+    "-5:2",
+    "-3::2",
+    ":-1:2",
+    "-2:9",
+    "-1::3",
+)
+"""Places and slices, with steps and bounds from the end, inside the axis and outside."""
+
+
 def any_getitem(growth: Growth, op: Op) -> Made:
     """Integers, slices with steps, new axes and an ellipsis."""
     term = growth.pick()
-    items = [growth.choose(("0", "-1", ":", "1:", ":-1", "::2", "1::2", "None", ":2", "-2:")) for _ in term.shape]
+    items = [growth.choose(SLICES) for _ in term.shape]
     if growth.flip():
         items = ["...", *items[-1:]]
     return both("{}[" + ", ".join(items or ["None"]) + "]", term)
