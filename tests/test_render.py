@@ -219,7 +219,7 @@ def test_a_tensor_that_is_used_twice_has_two_shares() -> None:
 
 def test_zero_gradients_are_explained() -> None:
     assert "x.grad is 0, but for rounding, although J is not" in said("softmax(x)", x=[1, 2, 3])
-    assert "Other weights show more" in said("softmax(x)", x=[1, 2, 3])
+    assert "other weights show more" in said("softmax(x)", x=[1, 2, 3])
     assert "x.grad is 0 because every entry of J is 0 at these numbers" in said("relu(x)", x=[-1, -2])
     assert "x.grad is 0 because every weight in v is 0" in said("x*2", x=[1, 2], seed=[0, 0])
     assert "balance each other out" in said("stack([x, 2*x])", x=[1, 2], seed=[[2, 4], [-1, -2]])

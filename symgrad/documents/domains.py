@@ -142,7 +142,7 @@ def torch_answers(program: Program, inputs: Mapping[str, Array], name: str, deri
     """Whether torch's output is finite there, with ``derivative`` its gradient too; None where it was not asked."""
     try:
         found = run_torch(program, inputs, np.ones(program.numbers(program.out.shape)), [name])
-    except (RuntimeError, ValueError):  # torch refuses the number, or the matrix
+    except SymgradError:  # torch refuses the number, or the matrix
         return False
     if found is None or found.refusal:
         return None
