@@ -3,7 +3,7 @@
 Comes in: a program and what is asked for. Goes out: a `Backward`.
 """
 
-from symgrad.backward.data import Backward, Line
+from symgrad.backward.data import LONG, Backward, Line
 from symgrad.backward.lines import backward
 
-__all__ = ["Backward", "Line", "backward"]
+__all__ = ["LONG", "Backward", "Line", "backward"]

@@ -18,6 +18,9 @@ from symgrad.numeric import Array
 from symgrad.program import Program
 from symgrad.shapes import Shape, Size
 
+LONG = 160
+"""Characters of a line beyond which nobody reads it, as of one in array operations."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -64,6 +67,13 @@ class Line:
     def names(self) -> frozenset[str]:
         """The names that its code reads."""
         return read_by([] if self.code is None else [self.code])
+
+    @property
+    def shown(self) -> str:
+        """The line as it stands among others: of one that nobody would read, how long it is."""
+        if self.text is None or len(self.text) <= LONG:
+            return str(self)
+        return f"{self.name} = …  # {len(self.text):,} characters in code"
 
     def __str__(self) -> str:
         return f"{self.name} = {self.text if self.text is not None else '…'}"

@@ -61,7 +61,7 @@ def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool, asked: bo
         return ToldLines()
     listed = set(program.labels.values())
     opened = [str(s) for s in found.forward if s.text is not None and s.name not in listed and is_read(s, found)]
-    back = [str(line) for line in found.lines if line.text is not None]
+    back = [line.shown for line in found.lines if line.text is not None]
     forms = {
         program.labels[own]: form for own in found.gradients if (form := shortest(program, found, own)) is not None
     }

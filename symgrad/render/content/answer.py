@@ -9,12 +9,12 @@ Comes in: an explanation. Goes out: at most six lines. What is said was tested: 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from symgrad.backward import Backward
+from symgrad.backward import LONG, Backward
 from symgrad.backward.names import UNNAMED
 from symgrad.calculus import flows
 from symgrad.closed_form import assigned
@@ -25,10 +25,10 @@ from symgrad.oracles.report import Check, Verdict
 from symgrad.render import numbers
 from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.speaker import speaker_of
-from symgrad.render.content.teller import Teller
+from symgrad.render.content.teller import Teller, formula_of
 from symgrad.render.content.words import listed
 from symgrad.render.content.zeros import why_zero
-from symgrad.render.page import Block, Code, Listing, Paragraph, Words
+from symgrad.render.page import Block, Code, Equation, Equations, Listing, Paragraph, Words
 
 SHORT = 56
 """Characters of a gradient that is written in the inputs alone; a longer one stands in the names of the steps."""
@@ -42,10 +42,12 @@ MOST = 5
 class Answer:
     """What a page opens with: ``lines`` of code, what torch says, and ``special``, the one thing to know here.
 
+    ``formulas`` are those of gradients whose line is too long to be read.
     ``zeros`` say for each gradient that is 0 why, ``kinks`` are sentences; of these ``told`` are the special thing.
     """
 
     lines: tuple[str, ...]
+    formulas: tuple[Equation, ...]
     agreement: Words
     special: Words
     zeros: Mapping[str, Words]
@@ -57,6 +59,8 @@ class Answer:
         if self.lines:
             more = f"… and {len(self.lines) - MOST + 1} more lines, in section 4" if len(self.lines) > MOST else ""
             yield Listing("\n".join([*self.lines[: MOST - 1], more] if more else self.lines))
+        if self.formulas:
+            yield Equations(self.formulas)
         if self.agreement or self.special:
             yield Paragraph((*self.agreement, *((" ",) if self.agreement and self.special else ()), *self.special))
 
@@ -79,7 +83,11 @@ def answer_of(explanation: Explanation, teller: Teller) -> Answer:
     special = _undefined(explanation, teller) or _declared(explanation) or told
     told = told if special == told else ()
     special = special or _divided(explanation) or _shared(explanation)
-    return Answer(tuple(answer_lines(explanation)), _agreement(explanation), special, zeros, kinks, told)
+    lines, formulas = short_forms(explanation), dict[str, Equation]()
+    if not lines:
+        formulas = dict(answer_formulas(explanation, teller))
+        lines = tuple(answer_lines(explanation, [name for name in explanation.gradients if name not in formulas]))
+    return Answer(lines, tuple(formulas.values()), _agreement(explanation), special, zeros, kinks, told)
 
 
 def kink_sentences(explanation: Explanation, teller: Teller) -> Iterator[Words]:
@@ -95,24 +103,38 @@ def kink_sentences(explanation: Explanation, teller: Teller) -> Iterator[Words]:
         yield (f"{tie.says(name, step, total)}.",)
 
 
-def answer_lines(explanation: Explanation) -> Iterator[str]:
-    """Each gradient's line, then the cotangents that they read."""
-    gradients = explanation.gradients
-    forms = {name: gradient.closed_form for name, gradient in gradients.items()}
+def short_forms(explanation: Explanation) -> tuple[str, ...]:
+    """Each gradient in the inputs alone, where all of them are short."""
+    forms = {name: gradient.closed_form for name, gradient in explanation.gradients.items()}
     if all(form is not None and len(form) <= SHORT and "; " not in form for form in forms.values()):
-        yield from (assigned(f"{name}.grad", str(form))[0] for name, form in forms.items())
-        return
+        return tuple(assigned(f"{name}.grad", str(form))[0] for name, form in forms.items())
+    return ()
+
+
+def answer_lines(explanation: Explanation, wanted: Sequence[str]) -> Iterator[str]:
+    """The line of each gradient that is wanted, then the cotangents that they read."""
     lines = explanation.backward
-    said = [line for line in lines.gradients.values() if line.text is not None]
+    said = [lines.gradients[name] for name in wanted if lines.gradients[name].text is not None]
     if not said:
         return
-    yield from map(str, said)
-    needed = {line.target for name in gradients for line in lines.needed(name)}
+    yield from (line.shown for line in said)
+    needed = {line.target for name in wanted for line in lines.needed(name)}
     told = [line for line in lines.lines if line.target in needed and line.text is not None]
-    yield from (f"  with {line}" for line in told)
+    yield from (f"  with {line.shown}" for line in told)
     read = frozenset[str]().union(*(line.names for line in (*said, *told)))
     known = frozenset(tensor.name for tensor in explanation.program.tensors() if not UNNAMED.fullmatch(tensor.name))
     yield from (f"  with {s}" for s in lines.forward if s.target in read - known and s.text is not None)
+
+
+def answer_formulas(explanation: Explanation, teller: Teller) -> Iterator[tuple[str, Equation]]:
+    """The index formula of each gradient whose line is too long to be read, where that is short."""
+    for name, line in explanation.backward.gradients.items():
+        sweep = explanation.gradients[name].sweep
+        if line.text is not None and len(line.text) > LONG and sweep.whole:
+            names = teller.names.inner(sweep.equation.axes)
+            formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
+            if len(formula.text) <= LONG:
+                yield name, Equation((left, formula))
 
 
 def all_lines(explanation: Explanation, answer: Answer) -> Iterator[Block]:

@@ -11,15 +11,13 @@ import sympy as sp
 from symgrad.calculus import Sweep
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.entries import Entry
-from symgrad.indexing import Equation as IndexEquation
 from symgrad.numeric import as_float
 from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
 from symgrad.render.content.answer import Answer, all_lines
 from symgrad.render.content.singular import singular_blocks
-from symgrad.render.content.teller import Teller
+from symgrad.render.content.teller import Teller, formula_of
 from symgrad.render.content.words import DOTS, as_code, shape_words
-from symgrad.render.letters import Names
 from symgrad.render.page import (
     Block,
     Code,
@@ -170,13 +168,6 @@ def sweep_blocks(teller: Teller, name: str, sweep: Sweep, closed_form: str | Non
             yield Paragraph(("In code: ", *remark))
     if not closed_form and sweep.whole and formula.expression != 0:
         yield Paragraph(("(No short matrix notation was found; the index formula is the answer.)",), aside=True)
-
-
-def formula_of(teller: Teller, name: str, equation: IndexEquation, names: Names) -> tuple[Formula, Ready]:
-    """A gradient's formula with folded tensors put in, and its left-hand side."""
-    whole = teller.fold(equation)
-    formula = Formula(whole.right.xreplace(dict(zip(whole.axes, equation.axes, strict=True))), names)
-    return formula, named(name, [names.letter(i) for i in equation.axes])
 
 
 def _uses(teller: Teller, name: str, sweep: Sweep) -> list[Equation]:

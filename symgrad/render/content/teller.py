@@ -140,3 +140,10 @@ def scoped(expression: Expr, names: Names) -> Iterator[tuple[Expr, Names]]:
     else:
         for part in indices_of(expression) if is_access(expression) else parts(expression, names):
             yield from scoped(part, names)
+
+
+def formula_of(teller: Teller, name: str, equation: Equation, names: Names) -> tuple[Formula, Ready]:
+    """A gradient's formula with folded tensors put in, and its left-hand side."""
+    whole = teller.fold(equation)
+    formula = Formula(whole.right.xreplace(dict(zip(whole.axes, equation.axes, strict=True))), names)
+    return formula, named(name, [names.letter(i) for i in equation.axes])
