@@ -22,7 +22,8 @@ from symgrad.indexing import deltas
 from symgrad.language import read
 from symgrad.numeric import forward, named
 from symgrad.ops import TABLE
-from symgrad.oracles import check_differences, check_form, compare, forms
+from symgrad.oracles import Elementwise, check_differences, check_form, compare, forms
+from symgrad.oracles.elementwise import apart
 from tests.compare import assert_same
 
 # modules that the package's functions of the same names hide
@@ -339,14 +340,42 @@ def notes(text: str, **values: list[float]) -> dict[str, str]:
     ("text", "values", "oracle", "said"),
     [
         ("log(atan2(x, y))", {"x": [2.0, 1e-300], "y": [1.0, 1e-300]}, "SymPy", "whose square is no float"),
-        ("1 / log(x ** 2) * y", {"x": [1e-300], "y": [2.0]}, "SymPy", "has 0 by rounding"),
+        ("1 / log(x ** 2) * y", {"x": [1e-300], "y": [2.0]}, "SymPy", "has 0, SymPy"),
         ("F.elu(cumprod(x, 0) / x)", {"x": [1e300, -1.0, 1.0]}, "⟨v", "what is left of them is rounding"),
+        ("amax(y, 0) ** softmax(y, 0)", {"y": [1e300, 1e300, 1e300]}, "⟨v", "what is left of them is rounding"),
+        ("exp(logaddexp(x * y, y))", {"x": [-1e300], "y": [1.0]}, "SymPy", "SymPy 0: one of them by rounding"),
     ],
 )
 def test_numbers_that_floats_do_not_hold_accuse_nobody(
     text: str, values: dict[str, list[float]], oracle: str, said: str
 ) -> None:
     assert said in notes(text, **values)[oracle]
+
+
+def test_a_number_that_no_float_holds_is_written() -> None:
+    assert "e+4342" in apart(1.0, sp.exp(sp.Float(1e300, 50)))
+
+
+def test_where_sympy_has_no_function_there_is_no_number() -> None:
+    found = symgrad.explain("atan2(relu(log1p(x)), log1p(F.hardtanh(x)))", x=[-1.0, 1.0])
+    assert found.passed, disagreed(found)
+
+
+@pytest.mark.parametrize("text", ["sqrt(x ** 2)", "asin(hypot(x, x))"])
+def test_a_second_derivative_at_a_jump_of_the_first_is_none(text: str) -> None:
+    found = symgrad.hessian(text, "x", x=0.0)
+    assert all(check.passed is not False for check in found.checks)
+    assert np.isnan(Elementwise(found.jacobian.program, found.jacobian.values).second("x", "x", np.ones(()))).all()
+
+
+@pytest.mark.parametrize("op", [op.name for op in TABLE.values() if "keepdim" in op.defaults])
+def test_a_number_has_no_axis_to_keep(op: str) -> None:
+    text = f"{op}(x, dim=0, keepdim=True)"
+    try:
+        found = symgrad.explain(text, x=2.0, check=False)
+    except symgrad.SymgradError:
+        return
+    assert found.output.shape == (), text
 
 
 @pytest.mark.parametrize(

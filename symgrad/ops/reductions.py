@@ -403,9 +403,15 @@ def linalg_norm(
     return length(at, x, out, ord, dim, keepdim)
 
 
+def logsumexp_values(x: Any, dim: Any, keepdim: bool) -> Any:
+    """SciPy's values, along every axis where ``dim`` is empty; a number of rank 0 has no axis to keep."""
+    values = np.asarray(x, float)
+    return special.logsumexp(values, axis=dim or None, keepdims=keepdim and values.ndim > 0)
+
+
 @operation(
     says="log of the sum of exponentials along dim, a smooth maximum",
-    numpy=lambda x, dim, keepdim: special.logsumexp(np.asarray(x, float), axis=dim or None, keepdims=keepdim),
+    numpy=lambda x, dim, keepdim: logsumexp_values(x, dim, keepdim),
     torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, torch_dim(dim, x) or 0, keepdim=keepdim),
     shape=reduced_shape, prepare=prepare_axes, reuse=True, spelled=("torch.logsumexp", "Tensor.logsumexp"),
     examples=(example("logsumexp(x, dim=0)", x=(3,)), *reduction_examples("logsumexp")[1:]),

@@ -6,6 +6,8 @@ formulas and nothing of the sweeps. The u are small random integers, so that exa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from symgrad.numeric import (
@@ -56,11 +58,12 @@ def sides(
 def rounding_decides(
     program: Program, values: Values, seed: Array, wanted: str, tangents: Array, gap: Array
 ) -> bool:  # fmt: skip
-    """Whether inputs that move by their own rounding move a side as far as the two are apart."""
+    """Whether inputs or results that move by their own rounding move a side as far as the two are apart."""
     given = {tensor.name: values[tensor.name] for tensor in program.inputs}
+    points = [forward(program, shaken(given, number)) for number in range(SHAKES)]
+    points += [values.with_arrays(shaken(values.arrays, number)) for number in range(SHAKES)]
     found = []
-    for number in range(SHAKES):
-        near = forward(program, {name: shaken(array, number) for name, array in given.items()})
+    for near in points:
         gradient = numeric_pullback(program, near, seed, [wanted])[wanted]
         found.append(sides(program, near, seed, wanted, gradient, tangents))
     with np.errstate(invalid="ignore"):
@@ -68,11 +71,13 @@ def rounding_decides(
     return bool((gap <= 16 * spread).all())
 
 
-def shaken(array: Array, number: int) -> Array:
-    """The numbers of an array moved by their last digit; equal ones stay equal, and whole ones as they are."""
-    if is_exact(array):
-        return array
-    kept, places = np.unique(np.abs(array), return_inverse=True)
+def shaken(arrays: Mapping[str, Array], number: int) -> dict[str, Array]:
+    """The numbers of some arrays moved by their last digit; equal ones stay equal, and whole ones as they are."""
+    moving = {name: array for name, array in arrays.items() if not is_exact(array)}
+    kept = np.unique(np.concatenate([np.abs(array).reshape(-1) for array in moving.values()] or [np.zeros(0)]))
     lots = np.random.default_rng(number).choice((-1, 0, 1), size=kept.shape)
     factors = 1 + np.finfo(float).eps * lots
-    return np.asarray(array * factors[places].reshape(array.shape))
+    return {
+        name: array * factors[np.searchsorted(kept, np.abs(array))] if name in moving else array
+        for name, array in arrays.items()
+    }

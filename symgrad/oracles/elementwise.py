@@ -130,7 +130,10 @@ class Elementwise:
             return sp.Integer(self.values.sizes[node]) if node in self.values.sizes else node
         if not node.args:
             return node
-        return node.func(*(self._scalar(a, places, read) for a in node.args))
+        try:
+            return node.func(*(self._scalar(a, places, read) for a in node.args))
+        except TypeError:  # atan2(0, log 0) asks SymPy whether NaN < 0
+            return sp.nan
 
     def _multiplied(self, factors: Sequence[Expr], places: Mapping[Index, Expr], read: Container[str]) -> Expr:
         """A product: 0 where a condition among its factors does not hold, whatever stands beside it."""
@@ -264,10 +267,15 @@ def apart(value: Any, found: Expr) -> str:
         return ""
     here = float(value)
     if not np.isfinite(here) or not found.is_finite:
-        return f"on the way the program has {here:.4g}, SymPy {'no number' if found is sp.nan else f'{found.evalf(4)}'}"
+        return f"on the way the program has {here:.4g}, SymPy {'no number' if found is sp.nan else written(found)}"
     if abs(here - found) > SAME * max(abs(here), abs(found)):
-        return f"on the way the program has {here:.4g} by rounding, SymPy {found.evalf(4)}"
+        return f"on the way the program has {here:.4g}, SymPy {written(found)}: one of them by rounding"
     return ""
+
+
+def written(found: Expr) -> str:
+    """Four digits of a number; as text, because `format` hands it to `decimal`, which has no exp(1e300)."""
+    return str(found.evalf(4))
 
 
 def untamed(value: Any) -> str:

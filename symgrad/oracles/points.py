@@ -48,4 +48,4 @@ class Point:
             found = found if found.is_Number else found.evalf(DIGITS)
         except (TypeError, ValueError, OverflowError):
             return sp.nan
-        return found if found.is_extended_real else sp.nan
+        return found if found.is_Number and found.is_extended_real else sp.nan  # δ(0), a jump's slope, is none
