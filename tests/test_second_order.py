@@ -16,7 +16,8 @@ from symgrad.closed_form import form
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.explanation.second import hessian_of
 from symgrad.indexing.symbols import accesses, name_of
-from symgrad.oracles import torch_version
+from symgrad.language import read
+from symgrad.oracles import second_checks, torch_version
 from symgrad_cli.main import main
 from tests import torch_side
 from tests.cases import STORIES, Case, first_by_default
@@ -188,6 +189,31 @@ def test_a_wrong_second_derivative_is_seen(monkeypatch: pytest.MonkeyPatch) -> N
     found = symgrad.hessian("sum(tanh(x) ** 3)", "x", **values(x=(3,)))
     assert not found.passed
     assert [check.passed for check in found.checks][:2] == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("text", "x", "right", "wrong"),
+    [
+        ("sum(F.elu(x))", [0.0, 1.0], [[1.0, 0.0], [0.0, 0.0]], [[2.0, 0.0], [0.0, 0.0]]),
+        ("sum(F.elu(x))", [0.0, 1.0], [[1.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]]),
+        ("sum(F.elu(minimum(0, x)))", [0.0, -1.0], [[0.25, 0.0], [0.0, np.exp(-1)]], [[0.25, 0.0], [0.0, 1.0]]),
+        ("sum(exp(50 * x))", [0.0], [[2500.0]], [[2501.0]]),
+    ],
+)
+def test_beside_a_corner_of_the_gradient_torch_is_no_judge(
+    text: str, x: list[float], right: list[list[float]], wrong: list[list[float]]
+) -> None:
+    """At it any number between the slopes is as good; what is beyond them, or elsewhere, is seen."""
+    assert torch_version() is not None
+    inputs, program = {"x": np.array(x)}, read(text, shapes={"x": (len(x),)}).program
+    passed = [second_checks(program, inputs, np.ones(()), "x", "x", np.array(h))[0].passed for h in (right, wrong)]
+    assert passed == [True, False]
+
+
+def test_beside_numbers_whose_squares_are_no_floats_torch_is_no_judge() -> None:
+    found = symgrad.hessian("log1p(prod(x))", "x", x=[-1.0, 2.0, 1e-300])
+    assert found.passed
+    assert "no floats" in found.checks[0].note
 
 
 # --- what is shown --------------------------------------------------------------------------------------------

@@ -37,13 +37,12 @@ from symgrad.oracles import (
 )
 from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.kinks import at_kinks
-from symgrad.oracles.report import Standing, compare_some
+from symgrad.oracles.report import UNTAMED, Standing, compare_some
 from symgrad.program import Program
 
 TORCH = "out.backward(v), torch {version}, float64"
 FORMULA = "the index formula, evaluated whole"
 SYMPY = "SymPy, every entry of J differentiated on its own"
-UNTAMED = "numbers are so large or so small here that their squares are no floats, and digits are lost on the way"
 LARGEST_SYMPY = 1200
 """Entries of the largest Jacobian that is differentiated entry by entry."""
 PAIRS = "Complex tensors stand here as pairs (re, im), on one more axis of size 2"

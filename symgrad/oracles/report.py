@@ -17,6 +17,8 @@ from symgrad.numeric.exact import Array, as_float, finite, is_exact
 TOLERANCE = 1e-9
 """How closely float64 results have to agree, relative to the largest entry."""
 
+UNTAMED = "numbers are so large or so small here that their squares are no floats, and digits are lost on the way"
+
 
 class Verdict(StrEnum):
     """What a comparison came to."""
