@@ -87,7 +87,7 @@ SCRIPTS = [
     (8, VECTOR + "x.round().sum().backward()\n", "nothing comes back through round(x) (line 5), its slope is 0 everywhere"),
     (8, VECTOR + "y = x.detach().sum()\ny.requires_grad = True\ny.backward()\n", "cut in line 5 by .detach(); line 6 made y a new leaf"),
     (9, VECTOR + "(x**2).sum().backward()\n(x**2).sum().backward()\n", "x.grad already held what line 5 put there; backward adds"),
-    (13, VECTOR + "F.softmax(x, 0).sum().backward()\n", "add up to 1 whatever x is, so equal weights (v = ones, .sum()) give 0"),
+    (13, VECTOR + "F.softmax(x, 0).sum().backward()\n", "add up to 1 whatever x is, so equal weights (ones, .sum()) give 0"),
     (16, "x = torch.randn(3, 1, requires_grad=True)\nF.mse_loss(x, torch.randn(3)).backward()\n", "9 pairs count and not 3"),
     (17, VECTOR + "a = torch.ones(3, 2)\ntorch.autograd.functional.jacobian(lambda x: x @ a, x)\n", "J by x is 2×3, aᵀ: a row for each entry of out, a column"),
     (18, "x = torch.rand(2, 2)\ntorch.autograd.functional.jacobian(lambda x: (x**2).sum(1), x)\n", "torch keeps it as 2×2×2, the axes of out first"),

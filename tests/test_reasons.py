@@ -25,7 +25,7 @@ def reason(text: str, name: str = "x", seed: object = None, **inputs: object) ->
     return "" if found is None else found.says(name, found.step.op)
 
 
-ONES = "so equal weights (v = ones, .sum()) give 0"
+ONES = "so equal weights (ones, .sum()) give 0"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ class Reason:
     def says(self, name: str, step: str) -> str:
         """The reason in a clause; ``name`` and ``step`` are what the two are called.
 
-        ``the entries of softmax(x) add up to 1 whatever x is, so equal weights (v = ones, .sum()) give 0``
+        ``the entries of softmax(x) add up to 1 whatever x is, so equal weights (ones, .sum()) give 0``
         """
         if self.kind == "slope":
             slope = "its slope is 0 everywhere" if self.everywhere else f"its slope by {name} is 0 here"
@@ -58,7 +58,7 @@ class Reason:
         total = 0.0 if abs(self.total) < CLOSE else self.total
         return (
             f"the entries of {step} add up to {total:.4g}{along if self.axes else ''} whatever {name} is, "
-            "so equal weights (v = ones, .sum()) give 0"
+            "so equal weights (ones, .sum()) give 0"
         )
 
 

@@ -86,6 +86,6 @@ def misread(program: Program, values: Values) -> str:
         _, entry = equation.right.as_coeff_Mul(rational=True)
         if is_access(entry) and "·" not in str(entry):
             read = as_float(evaluate(equation, values.arrays, values.sizes))
-            if not np.array_equal(read, as_float(values[name]), equal_nan=True):
+            if not np.allclose(read, as_float(values[name]), rtol=1e-12, atol=0, equal_nan=True):  # x/3 is not x·⅓
                 return f"{step.op} reads other entries"
     return ""

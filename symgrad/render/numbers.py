@@ -17,17 +17,19 @@ MOST_EQUAL = 32
 """Entries of an array that is written out although they are all equal."""
 DIGITS = 5
 """Significant digits of a decimal on the page."""
+LONGEST_FRACTION = 13
+"""Characters of a fraction that is written as one; a longer one is read more easily as a decimal."""
 
 
 def text(value: Any) -> str:
     """``3``, ``1/3``, ``0.33333``; nan and inf by name.
 
-    >>> text(Fraction(1, 3)), text(np.int64(3)), text(0.1 + 0.2), text(2.0)
-    ('1/3', '3', '0.3', '2')
+    >>> text(Fraction(1, 3)), text(np.int64(3)), text(0.1 + 0.2), text(2.0), text(Fraction(10**8 + 1, 3 * 10**8))
+    ('1/3', '3', '0.3', '2', '0.33333')
     """
     if isinstance(value, (int, np.integer)):
         return str(int(value))
-    if isinstance(value, Fraction):
+    if isinstance(value, Fraction) and (value.denominator == 1 or len(str(value)) <= LONGEST_FRACTION):
         return str(value)
     number = float(value)
     if not math.isfinite(number):
@@ -39,7 +41,11 @@ def text(value: Any) -> str:
 def rounded(array: Array) -> bool:
     """Whether any entry is written with fewer digits than it has."""
     first = plain(array).reshape(-1)[:1000].tolist()
-    return any(isinstance(v, float) and math.isfinite(v) and float(text(v)) != v for v in first)
+    return any(
+        math.isfinite(v) and "/" not in text(v) and float(text(v)) != v
+        for v in first
+        if isinstance(v, (float, Fraction))
+    )
 
 
 def data(value: Any) -> Any:
