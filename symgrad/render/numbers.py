@@ -17,6 +17,8 @@ MOST_EQUAL = 32
 """Entries of an array that is written out although they are all equal."""
 DIGITS = 5
 """Significant digits of a decimal on the page."""
+SMALLEST = Fraction(1, 10**300)
+"""Of smaller fractions, and of larger ones than its inverse, a float loses digits or all."""
 LONGEST_FRACTION = 13
 """Characters of a fraction that is written as one; a longer one is read more easily as a decimal."""
 
@@ -29,8 +31,10 @@ def text(value: Any) -> str:
     """
     if isinstance(value, (int, np.integer)):
         return str(int(value))
-    if isinstance(value, Fraction) and (value.denominator == 1 or len(str(value)) <= LONGEST_FRACTION):
-        return str(value)
+    if isinstance(value, Fraction):
+        floats = SMALLEST < abs(value) < 1 / SMALLEST
+        if value.denominator == 1 or len(str(value)) <= LONGEST_FRACTION or not floats:
+            return str(value)
     number = float(value)
     if not math.isfinite(number):
         return str(number)
