@@ -46,9 +46,10 @@ def rounded(array: Array) -> bool:
     """Whether any entry is written with fewer digits than it has."""
     first = plain(array).reshape(-1)[:1000].tolist()
     return any(
-        math.isfinite(v) and "/" not in text(v) and float(text(v)) != v
+        v.denominator != 1 and "/" not in text(v)
+        if isinstance(v, Fraction)
+        else isinstance(v, float) and math.isfinite(v) and float(text(v)) != v
         for v in first
-        if isinstance(v, (float, Fraction))
     )
 
 
