@@ -20,6 +20,23 @@ Statement = tuple[str, str]
 """A name, and what it is computed by."""
 
 
+def in_parts(text: str) -> tuple[list[tuple[str, ast.expr]], ast.expr]:
+    """A form's definitions, each a name and what it stands for, and the expression after them.
+
+    >>> [name for name, _ in in_parts("w = x * 2; v @ w")[0]]
+    ['w']
+    """
+    *definitions, last = ast.parse(text.replace("; ", "\n")).body
+    found = []
+    for line in definitions:
+        assert isinstance(line, ast.Assign)
+        (target,) = line.targets
+        assert isinstance(target, ast.Name)
+        found.append((target.id, line.value))
+    assert isinstance(last, ast.Expr)
+    return found, last.value
+
+
 class Homes(ast.NodeTransformer):
     """softmax(x) → torch.softmax(x)"""
 

@@ -11,6 +11,7 @@ import ast
 import numpy as np
 import sympy as sp
 
+from symgrad.backward.code import in_parts
 from symgrad.backward.merging import put
 from symgrad.backward.templates import Standard, sized, template
 from symgrad.errors import SymgradError
@@ -40,14 +41,10 @@ def code_of(step: Apply, values: Values) -> ast.expr | None:
         return None
     swap: dict[str, ast.expr] = {"v": ast.parse("ones(())", mode="eval").body}  # the weight 1, as a tensor
     swap |= {std: ast.Name(name) for std, name in found.names.items()}
-    *definitions, last = ast.parse(text.replace("; ", "\n")).body
-    for line in definitions:
-        assert isinstance(line, ast.Assign)
-        (target,) = line.targets
-        assert isinstance(target, ast.Name)
-        swap[target.id] = put(line.value, swap)
-    assert isinstance(last, ast.Expr)
-    return put(last.value, swap)
+    definitions, last = in_parts(text)
+    for name, value in definitions:
+        swap[name] = put(value, swap)
+    return put(last, swap)
 
 
 def stated(step: Apply, values: Values) -> Standard:

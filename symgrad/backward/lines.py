@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from symgrad.backward.code import in_parts
 from symgrad.backward.data import Backward, Line, Part
 from symgrad.backward.derived import code_of
 from symgrad.backward.groups import Group, groups
 from symgrad.backward.merging import Draft, Term, is_number, merged, put
 from symgrad.backward.names import UNNAMED, Names
 from symgrad.backward.opened import opened
-from symgrad.backward.templates import Standard, Template, at_sizes, standard_group, template
-from symgrad.calculus import flowing, flows
+from symgrad.backward.templates import Standard, Template, asked_of, at_sizes, standard_group
+from symgrad.calculus import flowing
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError
@@ -111,19 +112,20 @@ class Lines:
     def longest(self, told: Sequence[Group], unit: bool) -> int | None:
         """The length of the longest line of some groups; None where one is missing."""
         texts = [
-            None if found.lowered else found.text
+            found.notation
             for group in told
-            for _, found in self.templates(group, unit and group.output == self.ends[0])
             if not group.black
+            for _, found in self.templates(group, self.form(group), unit and group.output == self.ends[0])
         ]
         return None if None in texts else max((len(text) for text in texts if text is not None), default=0)
 
-    def templates(self, group: Group, unit: bool) -> Iterator[tuple[str, Template]]:
+    def form(self, group: Group) -> Standard:
+        """A group as a program of its own."""
+        return standard_group(group, self.tensors, self.values, self.program.required)
+
+    def templates(self, group: Group, form: Standard, unit: bool) -> Iterator[tuple[str, Template]]:
         """The line for each tensor that a group reads and that is asked for, by its standard name."""
-        form = standard_group(group, self.tensors, self.values, self.program.required)
-        for own, name in form.names.items():
-            if name in group.reads and name in self.reached and flows(form.program, own):
-                yield own, template(form, own, unit, self.values)
+        return asked_of(form, group, self.reached, unit, self.values)
 
     def draft(self, name: str) -> Draft:
         """The line of a tensor's cotangent."""
@@ -143,10 +145,10 @@ class Lines:
                 if name in self.reached:
                     self.gather(name, None, Part(group.output, None, {}, {}), own)
             return
-        form = standard_group(group, self.tensors, self.values, self.program.required)
+        form = self.form(group)
         names = self.in_page(form)
         names["v"] = self.names.cotangent(group.output)
-        for own, found in self.templates(group, unit):
+        for own, found in self.templates(group, form, unit):
             part = Part(group.output, found.equation, names, form.sizes)
             self.gather(form.names[own], self.expression(found, names, group.output), part, found.reason)
 
@@ -167,17 +169,13 @@ class Lines:
         """A template in the names of the page; what it defines first becomes lines of its own."""
         if found.text is None:
             return None
-        *definitions, last = ast.parse(found.text.replace("; ", "\n")).body
+        definitions, last = in_parts(found.text)
         swap: dict[str, ast.expr] = {own: ast.Name(name) for own, name in names.items()}
-        for line in definitions:
-            assert isinstance(line, ast.Assign)
-            (target,) = line.targets
-            assert isinstance(target, ast.Name)
-            free = self.names.free(target.id)
-            self.definitions.append(Draft(free, [Term((through,), put(line.value, swap))]))
-            swap[target.id] = ast.Name(free)
-        assert isinstance(last, ast.Expr)
-        return put(last.value, swap)
+        for name, value in definitions:
+            free = self.names.free(name)
+            self.definitions.append(Draft(free, [Term((through,), put(value, swap))]))
+            swap[name] = ast.Name(free)
+        return put(last, swap)
 
     def written(self, told: Sequence[Group], drafts: list[Draft], leaves: list[Draft], unit: bool) -> Backward:
         """The drafts as text, merged by the rules."""
@@ -220,7 +218,7 @@ class Lines:
             value = self.pulled(group.steps[-1])
             yield self.said(group.output, target, value)
             return
-        form = standard_group(group, self.tensors, self.values, self.program.required)
+        form = self.form(group)
         names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
         found = self.told(form, "out")
         yield self.said(group.output, target, None if found is None else put(found, names))
@@ -332,9 +330,7 @@ def unreadable(program: Program, wanted: Sequence[str], values: Values | None) -
         if group.black or group.output not in reached or named(group.steps[-1].op).expands is None:
             continue
         form = standard_group(group, tensors, values, program.required)
-        asked = [o for o, name in form.names.items() if name in group.reads and name in reached]
-        found = [template(form, own, False, values) for own in asked if flows(form.program, own)]
-        texts = [None if one.lowered else one.text for one in found]
+        texts = [found.notation for _, found in asked_of(form, group, reached, False, values)]
         if None in texts or sum(len(text) for text in texts if text is not None) > UNREADABLE:
             yield group.output
 

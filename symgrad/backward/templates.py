@@ -8,7 +8,7 @@ that stands in its place. Twelve equal layers have one template for each of thei
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -18,7 +18,7 @@ import sympy as sp
 
 from symgrad.backward.code import read_by
 from symgrad.backward.groups import Group
-from symgrad.calculus import Sweep, pullback
+from symgrad.calculus import Sweep, flows, pullback
 from symgrad.calculus.local import known_name
 from symgrad.closed_form import closed_form, grid, lowered
 from symgrad.errors import SymgradError
@@ -27,7 +27,7 @@ from symgrad.indexing.symbols import access
 from symgrad.numeric import Array, Values, as_float, evaluate
 from symgrad.numeric.budget import MOST_IN_GRID
 from symgrad.ops import found_letters
-from symgrad.oracles.forms import check_form, evaluate_lowered, evaluate_text
+from symgrad.oracles.forms import check_form, reader_of
 from symgrad.oracles.report import compare
 from symgrad.program import Apply, Program, Pullback, Tensor
 from symgrad.shapes import Shape, Size
@@ -55,6 +55,11 @@ class Template:
     careful: bool = False
     lowered: bool = False
     reason: str = ""
+
+    @property
+    def notation(self) -> str | None:
+        """The text where it is short notation, and not laid out as array operations."""
+        return None if self.lowered else self.text
 
 
 @dataclass(frozen=True)
@@ -223,6 +228,15 @@ def template(standard: Standard, wanted: str, unit: bool, values: Values | None)
     return found
 
 
+def asked_of(
+    form: Standard, group: Group, reached: Collection[str], unit: bool, values: Values | None
+) -> Iterator[tuple[str, Template]]:
+    """The line for each tensor that a group reads and that is ``reached``, by its standard name."""
+    for own, name in form.names.items():
+        if name in group.reads and name in reached and flows(form.program, own):
+            yield own, template(form, own, unit, values)
+
+
 def as_arrays(standard: Standard, sweep: Sweep, wanted: str, values: Values, unit: bool) -> Template:
     """The line as array operations, where no notation is shorter; with the reason where there is none."""
     equation = sweep.equation if sweep.whole else None
@@ -247,7 +261,7 @@ def defined(found: Template, standard: Standard, values: Values) -> bool:
     inputs = {tensor.name: own[tensor.name] for tensor in standard.program.inputs}
     try:
         known = {"v": np.ones(np.shape(own["out"])), "out": own["out"], **inputs}
-        value = (evaluate_lowered if found.lowered else evaluate_text)(str(found.text), known)
+        value = reader_of(found.lowered)(str(found.text), known)
     except SymgradError:
         return False
     return bool(np.isfinite(as_float(np.asarray(value))).all())
@@ -273,7 +287,7 @@ def at_the_point(text: str, sweep: Sweep, program: Program, values: Values, seed
     inputs = {tensor.name: values[tensor.name] for tensor in program.inputs}
     try:
         known = {"v": seed, "out": values["out"], **inputs}
-        written = (evaluate_lowered if as_lowered else evaluate_text)(text, known)
+        written = reader_of(as_lowered)(text, known)
     except SymgradError:
         return False
     raw = evaluate(sweep.equation, {**values.arrays, "v": seed}, values.sizes)

@@ -52,11 +52,11 @@ def undetached(program: Program, values: Values, seed: Array, wanted: Sequence[s
         return {}
     steps = tuple(replace(step, op=THROUGH) if step.op == DETACH else step for step in program.steps)
     whole = replace(program, steps=steps)
+    declared, real_ones = (numeric_pullback(own, values, seed, wanted) for own in (program, whole))
     found = {}
     for name in wanted:
-        declared = as_float(numeric_pullback(program, values, seed, [name])[name])
-        real = as_float(numeric_pullback(whole, values, seed, [name])[name])
-        if np.isfinite(real).all() and not np.allclose(declared, real, rtol=CLOSE, atol=CLOSE):
+        real = as_float(real_ones[name])
+        if np.isfinite(real).all() and not np.allclose(as_float(declared[name]), real, rtol=CLOSE, atol=CLOSE):
             found[name] = real
     return found
 

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 from symgrad.language.made import TOLD
 from symgrad.language.makers import maker_of
-from symgrad.language.names import is_module_path
+from symgrad.language.names import spelling_of
 from symgrad.language.nodes import (
-    Attribute,
     Binary,
     Call,
     Items,
@@ -22,7 +21,6 @@ from symgrad.language.nodes import (
     Slice,
     Star,
     Unary,
-    dotted,
     walk,
 )
 from symgrad.ops.lookup import find
@@ -58,17 +56,15 @@ def places_of_numbers(node: Node) -> Iterator[tuple[Node, bool]]:
         yield from ((part, True) for part in node.parts)
     if not isinstance(node, Call):
         return
-    path = dotted(node.function)
-    free = path is not None and (isinstance(node.function, Name) or is_module_path(node.function))
-    method = not free and isinstance(node.function, Attribute)
-    spelled = path if free else f"Tensor.{node.function.name}" if isinstance(node.function, Attribute) else None
-    if spelled is None:
+    spelling = spelling_of(node)
+    if spelling is None:
         return
+    spelled, owner = spelling
     op = find(spelled)
     if maker_of(spelled) is not None:
         yield from sizes_made(node, spelled)
     elif op is not None and not op.variadic:
-        yield from options_of(op, node, method)
+        yield from options_of(op, node, owner is not None)
 
 
 def sizes_made(node: Call, spelled: str) -> Iterator[tuple[Node, bool]]:

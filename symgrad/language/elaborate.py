@@ -26,7 +26,7 @@ from symgrad.language.constants import NAMED, arithmetic, is_number
 from symgrad.language.extents import METHODS, Extents, shape_of
 from symgrad.language.made import TOLD, Given, dtype_of
 from symgrad.language.makers import maker_of
-from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path
+from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path, spelling_of
 from symgrad.language.nodes import (
     Attribute,
     Binary,
@@ -168,7 +168,7 @@ class Elaborator:
         """A function, a method, or one of the few words about sizes."""
         callee = node.function
         path = dotted(callee)
-        made = self.made(node, path, name)
+        made = self.made(node, name)
         if made is not None:
             return made
         if path in VIEWS and len(node.positional) == 1 and not node.keywords:
@@ -202,19 +202,13 @@ class Elaborator:
             return parts if op.fields else self.apply.part(parts, 0, node.span, name)
         return self.apply.call(op, spelled, arguments, node.span, name)
 
-    def made(self, node: Call, path: str | None, name: str | None) -> Ref | None:
+    def made(self, node: Call, name: str | None) -> Ref | None:
         """The tensor that a call makes of numbers alone; None for any other call."""
-        callee = node.function
-        if path is not None and (isinstance(callee, Name) or is_module_path(callee)):
-            spelled, owner = path, []
-        elif isinstance(callee, Attribute):
-            spelled, owner = f"Tensor.{callee.name}", [callee.owner]
-        else:
-            return None
+        spelled, owner = spelling_of(node) or ("", None)
         maker = maker_of(spelled)
         if maker is None or spelled in self.environment:
             return None
-        arguments = [Argument(self.meaning(part), part.span) for part in owner]
+        arguments = [] if owner is None else [Argument(self.meaning(owner), owner.span)]
         arguments += self.arguments(replace(node, keywords=tuple(k for k in node.keywords if k.name not in TOLD)))
         given = Given(spelled, arguments, node.span, dtype_of(node))
         made = placed(node.span, lambda: maker(given))

@@ -96,6 +96,15 @@ def tensor_names(node: Node) -> Iterator[Name]:
             yield part
 
 
+def spelling_of(call: Call) -> tuple[str, Node | None] | None:
+    """What a call is spelled like, and for a method what it is called on; None where what is called is neither."""
+    function = call.function
+    path = dotted(function)
+    if path is not None and (isinstance(function, Name) or is_module_path(function)):
+        return path, None
+    return (f"Tensor.{function.name}", function.owner) if isinstance(function, Attribute) else None
+
+
 def is_module_path(node: Node) -> bool:
     """Whether ``node`` is something like ``torch.nn.functional.softmax``."""
     path = dotted(node)

@@ -72,8 +72,7 @@ def check_form(
     What is ``lowered`` is read as array operations, anything else as a user would write it. ``held`` are the inputs
     that an operation finds by itself, by what they are called among the values: at another point it finds others.
     """
-    read_back = evaluate_lowered if lowered else evaluate_text
-    where, check = _checked(text, program, sweep, values, seed, read_back, held or {})
+    where, check = _checked(text, program, sweep, values, seed, reader_of(lowered), held or {})
     noted = _noted.get()
     if not check.passed and noted is not None:
         noted.append(Dropped(text, sweep.stages[-1][0], where, check.note or f"off by {check.max_error}"))
@@ -167,6 +166,11 @@ def _read_back(text: str, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Pr
     """The program that a text spells, read once: the line of a layer is asked again at every step of a loop."""
     used = inputs_of(text)
     return read(text, shapes={name: shape for name, shape in shapes if name in used}, output=LOSSES).program
+
+
+def reader_of(lowered: bool) -> Read:
+    """How a form is read back: as array operations, or as a user would write it."""
+    return evaluate_lowered if lowered else evaluate_text
 
 
 def evaluate_lowered(text: str, known: Mapping[str, Array]) -> Array:

@@ -97,29 +97,29 @@ def heads(file: str, line: int) -> bool:
 
 def argument(text: str) -> str | None:
     """The first argument of the call of ``backward`` in a line, as it is written there."""
-    try:
-        tree = ast.parse(text)
-    except SyntaxError:
-        return None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
-            given = [*node.args, *(k.value for k in node.keywords if k.arg == "gradient")]
-            return ast.unparse(given[0]) if given else None
+    for call, _ in calls_of_backward(text):
+        given = [*call.args, *(k.value for k in call.keywords if k.arg == "gradient")]
+        return ast.unparse(given[0]) if given else None
     return None
 
 
 def subject(text: str) -> str | None:
     """What ``backward`` is called on in a line, as it is written there; in brackets unless it is a name or a call."""
+    for _, owner in calls_of_backward(text):
+        found = ast.unparse(owner)
+        return found if isinstance(owner, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({found})"
+    return None
+
+
+def calls_of_backward(text: str) -> Iterator[tuple[ast.Call, ast.expr]]:
+    """The calls of ``backward`` in a line, and what each is called on; none in a part of a statement."""
     try:
         tree = ast.parse(text)
     except SyntaxError:
-        return None
+        return
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
-            found = ast.unparse(node.func.value)
-            simple = isinstance(node.func.value, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
-            return found if simple else f"({found})"
-    return None
+            yield node, node.func.value
 
 
 def names_in(start: FrameType | None) -> dict[int, str]:
