@@ -23,12 +23,13 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.numeric.budget import check_grid
-from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact, nearest_float
+from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact
 from symgrad.numeric.exponents import Share, exponentials_only, stable_factors
 from symgrad.numeric.named import (
     Named,
     added,
     contract,
+    divided,
     finite,
     fitting,
     merged,
@@ -39,7 +40,7 @@ from symgrad.numeric.named import (
     union,
     unravel_rows,
 )
-from symgrad.numeric.reading import flat, in_order, is_mask, is_rational, names_read
+from symgrad.numeric.reading import flat, in_order, in_turn, is_mask, is_rational, names_read, real_number
 from symgrad.numeric.tape import Tapes, called, whole
 from symgrad.numeric.windows import absorb, fold, kept_axes, line, slide, strided
 from symgrad.ops.exactness import kept_short
@@ -251,7 +252,10 @@ class Evaluator:
         return self._combine(lambda b, e: as_float(b) ** e, (base, exponent))
 
     def _multiply(self, factors: Sequence[Expr]) -> Named:
-        return multiplied([self.value(f) for f in factors], [self.value(f) for f in factors if is_mask(f)])
+        ways = ((), (), factors) if self.exactly else in_turn(tuple(factors))
+        masks = [f for f in factors if is_mask(f)]
+        first, below, last, zeros = ([self.value(f) for f in part] for part in (*ways, masks))
+        return multiplied([*divided(first, below), *last], zeros)
 
     def _stable_factors(self, node: Expr) -> Sequence[Expr]:
         """The factors of a product, large exponents cancelled."""
@@ -341,10 +345,3 @@ class Evaluator:
         terms = np.broadcast_to(rest.on(grid), shape)
         result = called(put, called(getitem, where, inside), called(getitem, terms, inside))
         return Named(result.reshape(outer), (*kept, *targets))
-
-
-def real_number(node: Expr) -> int | float:
-    """A constant as a number; NaN for one that is not real, as log(−2)."""
-    if node.is_Integer and abs(node) < 2**63:
-        return int(node)
-    return nearest_float(node) if node.is_extended_real else float("nan")

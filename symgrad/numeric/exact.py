@@ -5,7 +5,9 @@ An array is exact when its dtype is object (fractions) or integer; everything el
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -90,6 +92,25 @@ def plus(first: Array, second: Array) -> Array:
         except OverflowError:
             pass
     return as_float(first) + as_float(second)
+
+
+def total(parts: Sequence[Any]) -> Array:
+    """The sum of arrays; in floats, what cancels takes nothing of the rest with it: 1e300 + 1 − 1e300 is 1.
+
+    Neumaier, Rundungsfehleranalyse einiger Verfahren zur Summation endlicher Summen, 1974: what each addition drops is
+    kept, and added at the end.
+    """
+    if len(parts) < 3 or all(is_exact(part) for part in parts):
+        return reduce(plus, parts)
+    first, *others = map(as_float, parts)
+    result, dropped = first, np.zeros(first.shape)
+    with np.errstate(all="ignore"):
+        for part in others:
+            grown = result + part
+            larger = np.abs(result) >= np.abs(part)
+            dropped = dropped + np.where(larger, result - grown + part, part - grown + result)
+            result = grown
+        return np.where(np.isfinite(dropped), result + dropped, result)
 
 
 def exact_power(base: Any, exponent: int) -> Any:

@@ -87,6 +87,24 @@ def multiplied(parts: Sequence[Named], masks: Sequence[Named]) -> Named:
     return Named(whole(result), axes)
 
 
+def divided(parts: Sequence[Named], below: Sequence[Named]) -> Sequence[Named]:
+    """The product of ``parts`` over that of ``below``, which alone may be no float: y² where y is 1e300."""
+    if not below:
+        return parts
+    axes = fitting([*parts, *below])
+    found = called(partial(quotient, len(parts)), *(part.on(axes) for part in (*parts, *below)))
+    return [Named(whole(found), axes)]
+
+
+def quotient(above: int, *arrays: Array) -> Array:
+    """The product of the first arrays over that of the others: fractions and powers of two, each by themselves."""
+    fractions, powers = zip(*(np.frexp(as_float(array)) for array in arrays), strict=True)
+    result: Any = math.prod(fractions[:above])
+    for fraction in fractions[above:]:
+        result = result / fraction
+    return np.asarray(np.ldexp(result, sum(powers[:above]) - sum(powers[above:])))
+
+
 def finite(parts: Sequence[Named]) -> bool:
     """Whether every entry is a finite number, or a formula without 1/0 in it; fractions and integers always are."""
     return all(

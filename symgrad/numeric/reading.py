@@ -6,13 +6,16 @@ again and again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import sympy as sp
 
+from symgrad.calculus.local import SEED, TANGENT
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, bound_indices, with_fresh_sums
 from symgrad.indexing.symbols import Expr, is_access, name_of
+from symgrad.numeric.exact import nearest_float
 from symgrad.ops.functions import high, low, sign
 
 
@@ -21,6 +24,9 @@ def names_read(expression: Expr) -> tuple[str, ...]:
     """The tensors that are read, in order of appearance."""
     return tuple(dict.fromkeys(name_of(node) for node in sp.preorder_traversal(expression) if is_access(node)))
 
+
+DIVISIONS = 4
+"""The largest power below the line that is taken apart."""
 
 RATIONAL: Any = (
     sp.Add, sp.Mul, sp.Sum, sp.Product, sp.KroneckerDelta, Bracket, sp.Tuple, Ravel, Unravel, sp.Mod,
@@ -45,6 +51,27 @@ def is_mask(node: Expr) -> bool:
     if node.is_Add or node.is_Mul:
         return all(part.is_Rational or is_mask(part) for part in node.args)
     return isinstance(node, (Bracket, sp.KroneckerDelta))
+
+
+@lru_cache(maxsize=4096)
+def in_turn(factors: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...], tuple[Expr, ...]]:
+    """a·v/y² as (a) over (y, y), then (v), which is torch's order: y² may be no float where a/y² is one.
+
+    Of all other products the factors are in the last part; seeds, tangents and numbers always are.
+    """
+    squared = [f for f in factors if f.is_Pow and f.exp.is_Integer and -DIVISIONS <= f.exp <= -2]
+    if not squared:
+        return (), (), factors
+    late = [f for f in factors if f.is_number or (is_access(f) and name_of(f) in (SEED, TANGENT))]
+    early = [f for f in factors if f not in squared and f not in late]
+    return repeated(early), repeated(squared), tuple(late)
+
+
+def repeated(factors: Sequence[Expr]) -> tuple[Expr, ...]:
+    """y, y for y² and for 1/y²; what is no such power is as it is."""
+    whole = (f.is_Pow and f.exp.is_Integer and abs(f.exp) <= DIVISIONS for f in factors)
+    return tuple(part for f, is_whole in zip(factors, whole, strict=True)
+                 for part in ([f.base] * abs(int(f.exp)) if is_whole else [f]))  # fmt: skip
 
 
 @lru_cache(maxsize=4096)
@@ -74,3 +101,10 @@ def flat(function: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
     if any(not bound_indices(f).isdisjoint(inner) for f in others):  # they bind the same names: these are theirs alone
         return flat(sp.Mul(*others, with_fresh_sums(sums[0])), bound)
     return flat(sp.Mul(*others, sums[0].function), [*bound, *inner])
+
+
+def real_number(node: Expr) -> int | float:
+    """A constant as a number; NaN for one that is not real, as log(−2)."""
+    if node.is_Integer and abs(node) < 2**63:
+        return int(node)
+    return nearest_float(node) if node.is_extended_real else float("nan")

@@ -21,7 +21,7 @@ from symgrad.indexing.deltas import is_delta, solve
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.numeric.budget import check_grid
 from symgrad.numeric.evaluate import evaluate
-from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain
+from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, total
 from symgrad.numeric.forward import Values
 from symgrad.numeric.named import number, ravel_rows
 from symgrad.program import Program
@@ -33,6 +33,9 @@ LARGEST_STEP = 4_000_000
 Entries = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
 """How entries are evaluated: in numbers (`evaluate`) or in symbols (`evaluate_symbols`)."""
 
+
+Filled = tuple[Array, Array, Array]
+"""Rows, columns and values of one term."""
 
 MOST_PLACES = 20_000_000
 """Entries of a sparse Jacobian that one of its terms may fill."""
@@ -80,15 +83,26 @@ def sparse_jacobian(
     if not filled:
         nothing = np.zeros(0, dtype=np.int64)
         return Triplets(nothing, nothing, nothing, (shape[0], shape[1]))
+    filled = together(filled)
     exactly = all(is_exact(v) for _, _, v in filled)  # symbols, too, are object arrays
     rows, columns = (np.concatenate([f[part] for f in filled]) for part in (0, 1))
     found = np.concatenate([f[2] if exactly else as_float(f[2]) for f in filled])
     return Triplets(rows, columns, found, (shape[0], shape[1]))
 
 
-def _fill(
-    term: Expr, outer: tuple[Index, ...], inner: tuple[Index, ...], values: Values, entries: Entries
-) -> tuple[Array, Array, Array]:
+def together(filled: Sequence[Filled]) -> list[Filled]:
+    """Several terms, those that fill the same places as one: what cancels among them takes nothing else with it."""
+    groups: list[list[Filled]] = []
+    for term in filled:
+        same = (group for group in groups if all(map(np.array_equal, group[0][:2], term[:2])))
+        if (group := next(same, None)) is not None:
+            group.append(term)
+        else:
+            groups.append([term])
+    return [(*group[0][:2], total([values for _, _, values in group])) for group in groups]
+
+
+def _fill(term: Expr, outer: tuple[Index, ...], inner: tuple[Index, ...], values: Values, entries: Entries) -> Filled:
     """Rows, columns and values of one product."""
     place: dict[Index, Expr] = {i: i for i in (*outer, *inner)}
     rest, conditions = term, sp.S.One

@@ -7,13 +7,12 @@ evaluates the pullback that was derived once for its operation, ranks and option
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 
 import numpy as np
 
 from symgrad.calculus import flowing, local_pullback, local_pushforward, positions, standard, unfolded
 from symgrad.calculus.local import SEED, TANGENT, operand
-from symgrad.numeric.exact import Array, as_float, finite, plus
+from symgrad.numeric.exact import Array, as_float, finite, plus, total
 from symgrad.numeric.forward import Values, constant, evaluated
 from symgrad.program import Apply, Constant, Program
 
@@ -49,7 +48,7 @@ def push_step(step: Apply, program: Program, values: Values, tangents: Mapping[i
     """Σ Ju of one step over the positions whose arguments change."""
     form = standard(step, program)
     parts = [evaluated(local_pushforward(form.key, n), form, values, {TANGENT: u}) for n, u in tangents.items()]
-    return reduce(plus, parts)
+    return total(parts)
 
 
 Watcher = Callable[[Apply, int, Array, Array], None]
