@@ -26,8 +26,8 @@ from tests.compare import assert_same
 BOUNDS = (None, 0, 1, 2, 3, -1, -2, -3, -4, 5, -5)
 LARGEST, STEPS, TRIES = 200, 5, 10
 """Entries of the largest tensor, links of the longest chain, and how often one more link is tried."""
-OTHER, MOST = range(1, 7), 60
-"""Other sizes, and how many combinations of them are tried."""
+OTHER, MOST, FEW = range(1, 7), 60, 8
+"""Other sizes, and how many combinations of them are tried; at night few, of more chains."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def torch_gradient(text: str, x: np.ndarray, generator: np.random.Generator) -> 
     return seed, gradient.numpy(), out.detach().numpy()
 
 
-def sizes_to_try(program: Program, shape: tuple[int, ...]) -> list[tuple[int, ...]]:
+def sizes_to_try(program: Program, shape: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
     """Other shapes of x that the program says it is for."""
     own = program.inputs[0].shape
     found = []
@@ -128,11 +128,11 @@ def sizes_to_try(program: Program, shape: tuple[int, ...]) -> list[tuple[int, ..
         same = all(with_numbers(size, sizes) == number for size, number in zip(own, other, strict=True))
         if same and all(with_numbers(size, sizes) >= 0 for size in program.required):
             found.append(other)
-    return Random(len(found)).sample(found, min(MOST, len(found)))
+    return Random(len(found)).sample(found, min(most, len(found)))
 
 
-def check(drawn: Chain, number: int) -> int:
-    """Value, formula, J and closed form against torch, the closed form at other sizes too; how many of those."""
+def check(drawn: Chain, number: int, most: int = MOST) -> int:
+    """Value, formula, J and closed form against torch, the closed form at up to ``most`` other sizes; at how many."""
     text, generator = drawn.text, np.random.default_rng(number)
     x = generator.integers(-5, 6, size=drawn.shape).astype(float)
     seed, expected, out = torch_gradient(text, x, generator)
@@ -152,7 +152,7 @@ def check(drawn: Chain, number: int) -> int:
     form = derived.form.text
     proof = check_form(form, program, derived.whole, values, seed)
     assert proof.passed, f"{text}, seed {number}: {form} is withheld, {proof.note or proof.max_error}"
-    return 1 + sum(holds_at(text, form, other, number) for other in sizes_to_try(program, drawn.shape))
+    return 1 + sum(holds_at(text, form, other, number) for other in sizes_to_try(program, drawn.shape, most))
 
 
 def holds_at(text: str, form: str, shape: tuple[int, ...], number: int) -> bool:

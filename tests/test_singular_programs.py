@@ -49,7 +49,8 @@ SCOPE: dict[str, Any] = {
     )},
     "F": F, "dot": lambda a, b: (a * b).sum().reshape(1),
 }  # fmt: skip
-SIZE = 3
+SIZE, PAGES = 3, 4
+"""Entries of each input, and how many programs there are for one whose page is written at night: that takes as long as the rest."""
 FAR, SHAKES = (1e300, -1e300, 1e-300), 4
 """Numbers whose last digit may decide, and how often they are moved by it."""
 
@@ -189,7 +190,7 @@ def captured_agrees(program: Drawn) -> str:
     return "named" if found.conventions else "black box" if found.black_boxes else "same"
 
 
-def text_is_fair(program: Drawn) -> str:
+def text_is_fair(program: Drawn, page: bool = True) -> str:
     """What the page of one text comes to: never a disagreement, never another exception than a refusal."""
     try:
         found = symgrad.explain(program.text.replace("dot(", "sum("), **program.values)
@@ -202,9 +203,15 @@ def text_is_fair(program: Drawn) -> str:
         if c.passed is False
     ]
     assert not failed, f"{program}: {failed}"
-    found.to_text()
+    if page:
+        found.to_text()
     verdicts = {c.verdict for g in found.gradients.values() for c in g.checks}
     return "undefined" if Verdict.UNDEFINED in verdicts else "agrees"
+
+
+def text_is_fair_at_night(program: Drawn) -> str:
+    """`text_is_fair`, few of the pages written."""
+    return text_is_fair(program, program.number % PAGES == 0)
 
 
 def higher_is_fair(program: Drawn) -> str:
@@ -286,4 +293,4 @@ def test_many_captured_programs(part: int) -> None:
 @pytest.mark.night
 @pytest.mark.parametrize("part", range(80))
 def test_many_texts(part: int) -> None:
-    ran(text_is_fair, range(250 * part, 250 * (part + 1)), depth=3, among=FINITE)
+    ran(text_is_fair_at_night, range(250 * part, 250 * (part + 1)), depth=3, among=FINITE)

@@ -59,19 +59,18 @@ def in_turn(factors: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ..
 
     Of all other products the factors are in the last part; seeds, tangents and numbers always are.
     """
-    squared = [f for f in factors if f.is_Pow and f.exp.is_Integer and -DIVISIONS <= f.exp <= -2]
-    if not squared:
+    below = [f for f in factors if f.is_Pow and f.exp.is_Integer and -DIVISIONS <= f.exp < 0]
+    if all(f.exp == -1 for f in below):
         return (), (), factors
     late = [f for f in factors if f.is_number or (is_access(f) and name_of(f) in (SEED, TANGENT))]
-    early = [f for f in factors if f not in squared and f not in late]
-    return repeated(early), repeated(squared), tuple(late)
+    above = [f for f in factors if f not in below and f not in late]
+    return repeated(above), repeated([1 / f for f in below]), tuple(late)
 
 
 def repeated(factors: Sequence[Expr]) -> tuple[Expr, ...]:
-    """y, y for y² and for 1/y²; what is no such power is as it is."""
-    whole = (f.is_Pow and f.exp.is_Integer and abs(f.exp) <= DIVISIONS for f in factors)
-    return tuple(part for f, is_whole in zip(factors, whole, strict=True)
-                 for part in ([f.base] * abs(int(f.exp)) if is_whole else [f]))  # fmt: skip
+    """y, y for y²; what is no such power is as it is."""
+    counts = [int(f.exp) if f.is_Pow and f.exp.is_Integer and 0 < f.exp <= DIVISIONS else 1 for f in factors]
+    return tuple(part for f, n in zip(factors, counts, strict=True) for part in ([f.base] * n if n > 1 else [f]))
 
 
 @lru_cache(maxsize=4096)
