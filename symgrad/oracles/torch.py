@@ -53,7 +53,7 @@ def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted
     try:
         with warnings.catch_warnings(), torch.enable_grad():
             warnings.simplefilter("ignore")  # torch warns of what is said here anyway: 0/0, a target that broadcasts
-            out = _run(program, leaves)
+            out = torch_forward(program, leaves)
             if out.requires_grad:
                 out.backward(torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape))
     except (RuntimeError, IndexError, ValueError) as error:
@@ -77,7 +77,7 @@ def torch_second(
 
     leaves = _leaves(inputs, (first, second))
     result = torch.zeros(leaves[first].numel(), leaves[second].numel(), dtype=torch.float64)
-    out = _run(program, leaves)
+    out = torch_forward(program, leaves)
     total = (torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape) * out).sum()
     gradient = None
     if total.requires_grad:
@@ -100,7 +100,7 @@ def _leaves(inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Any
     }
 
 
-def _run(program: Program, leaves: Mapping[str, Any]) -> Any:
+def torch_forward(program: Program, leaves: Mapping[str, Any]) -> Any:
     """The output of ``program``, by the table's torch column."""
     import torch
 

@@ -1,11 +1,13 @@
-"""The seeds a backward pass is tried with: every row of J where that is little, and weights that mix rows.
+"""The seeds a backward pass is tried with: every row of J where that is little, weights that mix rows, and blind ones.
 
-Ones alone are a blind test: 1ᵀJ is 0 for softmax and layer norm, and a backward that ignores v passes it.
+Ones alone are a blind test: 1ᵀJ is 0 for softmax and layer norm, and a backward that ignores v passes it. Zeros have to
+give zeros, and so has a v of the left null space of J.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,18 +15,53 @@ from symgrad.numeric import Array
 
 MOST_ROWS = 64
 """Outputs with more entries than this are not tried row by row."""
-RANDOM = 3
+RANDOM, SOME = 2, 8
+RANK = 1e-9
 
 
-def seeds(shape: tuple[int, ...], number: int) -> Iterator[tuple[str, Array]]:
-    """Each basis seed (where there are few), random integers from generator ``number``, and ones, with names."""
-    size = int(np.prod(shape, dtype=object))
-    if size <= MOST_ROWS:
-        for at in np.ndindex(*shape):
-            one_hot = np.zeros(shape, dtype=np.int64)
-            one_hot[at] = 1
-            yield f"onehot({','.join(map(str, at))})", one_hot
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """A seed for each output, and what the whole is called."""
+
+    name: str
+    seeds: tuple[Array, ...]
+
+
+def seeds(shapes: Sequence[tuple[int, ...]], number: int) -> Iterator[Weights]:
+    """Random integers from generator ``number``, the basis (some of it, where it is large), zeros and ones."""
     generator = np.random.default_rng(number)
     for trial in range(RANDOM):
-        yield f"random integers {trial + 1}", generator.integers(-4, 5, size=shape)
-    yield "ones", np.ones(shape, dtype=np.int64)
+        drawn = tuple(generator.integers(-4, 5, size=shape).astype(np.float64) for shape in shapes)
+        yield Weights(f"random integers {trial + 1}", drawn)
+    sizes = [int(np.prod(shape, dtype=object)) for shape in shapes]
+    places = [(n, at) for n, shape in enumerate(shapes) for at in range(sizes[n])]
+    if len(places) > MOST_ROWS:
+        chosen = generator.choice(len(places), size=SOME, replace=False)
+        places = [places[int(n)] for n in sorted(chosen)]
+    for n, at in places:
+        found = tuple(np.zeros(shape) for shape in shapes)
+        found[n].reshape(-1)[at] = 1.0
+        where = ",".join(str(int(i)) for i in np.unravel_index(at, shapes[n])) if shapes[n] else ""
+        which = f"output {n + 1}: " if len(shapes) > 1 else ""
+        yield Weights(f"{which}onehot({where})" if where else f"{which}1", found)
+    yield Weights("zeros", tuple(np.zeros(shape) for shape in shapes))
+    if sum(sizes) > MOST_ROWS:
+        yield Weights("ones", tuple(np.ones(shape) for shape in shapes))
+
+
+def null_seed(rows: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> Weights | None:
+    """A v with vᵀJ = 0, from the rows of J; None where there is only 0."""
+    matrix = np.stack([row.reshape(-1) for row in rows]) if rows else np.zeros((0, 0))
+    if not matrix.size or not np.isfinite(matrix).all():
+        return None
+    left, singular, _ = np.linalg.svd(matrix)
+    rank = int((singular > RANK * max(1.0, singular.max(initial=0.0))).sum())
+    if rank >= len(matrix):
+        return None
+    vector, parts, begin = left[:, -1], [], 0
+    vector = vector / np.abs(vector).max()
+    for shape in shapes:
+        size = int(np.prod(shape, dtype=object))
+        parts.append(vector[begin : begin + size].reshape(shape))
+        begin += size
+    return Weights("a v with vᵀJ = 0", tuple(parts))

@@ -1,0 +1,179 @@
+"""Everything the batteries work on: the candidate, the right gradient, and one plain run with its seeds.
+
+Comes in: a candidate that ran, and the truth, where there is one. Goes out: a `Bench`, on which each seed was pulled
+back once through one graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from symgrad.numeric import Array
+from symgrad.testing.attempts import Candidate, Pull, Run
+from symgrad.testing.data import FAILED, NOT_MADE, PASSED, Battery, Finding
+from symgrad.testing.rounding import Rounding, scales
+from symgrad.testing.seeds import Weights, null_seed, seeds
+from symgrad.testing.truth import Formula, Truth
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One seed and one input: the gradient that was expected, the one that came, and what may be between them."""
+
+    weights: Weights
+    expected: Array
+    got: Array
+    limit: float
+    scale: float
+
+    def same(self, other: Array) -> bool:
+        """Whether ``other`` is what came."""
+        return other.shape == self.got.shape and bool((self.gaps(other) <= self.limit).all())
+
+    def gaps(self, other: Array) -> Array:
+        """|other − got|, infinite where only one of them is a number."""
+        equal = (other == self.got) | (np.isnan(other) & np.isnan(self.got))
+        with np.errstate(invalid="ignore"):
+            gap = np.abs(other - self.got)
+        return np.asarray(np.where(equal, 0.0, np.where(np.isfinite(gap), gap, np.inf)))
+
+    @property
+    def off(self) -> Array:
+        """Where what came is not what was expected; entries without a right answer are left out."""
+        return (self.gaps(self.expected) > self.limit) & np.isfinite(self.expected)
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """``pulls`` are what came for each of ``weights``; ``expected`` the right gradients, where there is a ``truth``."""
+
+    candidate: Candidate
+    run: Run
+    truth: Truth | None
+    rounding: Rounding
+    arrays: Mapping[str, Array]
+    weights: tuple[Weights, ...]
+    pulls: tuple[Pull, ...]
+    expected: tuple[Mapping[str, Array], ...] = ()
+    rows: Mapping[str, Sequence[Array]] = field(default_factory=dict)
+    number: int = 0
+
+    @property
+    def formula(self) -> Formula | None:
+        """The truth, where it is a formula."""
+        return self.truth if isinstance(self.truth, Formula) else None
+
+    @property
+    def failure(self) -> str:
+        """Why there are no gradients at all."""
+        return next((pull.failure for pull in self.pulls if pull.failure), "")
+
+    @property
+    def mixed(self) -> tuple[Array, ...]:
+        """The first seed of random integers."""
+        return self.weights[0].seeds
+
+    @property
+    def baseline(self) -> Pull:
+        """What came for it."""
+        return self.pulls[0]
+
+    def trials(self, name: str) -> list[Trial]:
+        """All seeds for one input; an input that got no gradient got zeros."""
+        found = []
+        for weights, pull, expected in zip(self.weights, self.pulls, self.expected, strict=True):
+            came, right = pull.gradients.get(name), expected[name]
+            got = np.zeros(right.shape) if came is None else came
+            scale = scales(self.rows.get(name, ()), weights.seeds, right)
+            largest = float(np.abs(got[np.isfinite(got)]).max(initial=0.0)) if not scale else 0.0
+            limit = self.rounding.allowed * max(scale, largest, 1e-30)
+            found.append(Trial(weights, right, got, limit, scale or largest))
+        return found
+
+
+def bench_of(
+    candidate: Candidate, run: Run, truth: Truth | None, rounding: Rounding, arrays: Mapping[str, Array], number: int
+) -> Bench:
+    """The plain run, every seed pulled back once; a v of the left null space is added where J is known."""
+    shapes = [out.shape for out in run.outputs]
+    weights = list(seeds(shapes, number))
+    expected, rows = [], {}
+    if truth is not None:
+        expected = [truth.pull(w.seeds) for w in weights]
+        basis = [n for n, w in enumerate(weights) if "onehot" in w.name or w.name.endswith("1") and "int" not in w.name]
+        if len(basis) == sum(out.size for out in run.outputs):
+            rows = {name: [expected[n][name] for n in basis] for name in candidate.names}
+            whole = [np.concatenate([expected[n][name].reshape(-1) for name in candidate.names]) for n in basis]
+            blind = null_seed(whole, shapes)
+            if blind is not None:
+                weights.append(blind)
+                expected.append(truth.pull(blind.seeds))
+    pulls = []
+    for w in weights:
+        pulls.append(run.pull(w.seeds))
+        if pulls[-1].failure and len(pulls) == 1:
+            weights, expected = weights[:1], expected[:1]
+            break
+    return Bench(
+        candidate, run, truth, rounding, arrays, tuple(weights), tuple(pulls), tuple(expected), rows, number
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A battery and what it found."""
+
+    battery: Battery
+    findings: tuple[Finding, ...] = ()
+
+
+def outcome(name: str, count: int, findings: Sequence[Finding], note: str = "") -> Outcome:
+    """Failed where anything was found."""
+    return Outcome(Battery(name, FAILED if findings else PASSED, count, note), tuple(findings))
+
+
+def not_made(name: str, why: str) -> Outcome:
+    """A battery that says nothing here, and why."""
+    return Outcome(Battery(name, NOT_MADE, 0, why))
+
+
+def differing(bench: Bench, first: Pull, second: Pull, share: float = 0.0) -> Iterator[tuple[str, str, float, float]]:
+    """Where two gradients of the candidate differ: the input, the worst entry and both numbers, by input.
+
+    ``share`` of the largest entry may be between them; rounding is no difference.
+    """
+    for name, a in first.gradients.items():
+        if name not in second.gradients:
+            continue
+        b = second.gradients[name]
+        shape = bench.candidate.shapes[name]
+        left, right = (np.zeros(shape) if g is None else g for g in (a, b))
+        with np.errstate(invalid="ignore"):
+            gap = np.where((left == right) | (np.isnan(left) & np.isnan(right)), 0.0, np.abs(left - right))
+        gap = np.where(np.isfinite(gap), gap, np.inf)
+        largest = float(np.abs(left[np.isfinite(left)]).max(initial=0.0))
+        if gap.size and gap.max() > share * max(largest, 1.0):
+            at = tuple(int(i) for i in np.unravel_index(int(np.argmax(gap)), gap.shape))
+            yield name, place(f"{name}.grad", at), float(left[at]), float(right[at])
+
+
+def place(name: str, at: Sequence[int]) -> str:
+    """``x.grad[1,2]``."""
+    return f"{name}[{','.join(map(str, at))}]" if len(at) else name
+
+
+def shown(number: float) -> str:
+    """A number in a message: six digits, more where they are needed."""
+    return f"{number:.6g}"
+
+
+def apart(first: float, second: float) -> tuple[str, str]:
+    """Two numbers in as many digits as it takes to tell them apart."""
+    for digits in (6, 9, 12, 17):
+        texts = (f"{first:.{digits}g}", f"{second:.{digits}g}")
+        if texts[0] != texts[1]:
+            break
+    return texts

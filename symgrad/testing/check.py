@@ -1,0 +1,185 @@
+"""`check_backward` and `assert_backward`: a candidate, what it is claimed to be, and numbers; every battery on it.
+
+Comes in: a torch function or module, or a pair of NumPy functions. Goes out: a `BackwardReport`. What the candidate
+does is a finding, never an exception of ours; what the caller gets wrong is a `SymgradError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import symgrad
+from symgrad.errors import InputError
+from symgrad.explanation.formulas import Shapes
+from symgrad.language import arguments
+from symgrad.oracles import torch_version
+from symgrad.testing.bench import Bench, Outcome, bench_of, not_made
+from symgrad.testing.contract import contract, printed
+from symgrad.testing.data import BackwardReport, Battery, Finding
+from symgrad.testing.eager import eager_error
+from symgrad.testing.exactness import exactness
+from symgrad.testing.kinks import beside_kinks
+from symgrad.testing.layout import layout
+from symgrad.testing.mask import mask
+from symgrad.testing.purity import accumulation, nondeterministic, purity
+from symgrad.testing.requests import Request, requested
+from symgrad.testing.rounding import rounding_of
+from symgrad.testing.second import double_backward, duality
+from symgrad.testing.truth import Truth, captured_forward, formula_of, secants_of
+from symgrad.testing.value import cut, forward, value
+
+BATTERIES: Mapping[str, Callable[[Bench], Outcome]] = {
+    "value": value, "contract": contract, "purity": purity, "determinism": nondeterministic, "layout": layout,
+    "mask": mask, "accumulation": accumulation, "whole numbers": exactness, "duality": duality, "kink": beside_kinks,
+    "double_backward": double_backward,
+}  # fmt: skip
+"""In the order in which they are run and told."""
+STEADY = ("layout", "mask", "accumulation", "double_backward", "duality")
+"""Those that compare a candidate with itself: one that says something else each time is not asked."""
+
+
+RANK = (
+    "forward", "arity", "shape", "mutates_seed", "mutates_input", "raises", "nondeterministic", "missing_path",
+)
+"""Findings that come first: others may follow from them."""
+
+
+def check_backward(
+    fn: Any,
+    expression: Any = None,
+    /,
+    *,
+    tolerance: float | None = None,
+    order: int = 1,
+    only: str | Sequence[str] | None = None,
+    skip: str | Sequence[str] | None = None,
+    wrt: str | Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+    seed: int = 0,
+    **inputs: Any,
+) -> BackwardReport:
+    """Hold the backward of ``fn`` against the derived vᵀJ of ``expression``, and against itself.
+
+    ``fn`` takes ``inputs`` in the order given: a torch function, a module, or a pair ``(forward, backward)`` of NumPy
+    functions (``backward(v, *inputs)``). ``wrt`` says which are differentiated (all floating ones, unless given), the
+    rest are constants; what is no tensor is an option. ``expression`` is Python text, a list of texts for several
+    outputs, a captured program, or None: then the forward pass of ``fn`` is captured, and where it cannot be, held
+    against differences. ``order=2`` differentiates the backward too. ``only`` and ``skip`` name batteries.
+    ``tolerance`` is relative to Σ|v|·|J|, and follows from the type unless given. Raises `SymgradError` where the
+    expression does not fit the inputs.
+
+    >>> import torch
+    >>> report = check_backward(torch.tanh, "tanh(x)", x=torch.tensor([0.5, 1.0]))
+    >>> report.passed, [battery.name for battery in report.batteries][:2]
+    (True, ['value', 'contract'])
+    """
+    order = arguments.order_of(order)
+    chosen = chosen_batteries(arguments.names_of(only, "only"), arguments.names_of(skip, "skip"), order)
+    request = requested(fn, expression, inputs, arguments.names_of(wrt, "wrt"))
+    number, known = arguments.number_of(seed, "seed"), arguments.shapes_of(shapes)
+    if tolerance is not None and not (isinstance(tolerance, (int, float)) and 0 < tolerance < 1):
+        raise arguments.wrong(tolerance, "tolerance has to be a number between 0 and 1", "1e-6")
+    names = request.candidate.names
+    truth: Truth | str | None = None
+    if expression is not None:
+        truth = formula_of(expression, request.arrays, request.scalars, names, known)
+    run = request.candidate.run()
+    if run.failure:
+        finding = Finding("raises", "", "forward", f"the forward pass {run.failure}")
+        return report_of(request, truth, number, [Outcome(Battery("value", "failed", 0), (finding,))])
+    if truth is None:
+        truth = own_forward(request)
+    held = None if isinstance(truth, str) else truth
+    rounding = rounding_of([*run.dtypes, *request.types], tolerance, held.tolerance if held else 0.0)
+    bench = bench_of(request.candidate, run, held, rounding, request.arrays, number)
+    if bench.formula is not None and tolerance is None:
+        bench = replace(bench, rounding=replace(rounding, eager=eager_error(bench)))
+    return report_of(request, truth, number, outcomes(bench, chosen))
+
+
+def assert_backward(fn: Any, expression: Any = None, /, **options: Any) -> BackwardReport:
+    """Assert that `check_backward`, which takes the same arguments, finds nothing; the message is its report.
+
+    >>> import torch
+    >>> assert_backward(lambda x: torch.softmax(x, -1), "softmax(x, dim=-1)", x=torch.ones(2, 3)).passed
+    True
+    """
+    __tracebackhide__ = True
+    report = check_backward(fn, expression, **options)
+    if not report.passed:
+        raise AssertionError(report.to_text())
+    return report
+
+
+def chosen_batteries(only: Sequence[str] | None, skip: Sequence[str] | None, order: int) -> tuple[str, ...]:
+    """The batteries that are asked for; raises `InputError` for a name that there is not."""
+    for name in (*(only or ()), *(skip or ())):
+        if name not in BATTERIES:
+            raise InputError(f"there is no battery {name!r}", found=(", ".join(BATTERIES),))
+    wished = [name for name in BATTERIES if (name in only if only else name != "double_backward" or order == 2)]
+    return tuple(name for name in wished if name not in (skip or ()))
+
+
+def own_forward(request: Request) -> Truth | str:
+    """What the candidate's own forward pass says, or the reason why nothing does."""
+    names = request.candidate.names
+    found: Truth | str = "a pair of functions"
+    if request.candidate.masks:
+        found = captured_forward(request.function, request.inputs, request.arrays, names)
+    return secants_of(request.candidate, request.arrays, found) if isinstance(found, str) else found
+
+
+def outcomes(bench: Bench, chosen: Sequence[str]) -> list[Outcome]:
+    """Every battery that says something here."""
+    first = forward(bench)
+    if first is not None:
+        return [Outcome(Battery("value", "failed", 1), (first,))]
+    gone = tuple(cut(bench)) if not bench.failure else ()
+    if gone:
+        return [Outcome(Battery("value", "failed", 1), gone)]
+    found: list[Outcome] = []
+    unsteady = False
+    for name in chosen:
+        if bench.failure and name not in ("contract", "purity", "kink"):
+            found.append(not_made(name, "backward gives no gradients"))
+        elif unsteady and name in STEADY:
+            found.append(not_made(name, "it says something else each time"))
+        else:
+            found.append(BATTERIES[name](bench))
+            unsteady |= name == "determinism" and bool(found[-1].findings)
+    if bench.failure and not any(o.findings for o in found):
+        found.append(contract(bench))
+    loud = tuple(printed(bench, bench.pulls))
+    if loud:
+        found.append(Outcome(Battery("quiet", "failed", 1), loud))
+    return found
+
+
+def report_of(request: Request, truth: Truth | str | None, number: int, found: Sequence[Outcome]) -> BackwardReport:
+    """Findings ranked, and what was run."""
+    every = [finding for one in found for finding in one.findings]
+    if any(f.kind == "unreduced" for f in every):  # the same slip is seen in every call
+        every = list({(f.kind, f.input, f.where): f for f in every}.values())
+    if any(f.kind.startswith("mutates") for f in every):  # torch noticed it, too
+        told = ("inplace operation", "written-to tensor", "read-only")
+        every = [f for f in every if f.kind.startswith("mutates") or not any(part in f.message for part in told)]
+    if any(f.kind == "nondeterministic" for f in every):  # no wonder
+        every = [f for f in every if f.kind != "value"]
+    every.sort(key=lambda f: RANK.index(f.kind) if f.kind in RANK else len(RANK))
+    name = getattr(request.function, "__name__", type(request.function).__name__)
+    text = truth.text if truth is not None and not isinstance(truth, str) else name
+    said = truth.said if truth is not None and not isinstance(truth, str) else f"nothing: {truth}"
+    shapes = request.candidate.shapes
+    inputs = {
+        n: f"{'×'.join(map(str, shapes[n])) or 'a number'} {dtype}"
+        for n, dtype in zip(request.candidate.names, request.types, strict=True)
+    }
+    versions = {"symgrad": symgrad.__version__, "torch": torch_version() or "", "numpy": np.__version__}
+    return BackwardReport(text, said, tuple(every), tuple(o.battery for o in found), inputs, number, versions)
+
+
+__all__ = ["assert_backward", "check_backward"]

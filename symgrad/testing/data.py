@@ -1,0 +1,91 @@
+"""What a check of a backward found, as plain frozen data: findings, batteries, the report; as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+PASSED, FAILED, NOT_MADE = "passed", "failed", "not made"
+WIDEST = 100
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: its ``kind`` in a word, the ``input`` it is about (empty: none), and ``where``.
+
+    ``message`` is made to be read: its first line says what is wrong. ``evidence`` has the same as data: the seed, the
+    entry, both numbers, the formula.
+    """
+
+    kind: str
+    input: str
+    where: str
+    message: str
+    evidence: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+@dataclass(frozen=True)
+class Battery:
+    """One family of checks: its ``verdict`` (passed, failed, not made), how many comparisons, and a remark."""
+
+    name: str
+    verdict: str
+    count: int
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class BackwardReport:
+    """Everything that was tried on one candidate; ``findings`` are ranked, the most telling first.
+
+    ``expression`` is what it was held against, ``oracle`` how the right gradient was got.
+    """
+
+    expression: str
+    oracle: str
+    findings: tuple[Finding, ...]
+    batteries: tuple[Battery, ...]
+    inputs: Mapping[str, str] = field(default_factory=dict, hash=False)
+    seed: int = 0
+    versions: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found."""
+        return not self.findings
+
+    def to_text(self) -> str:
+        """The findings, then a line for each battery.
+
+        >>> print(BackwardReport("x * 2", "formula", (), (Battery("value", "passed", 4),)).to_text())
+        the backward of 'x * 2' passes
+          value            passed     4
+        """
+        said = [f"the backward of {self.expression!r} passes"]
+        if self.findings:
+            said = [f"this is not the backward of {self.expression!r}"]
+            for finding in self.findings:
+                first, *rest = str(finding).splitlines()
+                said += ["", first, *(f"    {line}" for line in rest)]
+            said.append("")
+        for battery in self.batteries:
+            line = f"  {battery.name:<16} {battery.verdict:<9} {battery.count:>2}"
+            said += textwrap.wrap(f"{line}  {battery.note}".rstrip(), WIDEST, subsequent_indent=" " * 32) or [line]
+        if self.findings:
+            known = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+            given = ", ".join(f"{name} {what}" for name, what in self.inputs.items())
+            said.append(f"  ({'; '.join(part for part in (given, f'seed {self.seed}', known) if part)})")
+        return "\n".join(said)
+
+    def to_json(self) -> str:
+        """The same as JSON, for a report of an error or a machine."""
+        return json.dumps({"passed": self.passed, **asdict(self)}, indent=2, ensure_ascii=False, default=str)
+
+    def __str__(self) -> str:
+        return self.to_text()

@@ -1,0 +1,61 @@
+"""Small whole numbers: where every number on the way is whole, low precision has no excuse, and equality is exact.
+
+Only for functions that are linear in each input (products, sums, convolutions), and types below float64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.testing.attempts import Variation
+from symgrad.testing.bench import Bench, Outcome, apart, not_made, outcome, place
+from symgrad.testing.data import Finding
+from symgrad.testing.rounding import EPSILON
+from symgrad.testing.truth import Formula
+
+LARGEST = 2
+
+
+def exactness(bench: Bench) -> Outcome:
+    """The candidate and the formula at whole inputs and a whole seed."""
+    formula, dtype = bench.formula, bench.rounding.dtype
+    if formula is None or dtype == "float64" or dtype not in EPSILON:
+        return not_made("whole numbers", "float64" if dtype == "float64" else "there is no formula")
+    generator = np.random.default_rng(bench.number + 3)
+    names = [n for n in bench.candidate.names if n in formula.inputs and n in getattr(bench.candidate, "inputs", {})]
+    whole = {n: generator.integers(-LARGEST, LARGEST + 1, bench.candidate.shapes[n]) for n in names}
+    seeds = [generator.integers(-LARGEST, LARGEST + 1, s.shape).astype(np.float64) for s in bench.mixed]
+    try:
+        at = formula.at(whole)
+        if set(names) != set(bench.candidate.names) or not at.exact or not linear(formula, whole, seeds):
+            return not_made("whole numbers", "not linear in each input")
+    except SymgradError as error:
+        return not_made("whole numbers", error.problem)
+    right = at.pull(seeds)
+    most = 1 / EPSILON[dtype]
+    if any(np.abs(g).max(initial=0.0) * g.size > most for g in (*right.values(), *at.outputs)):
+        return not_made("whole numbers", f"the sums are too large for {dtype}")
+    pull = bench.candidate.run(Variation(values={n: a.astype(np.float64) for n, a in whole.items()})).pull(seeds)
+    found = []
+    for name, expected in right.items():
+        came = pull.gradients.get(name)
+        if pull.failure or came is None or came.shape != expected.shape or not (came != expected).any():
+            continue
+        where = tuple(int(i) for i in np.argwhere(came != expected)[0])
+        yours, ours = apart(float(came[where]), float(expected[where]))
+        said = f"{place(f'{name}.grad', where)}: yours {yours}, right is {ours}, at small whole numbers, where {dtype} "
+        said += "rounds nothing: something is computed in a lower type"
+        evidence = {"got": float(came[where]), "expected": float(expected[where])}
+        found.append(Finding("precision", name, place(f"{name}.grad", where), said, evidence))
+    return outcome("whole numbers", len(right), found)
+
+
+def linear(formula: Formula, whole: dict[str, np.ndarray], seeds: list[np.ndarray]) -> bool:  # type: ignore[type-arg]  # whole numbers of any size
+    """Whether the gradient by each input is the same wherever that input is."""
+    for name, array in whole.items():
+        here = formula.at(whole).pull(seeds)[name]
+        there = formula.at({**whole, name: 2 * array + 1}).pull(seeds)[name]
+        if not np.array_equal(here, there):
+            return False
+    return True

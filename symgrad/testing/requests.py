@@ -1,0 +1,100 @@
+"""What a check was asked for, looked through: which batteries, which inputs are differentiated, which candidate it is.
+
+Comes in: the arguments of `check_backward`. Goes out: a `Request`, or a `SymgradError` about the caller's own mistakes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import InputError, UnknownNameError, UnsupportedError
+from symgrad.language import arguments, inputs_of, value_from
+from symgrad.numeric import Array
+from symgrad.testing.attempts import Candidate
+from symgrad.testing.pairs import Pair
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """``inputs`` as they are handed to the candidate, ``arrays`` the tensors among them as numbers, ``scalars`` the
+    single numbers; ``types`` are those that the candidate gets.
+    """
+
+    candidate: Candidate
+    function: Any
+    inputs: Mapping[str, Any]
+    arrays: Mapping[str, Array]
+    scalars: Mapping[str, Any]
+    types: tuple[str, ...]
+
+
+def requested(function: Any, expression: Any, inputs: Mapping[str, Any], wrt: Sequence[str] | None) -> Request:
+    """The candidate and its numbers."""
+    pair = isinstance(function, tuple) and len(function) == 2 and all(callable(f) for f in function)
+    if not pair and not callable(function):
+        raise arguments.wrong(function, "the candidate has to be a function, or a pair (forward, backward)", "torch.tanh")
+    if not pair and importlib.util.find_spec("torch") is None:
+        raise UnsupportedError("PyTorch is not installed", hints=("a pair (forward, backward) of NumPy functions",))
+    given = {name: arrived(value, name, pair) for name, value in inputs.items()}
+    parameters = {} if pair else parameters_of(function, expression, given, wrt)
+    tensors = {n: v for n, v in {**given, **parameters}.items() if hasattr(v, "dtype") and hasattr(v, "shape")}
+    arrays = {name: np.asarray(value_from(tensor, name)) for name, tensor in tensors.items()}
+    floating = [name for name, tensor in tensors.items() if is_floating(tensor)]
+    for name in wrt or ():
+        if name not in floating:
+            known = ", ".join(floating) or "none"
+            raise UnknownNameError(f"there is no floating input {name!r} to differentiate by", found=(known,))
+    wanted = tuple(name for name in floating if wrt is None or name in wrt)
+    if not wanted:
+        raise InputError("there is nothing to differentiate by", hints=("x=torch.randn(3, 4)",))
+    scalars = {n: v for n, v in given.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+    candidate: Candidate
+    if pair:
+        candidate = Pair(function, given, wanted)
+    else:
+        from symgrad.testing.tensors import Tensors  # loads torch, which a pair does without
+
+        candidate = Tensors(function, given, wanted, parameters)
+    types = tuple(str(tensors[name].dtype).removeprefix("torch.") for name in wanted)
+    return Request(candidate, function, given, arrays, scalars, types)
+
+
+def arrived(value: Any, name: str, pair: bool) -> Any:
+    """An input as the candidate takes it: tensors for torch, arrays for a pair; anything else is an option."""
+    if pair and hasattr(value, "detach"):
+        return value_as_array(value)
+    if not pair and isinstance(value, np.ndarray):
+        import torch
+
+        return torch.as_tensor(np.array(value))
+    return value
+
+
+def value_as_array(tensor: Any) -> Array:
+    """A torch tensor as an array of its own type."""
+    return np.array(tensor.detach().cpu().numpy())
+
+
+def is_floating(tensor: Any) -> bool:
+    """Whether a tensor or an array holds floating numbers."""
+    return tensor.dtype.kind == "f" if isinstance(tensor, np.ndarray) else bool(tensor.is_floating_point())
+
+
+def parameters_of(
+    function: Any, expression: Any, given: Collection[str], wrt: Sequence[str] | None
+) -> dict[str, Any]:
+    """The parameters of a module that the formula mentions, or that are asked for; without a formula all of them."""
+    owner = function if hasattr(function, "named_parameters") else getattr(function, "__self__", None)
+    if not hasattr(owner, "named_parameters"):
+        return {}
+    every = {path.replace(".", "_"): p for path, p in owner.named_parameters() if p.requires_grad}
+    texts = [expression] if isinstance(expression, str) else expression if isinstance(expression, (list, tuple)) else None
+    if texts is None:
+        return {n: p for n, p in every.items() if n not in given}
+    mentioned = frozenset().union(*(inputs_of(text) for text in texts if isinstance(text, str)))
+    return {n: p for n, p in every.items() if n not in given and (n in mentioned or n in (wrt or ()))}

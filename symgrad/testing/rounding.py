@@ -1,0 +1,56 @@
+"""How closely two gradients have to agree, by the type that the candidate computes in, and how far off it is in ulps.
+
+An entry of vᵀJ is a sum, and what rounding may do to it is measured by Σ|v|·|J|: a sum that cancels has no more digits
+than its terms. In low precision a candidate may be twice as far off as torch's own backward is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from symgrad.numeric import Array
+
+EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+ALLOWED = {"float64": 1e-9, "float32": 2.0**-17, "float16": 2.0**-7, "bfloat16": 2.0**-4}
+"""Relative to Σ|v|·|J|; for float64 what a chain of delicate functions needs, else 64 or 8 ulps."""
+LOWER = {"float64": ("float32", "bfloat16", "float16"), "float32": ("bfloat16", "float16")}
+FACTOR = 2.0
+"""A candidate may be as many times as far off as eager torch."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """The type that counts, what may be off relative to the scale of a sum, and torch's own error relative to it."""
+
+    dtype: str
+    share: float
+    eager: float | None = None
+
+    @property
+    def allowed(self) -> float:
+        """Relative to Σ|v|·|J|."""
+        return max(self.share, FACTOR * (self.eager or 0.0))
+
+    def ulps(self, gap: float, scale: float) -> float:
+        """A difference in units of the last place of ``scale``."""
+        return gap / (EPSILON.get(self.dtype, 2.0**-52) * scale) if scale else 0.0
+
+
+def rounding_of(dtypes: Sequence[str], tolerance: float | None, floor: float) -> Rounding:
+    """From the coarsest of the types; ``tolerance`` is the user's own, ``floor`` that of the oracle."""
+    coarsest = max(dtypes, key=lambda dtype: EPSILON.get(dtype, 1.0), default="float64")
+    share = ALLOWED.get(coarsest, 1e-9) if tolerance is None else tolerance
+    return Rounding(coarsest, max(share, floor) if tolerance is None else share)
+
+
+def scales(rows: Sequence[Array], seeds: Sequence[Array], expected: Array) -> float:
+    """The largest Σ|v|·|J|, where all rows of J are known; else the largest entry."""
+    largest = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
+    if rows:
+        flat = np.concatenate([np.abs(seed).reshape(-1) for seed in seeds])
+        sums = np.tensordot(flat, np.abs(np.stack(rows)), 1)
+        largest = max(largest, float(sums[np.isfinite(sums)].max(initial=0.0)))
+    return largest

@@ -1,0 +1,211 @@
+"""A torch function as a candidate: run on fresh leaves, pulled back by its own backward.
+
+Comes in: the function and its arguments, as the user has them. Goes out: `symgrad.testing.attempts` answers, in
+float64 NumPy. The user's tensors, parameters and their ``.grad`` are left as they were.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.autograd import forward_ad
+
+from symgrad.numeric import Array
+from symgrad.testing.attempts import PLAIN, Change, Pull, Seeds, Variation
+from symgrad.testing.layouts import Layout, contiguous
+from symgrad.testing.quiet import listening
+from symgrad.testing.spying import changed, functions_of, named, snapshot, spying
+
+LEAF = "a leaf variable that requires grad"
+
+
+def numbers_of(tensor: Any) -> Array:
+    """Entries in float64."""
+    dense = tensor.detach().to_dense() if tensor.is_sparse else tensor.detach()
+    return np.array(dense.cpu().double().numpy())
+
+
+class Tensors:
+    """A torch function; ``parameters`` are those of its module that are differentiated, by name."""
+
+    masks = True
+
+    def __init__(
+        self, function: Any, inputs: Mapping[str, Any], wanted: Sequence[str], parameters: Mapping[str, Any]
+    ) -> None:
+        self.function, self.inputs, self.parameters = function, dict(inputs), dict(parameters)
+        self.names = tuple(wanted)
+        known = {**self.inputs, **self.parameters}
+        self.shapes = {name: tuple(known[name].shape) for name in self.names}
+        self.dtypes = {name: known[name].dtype for name in self.names}
+        self.writes = False
+        """Whether the function writes into its inputs, which is then done to copies of the leaves."""
+
+    def leaves(self, variation: Variation) -> dict[str, Any]:
+        """Fresh leaves, constants and options, in the order given."""
+        found = {}
+        for name, given in self.inputs.items():
+            if not isinstance(given, torch.Tensor):
+                found[name] = given
+                continue
+            values, layout = variation.values.get(name), variation.layouts.get(name)
+            fresh = given.detach().clone(memory_format=torch.contiguous_format)
+            if variation.double and fresh.is_floating_point():
+                fresh = fresh.double()
+            if values is not None or layout is not None:
+                fresh = placed(numbers_of(given) if values is None else values, fresh.dtype, fresh.device, layout)
+            required = self.names if variation.required is None else variation.required
+            found[name] = fresh.requires_grad_(name in required) if name in self.names else fresh
+        return found
+
+    def run(self, variation: Variation = PLAIN) -> TorchRun:
+        """The forward pass; a function that writes into its inputs gets copies of the leaves from then on."""
+        run = self.once(variation)
+        if LEAF in run.failure and not self.writes:
+            self.writes = True
+            run = self.once(variation)
+        return run
+
+    def once(self, variation: Variation) -> TorchRun:
+        """One forward pass."""
+        with self.requiring(variation.required):
+            return TorchRun(self, self.leaves(variation))
+
+    @contextlib.contextmanager
+    def requiring(self, required: frozenset[str] | None) -> Iterator[None]:
+        """Parameters require a gradient where they are asked for."""
+        before = {name: p.requires_grad for name, p in self.parameters.items()}
+        try:
+            for name, parameter in self.parameters.items():
+                parameter.requires_grad_(name in self.names if required is None else name in required)
+            yield
+        finally:
+            for name, parameter in self.parameters.items():
+                parameter.requires_grad_(before[name])
+
+    def accumulated(self, seeds: Seeds) -> Pull | None:
+        """What ``backward`` adds to a ``.grad`` of ones."""
+        run = self.run()
+        if run.failure or not any(t.requires_grad for t in run.tensors):
+            return None
+        asked = {name: leaf for name, leaf in run.asked.items() if name in run.leaves}
+        with listening() as heard:
+            for leaf in asked.values():
+                leaf.grad = torch.ones_like(leaf)
+            pairs = run.pairs(seeds, ())
+            torch.autograd.backward([t for t, _ in pairs], [s for _, s in pairs], inputs=list(asked.values()))
+        found = {n: None if t.grad is None else numbers_of(t.grad) - 1 for n, t in asked.items()}
+        return Pull(found, heard.failure, heard.printed)
+
+    def pushed(self, name: str, tangent: Array) -> tuple[Array, ...] | str | None:
+        """Ju by ``jvp`` of the user's own Functions, where all of them have one."""
+        own = functions_of(self.run().tensors)
+        if not own or any(f.jvp is torch.autograd.Function.jvp for f in own) or name not in self.inputs:
+            return None
+        with listening() as heard, forward_ad.dual_level():
+            leaves = self.leaves(PLAIN)
+            moved = torch.as_tensor(tangent, dtype=leaves[name].dtype, device=leaves[name].device)
+            leaves[name] = forward_ad.make_dual(leaves[name].detach(), moved)
+            results = tensors_among(self.function(*leaves.values()))
+            parts = [forward_ad.unpack_dual(t) for t in results]
+            return tuple(np.zeros(t.shape) if p.tangent is None else numbers_of(p.tangent) for p, t in zip(parts, results, strict=True))  # noqa: E501  # one sentence
+        return heard.failure or None
+
+    def second(self, name: str, seeds: Seeds, weights: Array) -> Pull:
+        """By ``create_graph=True``."""
+        run = self.run()
+        with listening() as heard:
+            pairs = run.pairs(seeds, ())
+            outs = [t for t, _ in pairs]
+            weighing = [s.requires_grad_() for _, s in pairs]
+            (first,) = torch.autograd.grad(outs, run.asked[name], weighing, create_graph=True, allow_unused=True)
+            if first is None or not first.requires_grad:
+                return Pull(dict.fromkeys(run.asked), "" if first is not None else "no gradient")
+            total = (first * torch.as_tensor(weights, dtype=first.dtype, device=first.device)).sum()
+            found = torch.autograd.grad(total, [*run.asked.values(), *weighing], allow_unused=True)
+            names = [*run.asked, *(f"v{n + 1}" if len(weighing) > 1 else "v" for n in range(len(weighing)))]
+            gradients = {n: None if g is None else numbers_of(g) for n, g in zip(names, found, strict=True)}
+            return Pull(gradients)
+        return Pull({}, heard.failure, heard.printed)
+
+
+class TorchRun:
+    """One forward pass of a torch function, whose graph is kept."""
+
+    def __init__(self, owner: Tensors, leaves: dict[str, Any]) -> None:
+        self.owner, self.leaves = owner, leaves
+        self.tensors: tuple[Any, ...] = ()
+        before = {name: snapshot(leaf) for name, leaf in leaves.items()}
+        given = [leaf.clone() if owner.writes and isinstance(leaf, torch.Tensor) else leaf for leaf in leaves.values()]
+        with listening() as heard, torch.enable_grad():
+            result = owner.function(*given)
+            found = tensors_among(result)
+            self.tensors = tuple(t for t in found if t.is_floating_point())
+            if not self.tensors:
+                heard.failure = f"returns {type(result).__name__}, and no tensor of floating numbers"
+        self.failure, self.printed = heard.failure, heard.printed
+        self.outputs = tuple(numbers_of(t) for t in self.tensors)
+        self.dtypes = tuple(named(t.dtype) for t in self.tensors)
+        self.cut = tuple(not t.requires_grad for t in self.tensors)
+        self.changes: tuple[Change, ...] = tuple(
+            c for name, leaf in leaves.items()
+            if (c := changed("mutates_input", name, "the forward pass", before[name], leaf)) is not None
+        )  # fmt: skip
+        known = {**leaves, **owner.parameters}
+        self.asked = {name: known[name] for name in owner.names if known[name].requires_grad}
+
+    def pairs(self, seeds: Seeds, layouts: Sequence[Layout | None]) -> list[tuple[Any, Any]]:
+        """The outputs that count, each with its seed as a tensor."""
+        chosen = [*layouts, *[None] * (len(self.tensors) - len(layouts))]
+        return [
+            (t, placed(s, t.dtype, t.device, layout))
+            for t, s, layout in zip(self.tensors, seeds, chosen, strict=True)
+            if s is not None and t.requires_grad
+        ]
+
+    def pull(self, seeds: Seeds, layouts: Sequence[Layout | None] = ()) -> Pull:
+        """``torch.autograd.grad`` on the graph that is kept."""
+        pairs = self.pairs(seeds, layouts)
+        if not pairs or not self.asked:
+            return Pull(dict.fromkeys(self.asked))
+        copies = [snapshot(s) for _, s in pairs]
+        leaves = {name: snapshot(leaf) for name, leaf in self.asked.items()}
+        labels = {id(leaf): name for name, leaf in self.asked.items()}
+        found: Sequence[Any] = ()
+        with listening() as heard, spying([t for t, _ in pairs], labels) as notes:
+            found = torch.autograd.grad(
+                [t for t, _ in pairs], list(self.asked.values()), [s for _, s in pairs],
+                retain_graph=True, allow_unused=True,
+            )  # fmt: skip
+        changes = list(notes.changes)
+        if not any(c.kind == "mutates_seed" for c in changes):
+            seen = [changed("mutates_seed", "v", "backward", c, s) for c, (_, s) in zip(copies, pairs, strict=True)]
+            changes += [c for c in seen if c is not None]
+        seen = [changed("mutates_input", n, "backward", leaves[n], leaf) for n, leaf in self.asked.items()]
+        changes += [c for c in seen if c is not None]
+        if heard.failure:
+            return Pull({}, heard.failure, heard.printed, tuple(changes), tuple(notes.returned), tuple(notes.functions))
+        gradients = {n: None if g is None else numbers_of(g) for n, g in zip(self.asked, found, strict=True)}
+        return Pull(
+            gradients, "", heard.printed, tuple(changes), tuple(notes.returned), tuple(notes.functions)
+        )  # fmt: skip
+
+
+def placed(values: Array, dtype: Any, device: Any, layout: Layout | None) -> Any:
+    """A tensor with these numbers, lying as ``layout`` says."""
+    where = contiguous(values) if layout is None else layout.place(values)
+    buffer = torch.tensor(where.buffer, dtype=torch.float64).to(dtype).to(device)
+    return torch.as_strided(buffer, where.shape, where.strides, where.offset)
+
+
+def tensors_among(result: Any) -> list[Any]:
+    """The tensors of a result, containers opened."""
+    if isinstance(result, torch.Tensor):
+        return [result]
+    if isinstance(result, Mapping):
+        result = list(result.values())
+    return [t for part in result for t in tensors_among(part)] if isinstance(result, (tuple, list)) else []

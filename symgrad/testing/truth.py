@@ -1,0 +1,234 @@
+"""What the right gradient is: by the derived formula, or, where nothing can be derived, by differences.
+
+Comes in: what the candidate was claimed to be, and the numbers. Goes out: a `Formula` or `Secants`, both of which pull
+seeds back in float64, from the same rounded inputs, whatever type the candidate computes in.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from symgrad.calculus import Sweep, pullback
+from symgrad.errors import InputError, ShapeError, SymgradError
+from symgrad.language import arguments, inputs_of, read
+from symgrad.numeric import Array, Values, as_float, forward, is_exact, numeric_pullback
+from symgrad.program import Program
+from symgrad.testing.attempts import Candidate, Seeds, Variation
+from symgrad.tracing import Program as Captured
+from symgrad.tracing import capture
+from symgrad.tracing.words import renamed
+
+STEP = 1e-3
+"""How far inputs are moved for differences, relative to their size: with two steps, the error is of fourth order."""
+MOST_MOVED = 200
+"""Entries of inputs beyond which a Jacobian by differences costs too much."""
+
+
+@dataclass(frozen=True, eq=False)
+class Formula:
+    """A program for each output, its values, and the inputs to differentiate by."""
+
+    text: str
+    programs: tuple[Program, ...]
+    values: tuple[Values, ...]
+    wanted: tuple[str, ...]
+    said: str = "formula"
+    tolerance: float = 1e-9
+
+    @property
+    def inputs(self) -> Mapping[str, Array]:
+        """The numbers of the inputs."""
+        return {t.name: v[t.name] for p, v in zip(self.programs, self.values, strict=True) for t in p.inputs}
+
+    @cached_property
+    def outputs(self) -> tuple[Array, ...]:
+        """The forward values."""
+        return tuple(as_float(v[p.output]) for p, v in zip(self.programs, self.values, strict=True))
+
+    @property
+    def exact(self) -> bool:
+        """Whether the outputs are whole numbers that were computed without rounding."""
+        pairs = zip(self.programs, self.values, strict=True)
+        return all(is_exact(v[p.output]) and v[p.output].dtype != object for p, v in pairs)
+
+    def part(self, number: int, seed: Array) -> dict[str, Array]:
+        """What one output contributes."""
+        program, values = self.programs[number], self.values[number]
+        names = [n for n in self.wanted if any(t.name == n for t in program.inputs)]
+        found = numeric_pullback(program, values, seed, names) if names else {}
+        shapes = self.inputs
+        return {n: as_float(found[n]) if n in found else np.zeros(np.shape(shapes.get(n, 0.0))) for n in self.wanted}
+
+    def pull(self, seeds: Seeds) -> dict[str, Array]:
+        """vᵀJ by every wanted input."""
+        parts = [self.part(n, seed) for n, seed in enumerate(seeds) if seed is not None]
+        return {name: np.asarray(sum(part[name] for part in parts)) for name in self.wanted}
+
+    def at(self, inputs: Mapping[str, Array]) -> Formula:
+        """The same at other numbers."""
+        given = {**self.inputs, **inputs}
+        found = [forward(p, {t.name: given[t.name] for t in p.inputs}) for p in self.programs]
+        return Formula(self.text, self.programs, tuple(found), self.wanted, self.said, self.tolerance)
+
+    def sweep(self, number: int, name: str) -> Sweep:
+        """The pullback of one output by one input, as index equations."""
+        return pullback(self.programs[number], name)
+
+
+@dataclass(frozen=True, eq=False)
+class Secants:
+    """The Jacobians by central differences of the candidate's own forward pass: nothing else is known of it."""
+
+    text: str
+    outputs: tuple[Array, ...]
+    jacobians: Mapping[str, tuple[Array, ...]]
+    said: str
+    tolerance: float
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The inputs that it has a Jacobian for."""
+        return tuple(self.jacobians)
+
+    def pull(self, seeds: Seeds) -> dict[str, Array]:
+        """vᵀJ by every input."""
+        return {
+            name: np.asarray(sum(np.tensordot(s, j, s.ndim) for s, j in zip(seeds, js, strict=True) if s is not None))
+            for name, js in self.jacobians.items()
+        }
+
+
+Truth = Formula | Secants
+
+
+def formula_of(
+    expression: Any, arrays: Mapping[str, Array], scalars: Mapping[str, Any], wanted: Sequence[str],
+    shapes: Mapping[str, Sequence[Any]],
+) -> Formula:  # fmt: skip
+    """What an expression, one for each output, or a captured program says at these numbers.
+
+    Raises `SymgradError` where it does not fit them.
+    """
+    if isinstance(expression, Captured):
+        return of_captured(expression, arrays, wanted)
+    several = isinstance(expression, (tuple, list))
+    texts = [arguments.text_of(part, "the expression") for part in (expression if several else [expression])]
+    programs, found = [], []
+    for text in texts:
+        program, values = of_text(text, arrays, scalars, shapes)
+        programs.append(program)
+        found.append(values)
+    if not programs:
+        raise InputError("there is no expression", hints=('"softmax(x, dim=-1)"',))
+    return Formula("; ".join(texts), tuple(programs), tuple(found), tuple(wanted))
+
+
+def of_text(
+    text: str, arrays: Mapping[str, Array], scalars: Mapping[str, Any], shapes: Mapping[str, Sequence[Any]]
+) -> tuple[Program, Values]:
+    """One expression; inputs that it does not mention are options of the candidate, or nothing flows to them."""
+    mentioned = inputs_of(text)
+    numbers = {name: value for name, value in scalars.items() if name in mentioned}
+    known: dict[str, Any] = {name: tuple(s) for name, s in shapes.items()}
+    known |= {name: a.shape for name, a in arrays.items() if name in mentioned} | {n: () for n in numbers}
+    reading = read(text, shapes=known, scalars=numbers)
+    given = {**arrays, **{name: np.asarray(value) for name, value in numbers.items()}, **reading.made}
+    missing = [t.name for t in reading.program.inputs if t.name not in given]
+    if missing:
+        raise InputError(f"{text!r} needs a value for {', '.join(missing)}", hints=(f"{missing[0]}=torch.randn(…)",))
+    return reading.program, forward(reading.program, {t.name: given[t.name] for t in reading.program.inputs})
+
+
+def of_captured(program: Captured, arrays: Mapping[str, Array], wanted: Sequence[str]) -> Formula:
+    """A captured program, on the numbers at hand, in float64."""
+    if program.boxes:
+        box = program.black_boxes[0]
+        raise InputError("a black box has no formula to be held against", found=(f"{box.spelling}: {box.reason}",))
+    called = {own: label.replace(".", "_") for own, label in program.labels.items()}
+    inputs = tuple(replace(t, name=called.get(t.name, t.name)) for t in program.recording.inputs)
+    swap = {old.name: new.name for old, new in zip(program.recording.inputs, inputs, strict=True)}
+    steps = tuple(
+        replace(step, arguments=tuple(swap.get(a, a) if isinstance(a, str) else a for a in step.arguments))
+        for step in program.recording.steps
+    )
+    whole, found = [], []
+    for end in program.ends:
+        recording = Program(inputs, steps, swap.get(end, end), program.recording.sizes)
+        recording = renamed(recording, program.labels)
+        given = {t.name: arrays.get(t.name) for t in inputs}
+        held = {swap[old]: array for old, array in program.arrays.items() if old in swap}
+        point = {name: held[name] if array is None else array for name, array in given.items()}
+        wrong = [n for n, array in point.items() if np.shape(array) != np.shape(held[n])]
+        if wrong:
+            raise ShapeError(
+                f"{wrong[0]} does not have the shape that it was captured with",
+                found=(f"{np.shape(point[wrong[0]])}, captured {np.shape(held[wrong[0]])}",),
+            )
+        whole.append(recording)
+        found.append(forward(recording, point))
+    return Formula(program.title or "the captured program", tuple(whole), tuple(found), tuple(wanted))
+
+
+def captured_forward(
+    function: Callable[..., Any], inputs: Mapping[str, Any], arrays: Mapping[str, Array], wanted: Sequence[str]
+) -> Formula | str:
+    """The function's own forward pass as a formula; the reason where there is none."""
+
+    def call(*given: Any) -> Any:
+        return function(*given)
+
+    kinds = [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in inputs]
+    call.__signature__ = inspect.Signature(kinds)  # type: ignore[attr-defined]  # what inspect.signature reads
+    call.__name__ = getattr(function, "__name__", None) or type(function).__name__
+    try:
+        program = capture(call, *inputs.values())
+        if program.boxes:
+            return f"{program.black_boxes[0].spelling} is a black box"
+        found = of_captured(program, arrays, wanted)
+    except SymgradError as error:
+        return error.problem
+    except Exception as error:  # a function that cannot be recorded is still one that can be checked
+        return f"it could not be recorded: {type(error).__name__}"
+    known = {t.name for t in found.programs[0].inputs}
+    lost = [name for name in wanted if name not in known and name in arrays]
+    return replace(found, said="the forward pass, captured") if not lost else f"{lost[0]} was not found in it"
+
+
+def secants_of(candidate: Candidate, arrays: Mapping[str, Array], why: str) -> Secants | str:
+    """Jacobians by differences, in float64 where the candidate computes in it; the reason where there are none."""
+    names = candidate.names
+    if sum(arrays[n].size for n in names) > MOST_MOVED:
+        return f"{why}, and the inputs are too large for differences"
+    plain = candidate.run(Variation(double=True))
+    if plain.failure or any(dtype != "float64" for dtype in plain.dtypes):
+        return f"{why}, and the candidate does not compute in float64, without which differences say little"
+    jacobians = {}
+    for name in names:
+        columns = []
+        for at in np.ndindex(*arrays[name].shape):
+            step = STEP * max(1.0, abs(float(arrays[name][at])))
+            coarse, fine = (quotients(candidate, name, arrays[name], at, step / by) for by in (1, 2))
+            columns.append([(4 * f - c) / 3 for c, f in zip(coarse, fine, strict=True)])
+        jacobians[name] = tuple(
+            np.stack([column[n] for column in columns], -1).reshape(out.shape + arrays[name].shape)
+            for n, out in enumerate(plain.outputs)
+        )
+    said = f"differences of the forward pass ({why})"
+    return Secants("its own forward pass", plain.outputs, jacobians, said, 1e-6)
+
+
+def quotients(candidate: Candidate, name: str, array: Array, at: tuple[int, ...], step: float) -> list[Array]:
+    """(f(x + h) − f(x − h)) / 2h for one entry, by output."""
+    sides = []
+    for shift in (step, -step):
+        moved = array.copy()
+        moved[at] += shift
+        run = candidate.run(Variation(values={name: moved}, double=True, required=frozenset()))
+        sides.append(run.outputs)
+    return [(high - low) / (2 * step) for high, low in zip(*sides, strict=True)]

@@ -1,0 +1,147 @@
+"""The numbers themselves: for each seed and input the candidate's gradient beside the derived vᵀJ.
+
+What differs is diagnosed; what differs at a kink only, and lies between the two slopes there, is no mismatch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from symgrad.testing.bench import Bench, Outcome, Trial, apart, not_made, outcome, place, shown
+from symgrad.testing.data import Finding
+from symgrad.testing.diagnosis import Case, Cause, causes, formulas
+from symgrad.testing.kinks import Excuse, excused
+from symgrad.testing.rounding import EPSILON
+
+
+def forward(bench: Bench) -> Finding | None:
+    """Whether the forward pass computes what was said at all."""
+    if bench.truth is None:
+        return None
+    right, got = bench.truth.outputs, bench.run.outputs
+    name = bench.truth.text
+    if len(right) != len(got):
+        said = f"the function returns {len(got)} tensors, and {name!r} is {len(right)}"
+        return Finding("forward", "out", "out", said, {"outputs": len(got)})
+    for n, (a, b) in enumerate(zip(right, got, strict=True)):
+        label = "out" if len(right) == 1 else f"output {n + 1}"
+        if a.shape != b.shape:
+            said = f"the forward pass gives the shape {b.shape}, and {name!r} has {a.shape}"
+            return Finding("forward", "out", label, said, {"returned": b.shape, "wanted": a.shape})
+        finite = a[np.isfinite(a)]
+        limit = max(bench.rounding.allowed, 1e-7 if bench.formula is None else 0.0)
+        trial = Trial(bench.weights[0], a, b, limit * max(1.0, float(np.abs(finite).max(initial=0.0))), 1.0)
+        if trial.off.any():
+            at = worst(trial)
+            yours, ours = apart(b[at], a[at])
+            where = place(label, at)
+            said = f"the forward pass is another function: {where} is {yours}, and {name!r} gives {ours} there"
+            evidence = {"expected": float(a[at]), "got": float(b[at])}
+            return Finding("forward", "out", where, said, evidence)
+    return None
+
+
+def value(bench: Bench) -> Outcome:
+    """Every seed, every input."""
+    if bench.truth is None:
+        return not_made("value", "there is nothing to hold it against")
+    found, notes, count, worst_ulps = [], [], 0, 0.0
+    for name in bench.candidate.names:
+        trials = bench.trials(name)
+        count += len(trials)
+        excuse = excused(bench, name, trials)
+        if excuse.note:
+            notes.append(excuse.note)
+        bad = [t for t in excuse.trials if t.off.any()]
+        worst_ulps = max([worst_ulps, *(ulps(bench, t) for t in excuse.trials if not t.off.any())])
+        none = all(pull.gradients.get(name) is None for pull in bench.pulls)
+        if bad:
+            found.append(finding(bench, name, excuse, bad, none))
+    if not found and bench.rounding.dtype != "float64":
+        notes.append(rounded(bench, worst_ulps))
+    if bench.formula is None:
+        notes.append(f"held against {bench.truth.said}")
+    return outcome("value", count, found, "; ".join(notes))
+
+
+def rounded(bench: Bench, worst_ulps: float) -> str:
+    """How far off a gradient in low precision is."""
+    eager = bench.rounding.eager
+    dtype = bench.rounding.dtype
+    said = f"only rounding: at most {shown(worst_ulps)} ulps of {dtype}"
+    if eager is not None:
+        said += f" (eager torch: {shown(eager / EPSILON[dtype])})"
+    return f"{said}; no step is taken here: gradcheck's 1e-06 is lost in the rounding of {dtype}"
+
+
+def ulps(bench: Bench, trial: Trial) -> float:
+    """How far off the worst entry is."""
+    finite = np.isfinite(trial.expected)
+    return bench.rounding.ulps(float(np.abs(trial.expected - trial.got)[finite].max(initial=0.0)), trial.scale)
+
+
+def worst(trial: Trial) -> tuple[int, ...]:
+    """The place of the largest difference."""
+    gaps = np.where(trial.off, trial.gaps(trial.expected), -1.0)
+    return tuple(int(i) for i in np.unravel_index(int(np.argmax(gaps)), gaps.shape))
+
+
+def telling(bad: Sequence[Trial]) -> Trial:
+    """The seed that shows most: the basis seed with the largest difference, else the largest of all."""
+    basis = [t for t in bad if "onehot" in t.weights.name]
+    return max(basis or bad, key=lambda t: float(np.where(t.off, t.gaps(t.expected), 0.0).max()))
+
+
+def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none: bool) -> Finding:
+    """One input that is wrong, and why."""
+    trial = telling(bad)
+    at = worst(trial)
+    where = place(f"{name}.grad", at)
+    formula = bench.formula
+    cause = Cause("value", "")
+    entry = line = ""
+    if not np.isfinite(trial.got[at]):
+        count = int((~np.isfinite(trial.got)).sum())
+        cause = Cause("not_finite", f"{count} of {trial.got.size} entries {'is' if count == 1 else 'are'} no number")
+    elif excuse.outside:
+        cause = Cause("kink", excuse.outside)
+    elif formula is not None:
+        every = {n: bench.trials(n) for n in bench.candidate.names}
+        wrong = {n: trials for n, trials in every.items() if any(t.off.any() for t in trials)}
+        others = {n: n not in wrong for n in every if n != name}
+        cause = causes(Case(formula, name, tuple(excuse.trials), bench.rounding, others, wrong, none))
+    if formula is not None:
+        entry, line = formulas(formula, name, at, trial)
+    yours, right = apart(float(trial.got[at]), float(trial.expected[at]))
+    if none:
+        yours = "None"
+    said = f"{where}: yours {yours}; {entry + ' = ' if entry else 'right is '}{right}"
+    lines = [f"{said}; {cause.said}" if cause.said else said]
+    seed = f"v = {trial.weights.name}" + (f", {line}" if line else "")
+    total = len(excuse.trials)
+    lines += [*cause.more, f"{seed}  ({len(bad)} of {total} seeds differ)"]
+    evidence = {
+        "seed": trial.weights.name, "entry": list(at), "got": float(trial.got[at]),
+        "expected": float(trial.expected[at]), "formula": entry, "line": line, "cause": cause.said,
+        "ulps": bench.rounding.ulps(float(trial.gaps(trial.expected)[at]), trial.scale),
+    }  # fmt: skip
+    return Finding(cause.kind, name, where, "\n".join(lines), evidence)
+
+
+def cut(bench: Bench) -> Iterator[Finding]:
+    """Outputs that require no gradient although one flows through them."""
+    for n, gone in enumerate(bench.run.cut):
+        if not gone:
+            continue
+        label = "out" if len(bench.run.cut) == 1 else f"output {n + 1}"
+        truth = bench.formula
+        if truth is not None:
+            moved = truth.part(n, bench.mixed[n])
+            if not any(np.any(g) for g in moved.values()):
+                continue
+        said = f"{label} requires no gradient: the way back was cut in the forward pass (detach, no_grad, .data)"
+        yield Finding("missing_path", "", label, said, {})
+
+
