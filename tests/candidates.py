@@ -16,7 +16,7 @@ DOUBLE = torch.float64
 
 def randn(*shape: int, seed: int = 0, dtype: torch.dtype = DOUBLE) -> torch.Tensor:
     """Normal numbers, the same each time."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE).to(dtype)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=DOUBLE).to(dtype)
 
 
 def draws(*shape: int, seed: int = 0) -> np.ndarray:
@@ -56,5 +56,7 @@ def function(forward: Callable[..., Any], backward: Callable[..., Any], name: st
 
 def with_ctx(forward: Callable[..., Any], backward: Callable[..., Any], name: str = "Custom") -> Callable[..., Any]:
     """An autograd.Function as it stands, both with ctx."""
-    made = type(name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)})
+    made = type(
+        name, (torch.autograd.Function,), {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    )
     return made.apply

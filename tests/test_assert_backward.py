@@ -1,194 +1,211 @@
-"""`symgrad.testing`: right backwards pass, and each usual slip is caught, named and guessed."""
+"""The interface of `symgrad.testing`: what may be passed, what is handed back, what is refused."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import json
+from contextlib import redirect_stdout
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
-from symgrad import InputError, ShapeError
+from symgrad import InputError, ShapeError, UnknownNameError
 from symgrad.testing import assert_backward, check_backward
+from tests.candidates import draws, function, randn, with_ctx
+
+MATMUL = function(torch.matmul, lambda v, x, a: (v @ a.T, x.T @ v))
+WRONG = function(torch.matmul, lambda v, x, a: (v @ a, x.T @ v))
 
 
-def function(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:
-    """A torch function with the given forward and backward(v, *inputs)."""
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(
+    ("call", "expression"),
+    [(torch.tanh, "tanh(x)"), (lambda x: x.sum(0), "x.sum(0)"), (lambda x: x @ x.T, "x @ x.T")],
+)
+def test_torchs_own_backwards_pass(call: Any, expression: str, dtype: torch.dtype) -> None:
+    report = assert_backward(call, expression, x=randn(3, 4, dtype=dtype))
+    assert report.passed
+    assert {b.name: b.count for b in report.batteries}["value"] >= 7
 
-    class Custom(torch.autograd.Function):
+
+def test_the_assertion_is_the_report() -> None:
+    """The message is the text, which names the entry, both numbers, the formula and the cause."""
+    with pytest.raises(AssertionError) as caught:
+        assert_backward(WRONG, "x @ a", x=randn(3, 3), a=randn(3, 3, seed=1))
+    message = str(caught.value)
+    assert message == check_backward(WRONG, "x @ a", x=randn(3, 3), a=randn(3, 3, seed=1)).to_text()
+    for part in ("transposed: x.grad[", "yours", "Σ_j a[2,j]·v[0,j]", "equals v @ a", "torch 2.", "seed 0"):
+        assert part in message
+
+
+def test_a_report_is_data() -> None:
+    """Frozen, and as JSON it holds the same."""
+    report = check_backward(WRONG, "x @ a", x=randn(3, 3), a=randn(3, 3, seed=1))
+    found = json.loads(report.to_json())
+    finding = report.findings[0]
+    assert found["passed"] is False
+    assert found["findings"][0] == {
+        "kind": finding.kind, "input": "x", "where": finding.where, "message": finding.message,
+        "evidence": dict(finding.evidence),
+    }  # fmt: skip
+    assert [b["name"] for b in found["batteries"]] == [b.name for b in report.batteries]
+    assert finding.evidence["entry"] == [0, 2]
+    assert finding.evidence["cause"].startswith("equals v @ a")
+    with pytest.raises(AttributeError):
+        report.seed = 1  # type: ignore[misc]  # that it is frozen is the point
+    assert hash(finding) == hash(report.findings[0])
+
+
+def test_wrt_says_what_is_differentiated() -> None:
+    """The rest are constants: nobody asks for their gradient."""
+    half = function(torch.matmul, lambda v, x, a: (v @ a.T, None))
+    assert check_backward(half, "x @ a", wrt="x", x=randn(2, 3), a=randn(3, 4, seed=1)).passed
+    report = check_backward(half, "x @ a", x=randn(2, 3), a=randn(3, 4, seed=1))
+    assert [f.kind for f in report.findings] == ["missing_path"]
+
+
+def test_batteries_are_chosen() -> None:
+    """By name, and a name that there is not is told."""
+    inputs = {"x": randn(3, 4)}
+    only = check_backward(torch.tanh, "tanh(x)", only=["value", "layout"], **inputs)
+    assert [b.name for b in only.batteries] == ["value", "layout"]
+    without = check_backward(torch.tanh, "tanh(x)", skip="layout", **inputs)
+    assert "layout" not in [b.name for b in without.batteries]
+    assert "double_backward" in [b.name for b in check_backward(torch.tanh, "tanh(x)", order=2, **inputs).batteries]
+    with pytest.raises(InputError, match="no battery 'layouts'"):
+        check_backward(torch.tanh, "tanh(x)", only="layouts", **inputs)
+
+
+def test_the_tolerance_is_the_callers_own() -> None:
+    """Relative to what is added up."""
+    near = function(torch.exp, lambda v, x: v * torch.exp(x) * (1 + 1e-5))
+    assert not check_backward(near, "exp(x)", x=randn(4)).passed
+    assert check_backward(near, "exp(x)", tolerance=1e-4, x=randn(4)).passed
+
+
+def test_nothing_of_the_callers_is_changed() -> None:
+    """Tensors, parameters, their .grad and requires_grad, standard output."""
+    layer = torch.nn.Linear(3, 2).double()
+    layer.weight.grad = torch.ones_like(layer.weight)
+    x = randn(4, 3)
+    before = x.clone(), layer.weight.detach().clone()
+    own = {name: dict(vars(type(MATMUL.__self__))) for name in ("x",)}  # type: ignore[attr-defined]  # a bound method
+    with redirect_stdout(io.StringIO()) as printed:
+        check_backward(layer, "linear(x, weight, bias)", x=x)
+        check_backward(MATMUL, "x @ a", x=x, a=randn(3, 4, seed=1))
+    assert torch.equal(x, before[0])
+    assert torch.equal(layer.weight, before[1])
+    assert torch.equal(layer.weight.grad, torch.ones_like(layer.weight))
+    assert layer.bias.grad is None
+    assert layer.weight.requires_grad
+    assert x.grad is None
+    assert not x.requires_grad
+    assert printed.getvalue() == ""
+    assert own["x"].keys() == dict(vars(type(MATMUL.__self__))).keys()  # type: ignore[attr-defined]  # a bound method
+
+
+def test_the_function_itself_comes_back() -> None:
+    """Its backward is looked at while it runs, and is the same object after, also after it raised."""
+
+    def raising(ctx: Any, v: Any) -> Any:
+        raise KeyError("weight")
+
+    apply = with_ctx(lambda ctx, x: x * 2, raising)
+    cls = apply.__self__  # type: ignore[attr-defined]  # a bound method
+    before = dict(cls.__dict__)
+    assert not check_backward(apply, "2 * x", x=randn(3)).passed
+    assert dict(cls.__dict__) == before
+
+
+def test_an_inherited_backward_stays_inherited() -> None:
+    class Base(torch.autograd.Function):
         @staticmethod
-        def forward(ctx: Any, *inputs: Any) -> Any:
-            ctx.save_for_backward(*inputs)
-            return forward(*inputs)
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
 
         @staticmethod
         def backward(ctx: Any, v: Any) -> Any:
-            return backward(v, *ctx.saved_tensors)
+            return v * 2
 
-    return Custom.apply
+    class Child(Base):
+        pass
 
-
-def tensor(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Any:
-    """Normal numbers."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
-
-
-@pytest.mark.parametrize(
-    ("call", "expression"),
-    [
-        (torch.tanh, "tanh(x)"),
-        (lambda x: torch.softmax(x, dim=-1), "softmax(x, dim=-1)"),
-        (lambda x: x.sum(0), "x.sum(0)"),
-        (lambda x: x @ x.T, "x @ x.T"),
-        (torch.relu, "relu(x)"),
-    ],
-)
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_torchs_own_backwards_pass(call: Callable[..., Any], expression: str, dtype: torch.dtype) -> None:
-    """What torch does is what the formulas say, in both precisions."""
-    report = assert_backward(call, expression, x=tensor(3, 4, dtype=dtype))
-    assert report.passed
-    assert report.comparisons >= 8
-
-
-def test_several_inputs_are_all_compared() -> None:
-    """Every floating input is differentiated, in the order in which it is passed."""
-    report = assert_backward(torch.matmul, "x @ a", x=tensor(2, 3), a=tensor(3, 4, seed=1))
-    assert report.comparisons == 2 * (8 + 3 + 1)
-
-
-SLIPS = [
-    ("transpose", lambda v, x, a: (a @ v.T, x.T @ v), "transpose"),
-    ("sign", lambda v, x, a: (-v @ a.T, x.T @ v), "sign"),
-    ("factor", lambda v, x, a: (2 * v @ a.T, x.T @ v), "2 times"),
-    ("nothing", lambda v, x, a: (torch.zeros_like(x), x.T @ v), "nothing arrives"),
-    ("none", lambda v, x, a: (None, x.T @ v), "nothing arrives"),
-    ("operand", lambda v, x, a: (v @ a, x.T @ v), "with a.mT in its place"),
-    ("seed", lambda v, x, a: (v.T @ a.T, x.T @ v), "v is transposed"),
-    ("ignored", lambda v, x, a: (torch.ones_like(v) @ a.T, x.T @ v), "this is what v = ones gives"),
-    ("constant", lambda v, x, a: (a + x, x.T @ v), "the same comes whatever v is"),
-    ("mean", lambda v, x, a: (v @ a.T / 9, x.T @ v), "divided by the number of outputs, 9"),
-]
-
-
-@pytest.mark.parametrize(("backward", "word"), [s[1:] for s in SLIPS], ids=[s[0] for s in SLIPS])
-def test_each_usual_slip_is_named(backward: Callable[..., Any], word: str) -> None:
-    """The message holds the entry, the formula, both numbers and the slip."""
-    wrong = function(lambda x, a: x @ a, backward)
-    with pytest.raises(AssertionError) as caught:
-        assert_backward(wrong, "x @ a", x=tensor(3, 3), a=tensor(3, 3, seed=1))
-    message = str(caught.value)
-    assert "x.grad[" in message
-    assert "v @ a.T" in message
-    assert "expected:" in message
-    assert "got:" in message
-    assert word in message
-
-
-SILENT = [
-    ("one entry", lambda v, x, a: (v @ a.T + torch.eye(3, dtype=x.dtype), x.T @ v)),
-    ("a little", lambda v, x, a: (v @ a.T * torch.linspace(1, 1.001, 3, dtype=x.dtype), x.T @ v)),
-    ("sign of some", lambda v, x, a: (v @ a.T * torch.tensor([1.0, -1.0, 1.0]), x.T @ v)),
-    ("once right", lambda v, x, a: (v @ a.T if v.sum() == 1 else -v @ a.T, x.T @ v)),
-    ("once transposed", lambda v, x, a: (v @ a if v.sum() == 1 else v @ a.T + 1, x.T @ v)),
-    ("nan", lambda v, x, a: (v @ a.T * torch.nan, x.T @ v)),
-]
-
-
-@pytest.mark.parametrize("backward", [s[1] for s in SILENT], ids=[s[0] for s in SILENT])
-def test_what_no_slip_explains_is_not_guessed(backward: Callable[..., Any]) -> None:
-    """A slip has to give what came in every entry and for every seed; one that does so here and there is not said."""
-    report = check_backward(function(lambda x, a: x @ a, backward), "x @ a", x=tensor(3, 3), a=tensor(3, 3, seed=1))
-    assert not report.passed
-    assert {m.guess for m in report.mismatches} == {""}
-
-
-def test_the_share_of_one_use_is_named() -> None:
-    """A product with itself whose backward knows one of the two factors."""
-    half = function(lambda x: x @ x, lambda v, x: v @ x.T)
-    report = check_backward(half, "x @ x", x=tensor(3, 3))
-    assert {m.guess for m in report.mismatches} == {"x is used 2 times, and this is the share of use 1 alone"}
-
-
-def test_ones_times_what_it_should_be_is_never_said() -> None:
-    """A difference in the fifth digit is no factor of 1."""
-    wrong = function(torch.exp, lambda v, x: v * torch.exp(x) * (1 + 1e-5 * torch.rand_like(x)))
-    report = check_backward(wrong, "exp(x)", x=tensor(3, 4))
-    assert not report.passed
-    assert not any(m.guess for m in report.mismatches)
-
-
-def raising(v: Any, x: Any) -> Any:
-    raise KeyError("weight")
-
-
-FINDINGS = [
-    ("nan", lambda v, x: torch.where(x == x[1], torch.nan, 2 * x * v), "not every entry is finite"),
-    ("raises", raising, "backward raises KeyError: 'weight'"),
-    (
-        "arity",
-        lambda v, x: (2 * x * v, v),
-        "backward raises RuntimeError: function CustomBackward returned an incorrect",
-    ),
-    (
-        "shape",
-        lambda v, x: (2 * x * v)[:2],
-        "backward raises RuntimeError: Function CustomBackward returned an invalid",
-    ),
-]
-
-
-@pytest.mark.parametrize(("backward", "says"), [f[1:] for f in FINDINGS], ids=[f[0] for f in FINDINGS])
-def test_a_backward_that_fails_is_a_finding(backward: Callable[..., Any], says: str) -> None:
-    """NaN, an exception, too many gradients, a wrong shape: reported with its place, never raised as it is."""
-    report = check_backward(function(lambda x: x**2, backward), "x ** 2", x=tensor(3))
-    assert not report.passed
-    assert says in str(report.mismatches[0])
-    assert all(m.guess == "" for m in report.mismatches)
-    with pytest.raises(AssertionError, match="this is not the backward"):
-        assert_backward(function(lambda x: x**2, backward), "x ** 2", x=tensor(3))
-
-
-def test_the_place_of_nan_is_named() -> None:
-    """The worst entry is the one without a number."""
-    report = check_backward(function(lambda x: x**2, FINDINGS[0][1]), "x ** 2", x=tensor(3))
-    assert "x.grad[1]" in str(report.mismatches[0])
-    assert "got:      nan" in str(report.mismatches[0])
-
-
-def test_a_way_back_that_was_cut_is_a_finding() -> None:
-    """A forward that detaches leaves nothing to run."""
-    report = check_backward(lambda x: (x**2).detach(), "x ** 2", x=tensor(3))
-    assert not report.passed
-    assert "the way back was cut" in str(report.mismatches[0])
-
-
-def test_a_softmax_that_is_right_only_for_ones_is_caught() -> None:
-    """1ᵀJ = 0 for softmax: a backward that returns zeros passes `.sum().backward()` and fails here."""
-    wrong = function(lambda x: torch.softmax(x, -1), lambda v, x: torch.zeros_like(x))
-    report = check_backward(wrong, "softmax(x, dim=-1)", x=tensor(2, 3))
-    assert not report.passed
-    assert all(m.seed != "ones" for m in report.mismatches)
-
-
-def test_a_backward_that_ignores_v_is_caught() -> None:
-    """The gradient of the sum, whatever v is."""
-    wrong = function(lambda x: x**2, lambda v, x: 2 * x)
-    report = check_backward(wrong, "x ** 2", x=tensor(3))
-    assert not report.passed
-
-
-def test_another_forward_is_told_first() -> None:
-    """A function that computes something else is told before any gradient."""
-    with pytest.raises(AssertionError, match="the forward pass: out"):
-        assert_backward(torch.cos, "sin(x)", x=tensor(3))
+    assert check_backward(Child.apply, "2 * x", x=randn(3)).passed
+    assert "backward" not in Child.__dict__
 
 
 def test_misuse_is_refused() -> None:
-    """Shapes that do not fit, and values that are missing, are errors of their own."""
+    """What the caller gets wrong is an error of its own."""
     with pytest.raises(ShapeError):
-        check_backward(torch.matmul, "x @ a", x=tensor(2, 3), a=tensor(2, 3))
+        check_backward(torch.matmul, "x @ a", x=randn(2, 3), a=randn(2, 3))
     with pytest.raises(InputError, match="needs a value for a"):
-        check_backward(torch.tanh, "x @ a", x=tensor(2, 3))
-    with pytest.raises(InputError, match="has to return one tensor"):
-        check_backward(lambda x: (x, x), "x", x=tensor(3))
+        check_backward(torch.tanh, "x @ a", x=randn(2, 3))
+    with pytest.raises(UnknownNameError, match="no floating input 'w'"):
+        check_backward(torch.tanh, "tanh(x)", wrt="w", x=randn(3))
+    with pytest.raises(InputError, match="nothing to differentiate by"):
+        check_backward(torch.tanh, "tanh(x)", x=torch.tensor([1, 2]))
+    with pytest.raises(InputError, match="tolerance has to be"):
+        check_backward(torch.tanh, "tanh(x)", tolerance=2, x=randn(3))  # type: ignore[arg-type]  # that is the point
+    with pytest.raises(InputError, match="has to be a function"):
+        check_backward("tanh", "tanh(x)", x=randn(3))
+
+
+def test_whatever_a_forward_does_is_a_finding() -> None:
+    """Raising, leaving by sys.exit, returning no tensor."""
+
+    def leaving(x: Any) -> Any:
+        raise SystemExit(3)
+
+    for candidate, said in (
+        (lambda x: x.nonsense(), "raises AttributeError"),
+        (leaving, "raises SystemExit"),
+        (lambda x: "tanh", "returns str"),
+        (lambda x: x > 0, "no tensor of floating numbers"),
+    ):
+        (finding,) = check_backward(candidate, "tanh(x)", x=randn(3)).findings
+        assert finding.kind == "raises"
+        assert said in finding.message
+
+
+def test_an_interrupt_is_nobodys_finding() -> None:
+    def interrupted(x: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check_backward(interrupted, "tanh(x)", x=randn(3))
+
+
+def test_what_no_mistake_explains_is_not_named() -> None:
+    """A mistake has to give what came in every entry and for every seed."""
+    for backward in (
+        lambda v, x, a: (v @ a.T + torch.eye(3, dtype=x.dtype), x.T @ v),
+        lambda v, x, a: (v @ a.T * torch.linspace(1, 1.001, 3, dtype=x.dtype), x.T @ v),
+        lambda v, x, a: (v @ a.T if v.sum() == 1 else -v @ a.T, x.T @ v),
+        lambda v, x, a: (v @ a if v.sum() == 1 else v @ a.T + 1, x.T @ v),
+    ):
+        report = check_backward(
+            function(torch.matmul, backward), "x @ a", x=randn(3, 3), a=randn(3, 3, seed=1), only="value"
+        )
+        assert [f.kind for f in report.findings] == ["value"]
+        assert report.findings[0].evidence["cause"] == ""
+
+
+def test_a_pair_of_numpy_functions_needs_no_graph() -> None:
+    """The order of the arguments is that of the inputs; options are passed on."""
+    pair = (lambda x, n, a: n * (x @ a), lambda v, x, n, a: (n * v @ a.T, n * x.T @ v))
+    assert check_backward(pair, "n * (x @ a)", x=draws(2, 3), n=3, a=draws(3, 4, seed=1)).passed
+    wrong = (lambda x, n, a: n * (x @ a), lambda v, x, n, a: (v @ a.T, n * x.T @ v))
+    (finding,) = check_backward(wrong, "n * (x @ a)", x=draws(2, 3), n=3, a=draws(3, 4, seed=1)).findings
+    assert finding.kind == "scaled"
+
+
+def test_the_sample_is_the_callers() -> None:
+    """Numbers of NumPy are tensors to a torch function."""
+    assert check_backward(torch.exp, "exp(x)", x=np.array([0.5, 1.0])).passed
+
+
+def test_complex_numbers_are_refused() -> None:
+    with pytest.raises(InputError, match="nothing to differentiate by"):
+        check_backward(torch.exp, "exp(x)", x=np.array([1, 2]))

@@ -84,14 +84,20 @@ class Bench:
     def trials(self, name: str) -> list[Trial]:
         """All seeds for one input; an input that got no gradient got zeros."""
         found = []
+        floor = 0.0 if name in self.rows else max((largest_of(e[name]) for e in self.expected), default=0.0)
         for weights, pull, expected in zip(self.weights, self.pulls, self.expected, strict=True):
             came, right = pull.gradients.get(name), expected[name]
             got = np.zeros(right.shape) if came is None else came
-            scale = scales(self.rows.get(name, ()), weights.seeds, right)
-            largest = float(np.abs(got[np.isfinite(got)]).max(initial=0.0)) if not scale else 0.0
+            scale = max(floor, scales(self.rows.get(name, ()), weights.seeds, right))
+            largest = 0.0 if scale else largest_of(got)
             limit = self.rounding.allowed * max(scale, largest, 1e-30)
             found.append(Trial(weights, right, got, limit, scale or largest))
         return found
+
+
+def largest_of(array: Array) -> float:
+    """The largest number that is finite."""
+    return float(np.abs(array[np.isfinite(array)]).max(initial=0.0))
 
 
 def bench_of(
@@ -103,7 +109,9 @@ def bench_of(
     expected, rows = [], {}
     if truth is not None:
         expected = [truth.pull(w.seeds) for w in weights]
-        basis = [n for n, w in enumerate(weights) if "onehot" in w.name or w.name.endswith("1") and "int" not in w.name]
+        basis = [
+            n for n, w in enumerate(weights) if "onehot" in w.name or (w.name.endswith("1") and "int" not in w.name)
+        ]
         if len(basis) == sum(out.size for out in run.outputs):
             rows = {name: [expected[n][name] for n in basis] for name in candidate.names}
             whole = [np.concatenate([expected[n][name].reshape(-1) for name in candidate.names]) for n in basis]

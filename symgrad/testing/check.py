@@ -43,7 +43,14 @@ STEADY = ("layout", "mask", "accumulation", "double_backward", "duality")
 
 
 RANK = (
-    "forward", "arity", "shape", "mutates_seed", "mutates_input", "raises", "nondeterministic", "missing_path",
+    "forward",
+    "arity",
+    "shape",
+    "mutates_seed",
+    "mutates_input",
+    "raises",
+    "nondeterministic",
+    "missing_path",
 )
 """Findings that come first: others may follow from them."""
 
@@ -81,8 +88,7 @@ def check_backward(
     chosen = chosen_batteries(arguments.names_of(only, "only"), arguments.names_of(skip, "skip"), order)
     request = requested(fn, expression, inputs, arguments.names_of(wrt, "wrt"))
     number, known = arguments.number_of(seed, "seed"), arguments.shapes_of(shapes)
-    if tolerance is not None and not (isinstance(tolerance, (int, float)) and 0 < tolerance < 1):
-        raise arguments.wrong(tolerance, "tolerance has to be a number between 0 and 1", "1e-6")
+    allowed = None if tolerance is None else share_of(tolerance)
     names = request.candidate.names
     truth: Truth | str | None = None
     if expression is not None:
@@ -94,9 +100,9 @@ def check_backward(
     if truth is None:
         truth = own_forward(request)
     held = None if isinstance(truth, str) else truth
-    rounding = rounding_of([*run.dtypes, *request.types], tolerance, held.tolerance if held else 0.0)
+    rounding = rounding_of([*run.dtypes, *request.types], allowed, held.tolerance if held else 0.0)
     bench = bench_of(request.candidate, run, held, rounding, request.arrays, number)
-    if bench.formula is not None and tolerance is None:
+    if bench.formula is not None and allowed is None:
         bench = replace(bench, rounding=replace(rounding, eager=eager_error(bench)))
     return report_of(request, truth, number, outcomes(bench, chosen))
 
@@ -113,6 +119,13 @@ def assert_backward(fn: Any, expression: Any = None, /, **options: Any) -> Backw
     if not report.passed:
         raise AssertionError(report.to_text())
     return report
+
+
+def share_of(value: object) -> float:
+    """A tolerance, relative to the terms of a sum."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < 1:
+        return float(value)
+    raise arguments.wrong(value, "tolerance has to be a number between 0 and 1", "1e-6")
 
 
 def chosen_batteries(only: Sequence[str] | None, skip: Sequence[str] | None, order: int) -> tuple[str, ...]:

@@ -34,8 +34,11 @@ LONGEST = 100
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One wrong gradient: ``others`` says of the other inputs whether theirs is right, ``wrong`` are the
-    trials of all that are not, ``none`` says that no gradient came."""
+    """One wrong gradient, and what is known of the rest.
+
+    ``others`` says of the other inputs whether theirs is right, ``wrong`` are the
+    trials of all that are not, ``none`` says that no gradient came.
+    """
 
     formula: Formula
     name: str
@@ -114,7 +117,9 @@ def rounding(case: Case) -> Cause | None:
 
 def computed_in(case: Case, lower: str) -> bool:
     """Whether the formula at inputs that were rounded to a lower type gives what came."""
-    at = case.formula.at({n: rounded(np.asarray(a, float), lower) for n, a in case.formula.inputs.items() if a.dtype.kind == "f"})  # noqa: E501  # one call
+    at = case.formula.at(
+        {n: rounded(np.asarray(a, float), lower) for n, a in case.formula.inputs.items() if a.dtype.kind == "f"}
+    )  # one call
     without = within = 0.0
     for t in case.trials:
         made = at.pull([rounded(s, lower) for s in t.weights.seeds])[case.name]

@@ -6,6 +6,7 @@ Comes in: a bench with a formula. Goes out: eager torch's largest error relative
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,6 @@ import numpy as np
 from symgrad.oracles.torch import torch_forward
 from symgrad.testing.bench import Bench
 from symgrad.testing.quiet import listening
-
-SEEDS = 4
 
 
 def eager_error(bench: Bench) -> float | None:
@@ -29,15 +28,20 @@ def eager_error(bench: Bench) -> float | None:
     with listening() as heard, torch.enable_grad():
         for name, array in formula.inputs.items():
             number = torch.as_tensor(np.asarray(array))
-            found[name] = number.to(kind).requires_grad_(name in formula.wanted) if number.is_floating_point() else number
+            found[name] = (
+                number.to(kind).requires_grad_(name in formula.wanted) if number.is_floating_point() else number
+            )
         out = torch_forward(formula.programs[0], found)
         leaves = {n: found[n] for n in formula.wanted if n in found and found[n].requires_grad}
         errors = []
-        for weights in bench.weights[:SEEDS]:
+        trials = {name: bench.trials(name) for name in leaves}
+        for place, weights in enumerate(bench.weights):
             seed = torch.as_tensor(weights.seeds[0]).to(out.dtype)
-            came = torch.autograd.grad(out, list(leaves.values()), seed, retain_graph=True, allow_unused=True)
+            came: Sequence[Any] = torch.autograd.grad(
+                out, list(leaves.values()), seed, retain_graph=True, allow_unused=True
+            )
             for name, gradient in zip(leaves, came, strict=True):
-                trial = bench.trials(name)[bench.weights.index(weights)]
+                trial = trials[name][place]
                 got = np.zeros(trial.expected.shape) if gradient is None else gradient.double().numpy()
                 gap = np.abs(got - trial.expected)
                 errors.append(float(gap[np.isfinite(gap)].max(initial=0.0)) / max(trial.scale, 1e-30))

@@ -5,9 +5,12 @@ Only for functions that are linear in each input (products, sums, convolutions),
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from symgrad.errors import SymgradError
+from symgrad.numeric import Array
 from symgrad.testing.attempts import Variation
 from symgrad.testing.bench import Bench, Outcome, apart, not_made, outcome, place
 from symgrad.testing.data import Finding
@@ -51,7 +54,7 @@ def exactness(bench: Bench) -> Outcome:
     return outcome("whole numbers", len(right), found)
 
 
-def linear(formula: Formula, whole: dict[str, np.ndarray], seeds: list[np.ndarray]) -> bool:  # type: ignore[type-arg]  # whole numbers of any size
+def linear(formula: Formula, whole: Mapping[str, Array], seeds: Sequence[Array]) -> bool:
     """Whether the gradient by each input is the same wherever that input is."""
     for name, array in whole.items():
         here = formula.at(whole).pull(seeds)[name]

@@ -70,7 +70,7 @@ def excused(bench: Bench, name: str, trials: Sequence[Trial]) -> Excuse:
     formula = bench.formula
     if formula is None or not any(t.off.any() for t in trials):
         return Excuse(trials)
-    found, note = [], ""
+    found, note, named = [], "", False
     for number, trial in enumerate(trials):
         off = [tuple(int(i) for i in at) for at in np.argwhere(trial.off)]
         right = trial.expected.copy()
@@ -85,7 +85,9 @@ def excused(bench: Bench, name: str, trials: Sequence[Trial]) -> Excuse:
             if not legal(yours, sides):
                 return Excuse(trials, outside=f"{told}, and {shown(yours)} does not lie between")
             right[at] = yours
-            note = note or f"{told}, yours {shown(yours)} is as good as any number between"
+            if not note or ("onehot" in trial.weights.name and not named):
+                named = "onehot" in trial.weights.name
+                note = f"{told}, yours {shown(yours)} is as good as any number between"
         if off and "onehot" in trial.weights.name:
             lost = together(bench, formula, number, name, off[:MOST])
             if lost:
@@ -104,7 +106,9 @@ def together(bench: Bench, formula: Formula, number: int, name: str, off: Sequen
         if not any(a.any() for a in u.values()):
             return ""
         whole = slopes_of_direction(formula, seeds, u)
-        parts = [slopes_of_direction(formula, seeds, {n: a * unit(a.shape, at)}) for n, a in u.items() for at in where(a)]
+        parts = [
+            slopes_of_direction(formula, seeds, {n: a * unit(a.shape, at)}) for n, a in u.items() for at in where(a)
+        ]
         if abs(whole[1] - sum(p[1] for p in parts)) <= APART * max(1.0, abs(whole[1])):
             continue
         got = [0.0 if gradients.get(n) is None else float(np.sum(np.asarray(gradients[n]) * a)) for n, a in u.items()]
@@ -169,10 +173,13 @@ def beside(formula: Formula, name: str, at: tuple[int, ...], seeds: Seeds, scale
     if abs(right - left) <= JUMP * scale:
         return
     value = float(as_float(formula.inputs[name])[at])
+    closer = [moved(formula, direction, shift / 1000) for shift in (-GRADCHECK, GRADCHECK)]
+    low, high = (float(f.pull(seeds)[name][at]) for f in closer)
+    lies = "is" if abs(high - low) > JUMP * scale else f"lies within {GRADCHECK:g} of"
     secant = (weighed(outs[1], seeds) - weighed(outs[0], seeds)) / (2 * GRADCHECK)
     entry, here = place(name, at), float(formula.pull(seeds)[name][at])
     yield (
-        f"{entry} = {shown(value)} lies within {GRADCHECK:g} of a kink: the slope is {shown(left)} left of it and "
+        f"{entry} = {shown(value)} {lies} a kink: the slope is {shown(left)} left of it and "
         f"{shown(right)} right of it, here {shown(here)}; a difference of step {GRADCHECK:g}, as gradcheck takes, "
         f"gives {shown(secant)}"
     )

@@ -98,7 +98,9 @@ def of_input(bench: Bench, name: str, way: Layout) -> Iterator[Finding]:
     for a, b in zip(plain.outputs, laid.outputs, strict=True):
         with np.errstate(invalid="ignore"):
             gap = np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
-        if a.shape != b.shape or gap.max(initial=0.0) > bench.rounding.allowed * max(1.0, float(np.abs(a).max(initial=0.0))):
+        if a.shape != b.shape or gap.max(initial=0.0) > bench.rounding.allowed * max(
+            1.0, float(np.abs(a).max(initial=0.0))
+        ):
             said = f"with {what} the forward pass gives other numbers than row by row"
             yield Finding("layout", name, "out", said, {"layout": way.name})
             return

@@ -28,7 +28,7 @@ class Pair:
     ) -> None:
         self.forward, self.backward = pair
         self.inputs, self.names = dict(inputs), tuple(wanted)
-        self.shapes = {name: np.shape(self.inputs[name]) for name in self.names}
+        self.shapes: Mapping[str, tuple[int, ...]] = {name: np.shape(self.inputs[name]) for name in self.names}
 
     def run(self, variation: Variation = PLAIN) -> PairRun:
         """The forward pass on copies."""

@@ -9,7 +9,6 @@ import contextlib
 import io
 import traceback
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,19 +24,24 @@ class Heard:
     printed: str = ""
 
 
-@contextlib.contextmanager
-def listening() -> Iterator[Heard]:
+class listening:  # noqa: N801  # read as a verb: with listening() as heard
     """Keep what the block raises and prints; warnings are nobody's business here."""
-    heard, out = Heard(), io.StringIO()
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-            warnings.simplefilter("ignore")
-            try:
-                yield heard
-            except (Exception, SystemExit) as error:  # whatever a candidate does
-                heard.failure = told(error)
-    finally:
-        heard.printed = out.getvalue()
+
+    def __enter__(self) -> Heard:
+        self.heard, self.out, self.stack = Heard(), io.StringIO(), contextlib.ExitStack()
+        self.stack.enter_context(warnings.catch_warnings())
+        self.stack.enter_context(contextlib.redirect_stdout(self.out))
+        self.stack.enter_context(contextlib.redirect_stderr(self.out))
+        warnings.simplefilter("ignore")
+        return self.heard
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        self.stack.close()
+        self.heard.printed = self.out.getvalue()
+        if not isinstance(error, (Exception, SystemExit)):
+            return False
+        self.heard.failure = told(error)  # whatever a candidate does
+        return True
 
 
 def told(error: BaseException) -> str:

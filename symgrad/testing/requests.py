@@ -14,15 +14,17 @@ import numpy as np
 
 from symgrad.errors import InputError, UnknownNameError, UnsupportedError
 from symgrad.language import arguments, inputs_of, value_from
-from symgrad.numeric import Array
+from symgrad.numeric import Array, as_float
 from symgrad.testing.attempts import Candidate
 from symgrad.testing.pairs import Pair
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """``inputs`` as they are handed to the candidate, ``arrays`` the tensors among them as numbers, ``scalars`` the
-    single numbers; ``types`` are those that the candidate gets.
+    """What a candidate is handed, and what it comes to.
+
+    ``inputs`` as they were given, ``arrays`` the tensors among them as numbers, ``scalars`` the single numbers;
+    ``types`` are those of what is differentiated.
     """
 
     candidate: Candidate
@@ -37,7 +39,9 @@ def requested(function: Any, expression: Any, inputs: Mapping[str, Any], wrt: Se
     """The candidate and its numbers."""
     pair = isinstance(function, tuple) and len(function) == 2 and all(callable(f) for f in function)
     if not pair and not callable(function):
-        raise arguments.wrong(function, "the candidate has to be a function, or a pair (forward, backward)", "torch.tanh")
+        raise arguments.wrong(
+            function, "the candidate has to be a function, or a pair (forward, backward)", "torch.tanh"
+        )
     if not pair and importlib.util.find_spec("torch") is None:
         raise UnsupportedError("PyTorch is not installed", hints=("a pair (forward, backward) of NumPy functions",))
     given = {name: arrived(value, name, pair) for name, value in inputs.items()}
@@ -68,10 +72,13 @@ def arrived(value: Any, name: str, pair: bool) -> Any:
     """An input as the candidate takes it: tensors for torch, arrays for a pair; anything else is an option."""
     if pair and hasattr(value, "detach"):
         return value_as_array(value)
-    if not pair and isinstance(value, np.ndarray):
-        import torch
+    if isinstance(value, np.ndarray):
+        known = value_from(value, name)  # refuses what holds no numbers
+        value = np.array(value) if value.dtype.kind in "biuf" else as_float(known)
+        if not pair:
+            import torch
 
-        return torch.as_tensor(np.array(value))
+            return torch.as_tensor(value)
     return value
 
 
@@ -85,15 +92,15 @@ def is_floating(tensor: Any) -> bool:
     return tensor.dtype.kind == "f" if isinstance(tensor, np.ndarray) else bool(tensor.is_floating_point())
 
 
-def parameters_of(
-    function: Any, expression: Any, given: Collection[str], wrt: Sequence[str] | None
-) -> dict[str, Any]:
+def parameters_of(function: Any, expression: Any, given: Collection[str], wrt: Sequence[str] | None) -> dict[str, Any]:
     """The parameters of a module that the formula mentions, or that are asked for; without a formula all of them."""
-    owner = function if hasattr(function, "named_parameters") else getattr(function, "__self__", None)
+    owner: Any = function if hasattr(function, "named_parameters") else getattr(function, "__self__", None)
     if not hasattr(owner, "named_parameters"):
         return {}
     every = {path.replace(".", "_"): p for path, p in owner.named_parameters() if p.requires_grad}
-    texts = [expression] if isinstance(expression, str) else expression if isinstance(expression, (list, tuple)) else None
+    texts = (
+        [expression] if isinstance(expression, str) else expression if isinstance(expression, (list, tuple)) else None
+    )
     if texts is None:
         return {n: p for n, p in every.items() if n not in given}
     mentioned = frozenset().union(*(inputs_of(text) for text in texts if isinstance(text, str)))

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -115,7 +116,11 @@ def scaled(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Sli
     if factor == 0 or abs(factor - 1) < 1e-3:
         return
     known = {round(factor), 1 / round(1 / factor) if abs(1 / factor) > 0.5 else factor}
-    factor = min(known, key=lambda k: abs(k - factor)) if min(abs(k - factor) for k in known) < 1e-3 * abs(factor) else factor  # noqa: E501  # one choice
+    factor = (
+        min(known, key=lambda k: abs(k - factor))
+        if min(abs(k - factor) for k in known) < 1e-3 * abs(factor)
+        else factor
+    )  # one choice
     yield Slip("scaled", f"every entry is {told_factor(factor, formula, name, trial)}", lambda t: factor * t.expected)
 
 
@@ -212,7 +217,11 @@ def one_use(formula: Formula, name: str) -> Iterator[Slip]:
             return as_float(evaluate(equation, known.arrays, known.sizes))  # type: ignore[arg-type]  # an index equation
 
         said = f"{name} is used {len(uses)} times, and "
+
+        def without(trial: Trial, times: int = 1, share: Made = share) -> Array:
+            return np.asarray(trial.expected - times * share(trial))
+
         yield Slip("missing_term", f"{said}this is the share of use {number} alone", share)
         if len(uses) > 2:
-            yield Slip("missing_term", f"{said}the share of use {number} is missing", lambda t, s=share: t.expected - s(t))  # type: ignore[misc]  # noqa: E501  # a default binds
-        yield Slip("missing_term", f"{said}the share of use {number} is subtracted", lambda t, s=share: t.expected - 2 * s(t))  # type: ignore[misc]  # noqa: E501  # a default binds
+            yield Slip("missing_term", f"{said}the share of use {number} is missing", without)
+        yield Slip("missing_term", f"{said}the share of use {number} is subtracted", partial(without, times=2))

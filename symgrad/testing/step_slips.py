@@ -1,7 +1,7 @@
 """Mistakes in one step of the pullback: a term, a factor, an axis, an operand, or the whole step left out.
 
-Comes in: the formula, an input and its trials. Goes out: `Slip` s that pull seeds back by the derived steps but for one,
-whose local pullback is another: family by family, all steps of each; of composite operations also their parts.
+Comes in: the formula, an input and its trials. Goes out: `Slip` s that pull seeds back by the derived steps but
+for one, whose local pullback is another: family by family, all steps of each; of composite operations also the parts.
 """
 
 from __future__ import annotations
@@ -178,7 +178,11 @@ def altered(place: Place, seed: Array, name: str, change: Change) -> Array:
             continue
         for position in places:
             own = step is place.step and position == place.position
-            part = change(as_float(cotangent)) if own else pull_step(step, program, values, cotangent, [position])[position]
+            part = (
+                change(as_float(cotangent))
+                if own
+                else pull_step(step, program, values, cotangent, [position])[position]
+            )
             target = str(step.arguments[position])
             carried[target] = plus(carried[target], part) if target in carried else part
     return as_float(carried.get(name, np.zeros(np.shape(values[name]))))

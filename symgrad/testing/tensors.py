@@ -18,8 +18,10 @@ from symgrad.numeric import Array
 from symgrad.testing.attempts import PLAIN, Change, Pull, Seeds, Variation
 from symgrad.testing.layouts import Layout, contiguous
 from symgrad.testing.quiet import listening
-from symgrad.testing.spying import changed, functions_of, named, snapshot, spying
+from symgrad.testing.spying import changed, functions_of, named, nodes_of, snapshot, spying
 
+ONCE, ERROR = "declared once_differentiable", "torch::autograd::Error"
+"""The node that stands in the graph of a gradient that says that it cannot be differentiated again."""
 LEAF = "a leaf variable that requires grad"
 
 
@@ -40,7 +42,7 @@ class Tensors:
         self.function, self.inputs, self.parameters = function, dict(inputs), dict(parameters)
         self.names = tuple(wanted)
         known = {**self.inputs, **self.parameters}
-        self.shapes = {name: tuple(known[name].shape) for name in self.names}
+        self.shapes: Mapping[str, tuple[int, ...]] = {name: tuple(known[name].shape) for name in self.names}
         self.dtypes = {name: known[name].dtype for name in self.names}
         self.writes = False
         """Whether the function writes into its inputs, which is then done to copies of the leaves."""
@@ -65,7 +67,7 @@ class Tensors:
     def run(self, variation: Variation = PLAIN) -> TorchRun:
         """The forward pass; a function that writes into its inputs gets copies of the leaves from then on."""
         run = self.once(variation)
-        if LEAF in run.failure and not self.writes:
+        if LEAF in run.failure.lower() and not self.writes:
             self.writes = True
             run = self.once(variation)
         return run
@@ -109,10 +111,13 @@ class Tensors:
         with listening() as heard, forward_ad.dual_level():
             leaves = self.leaves(PLAIN)
             moved = torch.as_tensor(tangent, dtype=leaves[name].dtype, device=leaves[name].device)
-            leaves[name] = forward_ad.make_dual(leaves[name].detach(), moved)
+            leaves[name] = forward_ad.make_dual(leaves[name].detach(), moved)  # type: ignore[no-untyped-call]  # torch's gap
             results = tensors_among(self.function(*leaves.values()))
-            parts = [forward_ad.unpack_dual(t) for t in results]
-            return tuple(np.zeros(t.shape) if p.tangent is None else numbers_of(p.tangent) for p, t in zip(parts, results, strict=True))  # noqa: E501  # one sentence
+            parts = [forward_ad.unpack_dual(t) for t in results]  # type: ignore[no-untyped-call]  # torch's gap
+            return tuple(
+                np.zeros(t.shape) if p.tangent is None else numbers_of(p.tangent)
+                for p, t in zip(parts, results, strict=True)
+            )  # one sentence
         return heard.failure or None
 
     def second(self, name: str, seeds: Seeds, weights: Array) -> Pull:
@@ -122,11 +127,13 @@ class Tensors:
             pairs = run.pairs(seeds, ())
             outs = [t for t, _ in pairs]
             weighing = [s.requires_grad_() for _, s in pairs]
-            (first,) = torch.autograd.grad(outs, run.asked[name], weighing, create_graph=True, allow_unused=True)
+            first: Any = torch.autograd.grad(outs, run.asked[name], weighing, create_graph=True, allow_unused=True)[0]
             if first is None or not first.requires_grad:
                 return Pull(dict.fromkeys(run.asked), "" if first is not None else "no gradient")
+            if any(node.name() == ERROR for node in nodes_of([first])):
+                return Pull({}, ONCE)
             total = (first * torch.as_tensor(weights, dtype=first.dtype, device=first.device)).sum()
-            found = torch.autograd.grad(total, [*run.asked.values(), *weighing], allow_unused=True)
+            found: Sequence[Any] = torch.autograd.grad(total, [*run.asked.values(), *weighing], allow_unused=True)
             names = [*run.asked, *(f"v{n + 1}" if len(weighing) > 1 else "v" for n in range(len(weighing)))]
             gradients = {n: None if g is None else numbers_of(g) for n, g in zip(names, found, strict=True)}
             return Pull(gradients)

@@ -1,4 +1,4 @@
-"""An index equation with one mistake in it: a term left out or with its sign turned, a factor left out, a mean for a sum.
+"""An index equation with one mistake in it: a term or a factor left out, a sign turned, a mean for a sum.
 
 Comes in: the equation of a local pullback. Goes out: other right-hand sides, each with its kind and a clause.
 """
@@ -41,7 +41,11 @@ def altered_equations(
                 rest = node - term
                 yield "missing_term", f"the term {told(term)} is missing", where.xreplace({node: rest})
                 if not carries(node) or len(node.args) > 1:
-                    yield "missing_term", f"the term {told(term)} has the wrong sign", where.xreplace({node: rest - term})
+                    yield (
+                        "missing_term",
+                        f"the term {told(term)} has the wrong sign",
+                        where.xreplace({node: rest - term}),
+                    )
             if len(node.args) > 2 and carries(node):
                 for term in node.args:
                     yield "missing_term", f"only the term {told(term)} is there", where.xreplace({node: term})
@@ -53,7 +57,11 @@ def altered_equations(
             plain = node.func(body / factor, *limits)
             size = sp.Mul(*(high - low + 1 for _, low, high in limits))
             said = f"{told(factor)} is missing in the sum"
-            yield "missing_factor", f"a mean stands where a mean weighted by {told(factor)} belongs", right.xreplace({node: plain / size})  # noqa: E501  # one sentence
+            yield (
+                "missing_factor",
+                f"a mean stands where a mean weighted by {told(factor)} belongs",
+                right.xreplace({node: plain / size}),
+            )  # one sentence
             yield "missing_factor", said, right.xreplace({node: plain})
         if carries(body):
             bare = body.xreplace({limit[0]: axis for limit, axis in zip(limits, equation.axes, strict=False)})

@@ -70,6 +70,16 @@ class Formula:
         parts = [self.part(n, seed) for n, seed in enumerate(seeds) if seed is not None]
         return {name: np.asarray(sum(part[name] for part in parts)) for name in self.wanted}
 
+    def shaken(self, share: float, number: int) -> Formula:
+        """The same with the last digit of every forward value moved: what rounding on the way may do."""
+        generator = np.random.default_rng(number)
+        found = []
+        for values in self.values:
+            arrays = {n: a for n, a in values.arrays.items() if a.dtype.kind == "f"}
+            moved = {n: a * (1 + share * generator.choice((-1.0, 0.0, 1.0), a.shape)) for n, a in arrays.items()}
+            found.append(values.with_arrays(moved))
+        return replace(self, values=tuple(found))
+
     def at(self, inputs: Mapping[str, Array]) -> Formula:
         """The same at other numbers."""
         given = {**self.inputs, **inputs}
@@ -136,7 +146,7 @@ def of_text(
     mentioned = inputs_of(text)
     numbers = {name: value for name, value in scalars.items() if name in mentioned}
     known: dict[str, Any] = {name: tuple(s) for name, s in shapes.items()}
-    known |= {name: a.shape for name, a in arrays.items() if name in mentioned} | {n: () for n in numbers}
+    known |= {name: a.shape for name, a in arrays.items() if name in mentioned} | dict.fromkeys(numbers, ())
     reading = read(text, shapes=known, scalars=numbers)
     given = {**arrays, **{name: np.asarray(value) for name, value in numbers.items()}, **reading.made}
     missing = [t.name for t in reading.program.inputs if t.name not in given]
@@ -192,12 +202,17 @@ def captured_forward(
             return f"{program.black_boxes[0].spelling} is a black box"
         found = of_captured(program, arrays, wanted)
     except SymgradError as error:
-        return error.problem
+        return "it cannot be captured" if custom(function) else error.problem
     except Exception as error:  # a function that cannot be recorded is still one that can be checked
         return f"it could not be recorded: {type(error).__name__}"
     known = {t.name for t in found.programs[0].inputs}
     lost = [name for name in wanted if name not in known and name in arrays]
     return replace(found, said="the forward pass, captured") if not lost else f"{lost[0]} was not found in it"
+
+
+def custom(function: Any) -> bool:
+    """Whether a function is the ``apply`` of an autograd.Function, of which nothing is known."""
+    return hasattr(getattr(function, "__self__", None), "backward")
 
 
 def secants_of(candidate: Candidate, arrays: Mapping[str, Array], why: str) -> Secants | str:
