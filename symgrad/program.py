@@ -1,8 +1,8 @@
 """The Program: what every way in (text, a running PyTorch program) becomes, and everything else reads.
 
 A program is in single-assignment form: named inputs, then steps that each apply one operation to earlier tensors or
-constants and name one result. An operation is one of the table, or the pullback of one. A program is frozen, compared
-by structure, and knows neither derivatives nor arrays. Sizes are SymPy integers or symbols, so that one program stands
+constants and name one result. An operation is one of the table, the pullback of one, or an equation that the text
+states. A program is frozen, compared by structure, and knows neither derivatives nor arrays. Sizes are SymPy integers or symbols, so that one program stands
 for every size; ``sizes`` says which numbers the symbols have in the run at hand, where they are known.
 """
 
@@ -79,8 +79,18 @@ class Pullback:
         return f"the pullback of {self.of}"
 
 
-Operation = str | Pullback
-"""An operation of the table by its name (a name that is not there is a black box), or the pullback of one."""
+@dataclass(frozen=True)
+class Stated:
+    """An operation that a text states by its own index equation, ``text``, in the notation of `symgrad.notation`."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text.partition("=")[0].strip()
+
+
+Operation = str | Pullback | Stated
+"""An operation of the table by its name (a name that is not there is a black box), the pullback of one, or an equation."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ import sympy as sp
 from symgrad.calculus.local import Key, derive, standard
 from symgrad.indexing.symbols import is_access
 from symgrad.ops import entry_of
-from symgrad.program import Apply, Program, Pullback, Tensor
+from symgrad.program import Apply, Program, Tensor
 
 MOST = 8
 """Steps of a group: with more, a line says more than can be read."""
@@ -81,8 +81,8 @@ def groups(program: Program, visible: Collection[str]) -> tuple[Group, ...]:
 
 
 def written_inside(step: Apply) -> bool:
-    """Whether a line may be made of a step and others; a black box, a pullback, a solution have their own."""
-    return entry_of(step.op) is not None and not isinstance(step.op, Pullback) and not step.beside
+    """Whether a line may be made of a step and others; a black box, a pullback, an equation, a solution have one alone."""
+    return isinstance(step.op, str) and entry_of(step.op) is not None and not step.beside
 
 
 def hidden(step: Apply, readers: Mapping[str, Sequence[Apply]], visible: Collection[str]) -> bool:

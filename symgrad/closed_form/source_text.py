@@ -19,7 +19,7 @@ from symgrad.closed_form.size_text import size_text
 from symgrad.errors import SymgradError
 from symgrad.language.apply import PAIRS
 from symgrad.ops import named
-from symgrad.program import Apply, Argument, Constant, Program, Pullback
+from symgrad.program import Apply, Argument, Constant, Program
 from symgrad.shapes import Size, SizeMismatch, Sizes
 
 INFIX = {
@@ -74,8 +74,8 @@ class Writer:
 
     def step(self, step: Apply) -> Text:
         """One operation and what it is applied to."""
-        if isinstance(step.op, Pullback):
-            raise NoForm  # no call of torch's computes it: it has lines of its own
+        if not isinstance(step.op, str):
+            raise NoForm  # no call of torch's computes it: a pullback has lines of its own, an equation its text
         if named(step.op).pairs and self.in_torch:
             return complex_text(self, step)
         found = [self.operand(a) for a in self.operands(step)]

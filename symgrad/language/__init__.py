@@ -1,5 +1,6 @@
 """Text → Program: Python's own grammar through a whitelist, shapes inferred, values as literals."""
 
+from symgrad.language.equations import is_equation
 from symgrad.language.expand import expand_composites
 from symgrad.language.literals import Value, literal
 from symgrad.language.read import LOSSES, OUTPUTS, Reading, inputs_of, read
@@ -13,6 +14,7 @@ __all__ = [
     "expand_composites",
     "holds_truths",
     "inputs_of",
+    "is_equation",
     "literal",
     "read",
     "value_from",

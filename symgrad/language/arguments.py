@@ -11,15 +11,16 @@ from operator import index
 from typing import Any, SupportsIndex
 
 from symgrad.errors import InputError
+from symgrad.language.equations import of_einsum
 
 LONGEST = 60
 """Characters of what was passed that a message repeats."""
 
 
 def text_of(value: object, what: str) -> str:
-    """``value``, which has to be text."""
+    """``value``, which has to be text; einsum's subscripts alone are short for an index equation."""
     if isinstance(value, str):
-        return value
+        return of_einsum(value) or value
     raise wrong(value, f"{what} has to be text", '"x@a"')
 
 

@@ -211,7 +211,7 @@ class Builder:
         result = self.fresh_name() if name is None else self.claim(name)
         self.used.add(result)
         frozen = tuple(sorted((key, hashable(value)) for key, value in options.items()))
-        self.steps.append(Apply(op.name, arguments, frozen, Tensor(result, shape), span))
+        self.steps.append(Apply(op.operation, arguments, frozen, Tensor(result, shape), span))
         return Ref(result, shape)
 
     def settled(self, letters: Mapping[Size, Size]) -> tuple[Apply, ...]:

@@ -14,6 +14,7 @@ from symgrad.language.names import spelling_of
 from symgrad.language.nodes import (
     Binary,
     Call,
+    Equation,
     Items,
     Name,
     Node,
@@ -54,6 +55,8 @@ def places_of_numbers(node: Node) -> Iterator[tuple[Node, bool]]:
     """What stands directly in ``node`` where only a number can, and whether that is a size."""
     if isinstance(node, Slice):
         yield from ((part, True) for part in node.parts)
+    if isinstance(node, Equation):
+        yield from ((name, False) for name in node.counts)
     if not isinstance(node, Call):
         return
     spelling = spelling_of(node)

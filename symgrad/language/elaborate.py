@@ -31,6 +31,7 @@ from symgrad.language.nodes import (
     Attribute,
     Binary,
     Call,
+    Equation,
     Items,
     Name,
     Node,
@@ -45,6 +46,7 @@ from symgrad.language.nodes import (
 )
 from symgrad.language.part_count import count_of
 from symgrad.language.picks import picked
+from symgrad.language.stated import stated
 from symgrad.language.subscripts import ALL, key_of
 from symgrad.language.wordings import wording
 from symgrad.ops.compounds import Compound
@@ -125,6 +127,8 @@ class Elaborator:
                 return self.attribute(node, name)
             case Subscript():
                 return self.subscript(node, name)
+            case Equation():
+                return stated(self.text, self.builder, node, self.environment, name)
             case Star():
                 raise NotationError("* stands before an argument only", span=node.span)
         raise NotationError("this does not stand for anything here", span=node.span)

@@ -18,6 +18,7 @@ from symgrad.language.nodes import (
     Binary,
     Call,
     Dots,
+    Equation,
     Keyword,
     Name,
     Node,
@@ -168,6 +169,9 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
         yield from by_table(find(OPERATORS[node.sign]), (node.left, node.right))
     elif isinstance(node, Attribute) and node.name in PROPERTIES:
         yield from by_table(find(f"Tensor.{node.name}"), (node.owner,))
+    elif isinstance(node, Equation):
+        for name, (axes, more) in zip(node.tensors, node.ranks, strict=True):
+            yield name, ((axes + 1, 0), (axes, 1), (axes + 2, 2)) if more else ((axes, 0),)
     elif isinstance(node, Subscript):
         reads = sum(not isinstance(i, Dots) and not (isinstance(i, Word) and i.value is None) for i in node.items)
         yield node.owner, tuple((max(reads, 1) + more, 2 * more) for more in range(4))

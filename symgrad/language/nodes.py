@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from symgrad.errors import Span
+from symgrad.notation.tree import Statement as Stated
 from symgrad.source import Source
 
 
@@ -174,6 +175,24 @@ class Subscript(Node):
     def parts(self) -> tuple[Node, ...]:
         """What is indexed, then the indices."""
         return (self.owner, *self.items)
+
+
+@dataclass(frozen=True)
+class Equation(Node):
+    """``out[i] = Σ_j x[i+j]·w[j]``: an index equation, the tensors it reads, and its names for whole numbers.
+
+    ``ranks`` says of each tensor how many indices it has, and whether ``…`` stands for more.
+    """
+
+    statement: Stated
+    tensors: tuple[Name, ...]
+    counts: tuple[Name, ...]
+    ranks: tuple[tuple[int, bool], ...]
+
+    @property
+    def parts(self) -> tuple[Node, ...]:
+        """The names."""
+        return (*self.tensors, *self.counts)
 
 
 @dataclass(frozen=True)

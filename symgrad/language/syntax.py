@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from math import isinf
 
 from symgrad.errors import InputError, NotationError, Span
+from symgrad.language.equations import equation, is_equation, pieces
 from symgrad.language.nodes import (
     Attribute,
     Binary,
@@ -50,20 +51,29 @@ def parse(source: Source, length: int = LENGTH) -> Script:
 
     Raises `NotationError`, with a span, for whatever is not an expression over tensors.
     """
-    groups = list(statements(tokenize(source.text, length)))
-    if not groups:
+    stated = [(text, span) for text, span in pieces(source.text) if is_equation(text)]
+    text = source.text
+    for _, (start, stop) in stated:
+        text = text[:start] + " " * (stop - start) + text[stop:]
+    groups = list(statements(tokenize(text, length)))
+    if not groups and not stated:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
-    read = [later for n, group in enumerate(groups) for later in statements_of(source.text, group, groups[n + 1 :])]
-    return Script(source, tuple(read))
+    equations = [equation(text, span[0]) for text, span in stated]
+    later = frozenset(name.name for node in equations for name in node.tensors)
+    read = [s for n, group in enumerate(groups) for s in statements_of(source.text, group, groups[n + 1 :], later)]
+    read += [Statement(node.span, node.statement.name, node) for node in equations]
+    return Script(source, tuple(sorted(read, key=lambda statement: statement.span[0])))
 
 
-def statements_of(text: str, group: Sequence[Token], rest: Sequence[Sequence[Token]]) -> Iterator[Statement]:
-    """One statement; for ``q, r = …`` one for each name that is used later."""
+def statements_of(
+    text: str, group: Sequence[Token], rest: Sequence[Sequence[Token]], later: frozenset[str]
+) -> Iterator[Statement]:
+    """One statement; for ``q, r = …`` one for each name that is used later, in ``rest`` or by the equations."""
     names = unpacked(group)
-    if not names or not rest:
+    if not names or not (rest or later):
         yield statement(text, group)
         return
-    used = {token.word for other in rest for token in other if token.kind == "name"}
+    used = {token.word for other in rest for token in other if token.kind == "name"} | later
     value = statement(text, group[2 * len(names) :])
     for place, name in enumerate(names):
         if name.word in used:

@@ -23,7 +23,7 @@ from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, holds_exa
 from symgrad.numeric.named import number
 from symgrad.ops import Op, named
 from symgrad.ops.exactness import MOST_BITS, bits
-from symgrad.program import Apply, Constant, Program, Pullback
+from symgrad.program import Apply, Constant, Program
 from symgrad.shapes import Size, with_numbers
 
 
@@ -74,7 +74,7 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
         given = np.asarray(inputs[tensor.name])
         arrays[tensor.name] = exact(given) if small and is_exact(given) else as_float(given)
     for step in program.steps:
-        if isinstance(step.op, Pullback):
+        if not isinstance(step.op, str):
             arrays[step.result.name] = pulled(step, program, Values(arrays, program.sizes))
             continue
         op = named(step.op)
@@ -102,7 +102,7 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
 
 
 def pulled(step: Apply, program: Program, values: Values) -> Array:
-    """What a step computes that is the pullback of an operation: its equation, which was derived."""
+    """What a step computes whose operation is nothing but its equation: a pullback, or one that the text states."""
     form = standard(step, program)
     return evaluated(derive(form.key).equation, form, values, {})
 

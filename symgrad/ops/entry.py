@@ -1,4 +1,4 @@
-"""What is known of the operation of a step, be it in the table, the pullback of one, or a black box.
+"""What is known of the operation of a step: one of the table, the pullback of one, a stated equation, or a black box.
 
 Comes in: an `Operation`, as a step has it. Goes out: its entry, and what an entry says of its operands. Whoever asks
 something of a step asks here: that a step is in the table is nobody's business else.
@@ -12,24 +12,27 @@ from typing import Any
 
 from symgrad.errors import bug
 from symgrad.ops.spec import TABLE, Op, kept
+from symgrad.ops.stated import entry_stated
 from symgrad.program import Operation, Pullback
 
 
 def entry_of(op: Operation) -> Op | None:
     """What is known of an operation; None of a black box."""
-    return pulled(op) if isinstance(op, Pullback) else TABLE.get(op)
+    return TABLE.get(op) if isinstance(op, str) else named(op)
 
 
 def named(op: Operation) -> Op:
-    """The entry called so in the table, or that of the pullback of one."""
-    return pulled(op) if isinstance(op, Pullback) else TABLE[op]
+    """The entry called so in the table, or that of the pullback of one, or of an equation."""
+    if isinstance(op, Pullback):
+        return pulled(op)
+    return TABLE[op] if isinstance(op, str) else entry_stated(op)
 
 
 def only_read(op: Operation, place: int) -> bool:
     """Whether nothing flows back to the argument at ``place``: positions, a mask, what counts by its shape alone."""
     if isinstance(op, Pullback):
         return place not in op.read
-    entry = TABLE.get(op)
+    entry = entry_of(op)
     return entry is not None and not entry.variadic and entry.operands[place] in entry.data
 
 
@@ -37,14 +40,15 @@ def beside_letters(op: Operation) -> tuple[str, ...]:
     """The letters of the tensors that a derivative of ``op`` reads beside its operands and its output."""
     if isinstance(op, Pullback):
         return ()
-    return tuple(letter for letter in TABLE[op].held if letter != "out" and letter not in TABLE[op].known)
+    entry = named(op)
+    return tuple(letter for letter in entry.held if letter != "out" and letter not in entry.known)
 
 
 def found_letters(op: Operation) -> tuple[str, ...]:
     """The letters of the whole numbers that ``op``, or what it is the pullback of, found when it ran."""
     while isinstance(op, Pullback):
         op = op.of
-    return tuple(letter for letter in TABLE[op].held if letter in TABLE[op].known)
+    return tuple(letter for letter in named(op).held if letter in named(op).known)
 
 
 @lru_cache(maxsize=1024)

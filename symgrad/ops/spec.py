@@ -22,6 +22,7 @@ from typing import Any
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.symbols import Expr, Index, access
 from symgrad.ops.domain import Domain, reals
+from symgrad.program import Operation, Stated
 from symgrad.shapes import Shape, Sizes
 
 At = tuple[Index, ...]
@@ -100,7 +101,7 @@ class Op:
     ``written`` is how torch spells what is one result of a call with several: ``qr({}).Q``. ``pairs`` are the
     operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex_pairs`).
     ``places`` is what makes torch's call give the whole numbers that ``known`` finds: ``.indices`` of its result, or
-    what stands in the place of its last bracket.
+    what stands in the place of its last bracket. ``stated`` is the equation of an operation that is not in the table.
     """
 
     name: str
@@ -137,6 +138,12 @@ class Op:
     written: str = ""
     pairs: frozenset[str] = frozenset()
     places: str = ""
+    stated: Stated | None = None
+
+    @property
+    def operation(self) -> Operation:
+        """What a step that applies it has for its operation."""
+        return self.stated or self.name
 
     def define(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The output's entry at ``at``: the index equation's right-hand side."""

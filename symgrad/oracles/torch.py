@@ -13,11 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.calculus.local import derive, operand, standard
 from symgrad.errors import InputError
+from symgrad.indexing import instantiate
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import numbers, options_of
 from symgrad.ops import Op, beside_letters, named
-from symgrad.program import Operation, Program, Pullback
+from symgrad.oracles.torch_equation import run_equation
+from symgrad.program import Apply, Operation, Program, Pullback, Stated
+from symgrad.shapes import with_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +115,22 @@ def torch_forward(program: Program, leaves: Mapping[str, Any]) -> Any:
             else torch.tensor(float(numbers(a.value, program.sizes)), dtype=torch.float64)
             for a in step.arguments
         ]  # fmt: skip
-        tensors[step.result.name] = _computed(step.op, arguments, options_of(step, program.sizes))
+        if isinstance(step.op, Stated):
+            tensors[step.result.name] = _stated(step, program, arguments)
+        else:
+            tensors[step.result.name] = _computed(step.op, arguments, options_of(step, program.sizes))
     return tensors[program.output]
+
+
+def _stated(step: Apply, program: Program, arguments: list[Any]) -> Any:
+    """What a step computes that is an equation: torch runs the equation itself."""
+    import torch
+
+    form = standard(step, program)
+    equation = derive(form.key).equation
+    whole = instantiate(equation, {}, {own: with_numbers(size, program.sizes) for own, size in form.sizes.items()})
+    tensors = {operand(place): argument for place, argument in enumerate(arguments)}
+    return run_equation(whole, tensors, torch.float64)
 
 
 def _computed(op: Operation, arguments: list[Any], options: Mapping[str, Any]) -> Any:

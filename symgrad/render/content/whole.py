@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from symgrad.explanation import Explanation
-from symgrad.language import arguments
+from symgrad.language import arguments, is_equation
 from symgrad.render.content.answer import answer_of
 from symgrad.render.content.forward import forward_section
 from symgrad.render.content.jacobian import jacobian_section
@@ -61,8 +61,9 @@ def _jacobians(teller: Teller, explanation: Explanation) -> Section:
 
 
 def title(expression: str, output: str) -> Words:
-    """out = x@a; several statements as they stand."""
-    whole = ";" in expression or "\n" in expression.strip() or expression.replace(" ", "").startswith(f"{output}=")
+    """out = x@a; several statements and equations as they stand."""
+    several = ";" in expression or "\n" in expression.strip()
+    whole = several or is_equation(expression) or expression.replace(" ", "").startswith(f"{output}=")
     return (Code(expression.strip() if whole else f"{output} = {expression.strip()}"),)
 
 

@@ -1,0 +1,93 @@
+"""Index equations among the statements of a text: ``h = x @ w; out[i] = Σ_j h[i,j]·a[j]``, and ``"ij,jk->ik"``.
+
+Comes in: the text. Goes out: where its statements that are index equations stand, each as a syntax node. A statement is
+one where brackets with letters stand on its left, or where it says Σ_j, √, ⌊ or where; all others are Python.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from symgrad.errors import NotationError, Span
+from symgrad.language.nodes import Equation, Name
+from symgrad.notation.read import read_statement
+from symgrad.notation.scope import names_in, spelled_out
+from symgrad.notation.tokens import LETTER, NAME
+from symgrad.notation.tree import Access, walk
+from symgrad.notation.tree import Name as Bare
+from symgrad.ops.words import functions
+
+SLOT = rf"\s* (?: … | \.\.\. | {LETTER} \s* (?: < [^=\[\]]* )? )"
+LEFT = re.compile(rf"\s* {NAME} \s* \[ {SLOT} (?: , {SLOT} )* \s* \] \s* = (?!=)", re.VERBOSE)
+PLAIN_LEFT = re.compile(rf"\s* {NAME} \s* = (?!=)", re.VERBOSE)
+SAID = re.compile(
+    rf"""[Σ∑Π∏√⌊⌋] | (?<!\w) (?:sum|prod|mean|max|min)_ (?: {LETTER} (?!\w) | \{{ )
+    | \b where \s+ {NAME} \s* [=\[]""",
+    re.VERBOSE,
+)
+EINSUM = re.compile(r"\s*([A-Za-z]+(?:\s*,\s*[A-Za-z]+)*)\s*->\s*([A-Za-z]*)\s*")
+OPERANDS = ("x", "a", "w", "b", "c", "d")
+"""What the operands of einsum's shorthand are called."""
+
+
+def pieces(text: str) -> Iterator[tuple[str, Span]]:
+    """The statements of ``text``, between semicolons and line ends outside brackets, with their places."""
+    start = level = 0
+    for place, sign in enumerate(f"{text}\n"):
+        level += (sign in "([{") - (sign in ")]}")
+        if sign == ";" or (sign == "\n" and (level <= 0 or place == len(text))):
+            if text[start:place].strip():
+                yield text[start:place], (start, place)
+            start, level = place + 1, 0
+
+
+def is_equation(text: str) -> bool:
+    """Whether one statement is an index equation.
+
+    >>> [is_equation(t) for t in ("out[i] = x[i]", "h = sum_j x[j]", "h = x.sum()", "x[0]", "z = a[i] == b")]
+    [True, True, False, False, False]
+    """
+    text = text.partition("#")[0]
+    return bool(LEFT.match(text) or (PLAIN_LEFT.match(text) and SAID.search(text)))
+
+
+def equation(text: str, start: int) -> Equation:
+    """The node for an index equation that stands at ``start``."""
+    body = text.partition("#")[0].rstrip()
+    lead = len(body) - len(body.lstrip())
+    statement = read_statement(body.lstrip(), start + lead)
+    whole = spelled_out(statement)
+    names = names_in(whole, functions())
+    spans: dict[str, Span] = {}
+    for node in walk(whole):
+        if isinstance(node, (Access, Bare)):
+            spans.setdefault(node.name, (node.span[0], node.span[0] + len(node.name)))
+    tensors = tuple(Name(spans[name], name) for name in names.tensors)
+    counts = tuple(Name(spans[name], name) for name in names.counts)
+    ranks = tuple((pattern.axes, pattern.more) for pattern in names.tensors.values())
+    return Equation(statement.span, statement, tensors, counts, ranks)
+
+
+def of_einsum(text: str) -> str | None:
+    """The index equation that einsum's subscripts are short for; None for any other text.
+
+    >>> of_einsum("ij,jk->ik")
+    'out[i,k] = Σ_j x[i,j]·a[j,k]'
+    """
+    match = EINSUM.fullmatch(text)
+    if match is None:
+        return None
+    terms, result = [term.strip() for term in match[1].split(",")], match[2]
+    if len(terms) > len(OPERANDS):
+        raise NotationError(f"more than {len(OPERANDS)} operands", span=match.span(1), hints=("einsum(…, x, a, …)",))
+    for letter in result:
+        if not any(letter in term for term in terms):
+            raise NotationError(f"{letter} is in no operand", span=match.span(2))
+    if len(set(result)) < len(result):
+        raise NotationError("a letter stands twice in the result", span=match.span(2))
+    summed = dict.fromkeys(letter for term in terms for letter in term if letter not in result)
+    under = f"Σ_{next(iter(summed))} " if len(summed) == 1 else f"Σ_{{{','.join(summed)}}} " if summed else ""
+    product = "·".join(f"{name}[{','.join(term)}]" for name, term in zip(OPERANDS, terms, strict=False))
+    left = f"out[{','.join(result)}]" if result else "out"
+    return f"{left} = {under}{product}"

@@ -1,0 +1,178 @@
+"""Tree → SymPy: what an equation that is spelled out means at given indices.
+
+Comes in: the tree, what each tensor's entries are, which `Index` each letter is, and the functions there are. Goes out:
+an expression as the table's entries have them: sums with deltas contracted, conditions as brackets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import singledispatchmethod
+from typing import Protocol
+
+import sympy as sp
+
+from symgrad.errors import bug
+from symgrad.indexing import Bracket, Index, Mod, add_up, bracket, delta, fresh, multiply_up
+from symgrad.indexing.symbols import Expr, accesses
+from symgrad.notation.tree import (
+    Absolute,
+    Access,
+    Big,
+    Binary,
+    Call,
+    Chain,
+    Condition,
+    Delta,
+    Dots,
+    Floor,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Power,
+    Root,
+)
+from symgrad.notation.tree import Size as SizeOf
+from symgrad.shapes import Shape, Size
+
+RELATIONS = {"<": sp.Lt, "≤": sp.Le, ">": sp.Gt, "≥": sp.Ge, "=": sp.Eq, "≠": sp.Ne}
+
+
+class Entries(Protocol):
+    """A tensor inside an equation: its shape, and its entry at given indices."""
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of its axes."""
+
+    def __getitem__(self, indices: Sequence[Expr]) -> Expr: ...
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What names stand for: tensors, letters, how far the letters of sums run, and the axes that ``…`` are."""
+
+    tensors: Mapping[str, Entries]
+    letters: Mapping[str, Expr]
+    ranges: Mapping[str, Size]
+    functions: Mapping[str, Callable[..., Expr]]
+    lead: tuple[Index, ...] = ()
+
+    @singledispatchmethod
+    def of(self, node: Node) -> Expr:
+        """The expression that ``node`` means."""
+        raise bug(f"no meaning for {type(node).__name__}")
+
+    @of.register
+    def _(self, node: Number) -> Expr:
+        return sp.Rational(node.value.numerator, node.value.denominator)
+
+    @of.register
+    def _(self, node: Name) -> Expr:
+        if node.name in self.letters:
+            return self.letters[node.name]
+        return CONSTANTS[node.name] if node.name not in self.tensors else self.tensors[node.name][()]
+
+    @of.register
+    def _(self, node: Access) -> Expr:
+        tensor = self.tensors[node.name]
+        own = len(node.slots) - any(isinstance(slot, Dots) for slot in node.slots)
+        lead = self.lead[len(self.lead) - (len(tensor.shape) - own) :] if len(tensor.shape) > own else ()
+        at: list[Expr] = []
+        for slot in node.slots:
+            at += lead if isinstance(slot, Dots) else [self.of(slot)]
+        return tensor[at]
+
+    @of.register
+    def _(self, node: SizeOf) -> Expr:
+        return self.tensors[node.name].shape[node.axis]
+
+    @of.register
+    def _(self, node: Call) -> Expr:
+        return self.functions[node.function](*map(self.of, node.arguments))
+
+    @of.register
+    def _(self, node: Negative) -> Expr:
+        return -self.of(node.operand)
+
+    @of.register
+    def _(self, node: Binary) -> Expr:
+        left, right = self.of(node.left), self.of(node.right)
+        match node.sign:
+            case "+":
+                return left + right
+            case "−":
+                return left - right
+            case "·":
+                return left * right
+            case "/":
+                return left / right
+        return Mod(left, right)
+
+    @of.register
+    def _(self, node: Power) -> Expr:
+        return self.of(node.base) ** self.of(node.exponent)
+
+    @of.register
+    def _(self, node: Root) -> Expr:
+        return sp.sqrt(self.of(node.operand))
+
+    @of.register
+    def _(self, node: Absolute) -> Expr:
+        return self.functions["abs"](self.of(node.operand))
+
+    @of.register
+    def _(self, node: Floor) -> Expr:
+        inner = self.of(node.operand)
+        return self.functions["floor"](inner) if any(accesses(inner)) else sp.floor(inner)
+
+    @of.register
+    def _(self, node: Condition) -> Expr:
+        return sp.Mul(*(part for chain in node.chains for part in self.chain(chain)))
+
+    def chain(self, chain: Chain) -> list[Expr]:
+        """A bracket for each relation."""
+        sides = [self.of(side) for side in chain.sides]
+        return [
+            compared(r, *pair) for r, pair in zip(chain.relations, zip(sides, sides[1:], strict=False), strict=True)
+        ]
+
+    @of.register
+    def _(self, node: Delta) -> Expr:
+        return delta(self.of(node.left), self.of(node.right))
+
+    @of.register
+    def _(self, node: Big) -> Expr:
+        letters = [letter.name for letter in node.letters]
+        if node.sign == "Π":
+            return self.product(letters, node.body)
+        indices = {name: fresh(name, self.ranges[name]) for name in letters}
+        body = replace(self, letters={**self.letters, **indices}).of(node.body)
+        found = add_up(body, tuple(indices.values()))
+        return found if node.sign == "Σ" else found / sp.Mul(*(self.ranges[name] for name in letters))
+
+    def product(self, letters: Sequence[str], body: Node) -> Expr:
+        """Π over every letter, the last one innermost."""
+        if not letters:
+            return self.of(body)
+        first, *rest = letters
+
+        def at(index: Index) -> Expr:
+            return replace(self, letters={**self.letters, first: index}).product(rest, body)
+
+        return multiply_up(self.ranges[first], at, first)
+
+
+CONSTANTS: Mapping[str, Expr] = {"π": sp.pi, "pi": sp.pi, "e": sp.E, "∞": sp.oo}
+"""Names that stand for a number everywhere."""
+
+
+def compared(relation: str, left: Expr, right: Expr) -> Expr:
+    """``[left < right]``; that two indices are equal is a delta, whose sums are contracted."""
+    data = any(accesses(left)) or any(accesses(right))
+    if relation in ("=", "≠") and not data:
+        return delta(left, right) if relation == "=" else 1 - delta(left, right)
+    holds = RELATIONS[relation](left, right, evaluate=False)
+    return Bracket(holds) if data else bracket(holds)

@@ -1,0 +1,254 @@
+"""What the names of an equation stand for: letters, tensors, numbers; and the equation with every name plain.
+
+Comes in: a `Statement`. `spelled_out` puts what ``where`` defines in its places and gives each sum a letter of its own,
+so that what follows never meets two things under one name. `names_in` says which names are tensors with how many axes,
+which are numbers, and which are only read; both refuse, with the place, what does not mean anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+
+from symgrad.errors import NotationError, UnknownNameError, UnsupportedError
+from symgrad.notation.tree import (
+    Access,
+    Big,
+    Call,
+    Definition,
+    Dots,
+    Letter,
+    Name,
+    Node,
+    Size,
+    Statement,
+    parts,
+    rebuilt,
+    walk,
+)
+
+MOST_NODES = 5_000
+"""An equation with its definitions put in may have this many nodes."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """How a tensor is read: this many axes, and with ``…`` more in front of them."""
+
+    axes: int
+    more: bool
+
+
+@dataclass(frozen=True)
+class Names:
+    """What the names of an equation are, in order of appearance.
+
+    ``tensors`` are read entry by entry (a number without indices has no axes), ``data`` are those among them that are
+    read inside indices: nothing flows back to them. ``counts`` are whole numbers inside indices and bounds.
+    """
+
+    tensors: Mapping[str, Pattern]
+    data: frozenset[str]
+    counts: tuple[str, ...]
+
+
+def spelled_out(statement: Statement) -> Statement:
+    """``statement`` without ``where``, each of its sums over letters of its own."""
+    return Speller(statement).whole()
+
+
+class Speller:
+    """Puts definitions in their places."""
+
+    def __init__(self, statement: Statement) -> None:
+        self.statement = statement
+        self.definitions: dict[str, Definition] = {}
+        for definition in statement.definitions:
+            if definition.name in self.definitions or definition.name == statement.name:
+                raise NotationError(f"{definition.name} is defined twice", span=definition.span)
+            self.definitions[definition.name] = definition
+        self.own = [letter.name for letter in statement.letters]
+        self.taken = {n.name for n in walk(statement) if isinstance(n, (Name, Letter, Access))}
+        self.used: set[str] = set()
+        self.count = 0
+
+    def whole(self) -> Statement:
+        """The statement, spelled out."""
+        for place, letter in enumerate(self.statement.letters):
+            if letter.name in self.own[:place]:
+                raise NotationError(
+                    f"{letter.name} stands twice on the left: each entry is defined once", span=letter.span,
+                    hints=(f"[{letter.name} = k] on the right for what is not zero on a diagonal only",),
+                )  # fmt: skip
+        inside = dict.fromkeys(self.own, None)
+        letters = {name: Name(name) for name in inside}
+        right = self.spelled(self.statement.right, letters, ())
+        slots = tuple(self.spelled(slot, letters, ()) for slot in self.statement.slots)
+        return replace(self.statement, slots=slots, right=right, definitions=())
+
+    def spelled(self, node: Node, letters: Mapping[str, Node], within: tuple[str, ...]) -> Node:
+        """``node`` with what the letters stand for; ``within`` are the definitions that it is a part of."""
+        self.count += 1
+        if self.count > MOST_NODES:
+            raise NotationError("the equation is too long with its definitions put in", span=node.span)
+        if isinstance(node, Name):
+            if node.name in letters:
+                return replace(letters[node.name], span=node.span)
+            return self.defined(node, (), letters, within) if node.name in self.definitions else node
+        if isinstance(node, Access):
+            if node.name in letters:
+                raise NotationError(f"{node.name} is an index here, and has no entries", span=node.span)
+            if node.name in self.definitions:
+                return self.defined(node, node.slots, letters, within)
+        if isinstance(node, Big):
+            return self.big(node, letters, within)
+        return rebuilt(node, lambda part: self.spelled(part, letters, within))
+
+    def big(self, node: Big, letters: Mapping[str, Node], within: tuple[str, ...]) -> Big:
+        """A sum, over letters that nothing else has."""
+        inner, named = dict(letters), []
+        for letter in node.letters:
+            if letter.name in inner:
+                raise NotationError(
+                    f"{letter.name} is an index already where this sum stands", span=letter.span,
+                    hints=("another letter under the sum",),
+                )  # fmt: skip
+            bound = None if letter.bound is None else self.spelled(letter.bound, letters, within)
+            named.append(Letter(self.free(letter.name), bound, span=letter.span))
+        for letter, own in zip(node.letters, named, strict=True):
+            inner[letter.name] = Name(own.name)
+        return Big(node.sign, tuple(named), self.spelled(node.body, inner, within), span=node.span)
+
+    def free(self, wish: str) -> str:
+        """``wish``, or the letter with the next number that nothing has."""
+        name, count = wish, 1
+        while name in self.used or (count > 1 and name in self.taken):
+            count += 1
+            name = f"{wish[0]}{count}"
+        self.used.add(name)
+        return name
+
+    def defined(
+        self, node: Node, slots: tuple[Node, ...], letters: Mapping[str, Node], within: tuple[str, ...]
+    ) -> Node:
+        """What a definition says, its letters replaced by what stands in the brackets."""
+        assert isinstance(node, (Name, Access))
+        definition = self.definitions[node.name]
+        if node.name in within:
+            raise NotationError(f"{node.name} is defined by itself", span=node.span)
+        if len(slots) != len(definition.letters):
+            told = f"{definition.name}[{','.join(definition.letters)}]" if definition.letters else definition.name
+            raise NotationError(f"where defines {told}", span=node.span, hints=(f"write {told} here",))
+        at = {name: self.spelled(slot, letters, within) for name, slot in zip(definition.letters, slots, strict=True)}
+        outer = {name: value for name, value in letters.items() if name in self.own}
+        return self.spelled(definition.right, {**outer, **at}, (*within, node.name))
+
+
+def names_in(statement: Statement, functions: Mapping[str, object]) -> Names:
+    """What the names of a statement are that is spelled out; raises `SymgradError` for what means nothing."""
+    letters = {letter.name for node in walk(statement) for letter in letters_of(node)}
+    tensors: dict[str, Pattern] = {}
+    data: set[str] = set()
+    counts: dict[str, None] = {}
+    bare: dict[str, Name] = {}
+    for node, indexing in places(statement):
+        if isinstance(node, Access):
+            check_access(node, letters, statement)
+            found = Pattern(
+                sum(not isinstance(s, Dots) for s in node.slots), any(isinstance(s, Dots) for s in node.slots)
+            )
+            if tensors.setdefault(node.name, found) != found:
+                raise NotationError(
+                    f"{node.name} has {tensors[node.name].axes} indices in one place and {found.axes} here",
+                    span=node.span,
+                )
+            if indexing:
+                data.add(node.name)
+        elif isinstance(node, Name) and node.name not in letters:
+            check_number(node, statement)
+            if indexing:
+                counts[node.name] = None
+            else:
+                bare.setdefault(node.name, node)
+        elif isinstance(node, Call):
+            check_function(node, functions)
+        elif isinstance(node, Big) and node.sign in ("max", "min"):
+            raise UnsupportedError(
+                f"{node.sign}_{node.letters[0].name} has no equation of its own here: which entry counts at a tie is a choice",
+                span=node.span,
+                hints=(f"h = …; h.{'a' + node.sign}(-1) as Python, with the equation for h before it",),
+            )
+    for name, node in bare.items():
+        if name in tensors:
+            raise NotationError(f"{name} is a tensor: say which of its entries", span=node.span, hints=(f"{name}[i]",))
+    order = {node.name: None for node in walk(statement.right) if isinstance(node, (Access, Name))}
+    numbers = {name: Pattern(0, False) for name in bare if name not in counts}
+    known = {**tensors, **numbers}
+    check_sizes(statement, known)
+    return Names({name: known[name] for name in order if name in known}, frozenset(data), tuple(counts))
+
+
+def letters_of(node: Node) -> tuple[Letter, ...]:
+    """The letters that ``node`` introduces."""
+    return node.letters if isinstance(node, (Big, Statement)) else ()
+
+
+def places(node: Node, indexing: bool = False) -> Iterator[tuple[Node, bool]]:
+    """Every node, and whether it stands inside an index or says how far one runs."""
+    yield node, indexing
+    inner = indexing or isinstance(node, (Access, Letter))
+    for part in parts(node):
+        yield from places(part, inner)
+
+
+def check_access(node: Access, letters: set[str], statement: Statement) -> None:
+    """Refuse entries of what is being defined, of letters, and those that name an index nobody introduces."""
+    if node.name == statement.name:
+        raise UnsupportedError(
+            f"{node.name} is defined by its own entries: that is an equation to be solved", span=node.span,
+            hints=("several statements, or an operation of torch that solves it",),
+        )  # fmt: skip
+    if node.name in letters:
+        raise NotationError(f"{node.name} is an index here, and has no entries", span=node.span)
+    for slot in node.slots:
+        if isinstance(slot, Name) and slot.name not in letters and len(slot.name) == 1:
+            raise NotationError(
+                f"{slot.name} is neither an index of {statement.name} nor summed over",
+                span=slot.span,
+                hints=(f"Σ_{slot.name} in front, or {statement.name}[…,{slot.name}]",),
+            )
+
+
+def check_number(node: Name, statement: Statement) -> None:
+    """Refuse what is being defined as a part of itself."""
+    if node.name == statement.name:
+        raise UnsupportedError(f"{node.name} is defined by itself: that is an equation to be solved", span=node.span)
+
+
+def check_function(node: Call, functions: Mapping[str, object]) -> None:
+    """Refuse functions that the notation does not have."""
+    if node.function in functions:
+        return
+    near = get_close_matches(node.function, list(functions), n=1, cutoff=0.6)
+    raise UnknownNameError(
+        f"no function {node.function} in index equations",
+        span=(node.span[0], node.span[0] + len(node.function)),
+        found=(f"they have {', '.join(sorted(functions))}",),
+        hints=(f"did you mean {near[0]}?",) if near else ("an equation of its own: h[i] = …",),
+    )
+
+
+def check_sizes(statement: Statement, tensors: Mapping[str, Pattern]) -> None:
+    """Refuse ``size(x, 2)`` of what has no such axis."""
+    for node in walk(statement):
+        if isinstance(node, Size):
+            pattern = tensors.get(node.name)
+            if pattern is None:
+                raise UnknownNameError(f"the equation reads no tensor {node.name}", span=node.span)
+            axes = pattern.axes
+            if not (-axes <= node.axis < (axes if not pattern.more else 0)):
+                raise NotationError(
+                    f"{node.name} has {axes} axes here, and none with the number {node.axis}", span=node.span,
+                    hints=("axes are counted from 0, or from the end: −1",),
+                )  # fmt: skip

@@ -1,0 +1,302 @@
+"""How far the letters of an equation run, found from its text and the sizes of the tensors that it reads.
+
+In this order. A letter that is said (``out[i<n]``, ``Σ_{r<3}``) runs so far. A letter of a sum runs over the axes in
+which it stands alone (they are equally long), and no further than the other entries allow that it alone moves. A letter
+on the left runs as far as every entry stays inside its tensor, the other letters at their worst end; an entry beside a
+condition that keeps it inside (``[0 ≤ i − p]·x[i − p]``) does not count. Where nothing is left, it runs over the axis in
+which it stands alone, or as far as the letter that it is compared with. What that does not decide is refused: it has to
+be said. What decided (`Ranges.told`) is said on the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import sympy as sp
+
+from symgrad.errors import ShapeError, Span
+from symgrad.indexing.brackets import reach
+from symgrad.indexing.symbols import Expr
+from symgrad.notation.tree import (
+    Access,
+    Big,
+    Binary,
+    Condition,
+    Delta,
+    Dots,
+    Letter,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Statement,
+    factors,
+    parts,
+)
+from symgrad.notation.tree import Size as SizeOf
+from symgrad.notation.write import written
+from symgrad.shapes import Shape, Size, Sizes
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One index of one entry: linear in the letters, on an axis of this size, beside these conditions (each ≥ 0)."""
+
+    text: str
+    span: Span
+    index: Expr
+    size: Size
+    held: tuple[Expr, ...]
+
+
+@dataclass
+class Ranges:
+    """The sizes of the letters, as they are found; ``told`` are the entries that decide one which no axis simply has."""
+
+    sizes: Sizes
+    found: dict[str, Size] = field(default_factory=dict)
+    told: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def letter_symbol(name: str) -> Expr:
+    """A letter in a linear index expression."""
+    return sp.Symbol(f"·{name}", integer=True, nonnegative=True)
+
+
+def ranges(statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes) -> Ranges:
+    """How far each letter of a statement runs that is spelled out; raises `ShapeError` where that is not decided."""
+    return Finder(statement, shapes, sizes).find()
+
+
+class Finder:
+    """The letters in turn: sums first, then the left-hand side."""
+
+    def __init__(self, statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes) -> None:
+        self.statement = statement
+        self.shapes = shapes
+        self.sizes = sizes
+        self.result = Ranges(sizes)
+        self.slots = tuple(self.slots_in(statement.right, ()))
+
+    def find(self) -> Ranges:
+        """Every letter's size."""
+        summed = [letter for node in sums(self.statement.right) for letter in node.letters]
+        for letter in (*summed, *self.statement.letters):
+            if letter.bound is not None:
+                self.result.found[letter.name] = self.said(letter.bound, letter)
+        for letter in summed:
+            if letter.bound is None:
+                self.result.found[letter.name] = self.of_sum(letter)
+        left = [letter for letter in self.statement.letters if letter.bound is None]
+        for letter in left:
+            self.result.found[letter.name] = self.on_the_left(letter, {other.name for other in left} - {letter.name})
+        self.check()
+        return self.result
+
+    # What the text holds -----------------------------------------------------------------------------------
+
+    def slots_in(self, node: Node, held: tuple[Expr, ...]) -> Iterator[Slot]:
+        """Every index of every entry in ``node``, with the conditions that are multiplied with it."""
+        beside = [gap for factor in factors(node) for gap in self.gaps(factor)]
+        inner = (*held, *beside)
+        if isinstance(node, Access):
+            yield from self.of_access(node, inner)
+        for part in parts(node):
+            yield from self.slots_in(part, inner)
+
+    def of_access(self, node: Access, held: tuple[Expr, ...]) -> Iterator[Slot]:
+        """The indices of one entry, counted from the end where ``…`` stands in front."""
+        shape = self.shapes[node.name]
+        for place, slot in enumerate(node.slots):
+            if isinstance(slot, Dots):
+                continue
+            after = len(node.slots) - place
+            axis = place if not any(isinstance(s, Dots) for s in node.slots[:place]) else len(shape) - after
+            index = self.linear(slot)
+            if index is not None:
+                yield Slot(written(node), slot.span, index, shape[axis], held)
+
+    def gaps(self, node: Node) -> Iterator[Expr]:
+        """What is not negative where a condition holds."""
+        if isinstance(node, Delta):
+            left, right = self.linear(node.left), self.linear(node.right)
+            if left is not None and right is not None:
+                yield from (left - right, right - left)
+        for chain in node.chains if isinstance(node, Condition) else ():
+            sides = [self.linear(side) for side in chain.sides]
+            for relation, left, right in zip(chain.relations, sides, sides[1:], strict=False):
+                if left is None or right is None:
+                    continue
+                gap = right - left if relation in ("<", "≤", "=") else left - right
+                if relation != "≠":
+                    yield sp.expand(gap - int(relation in ("<", ">")))
+                if relation == "=":
+                    yield sp.expand(-gap)
+
+    def linear(self, node: Node) -> Expr | None:
+        """An index as a sum of letters and sizes with numbers in front; None for anything else."""
+        match node:
+            case Number() if node.value.denominator == 1:
+                return sp.Integer(int(node.value))
+            case Name():
+                return letter_symbol(node.name)
+            case SizeOf():
+                return self.shapes[node.name][node.axis]
+            case Negative():
+                inner = self.linear(node.operand)
+                return None if inner is None else -inner
+            case Binary(sign="+" | "−" | "·"):
+                left, right = self.linear(node.left), self.linear(node.right)
+                if left is None or right is None:
+                    return None
+                if node.sign == "·":
+                    return sp.expand(left * right) if not (letters_in(left) and letters_in(right)) else None
+                return left + right if node.sign == "+" else left - right
+        return None
+
+    # Letters -----------------------------------------------------------------------------------------------
+
+    def said(self, bound: Node, letter: Letter) -> Size:
+        """What stands after the <, a whole number or made of sizes."""
+        found = self.size_of(bound)
+        if found is None or letters_in(found) or (found.is_Integer and found < 0):
+            raise ShapeError(
+                f"how far {letter.name} runs is no size: {written(bound)}", span=bound.span,
+                hints=("a number, or sizes of tensors: size(x, 0) − 2",),
+            )  # fmt: skip
+        return found
+
+    def size_of(self, node: Node) -> Expr | None:
+        """`linear`, and quotients rounded down."""
+        inner = getattr(node, "operand", None)
+        if isinstance(inner, Binary) and inner.sign == "/":
+            above, below = self.linear(inner.left), self.linear(inner.right)
+            return None if above is None or below is None else sp.floor(above / below)
+        return self.linear(node)
+
+    def of_sum(self, letter: Letter) -> Size:
+        """As far as the axes where it stands alone, and no further than what it alone moves."""
+        symbol = letter_symbol(letter.name)
+        own = [slot for slot in self.slots if letters_in(slot.index) == {symbol}]
+        alone = [slot for slot in own if slot.index == symbol]
+        bounds = [(b, slot) for slot in own if slot.index != symbol for b in self.bounds(slot, symbol)]
+        return self.least(letter, self.unified(alone), bounds)
+
+    def on_the_left(self, letter: Letter, open_letters: set[str]) -> Size:
+        """As far as every entry stays inside, the other letters at their worst end."""
+        symbol = letter_symbol(letter.name)
+        waiting = {letter_symbol(name) for name in open_letters if name not in self.result.found}
+        own = [slot for slot in self.slots if symbol in letters_in(slot.index)]
+        alone = [slot for slot in own if slot.index == symbol and not self.inside(slot.size - 1 - symbol, slot)]
+        shared = [slot for slot in own if letters_in(slot.index) & waiting]
+        moved = [slot for slot in own if slot.index != symbol and slot not in shared]
+        bounds = [(b, slot) for slot in moved for b in self.bounds(slot, symbol)]
+        if shared and not alone and not bounds:
+            raise self.undecided(letter, f"{shared[0].text} moves with two indices of {self.statement.name}")
+        if alone or bounds:
+            return self.least(letter, self.unified(alone), bounds)
+        return self.unified([s for s in own if s.index == symbol]) or self.compared_with(letter)
+
+    def unified(self, slots: Sequence[Slot]) -> Size | None:
+        """The size that the axes have in which a letter stands alone: all of them the same."""
+        if not slots:
+            return None
+        for slot in slots[1:]:
+            self.sizes.unify(slots[0].size, slot.size)
+        return self.sizes.find(slots[0].size)
+
+    def bounds(self, slot: Slot, symbol: Expr) -> Iterator[Size]:
+        """How far ``symbol`` may run for an entry to stay inside, for either end of its axis."""
+        for slack in (slot.index, slot.size - 1 - slot.index):
+            slope = sp.expand(slack).coeff(symbol)
+            if self.inside(slack, slot):
+                continue
+            worst = self.worst(sp.expand(slack - slope * symbol))
+            if slope.is_negative:
+                yield sp.expand(worst + 1) if slope == -1 else sp.floor(worst / -slope) + 1
+            elif worst.is_negative:
+                raise ShapeError(
+                    f"{slot.text} reads before the beginning at {str(symbol)[1:]} = 0", span=slot.span,
+                    hints=("a condition in front that keeps it inside: [i ≥ 1]·x[i − 1]",),
+                )  # fmt: skip
+
+    def inside(self, slack: Expr, slot: Slot) -> bool:
+        """Whether a condition beside an entry keeps a slack from being negative."""
+        rests = (reach(sp.expand(slack - gap)) for gap in slot.held)
+        return any(rest is not None and rest[0] >= 0 for rest in rests)
+
+    def worst(self, expression: Expr) -> Expr:
+        """The least value over the letters that are known."""
+        for symbol in sorted(letters_in(expression), key=str):
+            slope = expression.coeff(symbol)
+            size = self.result.found.get(str(symbol)[1:])
+            rest = sp.expand(expression - slope * symbol)
+            expression = rest if size is None or slope.is_nonnegative else sp.expand(rest + slope * (size - 1))
+        return expression
+
+    def least(self, letter: Letter, whole: Size | None, bounds: Sequence[tuple[Size, Slot]]) -> Size:
+        """The smallest of what was found, and where that is not one axis, what decided."""
+        found = whole
+        for bound, _ in bounds:
+            found = bound if found is None else self.smaller(found, bound)
+        if found is None:
+            raise self.undecided(letter, f"no entry says how far {letter.name} runs")
+        if found != whole:
+            self.sizes.require(found)
+            self.result.told[letter.name] = tuple(dict.fromkeys(slot.text for _, slot in bounds))
+        return found
+
+    def smaller(self, first: Size, second: Size) -> Size:
+        """The smaller of two sizes, for all sizes where they differ by a number."""
+        gap = reach(sp.expand(second - first))
+        if gap is not None and gap[0] >= 0:
+            return first
+        return second if gap is not None and gap[1] <= 0 else self.sizes.lesser(first, second)
+
+    def compared_with(self, letter: Letter) -> Size:
+        """As far as the one letter that it is compared with."""
+        symbol = letter_symbol(letter.name)
+        for node in every(self.statement.right):
+            for gap in self.gaps(node):
+                others = letters_in(gap) - {symbol}
+                if symbol in letters_in(gap) and len(others) == 1:
+                    size = self.result.found.get(str(others.pop())[1:])
+                    if size is not None:
+                        return size
+        raise self.undecided(letter, f"no entry says how far {letter.name} runs")
+
+    def undecided(self, letter: Letter, why: str) -> ShapeError:
+        """The refusal that asks for it."""
+        left = any(letter.name == own.name for own in self.statement.letters)
+        say = f"{self.statement.name}[{letter.name}<…]" if left else f"Σ_{{{letter.name}<…}}"
+        return ShapeError(why, span=letter.span, hints=(f"say how far: {say}",))
+
+    def check(self) -> None:
+        """Every entry stays inside its tensor, as far as the sizes are known."""
+        for slot in self.slots:
+            for slack in (slot.index, slot.size - 1 - slot.index):
+                low = self.sizes.find(self.worst(sp.expand(slack)))
+                number = self.sizes.number(low) if not self.inside(slack, slot) else 0
+                if number is not None and number < 0:
+                    end = "before the beginning" if slack is slot.index else "after the end"
+                    raise ShapeError(f"{slot.text} reads {-number} {end} of its axis", span=slot.span)
+                if number is None and not low.is_nonnegative:
+                    self.sizes.require(low)
+
+
+def letters_in(expression: Expr) -> set[Expr]:
+    """The letters of a linear index expression."""
+    return {symbol for symbol in expression.free_symbols if str(symbol).startswith("·")}
+
+
+def sums(node: Node) -> Iterator[Big]:
+    """Every Σ in ``node``, outermost first."""
+    return (inner for inner in every(node) if isinstance(inner, Big))
+
+
+def every(node: Node) -> Iterator[Node]:
+    """``node`` and everything inside it."""
+    yield node
+    for part in parts(node):
+        yield from every(part)

@@ -1,0 +1,111 @@
+"""Text of an index equation → tokens, every spelling folded into one: ``sum_`` is ``Σ_``, ``<=`` is ``≤``, ``**`` is ``^``.
+
+The alphabet is closed: what is not in it is refused here, with its place. Python's own ``\\w`` would take the ² of d² for
+a part of the name, so names are spelled out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from symgrad.errors import NotationError, Span
+
+LENGTH = 4_000
+"""Equations may have this many characters."""
+DIGITS = 18
+"""Integers may have this many digits, as in Python texts."""
+LETTER = r"[A-Za-z][0-9]*"
+NAME = r"[A-Za-z_\u0370-\u03FF][A-Za-z0-9_\u0370-\u03FF\u2080-\u2089]*"
+BIG = {"Σ": "Σ", "∑": "Σ", "sum": "Σ", "Π": "Π", "∏": "Π", "prod": "Π", "max": "max", "min": "min", "mean": "mean"}
+SAME = {
+    "*": "·", "×": "·", "⋅": "·", "∗": "·", "-": "−", "–": "−", "<=": "≤", ">=": "≥", "!=": "≠", "==": "=", "**": "^",
+    "...": "…", "∧": "and",
+}  # fmt: skip
+WORDS = ("where", "and", "mod")
+SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+
+TOKEN = re.compile(
+    rf"""
+      (?P<space>   \s+ )
+    | (?P<number>  [0-9]+ (?: \.(?!\.) [0-9]* )? (?: [eE] [+-]? [0-9]+ )? | \.[0-9]+ (?: [eE] [+-]? [0-9]+ )? )
+    | (?P<big>     (?: {"|".join(BIG)} ) _ (?= {LETTER} (?! [A-Za-z0-9_] ) | \{{ ) )
+    | (?P<delta>   δ_ (?: [A-Za-z][A-Za-z] (?! [A-Za-z0-9_] ) | \{{ [^{{}}]* \}} ) )
+    | (?P<name>    {NAME} )
+    | (?P<power>   [⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+ )
+    | (?P<sign>    \.\.\. | \*\* | <= | >= | != | == | [-+*/^=<>()\[\]{{}},|−–×⋅∗·≤≥≠…√⌊⌋∧] )
+    """,
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word of the equation and its place; ``kind`` is number, big, delta, name, power, sign, word or end."""
+
+    kind: str
+    word: str
+    span: Span
+
+
+def tokenize(text: str, start: int = 0) -> list[Token]:
+    """The tokens of ``text``, which stands at ``start`` in the whole text, and one for its end.
+
+    >>> [t.word for t in tokenize("sum_j x[j]*2 <= y")]
+    ['Σ', 'j', 'x', '[', 'j', ']', '·', '2', '≤', 'y', '']
+
+    Raises `NotationError` for anything outside the alphabet and for more than `LENGTH` characters.
+    """
+    if len(text) > LENGTH:
+        raise NotationError(
+            f"the equation has {len(text):,} characters, more than {LENGTH:,}", hints=("name parts of it: h[i] = …; …",)
+        )
+    found = list(_tokens(text, start))
+    return [*found, Token("end", "", (start + len(text), start + len(text)))]
+
+
+def _tokens(text: str, start: int) -> Iterator[Token]:
+    position = 0
+    while position < len(text):
+        match = TOKEN.match(text, position)
+        span = (start + position, start + (match.end() if match else position + 1))
+        if match is None:
+            raise refused(text[position], span)
+        position = match.end()
+        kind, word = str(match.lastgroup), match.group()
+        if kind == "space":
+            continue
+        if kind == "number":
+            check_number(word, text[position : position + 1], span)
+        if kind == "big":
+            word = BIG[word[:-1]]
+        elif kind == "power":
+            word = word.translate(SUPERSCRIPTS)
+        elif word in WORDS or SAME.get(word) in WORDS:
+            kind, word = "word", SAME.get(word, word)
+        elif kind == "sign":
+            word = SAME.get(word, word)
+        yield Token(kind, word, span)
+
+
+def check_number(word: str, following: str, span: Span) -> None:
+    """Refuse a number that runs into a name, and one that is too long."""
+    if following.isalpha() or following in ("_", "."):
+        raise NotationError(
+            f"{word}{following} is no number",
+            span=(span[0], span[1] + 1),
+            hints=("a product needs a sign: 2·x or 2*x",),
+        )
+    if len(word) > DIGITS and word.isdigit():
+        raise NotationError(f"an integer of {len(word)} digits is too long", span=span, hints=(f"at most {DIGITS}",))
+
+
+def refused(character: str, span: Span) -> NotationError:
+    """The error for a character that no equation has."""
+    shown = character if character.isprintable() and character.strip() else f"U+{ord(character):04X}"
+    return NotationError(
+        f"the character {shown} is not part of an index equation",
+        span=span,
+        hints=("names, numbers, + − · / ^ √, |x|, ⌊x⌋, [i ≤ j], Σ_j or sum_j, and where d = …",),
+    )

@@ -1,0 +1,218 @@
+"""The tree of an index equation: what the text says, as it was written.
+
+Nodes are frozen and compared by structure; the span of characters a node was written as does not count. `parts`
+gives what stands directly inside a node, in the order of the text, and `rebuilt` the node around other parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
+from typing import Any
+
+from symgrad.errors import Span
+
+NOWHERE: Span = (0, 0)
+
+
+@dataclass(frozen=True)
+class Node:
+    """A piece of an equation."""
+
+    span: Span = field(default=NOWHERE, compare=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Number(Node):
+    """``2``, ``0.5``, ``1e-5``: kept as it was written, because 0.01 should not come back as 1/100."""
+
+    text: str
+
+    @property
+    def value(self) -> Fraction:
+        """The number, exactly."""
+        return Fraction(self.text)
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """A name without brackets: a letter, a number, or what a ``where`` defines."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Dots(Node):
+    """``…`` among indices: the axes in front, however many there are."""
+
+
+@dataclass(frozen=True)
+class Access(Node):
+    """``x[i,j+1]``: one entry of a tensor."""
+
+    name: str
+    slots: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Call(Node):
+    """``tanh(x[i])``."""
+
+    function: str
+    arguments: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Size(Node):
+    """``size(x, 0)``: how many entries x has along an axis."""
+
+    name: str
+    axis: int
+
+
+@dataclass(frozen=True)
+class Letter(Node):
+    """A letter that a sum or a left-hand side introduces, and where it was said, how many values it takes."""
+
+    name: str
+    bound: Node | None = None
+
+
+@dataclass(frozen=True)
+class Big(Node):
+    """``Σ_j body``, ``Π_j``, ``mean_j``, ``max_j``, ``min_j``; it reaches to the end of its product."""
+
+    sign: str
+    letters: tuple[Letter, ...]
+    body: Node
+
+
+@dataclass(frozen=True)
+class Negative(Node):
+    """``−x``."""
+
+    operand: Node
+
+
+@dataclass(frozen=True)
+class Binary(Node):
+    """``a + b``, ``a − b``, ``a·b``, ``a/b``, ``a mod b``."""
+
+    sign: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True)
+class Power(Node):
+    """``x²``, ``x^y``."""
+
+    base: Node
+    exponent: Node
+
+
+@dataclass(frozen=True)
+class Root(Node):
+    """``√x``."""
+
+    operand: Node
+
+
+@dataclass(frozen=True)
+class Absolute(Node):
+    """``|x|``."""
+
+    operand: Node
+
+
+@dataclass(frozen=True)
+class Floor(Node):
+    """``⌊x⌋``: the largest whole number up to x."""
+
+    operand: Node
+
+
+@dataclass(frozen=True)
+class Chain(Node):
+    """``0 ≤ i − p < n``: one relation less than sides."""
+
+    sides: tuple[Node, ...]
+    relations: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Condition(Node):
+    """``[j ≤ i and j > 0]``: 1 where all of it holds, 0 elsewhere."""
+
+    chains: tuple[Chain, ...]
+
+
+@dataclass(frozen=True)
+class Delta(Node):
+    """``δ_ij``: 1 where the two are equal, 0 elsewhere."""
+
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True)
+class Definition(Node):
+    """``s[i,j] = …`` after ``where``: a part of the equation with a name of its own."""
+
+    name: str
+    letters: tuple[str, ...]
+    right: Node
+
+
+@dataclass(frozen=True)
+class Statement(Node):
+    """``out[i] = right where d = …``; ``slots`` are the letters on the left, `Dots` among them."""
+
+    name: str
+    slots: tuple[Node, ...]
+    right: Node
+    definitions: tuple[Definition, ...] = ()
+
+    @property
+    def letters(self) -> tuple[Letter, ...]:
+        """The letters on the left, in order."""
+        return tuple(slot for slot in self.slots if isinstance(slot, Letter))
+
+
+def parts(node: Node) -> Iterator[Node]:
+    """What stands directly inside ``node``, in the order of the text."""
+    for part in fields(node):
+        value = getattr(node, part.name)
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (inner for inner in value if isinstance(inner, Node))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """``node`` and everything inside it, in the order of the text."""
+    yield node
+    for part in parts(node):
+        yield from walk(part)
+
+
+def rebuilt(node: Node, change: Callable[[Node], Node]) -> Node:
+    """``node`` with ``change`` of each of its parts in the part's place."""
+    new: dict[str, Any] = {}
+    for part in fields(node):
+        value = getattr(node, part.name)
+        if isinstance(value, Node):
+            new[part.name] = change(value)
+        elif isinstance(value, tuple) and any(isinstance(inner, Node) for inner in value):
+            new[part.name] = tuple(change(inner) if isinstance(inner, Node) else inner for inner in value)
+    return replace(node, **new) if new else node
+
+
+def factors(node: Node) -> Sequence[Node]:
+    """What is multiplied in ``node``, from left to right; a quotient's divisor is not among it."""
+    if isinstance(node, Binary) and node.sign == "·":
+        return (*factors(node.left), *factors(node.right))
+    if isinstance(node, Binary) and node.sign == "/":
+        return factors(node.left)
+    return (node,)

@@ -1,0 +1,198 @@
+"""Tree → text: what `symgrad.notation.read` reads back as the same tree.
+
+Two alphabets: `UNICODE` (``Σ_j x[i,j]·w[j]``, ``√x``, ``x²``) and `PLAIN` (``sum_j x[i,j]*w[j]``, ``sqrt(x)``, ``x^2``).
+A text holds together more or less tightly; what is looser than its place allows goes into brackets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatchmethod
+
+from symgrad.errors import bug
+from symgrad.notation.tree import (
+    Absolute,
+    Access,
+    Big,
+    Binary,
+    Call,
+    Condition,
+    Delta,
+    Dots,
+    Floor,
+    Letter,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Power,
+    Root,
+    Size,
+    Statement,
+)
+
+SUM, OPEN, PRODUCT, POWER, ATOM = range(5)
+"""How tightly a text holds together; OPEN ends with a Σ, which takes all that follows it."""
+HIGH = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+Text = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """How the signs of the notation look."""
+
+    signs: dict[str, str]
+    plain: bool = False
+
+    def sign(self, word: str) -> str:
+        """A sign in this alphabet."""
+        return self.signs.get(word, word)
+
+
+UNICODE = Alphabet({})
+PLAIN = Alphabet({"·": "*", "−": "-", "≤": "<=", "≥": ">=", "≠": "!=", "Σ": "sum", "Π": "prod", "…": "..."}, plain=True)
+
+
+def written(node: Node, alphabet: Alphabet = UNICODE) -> str:
+    """``node`` on one line, so that it reads back.
+
+    >>> from symgrad.notation.read import read_statement
+    >>> statement = read_statement("out[i] = sum_j x[i+j]^2/sqrt(w[j])")
+    >>> written(statement), written(statement, PLAIN)
+    ('out[i] = Σ_j x[i + j]²/√(w[j])', 'out[i] = sum_j x[i + j]^2/sqrt(w[j])')
+    """
+    return Writer(alphabet).text(node)[0]
+
+
+class Writer:
+    """The walk over a tree in one alphabet."""
+
+    def __init__(self, alphabet: Alphabet) -> None:
+        self.alphabet = alphabet
+        self.sign = alphabet.sign
+
+    def inside(self, node: Node, level: int) -> str:
+        """A node as part of something that holds together at ``level``."""
+        text, binds = self.text(node)
+        return text if binds >= level else f"({text})"
+
+    @singledispatchmethod
+    def text(self, node: Node) -> Text:
+        """A node and how tightly it holds together."""
+        raise bug(f"no text for {type(node).__name__}")
+
+    @text.register
+    def _(self, node: Number) -> Text:
+        return node.text, ATOM
+
+    @text.register
+    def _(self, node: Name) -> Text:
+        return node.name, ATOM
+
+    @text.register
+    def _(self, node: Dots) -> Text:
+        return self.sign("…"), ATOM
+
+    @text.register
+    def _(self, node: Letter) -> Text:
+        return node.name if node.bound is None else f"{node.name}<{self.inside(node.bound, SUM)}", ATOM
+
+    @text.register
+    def _(self, node: Access) -> Text:
+        return f"{node.name}[{self.listed(node.slots)}]", ATOM
+
+    @text.register
+    def _(self, node: Call) -> Text:
+        return f"{node.function}({', '.join(self.text(a)[0] for a in node.arguments)})", ATOM
+
+    @text.register
+    def _(self, node: Size) -> Text:
+        return f"size({node.name}, {self.sign('−') if node.axis < 0 else ''}{abs(node.axis)})", ATOM
+
+    @text.register
+    def _(self, node: Big) -> Text:
+        letters = self.listed(node.letters)
+        under = letters if len(node.letters) == 1 and node.letters[0].bound is None else f"{{{letters}}}"
+        return f"{self.sign(node.sign)}_{under} {self.inside(node.body, OPEN)}", OPEN
+
+    @text.register
+    def _(self, node: Negative) -> Text:
+        return f"{self.sign('−')}{self.inside(node.operand, OPEN)}", SUM
+
+    @text.register
+    def _(self, node: Binary) -> Text:
+        if node.sign in ("+", "−"):
+            left = self.text(node.left)[0] if not is_mod(node.left) else f"({self.text(node.left)[0]})"
+            return f"{left} {self.sign(node.sign)} {self.inside(node.right, OPEN)}", SUM
+        if node.sign == "mod":
+            return f"{self.inside(node.left, PRODUCT)} mod {self.inside(node.right, ATOM)}", SUM
+        left = self.inside(node.left, PRODUCT)
+        right, binds = self.text(node.right)
+        if binds == PRODUCT or binds == SUM or (isinstance(node.right, Binary) and binds == OPEN):
+            right, binds = f"({right})", ATOM
+        sign = self.sign(node.sign)
+        line = f" {sign} " if node.sign == "/" and " " in left + right else sign
+        return f"{left}{line}{right}", OPEN if binds == OPEN else PRODUCT
+
+    @text.register
+    def _(self, node: Power) -> Text:
+        base = self.inside(node.base, ATOM)
+        exponent, negative = node.exponent, isinstance(node.exponent, Negative)
+        size = exponent.operand if isinstance(exponent, Negative) else exponent
+        if isinstance(size, Number) and size.text.isdigit() and not self.alphabet.plain:
+            return f"{base}{('-' * negative + size.text).translate(HIGH)}", POWER
+        minus = self.sign("−") if negative else ""
+        return f"{base}^{minus}{self.inside(size, POWER)}", POWER
+
+    @text.register
+    def _(self, node: Root) -> Text:
+        if self.alphabet.plain:
+            return f"sqrt({self.text(node.operand)[0]})", ATOM
+        name = isinstance(node.operand, (Name, Number))
+        return f"√{self.text(node.operand)[0] if name else f'({self.text(node.operand)[0]})'}", POWER
+
+    @text.register
+    def _(self, node: Absolute) -> Text:
+        return f"|{self.text(node.operand)[0]}|", ATOM
+
+    @text.register
+    def _(self, node: Floor) -> Text:
+        inner = self.text(node.operand)[0]
+        return f"floor({inner})" if self.alphabet.plain else f"⌊{inner}⌋", ATOM
+
+    @text.register
+    def _(self, node: Condition) -> Text:
+        told = []
+        for chain in node.chains:
+            sides = [self.text(side)[0] for side in chain.sides]
+            rest = (f" {self.sign(r)} {side}" for r, side in zip(chain.relations, sides[1:], strict=True))
+            told.append(sides[0] + "".join(rest))
+        return f"[{' and '.join(told)}]", ATOM
+
+    @text.register
+    def _(self, node: Delta) -> Text:
+        sides = (node.left, node.right)
+        names = [side.name for side in sides if isinstance(side, Name)]
+        if self.alphabet.plain or len(names) < 2:
+            return f"{'delta' if self.alphabet.plain else 'δ'}({self.listed(sides, ', ')})", ATOM
+        return f"δ_{''.join(names)}" if len("".join(names)) == 2 else f"δ_{{{','.join(names)}}}", ATOM
+
+    @text.register
+    def _(self, node: Statement) -> Text:
+        left = f"{node.name}[{self.listed(node.slots)}]" if node.slots else node.name
+        text = f"{left} = {self.text(node.right)[0]}"
+        told = []
+        for definition in node.definitions:
+            letters = f"[{','.join(definition.letters)}]" if definition.letters else ""
+            told.append(f"{definition.name}{letters} = {self.text(definition.right)[0]}")
+        return f"{text} where {', '.join(told)}" if told else text, SUM
+
+    def listed(self, nodes: tuple[Node, ...], between: str = ",") -> str:
+        """Nodes side by side."""
+        return between.join(self.text(node)[0] for node in nodes)
+
+
+def is_mod(node: Node) -> bool:
+    """Whether ``node`` is a remainder, which is in brackets inside a sum."""
+    return isinstance(node, Binary) and node.sign == "mod"

@@ -1,0 +1,136 @@
+"""The entry of an operation that a text states: everything about it follows from its index equation.
+
+Comes in: `Stated`, the text of the equation. Goes out: an `Op` like those of the table, with the shape rule, the
+broadcasting and the definition that the text says. There is neither a NumPy nor a torch column: who wants numbers
+evaluates the equation.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from symgrad.errors import ShapeError, bug
+from symgrad.indexing.symbols import Expr
+from symgrad.notation.meaning import Meaning
+from symgrad.notation.read import read_statement
+from symgrad.notation.scope import Names, Pattern, names_in, spelled_out
+from symgrad.notation.sizes import ranges
+from symgrad.notation.tree import Absolute, Call, Condition, Dots, Floor, Statement, walk
+from symgrad.ops.domain import Domain, whole
+from symgrad.ops.spec import TABLE, At, Op, View, as_given
+from symgrad.ops.words import functions
+from symgrad.program import Stated
+from symgrad.shapes import Shape, Size, Sizes
+
+Ranges = tuple[tuple[str, Size], ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A statement that is spelled out, and what its names are."""
+
+    whole: Statement
+    names: Names
+
+    def lead(self, shape: Shape, pattern: Pattern) -> Shape:
+        """The axes of an operand that ``…`` stands for."""
+        return shape[: len(shape) - pattern.axes] if pattern.more else ()
+
+    def aligned(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
+        """The axes of ``…`` are broadcast; the others are as the letters say."""
+        patterns = [*self.names.tensors.items()]
+        for (name, pattern), shape in zip(patterns, shapes, strict=True):
+            if len(shape) < pattern.axes or (len(shape) > pattern.axes and not pattern.more):
+                more = " or more" if pattern.more else ""
+                raise ShapeError(
+                    f"the equation reads {name} with {pattern.axes} indices{more}, and it has {len(shape)}"
+                )
+        leads = [self.lead(s, p) for (_, p), s in zip(patterns, shapes, strict=True)]
+        common = sizes.broadcast_shapes([lead for lead, (_, p) in zip(leads, patterns, strict=True) if p.more])
+        return tuple(
+            (*common, *shape[len(shape) - pattern.axes :]) if pattern.more else shape
+            for (_, pattern), shape in zip(patterns, shapes, strict=True)
+        )
+
+    def resolved(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
+        """How far each letter runs."""
+        own = dict(zip(self.names.tensors, self.aligned(sizes, shapes), strict=True))
+        found = ranges(self.whole, own, sizes)
+        return {"ranges": tuple((letter, sizes.find(size)) for letter, size in found.found.items())}
+
+    def decided(self, sizes: Sizes, shapes: tuple[Shape, ...]) -> dict[str, tuple[Size, tuple[str, ...]]]:
+        """The letters that no axis simply says, how far they run, and the entries that have to stay inside."""
+        found = ranges(self.whole, dict(zip(self.names.tensors, self.aligned(sizes, shapes), strict=True)), sizes)
+        return {letter: (found.found[letter], texts) for letter, texts in found.told.items()}
+
+    def shape(self, sizes: Sizes, shapes: tuple[Shape, ...], *, ranges: Ranges) -> Shape:
+        """The sizes of the letters on the left, in front of them those of ``…``."""
+        found, shape = dict(ranges), list[Size]()
+        patterns = self.names.tensors.values()
+        lead = max((self.lead(s, p) for s, p in zip(shapes, patterns, strict=True)), key=len, default=())
+        for slot in self.whole.slots:
+            shape += lead if isinstance(slot, Dots) else [found[slot.name]]  # type: ignore[attr-defined]  # a Letter
+        return tuple(shape)
+
+    def index(self, at: At, *views: View, ranges: Ranges) -> Expr:
+        """The right-hand side at ``at``."""
+        own = [slot for slot in self.whole.slots if not isinstance(slot, Dots)]
+        place = next((n for n, slot in enumerate(self.whole.slots) if isinstance(slot, Dots)), 0)
+        count = len(at) - len(own)
+        lead, rest = at[place : place + count], (*at[:place], *at[place + count :])
+        letters = {slot.name: index for slot, index in zip(own, rest, strict=True)}  # type: ignore[attr-defined]  # a Letter
+        tensors = dict(zip(self.names.tensors, views, strict=True))
+        return Meaning(tensors, letters, dict(ranges), functions(), lead).of(self.whole.right)
+
+
+@lru_cache(maxsize=1024)
+def equation_of(text: str) -> Reading:
+    """The equation that ``text`` states; raises `SymgradError` where it means nothing."""
+    statement = spelled_out(read_statement(text))
+    return Reading(statement, names_in(statement, functions()))
+
+
+@lru_cache(maxsize=1024)
+def entry_stated(op: Stated) -> Op:
+    """The entry of a stated equation."""
+    equation = equation_of(op.text)
+    names = equation.names
+
+    def unspoken(*args: Any, **options: Any) -> Any:
+        raise bug(f"{op.text} is evaluated, and was asked for a column of the table")
+
+    domain: Mapping[str, Domain] = dict.fromkeys(names.data, whole(0, 1))
+    return Op(
+        name=str(op),
+        says="stated by the text",
+        definition=op.text,
+        index=equation.index,
+        signature=inspect.Signature(
+            [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names.tensors]
+        ),
+        operands=tuple(names.tensors),
+        held=(),
+        optional=frozenset(),
+        data=names.data,
+        variadic=False,
+        shape=equation.shape,
+        align=equation.aligned,
+        prepare=as_given,
+        resolve=equation.resolved,
+        numpy=unspoken,
+        torch=unspoken,
+        spelled=(),
+        domain=domain,
+        smooth=not any(isinstance(node, (Absolute, Floor, Condition)) or kinked(node) for node in walk(equation.whole)),
+        letters="".join(letter.name for letter in equation.whole.letters if len(letter.name) == 1) or "ijkl",
+        stated=op,
+    )
+
+
+def kinked(node: object) -> bool:
+    """Whether a function that is called has kinks."""
+    return isinstance(node, Call) and (entry := TABLE.get(node.function)) is not None and not entry.smooth

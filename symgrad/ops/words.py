@@ -1,0 +1,28 @@
+"""The functions that an index equation may use: every pointwise entry of the table, under its name.
+
+So ``gelu(x[i])`` in an equation is what the table says of gelu, kinks and stable evaluation included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.pointwise import common_shape
+from symgrad.ops.spec import Op, View, entries
+
+ALSO = {"σ": "sigmoid", "Γ": "gamma", "logΓ": "lgamma", "max": "maximum", "min": "minimum", "ln": "log"}
+"""Other words for entries of the table."""
+
+
+@lru_cache(maxsize=1)
+def functions() -> Mapping[str, Callable[..., Expr]]:
+    """The functions by their names."""
+    found = {op.name: word(op) for op in entries() if op.shape is common_shape and not op.held and not op.variadic}
+    return {**found, **{other: found[name] for other, name in ALSO.items() if name in found}}
+
+
+def word(op: Op) -> Callable[..., Expr]:
+    """What a pointwise entry makes of numbers, its options at what they are by themselves."""
+    return lambda *parts: op.define((), [View("", (), part) for part in parts], {}, op.defaults)

@@ -1,0 +1,157 @@
+"""torch computes an index equation that no operation of it is: entry by entry on the grid of all its indices.
+
+Comes in: an equation whose sizes are numbers, and tensors. Goes out: a tensor, with torch's own graph behind it. Each
+index is a range along an axis of its own, an entry is an access at ranges, Σ a sum over an axis. Nothing is shared with
+`symgrad.numeric`: no contraction, no window, no order of operations but the text's. An entry outside its tensor counts
+as 0, as in the equation: a condition beside it is 0 there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import sympy as sp
+
+from symgrad.errors import bug
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing.symbols import Expr, bound_indices, indices_of, is_access, name_of
+from symgrad.numeric.budget import check_grid
+from symgrad.ops.functions import Stable
+
+RELATIONS: Mapping[Any, Callable[[Any, Any], Any]] = {
+    sp.Eq: lambda a, b: a == b, sp.Ne: lambda a, b: a != b, sp.Lt: lambda a, b: a < b, sp.Le: lambda a, b: a <= b,
+    sp.Gt: lambda a, b: a > b, sp.Ge: lambda a, b: a >= b,
+}  # fmt: skip
+PLAIN = {
+    "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
+    "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "erf": "erf",
+    "erfc": "erfc", "loggamma": "lgamma", "sigmoid": "sigmoid", "sign": "sign", "floor": "floor", "ceil": "ceil",
+    "ceiling": "ceil", "trunc": "trunc", "nearest": "round", "atan2": "atan2",
+}  # fmt: skip
+"""What torch has under a name of its own; the rest is written in elementary terms."""
+
+
+def run_equation(equation: Equation, tensors: Mapping[str, Any], dtype: Any) -> Any:
+    """The value of ``equation``, whose sizes are numbers; raises `InputError` where the grid is too large."""
+    indices = [*equation.axes, *sorted(bound_indices(equation.right), key=str)]
+    check_grid([int(index.size) for index in indices])
+    grid = Grid(indices, tensors, dtype)
+    shape = [int(axis.size) for axis in equation.axes]
+    whole = grid.of(equation.right).expand(*shape, *([1] * (len(indices) - len(shape))))
+    return whole.reshape(shape).clone()
+
+
+class Grid:
+    """The ranges of all indices, each along its own axis."""
+
+    def __init__(self, indices: list[Index], tensors: Mapping[str, Any], dtype: Any) -> None:
+        import torch
+
+        self.torch, self.tensors, self.dtype = torch, tensors, dtype
+        self.axis = {index: place for place, index in enumerate(indices)}
+        self.rank = len(indices)
+
+    def of(self, node: Expr) -> Any:
+        """A node as a tensor that broadcasts over the grid."""
+        torch = self.torch
+        if isinstance(node, Index):
+            place = self.axis[node]
+            shape = [1] * self.rank
+            shape[place] = int(node.size)
+            return torch.arange(int(node.size)).reshape(shape)
+        if is_access(node):
+            return self.entry(self.tensors[name_of(node)], [self.of(i) for i in indices_of(node)])
+        if node.is_number:
+            return self.number(node)
+        if isinstance(node, (sp.Sum, sp.Product)):
+            return self.added(node)
+        if node.is_Add or node.is_Mul:
+            parts = [self.of(part) for part in node.args]
+            found = parts[0]
+            for part in parts[1:]:
+                found = found + part if node.is_Add else found * part
+            return found
+        if node.is_Pow:
+            return self.power(node)
+        if isinstance(node, sp.KroneckerDelta):
+            return self.one_where(self.of(node.args[0]) == self.of(node.args[1]))
+        if isinstance(node, Bracket):
+            (condition,) = node.args
+            return self.one_where(RELATIONS[condition.func](self.of(condition.lhs), self.of(condition.rhs)))
+        return self.function(node)
+
+    def number(self, node: Expr) -> Any:
+        """A constant: whole numbers stay whole, because they may stand in an index."""
+        value = int(node) if node.is_Integer else float(node)
+        return self.torch.tensor(value, dtype=None if node.is_Integer else self.dtype).reshape([1] * self.rank)
+
+    def entry(self, tensor: Any, at: list[Any]) -> Any:
+        """``tensor[at]``; 0 where that is outside."""
+        if not at:
+            return tensor.reshape([1] * self.rank)
+        torch, inside = self.torch, self.torch.tensor(True)
+        places = []
+        for place, size in zip(at, tensor.shape, strict=True):
+            place = place.long()
+            inside = inside & (place >= 0) & (place < size)
+            places.append(place.clamp(0, max(size - 1, 0)))
+        found = tensor[tuple(torch.broadcast_tensors(*places))]
+        return found if bool(inside.all()) else torch.where(inside, found, torch.zeros_like(found))
+
+    def added(self, node: Expr) -> Any:
+        """Σ and Π over the axes of their indices."""
+        body = self.of(node.function)
+        for index, *_ in node.limits:
+            place, size = self.axis[index], int(index.size)
+            if isinstance(node, sp.Sum):
+                grown = body if body.shape[place] == size else body * size
+                body = grown.sum(place, keepdim=True)
+            else:
+                shape = [*body.shape]
+                shape[place] = size
+                body = body.expand(shape).prod(place, keepdim=True)
+        return body
+
+    def power(self, node: Expr) -> Any:
+        """Roots, whole powers and the rest."""
+        base, exponent = node.args
+        if base == sp.E:
+            return self.torch.exp(self.of(exponent).to(self.dtype))
+        found = self.of(base).to(self.dtype)
+        if exponent == sp.Rational(1, 2):
+            return found.sqrt()
+        if exponent == -sp.Rational(1, 2):
+            return 1 / found.sqrt()
+        if exponent.is_Integer and exponent < 0:
+            return 1 / found ** int(-exponent)
+        return found ** (float(exponent) if exponent.is_number else self.of(exponent))
+
+    def function(self, node: Expr) -> Any:
+        """A function by torch's name for it, or in elementary terms."""
+        name = type(node).__name__
+        if isinstance(node, sp.Mod):
+            return self.of(node.args[0]) % self.of(node.args[1])
+        if isinstance(node, Ravel):
+            found: Any = 0
+            for index, size in zip(node.indices, node.shape, strict=True):
+                found = found * int(size) + self.of(index)
+            return found
+        if isinstance(node, Unravel):
+            behind = sp.Mul(*node.shape[node.axis + 1 :])
+            return self.of(node.number) // int(behind) % int(node.shape[node.axis])
+        if isinstance(node, sp.floor) and node.args[0].is_rational:
+            above, below = sp.fraction(sp.together(node.args[0]))
+            return self.of(above) // self.of(below)
+        arguments = [self.of(argument) for argument in node.args]
+        if name in PLAIN:
+            return getattr(self.torch, PLAIN[name])(*(a.to(self.dtype) for a in arguments))
+        if isinstance(node, Stable):
+            return self.of(node.definition(node.args[0]))
+        if isinstance(node, sp.Max | sp.Min):
+            raise bug(f"{name} has no rule for ties")
+        raise bug(f"torch is not asked for {name}")
+
+    def one_where(self, condition: Any) -> Any:
+        """1 where a condition holds, 0 elsewhere."""
+        return condition.to(self.dtype)
