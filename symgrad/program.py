@@ -2,8 +2,9 @@
 
 A program is in single-assignment form: named inputs, then steps that each apply one operation to earlier tensors or
 constants and name one result. An operation is one of the table, the pullback of one, or an equation that the text
-states. A program is frozen, compared by structure, and knows neither derivatives nor arrays. Sizes are SymPy integers or symbols, so that one program stands
-for every size; ``sizes`` says which numbers the symbols have in the run at hand, where they are known.
+states. A program is frozen, compared by structure, and knows neither derivatives nor arrays. Sizes are SymPy integers
+or symbols, so that one program stands for every size; ``sizes`` says which numbers the symbols have in the run at hand,
+where they are known.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class Stated:
 
 
 Operation = str | Pullback | Stated
-"""An operation of the table by its name (a name that is not there is a black box), the pullback of one, or an equation."""
+"""An operation of the table by its name (one that is not there is a black box), the pullback of one, or an equation."""
 
 
 @dataclass(frozen=True)

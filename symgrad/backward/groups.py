@@ -81,7 +81,7 @@ def groups(program: Program, visible: Collection[str]) -> tuple[Group, ...]:
 
 
 def written_inside(step: Apply) -> bool:
-    """Whether a line may be made of a step and others; a black box, a pullback, an equation, a solution have one alone."""
+    """Whether a line may be made of a step and others; black boxes, pullbacks, equations, solutions have one alone."""
     return isinstance(step.op, str) and entry_of(step.op) is not None and not step.beside
 
 

@@ -18,7 +18,7 @@ from symgrad.notation.tree import Access, walk
 from symgrad.notation.tree import Name as Bare
 from symgrad.ops.words import functions
 
-SLOT = rf"\s* (?: … | \.\.\. | {LETTER} \s* (?: < [^=\[\]]* )? )"
+SLOT = rf"\s* (?: … | \.\.\. | {LETTER} \s* (?: < [^=;]*? )? )"
 LEFT = re.compile(rf"\s* {NAME} \s* \[ {SLOT} (?: , {SLOT} )* \s* \] \s* = (?!=)", re.VERBOSE)
 PLAIN_LEFT = re.compile(rf"\s* {NAME} \s* = (?!=)", re.VERBOSE)
 SAID = re.compile(

@@ -41,7 +41,7 @@ def remarks(builder: Builder, text: str, operands: Sequence[Operand]) -> Iterato
         number = builder.sizes.number(size)
         many = "" if number is None else f" over {number} {'value' if number == 1 else 'values'},"
         yield f"{letter} runs{many} as far as {' and '.join(texts)} {'stays' if len(texts) == 1 else 'stay'} inside"
-    yield "torch has no operation of this name: in the proof it runs the equation itself, entry by entry"
+    yield "in the proof torch runs the equation itself, entry by entry"
 
 
 def operand(name: Name, meaning: Meaning) -> Operand:
@@ -57,9 +57,7 @@ def whole_number(name: Name, meaning: Meaning) -> int:
         return int(meaning)
     hints = (f"--let {name.name}=2, or the number itself in the text",)
     if isinstance(meaning, Ref) or not is_number(meaning):
-        raise InputError(
-            f"{name.name} stands inside an index: it has to be a whole number", span=name.span, hints=hints
-        )
+        raise InputError(f"{name.name} stands in an index: it has to be a whole number", span=name.span, hints=hints)
     raise InputError(f"{name.name} is no whole number", span=name.span, hints=hints)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatchmethod
+from itertools import pairwise
 from typing import Protocol
 
 import sympy as sp
@@ -135,9 +136,7 @@ class Meaning:
     def chain(self, chain: Chain) -> list[Expr]:
         """A bracket for each relation."""
         sides = [self.of(side) for side in chain.sides]
-        return [
-            compared(r, *pair) for r, pair in zip(chain.relations, zip(sides, sides[1:], strict=False), strict=True)
-        ]
+        return [compared(r, *pair) for r, pair in zip(chain.relations, pairwise(sides), strict=True)]
 
     @of.register
     def _(self, node: Delta) -> Expr:
@@ -172,7 +171,7 @@ CONSTANTS: Mapping[str, Expr] = {"π": sp.pi, "pi": sp.pi, "e": sp.E, "∞": sp.
 def compared(relation: str, left: Expr, right: Expr) -> Expr:
     """``[left < right]``; that two indices are equal is a delta, whose sums are contracted."""
     data = any(accesses(left)) or any(accesses(right))
-    if relation in ("=", "≠") and not data:
-        return delta(left, right) if relation == "=" else 1 - delta(left, right)
+    if relation == "=" and not data:
+        return delta(left, right)
     holds = RELATIONS[relation](left, right, evaluate=False)
-    return Bracket(holds) if data else bracket(holds)
+    return Bracket(holds) if data or relation == "≠" else bracket(holds)

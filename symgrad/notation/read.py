@@ -1,7 +1,8 @@
 """Text → tree: recursive descent over the tokens of an index equation.
 
-    statement = left "=" expr [ "where" definition { "," definition } ]     left = NAME [ "[" slot { "," slot } "]" ]
-    slot      = "…" | letter [ "<" expr ]                                    definition = NAME [ "[" letters "]" ] "=" expr
+    statement = left "=" expr [ "where" definition { "," definition } ]
+    left      = NAME [ "[" slot { "," slot } "]" ]            slot = "…" | letter [ "<" expr ]
+    definition = NAME [ "[" letters "]" ] "=" expr
     expr      = [ "−" ] term { ( "+" | "−" ) term }
     term      = product [ "mod" atom ]
     product   = factor { ( "·" | "/" ) factor }
@@ -137,6 +138,10 @@ class Reader:
         """The error, with its place."""
         return NotationError(problem, span=(span[0], max(span[1], span[0] + 1)), hints=hints)
 
+    def too_deep(self, span: Span) -> NotationError:
+        """The refusal of what Python's own stack could not hold."""
+        return self.refusal(f"this is nested more than {DEPTH} levels deep", span, ("name parts of it: h[i] = …; …",))
+
     # Statements --------------------------------------------------------------------------------------------
 
     def statement(self) -> Statement:
@@ -214,9 +219,7 @@ class Reader:
         start = self.next.span
         self.depth += 1
         if self.depth > DEPTH:
-            raise self.refusal(
-                f"this is nested more than {DEPTH} levels deep", start, ("name parts of it: h[i] = …; …",)
-            )
+            raise self.too_deep(start)
         if self.sees("−"):
             self.take()
             found: Node = Negative(self.term(), span=start)
@@ -255,7 +258,7 @@ class Reader:
             self.take()
             self.depth += 1
             if self.depth > DEPTH:
-                raise self.refusal(f"this is nested more than {DEPTH} levels deep", start)
+                raise self.too_deep(start)
             operand = self.factor()
             self.depth -= 1
             return Negative(operand, span=self.span_from(start))
@@ -277,7 +280,7 @@ class Reader:
             letters.append(Letter(token.word, span=token.span))
         self.depth += 1
         if self.depth > DEPTH:
-            raise self.refusal(f"this is nested more than {DEPTH} levels deep", sign.span)
+            raise self.too_deep(sign.span)
         body = self.product()
         self.depth -= 1
         return Big(sign.word, tuple(letters), body, span=self.span_from(sign.span))
@@ -300,7 +303,7 @@ class Reader:
             self.take()
             self.depth += 1
             if self.depth > DEPTH:
-                raise self.refusal(f"this is nested more than {DEPTH} levels deep", start)
+                raise self.too_deep(start)
             negative = self.next.span if self.sees("−") else None
             if negative is not None:
                 self.take()

@@ -155,13 +155,14 @@ def names_in(statement: Statement, functions: Mapping[str, object]) -> Names:
     for node, indexing in places(statement):
         if isinstance(node, Access):
             check_access(node, letters, statement)
-            found = Pattern(
-                sum(not isinstance(s, Dots) for s in node.slots), any(isinstance(s, Dots) for s in node.slots)
-            )
-            if tensors.setdefault(node.name, found) != found:
+            more = sum(isinstance(slot, Dots) for slot in node.slots)
+            if more > 1:
+                raise NotationError("… stands once among the indices", span=node.span)
+            found = Pattern(len(node.slots) - more, bool(more))
+            before = tensors.setdefault(node.name, found)
+            if before != found:
                 raise NotationError(
-                    f"{node.name} has {tensors[node.name].axes} indices in one place and {found.axes} here",
-                    span=node.span,
+                    f"{node.name} has {before.axes} indices in one place and {found.axes} here", span=node.span
                 )
             if indexing:
                 data.add(node.name)
@@ -175,7 +176,7 @@ def names_in(statement: Statement, functions: Mapping[str, object]) -> Names:
             check_function(node, functions)
         elif isinstance(node, Big) and node.sign in ("max", "min"):
             raise UnsupportedError(
-                f"{node.sign}_{node.letters[0].name} has no equation of its own here: which entry counts at a tie is a choice",
+                f"{node.sign}_{node.letters[0].name} says nothing of ties, which this equation would have to",
                 span=node.span,
                 hints=(f"h = …; h.{'a' + node.sign}(-1) as Python, with the equation for h before it",),
             )
@@ -234,8 +235,7 @@ def check_function(node: Call, functions: Mapping[str, object]) -> None:
     raise UnknownNameError(
         f"no function {node.function} in index equations",
         span=(node.span[0], node.span[0] + len(node.function)),
-        found=(f"they have {', '.join(sorted(functions))}",),
-        hints=(f"did you mean {near[0]}?",) if near else ("an equation of its own: h[i] = …",),
+        hints=(f"did you mean {near[0]}?",) if near else ("exp, log, tanh, sigmoid, … by their names in torch",),
     )
 
 

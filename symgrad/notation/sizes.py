@@ -1,11 +1,11 @@
 """How far the letters of an equation run, found from its text and the sizes of the tensors that it reads.
 
 In this order. A letter that is said (``out[i<n]``, ``Σ_{r<3}``) runs so far. A letter of a sum runs over the axes in
-which it stands alone (they are equally long), and no further than the other entries allow that it alone moves. A letter
-on the left runs as far as every entry stays inside its tensor, the other letters at their worst end; an entry beside a
-condition that keeps it inside (``[0 ≤ i − p]·x[i − p]``) does not count. Where nothing is left, it runs over the axis in
-which it stands alone, or as far as the letter that it is compared with. What that does not decide is refused: it has to
-be said. What decided (`Ranges.told`) is said on the page.
+which it stands alone (they are equally long), and no further than other entries allow that it alone moves. A letter on
+the left runs as far as every entry stays inside its tensor, the other letters at their worst end; an entry beside a
+condition that keeps it inside (``[0 ≤ i − p]·x[i − p]``) does not count. Where nothing is left, it runs over the axis
+in which it stands alone, or as far as the letter that it is compared with. What that does not decide is refused: it has
+to be said. What decided (`Ranges.told`) is said on the page.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from symgrad.notation.tree import (
     Condition,
     Delta,
     Dots,
+    Floor,
     Letter,
     Name,
     Negative,
@@ -52,7 +53,7 @@ class Slot:
 
 @dataclass
 class Ranges:
-    """The sizes of the letters, as they are found; ``told`` are the entries that decide one which no axis simply has."""
+    """The sizes of the letters, as they are found; ``told`` are the entries that decide one that no axis simply has."""
 
     sizes: Sizes
     found: dict[str, Size] = field(default_factory=dict)
@@ -64,18 +65,34 @@ def letter_symbol(name: str) -> Expr:
     return sp.Symbol(f"·{name}", integer=True, nonnegative=True)
 
 
-def ranges(statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes) -> Ranges:
-    """How far each letter of a statement runs that is spelled out; raises `ShapeError` where that is not decided."""
-    return Finder(statement, shapes, sizes).find()
+def ranges(
+    statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size] | None = None
+) -> Ranges:
+    """How far each letter of a statement runs that is spelled out; ``known`` are names that stand for sizes.
+
+    Raises `ShapeError` where the text does not decide it, and `SizeMismatch` where one letter has two sizes.
+    """
+    return Finder(statement, shapes, sizes, known or {}).find()
+
+
+def checked(statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes) -> Ranges:
+    """`ranges`, where every entry is sure to stay inside its tensor; raises `ShapeError` for one that is not."""
+    finder = Finder(statement, shapes, sizes, {})
+    found = finder.find()
+    finder.check()
+    return found
 
 
 class Finder:
     """The letters in turn: sums first, then the left-hand side."""
 
-    def __init__(self, statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes) -> None:
+    def __init__(
+        self, statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size]
+    ) -> None:
         self.statement = statement
         self.shapes = shapes
         self.sizes = sizes
+        self.known = known
         self.result = Ranges(sizes)
         self.slots = tuple(self.slots_in(statement.right, ()))
 
@@ -91,7 +108,6 @@ class Finder:
         left = [letter for letter in self.statement.letters if letter.bound is None]
         for letter in left:
             self.result.found[letter.name] = self.on_the_left(letter, {other.name for other in left} - {letter.name})
-        self.check()
         return self.result
 
     # What the text holds -----------------------------------------------------------------------------------
@@ -140,7 +156,7 @@ class Finder:
             case Number() if node.value.denominator == 1:
                 return sp.Integer(int(node.value))
             case Name():
-                return letter_symbol(node.name)
+                return self.known.get(node.name, letter_symbol(node.name))
             case SizeOf():
                 return self.shapes[node.name][node.axis]
             case Negative():
@@ -168,11 +184,16 @@ class Finder:
         return found
 
     def size_of(self, node: Node) -> Expr | None:
-        """`linear`, and quotients rounded down."""
-        inner = getattr(node, "operand", None)
-        if isinstance(inner, Binary) and inner.sign == "/":
-            above, below = self.linear(inner.left), self.linear(inner.right)
-            return None if above is None or below is None else sp.floor(above / below)
+        """What a bound says: sums, products and quotients of numbers and sizes, rounded down or not."""
+        match node:
+            case Floor():
+                inner = self.size_of(node.operand)
+                return None if inner is None else sp.floor(inner)
+            case Binary(sign="+" | "−" | "·" | "/"):
+                left, right = self.size_of(node.left), self.size_of(node.right)
+                if left is None or right is None or (node.sign == "/" and right == 0):
+                    return None
+                return {"+": left + right, "−": left - right, "·": left * right}.get(node.sign) or left / right
         return self.linear(node)
 
     def of_sum(self, letter: Letter) -> Size:
@@ -276,13 +297,37 @@ class Finder:
         """Every entry stays inside its tensor, as far as the sizes are known."""
         for slot in self.slots:
             for slack in (slot.index, slot.size - 1 - slot.index):
+                if self.inside(slack, slot):
+                    continue
                 low = self.sizes.find(self.worst(sp.expand(slack)))
-                number = self.sizes.number(low) if not self.inside(slack, slot) else 0
-                if number is not None and number < 0:
+                number = self.sizes.number(low)
+                if number is None and not low.is_nonnegative and not slot.held:
+                    self.sizes.require(low)
+                if number is not None and number < 0 and not self.kept(slack, slot):
                     end = "before the beginning" if slack is slot.index else "after the end"
                     raise ShapeError(f"{slot.text} reads {-number} {end} of its axis", span=slot.span)
-                if number is None and not low.is_nonnegative:
-                    self.sizes.require(low)
+
+    def kept(self, slack: Expr, slot: Slot) -> bool:
+        """Whether the conditions beside an entry together keep a slack from being negative, at the sizes at hand."""
+        if not slot.held:
+            return False
+        from scipy.optimize import linprog  # loads for a while, and hardly an equation needs it
+
+        letters = sorted(set().union(*map(letters_in, (slack, *slot.held))), key=str)
+        sizes = [self.sizes.number(self.result.found[str(letter)[1:]]) for letter in letters]
+        rows = [[self.number(sp.expand(gap).coeff(letter)) for letter in letters] for gap in (slack, *slot.held)]
+        rest = [self.number(gap.xreplace(dict.fromkeys(letters, sp.S.Zero))) for gap in (slack, *slot.held)]
+        if None in sizes or any(n is None for n in (*rest, *(n for row in rows for n in row))):
+            return False
+        upper = [(0, size - 1) for size in sizes if size is not None]
+        found = linprog(
+            rows[0], A_ub=[[-n for n in row if n is not None] for row in rows[1:]], b_ub=rest[1:], bounds=upper
+        )
+        return bool(found.status == 2 or (found.status == 0 and found.fun + rest[0] > -1 + 1e-6))
+
+    def number(self, size: Expr) -> int | None:
+        """A size or a number in front of a letter, as a number."""
+        return self.sizes.number(sp.expand(size))
 
 
 def letters_in(expression: Expr) -> set[Expr]:

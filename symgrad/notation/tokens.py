@@ -1,7 +1,7 @@
-"""Text of an index equation → tokens, every spelling folded into one: ``sum_`` is ``Σ_``, ``<=`` is ``≤``, ``**`` is ``^``.
+"""Text of an index equation → tokens, every spelling folded into one: ``sum_`` is ``Σ_``, ``<=`` is ``≤``.
 
-The alphabet is closed: what is not in it is refused here, with its place. Python's own ``\\w`` would take the ² of d² for
-a part of the name, so names are spelled out.
+The alphabet is closed: what is not in it is refused here, with its place. Names are spelled out character by character,
+because what Python takes for a letter has the ² of d² among it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from symgrad.errors import NotationError, Span
 
 LENGTH = 4_000
 """Equations may have this many characters."""
-DIGITS = 18
-"""Integers may have this many digits, as in Python texts."""
+DIGITS = 40
+"""Integers may have this many digits: they are exact, and constants of the table have 31."""
 LETTER = r"[A-Za-z][0-9]*"
 NAME = r"[A-Za-z_\u0370-\u03FF][A-Za-z0-9_\u0370-\u03FF\u2080-\u2089]*"
 BIG = {"Σ": "Σ", "∑": "Σ", "sum": "Σ", "Π": "Π", "∏": "Π", "prod": "Π", "max": "max", "min": "min", "mean": "mean"}
@@ -95,7 +95,7 @@ def check_number(word: str, following: str, span: Span) -> None:
         raise NotationError(
             f"{word}{following} is no number",
             span=(span[0], span[1] + 1),
-            hints=("a product needs a sign: 2·x or 2*x",),
+            hints=("a product has a sign: 2·x or 2*x",),
         )
     if len(word) > DIGITS and word.isdigit():
         raise NotationError(f"an integer of {len(word)} digits is too long", span=span, hints=(f"at most {DIGITS}",))

@@ -1,7 +1,7 @@
 """Tree → text: what `symgrad.notation.read` reads back as the same tree.
 
-Two alphabets: `UNICODE` (``Σ_j x[i,j]·w[j]``, ``√x``, ``x²``) and `PLAIN` (``sum_j x[i,j]*w[j]``, ``sqrt(x)``, ``x^2``).
-A text holds together more or less tightly; what is looser than its place allows goes into brackets.
+Two alphabets: `UNICODE` (``Σ_j x[i,j]·w[j]``, ``√x``, ``x²``) and `PLAIN` (``sum_j x[i,j]*w[j]``, ``x^2``). A text
+holds together more or less tightly; what is looser than its place allows goes into brackets.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def written(node: Node, alphabet: Alphabet = UNICODE) -> str:
     >>> from symgrad.notation.read import read_statement
     >>> statement = read_statement("out[i] = sum_j x[i+j]^2/sqrt(w[j])")
     >>> written(statement), written(statement, PLAIN)
-    ('out[i] = Σ_j x[i + j]²/√(w[j])', 'out[i] = sum_j x[i + j]^2/sqrt(w[j])')
+    ('out[i] = Σ_j x[i + j]² / √(w[j])', 'out[i] = sum_j x[i + j]^2 / sqrt(w[j])')
     """
     return Writer(alphabet).text(node)[0]
 
@@ -129,7 +129,7 @@ class Writer:
             return f"{self.inside(node.left, PRODUCT)} mod {self.inside(node.right, ATOM)}", SUM
         left = self.inside(node.left, PRODUCT)
         right, binds = self.text(node.right)
-        if binds == PRODUCT or binds == SUM or (isinstance(node.right, Binary) and binds == OPEN):
+        if binds in (PRODUCT, SUM) or (isinstance(node.right, Binary) and binds == OPEN):
             right, binds = f"({right})", ATOM
         sign = self.sign(node.sign)
         line = f" {sign} " if node.sign == "/" and " " in left + right else sign

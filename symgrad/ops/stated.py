@@ -18,7 +18,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
 from symgrad.notation.scope import Names, Pattern, names_in, spelled_out
-from symgrad.notation.sizes import ranges
+from symgrad.notation.sizes import checked
 from symgrad.notation.tree import Absolute, Call, Condition, Dots, Floor, Statement, walk
 from symgrad.ops.domain import Domain, whole
 from symgrad.ops.spec import TABLE, At, Op, View, as_given
@@ -59,12 +59,12 @@ class Reading:
     def resolved(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
         """How far each letter runs."""
         own = dict(zip(self.names.tensors, self.aligned(sizes, shapes), strict=True))
-        found = ranges(self.whole, own, sizes)
+        found = checked(self.whole, own, sizes)
         return {"ranges": tuple((letter, sizes.find(size)) for letter, size in found.found.items())}
 
     def decided(self, sizes: Sizes, shapes: tuple[Shape, ...]) -> dict[str, tuple[Size, tuple[str, ...]]]:
         """The letters that no axis simply says, how far they run, and the entries that have to stay inside."""
-        found = ranges(self.whole, dict(zip(self.names.tensors, self.aligned(sizes, shapes), strict=True)), sizes)
+        found = checked(self.whole, dict(zip(self.names.tensors, self.aligned(sizes, shapes), strict=True)), sizes)
         return {letter: (found.found[letter], texts) for letter, texts in found.told.items()}
 
     def shape(self, sizes: Sizes, shapes: tuple[Shape, ...], *, ranges: Ranges) -> Shape:

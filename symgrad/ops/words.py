@@ -1,6 +1,7 @@
-"""The functions that an index equation may use: every pointwise entry of the table, under its name.
+"""The functions that an index equation may use: every pointwise entry of the table, and those that its formulas are in.
 
-So ``gelu(x[i])`` in an equation is what the table says of gelu, kinks and stable evaluation included.
+So ``gelu(x[i])`` in an equation is what the table says of gelu, kinks and stable evaluation included, and what a page
+prints (``side(x[i])``, ``polygamma(0, x[i])``) reads back.
 """
 
 from __future__ import annotations
@@ -8,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+import sympy as sp
+
 from symgrad.indexing.symbols import Expr
+from symgrad.ops.functions import STABLE
 from symgrad.ops.pointwise import common_shape
 from symgrad.ops.spec import Op, View, entries
 
@@ -20,7 +24,8 @@ ALSO = {"σ": "sigmoid", "Γ": "gamma", "logΓ": "lgamma", "max": "maximum", "mi
 def functions() -> Mapping[str, Callable[..., Expr]]:
     """The functions by their names."""
     found = {op.name: word(op) for op in entries() if op.shape is common_shape and not op.held and not op.variadic}
-    return {**found, **{other: found[name] for other, name in ALSO.items() if name in found}}
+    printed = {kind.__name__: kind for kind in (*STABLE, sp.polygamma, sp.besseli)}
+    return {**printed, **found, **{other: found[name] for other, name in ALSO.items() if name in found}}
 
 
 def word(op: Op) -> Callable[..., Expr]:

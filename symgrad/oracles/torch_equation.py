@@ -24,10 +24,9 @@ RELATIONS: Mapping[Any, Callable[[Any, Any], Any]] = {
     sp.Gt: lambda a, b: a > b, sp.Ge: lambda a, b: a >= b,
 }  # fmt: skip
 PLAIN = {
-    "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan",
-    "sinh": "sinh", "cosh": "cosh", "tanh": "tanh", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh", "erf": "erf",
-    "erfc": "erfc", "loggamma": "lgamma", "sigmoid": "sigmoid", "sign": "sign", "floor": "floor", "ceil": "ceil",
-    "ceiling": "ceil", "trunc": "trunc", "nearest": "round", "atan2": "atan2",
+    **{name: name for name in ("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")},
+    **{name: name for name in ("asinh", "acosh", "atanh", "erf", "erfc", "sigmoid", "sign", "floor", "ceil", "trunc")},
+    "loggamma": "lgamma", "ceiling": "ceil", "nearest": "round", "atan2": "atan2",
 }  # fmt: skip
 """What torch has under a name of its own; the rest is written in elementary terms."""
 

@@ -16,7 +16,7 @@ import sympy as sp
 
 from symgrad.closed_form.shorthands import Centred, Mean, Softmax, Standardised, Variance
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
-from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
 from symgrad.ops.functions import high
 from symgrad.render import arrange
 from symgrad.render.arrange import Shown
@@ -165,7 +165,14 @@ class Printer(ABC):
         inner = names.bound(indices, body)
         text, binds = self.node(body, inner)
         text = text if binds >= OPEN else self.bracketed(text)
-        return self.over(sign, sorted(inner.letter(k) for k in indices), text), OPEN
+        letters = sorted((inner.letter(k), k) for k in indices)
+        return self.over(sign, [self.bounded(letter, k, body, inner) for letter, k in letters], text), OPEN
+
+    def bounded(self, letter: str, index: Index, body: Expr, names: Names) -> str:
+        """The letter of a sum; ``k<3`` where no entry has an axis along which it runs, so that nobody could tell."""
+        if any(index in indices_of(entry) for entry in accesses(body)):
+            return letter
+        return f"{letter}<{self.node(index.size, names)[0]}"
 
     # The alphabet ---------------------------------------------------------------------------------------
 

@@ -125,7 +125,8 @@ class Unicode(Printer):
 
     def over(self, sign: str, letters: Sequence[str], text: str) -> str:
         """Σ_k, Σ_{i,k}."""
-        return f"{sign}_{letters[0] if len(letters) == 1 else '{' + ','.join(letters) + '}'} {text}"
+        plain = len(letters) == 1 and "<" not in letters[0]
+        return f"{sign}_{letters[0] if plain else '{' + ','.join(letters) + '}'} {text}"
 
     def bracketed(self, text: str) -> str:
         """Round brackets."""

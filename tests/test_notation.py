@@ -1,0 +1,187 @@
+"""The notation: text and tree undo each other, every refusal has its place, and sizes follow from the text."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symgrad.errors import SymgradError
+from symgrad.language import read
+from symgrad.notation import read_program, read_statement, written
+from symgrad.notation import tree as t
+from symgrad.notation.write import PLAIN, UNICODE
+
+LETTERS = st.sampled_from(["i", "j", "k", "k2"])
+NAMES = st.sampled_from(["x", "w", "eps", "v_h", "μ", "out2"])
+RELATIONS = st.sampled_from(["<", "≤", ">", "≥", "=", "≠"])
+
+
+def extended(inner: st.SearchStrategy[t.Node]) -> st.SearchStrategy[t.Node]:
+    """Nodes around other nodes."""
+    chains = st.builds(lambda a, r, b: t.Chain((a, b), (r,)), inner, RELATIONS, inner)
+    long = st.builds(lambda a, b, c: t.Chain((a, b, c), ("≤", "<")), inner, inner, inner)
+    letters = st.lists(
+        st.builds(t.Letter, LETTERS, st.none() | inner), min_size=1, max_size=2, unique_by=lambda letter: letter.name
+    )
+    return st.one_of(
+        st.builds(t.Binary, st.sampled_from(["+", "−", "·", "/", "mod"]), inner, inner),
+        st.builds(t.Negative, inner),
+        st.builds(t.Power, inner, inner),
+        st.builds(t.Power, inner, st.builds(t.Negative, st.builds(t.Number, st.sampled_from(["1", "2"])))),
+        st.builds(t.Root, inner),
+        st.builds(t.Absolute, inner),
+        st.builds(t.Floor, inner),
+        st.builds(lambda c: t.Condition(tuple(c)), st.lists(chains | long, min_size=1, max_size=2)),
+        st.builds(t.Delta, inner, inner),
+        st.builds(lambda n, s: t.Access(n, tuple(s)), NAMES, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(
+            lambda f, a: t.Call(f, tuple(a)), st.sampled_from(["tanh", "max"]), st.lists(inner, min_size=1, max_size=2)
+        ),
+        st.builds(lambda s, ls, b: t.Big(s, tuple(ls), b), st.sampled_from(["Σ", "Π", "mean", "max"]), letters, inner),
+    )
+
+
+LEAVES = st.one_of(
+    st.builds(t.Number, st.sampled_from(["0", "2", "13", "0.5", "1e-5"])),
+    st.builds(t.Name, NAMES | LETTERS),
+    st.builds(t.Size, NAMES, st.integers(-2, 2)),
+)
+TREES = st.recursive(LEAVES, extended, max_leaves=8)
+
+
+@given(right=TREES)
+def test_what_is_written_reads_back_as_the_same_tree_in_both_alphabets(right: t.Node) -> None:
+    statement = t.Statement("out", (t.Dots(), t.Letter("i")), right)
+    for alphabet in (UNICODE, PLAIN):
+        text = written(statement, alphabet)
+        assert read_statement(text) == statement, text
+        assert written(read_statement(text), alphabet) == text
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("out[i] = Σ_j x[i,j]·a[j]", "out[i] = sum_j x[i,j]*a[j]"),
+        ("out[i] = [j ≤ i]·√(x[i]² + 1)", "out[i]=[j<=i]*sqrt(x[i]^2+1)"),
+        ("out[i] = δ_ij·x[i]", "out[i] = delta(i,j)*x[i]"),
+        ("out = Π_j (x[j] − 1)", "out = prod_j (x[j]-1)"),
+        ("out[…,i] = x[…,i]⁻²", "out[...,i] = x[...,i]**-2"),
+        ("out[i] = ⌊x[i]⌋ + |x[i]|", "out[i] = floor(x[i]) + abs(x[i])"),
+        ("out[i<n−1, r<3] = x[i+r]", "out[i < n - 1, r < 3] = x[i + r]"),
+        ("out = Σ_{j,k} x[j,k] where d = 1, e = 2", "out=∑_{j,k} x[j,k] where d=1,e=2"),
+    ],
+)
+def test_spellings_are_folded(one: str, other: str) -> None:
+    assert read_statement(one) == read_statement(other)
+
+
+def test_a_sum_reaches_to_the_end_of_its_product() -> None:
+    assert read_statement("out = Σ_j a[j]/b[j] + c").right == read_statement("out = (Σ_j (a[j]/b[j])) + c").right
+    assert read_statement("out = (Σ_j a[j])/b").right != read_statement("out = Σ_j a[j]/b").right
+
+
+def test_several_statements_keep_their_places() -> None:
+    first, second = read_program("h[i] = x[i]; out = sum_i h[i]")
+    assert (first.name, second.name) == ("h", "out")
+    assert "h[i] = x[i]; out = sum_i h[i]"[slice(*second.span)] == "out = sum_i h[i]"
+
+
+REFUSED = [
+    ("out[i] = 2x[i]", "2x is no number", "2x"),
+    ("out[i] = x[i", "this [ is not closed by ]", "["),
+    ("out[i] = (x[i]", "this ( is not closed by )", "("),
+    ("out[i] = √x²", "√x² is read in two ways", "²"),
+    ("out[i] = [x[i]]", "brackets that follow no name hold a condition", "x[i]"),
+    ("out[i] = x[i] @ y[i]", "the character @ is not part of an index equation", "@"),
+    ("out[i] = x[i] y[i]", "this is left over", "y"),
+    ("out[i] = x[i]]", "this is left over", "]"),
+    ("out[i] = Σ_j", "the equation ends too early", " "),
+    ("out[i,i] = x[i]", "i stands twice on the left", "i"),
+    ("out[i] = x[j]", "j is neither an index of out nor summed over", "j"),
+    ("out[i] = Σ_i x[i]", "i is an index already where this sum stands", "i"),
+    ("out[i] = foo(x[i])", "no function foo in index equations", "foo"),
+    ("out[i] = Σ_j x[j]·out[j]", "out is defined by its own entries", "out[j]"),
+    ("out[i] = x[i] + x[i,i]", "x has 1 indices in one place and 2 here", "x[i,i]"),
+    ("out[i] = x[i] + x", "x is a tensor: say which of its entries", "x"),
+    ("out[i] = i[i]", "i is an index here, and has no entries", "i[i]"),
+    ("out[i] = d[i] where d = x[i]", "where defines d", "d[i]"),
+    ("out[i] = d where d = d + x[i]", "d is defined by itself", "d"),
+    ("out[i] = x[i]·size(x, 3)", "x has 1 axes here, and none with the number 3", "size(x, 3)"),
+    ("out[i] = x[i]·size(y, 0)", "the equation reads no tensor y", "size(y, 0)"),
+    ("out[i] = x[…,i]·y[…,…]", "… stands once among the indices", "y[…,…]"),
+    ("out[i] = δ_{i,jj}·x[i]", "δ has two indices", "δ_{i,jj}"),
+    ("out[i] = x[i]·" + "7" * 41, "an integer of 41 digits is too long", "7"),
+    ("out[i,j] = x[i+j]", "x[i + j] moves with two indices of out", "i"),
+    ("out[i] = x[i-1]", "x[i − 1] reads before the beginning at i = 0", "i-1"),
+    ("out[i] = Σ_j 1", "no entry says how far j runs", "j"),
+    ("out[i] = Σ_j x[j]", "no entry says how far i runs", "i"),
+    ("out[i<x[0]] = x[i]", "how far i runs is no size", "x[0]"),
+    ("out[i] = x[s*i]", "s stands in an index: it has to be a whole number", "s"),
+    ("out[i] = " + "(" * 80 + "x[i]" + ")" * 80, "this is nested more than 60 levels deep", "("),
+    ("out[i] = " + "-" * 80 + "x[i]", "this is nested more than 60 levels deep", "-"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "problem", "where"), REFUSED, ids=lambda case: str(case)[:40])
+def test_what_means_nothing_is_refused_with_its_place(text: str, problem: str, where: str) -> None:
+    with pytest.raises(SymgradError) as caught:
+        read(text)
+    error = caught.value
+    assert error.problem.startswith(problem), error.problem
+    assert error.span is not None
+    assert text[slice(*error.span)].startswith(where) or not where.strip(), text[slice(*error.span)]
+    assert error.excerpt is not None
+
+
+@given(text=st.text(alphabet="outxij[](){}=+-*/^|<>≤Σ_√⌊⌋δ²… ,;.0123where\n", max_size=40))
+def test_any_text_reads_or_is_refused(text: str) -> None:
+    for whole in (text, f"out[i] = {text}"):
+        with contextlib.suppress(SymgradError):
+            read(whole)
+
+
+SIZES = [
+    ("out[i] = Σ_j x[i+j]·w[j]", {"x": 9, "w": 3}, (7,)),
+    ("out[i] = Σ_j x[2·i+3·j]·w[j]", {"x": 9, "w": 3}, (2,)),
+    ("out[i] = x[i + 1] − x[i]", {"x": 9}, (8,)),
+    ("out[i] = x[i+2] − 2·x[i+1] + x[i]", {"x": 9}, (7,)),
+    ("out[i] = Σ_j [j ≤ i]·x[j]", {"x": 9}, (9,)),
+    ("out[i] = Σ_{r<3} x[2·i+r]", {"x": 9}, (4,)),
+    ("out[i] = x[2·i] + x[2·i+1]", {"x": 9}, (4,)),
+    ("out[i] = x[size(x, 0) − 1 − i]", {"x": 9}, (9,)),
+    ("out[k] = [k < size(x, 0)]·x[k] + [k ≥ size(x, 0)]·y[k − size(x, 0)]", {"x": 4, "y": 3}, (7,)),
+    ("out[i,j] = [j ≤ i]·x[i,j]", {"x": (3, 4)}, (3, 4)),
+    ("out[i,j] = δ(i,j)·x[i]", {"x": 4}, (4, 4)),
+    ("out[t] = Σ_s [s ≤ t]·x[s]·w[t−s]", {"x": 3, "w": 9}, (9,)),
+    ("out[t] = Σ_s [s ≤ t]·x[t−s]·w[s]", {"x": 9, "w": 3}, (9,)),
+    ("out = Σ_i (y[i] + y[i + 1])/2", {"y": 9}, ()),
+    ("out[i<5,r<2] = x[i+r]", {"x": 9}, (5, 2)),
+    ("out[i<size(x, 0) − 1,r<2] = x[i+r]", {"x": 9}, (8, 2)),
+    ("out[i<2·size(x, 0)] = x[⌊i/2⌋]", {"x": 4}, (8,)),
+    ("out[…,k] = Σ_j x[…,j]·w[k,j] + b[k]", {"x": (2, 5, 3), "w": (4, 3), "b": 4}, (2, 5, 4)),
+    ("out[i] = x[i mod 3]", {"x": 9}, None),
+]
+
+
+@pytest.mark.parametrize(("text", "shapes", "expected"), SIZES, ids=[case[0] for case in SIZES])
+def test_sizes_follow_from_the_text(text: str, shapes: dict[str, object], expected: tuple[int, ...] | None) -> None:
+    known = {name: shape if isinstance(shape, tuple) else (shape,) for name, shape in shapes.items()}
+    if expected is None:
+        with pytest.raises(SymgradError, match="how far"):
+            read(text, shapes=known)
+        return
+    program = read(text, shapes=known).program
+    assert program.numbers(program.out.shape) == expected
+
+
+def test_axes_in_which_one_letter_stands_have_one_size() -> None:
+    with pytest.raises(SymgradError, match="fit|differ|size"):
+        read("out[i] = x[i]·y[i]", shapes={"x": [3], "y": [4]})
+
+
+def test_a_bound_beyond_the_axis_is_refused() -> None:
+    with pytest.raises(SymgradError, match="after the end"):
+        read("out[i<9] = x[i]", shapes={"x": [3]})

@@ -1,0 +1,71 @@
+"""What a page prints of the table's operations reads back to the same equation, and differentiates as well."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import sympy as sp
+
+from symgrad.calculus import local
+from symgrad.indexing import Equation, Index, accesses, canonical
+from symgrad.indexing.symbols import Expr, indices_of, name_of
+from symgrad.notation.meaning import Meaning
+from symgrad.notation.read import read_expression, read_statement
+from symgrad.notation.scope import spelled_out
+from symgrad.notation.sizes import ranges
+from symgrad.notation.tokens import LENGTH
+from symgrad.notation.tree import Letter
+from symgrad.notation.write import written
+from symgrad.numeric import as_float, evaluate
+from symgrad.ops.spec import View
+from symgrad.ops.words import functions
+from symgrad.program import Program
+from symgrad.render.formula_text import formula_text
+from symgrad.render.letters import Names, names_of
+from symgrad.shapes import Shape, Sizes
+from tests.cases import Case, first_by_default
+from tests.compare import assert_same
+
+
+def printed(equation: Equation, names: Names) -> str:
+    """The equation as the page has it."""
+    letters = ",".join(names.letter(axis) for axis in equation.axes)
+    return f"out{f'[{letters}]' if letters else ''} = {formula_text(equation.right, names)}"
+
+
+def read_again(text: str, equation: Equation, names: Names, program: Program) -> Equation:
+    """What ``text`` means, on the tensors that ``equation`` reads."""
+    tensors = {names.name(name_of(a)): View(name_of(a), shape_of(a, program)) for a in accesses(equation.right)}
+    symbols = {str(s): s for t in program.tensors() for n in t.shape for s in n.free_symbols}
+    whole = spelled_out(read_statement(text))
+    letters = {names.letter(axis): axis for axis in equation.axes}
+    sizes = Sizes.of(symbols.values(), {})
+    bounds = [read_expression(formula_text(axis.size, names)) for axis in equation.axes]
+    slots = tuple(Letter(name, bound) for name, bound in zip(letters, bounds, strict=True))
+    known = {name: size for name, size in symbols.items() if name not in letters}
+    found = ranges(replace(whole, slots=slots), {n: v.shape for n, v in tensors.items()}, sizes, known).found
+    right = Meaning(tensors, {**symbols, **letters}, found, functions()).of(whole.right)
+    return Equation(equation.axes, canonical(right))
+
+
+def shape_of(entry: Expr, program: Program) -> Shape:
+    """The sizes of the tensor that an access reads; of what the forward pass found those of its indices."""
+    found = {tensor.name: tensor.shape for tensor in program.tensors()}
+    own = tuple(index.size if isinstance(index, Index) else sp.Integer(1) for index in indices_of(entry))
+    return found.get(name_of(entry), own)
+
+
+@pytest.mark.parametrize("case", first_by_default())
+def test_what_a_page_prints_reads_back(case: Case) -> None:
+    equation = local(case.last, case.program).equation
+    names = names_of(case.program).entry(equation.axes, case.last.result.name)
+    text = printed(equation, names)
+    if len(text) > LENGTH:
+        assert "bicubic" in case.name or "reflection" in case.name, len(text)
+        return
+    assert read_statement(written(read_statement(text))) == read_statement(text)
+    again = read_again(text, equation, names, case.program)
+    mine = evaluate(equation, case.values.arrays, case.values.sizes)
+    theirs = evaluate(again, case.values.arrays, case.values.sizes)
+    assert_same(as_float(mine), as_float(theirs), what=case.name)

@@ -1,0 +1,158 @@
+"""Own equations as input: what a text states is differentiated, shown and proven like the table's operations."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import symgrad
+from symgrad.errors import SymgradError
+from symgrad.testing import assert_backward
+from tests.compare import assert_same
+
+
+def correlate(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    return torch.stack([(x[i : i + len(w)] * w).sum() for i in range(len(x) - len(w) + 1)])
+
+
+TWINS = [
+    ("out[i] = Σ_j x[i+j]·w[j]", {"x": (6,), "w": (3,)}, correlate),
+    ("out[i,k] = sum_j x[i,j]*a[j,k]", {"x": (2, 3), "a": (3, 4)}, lambda x, a: x @ a),
+    ("out[i] = exp(x[i]) / Σ_j exp(x[j])", {"x": (4,)}, lambda x: x.softmax(0)),
+    ("out[b,i] = x[b,i] / √(Σ_k x[b,k]²/n + eps) where n = size(x, 1)", {"x": (2, 3), "eps": ()},
+     lambda x, eps: x / ((x**2).mean(1, keepdim=True) + eps).sqrt()),
+    ("out[…,k] = Σ_j x[…,j]·w[k,j] + b[k]", {"x": (2, 5, 3), "w": (4, 3), "b": (4,)}, torch.nn.functional.linear),
+    ("out[i] = Σ_j [j ≤ i]·x[j]", {"x": (5,)}, lambda x: x.cumsum(0)),
+    ("out[i] = Π_j x[i,j]", {"x": (3, 4)}, lambda x: x.prod(1)),
+    ("out[t] = Σ_s [s ≤ t]·x[t−s]·w[s]", {"x": (5,), "w": (3,)},
+     lambda x, w: torch.stack([sum(x[t - s] * w[s] for s in range(min(t + 1, 3))) for t in range(5)])),
+    ("out[i<2·size(x, 0)] = x[⌊i/2⌋]", {"x": (3,)}, lambda x: x.repeat_interleave(2)),
+    ("out[i] = x[(i + 1) mod size(x, 0)]·x[i] where d = 1", {"x": (4,)}, lambda x: x.roll(-1) * x),
+    ("h = x @ w; out[i] = Σ_j h[i,j]²", {"x": (2, 3), "w": (3, 2)}, lambda x, w: ((x @ w) ** 2).sum(1)),
+    ("h[i] = tanh(x[i]); out = sum_i h[i]^2 + sum(x)", {"x": (4,)}, None),
+    ("h[i] = tanh(x[i]) + b; h.softmax(0)", {"x": (4,), "b": ()}, lambda x, b: (x.tanh() + b).softmax(0)),
+    ("out[i] = gelu(x[i])·σ(y[i])", {"x": (4,), "y": (4,)}, lambda x, y: torch.nn.functional.gelu(x) * y.sigmoid()),
+    ("out = (Σ_i (y[i] + y[i + 1]))·dx/2", {"y": (5,), "dx": ()}, lambda y, dx: torch.trapezoid(y) * dx),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "shapes", "twin"), [t for t in TWINS if t[2]], ids=[t[0] for t in TWINS if t[2]])
+def test_an_equation_is_what_torch_computes(text: str, shapes: dict[str, tuple[int, ...]], twin: object) -> None:
+    generator = np.random.default_rng(7)
+    values = {name: generator.uniform(0.3, 1.5, size=shape) for name, shape in shapes.items()}
+    leaves = {name: torch.tensor(value, requires_grad=True) for name, value in values.items()}
+    out = twin(*leaves.values())  # type: ignore[operator]
+    seed = generator.integers(-3, 4, size=tuple(out.shape))
+    out.backward(torch.tensor(seed, dtype=torch.float64))
+    found = symgrad.explain(text, seed=seed, **values)
+    assert found.passed, found.to_text()
+    assert_same(out, found.output, what=text)
+    for name, leaf in leaves.items():
+        assert_same(leaf.grad, found.gradients[name].value, what=f"{text} by {name}")
+
+
+def by_loops(text: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """``out[i] = Σ_j f(x[a·i + b·j + c])·w[j]`` by plain loops; ``text`` holds a, b, c."""
+    a, b, c = map(int, text.split())
+    count = (len(x) - 1 - c - b * (len(w) - 1)) // a + 1
+    return np.array([sum(np.tanh(x[a * i + b * j + c]) * w[j] for j in range(len(w))) for i in range(count)])
+
+
+@settings(max_examples=25)
+@given(a=st.integers(1, 3), b=st.integers(1, 2), c=st.integers(0, 2), n=st.integers(1, 3), more=st.integers(0, 4))
+def test_windows_of_any_stride_run_as_far_as_they_stay_inside(a: int, b: int, c: int, n: int, more: int) -> None:
+    x, w = np.linspace(-1, 1, c + b * (n - 1) + 1 + more), np.linspace(0.5, 1.5, n)
+    found = symgrad.explain(f"out[i] = sum_j tanh(x[{a}*i + {b}*j + {c}])*w[j]", x=x, w=w)
+    assert found.passed, found.to_text()
+    assert_same(by_loops(f"{a} {b} {c}", x, w), found.output, what=f"{a}, {b}, {c}")
+
+
+TERMS = st.sampled_from(["x[i]", "y[i]", "x[i]·y[i]", "exp(x[i])", "|x[i]|", "x[i]²", "[x[i] > y[i]]", "Σ_j x[j]·y[j]",
+                         "Σ_k [k ≤ i]·y[k]", "x[size(x, 0) − 1 − i]", "√(x[i]² + 1)", "mean_j y[j]", "2", "i", "c"])  # fmt: skip
+
+
+@settings(max_examples=40)
+@given(
+    parts=st.lists(TERMS, min_size=1, max_size=4),
+    signs=st.lists(st.sampled_from([" + ", " − ", "·", " / "]), min_size=3, max_size=3),
+)
+def test_random_equations_are_proven(parts: list[str], signs: list[str]) -> None:
+    text = "out[i] = " + "".join(f"{sign}({part})" for sign, part in zip(["x[i]·", *signs], parts, strict=False))
+    values = {"x": np.array([1.5, -0.5, 2.0]), "y": np.array([0.7, 1.2, -0.4]), "c": np.array(1.3)}
+    used = {name: value for name, value in values.items() if f"{name}[" in text or (name == "c" and "(c)" in text)}
+    try:
+        found = symgrad.explain(text, **used)
+    except SymgradError as error:
+        assert "divides by zero" in error.problem or "(i)" in text, text
+        return
+    assert found.passed, f"{text}\n{found.to_text()}"
+
+
+def test_the_page_says_how_far_a_letter_runs_and_who_computed() -> None:
+    text = symgrad.explain("out[i] = sum_j x[i+j]*w[j]", x=[1, 2, 3, 4, 5], w=[1, 0, -1]).to_text()
+    assert "out[i] = sum_j x[i+j]*w[j]" in text.splitlines()[0]
+    assert "out[i] = Σ_j x[i + j]·w[j]" in text
+    assert "i runs over 3 values, as far as x[i + j] stays inside" in " ".join(text.split())
+    assert "in the proof torch runs the equation itself" in " ".join(text.split())
+
+
+def test_a_whole_number_in_an_index_is_a_number() -> None:
+    found = symgrad.explain("out[i] = Σ_r x[s*i+r]*w[r]", s=2, x=np.arange(9), w=[1, 2, 3])
+    assert found.output.shape == (4,)
+    assert "s is 2" in found.to_text()
+    with pytest.raises(SymgradError, match="whole number"):
+        symgrad.explain("out[i] = Σ_r x[s*i+r]*w[r]", s=2.5, x=np.arange(9), w=[1, 2, 3])
+
+
+def test_nothing_flows_to_what_is_read_inside_an_index() -> None:
+    found = symgrad.explain("out[i] = x[n[i]]²", x=[1.0, 2.0, 3.0], n=[0, 1, 1], seed=[1, 1, 1])
+    assert found.passed
+    assert found.gradients["x"].value.tolist() == [2, 8, 0]
+
+
+def test_every_writer_and_the_second_derivative_take_an_equation() -> None:
+    found = symgrad.explain("out = Σ_i (x[i]²·w[i] + x[i]·c)", x=[1.0, 2.0], w=[3.0, 4.0], c=2.0, order=2)
+    assert found.passed
+    assert "out" in found.to_markdown() and "out" in found.to_latex()
+    assert json.loads(found.to_json())["expression"].startswith("out = Σ_i")
+    _, formulas = symgrad.derive("out[i] = Σ_j x[i+j]·w[j]")
+    assert [formula.name for formula in formulas] == ["x", "w"]
+
+
+def test_einsums_subscripts_are_short_for_an_equation() -> None:
+    found = symgrad.explain("ij,jk->ik", seed=[[1, 2, 3, 4], [5, 6, 7, 8]])
+    assert found.gradients["x"].closed_form == "v @ a.T"
+    assert found.gradients["x"].value.tolist() == [[10, 10, 10], [26, 26, 26]]
+    for text in ("i,j->ij", "ii->i", "ij->", "bij,bjk->bik"):
+        assert symgrad.explain(text).passed, text
+
+
+def test_a_candidate_is_held_against_an_equation() -> None:
+    x, w = torch.randn(6, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
+    assert_backward(correlate, "out[i] = sum_j x[i+j]*w[j]", x=x, w=w)
+
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):  # type: ignore[no-untyped-def]
+            ctx.save_for_backward(x, w)
+            return correlate(x, w)
+
+        @staticmethod
+        def backward(ctx, v):  # type: ignore[no-untyped-def]
+            x, w = ctx.saved_tensors
+            return torch.zeros_like(x), torch.zeros_like(w)
+
+    with pytest.raises(AssertionError):
+        assert_backward(Wrong.apply, "out[i] = sum_j x[i+j]*w[j]", x=x, w=w)
+
+
+def test_python_texts_are_still_python() -> None:
+    for text in ("x[0]", "h = x[0]; h * 2", "sum(x)", "x.sum()", "where(x > 0, x, 0)"):
+        assert symgrad.explain(text, check=False).output is not None
+    with pytest.raises(SymgradError, match="one name"):
+        symgrad.explain("x[0] = 3")
