@@ -178,7 +178,7 @@ def test_sizes_follow_from_the_text(text: str, shapes: dict[str, object], expect
 
 
 def test_axes_in_which_one_letter_stands_have_one_size() -> None:
-    with pytest.raises(SymgradError, match="fit|differ|size"):
+    with pytest.raises(SymgradError, match=r"fit|differ|size"):
         read("out[i] = x[i]·y[i]", shapes={"x": [3], "y": [4]})
 
 
