@@ -84,8 +84,14 @@ class Speller:
         inside = dict.fromkeys(self.own, None)
         letters = {name: Name(name) for name in inside}
         right = self.spelled(self.statement.right, letters, ())
-        slots = tuple(self.spelled(slot, letters, ()) for slot in self.statement.slots)
+        slots = tuple(self.slot(slot) for slot in self.statement.slots)
         return replace(self.statement, slots=slots, right=right, definitions=())
+
+    def slot(self, slot: Letter | Dots) -> Letter | Dots:
+        """A letter on the left, what it is bounded by spelled out."""
+        if isinstance(slot, Dots) or slot.bound is None:
+            return slot
+        return replace(slot, bound=self.spelled(slot.bound, {}, ()))
 
     def spelled(self, node: Node, letters: Mapping[str, Node], within: tuple[str, ...]) -> Node:
         """``node`` with what the letters stand for; ``within`` are the definitions that it is a part of."""

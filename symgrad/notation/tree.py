@@ -170,7 +170,7 @@ class Statement(Node):
     """``out[i] = right where d = …``; ``slots`` are the letters on the left, `Dots` among them."""
 
     name: str
-    slots: tuple[Node, ...]
+    slots: tuple[Letter | Dots, ...]
     right: Node
     definitions: tuple[Definition, ...] = ()
 

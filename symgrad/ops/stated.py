@@ -73,7 +73,7 @@ class Reading:
         patterns = self.names.tensors.values()
         lead = max((self.lead(s, p) for s, p in zip(shapes, patterns, strict=True)), key=len, default=())
         for slot in self.whole.slots:
-            shape += lead if isinstance(slot, Dots) else [found[slot.name]]  # type: ignore[attr-defined]  # a Letter
+            shape += lead if isinstance(slot, Dots) else [found[slot.name]]
         return tuple(shape)
 
     def index(self, at: At, *views: View, ranges: Ranges) -> Expr:
@@ -82,7 +82,7 @@ class Reading:
         place = next((n for n, slot in enumerate(self.whole.slots) if isinstance(slot, Dots)), 0)
         count = len(at) - len(own)
         lead, rest = at[place : place + count], (*at[:place], *at[place + count :])
-        letters = {slot.name: index for slot, index in zip(own, rest, strict=True)}  # type: ignore[attr-defined]  # a Letter
+        letters = {slot.name: index for slot, index in zip(own, rest, strict=True)}
         tensors = dict(zip(self.names.tensors, views, strict=True))
         return Meaning(tensors, letters, dict(ranges), functions(), lead).of(self.whole.right)
 

@@ -1,0 +1,86 @@
+"""The tokens of an equation, and how far they are read: what every rule of the grammar steps with."""
+
+from __future__ import annotations
+
+import re
+
+from symgrad.errors import NotationError, Span
+from symgrad.notation.tokens import LETTER, Token
+
+DEPTH = 60
+"""Brackets, powers and sums may be nested this deep."""
+
+
+class Cursor:
+    """The tokens, and how far they are read."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self.tokens = tokens
+        self.place = 0
+        self.depth = 0
+
+    @property
+    def next(self) -> Token:
+        """The token that comes."""
+        return self.tokens[self.place]
+
+    def sees(self, *words: str) -> bool:
+        """Whether one of these signs or words comes."""
+        return self.next.kind in ("sign", "word") and self.next.word in words
+
+    def take(self) -> Token:
+        """The next token, read."""
+        token = self.next
+        self.place += token.kind != "end"
+        return token
+
+    def expect(self, word: str, opened: Token | None = None) -> Token:
+        """The sign ``word``, or a refusal that says what it would close."""
+        if self.sees(word):
+            return self.take()
+        if opened is not None:
+            raise self.refusal(f"this {opened.word} is not closed by {word}", opened.span)
+        raise self.unexpected(f"here a {word} should stand")
+
+    def end(self) -> None:
+        """Nothing comes any more, or a refusal."""
+        if self.next.kind != "end":
+            raise self.unexpected("this is left over")
+
+    def span_from(self, start: Span) -> Span:
+        """From ``start`` to what was read last."""
+        return (start[0], self.tokens[self.place - 1].span[1])
+
+    def unexpected(self, problem: str) -> NotationError:
+        """A refusal at the next token."""
+        token = self.next
+        juxtaposed = self.place and token.kind in ("name", "number", "big") and self.tokens[self.place - 1].kind in (
+            "name", "number",
+        )  # fmt: skip
+        hints = ("a product needs a sign: 2·x or 2*x",) if juxtaposed else ()
+        if token.kind == "end":
+            problem = "the equation ends too early"
+        return self.refusal(problem, token.span, hints)
+
+    def refusal(self, problem: str, span: Span, hints: tuple[str, ...] = ()) -> NotationError:
+        """The error, with its place."""
+        return NotationError(problem, span=(span[0], max(span[1], span[0] + 1)), hints=hints)
+
+    def too_deep(self, span: Span) -> NotationError:
+        """The refusal of what Python's own stack could not hold."""
+        return self.refusal(f"this is nested more than {DEPTH} levels deep", span, ("name parts of it: h[i] = …; …",))
+
+    def name(self, problem: str, hints: tuple[str, ...] = ()) -> Token:
+        """A name, or a refusal."""
+        if self.next.kind != "name":
+            raise self.refusal(problem, self.next.span, hints)
+        return self.take()
+
+    def letter(self) -> Token:
+        """One Latin letter, with digits or without."""
+        token = self.name("here an index should stand, one letter such as i")
+        if not re.fullmatch(LETTER, token.word):
+            raise self.refusal(
+                f"{token.word} is no index: an index is one letter, such as i or k2", token.span, ("out[i] = …",)
+            )
+        return token

@@ -1,0 +1,266 @@
+"""Right-hand sides: recursive descent over the tokens of an expression.
+
+    expr      = [ "−" ] term { ( "+" | "−" ) term }
+    term      = product [ "mod" atom ]
+    product   = factor { ( "·" | "/" ) factor }
+    factor    = BIG letters product | "−" factor | power
+    power     = "√" atom | atom [ ⁿ | "^" [ "−" ] power ]
+    atom      = NUMBER | NAME | NAME "[" … "]" | NAME "(" … ")" | "(" expr ")" | "|" expr "|" | "⌊" expr "⌋"
+              | "[" chain { "and" chain } "]" | "δ_ij" | "δ(" expr "," expr ")"
+
+A Σ takes the rest of its product with it, division included: ``Σ_j a/b`` is Σ_j (a/b). ``[`` directly after a name is
+an access, anywhere else a condition. There is no product without a sign.
+"""
+
+from __future__ import annotations
+
+import re
+
+from symgrad.errors import Span
+from symgrad.notation.cursor import DEPTH, Cursor
+from symgrad.notation.tokens import LETTER, Token
+from symgrad.notation.tree import (
+    Absolute,
+    Access,
+    Big,
+    Binary,
+    Call,
+    Chain,
+    Condition,
+    Delta,
+    Dots,
+    Floor,
+    Letter,
+    Name,
+    Negative,
+    Node,
+    Number,
+    Power,
+    Root,
+    Size,
+)
+
+RELATIONS = ("<", "≤", ">", "≥", "=", "≠")
+
+
+class Expressions(Cursor):
+    """The rules of expressions."""
+
+    def bounded(self) -> Letter:
+        """``i`` or ``i<n``."""
+        token = self.letter()
+        bound = None
+        if self.sees("<"):
+            self.take()
+            bound = self.expression()
+        return Letter(token.word, bound, span=self.span_from(token.span))
+
+    def expression(self) -> Node:
+        """Terms with their signs."""
+        start = self.next.span
+        self.depth += 1
+        if self.depth > DEPTH:
+            raise self.too_deep(start)
+        if self.sees("−"):
+            self.take()
+            found: Node = Negative(self.term(), span=start)
+        else:
+            found = self.term()
+        while self.sees("+", "−"):
+            sign = self.take().word
+            found = Binary(sign, found, self.term(), span=self.span_from(start))
+        self.depth -= 1
+        return found
+
+    def term(self) -> Node:
+        """A product, and what its remainder is taken by."""
+        start = self.next.span
+        found = self.product()
+        if self.sees("mod"):
+            self.take()
+            found = Binary("mod", found, self.atom(), span=self.span_from(start))
+        return found
+
+    def product(self) -> Node:
+        """Factors, from left to right."""
+        start = self.next.span
+        found = self.factor()
+        while self.sees("·", "/"):
+            sign = self.take().word
+            found = Binary(sign, found, self.factor(), span=self.span_from(start))
+        return found
+
+    def factor(self) -> Node:
+        """A Σ with the rest of its product, a minus, or a power."""
+        start = self.next.span
+        if self.next.kind == "big":
+            return self.big()
+        if self.sees("−"):
+            self.take()
+            self.depth += 1
+            if self.depth > DEPTH:
+                raise self.too_deep(start)
+            operand = self.factor()
+            self.depth -= 1
+            return Negative(operand, span=self.span_from(start))
+        return self.power()
+
+    def big(self) -> Big:
+        """``Σ_j body``, ``Σ_{i,r<3} body``."""
+        sign = self.take()
+        letters = []
+        if self.sees("{"):
+            opened = self.take()
+            letters.append(self.bounded())
+            while self.sees(","):
+                self.take()
+                letters.append(self.bounded())
+            self.expect("}", opened)
+        else:
+            token = self.letter()
+            letters.append(Letter(token.word, span=token.span))
+        self.depth += 1
+        if self.depth > DEPTH:
+            raise self.too_deep(sign.span)
+        body = self.product()
+        self.depth -= 1
+        return Big(sign.word, tuple(letters), body, span=self.span_from(sign.span))
+
+    def power(self) -> Node:
+        """``√x``, ``x²``, ``x^y``."""
+        start = self.next.span
+        if self.sees("√"):
+            self.take()
+            found: Node = Root(self.atom(), span=self.span_from(start))
+            if self.next.kind == "power" or self.sees("^"):
+                raise self.refusal("√x² is read in two ways", self.next.span, ("√(x²)", "(√x)²"))
+            return found
+        found = self.atom()
+        if self.next.kind == "power":
+            token = self.take()
+            exponent = self.superscript(token)
+            return Power(found, exponent, span=self.span_from(start))
+        if self.sees("^"):
+            self.take()
+            self.depth += 1
+            if self.depth > DEPTH:
+                raise self.too_deep(start)
+            negative = self.next.span if self.sees("−") else None
+            if negative is not None:
+                self.take()
+            exponent = self.power()
+            self.depth -= 1
+            exponent = exponent if negative is None else Negative(exponent, span=negative)
+            return Power(found, exponent, span=self.span_from(start))
+        return found
+
+    def superscript(self, token: Token) -> Node:
+        """The exponent that stands high: ² or ⁻¹."""
+        if not re.fullmatch(r"-?[0-9]+", token.word):
+            raise self.refusal("this exponent is no number", token.span, ("x^(−2)",))
+        number = Number(token.word.removeprefix("-"), span=token.span)
+        return Negative(number, span=token.span) if token.word.startswith("-") else number
+
+    def atom(self) -> Node:
+        """What holds together by itself."""
+        token = self.next
+        if token.kind == "number":
+            return Number(self.take().word, span=token.span)
+        if token.kind == "name":
+            return self.named()
+        if token.kind == "delta":
+            self.take()
+            first, second = self.two_letters(token)
+            return Delta(first, second, span=token.span)
+        for opening, closing, kind in (("(", ")", None), ("|", "|", Absolute), ("⌊", "⌋", Floor)):
+            if self.sees(opening):
+                self.take()
+                inner = self.expression()
+                self.expect(closing, token)
+                return inner if kind is None else kind(inner, span=self.span_from(token.span))
+        if self.sees("["):
+            return self.condition()
+        raise self.unexpected("here a number, a name or a bracket should stand")
+
+    def two_letters(self, token: Token) -> tuple[Name, Name]:
+        """The letters of ``δ_ij`` and of ``δ_{i,k2}``."""
+        inside = token.word.removeprefix("δ_")
+        letters = [part.strip() for part in inside[1:-1].split(",")] if inside.startswith("{") else list(inside)
+        if len(letters) != 2 or not all(re.fullmatch(LETTER, letter) for letter in letters):
+            raise self.refusal("δ has two indices", token.span, ("δ_ij", "δ(i, j + 1)"))
+        first, second = (Name(letter, span=token.span) for letter in letters)
+        return first, second
+
+    def named(self) -> Node:
+        """A name, with brackets an entry or a function's value."""
+        token = self.take()
+        if self.sees("["):
+            opened = self.take()
+            slots: list[Node] = []
+            if not self.sees("]"):
+                slots.append(self.place_in())
+            while self.sees(","):
+                self.take()
+                slots.append(self.place_in())
+            self.expect("]", opened)
+            return Access(token.word, tuple(slots), span=self.span_from(token.span))
+        if self.sees("("):
+            return self.call(token)
+        return Name(token.word, span=token.span)
+
+    def place_in(self) -> Node:
+        """One index of an entry."""
+        return Dots(span=self.take().span) if self.sees("…") else self.expression()
+
+    def call(self, token: Token) -> Node:
+        """``f(a, b)``; what has a sign of its own is folded into it."""
+        opened = self.take()
+        arguments = [self.expression()]
+        while self.sees(","):
+            self.take()
+            arguments.append(self.expression())
+        self.expect(")", opened)
+        span = self.span_from(token.span)
+        kinds = {"sqrt": Root, "abs": Absolute, "floor": Floor}
+        if token.word in kinds:
+            if len(arguments) != 1:
+                raise self.refusal(f"{token.word} takes one argument", span)
+            return kinds[token.word](arguments[0], span=span)
+        if token.word in ("delta", "δ"):
+            if len(arguments) != 2:
+                raise self.refusal("δ has two indices", span, ("δ(i, j + 1)",))
+            return Delta(arguments[0], arguments[1], span=span)
+        return self.size(arguments, span) if token.word == "size" else Call(token.word, tuple(arguments), span=span)
+
+    def size(self, arguments: list[Node], span: Span) -> Size:
+        """``size(x, 0)``, ``size(x, -1)``."""
+        if len(arguments) == 2:
+            tensor, axis = arguments
+            sign = -1 if isinstance(axis, Negative) else 1
+            number = axis.operand if isinstance(axis, Negative) else axis
+            if isinstance(tensor, Name) and isinstance(number, Number) and number.text.isdigit():
+                return Size(tensor.name, sign * int(number.text), span=span)
+        raise self.refusal("size takes a tensor and one of its axes", span, ("size(x, 0)", "size(x, -1)"))
+
+    def condition(self) -> Condition:
+        """``[0 ≤ i < n and j > i]``."""
+        opened = self.take()
+        chains = [self.chain()]
+        while self.sees("and"):
+            self.take()
+            chains.append(self.chain())
+        self.expect("]", opened)
+        return Condition(tuple(chains), span=self.span_from(opened.span))
+
+    def chain(self) -> Chain:
+        """Sides and the relations between them."""
+        start = self.next.span
+        sides, relations = [self.expression()], []
+        while self.sees(*RELATIONS):
+            relations.append(self.take().word)
+            sides.append(self.expression())
+        if not relations:
+            raise self.refusal(
+                "brackets that follow no name hold a condition", self.span_from(start), ("[i ≤ j]", "x[i] for an entry")
+            )
+        return Chain(tuple(sides), tuple(relations), span=self.span_from(start))
