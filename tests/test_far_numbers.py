@@ -8,6 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import sympy as sp
 import torch
 from hypothesis import given
 from hypothesis import strategies as st

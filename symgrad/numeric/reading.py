@@ -59,11 +59,12 @@ def in_turn(factors: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ..
 
     Of all other products the factors are in the last part; seeds, tangents and numbers always are.
     """
-    below = [f for f in factors if f.is_Pow and f.exp.is_Integer and -DIVISIONS <= f.exp < 0]
+    late = [f for f in factors if f.is_number or (is_access(f) and name_of(f) in (SEED, TANGENT))]
+    early = [f for f in factors if f not in late]
+    below = [f for f in early if f.is_Pow and f.exp.is_Integer and -DIVISIONS <= f.exp < 0]
     if all(f.exp == -1 for f in below):
         return (), (), factors
-    late = [f for f in factors if f.is_number or (is_access(f) and name_of(f) in (SEED, TANGENT))]
-    above = [f for f in factors if f not in below and f not in late]
+    above = [f for f in early if f not in below]
     return repeated(above), repeated([1 / f for f in below]), tuple(late)
 
 
