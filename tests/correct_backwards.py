@@ -367,6 +367,13 @@ CORRECT: tuple[Candidate, ...] = (
         "softmax(q @ k.T / 2, dim=-1) @ u",
         lambda: {n: t.float() for n, t in qkv().items()},
     ),
+    Candidate("cancellation in float32", torch.tanh, "tanh(x)", lambda: {"x": torch.tensor([1.0, 4.0, -6.0])}),
+    Candidate(
+        "cancellation, another way",
+        function(torch.tanh, lambda v, x: v / torch.cosh(x) ** 2),
+        "tanh(x)",
+        lambda: {"x": torch.tensor([1.0, 17.0, -9.0], dtype=torch.float64)},
+    ),
     # large enough that the basis is not tried
     Candidate("more than 64 outputs", Softmax.apply, "softmax(x, dim=-1)", lambda: {"x": randn(16, 32)}),
     Candidate("an empty tensor", Softmax.apply, "softmax(x, dim=-1)", lambda: {"x": randn(0, 4)}),

@@ -16,8 +16,8 @@ from symgrad.testing.diagnosis import Case, Cause, causes, formulas
 from symgrad.testing.kinks import Excuse, excused
 from symgrad.testing.rounding import EPSILON
 
-SHAKES, SPREAD = 4, 4.0
-"""How often rounding is tried, and how many times what it moved a gradient may be off."""
+SHAKES, SPREAD, FARTHER = 4, 4.0, 64.0
+"""How often rounding is tried, how many times what it moved a gradient may be off, and how much farther it is tried."""
 
 
 def forward(bench: Bench) -> Finding | None:
@@ -76,13 +76,16 @@ def forgiven(bench: Bench, name: str, trials: Sequence[Trial]) -> list[Trial]:
     if formula is None or not any(t.off.any() for t in trials):
         return list(trials)
     share = EPSILON.get(bench.rounding.dtype, EPSILON["float64"])
-    near = [formula.shaken(share, number) for number in range(SHAKES)]
+    shaken = [[formula.shaken(share * by, number) for by in (1.0, FARTHER)] for number in range(SHAKES)]
     found = []
     for trial in trials:
         if trial.off.any():
-            moves = [np.abs(f.pull(trial.weights.seeds)[name] - trial.expected) for f in near]
-            spread = np.max([np.where(np.isfinite(m), m, 0.0).max(initial=0.0) for m in moves])
-            trial = replace(trial, limit=max(trial.limit, SPREAD * float(spread)))
+            spread = 0.0
+            for pair in shaken:
+                near, far = (np.abs(f.pull(trial.weights.seeds)[name] - trial.expected) for f in pair)
+                smooth = np.isfinite(near) & (far >= FARTHER / 8 * near)  # at a tie it jumps, however little is moved
+                spread = max(spread, float(near[smooth].max(initial=0.0)))
+            trial = replace(trial, limit=max(trial.limit, SPREAD * spread))
         found.append(trial)
     return found
 
