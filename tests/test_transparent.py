@@ -8,6 +8,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 import traceback
 import types
 import warnings
@@ -18,11 +19,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.overrides import BaseTorchFunctionMode
 
 from symgrad.tracing import run_script
+from symgrad.tracing.function import active_modes
 from symgrad.tracing.script import status_of
 from symgrad.tracing.story import Note
 from symgrad.tracing.tell import event_text
+from symgrad.tracing.watch import Watch
+from symgrad_cli.run import patience
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = sorted((ROOT / "tests" / "corpus").glob("*.py"))
@@ -246,8 +251,7 @@ def test_the_command_changes_no_line_of_the_warnings_nor_a_trace(tmp_path):
         ]
         assert pair[0].returncode == pair[1].returncode
         if name != "atexit_and_finalisers":  # python takes __file__ away before the handlers run
-            said = [line for line in pair[1].stderr.splitlines() if not line.startswith("symgrad: ")]
-            assert (pair[0].stdout, pair[0].stderr.splitlines()) == (pair[1].stdout, said)
+            assert (pair[0].stdout, pair[0].stderr) == (pair[1].stdout, pair[1].stderr)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -256,3 +260,40 @@ def test_gradcheck_is_compared_and_not_vacuous():
     told = [note.more for note in events if isinstance(note, Note)]
     assert told[0][-1].startswith("of this sweep: 2 leaves = torch")
     assert all("= torch" in lines[-1] for lines in told)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_progress_is_told_to_a_terminal_only(terminal, monkeypatch):
+    class Stream(io.StringIO):
+        def isatty(self):
+            return terminal
+
+    monkeypatch.setattr(sys, "__stderr__", stream := Stream())
+    with patience("explaining train.py:3"):
+        time.sleep(1.3)
+    told = stream.getvalue()
+    assert told == ("\rsymgrad: explaining train.py:3 … 1 s\r\x1b[K" if terminal else "")
+
+
+def test_standing_aside_leaves_torch_as_it_is():
+    """What Dynamo would trace or guard on is torch's own, however the observer's mode came to stand in the stack."""
+    places = [
+        (torch.Tensor, "backward"), (torch.autograd, "backward"), (torch.autograd, "grad"), (torch, "compile"),
+        (torch.autograd.Function, "apply"), (torch.overrides, "has_torch_function"),
+    ]  # fmt: skip
+    before = [vars(owner)[name] for owner, name in places]
+    watch, other = Watch("script.py"), BaseTorchFunctionMode()
+    with watch.watching():
+        inside = [vars(owner)[name] for owner, name in places]
+        assert all(a is not b for a, b in zip(inside, before, strict=True))
+        with other, watch.recorder:
+            come_back = watch.recorder.stand_ins.step_aside()
+            assert active_modes() == [other]
+            assert all(vars(owner)[name] is value for (owner, name), value in zip(places, before, strict=True))
+            watch.recorder.stand_ins.step_aside()()  # one compiled function calls another
+            assert active_modes() == [other]
+            come_back()
+            assert active_modes() == [watch.recorder, other, watch.recorder]
+            assert all(vars(owner)[name] is value for (owner, name), value in zip(places, inside, strict=True))
+    assert all(vars(owner)[name] is value for (owner, name), value in zip(places, before, strict=True))
+    assert active_modes() == []

@@ -101,19 +101,19 @@ def code_of(session: Session, number: int) -> str:
 
 @contextmanager
 def patience(what: str) -> Iterator[None]:
-    """Say on standard error what is going on, where it takes longer than a second."""
+    """Say on standard error what is going on, where it takes longer than a second and somebody sits before it."""
     stream = sys.__stderr__
+    if stream is None or stream.closed or not stream.isatty():
+        yield
+        return
     begun = time.monotonic()
     again = threading.Event()
 
     def tell() -> None:
-        while not again.wait(1.0) and stream is not None:
+        while not again.wait(1.0):
             with suppress(OSError, ValueError):
-                seconds = f" {time.monotonic() - begun:.0f} s"
-                stream.write(f"\rsymgrad: {what} …{seconds}" if stream.isatty() else f"symgrad: {what} …\n")
+                stream.write(f"\rsymgrad: {what} … {time.monotonic() - begun:.0f} s")
                 stream.flush()
-                if not stream.isatty():
-                    return
 
     thread = threading.Thread(target=tell, daemon=True)
     thread.start()
@@ -122,9 +122,10 @@ def patience(what: str) -> Iterator[None]:
     finally:
         again.set()
         thread.join()
-        if stream is not None and stream.isatty() and time.monotonic() - begun > 1:
-            stream.write("\r\x1b[K")
-            stream.flush()
+        if time.monotonic() - begun > 1:
+            with suppress(OSError, ValueError):
+                stream.write("\r\x1b[K")
+                stream.flush()
 
 
 def say(text: str, stream: Any) -> None:

@@ -55,15 +55,16 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
         known = Facts(f"{cls.__qualname__}.apply", False, True, True, False, None, custom=True)
         return recorder.record(bare, known, args, kwargs, run)
 
-    asking = torch.overrides.has_torch_function
-    base.apply = classmethod(apply)  # type: ignore[assignment, method-assign]  # torch's own comes back below
-    torch.overrides.has_torch_function = nobody_but_us
-    try:
-        with recorder:
-            yield recorder
-    finally:
-        base.apply = original  # type: ignore[method-assign]  # torch's own comes back
-        torch.overrides.has_torch_function = asking
+    aside = recorder.stand_ins
+    with (
+        aside.put(
+            (base, "apply", classmethod(apply)),
+            (torch.overrides, "has_torch_function", nobody_but_us),
+        ),
+        aside.watching_dynamo(),
+        recorder,
+    ):
+        yield recorder
 
 
 def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import random
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.utils._python_dispatch import _disable_current_modes
 
 P = ParamSpec("P")
@@ -61,6 +63,11 @@ def elsewhere() -> bool:
         return False
     keys = torch._C._TorchDispatchModeKey
     return any(torch._C._get_dispatch_mode(key) is not None for key in (keys.FAKE, keys.FUNCTIONAL, keys.PROXY))
+
+
+def numberless(tensors: Iterable[Any]) -> bool:
+    """Whether one of the tensors holds no numbers, though no mode says so: a meta or a fake one, kept from its mode."""
+    return any(t.is_meta or isinstance(t, (FakeTensor, FunctionalTensor)) for t in tensors)
 
 
 @contextmanager
@@ -120,4 +127,4 @@ def keep_registries(before: int) -> None:
             registry["version"] = now
 
 
-__all__ = ["Guard", "elsewhere", "in_words", "undisturbed", "unheard"]
+__all__ = ["Guard", "elsewhere", "in_words", "numberless", "undisturbed", "unheard"]

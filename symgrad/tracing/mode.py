@@ -18,8 +18,9 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from symgrad.tracing import frames, gradients
 from symgrad.tracing.aliases import Storages, positions_in, related, storage
+from symgrad.tracing.aside import StandIns
 from symgrad.tracing.cuts import cut_of
-from symgrad.tracing.guard import Guard, elsewhere
+from symgrad.tracing.guard import Guard, elsewhere, numberless
 from symgrad.tracing.spelling import Facts, asks_in_place, facts, overridden, taken_whole
 from symgrad.tracing.standing_in import Caller, caller
 from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, mapped, tensors_in, version
@@ -63,6 +64,7 @@ class Recorder(TorchFunctionMode):
         self.opening: list[Any] = []
         self.lent: set[int] = set()
         self.guard = Guard()
+        self.stand_ins = StandIns(self)
         self.paused = False
         self.originals: dict[Any, Any] = {}
         self.left: Where | None = None
@@ -112,6 +114,7 @@ class Recorder(TorchFunctionMode):
 
     def abroad(self) -> bool:
         """Whether this call is in a world of its own, which is let alone; where it was first is kept."""
+        self.stand_ins.meet_dynamo()
         found = elsewhere()
         if found and self.left is None:
             self.left = self.guard(frames.here)
@@ -136,9 +139,11 @@ class Recorder(TorchFunctionMode):
             self.guard(self.after, seen, result)
         return result
 
-    def before(self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any]) -> Seen:
-        """What there is before a call; what it may overwrite is copied."""
+    def before(self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any]) -> Seen | None:
+        """What there is before a call; what it may overwrite is copied. None where tensors are no numbers."""
         inputs = list(tensors_in((args, keywords)))
+        if numberless(inputs):
+            return None
         if known.spelling in LENDING and inputs:
             self.lend(inputs[0])
         written = list(tensors_in(keywords.get("out")))

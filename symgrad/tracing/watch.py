@@ -21,7 +21,7 @@ from symgrad.errors import SymgradError
 from symgrad.tracing import frames, paths, rows
 from symgrad.tracing.function import active_modes, recording
 from symgrad.tracing.given import Given, read_twice
-from symgrad.tracing.guard import in_words, undisturbed
+from symgrad.tracing.guard import in_words, numberless, undisturbed
 from symgrad.tracing.likeness import Outline
 from symgrad.tracing.mode import Recorder
 from symgrad.tracing.numbers import short
@@ -34,6 +34,7 @@ from symgrad.tracing.trace import Where, as_array, tensors_in
 
 TRIES = 10
 """Sweeps of one Jacobian of which the first that can be explained tells of all."""
+NUMBERLESS = "its tensors hold no numbers: they are meta or fake ones"
 UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 """What is said where the observer failed."""
 
@@ -89,16 +90,18 @@ class Watch:
         def run_grad(*args: Any, **kwargs: Any) -> Any:
             return self.through("grad", grad, *read_twice(grad, args, kwargs), caller(sys._getframe(1)))
 
-        torch.Tensor.backward = tensor_backward  # type: ignore[method-assign, assignment]  # torch's own comes back below
-        torch.autograd.backward, torch.autograd.grad = run_backward, run_grad
         self.recorder.originals = {tensor_backward: backward, run_backward: run, run_grad: grad}
-        try:
-            with recording(self.recorder):
-                yield
-        finally:
-            self.recorder.guard(self.leave_sweeps)
-            torch.Tensor.backward = backward  # type: ignore[method-assign]  # torch's own comes back
-            torch.autograd.backward, torch.autograd.grad = run, grad
+        stand_in = self.recorder.stand_ins.put(
+            (torch.Tensor, "backward", tensor_backward),
+            (torch.autograd, "backward", run_backward),
+            (torch.autograd, "grad", run_grad),
+        )
+        with stand_in:
+            try:
+                with recording(self.recorder):
+                    yield
+            finally:
+                self.recorder.guard(self.leave_sweeps)
 
     def through(
         self, kind: str, run: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
@@ -109,6 +112,10 @@ class Watch:
             return call(run, args, keywords)
         given = guard(Given.of, kind, run, args, keywords)
         if given is None or not given.outputs:
+            return call(run, args, keywords)
+        if guard(numberless, given.outputs):
+            self.number += 1
+            guard(lambda: self.say(unseen(self.number, frames.here(), NUMBERLESS)))
             return call(run, args, keywords)
         self.busy, self.during, self.number = True, [], self.number + 1
         scene = guard(self.look, given)
@@ -133,7 +140,7 @@ class Watch:
     def explain(self, scene: Scene | None, result: Any, error: Exception | None) -> None:
         """Turn one call into an event."""
         if scene is None:
-            self.say(unseen(self.number, frames.here(), self.recorder.guard.problem))
+            self.say(unseen(self.number, frames.here(), f"{self.recorder.guard.problem} {UNCHANGED}"))
             return
         if error is None and self.call is None and self.swept(scene, result):
             scene.remember(True)
@@ -272,8 +279,8 @@ def _let_go(watch: Watch | None) -> None:
 
 
 def unseen(number: int, where: Where, problem: str) -> Backward:
-    """A call at which the observer failed before it began."""
-    note = f"not explained: {problem} {UNCHANGED}"
+    """A call of which nothing is known but why."""
+    note = f"not explained: {problem}"
     return Backward(number, where, "", "", (), (), (), (note,), explained=False)
 
 
