@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 from symgrad.tracing import run_script
 from symgrad.tracing.layout import cut, table, wrapped
@@ -348,3 +349,103 @@ def test_shapes_that_differ():
     assert unlike(given((8, 3), (2, 3)), given((5, 3), (2, 3))) == ("5 rows instead of 8",)
     assert unlike(given((8, 3), (2, 3)), given((8, 4), (2, 4))) == ("x 8×4 instead of 8×3", "w 2×4 instead of 2×3")
     assert unlike(given((8, 3), (2, 3)), given((8, 3, 1), (2, 3))) is None
+
+
+# Words ----------------------------------------------------------------------------------------------------
+
+
+def test_what_autocast_rounds_is_called_after_what_it_is(tmp_path):
+    session, told = play(
+        tmp_path,
+        """
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 1))
+x = torch.randn(8, 3)
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    loss = net(x).pow(2).mean()
+loss.backward()
+""",
+    )
+    told = session.calls[0].told
+    assert told.forward[:3] == (
+        "x_bf16 = x.bfloat16()", "0.weight_bf16 = 0.weight.bfloat16()", "0.bias_bf16 = 0.bias.bfloat16()"
+    )  # fmt: skip
+    assert "v_0.weight_bf16 = v_t1.T @ x_bf16" in told.lines
+    assert "bfloat16_" not in "".join((*told.forward, *told.lines, *told.forms.values(), told.flow))
+
+
+CANCELS = """
+h = torch.randn(5, requires_grad=True) * 2
+p = torch.softmax(h, 0)
+(p * 1000).sum().backward()
+bn = nn.BatchNorm1d(3)
+bn(nn.Linear(4, 3)(torch.randn(6, 4))).sum().backward()
+"""
+SHRINKS = """
+net = nn.Sequential(*[m for _ in range(12) for m in (nn.Linear(4, 4), nn.Sigmoid())])
+net(torch.randn(6, 4)).sum().backward()
+h = torch.randn(5, dtype=torch.float64, requires_grad=True) * 2
+t = torch.tanh(18 + h / 9)
+(t * torch.randn(5)).sum().backward()
+h = torch.tensor([40.0, 0.0, -1.0], dtype=torch.float64, requires_grad=True) * 2
+p = torch.softmax(h, 0)
+(p * torch.tensor([1.0, 2.0, 5.0])).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("source", "word"), [(CANCELS, "cancels"), (SHRINKS, "vanishes")])
+def test_a_difference_that_cancels_is_not_said_to_vanish(tmp_path, source, word, seed):
+    """Which of the two it is was computed: with signs by lot nothing cancels, and what shrinks is short all the same."""
+    session, _ = play(tmp_path, f"torch.manual_seed({seed})\n{source}")
+    assert [word in call.told.warning for call in session.calls] == [True] * len(session.calls)
+
+
+SMALL = """
+z = torch.tensor([[20.0, 0.0, -1.0]], requires_grad=True)
+F.cross_entropy(z, torch.tensor([0])).backward()
+x = torch.tensor([40.0, 0.0, -1.0], dtype=torch.float64, requires_grad=True)
+(torch.softmax(x, 0) * torch.tensor([1.0, 2.0, 5.0])).sum().backward()
+y = torch.tensor([9.0, 10.0], requires_grad=True)
+torch.sigmoid(-2 * y).sum().backward()
+"""
+ROUNDED = """
+x = torch.randn(5, requires_grad=True)
+torch.softmax(x, 0).sum().backward()
+a = torch.randn(5, dtype=torch.float64, requires_grad=True)
+(a * 3.1 * 0.7 - a * (3.1 * 0.7)).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(("source", "rounded"), [(SMALL, False), (ROUNDED, True)])
+def test_a_small_gradient_is_not_said_to_be_rounding(tmp_path, source, rounded, seed):
+    """What a confident classifier learns is small and not 0; what cancels is 0 but for rounding."""
+    session, told = play(tmp_path, f"torch.manual_seed({seed})\n{source}")
+    rows = [leaf for call in session.calls for leaf in call.leaves]
+    assert all(leaf.agrees for leaf in rows)
+    assert (
+        all(leaf.rounding or not leaf.added.any() for leaf in rows)
+        if rounded
+        else not any(leaf.rounding for leaf in rows)
+    )
+    assert ("is 0" in told) is rounded
+
+
+def test_each_output_has_a_seed_of_its_own(tmp_path):
+    session, _ = play(
+        tmp_path,
+        """
+x = torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
+y = x**2
+torch.autograd.backward([y, y.sin(), y], [torch.ones(3), torch.ones(3), 2 * torch.ones(3)])
+""",
+    )
+    (call,) = session.calls
+    assert call.leaves[0].jacobian.startswith("9×3")
+    space = {"torch": torch}
+    exec(call.told.source.code(), space)
+    x = torch.tensor([1.0, -2.0, 3.0])
+    seeds = torch.randn(3, 3)
+    expected = 2 * x * (seeds[0] + seeds[2] + seeds[1] * (x**2).cos())
+    torch.testing.assert_close(space["backward"](x, *seeds), expected)

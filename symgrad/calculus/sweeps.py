@@ -30,7 +30,8 @@ LIMIT = 60
 class Sweep:
     """Formulas in the order they are computed: named intermediates first, the wanted tensor last.
 
-    ``uses`` holds one formula for each use of the wanted tensor, before they are added up.
+    ``uses`` holds one formula for each use of the wanted tensor, before they are added up: one through which nothing
+    comes back, as the condition of ``where(x > 0, x, b)``, is none.
     """
 
     stages: tuple[tuple[str, Equation], ...]
@@ -106,7 +107,8 @@ def pullback(program: Program, wanted: str, seed: Equation | None = None, limit:
     """The derivative of Σ v·out by ``wanted`` as index equations in v, inputs and forward values."""
     swept = reverse(program, (wanted,), seed, limit)
     stages = (*swept.stages, (wanted, total(swept, program, wanted)))
-    return Sweep(stages, tuple(swept.gathered.get(wanted, ())), swept.steps)
+    uses = tuple(use for use in swept.gathered.get(wanted, ()) if use[1].right != 0)
+    return Sweep(stages, uses, swept.steps)
 
 
 def jacobian(

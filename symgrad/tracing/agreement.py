@@ -11,17 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.sweeps import pull_step
 from symgrad.program import Apply
 from symgrad.tracing.births import watching
-from symgrad.tracing.sweeps import open_entries, pull
+from symgrad.tracing.sweeps import open_entries, pull, pull_by_lot
 
 if TYPE_CHECKING:
     from symgrad.tracing.program import Program as Captured
 
 PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
 """By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""
+LOTS = 3
+"""How often signs are drawn: by one lot, equal signs may cancel as well."""
 
 
 def precision_of(kind: str) -> tuple[float, float]:
@@ -38,6 +41,7 @@ class Judge:
         self.derived: dict[str, Array] = {}
         self.open: dict[str, Array] = {}
         self._noise: dict[str, float] | None = None
+        self._free: dict[str, float] | None = None
 
     def pull(self, watcher: Callable[..., Any]) -> dict[str, Array]:
         """vᵀJ for everything that is wanted, and where it has no number to agree on."""
@@ -59,6 +63,26 @@ class Judge:
     def floor(self, name: str) -> float:
         """What rounding may leave at the leaf itself, in its own type."""
         return floor_of(self.terms.get(name, 0.0), self.kinds.get(name, "float64"))
+
+    def rounding(self, name: str) -> bool:
+        """Whether all that is left at a leaf are the digits of terms that cancel: no slope on the way is that small."""
+        size = float(np.abs(as_float(self.derived[name])).max(initial=0))
+        if not 0 < size <= self.floor(name):
+            return False
+        free = self.free().get(name)
+        return free is None or size <= floor_of(free, self.kinds.get(name, "float64"))
+
+    def free(self) -> dict[str, float]:
+        """The largest entry of each gradient if nothing cancelled on the way; empty where that cannot be computed."""
+        if self._free is None:
+            program = self.program
+            try:
+                found = [pull_by_lot(program.recording, program.values, program.boxes, self.seeds, program.wanted,
+                                     program.origins, lot) for lot in range(LOTS)]  # fmt: skip
+            except SymgradError:  # a backward of the user's own is known for one v
+                found = [{}]
+            self._free = {n: max(float(np.abs(as_float(lot[n])).max(initial=0)) for lot in found) for n in found[0]}
+        return self._free
 
     def judge(self, name: str, got: Array, before: Any) -> tuple[float, bool]:
         """How far torch's vᵀJ is from the derived one, and whether that is within rounding."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.ops.entry import named
+from symgrad.program import free_name
 from symgrad.tracing.trace import Node, as_array
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 HALVES = {"torch.bfloat16": "bfloat16", "torch.float16": "half"}
 """The types that autocast rounds to, by what the method is called."""
+SHORT = {"bfloat16": "bf16", "half": "fp16"}
+"""What the name of a rounded operand ends in."""
 
 
 @contextmanager
@@ -45,9 +48,15 @@ def cast(lifter: Lifter, operand: Node, ref: Ref, node: Node, word: str) -> Ref:
     if (ref.name, word) not in lifter.casts:
         name = lifter.builder.claim(f"{word}_{len(lifter.casts) + 1}")
         found = lifter.emit(named("identity"), [Operand(ref, ref.name)], {}, name)
+        lifter.labels[found.name] = free_name((label(lifter, ref, word),), {*lifter.labels.values(), *lifter.arrays})
         lifter.arrays[found.name] = as_array(operand.tensor().to(node.held.dtype))
         lifter.casts[ref.name, word] = found
     return lifter.casts[ref.name, word]
+
+
+def label(lifter: Lifter, ref: Ref, word: str) -> str:
+    """``x_bf16``, after what is rounded."""
+    return f"{lifter.labels.get(ref.name, ref.name)}_{SHORT[word]}"
 
 
 __all__ = ["rounded"]

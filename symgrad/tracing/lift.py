@@ -79,7 +79,7 @@ class Lifter:
         for node in upstream(list(outputs), self.stops):
             if id(node) not in self.refs:
                 self.node(node)
-        ends = tuple(self.refs[id(node)].name for node in outputs)
+        ends = rewrites.apart(self, [self.refs[id(node)] for node in outputs])
         inputs = tuple(_tensor(ref) for ref in self.inputs)
         program = Program(inputs, tuple(self.builder.steps), ends[-1])
         lifted = Lifted(

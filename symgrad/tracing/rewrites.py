@@ -7,12 +7,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import sympy as sp
 import torch
 
+from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.ops.entry import named
 from symgrad.tracing.aliases import places_of
@@ -22,6 +24,7 @@ from symgrad.tracing.compositions import composed
 from symgrad.tracing.lifted import TWICE, Refused
 from symgrad.tracing.spelling import plain_spelling, reflected
 from symgrad.tracing.trace import Call, Node, Where, plainly
+from symgrad.tracing.words import UNNAMED
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
@@ -35,6 +38,17 @@ SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as"
 """Casts and copies: the value stays."""
 LIKE = {"expand_as": "Tensor.expand", "view_as": "Tensor.reshape", "reshape_as": "Tensor.reshape"}
 """Functions that take a shape from another tensor."""
+
+
+def apart(lifter: Lifter, outputs: Sequence[Ref]) -> tuple[str, ...]:
+    """The names of the outputs; one that is returned twice has a name, and so a seed, for each time."""
+    names: list[str] = []
+    for ref in outputs:
+        own = ref.name in names
+        free = None if UNNAMED.fullmatch(ref.name) else lifter.builder.claim(ref.name)
+        again = lifter.emit(named("identity"), [Operand(ref, ref.name)], {}, free) if own else ref
+        names.append(again.name)
+    return tuple(names)
 
 
 def plain(lifter: Lifter, node: Node) -> Rewritten:

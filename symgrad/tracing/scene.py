@@ -281,7 +281,7 @@ class Scene:
             None if after is None else np.array(as_array(after.to_dense() if after.is_sparse else after)),
             error,
             agrees,
-            bool(0 < np.abs(added).max(initial=0) <= judge.floor(name)),
+            judge.rounding(name),
             boxed,
             judge.undefined(name),
             lost,

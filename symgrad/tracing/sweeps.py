@@ -115,6 +115,28 @@ def open_entries(
     return {name: ~np.isfinite(a) | ~alike(a, b) for name, (a, b) in pairs.items()}
 
 
+def pull_by_lot(
+    program: Program,
+    values: Values,
+    boxes: Mapping[str, Any],
+    seeds: Mapping[str, Array],
+    wanted: Sequence[str],
+    origins: Mapping[str, Origin],
+    lot: int = 0,
+) -> dict[str, Array]:
+    """As `pull`, each step given weights of the same size with signs by lot.
+
+    A difference that cancels does not then; where the steps themselves shrink what they are given, it stays small.
+    """
+    lots = np.random.default_rng(lot)
+
+    def turned(step: Apply, place: int, weights: Array, plain: Array) -> Array:
+        signs = np.abs(as_float(weights)) * lots.choice((-1.0, 1.0), np.shape(weights))
+        return pull_step(step, program, values, signs, [place])[place]
+
+    return pull(program, values, boxes, seeds, wanted, origins=origins, shaken=turned)
+
+
 def push(
     program: Program, values: Values, boxes: Mapping[str, Any], tangents: Mapping[str, Array], ends: Sequence[str]
 ) -> list[Array]:

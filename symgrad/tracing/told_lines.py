@@ -6,7 +6,7 @@ script; nothing where no line could be made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,8 +15,10 @@ import numpy as np
 
 from symgrad.backward import Backward, Line
 from symgrad.errors import SymgradError
-from symgrad.numeric.exact import as_float
+from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.numbers import digits
+from symgrad.tracing.sweeps import pull_by_lot
+from symgrad.tracing.words import cast_of
 
 if TYPE_CHECKING:
     from symgrad.tracing.program import Program
@@ -59,18 +61,23 @@ def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool, asked: bo
         found = program.backward_by(seeds, program.wanted, ones)
     except SymgradError:
         return ToldLines()
-    listed = set(program.labels.values())
-    opened = [str(s) for s in found.forward if s.text is not None and s.name not in listed and is_read(s, found)]
+    casts = {step.result.name: cast for step in program.recording.steps if (cast := cast_of(step))}
+    listed = {label for name, label in program.labels.items() if name not in casts}
+
+    def said(line: Line) -> str:
+        return f"{line}.{casts[line.of]}()" if line.of in casts else str(line)
+
+    opened = [said(s) for s in found.forward if s.text is not None and s.name not in listed and is_read(s, found)]
     back = [line.shown for line in found.lines if line.text is not None]
     forms = {
         program.labels[own]: form for own in found.gradients if (form := shortest(program, found, own)) is not None
     }
     lengths = [(line.name, length(line)) for line in found.lines if line.shape is not None and line.value is not None]
-    forward = [str(s) for s in found.forward]
+    forward = [said(s) for s in found.forward]
     scale = sum(float(np.linalg.norm(as_float(np.asarray(seed)).reshape(-1))) for seed in seeds.values())
-    return ToldLines(
-        tuple(forward), tuple(opened), tuple(back), forms, flow_of(lengths), warning_of(lengths, scale), found
-    )
+    owners = {line.name: line.of for line in found.lines}
+    warning = warning_of(lengths, scale, lambda name: length_by_lot(program, seeds, owners[name]))
+    return ToldLines(tuple(forward), tuple(opened), tuple(back), forms, flow_of(lengths), warning, found)
 
 
 def shortest(program: Program, lines: Backward, own: str) -> str | None:
@@ -109,10 +116,24 @@ def flow_of(lengths: Sequence[tuple[str, float]]) -> str:
     return " → ".join(told)
 
 
-def warning_of(lengths: Sequence[tuple[str, float]], scale: float = 0.0) -> str:
+def length_by_lot(program: Program, seeds: Mapping[str, Array], own: str) -> float | None:
+    """How long a cotangent would be if nothing cancelled on the way; None where that cannot be computed."""
+    if own not in program.arrays:
+        return None
+    try:
+        found = pull_by_lot(program.recording, program.values, program.boxes, seeds, (own,), program.origins)
+    except SymgradError:  # a backward of the user's own is known for one v
+        return None
+    return float(np.linalg.norm(as_float(found[own]).reshape(-1)))
+
+
+def warning_of(
+    lengths: Sequence[tuple[str, float]], scale: float = 0.0, by_lot: Callable[[str], float | None] = lambda name: 0.0
+) -> str:
     """Where the gradient vanishes, explodes or dies, if it does: one branch that does is none, others come after it.
 
     ``scale`` is the length of the seed: beside a first branch that is rounding, what has this length is not large.
+    ``by_lot`` is how long a cotangent would be if nothing cancelled on the way: vanishing is said of what shrinks.
     """
     finite = [(name, value) for name, value in lengths if np.isfinite(value)]
     if len(finite) < 2 or not finite[0][1]:
@@ -124,6 +145,13 @@ def warning_of(lengths: Sequence[tuple[str, float]], scale: float = 0.0) -> str:
     smallest = min(range(len(finite)), key=lambda n: finite[n][1])
     name, left = max(finite[smallest:], key=lambda pair: pair[1])
     if start > STEEP * left:
+        free = by_lot(name)
+        if free is None or not np.isfinite(free):
+            return ""
+        if start <= STEEP * free:
+            return (
+                f"what reaches {name} cancels: its length is {left:.0e}, with other signs it would be about {free:.0e}"
+            )
         return f"the gradient vanishes: from {first} to {name} its length shrinks by a factor of {start / left:.0e}"
     name, most = max(finite, key=lambda pair: pair[1])
     if most > STEEP * max(start, scale):

@@ -46,9 +46,8 @@ class OneStep(Writer):
         step = self._steps.get(name)
         if step is not None and step.op == "expand" and name not in self.told:
             return self.tensor(str(step.arguments[0]))
-        cast = CAST.fullmatch(name) if step is not None and step.op == "identity" else None
-        if cast is not None and step is not None and name not in self.told:
-            return f"{self.tensor(str(step.arguments[0]))[0]}.{cast[1]}()", 9
+        if step is not None and (cast := cast_of(step)):
+            return f"{self.tensor(str(step.arguments[0]))[0]}.{cast}()", 9
         return name, 9
 
     def size(self, size: Any) -> str:
@@ -123,12 +122,18 @@ def shape_text(shape: Any) -> str:
 
 def told_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]:
     """The steps but those that only broadcast an operand of the next, or that only derivatives read."""
-    return tuple(s for s in program.forward_steps if s.result.name in labels or not goes_without_saying(s))
+    return tuple(s for s in program.forward_steps if not goes_without_saying(s, labels))
 
 
-def goes_without_saying(step: Apply) -> bool:
-    """Whether a step only broadcasts, or only rounds as autocast does: it is said where it is read."""
-    return step.op == "expand" or (step.op == "identity" and CAST.fullmatch(step.result.name) is not None)
+def goes_without_saying(step: Apply, labels: Mapping[str, str]) -> bool:
+    """Whether a step only broadcasts and has no name, or only rounds as autocast does: it is said where it is read."""
+    return (step.op == "expand" and step.result.name not in labels) or cast_of(step) != ""
+
+
+def cast_of(step: Apply) -> str:
+    """The method by which a step rounds as autocast does; empty where it does anything else."""
+    found = CAST.fullmatch(step.result.name) if step.op == "identity" else None
+    return found[1] if found is not None else ""
 
 
 def told_in_one_line(program: Program, pulled: Mapping[str, str]) -> str:
