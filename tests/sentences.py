@@ -110,6 +110,7 @@ SENTENCES: dict[str, Callable[..., bool]] = {
     rf"the output does not depend on {X}: every entry is 0": lambda j, m: not j.marks.any(),
     r"(nothing flows back through \w+|\w+ only reads \w+ \(as its \w+\): nothing flows back to that)"
     r"(( and \w+)|(; \w+ only reads .*))?: every entry is 0": lambda j, m: not j.marks.any(),
+    rf"the pullback of [\w.]+ reads the shape of {X} alone: every entry is 0": lambda j, m: not j.marks.any(),
     rf"one row: the gradient of the one output by {X}": lambda j, m: len(j.dense) == 1,
     rf"one column: how every output answers to {X}": lambda j, m: j.dense.shape[1] == 1,
     "a product of the steps' Jacobians; its formula is too long to write out": lambda j, m: True,  # about the formula

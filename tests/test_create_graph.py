@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from torch.nn import functional as F
 import symgrad
 from symgrad.errors import UnsupportedError
 from symgrad.program import Pullback
-from symgrad.tracing import Program, again
+from symgrad.tracing import Program, again, run_script
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 
@@ -176,3 +177,22 @@ def test_a_black_box_under_a_gradient_is_named() -> None:
 
     with pytest.raises(UnsupportedError, match="cannot be differentiated again: it is a black box"):
         symgrad.capture(lambda x: grad(Own.apply(x * x).sum(), x)[0].sum(), torch.tensor([0.1, 0.2]))
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(2, 3), nn.Conv1d(2, 3, 1), nn.LayerNorm(2), nn.Identity()])
+def test_a_pullback_that_reads_only_a_shape_passes_nothing_on(layer: nn.Module, tmp_path: Path) -> None:
+    """The gradient of what is linear in x does not depend on x: J is 0, in words as in numbers."""
+    source = """
+import torch
+from torch import nn
+x = torch.ones(2, 2, requires_grad=True)
+layer = nn.{layer}
+g, = torch.autograd.grad(layer(x).sum(), x, create_graph=True)
+(g * g + 0 * x).sum().backward()
+"""
+    path = tmp_path / "script.py"
+    path.write_text(source.format(layer=layer), encoding="utf-8")
+    session = run_script(str(path), [])
+    assert [(call.explained, call.agrees) for call in session.calls] == [(True, True)] * 2
+    assert not session.calls[1].leaves[0].added.any()
+    assert "g = sum" not in "".join(session.calls[0].program)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from symgrad.calculus.flow import cutting
 from symgrad.ops import entry_of, only_read
-from symgrad.program import Apply, Program
+from symgrad.program import Apply, Program, Pullback
 
 
 def why_nothing_flows(program: Program, name: str) -> str:
@@ -23,7 +23,9 @@ def why_nothing_flows(program: Program, name: str) -> str:
     told = [f"nothing flows back through {' and '.join(through)}"] if through else []
     for step, place in cuts:
         entry = entry_of(step.op)
-        if not reads_all(step) and entry is not None:
+        if isinstance(step.op, Pullback):
+            told.append(f"{step.called} reads the shape of {step.arguments[place]} alone")
+        elif not reads_all(step) and entry is not None:
             told.append(f"{step.op} only reads {step.arguments[place]} (as its {entry.operands[place]}): "
                         "nothing flows back to that")  # fmt: skip
     return "; ".join(dict.fromkeys(told)) or f"small changes of {name} leave the output as it is"
@@ -31,5 +33,7 @@ def why_nothing_flows(program: Program, name: str) -> str:
 
 def reads_all(step: Apply) -> bool:
     """Whether nothing flows back to any operand."""
+    if isinstance(step.op, Pullback):
+        return False
     entry = entry_of(step.op)
     return entry is not None and (entry.pathless or all(only_read(step.op, n) for n in range(len(step.arguments))))

@@ -21,8 +21,8 @@ def node_names(
 ) -> dict[int, str]:
     """Names by the identity of nodes; the same name may stand twice, as in programs.
 
-    What happened in the line ``outside`` has no name: there the whole was asked for. Data that a line made has its
-    name only if it is ``given`` one.
+    What happened in the line ``outside`` has no name, but for a gradient: there the whole was asked for. Data that a
+    line made has its name only if it is ``given`` one.
     """
     names = dict(known)
     for node in order:
@@ -31,7 +31,10 @@ def node_names(
             names[id(node)] = in_sight[id(tensor)]
     for run in runs(order):
         where = run[-1].where
-        if where is None or (outside is not None and (where.file, where.line) == (outside.file, outside.line)):
+        asked_here = (
+            outside is not None and where is not None and (where.file, where.line) == (outside.file, outside.line)
+        )
+        if where is None or (asked_here and all(node.gradient is None for node in run)):
             continue
         targets = frames.assigned(where.file, where.line)
         if targets is None:

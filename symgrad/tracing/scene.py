@@ -84,7 +84,7 @@ class Scene:
 
     def event(self, result: Any, error: Exception | None) -> Backward:
         """What happened, in full."""
-        names = node_names(self.order, {}, self.sight, given=True)
+        names = node_names(self.order, {}, self.sight, self.where if self.kind == "grad" else None, given=True)
         if self.given.batched and error is None:
             raise UnsupportedError(
                 "is_grads_batched gives many v at once, and one vᵀJ comes back for each of them",
