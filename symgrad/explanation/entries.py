@@ -18,9 +18,8 @@ from symgrad.errors import ShapeError
 from symgrad.indexing import Equation, Index, Ravel, Unravel
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
+from symgrad.lowering.reading import is_mask, number
 from symgrad.numeric import Values, evaluate, plain
-from symgrad.numeric.named import number
-from symgrad.numeric.reading import is_mask
 from symgrad.shapes import with_numbers
 
 if TYPE_CHECKING:

@@ -22,9 +22,19 @@ from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
+from symgrad.lowering.reading import (
+    flat,
+    in_order,
+    is_mask,
+    is_rational,
+    names_read,
+    number,
+    scatter_target,
+)
+from symgrad.lowering.windows import absorb, fold, kept_axes, line, slide, strided
 from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact
-from symgrad.numeric.exponents import Share, exponentials_only, stable_factors
 from symgrad.numeric.named import (
     Named,
     added,
@@ -34,15 +44,12 @@ from symgrad.numeric.named import (
     fitting,
     merged,
     multiplied,
-    number,
     ravel_rows,
-    scatter_target,
     union,
     unravel_rows,
 )
-from symgrad.numeric.reading import flat, in_order, in_turn, is_mask, is_rational, names_read, real_number
+from symgrad.numeric.reading import in_turn, real_number
 from symgrad.numeric.tape import Tapes, called, whole
-from symgrad.numeric.windows import absorb, fold, kept_axes, line, slide, strided
 from symgrad.ops.exactness import kept_short
 from symgrad.ops.functions import STABLE, high, low, sign
 from symgrad.shapes import Size

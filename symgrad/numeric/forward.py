@@ -17,10 +17,10 @@ import numpy as np
 from symgrad.calculus.local import Standard, derive, known_name, standard
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Equation
+from symgrad.lowering.reading import number
 from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
 from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, holds_exact, is_exact
-from symgrad.numeric.named import number
 from symgrad.ops import Op, named
 from symgrad.ops.exactness import MOST_BITS, bits
 from symgrad.program import Apply, Constant, Program

@@ -12,28 +12,16 @@ import numpy as np
 import opt_einsum
 import sympy as sp
 
-from symgrad.errors import bug
-from symgrad.indexing import Index, Ravel, Unravel
+from symgrad.indexing import Index, Unravel
 from symgrad.indexing.symbols import Expr
+from symgrad.lowering.reading import number
 from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array, as_float, exact
 from symgrad.numeric.tape import Traced, called, whole
-from symgrad.shapes import Size, with_numbers
+from symgrad.shapes import Size
 
 MOST_FRACTIONS = 1_000_000
 """Products of fractions that one contraction may take."""
-
-
-def number(size: Size, sizes: Mapping[Size, int]) -> int:
-    """A size as a number."""
-    if size.is_Integer:
-        return int(size)
-    if size in sizes:
-        return int(sizes[size])
-    value = with_numbers(size, sizes)
-    if not value.is_Integer:
-        raise bug(f"the size {size} has no number")
-    return int(value)
 
 
 @dataclass(frozen=True)
@@ -140,21 +128,6 @@ def check_contraction(parts: Sequence[Named], kept: Sequence[Index], exactly: bo
     check_grid([lengths[axis] for axis in kept])
     if exactly and math.prod(lengths.values()) > MOST_FRACTIONS:
         raise OverflowError
-
-
-def scatter_target(d: Expr, bound: Sequence[Index], factors: Sequence[Expr]) -> tuple[tuple[Index, ...], Expr] | None:
-    """(p, f) for δ(f(i), p) where i is summed over and p is an index, or numbers an entry, and stands nowhere else."""
-    for target, place in (d.args, d.args[::-1]):
-        indices = target.indices if isinstance(target, Ravel) else (target,)
-        others = (place, *(f for f in factors if f is not d))
-        if (
-            all(isinstance(p, Index) and p not in bound for p in indices)
-            and (not isinstance(target, Ravel) or [p.size for p in indices] == list(target.shape))
-            and set(bound) & place.free_symbols
-            and not any(set(indices) & f.free_symbols for f in others)
-        ):
-            return tuple(indices), place
-    return None
 
 
 def added(places: Array, terms: Array, length: int, exactly: bool) -> Array:

@@ -19,11 +19,12 @@ from symgrad.errors import bug
 from symgrad.indexing import Bracket, Equation, Index, over_terms
 from symgrad.indexing.deltas import is_delta, solve
 from symgrad.indexing.symbols import Expr, accesses
+from symgrad.lowering.reading import number
 from symgrad.numeric.budget import check_grid
 from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, total
 from symgrad.numeric.forward import Values
-from symgrad.numeric.named import number, ravel_rows
+from symgrad.numeric.named import ravel_rows
 from symgrad.program import Program
 from symgrad.shapes import Size
 

@@ -18,10 +18,9 @@ import sympy as sp
 from symgrad.calculus.local import derive, operand, standard
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.lowering.reading import is_mask, number
 from symgrad.numeric.exact import Array, all_tame, as_float, finite
 from symgrad.numeric.forward import Values
-from symgrad.numeric.named import number
-from symgrad.numeric.reading import is_mask
 from symgrad.ops import only_read
 from symgrad.ops.functions import Stable
 from symgrad.oracles.points import DIGITS, Point

@@ -14,12 +14,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, fresh
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access
-from symgrad.numeric.exact import Array
 from symgrad.shapes import Size
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -220,22 +222,30 @@ def kept_axes(axes: tuple[Index, ...], work: Fold) -> tuple[Index, ...]:
 
 def fold(array: Array, axes: tuple[Index, ...], work: Fold, number: Any) -> Array:
     """Add what stands at (index, inner) at the target: one slice for each step of the shorter of the two."""
-    moving, slope = moved(work)
+    moving, _ = moved(work)
     order = [axes.index(a) for a in kept_axes(axes, work)[:-1]]
+    shape = [array.shape[n] for n in order]
+    present = [k for k in (moving, work.inner) if k in axes]
+    whole = np.transpose(array, [*order, *(axes.index(k) for k in present)])
+    whole = whole.reshape([*shape, *(number(k.size) if k in present else 1 for k in (moving, work.inner))])
+    whole = np.broadcast_to(whole, [*shape, number(moving.size), number(work.inner.size)])
+    return folded(whole, slices(work, number), number(work.target.size))
+
+
+Slices = tuple[tuple[Any, Any], ...]
+"""Of the last two axes what is taken, and where on the new last axis it is added."""
+
+
+def slices(work: Fold, number: Any) -> Slices:
+    """What a fold does to an array whose last two axes are the index that moves and the inner one."""
+    moving, slope = moved(work)
     # target = sign·(step·inner + rest − slope·moving − constant)
     shifts = {work.inner: work.sign * work.window.step, moving: -work.sign * slope}
     begin = -work.sign * number(work.window.top.constant)
     sizes = {k: number(k.size) for k in shifts}
     length = number(work.target.size)
-    shape = [array.shape[n] for n in order]
-    result = np.zeros([*shape, length], dtype=array.dtype)
-    if array.dtype == object:
-        result[...] = array.reshape(-1)[0] * 0 if array.size else 0
-    present = [k for k in (moving, work.inner) if k in axes]
-    whole = np.transpose(array, [*order, *(axes.index(k) for k in present)])
-    whole = whole.reshape([*shape, *(sizes[k] if k in present else 1 for k in (moving, work.inner))])
-    whole = np.broadcast_to(whole, [*shape, sizes[moving], sizes[work.inner]])
     long, short = (moving, work.inner) if sizes[moving] >= sizes[work.inner] else (work.inner, moving)
+    found = []
     for n, rest in np.ndindex(sizes[short], work.window.rests):
         start, jump = begin + shifts[short] * n + work.sign * rest, shifts[long]
         # the first and last entry of the long index that land on the axis
@@ -245,13 +255,21 @@ def fold(array: Array, axes: tuple[Index, ...], work: Fold, number: Any) -> Arra
             first, last = max(0, -((length - 1 - start) // -jump)), min(sizes[long] - 1, start // -jump)
         if first > last:
             continue
-        part = whole[..., n] if short is work.inner else whole[..., n, :]
-        here = start + jump * first
-        there = start + jump * last
-        if jump > 0:
-            result[..., here : there + 1 : jump] += part[..., first : last + 1]
-        else:
-            result[..., there : here + 1 : -jump] += part[..., first : last + 1][..., ::-1]
+        here, there = start + jump * first, start + jump * last
+        part, at = slice(first, last + 1), slice(here, there + 1, jump)
+        if jump < 0:  # the last one lands first
+            part, at = slice(last, first - 1 if first else None, -1), slice(there, here + 1, -jump)
+        found.append(((..., part, n) if short is work.inner else (..., n, part), (..., at)))
+    return tuple(found)
+
+
+def folded(array: Array, parts: Slices, length: int) -> Array:
+    """Slices of the last two axes added on a new last axis."""
+    result = np.zeros([*array.shape[:-2], length], dtype=array.dtype)
+    if array.dtype == object:
+        result[...] = array.reshape(-1)[0] * 0 if array.size else 0
+    for part, at in parts:
+        result[at] += array[part]
     return result
 
 
