@@ -18,6 +18,9 @@ from symgrad.ops.exactness import check_power, kept_short
 
 Array = npt.NDArray[Any]
 
+BITS: dict[int, Any] = {2: np.uint16, 4: np.uint32, 8: np.uint64}
+CHUNK = 1 << 14
+"""Entries that are looked at in one go: as many as stay near the processor."""
 EXACT_LIMIT = 4096
 """Programs with more entries than this are computed in float64: exact arithmetic is slow."""
 
@@ -68,12 +71,30 @@ def finite(array: Any) -> Array:
 
 
 def all_tame(array: Array) -> bool:
-    """Whether every entry is finite, and so is its square and one over that."""
+    """Whether every entry is finite, and so is its square and one over that.
+
+    >>> all_tame(np.array([0.0, -1e100])), all_tame(np.array([1e-200])), all_tame(np.array([np.nan]))
+    (True, False, False)
+    """
     if array.dtype.kind != "f":
         return array.dtype != object or bool(finite(array).all())
-    kind, sizes = np.finfo(array.dtype), np.abs(array)
+    kind = np.finfo(array.dtype)
     low, high = float(kind.tiny) ** 0.5, float(kind.max) ** 0.5
-    return bool(((sizes < high) & ((sizes > low) | (sizes == 0))).all())
+    whole = BITS.get(array.dtype.itemsize)
+    if whole is None:
+        sizes = np.abs(array)
+        return bool(((sizes < high) & ((sizes > low) | (sizes == 0))).all())
+    # Floats without their sign are ordered as their bits are, what is no number above all.
+    low, high = (int(np.asarray(bound, array.dtype).view(whole)) << 1 for bound in (low, high))
+    flat = array.ravel(order="K").view(whole)
+    for start in range(0, flat.size, CHUNK):
+        part = flat[start : start + CHUNK] << 1
+        if int(part.max()) >= high:
+            return False
+        part -= 1  # a zero becomes the largest
+        if int(part.min()) <= low:
+            return False
+    return True
 
 
 def nearest_float(value: Any) -> float:

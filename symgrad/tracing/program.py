@@ -31,6 +31,7 @@ from symgrad.program import Apply, Pullback
 from symgrad.program import Program as Recording
 from symgrad.render import to_json, to_latex, to_markdown, to_text
 from symgrad.tracing.pairs import convention
+from symgrad.tracing.planned import WaysBack
 from symgrad.tracing.sweeps import pull, push
 from symgrad.tracing.trace import as_array
 from symgrad.tracing.words import Lines, listing, relabelled, renamed, told_in_one_line, told_steps
@@ -108,6 +109,11 @@ class Program:
         return Values(self.arrays, {})
 
     @cached_property
+    def _ways_back(self) -> WaysBack:
+        """The sweeps back that were asked for, prepared."""
+        return WaysBack()
+
+    @cached_property
     def pulled(self) -> Mapping[str, str]:
         """The code of each step of a backward that was recorded with ``create_graph``, where it has one."""
         found: dict[str, str] = {}
@@ -130,14 +136,9 @@ class Program:
         it is a sequence with one seed for each, None for none.
         """
         chosen = self._names(wrt)
-        found = pull(
-            self.recording,
-            self.values,
-            self.boxes,
-            self._seeds(seed),
-            chosen,
-            origins=self.origins,
-            noted=self.conventions,
+        seeds = self._seeds(seed)
+        found = self._ways_back.pull(
+            self.recording, self.values, self.boxes, seeds, chosen, self.origins, self.conventions
         )
         return {self.labels[name]: found[name] for name in chosen}
 

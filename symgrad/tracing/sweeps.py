@@ -7,6 +7,7 @@ cotangent is let go as soon as it has been pulled through its step.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,36 @@ from symgrad.numeric.forward import Values
 from symgrad.numeric.sweeps import pull_step, push_step
 from symgrad.program import Apply, Program
 from symgrad.tracing.singular import Origin, alike, calls_in, irregular, settled
+
+
+@dataclass
+class Pull:
+    """One sweep back; ``noted`` says of steps why torch's numbers were taken for them."""
+
+    program: Program
+    values: Values
+    boxes: Mapping[str, Any]
+    reached: frozenset[str]
+    origins: Mapping[str, Origin] | None = None
+    noted: dict[str, str] | None = None
+    seen: Any = None
+    shaken: Callable[[Apply, int, Array, Array], Array] | None = None
+
+    def call(self, name: str, steps: Sequence[Apply], cotangent: Array) -> Mapping[str, Array]:
+        """What one call sends back to each of its arguments; torch's numbers where a derivative is none."""
+        arrived, told = through(steps, self.program, self.values, self.boxes, cotangent, self.reached, self.shaken)
+        if self.origins and name in self.origins:
+            read = (self.values[n] for s in steps for n in (*s.tensors, s.result.name) if n in self.values.arrays)
+            if np.size(cotangent) and irregular(cotangent, arrived, read):
+                plain = arrived
+                arrived, reason = settled(self.origins[name], plain, cotangent, self.values.arrays)
+                told = [(s, n, v, arrived.get(str(s.arguments[n]), part) if reason else part) for s, n, v, part in told]
+                if reason and self.noted is not None:
+                    self.noted.setdefault(name, reason)
+        if self.seen is not None:
+            for event in told:
+                self.seen(*event)
+        return arrived
 
 
 def pull(
@@ -36,9 +67,10 @@ def pull(
     are taken where they differ, and the step's name goes to ``noted`` with the reason. ``shaken`` makes another of each
     step's part.
     """
-    reached = flowing(program, wanted)
-    keep = set(wanted)
     calls = calls_in(program, origins or {}, (*wanted, *seeds))
+    settling = {name: origin for name, origin in (origins or {}).items() if name in calls}
+    sweep = Pull(program, values, boxes, flowing(program, wanted), settling, noted, seen, shaken)
+    keep = set(wanted)
     inner = {step.result.name for steps in calls.values() for step in steps[:-1]}
     carried: dict[str, Array] = {name: np.asarray(seed) for name, seed in seeds.items()}
     for step in reversed(program.steps):
@@ -47,21 +79,9 @@ def pull(
             continue
         cotangent = carried.get(name) if name in keep else carried.pop(name, None)
         steps = calls.get(name, (step,))
-        if cotangent is None or not any(positions(s, reached) for s in steps):
+        if cotangent is None or not any(positions(s, sweep.reached) for s in steps):
             continue
-        arrived, told = through(steps, program, values, boxes, cotangent, reached, shaken)
-        if origins and name in calls:
-            read = (values[n] for s in steps for n in (*s.tensors, s.result.name) if n in values.arrays)
-            if np.size(cotangent) and irregular(cotangent, arrived, read):
-                plain = arrived
-                arrived, reason = settled(origins[name], plain, cotangent, values.arrays)
-                told = [(s, n, v, arrived.get(str(s.arguments[n]), part) if reason else part) for s, n, v, part in told]
-                if reason and noted is not None:
-                    noted.setdefault(name, reason)
-        if seen is not None:
-            for event in told:
-                seen(*event)
-        for source, part in arrived.items():
+        for source, part in sweep.call(name, steps, cotangent).items():
             carried[source] = plus(carried[source], part) if source in carried else part
     return {name: carried.get(name, np.zeros(np.shape(values[name]), dtype=np.int64)) for name in wanted}
 

@@ -1,0 +1,151 @@
+"""The primitives of a plan in NumPy: what each node of a graph does to arrays.
+
+Comes in: what a node is told. Goes out: a function of the arrays of its operands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from symgrad import special
+from symgrad.lowering.windows import folded, strided
+from symgrad.ops.functions import STABLE
+
+Array = npt.NDArray[Any]
+Play = Callable[..., Any]
+Primitives = Mapping[str, Callable[..., Play]]
+"""By the kind of a node: what makes its function from what it is told."""
+
+UFUNCS: dict[str, Any] = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.true_divide, "power": np.float_power,
+    "exp": np.exp, "sqrt": np.sqrt, "negative": np.negative, "maximum": np.maximum, "minimum": np.minimum,
+    "absolute": np.absolute, "log": np.log, "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh,
+    "cosh": np.cosh, "tanh": np.tanh, "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan,
+    "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh, "arctan2": np.arctan2,
+}  # fmt: skip
+"""Functions that can write into the memory of an operand, by name."""
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **UFUNCS,
+    "sign": np.sign, "floor": np.floor, "remainder": np.remainder, "floor_divide": np.floor_divide,
+    "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
+    "greater": np.greater, "greater_equal": np.greater_equal, "both": np.logical_and,
+    "erf": special.erf, "erfc": special.erfc, "gammaln": special.gammaln, "gamma": special.gamma, "iv": special.iv,
+    "erfinv": special.erfinv, "polygamma": lambda n, x: special.polygamma(np.asarray(n).astype(np.int64), x),
+    "float": lambda x: np.asarray(x).astype(np.float64), "whole": lambda x: np.asarray(x).astype(np.int64),
+    **{function.__name__: function.evaluate for function in STABLE},
+}  # fmt: skip
+"""Functions of entries, by name."""
+ROWS = 1 << 10
+
+
+def product(left: Array, right: Array) -> Array:
+    """Stacks of matrices multiplied: BLAS takes rows or columns that lie together; a copy is quicker than a loop."""
+    if left.ndim > 2:
+        left, right = together(left), together(right)
+    found: Array = np.matmul(left, right)
+    return found
+
+
+def together(array: Array) -> Array:
+    """The array, or a copy, with rows or columns that lie together in each matrix."""
+    rows, columns = array.strides[-2:]
+    size = array.itemsize
+    if (columns == size and rows >= size * array.shape[-1]) or (rows == size and columns >= size * array.shape[-2]):
+        return array
+    return np.ascontiguousarray(array)
+
+
+def summed(axes: tuple[int, ...]) -> Play:
+    """The sum along axes; along the first ones row by row."""
+    if axes == tuple(range(len(axes))):
+        return partial(rows_summed, len(axes))
+    return partial(np.add.reduce, axis=axes)
+
+
+def rows_summed(first: int, array: Array) -> Array:
+    """The sum along the first axes."""
+    rest = array.shape[first:]
+    rows = array.reshape((-1, math.prod(rest)))
+    if rows.shape[0] >= ROWS and rows.dtype == np.float64:  # in blocks, so that few digits are lost
+        rows = np.asarray([np.add.reduce(rows[n : n + ROWS], axis=0) for n in range(0, rows.shape[0], ROWS)])
+    found: Array = np.add.reduce(rows, axis=0)
+    return found.reshape(rest)
+
+
+def taken(axis: int, array: Array, places: Array) -> Array:
+    """Entries at places along an axis, the nearest where one lies outside."""
+    return np.take(array, places, axis=axis, mode="clip")
+
+
+def put(length: int, terms: Array, places: Array) -> Array:
+    """Row by row, each term added at its place; one that lies outside is left out."""
+    rows, _ = terms.shape
+    inside = (places >= 0) & (places < length)
+    if not inside.all():
+        terms, places = np.where(inside, terms, 0), np.where(inside, places, 0)
+    if rows > 1:
+        places = places + np.arange(0, rows * length, length).reshape(-1, 1)
+    return np.bincount(places.reshape(-1), weights=terms.reshape(-1), minlength=rows * length).reshape(rows, length)
+
+
+def placed(place: int, length: int, array: Array) -> Array:
+    """Zeros, with an array at one place of a new first axis."""
+    result = np.zeros((length, *array.shape), dtype=array.dtype)
+    result[place] = array
+    return result
+
+
+def scanned(axis: int, backwards: bool, array: Array) -> Array:
+    """Sums of the entries so far."""
+    if backwards:
+        return np.flip(np.cumsum(np.flip(array, axis), axis), axis)
+    return np.cumsum(array, axis)
+
+
+def reduced(function: str, axes: tuple[int, ...]) -> Play:
+    """A reduction by its name."""
+    if function == "sum":
+        return summed(axes)
+    return partial((np.maximum if function == "max" else np.multiply).reduce, axis=axes)
+
+
+def reshaped(shape: tuple[int, ...]) -> Play:
+    """The same entries in another shape."""
+    return lambda array: array.reshape(shape)
+
+
+def transposed(order: tuple[int, ...]) -> Play:
+    """Axes in another order."""
+    return lambda array: array.transpose(order)
+
+
+def windowed(axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: bool) -> Play:
+    """An axis replaced by windows that slide along it."""
+    return partial(strided, axis=axis, slopes=slopes, constant=constant, zero=zero)
+
+
+NUMPY: Primitives = {
+    "iota": lambda length: lambda: np.arange(length),
+    "reshape": reshaped,
+    "transpose": transposed,
+    "expand": lambda shape: lambda array: np.broadcast_to(array, shape),
+    "item": lambda axis, place: lambda array: array[(slice(None),) * axis + (place,)],
+    "window": windowed,
+    "map": lambda name: FUNCTIONS[name],
+    "where": lambda: lambda mask, array, other: np.where(mask, array, other),
+    "reduce": reduced,
+    "product": lambda: product,
+    "take": lambda axis: partial(taken, axis),
+    "put": lambda length: partial(put, length),
+    "place": lambda place, length: partial(placed, place, length),
+    "fold": lambda parts, length: lambda array: folded(array, parts, length),
+    "scan": lambda axis, backwards: partial(scanned, axis, backwards),
+}
+
+__all__ = ["FUNCTIONS", "NUMPY", "UFUNCS", "Play", "Primitives"]

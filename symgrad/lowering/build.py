@@ -1,0 +1,366 @@
+"""One lowering: an index equation becomes array operations.
+
+Comes in: the right-hand side of an equation, the shapes of what it reads, the numbers of its sizes. Goes out: a term of
+a graph. Sums of products are contracted in the order that costs least, exponentials are shifted by the largest of their
+family, windows are views, a δ that says where something goes is a put-add. What is not said here has no plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sympy as sp
+
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, with_fresh_sums
+from symgrad.indexing.sums import split_factors
+from symgrad.indexing.symbols import Expr, bound_indices, free_indices, indices_of, is_access, name_of
+from symgrad.lowering.bounds import holds_always
+from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
+from symgrad.lowering.graph import FLOAT, TRUTH, Graph, NoPlan
+from symgrad.lowering.places import Places, scattered
+from symgrad.lowering.products import Products
+from symgrad.lowering.reading import in_order, number, scatter_target
+from symgrad.lowering.terms import Term, Terms
+from symgrad.lowering.windows import Fold, absorb, kept_axes, moved, slices, slide
+from symgrad.ops.functions import STABLE, finite, high, low, number_or_zero, sign
+from symgrad.shapes import Size
+
+RELATIONS = {
+    sp.Eq: "equal", sp.Ne: "not_equal", sp.Lt: "less", sp.Le: "less_equal", sp.Gt: "greater", sp.Ge: "greater_equal",
+}  # fmt: skip
+FUNCTIONS: dict[Any, str] = {
+    sp.log: "log", sp.sin: "sin", sp.cos: "cos", sp.tan: "tan", sp.sinh: "sinh", sp.cosh: "cosh", sp.tanh: "tanh",
+    sp.erf: "erf", sp.asin: "arcsin", sp.acos: "arccos", sp.atan: "arctan", sp.asinh: "arcsinh", sp.acosh: "arccosh",
+    sp.atanh: "arctanh", sp.atan2: "arctan2", sp.erfc: "erfc", sp.loggamma: "gammaln", sp.gamma: "gamma",
+    sp.besseli: "iv", sp.erfinv: "erfinv", sp.polygamma: "polygamma",
+    **{function: function.__name__ for function in STABLE},
+}  # fmt: skip
+EITHER: dict[Any, str] = {
+    sp.Abs: "absolute", sp.sign: "sign", sign: "sign", sp.floor: "floor", sp.Max: "maximum",
+}  # fmt: skip
+"""Functions that leave whole numbers whole."""
+FINITE = (finite, high, low, number_or_zero)
+"""Functions that ask whether a number is one: of an entry that is, they say nothing."""
+MOST_FACTORS = 8
+"""A power up to this one is a product."""
+
+
+class Builder:
+    """Lowers expressions over one graph: what was lowered before is there already."""
+
+    def __init__(self, graph: Graph, products: Products, places: Places, sizes: Mapping[Size, int]) -> None:
+        self.graph, self.products, self.places = graph, products, places
+        self.terms: Terms = products.terms
+        self.sizes = sizes
+        self._known: dict[Expr, Term] = {}
+
+    def size(self, size: Size) -> int:
+        """A size as a number."""
+        return number(size, self.sizes)
+
+    def value(self, node: Expr) -> Term:
+        """An expression as a term over its free indices."""
+        if node not in self._known:
+            for index in node.atoms(Index):
+                self.terms.lengths.setdefault(index, self.size(index.size))
+            self._known[node] = self._value(node)
+        return self._known[node]
+
+    def _value(self, node: Expr) -> Term:
+        if is_access(node):
+            return self.places.entry(node, self.value)
+        if isinstance(node, Index):
+            return self.places.counted(node)
+        if node.is_Symbol and node in self.sizes:
+            return self.terms.number(int(self.sizes[node]))
+        if node.is_number:
+            return self.terms.number(real_number(node))
+        if isinstance(node, sp.Sum) and exponentials_only(node):
+            largest, shares = self.family(node)
+            return self.terms.map("multiply", self.terms.map("exp", largest), self.total(shares, node))
+        if isinstance(node, (sp.Sum, sp.Mul)):
+            return self.product(node)
+        if isinstance(node, sp.Product):
+            return self.multiplied_up(node)
+        if node.is_Add:
+            return self.added(node)
+        if isinstance(node, sp.exp):
+            return self.exponential(node.exp)
+        if isinstance(node, Share):
+            return self.exponential(node.args[0] - sp.log(node.args[1]))
+        if isinstance(node, sp.log) and exponentials_only(node.args[0]):
+            largest, shares = self.family(node.args[0])
+            return self.terms.map("add", largest, self.terms.map("log", self.total(shares, node.args[0])))
+        if node.is_Pow:
+            return self.power(*node.as_base_exp())
+        if isinstance(node, (sp.KroneckerDelta, Bracket)):
+            return self.condition(node)
+        return self.function(node)
+
+    # Entry by entry -------------------------------------------------------------------------------------
+
+    def added(self, node: Expr) -> Term:
+        """A sum of terms."""
+        found: Term | None = None
+        for part in in_order(node.args):
+            negative = part.could_extract_minus_sign() and not part.is_number
+            term = self.terms.numeric(self.value(-part if negative else part))
+            if found is None:
+                found = self.terms.scaled(-1, term) if negative else term
+            else:
+                found = self.terms.map("subtract" if negative else "add", found, term)
+        assert found is not None
+        return found
+
+    def power(self, base: Expr, exponent: Expr) -> Term:
+        """A power; of halves and small whole numbers by multiplication."""
+        below = self.terms.floats(self.value(base))
+        twice = 2 * exponent
+        if not twice.is_Integer or abs(twice) > 2 * MOST_FACTORS:
+            return self.terms.map("power", below, self.terms.floats(self.value(exponent)))
+        if self.terms.constant(below) is not None:
+            return self.terms.map("power", below, self.terms.number(float(exponent)))
+        root = self.terms.map("sqrt", below) if twice % 2 else below
+        times = int(abs(twice) if twice % 2 else abs(exponent))
+        if exponent < 0:
+            root = self.terms.map("divide", self.terms.number(1.0), root)
+        found = root
+        for _ in range(times - 1):
+            found = self.terms.map("multiply", found, root)
+        return found
+
+    def function(self, node: Expr) -> Term:
+        """Functions of numbers, and what is done to row-major numbers."""
+        if isinstance(node, Ravel):
+            return self.places.ravelled([self.value(i) for i in node.indices], [self.size(s) for s in node.shape])
+        if isinstance(node, Unravel):
+            shape = [self.size(s) for s in node.shape]
+            return self.places.unravelled(self.value(node.number), shape, node.axis)
+        if isinstance(node, sp.Mod):
+            return self.terms.map("remainder", *map(self.value, node.args))
+        if isinstance(node, sp.floor):
+            above, below = sp.fraction(sp.together(node.args[0]))
+            if below != 1:
+                return self.terms.map("floor_divide", self.value(above), self.value(below))
+        if isinstance(node, FINITE):
+            if not is_access(node.args[0]):
+                raise NoPlan
+            return self.terms.number(1.0) if isinstance(node, finite) else self.value(node.args[0])
+        if node.func in EITHER:
+            return self.either(EITHER[node.func], [self.terms.numeric(self.value(a)) for a in node.args])
+        if node.func in FUNCTIONS:
+            given = [self.terms.floats(self.value(a)) for a in node.args]
+            return self.terms.map(FUNCTIONS[node.func], *given, holds=FLOAT)
+        raise NoPlan
+
+    def either(self, name: str, given: Sequence[Term]) -> Term:
+        """A function of one number, or of as many as there are."""
+        found, *rest = given
+        if not rest:
+            return self.terms.map(name, found)
+        for term in rest:
+            found = self.terms.map(name, found, term)
+        return found
+
+    def condition(self, node: Expr) -> Term:
+        """Whether something holds."""
+        relation = node.args[0] if isinstance(node, Bracket) else sp.Eq(*node.args, evaluate=False)
+        if relation in (sp.true, sp.false):
+            return self.terms.number(int(relation == sp.true))
+        if relation.func not in RELATIONS:
+            raise NoPlan
+        if holds_always(relation, self.size):
+            return self.terms.number(1)
+        left, right = (self.terms.numeric(self.value(a)) for a in relation.args)
+        return self.terms.map(RELATIONS[relation.func], left, right, holds=TRUTH)
+
+    # Exponentials ---------------------------------------------------------------------------------------
+
+    def family(self, node: Expr) -> tuple[Term, Term]:
+        """Of Σ_k exp(f(k)): the largest f(k), and exp(f(k) − the largest) for each k, 0 where a condition fails."""
+        bound = [limit[0] for limit in node.limits]
+        factors = split_factors(node.function)
+        exponent = self.terms.floats(self.value(sp.Add(*(f.exp for f in factors if isinstance(f, sp.exp)))))
+        masks = [self.value(f) for f in factors if not isinstance(f, sp.exp)]
+        masks = [m for m in masks if self.terms.constant(m) != 1]
+        if not set(bound) <= set(exponent.axes) or any(self.graph.holds(m.node) != TRUTH for m in masks):
+            raise NoPlan
+        counted = exponent
+        if masks:
+            mask = self.terms.times(masks)
+            axes = self.terms.union([exponent, mask])
+            shape = self.terms.shape(axes)
+            given = (self.terms.on(mask, axes), self.terms.on(exponent, axes), self.graph.number(float("-inf")))
+            counted = Term(self.graph.apply("where", (), given, shape), axes)
+        largest = self.terms.reduced("max", counted, bound)
+        return largest, self.terms.map("exp", self.terms.map("subtract", counted, largest))
+
+    def total(self, shares: Term, node: Expr) -> Term:
+        """The sum of a shifted family."""
+        return self.terms.reduced("sum", shares, [limit[0] for limit in node.limits])
+
+    def exponential(self, exponent: Expr) -> Term:
+        """exp(a − log Σ_k exp(f(k))) as exp(a − the largest f) / Σ_k exp(f(k) − the largest f)."""
+        rest, shifts, totals = [], [], []
+        for part in sp.Add.make_args(exponent):
+            times, inner = part.as_coeff_Mul()
+            if isinstance(inner, sp.log) and exponentials_only(inner.args[0]) and times.is_Integer:
+                largest, shares = self.family(inner.args[0])
+                shifts.append(self.terms.scaled(int(times), largest))
+                totals.append((int(times), self.total(shares, inner.args[0])))
+            else:
+                rest.append(part)
+        found = self.terms.floats(self.value(sp.Add(*rest)))
+        for shift in shifts:
+            found = self.terms.map("add", found, shift)
+        found = self.terms.map("exp", found)
+        for times, total in totals:
+            for _ in range(abs(times)):
+                found = self.terms.map("multiply" if times > 0 else "divide", found, total)
+        return found
+
+    # Sums and products ----------------------------------------------------------------------------------
+
+    def multiplied_up(self, node: Expr) -> Term:
+        """A product along axes."""
+        bound = [limit[0] for limit in node.limits]
+        body = self.terms.numeric(self.value(node.function))
+        if not set(bound) <= set(body.axes):
+            raise NoPlan
+        return self.terms.reduced("prod", body, bound)
+
+    def product(self, node: Expr) -> Term:
+        """A product, sums in it and sums in those together: which is formed first, the sizes decide."""
+        factors, bound = self.gathered(node, {*free_indices(node)})
+        for index in {*bound, *(k for f in factors for k in f.atoms(Index))}:
+            self.terms.lengths.setdefault(index, self.size(index.size))
+        deltas = [f for f in factors if isinstance(f, sp.KroneckerDelta) and scatter_target(f, bound, factors)]
+        if not deltas:
+            return self.slid(factors, bound)
+        pairs = [pair for d in deltas if (pair := scatter_target(d, bound, factors))]
+        places = [self.value(place) for _, place in pairs]
+        used = {a for place in places for a in place.axes}
+        rest = self.slid([f for f in factors if f not in deltas], [k for k in bound if k not in used])
+        return scattered(self.terms, rest, [target for target, _ in pairs], places, bound)
+
+    def gathered(self, node: Expr, taken: set[Index]) -> tuple[list[Expr], list[Index]]:
+        """The factors of a product and what they are summed over, sums among the factors opened."""
+        if isinstance(node, sp.Sum):
+            mine = {limit[0] for limit in node.limits}
+            if mine & taken:
+                node = with_fresh_sums(node)
+                mine = {limit[0] for limit in node.limits}
+            taken |= mine
+            bound = [limit[0] for limit in node.limits]
+            factors = stable_factors(node.function) if node.function.is_Mul else (node.function,)
+        else:
+            bound, factors = [], stable_factors(node)
+        found: list[Expr] = []
+        for factor in factors:
+            if (type(factor) is sp.Sum and not exponentials_only(factor)) or factor.is_Mul:
+                inner, more = self.gathered(factor, taken)
+                found, bound = found + inner, bound + more
+            else:
+                found.append(factor)
+        return found, bound
+
+    def slid(self, factors: Sequence[Expr], bound: Sequence[Index]) -> Term:
+        """Σ over ``bound`` of a product; where windows slide, over the window."""
+        factors, bound, folds = slide(list(factors), list(bound), self.size) or (list(factors), list(bound), [])
+        for index in {*bound, *(f.inner for f in folds), *(k for f in factors for k in f.atoms(Index))}:
+            self.terms.lengths.setdefault(index, self.size(index.size))
+        fewer = absorb(factors, lambda node: self.places.shapes[name_of(node)], self.size)
+        zero = len(fewer) < len(factors)
+        hot = [f for f in fewer if one_hot(f, fewer, bound)] if not folds else []
+        number_, parts = 1.0, []
+        for factor in fewer:
+            if factor in hot:
+                continue
+            part = self.places.entry(factor, self.value, zero) if zero and is_access(factor) else self.value(factor)
+            known = self.terms.constant(part)
+            if known is None:
+                parts.append(part)
+            else:
+                number_ *= known
+        moving = {k for f in folds for k in f.window.top.indices}
+        self.terms.first = {**self.terms.first, **{f.inner: -1 for f in folds}}  # what is folded lies along what moves
+        found = self.products.contract(parts, [k for k in bound if k not in moving])
+        for work in folds:
+            found = self.folded(found, work)
+        found = self.terms.scaled(int(number_) if number_ == int(number_) and not parts else number_, found)
+        for delta in hot:
+            place, index = sorted(delta.args, key=lambda a: isinstance(a, Index))
+            found = self.terms.numeric(found)
+            shape = (self.terms.lengths[index], *self.graph.shape(found.node))
+            told = (int(place), self.terms.lengths[index])
+            node = self.graph.apply("place", told, (found.node,), shape, self.graph.holds(found.node))
+            found = Term(node, (index, *found.axes))
+        return found
+
+    def folded(self, term: Term, work: Fold) -> Term:
+        """What stands at (index, inner) added at the target."""
+        moving, _ = moved(work)
+        for index in (moving, work.inner, work.target):
+            self.terms.lengths.setdefault(index, self.size(index.size))
+        kept = kept_axes(term.axes, work)[:-1]
+        whole = self.terms.whole(self.terms.floats(term), (*kept, moving, work.inner))
+        length = self.terms.lengths[work.target]
+        told = (Slices(slices(work, self.size)), length)
+        return Term(
+            self.graph.apply("fold", told, (whole,), [*self.terms.shape(kept), length], FLOAT), (*kept, work.target)
+        )
+
+
+class Slices(tuple[Any, ...]):
+    """Slices that can be looked up: Python's have no hash before 3.12."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+def one_hot(factor: Expr, factors: Sequence[Expr], bound: Sequence[Index]) -> bool:
+    """Whether ``factor`` is δ(a number, p), p standing nowhere else."""
+    if not isinstance(factor, sp.KroneckerDelta):
+        return False
+    place, index = sorted(factor.args, key=lambda a: isinstance(a, Index))
+    if not (place.is_Integer and isinstance(index, Index) and index not in bound):
+        return False
+    return place >= 0 and not any(index in free_indices(f) for f in factors if f is not factor)
+
+
+def real_number(node: Expr) -> int | float:
+    """A constant as a number."""
+    if node.is_Integer and abs(node) < 2**53:
+        return int(node)
+    if not node.is_extended_real:
+        raise NoPlan
+    return float(node)
+
+
+def lowered(
+    equations: Sequence[Equation],
+    sizes: Mapping[Size, int],
+    shapes: Mapping[str, tuple[int, ...]],
+    holds: Mapping[str, str],
+) -> tuple[Graph, list[int]]:
+    """The graph of several equations, and the node of each result; `NoPlan` where one has none."""
+    graph = Graph()
+    found = []
+    lengths: dict[Index, int] = {}
+    terms = Terms(graph, lengths, {})
+    builder = Builder(graph, Products(terms), Places(terms, shapes, holds, sizes), sizes)
+    for equation in equations:
+        for axis in equation.axes:
+            lengths[axis] = number(axis.size, sizes)
+        terms.first = {axis: n for n, axis in enumerate(equation.axes)}
+        term = terms.floats(builder.value(equation.right))
+        if not set(term.axes) <= set(equation.axes):
+            raise NoPlan
+        found.append(terms.whole(term, equation.axes))
+    return graph, found
+
+
+__all__ = ["Builder", "bound_indices", "indices_of", "lowered"]

@@ -1,0 +1,161 @@
+"""Array operations as a graph: some fifteen primitives, each node there once however often it is asked for.
+
+Comes in: requests for nodes by primitive, parameters and operands. Goes out: a `Graph`, in the order in which it is
+computed. A node knows its shape and what it holds, and no index: two formulas that differ in their letters alone are
+the same nodes. What depends on no tensor is computed here, once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from symgrad.lowering.arrays import NUMPY
+
+Array = npt.NDArray[Any]
+
+MOST_ENTRIES = 30_000_000
+"""Entries of the largest array that a plan makes: what is larger is left to who says that it does not fit."""
+MOST_CONSTANT = 1 << 16
+"""Entries of the largest array that is computed once and kept."""
+FLOAT, WHOLE, TRUTH = "f", "i", "b"
+VIEWS = frozenset({"reshape", "transpose", "expand", "item", "window"})
+"""Primitives whose result may lie in the memory of their operand."""
+COMMUTE = frozenset({"add", "multiply", "maximum", "minimum", "equal", "not_equal"})
+
+
+class NoPlan(Exception):
+    """An equation that has no plan here: it is evaluated as it stands."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """One operation: the primitive, what it is told, the nodes it reads; its shape and what it holds."""
+
+    kind: str
+    told: tuple[Any, ...]
+    operands: tuple[int, ...]
+    shape: tuple[int, ...]
+    holds: str
+
+
+@dataclass
+class Graph:
+    """Nodes, operands first; ``constants`` are the values of those that depend on no tensor."""
+
+    nodes: list[Node] = field(default_factory=list)
+    known: dict[Node, int] = field(default_factory=dict)
+    constants: dict[int, Any] = field(default_factory=dict)
+
+    def add(self, node: Node, value: Any = None) -> int:
+        """The place of a node; it is there once."""
+        place = self.known.get(node)
+        if place is None:
+            if math.prod(node.shape) > MOST_ENTRIES:
+                raise NoPlan
+            place = self.known[node] = len(self.nodes)
+            self.nodes.append(node)
+            if value is not None:
+                self.constants[place] = value
+        return place
+
+    def input(self, name: str, shape: tuple[int, ...], holds: str) -> int:
+        """A tensor that is read."""
+        if 0 in shape:
+            raise NoPlan
+        return self.add(Node("input", (name,), (), shape, holds))
+
+    def number(self, value: float) -> int:
+        """A number."""
+        holds = WHOLE if isinstance(value, int) else FLOAT
+        return self.add(Node("number", (repr(value),), (), (), holds), value)
+
+    def value(self, place: int) -> Any:
+        """The number that a node is, None for any other node."""
+        return self.constants.get(place) if self.nodes[place].kind == "number" else None
+
+    def shape(self, place: int) -> tuple[int, ...]:
+        """The shape of a node."""
+        return self.nodes[place].shape
+
+    def holds(self, place: int) -> str:
+        """What a node holds."""
+        return self.nodes[place].holds
+
+    def apply(
+        self, kind: str, told: tuple[Any, ...], operands: Sequence[int], shape: Sequence[int], holds: str = FLOAT
+    ) -> int:
+        """The node of a primitive; its value where all its operands are constant."""
+        node = Node(kind, told, tuple(operands), tuple(shape), holds)
+        place = self.known.get(node)
+        if place is not None:
+            return place
+        if all(o in self.constants for o in operands) and math.prod(node.shape) <= MOST_CONSTANT:
+            with np.errstate(all="ignore"):
+                value = NUMPY[kind](*told)(*(self.constants[o] for o in operands))
+            if not node.shape:
+                return self.number(np.asarray(value).item())
+            return self.add(node, np.asarray(value))
+        return self.add(node)
+
+    # Views ----------------------------------------------------------------------------------------------
+
+    def reshape(self, place: int, shape: Sequence[int]) -> int:
+        """The same entries, row by row, in another shape."""
+        if self.shape(place) == tuple(shape):
+            return place
+        node = self.nodes[place]
+        if node.kind == "reshape":
+            return self.reshape(node.operands[0], shape)
+        return self.apply("reshape", (tuple(shape),), (place,), shape, node.holds)
+
+    def transpose(self, place: int, order: Sequence[int]) -> int:
+        """The axes in another order."""
+        if tuple(order) == tuple(range(len(order))):
+            return place
+        node = self.nodes[place]
+        if node.kind == "transpose":
+            return self.transpose(node.operands[0], [node.told[0][n] for n in order])
+        return self.apply("transpose", (tuple(order),), (place,), [node.shape[n] for n in order], node.holds)
+
+    def expand(self, place: int, shape: Sequence[int]) -> int:
+        """Axes of one entry repeated."""
+        if self.shape(place) == tuple(shape):
+            return place
+        return self.apply("expand", (tuple(shape),), (place,), shape, self.holds(place))
+
+    # Entries --------------------------------------------------------------------------------------------
+
+    def map(self, function: str, *operands: int, holds: str = "") -> int:
+        """A function of entries, operands broadcast against each other."""
+        shape = np.broadcast_shapes(*(self.shape(o) for o in operands))
+        if not holds:
+            kinds = {self.holds(o) for o in operands}
+            holds = FLOAT if FLOAT in kinds else WHOLE
+        given = tuple(sorted(operands)) if function in COMMUTE else operands
+        return self.apply("map", (function,), given, shape, holds)
+
+    def floats(self, place: int) -> int:
+        """The entries as floats."""
+        return place if self.holds(place) == FLOAT else self.map("float", place, holds=FLOAT)
+
+    def whole(self, place: int) -> int:
+        """The entries as whole numbers."""
+        return place if self.holds(place) == WHOLE else self.map("whole", place, holds=WHOLE)
+
+    def reduce(self, function: str, place: int, axes: Sequence[int]) -> int:
+        """A sum, a product or the largest along ``axes``."""
+        if not axes:
+            return place
+        if self.holds(place) == TRUTH:
+            place = self.map("whole", place, holds=WHOLE)
+        shape = [n for axis, n in enumerate(self.shape(place)) if axis not in axes]
+        return self.apply("reduce", (function, tuple(sorted(axes))), (place,), shape, self.holds(place))
+
+
+__all__ = ["FLOAT", "MOST_ENTRIES", "TRUTH", "VIEWS", "WHOLE", "Array", "Graph", "NoPlan", "Node"]

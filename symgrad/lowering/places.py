@@ -1,0 +1,188 @@
+"""Entries of tensors: views where an index runs along an axis, looked up where it is computed, and put back.
+
+Comes in: accesses. Goes out: terms. As in `symgrad.numeric`: outside its tensor an entry counts as 0 where a condition
+was left out for it, and as the nearest one elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from symgrad.indexing import Index, Ravel, Unravel
+from symgrad.indexing.symbols import Expr, indices_of, name_of
+from symgrad.lowering.graph import TRUTH, WHOLE, NoPlan
+from symgrad.lowering.reading import number
+from symgrad.lowering.terms import Term, Terms
+from symgrad.lowering.windows import line
+from symgrad.shapes import Size
+
+Value = Callable[[Expr], Term]
+
+
+class Places:
+    """What is read of tensors, over one graph."""
+
+    def __init__(
+        self,
+        terms: Terms,
+        shapes: Mapping[str, tuple[int, ...]],
+        holds: Mapping[str, str],
+        sizes: Mapping[Size, int],
+    ) -> None:
+        self.terms, self.graph, self.shapes, self.holds = terms, terms.graph, shapes, holds
+        self._sizes = sizes
+
+    def numbers(self, shape: Sequence[Size]) -> tuple[int, ...]:
+        """Sizes as numbers."""
+        return tuple(number(size, self._sizes) for size in shape)
+
+    def counted(self, index: Index) -> Term:
+        """An index itself: 0, 1, 2, …"""
+        length = self.terms.lengths[index]
+        return Term(self.graph.apply("iota", (length,), (), (length,), WHOLE), (index,))
+
+    def entry(self, node: Expr, value: Value, zero: bool = False) -> Term:
+        """An entry of a tensor, axis by axis."""
+        name = name_of(node)
+        found = self.graph.input(name, self.shapes[name], self.holds[name])
+        found, indices = self.merged(found, indices_of(node))
+        apart = [s for i in indices for s in i.free_symbols if isinstance(s, Index)]
+        if len(apart) != len(set(apart)):
+            return self.looked_up(found, indices, value, zero)
+        axes: list[Index] = []
+        for axis in range(len(indices) - 1, -1, -1):
+            found, new = self.one_axis(found, axis, indices[axis], value, zero)
+            axes = [*new, *axes]
+        return Term(found, tuple(axes))
+
+    def merged(self, found: int, indices: Sequence[Expr]) -> tuple[int, list[Expr]]:
+        """Axes that unravel one entry number, joined into one axis with that number as its index."""
+        shape = list(self.graph.shape(found))
+        result: list[Expr] = []
+        lengths: list[int] = []
+        axis = 0
+        while axis < len(indices):
+            first = indices[axis]
+            group = indices[axis : axis + len(first.shape)] if isinstance(first, Unravel) else ()
+            whole = [
+                isinstance(i, Unravel) and i.args[1:] == first.args[1:] and i.axis == a for a, i in enumerate(group)
+            ]
+            if group and all(whole) and list(self.numbers(first.shape)) == shape[axis : axis + len(group)]:
+                result.append(first.number)
+                lengths.append(math.prod(shape[axis : axis + len(group)]))
+                axis += len(group)
+            else:
+                result.append(first)
+                lengths.append(shape[axis])
+                axis += 1
+        return self.graph.reshape(found, lengths), result
+
+    def one_axis(self, found: int, axis: int, index: Expr, value: Value, zero: bool) -> tuple[int, tuple[Index, ...]]:
+        """``index`` put into an axis: the new node, and the indices in the place of the axis."""
+        shape = self.graph.shape(found)
+        holds, length = self.graph.holds(found), shape[axis]
+        before, after = shape[:axis], shape[axis + 1 :]
+        if isinstance(index, Index) and self.terms.lengths[index] == length:
+            return found, (index,)
+        if isinstance(index, Ravel) and all(isinstance(i, Index) for i in index.indices):
+            inner = self.numbers(index.shape)
+            if inner == self.numbers([i.size for i in index.indices]) and math.prod(inner) == length:
+                return self.graph.reshape(found, [*before, *inner, *after]), index.indices
+        if index.is_Integer and 0 <= index < length:
+            return self.graph.apply("item", (axis, int(index)), (found,), [*before, *after], holds), ()
+        straight = line(index)
+        if straight is not None:
+            slopes = tuple((slope, self.terms.lengths[k]) for k, slope in straight.slopes)
+            told = (axis, slopes, number(straight.constant, self._sizes), zero)
+            new = [*before, *(n for _, n in slopes), *after]
+            return self.graph.apply("window", told, (found,), new, holds), straight.indices
+        place = value(index)
+        at = self.graph.whole(place.node)
+        inner = self.graph.shape(at)
+        taken = self.graph.apply("take", (axis,), (found, at), [*before, *inner, *after], holds)
+        if zero:
+            taken = self.masked(taken, self.inside(at, length), len(after))
+        return taken, place.axes
+
+    def inside(self, at: int, length: int) -> int:
+        """Whether places lie on an axis."""
+        low = self.graph.map("greater_equal", at, self.graph.number(0), holds=TRUTH)
+        return self.graph.map(
+            "both", low, self.graph.map("less", at, self.graph.number(length), holds=TRUTH), holds=TRUTH
+        )
+
+    def masked(self, found: int, mask: int, behind: int) -> int:
+        """0 where a condition on the axes before the last few fails."""
+        mask = self.graph.reshape(mask, [*self.graph.shape(mask), *[1] * behind])
+        given = (mask, found, self.graph.number(0))
+        return self.graph.apply("where", (), given, self.graph.shape(found), self.graph.holds(found))
+
+    def looked_up(self, found: int, indices: Sequence[Expr], value: Value, zero: bool) -> Term:
+        """Entry by entry, over the grid of all indices."""
+        graph, shape = self.graph, self.graph.shape(found)
+        parts = [value(i) for i in indices]
+        axes = self.terms.union(parts)
+        wanted = [graph.whole(self.terms.on(part, axes)) for part in parts]
+        numbers = [
+            graph.map("minimum", graph.map("maximum", at, graph.number(0)), graph.number(n - 1))
+            for at, n in zip(wanted, shape, strict=True)
+        ]
+        place = self.ravelled([Term(at, ()) for at in numbers], shape).node
+        place = (
+            graph.expand(place, self.terms.shape(axes))
+            if graph.shape(place) != tuple(self.terms.shape(axes))
+            else place
+        )
+        taken = graph.apply(
+            "take", (0,), (graph.reshape(found, [math.prod(shape)]), place), graph.shape(place), graph.holds(found)
+        )
+        for at, n in zip(wanted, shape, strict=True):
+            taken = self.masked(taken, self.inside(at, n), 0) if zero else taken
+        return Term(taken, axes)
+
+    def ravelled(self, parts: Sequence[Term], shape: Sequence[int]) -> Term:
+        """Row-major numbers."""
+        found = self.terms.number(0)
+        for part, length in zip(parts, shape, strict=True):
+            if self.terms.constant(found) != 0:
+                found = self.terms.map("multiply", found, self.terms.number(length))
+                found = self.terms.map("add", found, part)
+            else:
+                found = part
+        return found
+
+    def unravelled(self, numbers: Term, shape: Sequence[int], axis: int) -> Term:
+        """One index from row-major numbers."""
+        behind = math.prod(shape[axis + 1 :])
+        found = numbers if behind == 1 else self.terms.map("floor_divide", numbers, self.terms.number(behind))
+        return self.terms.map("remainder", found, self.terms.number(shape[axis]))
+
+
+def scattered(
+    terms: Terms, rest: Term, targets: Sequence[Sequence[Index]], places: Sequence[Term], bound: Sequence[Index]
+) -> Term:
+    """Σ_i t(i)·δ(f(i), p): each t(i) is added at p = f(i)."""
+    graph = terms.graph
+    used = tuple(dict.fromkeys(a for place in places for a in place.axes))
+    kept = tuple(dict.fromkeys(a for a in (*rest.axes, *used) if a not in bound))
+    inner = tuple(k for k in bound if k in used)
+    if any(a in bound and a not in used for a in rest.axes):
+        raise NoPlan
+    grid = (*kept, *inner)
+    lengths = [terms.length(target) for target in targets]
+    at = Places(terms, {}, {}, {}).ravelled([Term(graph.whole(place.node), place.axes) for place in places], lengths)
+    if len(places) > 1:  # a place outside in one direction is one inside in another
+        for place, length in zip(places, lengths, strict=True):
+            inside = Term(Places(terms, {}, {}, {}).inside(graph.whole(place.node), length), place.axes)
+            axes = terms.union([inside, at])
+            given = (terms.on(inside, axes), terms.on(at, axes), graph.number(-1))
+            at = Term(graph.apply("where", (), given, terms.shape(axes), WHOLE), axes)
+    rows, columns, length = terms.length(kept), terms.length(inner), math.prod(lengths)
+    rows_of = tuple(graph.reshape(terms.whole(term, grid), (rows, columns)) for term in (terms.floats(rest), at))
+    made = graph.apply("put", (length,), rows_of, (rows, length))
+    axes = (*kept, *(t for target in targets for t in target))
+    return Term(graph.reshape(made, terms.shape(axes)), axes)
+
+
+__all__ = ["Places", "scattered"]

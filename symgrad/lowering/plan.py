@@ -1,0 +1,144 @@
+"""A plan: the nodes of a graph as calls in order, made once for some shapes and played on arrays.
+
+Comes in: a graph, the nodes that are wanted, a back end's primitives. Goes out: a `Plan`, without anything of SymPy
+in it. NumPy's writes into arrays of its own that nobody reads any more; what is large is let go after its last use.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.lowering.arrays import NUMPY, UFUNCS, Play, Primitives
+from symgrad.lowering.graph import FLOAT, VIEWS, Graph
+
+LARGE = 1 << 12
+"""Entries from which on an array is let go after its last use."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """``function`` on some slots, its result in another; what is let go after it, whose memory may take the result."""
+
+    function: Play
+    given: tuple[int, ...]
+    place: int
+    gone: tuple[int, ...] = ()
+    over: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``inputs`` are the names of what is read, ``own`` says which results share memory with nothing else."""
+
+    inputs: tuple[str, ...]
+    calls: tuple[Call, ...]
+    start: tuple[Any, ...]
+    slots: tuple[int, ...]
+    results: tuple[int, ...]
+    own: tuple[bool, ...]
+
+    def play(self, arrays: Sequence[Any]) -> list[Any]:
+        """The results for ``arrays``, one for each of ``inputs``."""
+        held = list(self.start)
+        for slot, array in zip(self.slots, arrays, strict=True):
+            held[slot] = array
+        for call in self.calls:
+            given = [held[n] for n in call.given]
+            if call.over is not None:
+                given.append(held[call.over])
+            held[call.place] = call.function(*given)
+            for slot in call.gone:
+                held[slot] = None
+        return [held[slot] for slot in self.results]
+
+
+def planned(
+    graph: Graph,
+    wanted: Sequence[int],
+    primitives: Primitives = NUMPY,
+    constant: Callable[[Any], Any] = lambda value: value,
+    writes: bool = True,
+) -> Plan:
+    """The plan of some nodes; ``constant`` makes an array of the back end, ``writes``: arrays may be written into."""
+    needed = reached(graph, wanted)
+    root = roots(graph)
+    last: dict[int, int] = {}
+    for place in needed:
+        for operand in graph.nodes[place].operands:
+            last[root[operand]] = place
+    kept = {root[place] for place in wanted}
+    start: list[Any] = [None] * len(needed)
+    at = {place: n for n, place in enumerate(needed)}
+    ends: dict[int, list[int]] = {}
+    for place in needed:
+        if root[place] in last and root[place] not in kept and math.prod(graph.nodes[place].shape) >= LARGE:
+            ends.setdefault(last[root[place]], []).append(at[place])
+    calls, inputs, slots = [], [], []
+    for place in needed:
+        node = graph.nodes[place]
+        if place in graph.constants:
+            value = graph.constants[place]
+            start[at[place]] = value if node.kind == "number" else constant(value)
+        elif node.kind == "input":
+            inputs.append(str(node.told[0]))
+            slots.append(at[place])
+        else:
+            function = primitives[node.kind](*node.told)
+            given = tuple(at[o] for o in node.operands)
+            dead = [o for o in node.operands if last[root[o]] == place and root[o] not in kept]
+            over = None
+            if writes and node.kind == "map" and node.told[0] in UFUNCS and node.shape:
+                over = next((at[o] for o in dead if writable(graph, o, place)), None)
+            calls.append(Call(function, given, at[place], tuple(ends.get(place, ())), over))
+    alone = [root[p] for p in wanted]
+    own = tuple(
+        alone.count(root[p]) == 1 and graph.nodes[root[p]].kind != "input" and root[p] not in graph.constants
+        and not widened(graph, p)
+        for p in wanted
+    )  # fmt: skip
+    return Plan(tuple(inputs), tuple(calls), tuple(start), tuple(slots), tuple(at[p] for p in wanted), own)
+
+
+def reached(graph: Graph, wanted: Sequence[int]) -> list[int]:
+    """The nodes that ``wanted`` are computed from, in order."""
+    found = set(wanted)
+    for place in range(len(graph.nodes) - 1, -1, -1):
+        if place in found and place not in graph.constants:
+            found.update(graph.nodes[place].operands)
+    return sorted(found)
+
+
+def roots(graph: Graph) -> Mapping[int, int]:
+    """The node whose memory each node may lie in: its own, or that of what it is a view of."""
+    found: dict[int, int] = {}
+    for place, node in enumerate(graph.nodes):
+        found[place] = found[node.operands[0]] if node.kind in VIEWS and node.operands else place
+    return found
+
+
+def writable(graph: Graph, operand: int, place: int) -> bool:
+    """Whether the memory of an operand, which nobody reads any more, can take the result."""
+    node, result = graph.nodes[operand], graph.nodes[place]
+    if node.shape != result.shape or node.holds != FLOAT or result.holds != FLOAT or operand in graph.constants:
+        return False
+    while node.kind in ("reshape", "transpose"):
+        if node.operands[0] in graph.constants:
+            return False
+        node = graph.nodes[node.operands[0]]
+    return node.kind not in VIEWS and node.kind != "input" and bool(node.shape)
+
+
+def widened(graph: Graph, place: int) -> bool:
+    """Whether a node repeats entries of another one in memory."""
+    node = graph.nodes[place]
+    while node.kind in VIEWS and node.operands:
+        if node.kind in ("expand", "window"):
+            return True
+        node = graph.nodes[node.operands[0]]
+    return False
+
+
+__all__ = ["Plan", "planned"]
