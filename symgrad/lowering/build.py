@@ -8,42 +8,23 @@ family, windows are views, a δ that says where something goes is a put-add. Wha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import sympy as sp
 
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, with_fresh_sums
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr, bound_indices, free_indices, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, free_indices, is_access, name_of
 from symgrad.lowering.bounds import holds_always
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
 from symgrad.lowering.graph import FLOAT, TRUTH, Graph, NoPlan
+from symgrad.lowering.names import EITHER, FINITE, FUNCTIONS, MOST_FACTORS, RELATIONS, real_number
 from symgrad.lowering.places import Places, scattered
 from symgrad.lowering.products import Products
 from symgrad.lowering.reading import in_order, number, scatter_target
 from symgrad.lowering.terms import Term, Terms
 from symgrad.lowering.windows import Fold, absorb, kept_axes, moved, slices, slide
-from symgrad.ops.functions import STABLE, finite, high, low, number_or_zero, sign
+from symgrad.ops.functions import finite
 from symgrad.shapes import Size
-
-RELATIONS = {
-    sp.Eq: "equal", sp.Ne: "not_equal", sp.Lt: "less", sp.Le: "less_equal", sp.Gt: "greater", sp.Ge: "greater_equal",
-}  # fmt: skip
-FUNCTIONS: dict[Any, str] = {
-    sp.log: "log", sp.sin: "sin", sp.cos: "cos", sp.tan: "tan", sp.sinh: "sinh", sp.cosh: "cosh", sp.tanh: "tanh",
-    sp.erf: "erf", sp.asin: "arcsin", sp.acos: "arccos", sp.atan: "arctan", sp.asinh: "arcsinh", sp.acosh: "arccosh",
-    sp.atanh: "arctanh", sp.atan2: "arctan2", sp.erfc: "erfc", sp.loggamma: "gammaln", sp.gamma: "gamma",
-    sp.besseli: "iv", sp.erfinv: "erfinv", sp.polygamma: "polygamma",
-    **{function: function.__name__ for function in STABLE},
-}  # fmt: skip
-EITHER: dict[Any, str] = {
-    sp.Abs: "absolute", sp.sign: "sign", sign: "sign", sp.floor: "floor", sp.Max: "maximum",
-}  # fmt: skip
-"""Functions that leave whole numbers whole."""
-FINITE = (finite, high, low, number_or_zero)
-"""Functions that ask whether a number is one: of an entry that is, they say nothing."""
-MOST_FACTORS = 8
-"""A power up to this one is a product."""
 
 
 class Builder:
@@ -306,19 +287,10 @@ class Builder:
         kept = kept_axes(term.axes, work)[:-1]
         whole = self.terms.whole(self.terms.floats(term), (*kept, moving, work.inner))
         length = self.terms.lengths[work.target]
-        told = (Slices(slices(work, self.size)), length)
+        told = (slices(work, self.size), length)
         return Term(
             self.graph.apply("fold", told, (whole,), [*self.terms.shape(kept), length], FLOAT), (*kept, work.target)
         )
-
-
-class Slices(tuple[Any, ...]):
-    """Slices that can be looked up: Python's have no hash before 3.12."""
-
-    __slots__ = ()
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
 
 
 def one_hot(factor: Expr, factors: Sequence[Expr], bound: Sequence[Index]) -> bool:
@@ -329,15 +301,6 @@ def one_hot(factor: Expr, factors: Sequence[Expr], bound: Sequence[Index]) -> bo
     if not (place.is_Integer and isinstance(index, Index) and index not in bound):
         return False
     return place >= 0 and not any(index in free_indices(f) for f in factors if f is not factor)
-
-
-def real_number(node: Expr) -> int | float:
-    """A constant as a number."""
-    if node.is_Integer and abs(node) < 2**53:
-        return int(node)
-    if not node.is_extended_real:
-        raise NoPlan
-    return float(node)
 
 
 def lowered(
@@ -363,4 +326,4 @@ def lowered(
     return graph, found
 
 
-__all__ = ["Builder", "bound_indices", "indices_of", "lowered"]
+__all__ = ["Builder", "lowered"]

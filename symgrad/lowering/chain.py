@@ -1,8 +1,8 @@
 """Plans one after the other as one list of calls, with what is known beforehand already in its place.
 
 Comes in: arrays that stay the same from play to play, plans, functions, and what each of them reads. Goes out: a
-`Chain`, which is played on what is given each time. A call that reads only what stays the same is made once, if its result is a
-view or small; everything large is formed anew each time and let go after its last use.
+`Chain`, which is played on what is given each time. A call that reads only what stays the same is made once, if its
+result is a view or small; everything large is formed anew each time and let go after its last use.
 """
 
 from __future__ import annotations

@@ -232,8 +232,13 @@ def fold(array: Array, axes: tuple[Index, ...], work: Fold, number: Any) -> Arra
     return folded(whole, slices(work, number), number(work.target.size))
 
 
-Slices = tuple[tuple[Any, Any], ...]
-"""Of the last two axes what is taken, and where on the new last axis it is added."""
+class Slices(tuple[tuple[Any, Any], ...]):
+    """Of the last two axes what is taken, and where on the new last axis it is added; a slice has no hash."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
 
 
 def slices(work: Fold, number: Any) -> Slices:
@@ -260,7 +265,7 @@ def slices(work: Fold, number: Any) -> Slices:
         if jump < 0:  # the last one lands first
             part, at = slice(last, first - 1 if first else None, -1), slice(there, here + 1, -jump)
         found.append(((..., part, n) if short is work.inner else (..., n, part), (..., at)))
-    return tuple(found)
+    return Slices(found)
 
 
 def folded(array: Array, parts: Slices, length: int) -> Array:

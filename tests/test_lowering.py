@@ -1,0 +1,233 @@
+"""One lowering: a plan of array operations, the evaluator and naive loops agree for every operation of the table.
+
+The three share little: the plan is lowered to contractions, views and put-adds, the evaluator walks the formula, the
+loops know neither. Held at the sizes of the examples and at others, for the equation and for its pullbacks.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from symgrad import capture
+from symgrad.calculus import local_pullback, positions, standard
+from symgrad.calculus.local import SEED, derive
+from symgrad.indexing import Equation
+from symgrad.language import read
+from symgrad.lowering.build import lowered
+from symgrad.lowering.plan import planned
+from symgrad.lowering.reading import names_read, number
+from symgrad.numeric import forward
+from symgrad.numeric.evaluate import in_floats
+from symgrad.numeric.plans import in_type
+from symgrad.tracing.sweeps import pull
+from tests.cases import Case, first_by_default
+from tests.compare import assert_same
+from tests.naive import Loops
+from tests.sampling import draw_inputs
+
+OTHER = {2: 3, 3: 5, 4: 2, 5: 4, 6: 7}
+"""Sizes that a plan is held against the evaluator at beside the examples' own."""
+Local = tuple[str, Equation, dict, dict]
+"""What an equation is called, the equation, the arrays that it reads, the numbers of its sizes."""
+
+
+def local_equations(program, values, seed: int) -> Iterator[Local]:
+    """The equation of each step and its pullbacks by each place, with arrays to put in."""
+    names = frozenset(t.name for t in program.tensors())
+    draw = np.random.default_rng(seed)
+    for step in program.steps:
+        form = standard(step, program)
+        sizes = {own: number(size, program.sizes) for own, size in form.sizes.items()}
+        arrays = {own: in_type(values[name]) for own, name in form.names.items() if name in values.arrays}
+        arrays[SEED] = draw.standard_normal(np.shape(values[step.result.name]))
+        told = [("forward", derive(form.key).equation)]
+        told += [(f"pullback by {n}", local_pullback(form.key, n)) for n in positions(step, names)]
+        for what, equation in told:
+            yield f"{step.op}, {what}", equation, {n: arrays[n] for n in names_read(equation.right)}, sizes
+
+
+def by_plan(equation: Equation, arrays: dict, sizes: dict) -> np.ndarray:
+    """An equation by its plan."""
+    shapes = {name: array.shape for name, array in arrays.items()}
+    holds = {name: "f" if array.dtype.kind == "f" else "i" for name, array in arrays.items()}
+    plan = planned(*lowered([equation], sizes, shapes, holds))
+    before = [np.array(arrays[name]) for name in plan.inputs]
+    with np.errstate(all="ignore"):
+        (found,) = plan.play([arrays[name] for name in plan.inputs])
+        (again,) = plan.play([arrays[name] for name in plan.inputs])
+    for name, kept in zip(plan.inputs, before, strict=True):
+        assert np.array_equal(arrays[name], kept, equal_nan=True), f"{name} was written into"
+    assert np.array_equal(found, again, equal_nan=True)
+    return found
+
+
+LOST = ("svd", "eigh", "eigvalsh", "eig", "matrix_norm", "norm", "pinv", "lstsq")
+"""Of operations that begin so, a plan may meet 1/0 behind a condition: then it is not used."""
+
+
+@pytest.mark.parametrize("case", first_by_default(2))
+def test_a_plan_is_what_loops_and_the_evaluator_compute(case: Case) -> None:
+    for what, equation, arrays, sizes in local_equations(case.program, case.values, case.seed):
+        found = by_plan(equation, arrays, sizes)
+        with np.errstate(all="ignore"):
+            expected = in_floats(equation, sizes, arrays)
+        if not np.isfinite(found).all():
+            assert what.startswith(LOST) or not np.isfinite(expected).all(), what
+            continue
+        assert_same(expected, found, seed=case.seed, what=f"{what} by the evaluator")
+        if found.size <= 64:
+            loops = Loops(arrays, sizes).array(equation)
+            assert_same(loops, found, seed=case.seed, tolerance=1e-8, what=f"{what} by loops")
+
+
+@pytest.mark.parametrize("case", first_by_default(4))
+def test_a_plan_at_other_sizes(case: Case) -> None:
+    shapes = case.resized(OTHER)
+    if shapes is None:
+        return
+    program = read(case.example.text, shapes=shapes).program
+    values = forward(program, draw_inputs(case.op, shapes, case.seed))
+    for what, equation, arrays, sizes in local_equations(program, values, case.seed):
+        if all(array.size for array in arrays.values()):
+            found = by_plan(equation, arrays, sizes)
+            with np.errstate(all="ignore"):
+                expected = in_floats(equation, sizes, arrays)
+            if np.isfinite(found).all():
+                assert_same(expected, found, seed=case.seed, what=f"{what} at {dict(shapes)}")
+
+
+# --- captured programs --------------------------------------------------------------------------------------
+
+
+def reference(program, seed: np.ndarray, names) -> dict[str, np.ndarray]:
+    """vᵀJ step by step, by the evaluator."""
+    recording = program.recording
+    own = {label: name for name, label in program.labels.items()}
+    found = pull(
+        recording, program.values, program.boxes, {recording.output: seed}, [own[n] for n in names],
+        origins=program.origins, noted={},
+    )  # fmt: skip
+    return {name: found[own[name]] for name in names}
+
+
+def attention(q, k, v):
+    return nn.functional.scaled_dot_product_attention(q, k, v).sin()
+
+
+def windows(x, w):
+    pooled = nn.functional.max_pool2d(nn.functional.conv2d(x, w, stride=2, padding=1), 2)
+    return pooled.flatten(1).log_softmax(-1)
+
+
+def many(x, w):
+    h = (x @ w).tanh() * x.cumsum(0)
+    return (h[1:] + h[:-1]).pow(2) / (1 + x[1:].abs()) + h.sort(0).values[1:] + x.gather(0, x[1:].argsort(0))
+
+
+PROGRAMS = {
+    "attention": (attention, ((2, 3, 4, 5), (2, 3, 6, 5), (2, 3, 6, 5))),
+    "windows": (windows, ((2, 3, 9, 9), (4, 3, 3, 3))),
+    "many": (many, ((4, 4), (4, 4))),
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), [*product(PROGRAMS, ("float64", "float32"))])
+def test_a_captured_program_by_plans_and_by_the_evaluator(name: str, kind: str) -> None:
+    function, shapes = PROGRAMS[name]
+    torch.manual_seed(0)
+    program = capture(function, *(torch.randn(shape).to(getattr(torch, kind)) for shape in shapes))
+    draw = np.random.default_rng(0)
+    for _ in range(3):
+        seed = draw.standard_normal(program.results[0].shape)
+        found = program.pullback(seed)
+        assert any(way is not None for way in program._ways_back.known.values())
+        for label, expected in reference(program, seed, found).items():
+            assert_same(expected, found[label], what=f"{name} by {label}")
+
+
+@pytest.mark.parametrize("size", [1.0, 300.0, 2000.0])
+@pytest.mark.parametrize("shift", [0.0, -745.0, 1e4])
+def test_exponentials_of_any_size(size: float, shift: float) -> None:
+    """All exponentials of a family are shifted by the same number: none of them overflows, none is lost."""
+    torch.manual_seed(1)
+    x, v = (torch.randn(4, 6, dtype=torch.float64) for _ in range(2))
+    x = (x * size + shift).requires_grad_()
+    program = capture(lambda x: (x.softmax(-1) * x.log_softmax(0)).logsumexp(-1), x)
+    out = (x.softmax(-1) * x.log_softmax(0)).logsumexp(-1)
+    (expected,) = torch.autograd.grad(out, x, v[:, 0])
+    assert_same(expected, program.pullback(v[:, 0])["x"], what=f"{size} and {shift}")
+
+
+SINGULAR = [0.0, np.inf, -np.inf, np.nan, 1e-200, 1e200]
+
+
+@pytest.mark.parametrize("where", ["value", "seed"])
+@pytest.mark.parametrize("special", SINGULAR)
+def test_what_is_not_finite_takes_the_other_way(special: float, where: str) -> None:
+    """0·∞ behind a mask, NaN beside a comparison: such sweeps are not the plans' to do."""
+    x = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(3, 4)
+    seed = np.arange(12.0).reshape(3, 4)
+    if where == "value":
+        x[1, 2] = special
+    else:
+        seed[1, 2] = special
+    program = capture(lambda x: torch.where(x > 0, x.relu() * x.exp(), 1 / x).clamp(max=2), x)
+    found = program.pullback(seed)
+    expected = reference(program, seed, found)["x"]
+    assert_same(expected, found["x"], what=f"{special} in the {where}")
+
+
+def test_gradients_are_the_callers_own() -> None:
+    """Written into, they change neither the seed, nor the values, nor the next call."""
+    x = torch.randn(3, 4, dtype=torch.float64)
+    program = capture(lambda x: x.T + 0 * x.T, x)
+    seed = np.random.default_rng(0).standard_normal((4, 3))
+    kept = seed.copy()
+    first = program.pullback(seed)["x"]
+    expected = first.copy()
+    first[:] = 7
+    assert_same(kept, seed)
+    assert_same(expected, program.pullback(seed)["x"])
+    assert_same(x, program.values.arrays["x"])
+
+
+def test_from_the_second_call_on_there_is_no_sympy() -> None:
+    function, shapes = PROGRAMS["attention"]
+    program = capture(function, *(torch.randn(shape, dtype=torch.float64) for shape in shapes))
+    seed = np.ones(program.results[0].shape)
+    program.pullback(seed)
+    files: set[str] = set()
+    sys.setprofile(lambda frame, event, argument: files.add(frame.f_code.co_filename))
+    try:
+        program.pullback(seed)
+    finally:
+        sys.setprofile(None)
+    assert any(name.endswith("chain.py") for name in files)
+    assert not [name for name in files if "sympy" in name]
+
+
+def test_a_black_box_stands_between_plans() -> None:
+    class Doubled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx, v):
+            return 2 * v
+
+    x = torch.randn(3, 3, dtype=torch.float64, requires_grad=True)
+    program = capture(lambda x: Doubled.apply(x @ x).tanh() + x, x)
+    assert program.black_boxes
+    seed = np.random.default_rng(2).standard_normal((3, 3))
+    (expected,) = torch.autograd.grad(Doubled.apply(x @ x).tanh() + x, x, torch.from_numpy(seed))
+    for _ in range(2):
+        assert_same(expected, program.pullback(seed)["x"])
+    assert all(way is not None for way in program._ways_back.known.values())
