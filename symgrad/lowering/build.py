@@ -13,7 +13,7 @@ import sympy as sp
 
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, with_fresh_sums
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr, free_indices, is_access, name_of
+from symgrad.indexing.symbols import Expr, bound_indices, free_indices, is_access, name_of
 from symgrad.lowering.bounds import holds_always
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
 from symgrad.lowering.graph import FLOAT, TRUTH, Graph, NoPlan
@@ -248,6 +248,8 @@ class Builder:
 
     def slid(self, factors: Sequence[Expr], bound: Sequence[Index]) -> Term:
         """Σ over ``bound`` of a product; where windows slide, over the window."""
+        if any(isinstance(f, Bracket) for f in factors):  # an index that slides is replaced: not where others bind it
+            factors = [f if bound_indices(f).isdisjoint(bound) else with_fresh_sums(f) for f in factors]
         factors, bound, folds = slide(list(factors), list(bound), self.size) or (list(factors), list(bound), [])
         for index in {*bound, *(f.inner for f in folds), *(k for f in factors for k in f.atoms(Index))}:
             self.terms.lengths.setdefault(index, self.size(index.size))
