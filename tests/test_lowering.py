@@ -152,17 +152,26 @@ def test_a_captured_program_by_plans_and_by_the_evaluator(name: str, kind: str) 
             assert_same(expected, found[label], what=f"{name} by {label}")
 
 
-@pytest.mark.parametrize("size", [1.0, 300.0, 2000.0])
+@pytest.mark.parametrize("size", [1.0, 300.0])
 @pytest.mark.parametrize("shift", [0.0, -745.0, 1e4])
 def test_exponentials_of_any_size(size: float, shift: float) -> None:
     """All exponentials of a family are shifted by the same number: none of them overflows, none is lost."""
     torch.manual_seed(1)
-    x, v = (torch.randn(4, 6, dtype=torch.float64) for _ in range(2))
-    x = (x * size + shift).requires_grad_()
-    program = capture(lambda x: (x.softmax(-1) * x.log_softmax(0)).logsumexp(-1), x)
-    out = (x.softmax(-1) * x.log_softmax(0)).logsumexp(-1)
-    (expected,) = torch.autograd.grad(out, x, v[:, 0])
-    assert_same(expected, program.pullback(v[:, 0])["x"], what=f"{size} and {shift}")
+    q, k, v, w = (torch.randn(1, 4, 4, dtype=torch.float64) for _ in range(4))
+    q[..., 0], k[..., 0] = shift, 1.0
+    tensors = [t.requires_grad_() for t in (q * size if shift == 0 else q, k, v)]
+    target = torch.tensor([[0, 3, 1, 2]])
+
+    def loss(q, k, v):
+        out = nn.functional.scaled_dot_product_attention(q, k, v, scale=1.0)
+        return out * w + nn.functional.cross_entropy(out * size + shift, target)
+
+    program = capture(loss, *tensors)
+    seed = torch.randn(1, 4, 4, dtype=torch.float64)
+    expected = torch.autograd.grad(loss(*tensors), tensors, seed)
+    found = program.pullback(seed)
+    for name, gradient in zip("qkv", expected, strict=True):
+        assert_same(gradient, found[name], what=f"{name} at {size} and {shift}")
 
 
 SINGULAR = [0.0, np.inf, -np.inf, np.nan, 1e-200, 1e200]
@@ -187,7 +196,7 @@ def test_what_is_not_finite_takes_the_other_way(special: float, where: str) -> N
 def test_gradients_are_the_callers_own() -> None:
     """Written into, they change neither the seed, nor the values, nor the next call."""
     x = torch.randn(3, 4, dtype=torch.float64)
-    program = capture(lambda x: x.T + 0 * x.T, x)
+    program = capture(lambda x: x.T, x)
     seed = np.random.default_rng(0).standard_normal((4, 3))
     kept = seed.copy()
     first = program.pullback(seed)["x"]
