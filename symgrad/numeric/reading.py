@@ -1,6 +1,6 @@
 """In which order a product is formed in floats, and what its numbers are.
 
-Comes in: factors of SymPy. Goes out: the same in turn, remembered, since the same equation is evaluated again and again.
+Comes in: factors of SymPy. Goes out: the same in turn, remembered: the same equation is evaluated often.
 """
 
 from __future__ import annotations
