@@ -35,6 +35,7 @@ from symgrad.lowering.reading import (
 from symgrad.lowering.windows import absorb, fold, kept_axes, line, slide, strided
 from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact
+from symgrad.numeric.functions import EITHER, FUNCTIONS, RELATIONS
 from symgrad.numeric.named import (
     Named,
     added,
@@ -51,26 +52,7 @@ from symgrad.numeric.named import (
 from symgrad.numeric.reading import in_turn, real_number
 from symgrad.numeric.tape import Tapes, called, whole
 from symgrad.ops.exactness import kept_short
-from symgrad.ops.functions import STABLE, high, low, sign
 from symgrad.shapes import Size
-
-FUNCTIONS: dict[Any, Callable[..., Array]] = {
-    sp.log: np.log, sp.sin: np.sin, sp.cos: np.cos, sp.tan: np.tan, sp.sinh: np.sinh, sp.cosh: np.cosh,
-    sp.tanh: np.tanh, sp.erf: special.erf, sp.asin: np.arcsin, sp.acos: np.arccos, sp.atan: np.arctan,
-    sp.asinh: np.arcsinh, sp.acosh: np.arccosh, sp.atanh: np.arctanh, sp.atan2: np.arctan2, sp.erfc: special.erfc,
-    sp.loggamma: special.gammaln, sp.gamma: special.gamma, sp.besseli: special.iv,
-    sp.erfinv: special.erfinv, sp.polygamma: lambda n, x: special.polygamma(n.astype(np.int64), x),
-    **{function: function.evaluate for function in STABLE},
-}  # fmt: skip
-EITHER: dict[Any, Callable[..., Array]] = {
-    sp.Abs: np.abs, sp.sign: np.sign, sign: np.sign, sp.floor: np.floor, sp.Max: np.maximum,
-    high: high.evaluate, low: low.evaluate,
-}  # fmt: skip
-RELATIONS: dict[Any, Callable[[Any, Any], Any]] = {
-    sp.Eq: np.equal, sp.Ne: np.not_equal, sp.Lt: np.less, sp.Le: np.less_equal, sp.Gt: np.greater,
-    sp.Ge: np.greater_equal,
-}  # fmt: skip
-
 
 TAPES = Tapes()
 """What equations asked of NumPy when they were evaluated a second time, to be played the third time."""
