@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import InputError, ShapeError, UnknownNameError
-from symgrad.explanation import Explanation, Given, Jacobian, Seed, Writers, build, slope_form, with_hessians
+from symgrad.explanation import Explanation, Given, Jacobian, Seed, build, slope_form, with_hessians
 from symgrad.explanation.assumed import assumptions_of, hints_of
 from symgrad.explanation.formulas import Derived, Shapes, derive_only
 from symgrad.language import (
@@ -30,9 +30,7 @@ from symgrad.numeric import Array, where_exact
 from symgrad.numeric.assumed import assumed_value
 from symgrad.numeric.budget import check_program
 from symgrad.program import Program
-from symgrad.render import to_json, to_latex, to_markdown, to_text
-
-WRITERS = Writers(to_text, to_markdown, to_latex, to_json)
+from symgrad.render import WRITERS
 
 
 def explain(

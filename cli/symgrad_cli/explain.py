@@ -24,6 +24,8 @@ Examples:
   symgrad explain "a@x" --let y=[1,2] --then "sum((out-y)**2)"
   symgrad explain "softmax(x)" --let x=[1,2,3] --entry "x[0]"
   symgrad explain "x@A@x" --let x=[1,2] --wrt x --order 2
+  symgrad explain "x@a" --seed "[[1,2,3,4],[5,6,7,8]]" --format svg -o product.svg
+  symgrad explain "out[i] = sum_j x[i+j]*w[j]" --shape x=6 --shape w=3
   symgrad explain --call mypackage.layers:gelu --let x=randn(2,3)
 """
 
@@ -46,7 +48,7 @@ Examples:
 @click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")
 @click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the Hessian as well.")
 @click.option("--check/--no-check", default=True, help="Hold every claim against the oracles.  [default: check]")
-@options.output_options
+@options.picture_options
 @click.option("--color/--no-color", default=None, help="Colours in the terminal.  [default: where it shows them]")
 @options.traceback_option
 @reporting
@@ -71,7 +73,8 @@ def explain(
     """Show what out.backward(v) computes for EXPRESSION: v times the Jacobian, step by step.
 
     EXPRESSION is Python as people write it: x@a, torch.mm(x, a), F.softmax(x @ w, dim=-1), x[:, 0].sum().
-    Several statements are separated by semicolons: "h = relu(x@w + b); h @ w2".
+    Several statements are separated by semicolons: "h = relu(x@w + b); h @ w2". An operation that torch does
+    not have is an index equation: "out[i] = sum_j x[i+j]*w[j]".
 
     With --call a function, method or nn.Module of your own is run once, in float64, and what it did is
     explained; this runs your code. Its arguments are given by --let, or by --shape as ones. With --wrt x only x
@@ -143,6 +146,8 @@ def deliver(
         text = result.to_text(width=output.width(), color=colored, entry=entry, brief=brief)
     elif style == "json":
         text = result.to_json(entry=entry)
+    elif style == "svg":
+        text = result.to_svg(None if entry is None else entry[0])
     else:
         writers = {"markdown": result.to_markdown, "latex": result.to_latex}
         text = writers[style](entry=entry, brief=brief)

@@ -36,15 +36,20 @@ def wrt_option(command: Command) -> Command:
     return click.option("--wrt", metavar="x,a", help="The inputs to differentiate by.  [default: all]")(command)
 
 
-def output_options(command: Command) -> Command:
+def output_options(command: Command, formats: Sequence[str] = FORMATS) -> Command:
     """``--format`` and ``-o``."""
     command = click.option(
         "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
         help="Write to FILE instead of the terminal.",
     )(command)  # fmt: skip
     return click.option(
-        "--format", "style", type=click.Choice(FORMATS), default="text", show_default=True, help="How to write it."
+        "--format", "style", type=click.Choice(formats), default="text", show_default=True, help="How to write it."
     )(command)
+
+
+def picture_options(command: Command) -> Command:
+    """``--format``, a picture among them, and ``-o``."""
+    return output_options(command, (*FORMATS, "svg"))
 
 
 def named(pairs: Sequence[str], option: str, form: str) -> dict[str, str]:

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from symgrad.api import WRITERS, explain
+from symgrad.api import explain
 from symgrad.documents.domains import where_defined
 from symgrad.documents.samples import sample_seed, sample_values
 from symgrad.explanation import Explanation, Given, Seed, build, derive_only
 from symgrad.language import read
 from symgrad.ops import COMPOUNDS, Compound, Example, Op
-from symgrad.render import derived_markdown
+from symgrad.render import WRITERS, derived_markdown
 
 FORUM = "x@a"
 FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]

@@ -75,7 +75,7 @@ def build(
         derived = derive(program, name)
         matrix = Jacobian(
             name, program, values, derived.axes, derived.inner, derived.jacobian, derived.claims,
-            values[program.output].shape, values[name].shape,
+            values[program.output].shape, values[name].shape, writers,
         )  # fmt: skip
         form, form_check = proven_form(derived, program, values, weights)
         if proofs:

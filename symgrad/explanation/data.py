@@ -43,6 +43,13 @@ LARGEST_DENSE = 25_000_000
 """Entries of the largest dense array of numbers that is made."""
 
 
+def written_by(writers: Writers | None) -> Writers:
+    """The writers, which only what is built beside the public functions lacks."""
+    if writers is None:
+        raise bug("an explanation without writers")
+    return writers
+
+
 def label(name: str, at: tuple[int, ...]) -> str:
     """``x[0,1]``; a scalar is just its name."""
     return f"{name}[{','.join(map(str, at))}]" if at else name
@@ -70,6 +77,7 @@ class Jacobian:
     claims: tuple[Claim, ...]
     out_shape: tuple[int, ...]
     in_shape: tuple[int, ...]
+    writers: Writers | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -150,6 +158,10 @@ class Jacobian:
     def as_torch(self) -> Array:
         """The numbers in torch's layout: ``out.shape + x.shape``, as `torch.autograd.functional.jacobian` has them."""
         return self.dense().reshape(self.out_shape + self.in_shape)
+
+    def to_svg(self) -> str:
+        """A picture of the matrix: entry by entry where it is small, as where its entries are where it is large."""
+        return written_by(self.writers).matrix_svg(self)
 
     def _fits(self, limit: int, instead: str) -> None:
         rows, columns = self.shape
@@ -307,6 +319,10 @@ class Explanation:
         """As JSON, by the schema in ``docs/reference/json.md``."""
         return self._writers.json(self, **options)
 
+    def to_svg(self, wrt: str | None = None) -> str:
+        """v × J = vᵀJ as a picture, for the input ``wrt`` (the first one by default), with one column's sum."""
+        return self._writers.svg(self, wrt)
+
     def _repr_markdown_(self) -> str:
         return self.to_markdown()
 
@@ -321,9 +337,7 @@ class Explanation:
 
     @property
     def _writers(self) -> Writers:
-        if self.writers is None:
-            raise bug("an explanation without writers")
-        return self.writers
+        return written_by(self.writers)
 
     @property
     def exact(self) -> bool:

@@ -40,3 +40,5 @@ class Writers:
     markdown: Callable[..., str]
     latex: Callable[..., str]
     json: Callable[..., str]
+    svg: Callable[..., str]
+    matrix_svg: Callable[..., str]

@@ -75,7 +75,7 @@ def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
     shapes = values[first].shape, values[second].shape
     matrix = Jacobian(
         second, program, known, equation.axes[:rank], equation.axes[rank:], equation.right,
-        (certain("hessian", "", "the Jacobian of the gradient"),), *shapes,
+        (certain("hessian", "", "the Jacobian of the gradient"),), *shapes, explanation.writers,
     )  # fmt: skip
     form, form_check = _form(explanation, equation, first)
     checks: tuple[Check, ...] = ()

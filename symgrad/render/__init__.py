@@ -1,8 +1,9 @@
-"""Explanations and formulas as text, Markdown, LaTeX and JSON.
+"""Explanations and formulas as text, Markdown, LaTeX, JSON and pictures.
 
 `symgrad.render.content` knows what is said, the writers how it looks; they do not know each other.
 """
 
+from symgrad.explanation import Writers
 from symgrad.render.derived import derived_json, derived_latex, derived_markdown, derived_text
 from symgrad.render.formula_latex import formula_latex
 from symgrad.render.formula_text import formula_text
@@ -10,9 +11,14 @@ from symgrad.render.json import schema, to_json
 from symgrad.render.latex import to_latex
 from symgrad.render.letters import Names, names_of
 from symgrad.render.markdown import to_markdown
+from symgrad.render.picture import matrix_picture, product_picture
 from symgrad.render.text import to_text
 
+WRITERS = Writers(to_text, to_markdown, to_latex, to_json, product_picture, matrix_picture)
+"""How explanations are written: what `symgrad.explanation` is handed, because it does not know its renderers."""
+
 __all__ = [
+    "WRITERS",
     "Names",
     "derived_json",
     "derived_latex",
@@ -20,7 +26,9 @@ __all__ = [
     "derived_text",
     "formula_latex",
     "formula_text",
+    "matrix_picture",
     "names_of",
+    "product_picture",
     "schema",
     "to_json",
     "to_latex",

@@ -20,7 +20,7 @@ from symgrad.backward.merging import put
 from symgrad.calculus import pullback as derive_pullback
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
-from symgrad.explanation import Explanation, Given, Seed, Writers, build, with_hessians
+from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
 from symgrad.explanation.data import Jacobian
 from symgrad.explanation.formulas import derive
 from symgrad.language import arguments
@@ -29,14 +29,12 @@ from symgrad.numeric.exact import as_float
 from symgrad.oracles.forms import check_form
 from symgrad.program import Apply, Pullback
 from symgrad.program import Program as Recording
-from symgrad.render import to_json, to_latex, to_markdown, to_text
+from symgrad.render import WRITERS
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.planned import WaysBack
 from symgrad.tracing.sweeps import pull, push
 from symgrad.tracing.trace import as_array
 from symgrad.tracing.words import Lines, listing, relabelled, renamed, told_in_one_line, told_steps
-
-WRITERS = Writers(to_text, to_markdown, to_latex, to_json)
 
 
 @dataclass(frozen=True)
@@ -204,6 +202,7 @@ class Program:
             derived.claims,
             np.shape(self.arrays[program.output]),
             np.shape(self.arrays[own]),
+            WRITERS,
         )
 
     def explain(

@@ -177,11 +177,11 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
     dense = jacobian.dense()
     possible = np.full(jacobian.shape, formula is None)  # without a formula nobody knows which are always 0
     if formula is not None:
-        symbols = _symbols(teller, jacobian, names)
+        symbols = symbols_of(teller, jacobian, names)
         possible = np.array([[cell is not None for cell in row] for row in symbols]).reshape(jacobian.shape)
         if all(cell is None or len(cell.text) <= LONGEST_CELL for row in symbols for cell in row):
             yield _matrix(jacobian, symbols, names)
-            if all(cell is None or not _in_symbols(cell) for row in symbols for cell in row):
+            if all(cell is None or not _insymbols_of(cell) for row in symbols for cell in row):
                 return
             values = {numbers_key(v) for v in dense[possible]}
             if len(values) == 1:
@@ -203,12 +203,12 @@ def numbers_key(value: object) -> str:
     return repr(value)
 
 
-def _in_symbols(cell: Math) -> bool:
+def _insymbols_of(cell: Math) -> bool:
     """Whether a cell is anything but a number."""
     return isinstance(cell, Formula) and not cell.expression.is_number
 
 
-def _symbols(teller: Teller, jacobian: Jacobian, names: Names) -> tuple[tuple[Formula | None, ...], ...]:
+def symbols_of(teller: Teller, jacobian: Jacobian, names: Names) -> tuple[tuple[Formula | None, ...], ...]:
     """Every entry in symbols; None where it is 0 whatever the numbers."""
     assert jacobian.formula is not None
     names = names.ordered(list(reading(jacobian.formula, names)))

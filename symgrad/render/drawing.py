@@ -1,0 +1,137 @@
+"""A drawing in SVG: rectangles, text and a raster, in colours that serve in the dark and to the colour-blind too.
+
+Comes in: calls with places in pixels. Goes out: one self-contained ``<svg>`` whose text stays text, with a title and a
+description for those who hear it. The elements are made by `xml.etree`, so that what a user called his tensors cannot
+break out of them.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+from xml.etree import ElementTree
+
+import numpy as np
+import numpy.typing as npt
+
+STYLE = """
+.ink{fill:#1b1b1f}.soft{fill:#5f5f6a}.cell{fill:none;stroke:#c9c9d2;stroke-width:1}
+.frame{fill:none;stroke:#1b1b1f;stroke-width:2.5}.line{stroke:#5f5f6a;stroke-width:1.5}.bg{fill:#fff}
+text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
+.code{font-family:ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace}
+@media (prefers-color-scheme:dark){.ink{fill:#ececf1}.soft{fill:#a3a3af}.cell{stroke:#44444f}.frame{stroke:#ececf1}
+.line{stroke:#a3a3af}.bg{fill:#16161a}}
+"""
+PALETTE = (
+    "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#e69f00", "#009e73", "#cc79a7", "#56b4e9",
+    "#d55e00", "#999933",
+)  # fmt: skip
+"""Paul Tol's bright colours and Okabe and Ito's, which differ also for the colour-blind; a text says the same."""
+WIDE = 0.62
+"""The width of a character, of its size."""
+
+
+def ink_on(colour: str) -> str:
+    """Black or white, whichever is read better on ``colour`` (W3C's relative luminance)."""
+    parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+    light = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    luminance = 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2]
+    return "#000000" if (luminance + 0.05) / 0.05 > 1.05 / (luminance + 0.05) else "#ffffff"
+
+
+class Drawing:
+    """One picture in the making; ``height`` grows with what is drawn."""
+
+    def __init__(self) -> None:
+        self.body: list[ElementTree.Element] = []
+        self.width = self.height = 0.0
+
+    def add(self, tag: str, **attributes: object) -> ElementTree.Element:
+        """One element."""
+        named = {name.rstrip("_").replace("_", "-"): str(value) for name, value in attributes.items()}
+        element = ElementTree.Element(tag, named)
+        self.body.append(element)
+        return element
+
+    def reach(self, x: float, y: float) -> None:
+        """The picture goes at least so far."""
+        self.width, self.height = max(self.width, x), max(self.height, y)
+
+    def text(
+        self, x: float, y: float, text: str, *, size: float = 13, anchor: str = "start", kind: str = "ink",
+        bold: bool = False, room: float | None = None, fill: str | None = None,
+    ) -> None:  # fmt: skip
+        """``text`` with its baseline at y; smaller where it has only so much ``room``."""
+        if room is not None and text:
+            size = min(size, room / (WIDE * len(text)))
+        attributes: dict[str, object] = {
+            "x": f"{x:g}",
+            "y": f"{y:g}",
+            "font_size": f"{size:.3g}",
+            "text_anchor": anchor,
+        }
+        if fill is None:
+            attributes["class_"] = kind
+        else:
+            attributes |= {"fill": fill, "class_": "code"}
+        if bold:
+            attributes["font_weight"] = 600
+        self.add("text", **attributes).text = text
+        start = {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
+        self.reach(x + (1 - start) * WIDE * size * len(text), y + size / 3)
+
+    def cell(self, x: float, y: float, side: float, high: float, colour: str | None = None) -> None:
+        """One cell of a table, filled or not."""
+        self.add("rect", x=f"{x:g}", y=f"{y:g}", width=f"{side:g}", height=f"{high:g}", class_="cell")
+        if colour is not None:
+            self.add("rect", x=f"{x + 1:g}", y=f"{y + 1:g}", width=f"{side - 2:g}", height=f"{high - 2:g}", fill=colour)
+        self.reach(x + side, y + high)
+
+    def frame(self, x: float, y: float, wide: float, high: float) -> None:
+        """A frame around what is lit."""
+        self.add("rect", x=f"{x:g}", y=f"{y:g}", width=f"{wide:g}", height=f"{high:g}", class_="frame", rx=3)
+
+    def line(self, x1: float, y1: float, x2: float, y2: float) -> None:
+        """A straight line."""
+        self.add("line", x1=f"{x1:g}", y1=f"{y1:g}", x2=f"{x2:g}", y2=f"{y2:g}", class_="line")
+
+    def image(self, x: float, y: float, wide: float, high: float, alpha: npt.NDArray[np.uint8], colour: str) -> None:
+        """A raster in one colour; ``alpha`` says how much of it stands where."""
+        data = base64.b64encode(png(alpha, colour)).decode()
+        self.add(
+            "image", x=f"{x:g}", y=f"{y:g}", width=f"{wide:g}", height=f"{high:g}", preserveAspectRatio="none",
+            style="image-rendering:pixelated", href=f"data:image/png;base64,{data}",
+        )  # fmt: skip
+        self.reach(x + wide, y + high)
+
+    def finished(self, title: str, description: str) -> str:
+        """The picture as text."""
+        width, height = int(np.ceil(self.width + 24)), int(np.ceil(self.height + 24))
+        root = ElementTree.Element(
+            "svg",
+            {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {height}", "width": str(width),
+             "height": str(height), "role": "img", "aria-labelledby": "title description"},
+        )  # fmt: skip
+        ElementTree.SubElement(root, "title", id="title").text = title
+        ElementTree.SubElement(root, "desc", id="description").text = description
+        ElementTree.SubElement(root, "style").text = STYLE
+        ElementTree.SubElement(root, "rect", {"class": "bg", "width": str(width), "height": str(height)})
+        root.extend(self.body)
+        ElementTree.indent(root)
+        return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def png(alpha: npt.NDArray[np.uint8], colour: str) -> bytes:
+    """A PNG of one colour, more or less of it (RFC 2083: RGBA, no filter, one compressed block)."""
+    high, wide = alpha.shape
+    pixels = np.empty((high, wide, 4), dtype=np.uint8)
+    pixels[..., :3] = [int(colour[n : n + 2], 16) for n in (1, 3, 5)]
+    pixels[..., 3] = alpha
+    rows = b"".join(b"\0" + row.tobytes() for row in pixels)
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", wide, high, 8, 6, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b"")

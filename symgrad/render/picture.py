@@ -1,0 +1,232 @@
+"""The one picture: v weighs the rows of J, and the weighted rows add up to x.grad.
+
+Comes in: an explanation and the input to show. Goes out: SVG. A small J stands entry by entry, each entry in the colour
+of what it reads; one column is lit, with its sum below. A large one is drawn as where its entries are. `matrix_picture`
+is J alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from symgrad.errors import UnknownNameError
+from symgrad.explanation import Explanation, Jacobian
+from symgrad.indexing.symbols import accesses
+from symgrad.numeric import Array, as_float
+from symgrad.render import numbers
+from symgrad.render.content.jacobian import MOST_COLUMNS, MOST_ROWS, block_size, formula_of, symbols_of
+from symgrad.render.content.teller import teller_of
+from symgrad.render.content.words import size_text
+from symgrad.render.drawing import PALETTE, Drawing, ink_on
+from symgrad.render.page import Formula
+
+SIDE, HIGH, BASE = 46, 40, 25
+"""A cell, and where the text in it stands."""
+LEFT, TOP = 24, 30
+LARGE, BINS = 480, 240
+"""The longer side of a large matrix on the page, and the most rows and columns of its raster."""
+SIGNS = {1: PALETTE[0], -1: PALETTE[1]}
+"""The colours of positive and of negative numbers where the entries have no short symbols."""
+LONGEST = 9
+"""Characters of an entry that a cell holds."""
+MOST_TERMS = 8
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What stands in one cell, and in which colour."""
+
+    text: str
+    colour: str
+
+
+def product_picture(explanation: Explanation, name: str | None = None) -> str:
+    """v × J = vᵀJ for the input ``name``, the first one by default.
+
+    Raises `UnknownNameError` where that is no input that a gradient was asked for.
+    """
+    gradients = explanation.gradients
+    if name is not None and name not in gradients:
+        raise UnknownNameError(f"there is no gradient by {name}", found=(f"gradients: {', '.join(gradients)}",))
+    chosen = next(iter(gradients)) if name is None else name
+    gradient, jacobian = gradients[chosen], gradients[chosen].jacobian
+    out, given = explanation.program.output, explanation.program.seed
+    drawing, title = Drawing(), f"{given} times the Jacobian is {chosen}.grad"
+    heading = f"{given} weighs the rows of J, and the weighted rows add up to {chosen}.grad"
+    drawing.text(LEFT, TOP, heading, size=17, bold=True)
+    shapes = ", ".join(f"{g.name} {size_text(g.value.shape)}" for g in explanation.inputs)
+    below = f"{explanation.expression.strip()}, with {shapes}, {out} {size_text(explanation.output.shape)}"
+    drawing.text(LEFT, TOP + 22, below, kind="soft")
+    rows, columns = jacobian.shape
+    if not small(jacobian):
+        told = density(drawing, jacobian, TOP + 56)
+        return drawing.finished(title, f"{told} {given} has {rows:,} weights, {chosen}.grad {columns:,} entries.")
+    weights = as_float(explanation.seed).reshape(-1)
+    told = table(drawing, jacobian, TOP + 56, weights, given)
+    told += result(drawing, jacobian, explanation.seed, gradient.value)
+    values = ", ".join(map(numbers.text, np.asarray(gradient.value, dtype=object).reshape(-1)))
+    return drawing.finished(title, f"{told} {chosen}.grad is {values}.")
+
+
+def small(jacobian: Jacobian) -> bool:
+    """Whether J is drawn entry by entry."""
+    rows, columns = jacobian.shape
+    return 0 < rows <= MOST_ROWS and 0 < columns <= MOST_COLUMNS
+
+
+def matrix_picture(jacobian: Jacobian) -> str:
+    """J alone."""
+    drawing = Drawing()
+    drawing.text(LEFT, TOP, f"∂{jacobian.program.output}/∂{jacobian.name}", size=17, bold=True)
+    told = table(drawing, jacobian, TOP + 34) if small(jacobian) else density(drawing, jacobian, TOP + 34)
+    return drawing.finished(f"the Jacobian of {jacobian.program.output} by {jacobian.name}", told)
+
+
+def cells_of(jacobian: Jacobian) -> tuple[tuple[Cell | None, ...], ...]:
+    """The entries in symbols, coloured by what they read; in numbers, coloured by sign, where symbols are long."""
+    if jacobian.formula is not None:
+        teller = teller_of(jacobian.program)
+        _, names = formula_of(teller, jacobian)
+        symbols = symbols_of(teller, jacobian, names)
+        if all(cell is None or len(cell.text) <= LONGEST for row in symbols for cell in row):
+            sources: dict[object, str] = {}
+            return tuple(tuple(None if c is None else Cell(c.text, source(c, sources)) for c in row) for row in symbols)
+    dense = jacobian.dense()
+    return tuple(
+        tuple(Cell(numbers.text(v), SIGNS[1 if v > 0 else -1]) if v != 0 else None for v in row) for row in dense
+    )
+
+
+def source(cell: Formula, sources: dict[object, str]) -> str:
+    """The colour of the entry that a formula reads first."""
+    first = next(accesses(cell.expression), None)
+    return sources.setdefault(first, PALETTE[len(sources) % len(PALETTE)])
+
+
+def columns_at(jacobian: Jacobian) -> float:
+    """Where the cells of J begin."""
+    longest = max(map(len, jacobian.row_labels), default=0)
+    return LEFT + SIDE + 26 + 8 * longest + 14
+
+
+def table(drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | None = None, given: str = "v") -> str:
+    """The weights, the labelled matrix, and what somebody who hears it is told."""
+    at, cells = columns_at(jacobian), cells_of(jacobian)
+    for c, label in enumerate(jacobian.column_labels):
+        drawing.text(at + (c + 0.5) * SIDE, top, label, size=12, anchor="middle", room=SIDE - 2)
+    if weights is not None:
+        drawing.text(LEFT + SIDE / 2, top, given, size=15, anchor="middle", bold=True)
+    for r, (label, row) in enumerate(zip(jacobian.row_labels, cells, strict=True)):
+        y = top + 10 + r * HIGH
+        if weights is not None:
+            number(drawing, LEFT, y, numbers.text(weights[r]), bold=True)
+            drawing.text(LEFT + SIDE + 12, y + BASE, "×", anchor="middle", kind="soft")
+        drawing.text(at - 10, y + BASE, label, size=12, anchor="end")
+        for c, cell in enumerate(row):
+            x = at + c * SIDE
+            drawing.cell(x, y, SIDE, HIGH, None if cell is None else cell.colour)
+            if cell is None:
+                drawing.text(x + SIDE / 2, y + BASE, "·", anchor="middle", kind="soft")
+            else:
+                ink = ink_on(cell.colour)
+                drawing.text(x + SIDE / 2, y + BASE, cell.text, anchor="middle", room=SIDE - 6, fill=ink)
+    blocks(drawing, jacobian, at, top + 10)
+    filled, (rows, columns) = sum(cell is not None for row in cells for cell in row), jacobian.shape
+    structure = f", {jacobian.structure.notation}" if jacobian.structure.notation else ""
+    lead = "" if weights is None else f"{given} is {', '.join(map(numbers.text, weights))}. "
+    return f"{lead}J is {rows} by {columns}, {filled} of {rows * columns} entries can be nonzero{structure}."
+
+
+def blocks(drawing: Drawing, jacobian: Jacobian, at: float, top: float) -> None:
+    """Lines between the blocks, where J falls into blocks."""
+    if jacobian.structure.kind not in ("kronecker", "block-diagonal"):
+        return
+    (rows, columns), high, wide = jacobian.shape, block_size(jacobian.out_shape), block_size(jacobian.in_shape)
+    for row in range(high, rows, high) if high else ():
+        drawing.line(at - 6, top + row * HIGH, at + columns * SIDE + 6, top + row * HIGH)
+    for column in range(wide, columns, wide) if wide else ():
+        drawing.line(at + column * SIDE, top - 6, at + column * SIDE, top + rows * HIGH + 6)
+
+
+def number(drawing: Drawing, x: float, y: float, text: str, bold: bool = False) -> None:
+    """A cell with a number."""
+    drawing.cell(x, y, SIDE, HIGH)
+    drawing.text(x + SIDE / 2, y + BASE, text, size=15 if bold else 14, anchor="middle", bold=bold, room=SIDE - 6)
+
+
+def lit_column(jacobian: Jacobian) -> int:
+    """The column whose sum is written out: the first with the most terms."""
+    return int(np.argmax((as_float(jacobian.dense()) != 0).sum(0)))
+
+
+def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array) -> str:
+    """vᵀJ below the columns, the lit one with its sum, and the gradient in the shape of the input."""
+    at, top, lit = columns_at(jacobian), TOP + 66, lit_column(jacobian)
+    rows, columns = jacobian.shape
+    below, flat = top + rows * HIGH + 26, np.asarray(gradient, dtype=object).reshape(-1)
+    drawing.frame(at + lit * SIDE - 1.5, top - 1.5, SIDE + 3, rows * HIGH + 3)
+    drawing.text(at - 10, below + BASE, "added up: vᵀJ" if rows > 1 else "vᵀJ", size=12, anchor="end")
+    for c in range(columns):
+        number(drawing, at + c * SIDE, below, numbers.text(flat[c]), bold=True)
+    drawing.frame(at + lit * SIDE - 1.5, below - 1.5, SIDE + 3, HIGH + 3)
+    label = jacobian.column_labels[lit].replace(jacobian.name, f"{jacobian.name}.grad", 1)
+    told = f"{label} = {sum_text(jacobian, seed, lit)} = {numbers.text(flat[lit])}"
+    drawing.text(LEFT, below + HIGH + 30, told, size=14, kind="ink code")
+    if len(jacobian.in_shape) == 2:
+        in_shape(drawing, jacobian, flat, below + HIGH + 74)
+    return f" The lit column: {told}."
+
+
+def sum_text(jacobian: Jacobian, seed: Array, column: int) -> str:
+    """``1·1 + 2·1 + 3·1 + 4·1``."""
+    entries = np.asarray(jacobian.dense(), dtype=object)[:, column]
+    weights = np.asarray(seed, dtype=object).reshape(-1)
+    terms = [f"{factor(w)}·{factor(e)}" for w, e in zip(weights, entries, strict=True) if e != 0]
+    more = [f"… {len(terms) - MOST_TERMS} more"] if len(terms) > MOST_TERMS else []
+    return " + ".join([*terms[:MOST_TERMS], *more]) or "0"
+
+
+def factor(value: object) -> str:
+    """A number in a product."""
+    text = numbers.text(value)
+    return f"({text})" if text.startswith("-") or "/" in text else text
+
+
+def in_shape(drawing: Drawing, jacobian: Jacobian, flat: Array, top: float) -> None:
+    """The gradient in the shape of its input."""
+    high, wide = jacobian.in_shape
+    drawing.text(LEFT, top - 8, f"{jacobian.name}.grad, in the shape of {jacobian.name}:", size=12, kind="soft")
+    for place in range(high * wide):
+        row, column = divmod(place, wide)
+        number(drawing, columns_at(jacobian) + column * SIDE, top + row * HIGH, numbers.text(flat[place]))
+
+
+def density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
+    """Where the entries of a large matrix are that are not zero: the more in a place, the darker it is."""
+    rows, columns = jacobian.shape
+    found = jacobian.sparse().tocoo()
+    kept = as_float(found.data) != 0
+    counts = binned(found.row[kept], found.col[kept], (rows, columns))
+    most = counts.max() if counts.size else 0
+    alpha = (255 * (counts > 0) * (0.35 + 0.65 * counts / max(most, 1))).astype(np.uint8)
+    scale = LARGE / max(rows, columns, 1)
+    across, down, left = max(columns * scale, 24), max(rows * scale, 24), LEFT + 80
+    drawing.image(left, top + 10, across, down, alpha, PALETTE[0])
+    drawing.cell(left, top + 10, across, down)
+    drawing.text(left, top, f"{columns:,} columns: the entries of {jacobian.name}", size=12)
+    drawing.text(LEFT, top + 10 + down / 2, f"{rows:,} rows", size=12)
+    share = "every entry" if kept.sum() == rows * columns else f"{int(kept.sum()):,} of {rows * columns:,} entries"
+    told = f"J is {rows:,} by {columns:,}; {share} {'is' if share == 'every entry' else 'are'} not 0 here."
+    drawing.text(LEFT, top + down + 40, told, size=13)
+    return told
+
+
+def binned(rows: Array, columns: Array, shape: tuple[int, int]) -> Array:
+    """How many entries lie in each part of the raster."""
+    high, wide = (max(min(size, BINS), 1) for size in shape)
+    counts = np.zeros((high, wide))
+    places = rows.astype(np.int64) * high // max(shape[0], 1), columns.astype(np.int64) * wide // max(shape[1], 1)
+    np.add.at(counts, places, 1)
+    return counts

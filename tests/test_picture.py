@@ -1,0 +1,140 @@
+"""The picture of v × J: well-formed, self-contained, said in words as well, and its numbers are the explanation's."""
+
+from __future__ import annotations
+
+import base64
+import re
+import zlib
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import symgrad
+from symgrad.errors import SymgradError
+from symgrad.numeric import as_float
+from symgrad.render.drawing import PALETTE, ink_on, png
+from symgrad_cli.main import main
+from tests.cases import STORIES, Case, first_by_default
+from tests.compare import assert_same
+
+SVG = "{http://www.w3.org/2000/svg}"
+FORUM = {"seed": [[1, 2, 3, 4], [5, 6, 7, 8]]}
+
+
+def texts(picture: str) -> list[str]:
+    """What stands in the picture."""
+    return [element.text or "" for element in ElementTree.fromstring(picture).iter(f"{SVG}text")]
+
+
+def told(picture: str) -> str:
+    """What somebody who hears the picture is told."""
+    return ElementTree.fromstring(picture).find(f"{SVG}desc").text
+
+
+def test_the_forum_example() -> None:
+    picture = symgrad.explain("x@a", **FORUM).to_svg()
+    found = texts(picture)
+    assert "v weighs the rows of J, and the weighted rows add up to x.grad" in found
+    assert "x.grad[0,0] = 1·1 + 2·1 + 3·1 + 4·1 = 10" in found
+    assert found.count("10") == 6 and found.count("26") == 6  # noqa: PT018 -- three columns, once below J and once in x's shape
+    assert [found.count(f"a{i}{j}") for i in range(3) for j in range(4)] == [2] * 12
+    assert "J is 8 by 6, 24 of 48 entries can be nonzero" in told(picture)
+    assert told(picture).endswith("x.grad is 10, 10, 10, 26, 26, 26.")
+
+
+def test_another_input_and_the_matrix_alone() -> None:
+    explanation = symgrad.explain("x@a", **FORUM)
+    assert "a.grad[0,0] = 1·1 + 5·1 = 6" in texts(explanation.to_svg("a"))
+    alone = explanation.gradients["x"].jacobian.to_svg()
+    assert "∂out/∂x" in texts(alone)
+    assert "×" not in texts(alone)
+    with pytest.raises(SymgradError, match="no gradient by y"):
+        explanation.to_svg("y")
+
+
+@pytest.mark.parametrize("case", first_by_default(STORIES))
+def test_the_numbers_of_every_picture_are_the_gradients(case: Case) -> None:
+    explanation = case.story
+    for name, gradient in explanation.gradients.items():
+        picture = explanation.to_svg(name)
+        assert not re.search(r'(?:href|src)="(?!data:)', picture)
+        assert not set(re.findall(r"https?://[^\"]*", picture)) - {"http://www.w3.org/2000/svg"}
+        lit = [line for line in texts(picture) if line.startswith(f"{name}.grad") and " = " in line]
+        if not lit:  # a large one has no column lit
+            assert "entries are not 0 here" in told(picture) or "every entry is not 0 here" in told(picture)
+            continue
+        label, _, total = lit[0].partition(" = ")
+        at = tuple(int(n) for n in re.findall(r"\d+", label.removeprefix(f"{name}.grad")))
+        value = as_float(gradient.value)[at]
+        shown = total.rpartition(" = ")[2].replace("−", "-")
+        assert_same(value, float(np.float64(as_number(shown))), tolerance=1e-4, what=f"{case.name} by {name}")
+
+
+def as_number(text: str) -> float:
+    """A number as pages write it."""
+    above, _, below = text.partition("/")
+    return float(above) / float(below or 1)
+
+
+def test_names_of_users_stay_text() -> None:
+    picture = symgrad.explain("x < 1", shapes={"x": (2,)}).to_svg()
+    assert "x < 1, with x 2, out 2" in texts(picture)
+
+
+def test_a_large_matrix_is_a_raster_of_where_its_entries_are() -> None:
+    picture = symgrad.explain("tanh(x)", shapes={"x": (64, 64)}, check=False).to_svg()
+    assert "J is 4,096 by 4,096; 4,096 of 16,777,216 entries are not 0 here." in told(picture)
+    data = re.search(r"base64,([^\"]*)", picture)
+    assert data is not None
+    raw = base64.b64decode(data[1])
+    assert raw.startswith(b"\x89PNG\r\n")
+    start = raw.index(b"IDAT") + 4
+    rows = zlib.decompress(raw[start : raw.index(b"IEND") - 8])
+    alpha = np.frombuffer(rows, dtype=np.uint8).reshape(240, 1 + 4 * 240)[:, 4::4]
+    near = np.abs(np.subtract.outer(np.arange(240), np.arange(240))) <= 1
+    assert (alpha[~near] == 0).all()
+    assert (alpha.diagonal() > 0).all()
+    assert len(picture) < 20_000
+
+
+def test_an_image_is_read_back_as_it_was() -> None:
+    alpha = np.arange(6, dtype=np.uint8).reshape(2, 3) * 40
+    raw = png(alpha, "#010203")
+    start = raw.index(b"IDAT") + 4
+    pixels = np.frombuffer(zlib.decompress(raw[start : raw.index(b"IEND") - 8]), dtype=np.uint8).reshape(2, 13)[:, 1:]
+    assert (pixels.reshape(2, 3, 4)[..., 3] == alpha).all()
+    assert (pixels.reshape(2, 3, 4)[..., :3] == [1, 2, 3]).all()
+
+
+def test_text_on_every_colour_can_be_read() -> None:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)]
+        light = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2]
+
+    for colour in PALETTE:
+        low, high = sorted((luminance(colour), luminance(ink_on(colour))))
+        assert (high + 0.05) / (low + 0.05) >= 4.5, colour  # WCAG 2.1, level AA
+
+
+def test_scalars_nothing_and_odd_numbers_have_a_picture() -> None:
+    for text, values in (
+        ("x*x", {"x": 2.0}),
+        ("sum(x)", {"x": [[-1, 2]]}),
+        ("log(x)", {"x": [0.0]}),
+        ("round(x)", {"x": [1.5]}),
+    ):
+        ElementTree.fromstring(symgrad.explain(text, **values).to_svg())
+    ElementTree.fromstring(symgrad.explain("x*2", shapes={"x": (0, 3)}).to_svg())
+
+
+def test_the_command_writes_a_picture(tmp_path: Path) -> None:
+    path = tmp_path / "product.svg"
+    done = CliRunner().invoke(
+        main, ["explain", "x@a", "--seed", "[[1,2,3,4],[5,6,7,8]]", "--format", "svg", "-o", str(path)]
+    )
+    assert done.exit_code == 0, done.output
+    assert "x.grad[0,0] = 1·1 + 2·1 + 3·1 + 4·1 = 10" in texts(path.read_text(encoding="utf-8"))
