@@ -464,9 +464,13 @@ def vector_loss(
     )(index)
 
 
+EMBEDDING_EPS = float(np.float32(1e-12))
+"""torch has it in single precision (``float EPSILON`` in ATen's Loss.cpp): 4e-9 less, which a gradient at 0 shows."""
+
+
 def embedding_entry(over: Reduction, x: View, y: View, target: View, margin: float = 0.0) -> Expr:
-    """1 − cos where the target is 1, max(0, cos − margin) where it is −1; squares get 1e-12 each."""
-    eps = sp.Rational("1e-12")
+    """1 − cos where the target is 1, max(0, cos − margin) where it is −1; squares get `EMBEDDING_EPS` each."""
+    eps = sp.Rational(EMBEDDING_EPS)
     lengths = sp.sqrt((over.sum(lambda i: x[i] ** 2, "k") + eps) * (over.sum(lambda i: y[i] ** 2, "l") + eps))
     angle = over.sum(lambda i: x[i] * y[i]) / lengths
     apart = angle - number(margin)
@@ -476,7 +480,8 @@ def embedding_entry(over: Reduction, x: View, y: View, target: View, margin: flo
 
 def embedding_values(x: Any, y: Any, target: Any, margin: float = 0.0) -> Any:
     """NumPy's forward."""
-    angle = np.sum(x * y, axis=-1) / np.sqrt((np.sum(x * x, axis=-1) + 1e-12) * (np.sum(y * y, axis=-1) + 1e-12))
+    lengths = (np.sum(x * x, axis=-1) + EMBEDDING_EPS) * (np.sum(y * y, axis=-1) + EMBEDDING_EPS)
+    angle = np.sum(x * y, axis=-1) / np.sqrt(lengths)
     return np.where(target == 1, 1 - angle, 0) + np.where(target == -1, np.maximum(angle - float(margin), 0), 0)
 
 

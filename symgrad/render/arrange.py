@@ -22,6 +22,8 @@ from symgrad.render.letters import Names
 Key = tuple[Any, ...]
 LARGEST_DENOMINATOR = 12
 """Denominators up to this are taken out of a sum."""
+LARGEST_POWER = 1 << 30
+"""Over a larger power of two stands some float that is no short decimal: it is written as a decimal."""
 
 
 class Shown(sp.Dummy):  # type: ignore[misc]  # SymPy's classes are Any
@@ -78,6 +80,8 @@ def fraction(product: Expr, names: Names) -> Fraction:
         else:
             above.append(factor)
     above, below = _sorted(above, names), _sorted(below, names)
+    if coefficient.q > LARGEST_POWER and coefficient.q & (coefficient.q - 1) == 0:
+        return Fraction(negative, (sp.Float(coefficient, 17), *above), tuple(below))
     if coefficient.q != 1:
         below.insert(0, sp.Integer(coefficient.q))
     if coefficient.p != 1 or not above:
