@@ -6,6 +6,7 @@ One of the cases of each operation is drawn in every run, always the same; the s
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator
 
@@ -19,6 +20,9 @@ from symgrad.errors import SymgradError
 from symgrad.explanation import edges_of
 from symgrad.language import read
 from symgrad.ops import Op, entries, find
+from symgrad.oracles import run_torch
+from symgrad.oracles.own_rule import own_rule
+from symgrad.oracles.report import Verdict, compare
 from tests import torch_side
 from tests.compare import assert_same
 from tests.sampling import draw, seed_of
@@ -140,3 +144,29 @@ def test_the_page_of_an_embedding_loss_at_0_agrees() -> None:
     found = symgrad.explain("cosine_embedding_loss(x, y, t)", **values)
     assert found.passed
     assert "1e-12" in found.to_text()
+
+
+@pytest.mark.parametrize("length", [0.0, -1.0, -2.5])
+def test_the_page_says_where_torch_contradicts_its_own_forward_pass(length: float) -> None:
+    found = symgrad.explain("view_as_real(torch.polar(r, t))", r=[length, 1.0], t=[1.0, 2.0])
+    assert found.passed
+    (check,) = [check for check in found.gradients["r"].checks if check.own_rule]
+    assert check.verdict is Verdict.NOT_MADE
+    told = re.sub(r"\s+", " ", found.to_text())
+    assert told.count("for r[0], where its own forward pass has the slope 1.382 on both sides: a rule of torch's") == 2
+    assert "disagree" not in told
+    assert "Equal to torch" not in told
+
+
+@pytest.mark.parametrize("text", ["r ** 2", "relu(r)", "view_as_real(torch.polar(r, t))[:, 0]"])
+def test_a_derived_number_that_is_wrong_is_no_rule_of_torchs(text: str) -> None:
+    values = {n: np.array(v) for n, v in (("r", [1.5, -2.0]), ("t", [1.0, 2.0])) if n == "r" or "t)" in text}
+    found = symgrad.explain(text, check=False, **values)
+    answer = run_torch(found.program, values, np.ones(2), ["r"])
+    assert answer is not None
+    expected = answer.gradients["r"]
+    for wrong in (np.array([0.002, 0.0]), np.array([0.0, 0.002]), np.array([2.0, -2.0])):
+        got = np.asarray(found.gradients["r"].value) + wrong
+        check = compare("torch", expected, got)
+        assert own_rule(check, found.program, values, np.ones(2), "r", expected, got, None) is check
+        assert check.passed is False

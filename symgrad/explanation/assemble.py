@@ -37,6 +37,7 @@ from symgrad.oracles import (
 )
 from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.kinks import at_kinks
+from symgrad.oracles.own_rule import own_rule
 from symgrad.oracles.report import UNTAMED, Standing, compare_some
 from symgrad.program import Program
 
@@ -173,6 +174,8 @@ class Proofs:
             check = at_kinks(check, self.program, self.arrays, self.seed, name, expected, gradient, standing)
         if check.passed is False and not self.tame():
             return skipped(oracle, f"{UNTAMED}: here {check.got:.4g}, torch {check.expected:.4g}")
+        if check.passed is False:
+            check = own_rule(check, self.program, self.arrays, self.seed, name, expected, gradient, standing)
         return check
 
     def entries(self, name: str, matrix: Jacobian) -> Array | str:

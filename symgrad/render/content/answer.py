@@ -80,7 +80,7 @@ def answer_of(explanation: Explanation, teller: Teller) -> Answer:
     kinks = tuple(kink_sentences(explanation, teller))
     moving = [words for name, words in zeros.items() if flows(explanation.program, name)]
     told = next(iter((*kinks, *moving)), ())
-    special = _undefined(explanation, teller) or _declared(explanation) or told
+    special = _undefined(explanation, teller) or _declared(explanation) or _torchs_rule(explanation) or told
     told = told if special == told else ()
     special = special or _divided(explanation) or _shared(explanation)
     lines, formulas = short_forms(explanation), dict[str, Equation]()
@@ -172,6 +172,12 @@ def _undefined(explanation: Explanation, teller: Teller) -> Words:
     """A derivative that there is not, or that the steps lose."""
     blocks = (block for g in explanation.gradients.values() for block in singular_blocks(teller, g))
     return next((block.words for block in blocks if isinstance(block, Paragraph)), ())
+
+
+def _torchs_rule(explanation: Explanation) -> Words:
+    """Where torch's backward is no derivative of its forward pass."""
+    checks = (_by_torch(gradient) for gradient in explanation.gradients.values())
+    return next(((f"{check.note}.",) for check in checks if check is not None and check.own_rule), ())
 
 
 def _declared(explanation: Explanation) -> Words:
