@@ -177,6 +177,18 @@ ZEROS = [
     ("layer_norm(x)", {"x": [1.0, 2.0, 5.0]}, None, "x.grad is 0, but for rounding, although J is not"),
     ("cat([x, -2 * x])", {"x": [1, 2]}, [2, 2, 1, 1], "These weights balance each other out"),
     ("stack([x, x ** 2])", {"x": -0.5}, [1, 1], "cancel each other out here; where x has other entries they do not"),
+    (
+        "cat([x, -clamp(x, -5, 5)])",
+        {"x": [1.0, 2.0]},
+        None,
+        "cancel each other out here; where x has other entries they",
+    ),
+    (
+        "cat([x, -clamp(x, -100, 100)])",
+        {"x": [1.0]},
+        None,
+        "cancel each other out here; where x has other entries they",
+    ),
     ("x * 1e-14", {"x": [1.0, 2.0]}, None, ""),
     ("sin(x)", {"x": [1.5707963267948966]}, None, ""),
 ]

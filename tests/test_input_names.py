@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import string
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from symgrad.api import explain_values
 from symgrad.errors import InputError, NotationError
 from symgrad.language import read
 from symgrad.render import derived_text, schema, to_json, to_latex, to_markdown, to_text
-from symgrad.tracing import run_script
+from symgrad.tracing import kinks, run_script
 from symgrad.tracing.tell import event_text
 from tests.compare import assert_same
 
@@ -153,6 +154,35 @@ def test_captured_programs_keep_a_tensor_called_v() -> None:
     code = program.backward(torch.ones(2, 3)).code()
     assert "def backward(q, k, v, g):" in code
     assert "the seed of backward is called g, since v is taken" in to_text(program.explain())
+
+
+V_TAKEN = "import torch\nv = torch.tensor([0.0, 2.0], requires_grad=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ("y = v.relu()\ny.backward(torch.ones(2))\n", "the slope of Σ g·y is 0 on the left, 1 on the right"),
+        (
+            "y = v * 2\nfor _ in range(2):\n    y = v * 2\n    y.backward(torch.ones(2))\n",
+            "Two calls with g₁ and g₂ are",
+        ),
+        ("y = v.round()\ny.backward(torch.ones(2))\n", "gᵀJ by v is 0"),
+        ("v.register_hook(lambda n: 2 * n)\n(v * 3).backward(torch.ones(2))\n", "what the hook makes of gᵀJ"),
+        ("y = v * v.detach()\ny.backward(torch.ones(2))\n", "its part of gᵀJ is left out"),
+    ],
+)
+def test_notes_of_a_run_call_the_seed_as_it_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: str, says: str
+) -> None:
+    found = kinks.found  # as if the kink were one of the weighted output itself
+    monkeypatch.setattr(kinks, "found", lambda *of: [replace(tie, whole=True) for tie in found(*of)])
+    script, story = tmp_path / "script.py", []
+    script.write_text(V_TAKEN + lines)
+    run_script(str(script), [], tell=lambda event: story.append(event_text(event)))
+    said = " ".join("\n".join(story).split())
+    assert says in said
+    assert not any(other in said for other in ("vᵀJ", "v₁", "Σ v"))
 
 
 def test_a_story_calls_the_seed_otherwise_where_the_script_has_a_v(tmp_path: Path) -> None:

@@ -712,6 +712,26 @@ def test_every_field_of_the_schema_is_described() -> None:
         assert definition.get("description"), name
 
 
+@pytest.mark.parametrize(
+    ("text", "x", "found"),
+    [
+        ("relu(x)", [0.0, 3.0], ("kink", [0], 0, 1, 1)),
+        ("abs(x).sum()", [0.0, 0.0], ("kink", [0], -1, 1, 2)),
+        ("(x > 0) * x", [0.0, 3.0], ("turn", [0], 0, 1, 1)),
+        ("relu(x)", [1.0, 3.0], None),
+    ],
+)
+def test_json_has_the_kinks_that_the_page_has(text: str, x: list[float], found: tuple[Any, ...] | None) -> None:
+    explanation = symgrad.explain(text, x=x, check=False)
+    data = json.loads(explanation.to_json())
+    conforms(data)
+    page = " ".join(explanation.to_text(width=400).split())
+    assert [(k["kind"], k["at"], k["left"], k["right"], k["count"]) for k in data["kinks"]] == (
+        [found] if found else []
+    )
+    assert all(kink["says"] in page for kink in data["kinks"])
+
+
 def test_json_keeps_numbers_as_they_are() -> None:
     data = json.loads(symgrad.explain("x/3", x=[1, 2], check=False).to_json())
     assert data["output"]["value"] == ["1/3", "2/3"]

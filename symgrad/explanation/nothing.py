@@ -6,18 +6,24 @@ Comes in: a program with its numbers, a seed and the gradient. Goes out: a `Noth
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
-from symgrad.numeric import Array, Values, as_float, numeric_pullback, term_sizes
+from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, term_sizes
+from symgrad.ops import entry_of
+from symgrad.oracles.forms import moves
 from symgrad.program import Program
 
 NEGLIGIBLE = 1e-12
 """A number this small beside the terms that it is the sum of is rounding."""
 ENOUGH = 2
 """Other points at which a gradient has to be 0 before it is said to be 0 everywhere."""
+SPREADS = (0.05, 8.0, 60.0, 1000.0)
+"""How far from 0 entries are drawn: what is flat between two corners is not so beyond them."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ def stands_still(program: Program, values: Values, name: str) -> bool | None:
 def everywhere(program: Program, values: Values, name: str, seed: Array) -> bool | None:
     """Whether vᵀJ is 0 too where ``name`` has other entries; None where too few other points can be reached."""
     tried = 0
-    for there in elsewhere(program, values, name):
+    for there in (*elsewhere(program, values, name), *far_and_near(program, values, name)):
         if np.array_equal(as_float(there[name]), as_float(values[name])):
             continue
         found = as_float(numeric_pullback(program, there, seed, [name])[name])
@@ -78,3 +84,18 @@ def everywhere(program: Program, values: Values, name: str, seed: Array) -> bool
             return False
         tried += bool(still)
     return True if tried >= ENOUGH else None
+
+
+def far_and_near(program: Program, values: Values, name: str) -> Iterator[Values]:
+    """Points where ``name`` has entries of other sizes, and small whole numbers: some of them alike, some 0."""
+    if any(entry_of(step.op) is None for step in program.steps) or not moves(program, name):
+        return
+    generator = np.random.default_rng(23)
+    given = {t.name: values[t.name] for t in program.inputs}
+    shape = np.shape(given[name])
+    drawn = [generator.uniform(-width, width, size=shape) for width in SPREADS]
+    for array in (*drawn, generator.integers(-2, 3, size=shape).astype(float)):
+        try:
+            yield forward(program, {**given, name: array})
+        except (SymgradError, ValueError, ArithmeticError):
+            continue

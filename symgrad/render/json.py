@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.calculus import Step, Sweep, local
-from symgrad.explanation import Explanation, Gradient, Hessian, Jacobian, Structure
+from symgrad.explanation import Explanation, Gradient, Hessian, Jacobian, Structure, Tie
 from symgrad.explanation.formulas import Derived
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
@@ -23,8 +23,10 @@ from symgrad.language import arguments
 from symgrad.oracles.report import Check
 from symgrad.program import Constant, Program
 from symgrad.render import numbers
+from symgrad.render.content.answer import kink_sentence
 from symgrad.render.content.jacobian import countable
 from symgrad.render.content.one_entry import column_of, gradient_of
+from symgrad.render.content.teller import teller_of
 from symgrad.render.formula_latex import formula_latex
 from symgrad.render.formula_text import formula_text, label_text
 from symgrad.render.letters import Names, names_of
@@ -88,6 +90,7 @@ def explanation_data(explanation: Explanation) -> Data:
         },
         "gradients": {name: gradient_data(gradient, names) for name, gradient in explanation.gradients.items()},
         "hessians": [hessian_data(hessian, names) for hessian in explanation.hessians.values()],
+        "kinks": [kink_data(explanation, tie) for tie in explanation.kinks],
         "downstream": None if later is None else explanation_data(later),
         "checked": explanation.checked,
         "exact": explanation.exact,
@@ -214,6 +217,26 @@ def hessian_data(hessian: Hessian, names: Names) -> Data:
         "constant": hessian.constant,
         "checks": [check_data(check) for check in hessian.checks],
         "passed": hessian.passed,
+    }
+
+
+def kink_data(explanation: Explanation, tie: Tie) -> Data:
+    """A kink or jump that the numbers stand on; ``says`` is the sentence of the page."""
+    teller = teller_of(explanation.program, None if explanation.expanded else explanation.expression)
+    kind = "turn" if tie.whole else "jump" if tie.jump else "kink"
+    slopes = {"left": tie.left, "here": tie.here, "right": tie.right, "torch": tie.torch, "together": tie.together}
+    return {
+        "kind": kind,
+        "step": tie.step.result.name,
+        "op": tie.step.called,
+        "name": tie.name,
+        "at": list(tie.at),
+        "value": numbers.data(tie.value),
+        "to": list(tie.to),
+        **{key: None if slope is None else numbers.data(slope) for key, slope in slopes.items()},
+        "count": tie.count,
+        "legal": tie.legal,
+        "says": kink_sentence(explanation, tie, teller),
     }
 
 

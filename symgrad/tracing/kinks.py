@@ -72,7 +72,7 @@ def line_of(program: Program, tie: Tie) -> str:
     step = relabelled(right_side(program.recording, tie.step), labels) if tie.whole else str(tie.step.op)
     end = program.ends[0]
     out = labels.get(end, end)
-    total = out if np.size(program.arrays[end]) == 1 else f"Σ v·{out}"
+    total = out if np.size(program.arrays[end]) == 1 else f"Σ {program.recording.seed}·{out}"
     line = program.lines.get(tie.step.result.name)
     at = f" (line {line.line})" if line is not None else ""
     return tie.says(labels.get(tie.name, tie.name), f"{step}{at}", total)

@@ -90,7 +90,7 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
             elif "detach" in node.cut.how or "data" in node.cut.how or "no_grad" in node.cut.how:
                 who = ", ".join(dict.fromkeys(here)) or "a leaf"
                 cut = cut_in_words(node.cut, "", None, scene.where).removeprefix("the path was ")
-                notes.append(f"one of the ways from {who} was {cut}: its part of vᵀJ is left out")
+                notes.append(f"one of the ways from {who} was {cut}: its part of {lifted.program.seed}ᵀJ is left out")
     if len(unasked) == 1:
         notes.append(f"{unasked[0]} is not asked: requires_grad=False, so {unasked[0]}.grad stays None")
     elif unasked:

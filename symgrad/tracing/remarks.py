@@ -26,8 +26,8 @@ def other_letter(letter: str) -> list[str]:
     return [] if letter == "v" else [f"v is a tensor of the script: the seed is called {letter} here"]
 
 
-def accumulated(scene: Scene, rows: list[Leaf], repeated: bool) -> list[str]:
-    """A note where this call added to what an earlier one had put there."""
+def accumulated(scene: Scene, rows: list[Leaf], repeated: bool, letter: str) -> list[str]:
+    """A note where this call added to what an earlier one had put there; ``letter`` is the seed's name."""
     again = [r.name for r in rows if r.before is not None and np.any(r.before)]
     earlier = sorted({w.line for _, w, n in scene.watch.filled.values() if n in again})
     if not again:
@@ -41,7 +41,8 @@ def accumulated(scene: Scene, rows: list[Leaf], repeated: bool) -> list[str]:
     sums = f": {short(row.before)} + {short(row.added)} = {short(row.after)}" if shown else ""
     adds = f"{who} already held what {lines} put there; backward adds{sums}"
     fresh = f"{again[0]}.grad = None" if len(again) == 1 else "zero_grad() of the optimizer"
-    return [f"{adds}. Two calls with v₁ and v₂ are one with v₁ + v₂; {fresh} before a call starts afresh."]
+    one, two = f"{letter}₁", f"{letter}₂"
+    return [f"{adds}. Two calls with {one} and {two} are one with {one} + {two}; {fresh} before a call starts afresh."]
 
 
 def touched(scene: Scene, tensor: Any) -> bool:
@@ -53,7 +54,7 @@ def touched(scene: Scene, tensor: Any) -> bool:
 
 def hooked(program: Program, targets: dict[str, tuple[Any, Any]], rows: list[Leaf]) -> list[str]:
     """Leaves with hooks: torch's gradient is then what the hook made of vᵀJ."""
-    notes = [f"{program.labels[n]} has a hook: torch adds what the hook makes of vᵀJ"
+    notes = [f"{program.labels[n]} has a hook: torch adds what the hook makes of {program.recording.seed}ᵀJ"
              for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]  # fmt: skip
     own = {program.labels[n] for n, (t, _) in targets.items() if getattr(t, "_post_accumulate_grad_hooks", None)}
     later = [row.name for row in rows if row.hooked and row.name in own]
@@ -62,7 +63,7 @@ def hooked(program: Program, targets: dict[str, tuple[Any, Any]], rows: list[Lea
         who = later[0] if len(later) == 1 else f"{len(later)} leaves"
         has = "has a hook that runs" if len(later) == 1 else "have hooks that run"
         left = "it set .grad to None" if gone == later else "what stands in .grad is what the hook left"
-        notes.append(f"{who} {has} after vᵀJ was added: {left}")
+        notes.append(f"{who} {has} after {program.recording.seed}ᵀJ was added: {left}")
     return notes
 
 

@@ -132,7 +132,7 @@ class Scene:
             for name, (tensor, true) in targets.items()
             if not self.watch.only or program.labels[name] in self.watch.only
         ]
-        notes = [*remarks.other_letter(letter), *remarks.accumulated(self, rows, repeated)]
+        notes = [*remarks.other_letter(letter), *remarks.accumulated(self, rows, repeated, letter)]
         notes += [*([] if repeated else paths.missing(self, lifted)), *remarks.without_a_past(program)]
         if not repeated:
             ties = kinks.found(program, seeds, met)

@@ -37,7 +37,7 @@ def summed_up(event: Backward) -> list[str]:
     _, own, equal, other = classes(event.leaves)
     open_here = [row for row in equal if row.undefined]
     equal = [row for row in equal if not row.undefined]
-    lines = [f"{leaves(len(equal))} = torch{extremes(equal)}"] if equal else []
+    lines = [f"{leaves(len(equal))} = torch{extremes(equal, event.letter)}"] if equal else []
     lines += [f"undefined here, in part or whole, by {listed(open_here)}"] if open_here else []
     lines += [f"0 by {listed(some)}{f': {why}' if why else ''}" for why, some in zeros(event.leaves)]
     if own:
@@ -55,13 +55,14 @@ def classes(rows: Sequence[Leaf]) -> tuple[list[Leaf], list[Leaf], list[Leaf], l
     return wrong, own, equal, [row for row in rows if row.agrees is None and not row.boxed]
 
 
-def extremes(rows: Sequence[Leaf]) -> str:
+def extremes(rows: Sequence[Leaf], letter: str) -> str:
     """The longest and the shortest gradient, zeros and rounding left out."""
     moving = [row for row in rows if row.length > 0 and not row.rounding]
     if len(moving) < 2:
         return ""
     most, least = max(moving, key=lambda row: row.length), min(moving, key=lambda row: row.length)
-    return f"; vᵀJ is longest by {most.name} ({digits(most.length)}), shortest by {least.name} ({digits(least.length)})"
+    far = f"{letter}ᵀJ is longest by {most.name} ({digits(most.length)})"
+    return f"; {far}, shortest by {least.name} ({digits(least.length)})"
 
 
 def zeros(rows: Sequence[Leaf]) -> list[tuple[str, list[Leaf]]]:

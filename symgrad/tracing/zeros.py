@@ -46,7 +46,7 @@ def zeros(program: Program, seeds: Mapping[str, Array], rows: Sequence[Leaf], ti
         said = row.why if reason is None else reason.says(row.name, step_in_words(program, reason.step.result.name))
         found.setdefault((digits, said), []).append(row)
     return [
-        f"vᵀJ by {listed(some)} is 0{digits}{f': {said}' if said else ''}"
+        f"{program.recording.seed}ᵀJ by {listed(some)} is 0{digits}{f': {said}' if said else ''}"
         for (digits, said), some in found.items()
         if said or digits
     ]

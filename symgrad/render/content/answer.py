@@ -18,7 +18,7 @@ from symgrad.backward import LONG, Backward
 from symgrad.backward.names import UNNAMED
 from symgrad.calculus import flows
 from symgrad.closed_form import assigned
-from symgrad.explanation import Explanation, Gradient
+from symgrad.explanation import Explanation, Gradient, Tie
 from symgrad.explanation.notable import mean_in_words, means, undetached
 from symgrad.numeric import plain
 from symgrad.oracles.report import Check, Verdict
@@ -77,7 +77,7 @@ class Answer:
 def answer_of(explanation: Explanation, teller: Teller) -> Answer:
     """Everything that a page opens with, worked out once."""
     zeros = {name: words for name, g in explanation.gradients.items() if (words := why_zero(explanation, g, teller))}
-    kinks = tuple(kink_sentences(explanation, teller))
+    kinks = tuple((kink_sentence(explanation, tie, teller),) for tie in explanation.kinks)
     moving = [words for name, words in zeros.items() if flows(explanation.program, name)]
     told = next(iter((*kinks, *moving)), ())
     special = _undefined(explanation, teller) or _declared(explanation) or _torchs_rule(explanation) or told
@@ -90,17 +90,16 @@ def answer_of(explanation: Explanation, teller: Teller) -> Answer:
     return Answer(lines, tuple(formulas.values()), _agreement(explanation), special, zeros, kinks, told)
 
 
-def kink_sentences(explanation: Explanation, teller: Teller) -> Iterator[Words]:
-    """Each kink that the numbers stand on."""
+def kink_sentence(explanation: Explanation, tie: Tie, teller: Teller) -> str:
+    """A kink that the numbers stand on."""
     program = explanation.program
     made = {step.result.name: step for step in program.steps}
     total = program.output if explanation.output.size == 1 else f"Σ {program.seed}·{program.output}"
-    for tie in explanation.kinks:
-        step = teller.code(tie.step) or tie.step.called if tie.whole else tie.step.called
-        name = tie.name
-        if UNNAMED.fullmatch(name) and teller.code(made[name]):
-            name = f"({teller.code(made[name])})"
-        yield (f"{tie.says(name, step, total)}.",)
+    step = teller.code(tie.step) or tie.step.called if tie.whole else tie.step.called
+    name = tie.name
+    if UNNAMED.fullmatch(name) and teller.code(made[name]):
+        name = f"({teller.code(made[name])})"
+    return f"{tie.says(name, step, total)}."
 
 
 def short_forms(explanation: Explanation) -> tuple[str, ...]:
