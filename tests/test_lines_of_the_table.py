@@ -98,9 +98,9 @@ def line_of(text: str, **shapes: tuple[int, ...]) -> str | None:
 @pytest.mark.parametrize(
     ("text", "shapes", "line"),
     [
-        ("x.repeat(2)", {"x": (3,)}, "where(arange(x.shape[0])[:, None] == arange(2 * x.shape[0]) % x.shape[0], v, 0).sum(1)"),
-        ("kron(x, y)", {"x": (2,), "y": (3,)}, None),
-        ("F.avg_pool1d(x, 2)", {"x": (1, 2, 6)}, None),
+        ("prod(x, 0, keepdim=True)", {"x": (3,)}, None),
+        ("x.unfold(0, 2, 1)", {"x": (4,)}, None),
+        ("F.interpolate(x, size=5)", {"x": (2, 1, 3)}, None),
     ],
 )  # fmt: skip
 def test_what_has_no_short_notation_is_said_in_array_operations(
@@ -116,7 +116,7 @@ def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytes
     templates.forget()
     honest = templates.written_out
     monkeypatch.setattr(templates, "written_out", lambda *args: f"2 * {honest(*args)}")
-    lines = symgrad.explain("x.repeat(2)", shapes={"x": (3,)}, check=False).backward
+    lines = symgrad.explain("x.unfold(0, 2, 1)", shapes={"x": (4,)}, check=False).backward
     assert not lines.whole
     assert lines.gradients["x"].own == "the array operations were not confirmed"
     with pytest.raises(UnsupportedError, match="not confirmed"):
@@ -126,10 +126,10 @@ def test_array_operations_are_confirmed_before_they_are_shown(monkeypatch: pytes
 
 def test_a_grid_that_would_not_fit_is_refused_with_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     templates.forget()
-    monkeypatch.setattr(templates, "MOST_IN_GRID", 17)
-    line = symgrad.explain("x.repeat(2)", shapes={"x": (3,)}, check=False).backward.gradients["x"]
+    monkeypatch.setattr(templates, "MOST_IN_GRID", 7)
+    line = symgrad.explain("x.unfold(0, 2, 1)", shapes={"x": (4,)}, check=False).backward.gradients["x"]
     assert line.code is None
-    assert line.own == "array operations would lay out a grid of 18 points"
+    assert line.own == "array operations would lay out a grid of 8 points"
     templates.forget()
     i, j = fresh("i", 3), fresh("j", 4)
     assert grid(i * j, {}) == 12

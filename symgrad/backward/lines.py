@@ -133,6 +133,12 @@ class Lines:
         sizes = tuple(int(size) for size in shape) if all(size.is_Integer for size in shape) else None
         return Draft(name, list(self.of(name).terms), sizes)
 
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes that are numbers, by what tensors are called on the page."""
+        found = {name: tensor.shape for name, tensor in self.tensors.items()}
+        whole = {name: shape for name, shape in found.items() if all(size.is_Integer for size in shape)}
+        return {self.names.page(name): tuple(map(int, shape)) for name, shape in whole.items()}
+
     def of(self, name: str) -> Gathered:
         """What reached a tensor."""
         return self.gathered.get(name, Gathered())
@@ -181,6 +187,8 @@ class Lines:
         """The drafts as text, merged by the rules."""
         cotangents = {name: self.names.cotangent(name) for name in (*self.gathered, *self.wanted)}
         fixed = {*self.names.given, *self.ends}
+        for draft in (*drafts, *leaves):
+            draft.without_margins(self.shapes())
         own = {draft.of for draft in drafts if draft.of not in self.tensors}
         every = merged([*drafts, *leaves], cotangents | {name: name for name in own}, {*fixed, *own, *self.wanted})
         rest = [draft for draft in every if not any(draft is leaf for leaf in leaves)]

@@ -5,6 +5,7 @@ fewer of them. Every rule works on the syntax tree, so that brackets are where P
 
     alias     v_t = v_h: what reads v_t reads v_h
     inline    an unnamed cotangent that is read once stands where it is read, if that line stays short
+    no margin   pad(a, (0, x.shape[2] % 2)) is a, where x is even there
     side by side   pad(a, (0, n)) + pad(b, (m, 0)) is cat([a, b], -1), where the two fill an axis
 """
 
@@ -16,6 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 
 from symgrad.backward.beside import side_by_side
+from symgrad.backward.margins import Shapes, without_margins
 
 LONGEST = 64
 """Characters of a line that another was merged into."""
@@ -37,6 +39,14 @@ class Draft:
     terms: list[Term]
     sizes: tuple[int, ...] | None = None
     rules: list[str] = field(default_factory=list)
+
+    def without_margins(self, shapes: Shapes) -> None:
+        """Leave out what is 0 around a tensor at these sizes."""
+        for term in self.terms:
+            found = None if term.value is None else without_margins(term.value, shapes)
+            if found is not None and term.value is not None and ast.dump(found) != ast.dump(term.value):
+                term.value = found
+                self.rules.append("no margin")
 
     @property
     def reads(self) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ the text is shown only after it was read back and agreed with the formula.
 
     Σ_j δ(p, n[j])·v[j,q]                  →  zeros_like(x).index_add(0, n, v): `places`
     Σ_{o,k} v[n,o,k]·w[o,c,p−s·k+d]        →  conv_transpose1d(v, w, stride=s, padding=d): `convolutions`
+    Σ_{a,b} v[n,(c,a,b),(p−a,q−b)]         →  F.fold(v, x.shape[-2:], (k, l)): `folds`
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sympy as sp
 
 from symgrad.closed_form.asking import reads_tensor
 from symgrad.closed_form.convolutions import convolution
+from symgrad.closed_form.folds import folded
 from symgrad.closed_form.merging import taken_apart
 from symgrad.closed_form.places import written_at
 from symgrad.indexing import Bracket, Index
@@ -37,4 +39,6 @@ def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: st
     if len(accesses) == 2 and len(accesses) + len(deltas) == len(rest) and bound:
         v, other = sorted(accesses, key=lambda access: name_of(access) != notation.program.seed)
         return convolution(notation, node, v, other, bound, axes)
+    if len(accesses) == 1 and len(accesses) + len(deltas) == len(rest) and bound:
+        return folded(notation, accesses[0], bound, axes, wanted)
     return None

@@ -17,6 +17,7 @@ import sympy as sp
 
 from symgrad.calculus.steps import Step
 from symgrad.closed_form.averages import centred, mean_of, variance
+from symgrad.closed_form.blocks import numbered_apart
 from symgrad.closed_form.gaps import reciprocal_gap, symmetrised
 from symgrad.closed_form.merging import merge_nested, merge_sums
 from symgrad.closed_form.of_numbers import absolute, cases, logistic, multiplied_out, one_denominator, without_one
@@ -133,6 +134,7 @@ def subtracted(term: Expr) -> bool:
 
 
 RULES = (
+    Rule("numbered apart", "Σ_j f(⌊j / n⌋, j mod n) → Σ_k Σ_l f(k, l), where j numbers the pairs", numbered_apart),
     Rule("logistic", "1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z)", logistic),
     Rule("absolute", "z·sign(z) → |z|", absolute),
     Rule("one denominator", "1 / b − a / b² → (b − a) / b²", one_denominator),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import sympy as sp
 
 from symgrad.closed_form.asking import axis_in, body_order, components, counted, indices_in, mentions_seed, place_of
+from symgrad.closed_form.blocks import blocks
 from symgrad.closed_form.pieces import (
     ATOM,
     COMPARE,
@@ -39,7 +40,17 @@ def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     factors = split_factors(node.function) if node.function.is_Mul else [node.function]
     if isinstance(node, (Mean, Variance)):
         return sum_of_product(notation, factors, bound, prefer, *WORDS[type(node)])
-    ways = (outside, running, broadcast_apart, matrix_product, sum_of_product, one_by_one, contraction, term_by_term)
+    ways = (
+        outside,
+        running,
+        blocks,
+        broadcast_apart,
+        matrix_product,
+        sum_of_product,
+        one_by_one,
+        contraction,
+        term_by_term,
+    )
     for write in ways:
         try:
             return write(notation, factors, bound, prefer)
@@ -224,3 +235,9 @@ def contraction(notation: Notation, factors: list[Expr], bound: list[Index], pre
     terms = ",".join("".join(letters[i] for i in p.indices()) for p in pieces)
     text = f'einsum("{terms}->{"".join(letters[i] for i in output)}", {", ".join(p.text for p in pieces)})'
     return Piece(text, ATOM, tuple(output))
+
+
+WAYS = (
+    outside, running, blocks, broadcast_apart, matrix_product, sum_of_product, one_by_one, contraction, term_by_term,
+)  # fmt: skip
+"""How a sum is written: the first that can."""

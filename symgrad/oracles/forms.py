@@ -20,7 +20,7 @@ import numpy as np
 
 from symgrad.calculus import Sweep, flows, local_pullback, positions, standard
 from symgrad.errors import DomainError, SymgradError, UndefinedError
-from symgrad.language.read import LOSSES, inputs_of, read
+from symgrad.language.read import LOSSES, Reading, inputs_of, read
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
 from symgrad.oracles.array_text import Read, evaluate_arrays
 from symgrad.oracles.other_sizes import misread, resized
@@ -157,15 +157,16 @@ def symmetric_part(array: Array) -> Array:
 
 def evaluate_text(text: str, known: Mapping[str, Array]) -> Array:
     """The value of an expression over the seed, the output and the inputs in symgrad's own language, by NumPy."""
-    program = _read_back(text, tuple((name, np.shape(array)) for name, array in known.items()))
-    return forward(program, {t.name: known[t.name] for t in program.inputs})[program.output]
+    found = _read_back(text, tuple((name, np.shape(array)) for name, array in known.items()))
+    program, arrays = found.program, {**known, **found.made}
+    return forward(program, {t.name: arrays[t.name] for t in program.inputs})[program.output]
 
 
 @lru_cache(maxsize=4096)
-def _read_back(text: str, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Program:
+def _read_back(text: str, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Reading:
     """The program that a text spells, read once: the line of a layer is asked again at every step of a loop."""
     used = inputs_of(text)
-    return read(text, shapes={name: shape for name, shape in shapes if name in used}, output=LOSSES).program
+    return read(text, shapes={name: shape for name, shape in shapes if name in used}, output=LOSSES)
 
 
 def reader_of(lowered: bool) -> Read:
