@@ -107,8 +107,7 @@ FORMS = {
         "b": "v.sum(0)",
     },
     ("F.rms_norm(x, (3,), eps=0.01)", "x:2x3"): {
-        "x": "(v - x * (v * x).mean(-1, keepdim=True) / ((x ** 2).mean(-1, keepdim=True) + 1 / 100))"
-        " / ((x ** 2).mean(-1, keepdim=True) + 1 / 100).sqrt()"
+        "x": "(v - out * (v * out).mean(-1, keepdim=True)) / ((x ** 2).mean(-1, keepdim=True) + 0.01).sqrt()"
     },
     ("scaled_dot_product_attention(q, k, x, is_causal=True)", "q:2x3x4 k:2x5x4 x:2x5x2"): {
         "q": "P = normalize(softmax((q @ k.mT) / q.shape[2] ** 0.5, dim=-1).tril(), p=1, dim=-1); "

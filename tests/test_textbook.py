@@ -15,9 +15,11 @@ from symgrad.language.read import inputs_of
 RISK = "-(y * log(sigmoid(X @ w)) + (1 - y) * log(1 - sigmoid(X @ w))).mean()"
 LAST = "(v * out).sum(-1, keepdim=True)"
 SPREAD = "(x.var(-1, correction=0, keepdim=True) + 1e-05).sqrt()"
+TANH = "((2 / math.pi) ** 0.5 * (x + 0.044715 * x ** 3)).tanh()"
 SHAPES = {
     "x": (2, 3), "y": (2, 3), "X": (3, 3), "Y": (3, 3), "A": (4, 3), "b": (3,), "c": (4,), "u": (3,), "w": (3,), "W": (3, 4),
     "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
+    "row": (2, 3, 6), "photo": (2, 3, 4, 4),
 }  # fmt: skip
 
 BOOK = [
@@ -104,6 +106,59 @@ BOOK = [
     ("x / u", "x", "v / u"),
     ("cat([x, y])", "y", "v[x.shape[0]:]"),
     ("x.reshape(6)", "x", "v.reshape(x.shape)"),
+    ("prod(x, dim=-1, keepdim=True)", "x", "v * out / x"),
+    ("cumprod(u, 0)", "u", "(v * out).flip(-1).cumsum(-1).flip(-1) / u"),
+    ("stack([u, b])", "u", "v[0]"),
+    ("x[:, 0]", "x", "pad(v[:, None], (0, x.shape[1] - 1))"),
+    ("x.flip(0)", "x", "v.flip(0)"),
+    ("x.roll(1, 0)", "x", "v.roll(-1, 0)"),
+    ("tril(X)", "X", "v.tril()"),
+    ("diag(u)", "u", "v.diag()"),
+    ("x.repeat(2, 1)", "x", "v.reshape(2, x.shape[0], x.shape[1]).sum(0)"),
+    ("x.repeat_interleave(2, 1)", "x", "v.reshape(x.shape[0], x.shape[1], 2).sum(-1)"),
+    # Pools, windows, pictures
+    ("F.avg_pool1d(row, 2)", "row", "pad(v.repeat_interleave(2, -1), (0, row.shape[2] % 2)) / 2"),
+    (
+        "F.avg_pool2d(photo, 3, stride=1)", "photo",
+        "conv_transpose2d(v, photo.new_ones(photo.shape[1], 1, 3, 3), groups=photo.shape[1]) / 9",
+    ),
+    ("F.adaptive_avg_pool2d(photo, 1)", "photo", "(v / (photo.shape[2] * photo.shape[3])).expand(photo.shape)"),
+    ("F.interpolate(photo, scale_factor=2)", "photo", "4 * avg_pool2d(v, 2)"),
+    ("F.unfold(photo, 2)", "photo", "F.fold(v, photo.shape[-2:], 2)"),
+    # More of the same shelves
+    ("F.normalize(x, dim=-1)", "x", f"(v - out * {LAST}) / norm(x, dim=-1, keepdim=True)"),
+    ("x / x.sum(-1, keepdim=True)", "x", f"(v - {LAST}) / sum(x, dim=1, keepdim=True)"),
+    ("F.cosine_similarity(u, b, dim=0)", "u", "v * (b / norm(b) - out * u / norm(u)) / norm(u)"),
+    ("(u * b).sum() / (norm(u) * norm(b))", "u", "v * (b / norm(u) / norm(b) - out * u / norm(u) ** 2)"),
+    (
+        "F.rms_norm(x, (3,), eps=1e-05)", "x",
+        f"(v - out * {LAST.replace('sum', 'mean')}) / ((x ** 2).mean(-1, keepdim=True) + 1e-05).sqrt()",
+    ),
+    (
+        "F.instance_norm(row)", "row",
+        f"(v - v.mean(-1, keepdim=True) - out * {LAST.replace('sum', 'mean')}) / {SPREAD.replace('x', 'row')}",
+    ),
+    ("x.var(-1)", "x", "2 * v[:, None] * (x - x.mean(-1, keepdim=True)) / (x.shape[1] - 1)"),
+    ("x.std()", "x", "v * (x - x.mean()) / out / (x.numel() - 1)"),
+    ("F.gelu(x)", "x", "v * (torch.special.ndtr(x) + x * (-x ** 2 / 2).exp() / (2 * math.pi) ** 0.5)"),
+    (
+        "F.gelu(x, approximate='tanh')", "x",
+        f"t = {TANH}; v * (t / 2 + x * (0.134145 * x ** 2 + 1) * (1 - t ** 2) / (2 * math.pi) ** 0.5 + 1 / 2)",
+    ),
+    ("F.relu6(x)", "x", "v * (x < 6) * (x > 0)"),
+    ("F.leaky_relu(x, 0.1)", "x", "v * where(x > 0, 1, 0.1)"),
+    ("F.tanhshrink(x)", "x", "v * x.tanh() ** 2"),
+    ("x * sigmoid(x)", "x", "v * sigmoid(x) * (x * (1 - sigmoid(x)) + 1)"),
+    ("b / (1 + exp(-u))", "u", "v * b * u.sigmoid() * (-u).sigmoid()"),
+    ("F.binary_cross_entropy_with_logits(u, b)", "u", "v * (u.sigmoid() - b) / u.shape[0]"),
+    ("F.kl_div(x, y, reduction='batchmean')", "x", "-v * y / x.shape[0]"),
+    ("exp(-u ** 2 / 2)", "u", "-v * out * u"),
+    ("log(u.sum())", "u", "(v / sum(u)).expand(u.shape)"),
+    ("1 / x", "x", "-v / x ** 2"),
+    ("X @ X", "X", "X.T @ v + v @ X.T"),
+    ("einsum('ij,jk->ik', X, Y)", "X", "v @ Y.T"),
+    ("norm(x - y)", "x", "v * (x - y) / out"),
+    ("norm(X - Y) ** 2", "X", "2 * v * (X - Y)"),
 ]  # fmt: skip
 
 

@@ -91,7 +91,7 @@ class Standard:
         return held.inner.partition("·")[2]
 
 
-CAREFUL = frozenset({"none left out"})
+CAREFUL = frozenset({"none left out", "above the floor"})
 """Rules of closed forms that hold for the data at hand."""
 
 _settled: OrderedDict[tuple[Program, str, bool], Template] = OrderedDict()

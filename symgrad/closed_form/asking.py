@@ -55,6 +55,8 @@ def content_of(node: Expr) -> Expr:
     if any(term.is_number or is_decimal(term.as_coeff_Mul()[0]) for term in node.args):
         return sp.S.One
     content, _ = node.primitive()
+    if content.q != 1 and any(term.as_coeff_Mul()[0].is_Integer for term in node.args):
+        content = sp.S.One  # Φ + x / 2 is not (2·Φ + x) / 2
     return -content if all(t.could_extract_minus_sign() for t in node.args) else content
 
 

@@ -6,23 +6,25 @@ Comes in: a program and the sweep that derived one input's gradient. Goes out: a
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import sympy as sp
 
 from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.classes import none_left_out
+from symgrad.closed_form.named_twice import named_twice
 from symgrad.closed_form.of_programs import program_rules
-from symgrad.closed_form.pieces import NoForm, Piece
-from symgrad.closed_form.rules import AMONG_NAMES, DIVIDING, Rule, simplify
+from symgrad.closed_form.pieces import ATOM, NoForm, Piece
+from symgrad.closed_form.rules import AMONG_NAMES, APART, DIVIDING, Rule, simplify
 from symgrad.closed_form.shorthands import Apart, Masked, Softmax, Standardised
 from symgrad.closed_form.writer import Notation
-from symgrad.indexing import Bracket, Equation, Index, fresh_axes
+from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.quotients import values_of
-from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.ops.functions import sigmoid
 from symgrad.program import Program
 
@@ -139,17 +141,30 @@ def named_output(program: Program, known: Mapping[str, Equation]) -> tuple[Rule,
     definition = simplify(equation.right, [])
     if not definition.has(*NAMED, *PRODUCTS):
         return ()
-    axes = equation.axes
+    axes, single = [i for i in equation.axes if i.size != 1], {i: sp.S.Zero for i in equation.axes if i.size == 1}
 
     def named(expression: Expr) -> Expr:
         if expression.func is not definition.func:
             return expression
-        for at in values_of(axes, (definition,), expression):
+        anywhere = [] if free_in_accesses(definition) >= set(axes) else alike(axes, expression)
+        for at in (*values_of(axes, (definition,), expression), *anywhere):
             if canonical(definition.xreplace(dict(zip(axes, at, strict=True)))) == expression:
-                return access(program.output, at)
+                found = dict(zip(axes, at, strict=True))
+                return access(program.output, [found.get(i, single.get(i)) for i in equation.axes])
         return expression
 
     return (Rule("name the output", "what out says is not computed again", named),)
+
+
+def free_in_accesses(expression: Expr) -> set[Expr]:
+    """The indices at which tensors are read."""
+    return {index for entry in accesses(expression) for index in indices_of(entry)}
+
+
+def alike(axes: Sequence[Index], expression: Expr) -> Iterator[tuple[Index, ...]]:
+    """The free indices of an expression that may stand for ``axes``, which have their sizes."""
+    free = sorted(free_indices(expression), key=str)
+    return product(*([i for i in free if i.size == axis.size] for axis in axes))
 
 
 def said_once(notation: Notation, text: str) -> str:
@@ -159,7 +174,7 @@ def said_once(notation: Notation, text: str) -> str:
         found = rf"(?<![\w.]){re.escape(own)}"
         if len(re.findall(found, text)) > 1:
             text = re.sub(found, notation.name(letter, Piece(own, binds, ())).text, text)
-    return text
+    return named_twice(text, lambda part: notation.name("t", Piece(part, ATOM, ())).text)
 
 
 def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
@@ -174,6 +189,8 @@ def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
     found = written(program, equation, wanted, known, rules)
     if found is None and rules != DIVIDING:  # an identity matrix within a sum has no notation
         found = written(program, equation, wanted, known, DIVIDING)
+    if found is None and equation.right.has(Unravel):
+        found = written(program, equation, wanted, known, (*APART, *rules))
     wider = written_out(equation, program, known)
     if wider != equation:
         other = written(program, wider, wanted, known, rules)

@@ -35,7 +35,7 @@ from symgrad.closed_form.pieces import (
     method,
     of_ones,
 )
-from symgrad.closed_form.rules import simplify
+from symgrad.closed_form.rules import APART, simplify
 from symgrad.closed_form.size_text import size_text
 from symgrad.closed_form.writer import RELATIONS, Notation
 from symgrad.errors import SymgradError
@@ -272,7 +272,7 @@ def lowered(program: Program, sweep: Sweep, wanted: str) -> str | None:
     equation = substitute(sweep.equation, views(program))
     notation = Lowered(program, wanted)
     try:
-        text = notation.whole(simplify(equation.right, []), equation.axes, wanted).text
+        text = notation.whole(simplify(equation.right, [], APART), equation.axes, wanted).text
     except (NoForm, SymgradError):
         return None
     return notation.with_definitions(text) if len(text) <= LONGEST else None

@@ -129,3 +129,16 @@ def fit(terms: Sequence[Expr]) -> bool:
     """Whether one of the terms has the indices of all of them."""
     free = [free_indices(term) for term in terms]
     return any(own == set().union(*free) for own in free)
+
+
+def outside(product: Expr) -> Expr:
+    """Σ_k c·f(k) → c·Σ_k f(k) for the sums among the factors of a product"""
+    result = sp.S.One
+    for factor in sp.Mul.make_args(product):
+        if type(factor) is sp.Sum:
+            bound: set[Index] = {limit[0] for limit in factor.limits}
+            inside = [f for f in sp.Mul.make_args(factor.function) if free_indices(f) & bound]
+            apart = [f for f in sp.Mul.make_args(factor.function) if f not in inside]
+            factor = sp.Mul(*apart, sp.Sum(sp.Mul(*inside), *factor.limits)) if inside else factor
+        result *= factor
+    return result

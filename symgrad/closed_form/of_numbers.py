@@ -5,9 +5,11 @@ Comes in: an expression. Goes out: an equal one that is shorter to write, or the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import sympy as sp
 
-from symgrad.closed_form.shorthands import Cases
+from symgrad.closed_form.shorthands import Cases, Normal, Root
 from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.functions import sigmoid, sign
@@ -30,6 +32,66 @@ def logistic(expression: Expr) -> Expr:
         if not isinstance(raised, sp.exp):
             continue
         return expression / factor * sigmoid(-raised.exp) ** -power
+    return expression
+
+
+def turned_logistic(expression: Expr) -> Expr:
+    """1 − σ(−z) → σ(z)"""
+    if not expression.is_Add or not any(term.is_Integer and term > 0 for term in expression.args):
+        return expression
+    for term in expression.args:
+        if isinstance(-term, sigmoid) and (-term).args[0].could_extract_minus_sign():
+            return expression - term - 1 + sigmoid(-(-term).args[0])
+    return expression
+
+
+def normal(expression: Expr) -> Expr:
+    """erf(z / √2) / 2 + 1 / 2 → Φ(z)"""
+    if not expression.is_Add or sp.S.Half not in expression.args:
+        return expression
+    for term in expression.args:
+        if isinstance(2 * term, sp.erf):
+            return expression - term - sp.S.Half + Normal(sp.sqrt(2) * (2 * term).args[0])
+    return expression
+
+
+def roots_together(factors: Sequence[Expr]) -> list[Expr]:
+    """√2·x / (2·√π) → x / √(2·π): roots of numbers as one, with the number beside them where that leaves 1 above"""
+    roots = [f for f in factors if f.is_Pow and abs(f.exp) == sp.S.Half and (f.base.is_Rational or f.base is sp.pi)]
+    if not roots:
+        return list(factors)
+    numbers = [f for f in factors if f.is_Rational and f.is_positive]
+    square, whole = (sp.Mul(*(f**2 for f in part)) for part in (roots, [*roots, *numbers]))
+    if sp.fraction(whole)[0] == 1 or (sp.fraction(whole)[1] == 1 and len(numbers) > 0):
+        square, numbers_left = whole, []
+    else:
+        numbers_left = numbers
+    rest = [f for f in factors if f not in roots and f not in numbers]
+    above, below = sp.fraction(square)
+    return [*numbers_left, *rest, 1 / Root(below) if above == 1 else Root(square)]
+
+
+def stepped(expression: Expr) -> Expr:
+    """a·[c] + b → a + b where c, else b, for numbers a and b"""
+    if not expression.is_Add or len(expression.args) != 2:
+        return expression
+    (low, scaled) = sorted(expression.args, key=lambda term: not term.is_Rational)
+    high, held = scaled.as_coeff_Mul(rational=True)
+    if not low.is_Rational or not isinstance(held, Bracket) or not held.args[0].is_Relational or high + low == 0:
+        return expression
+    plain = held.args[0].atoms(sp.Indexed) and not isinstance(held.args[0], (sp.Eq, sp.Ne))
+    return Cases(held.args[0], high + low, low) if plain else expression
+
+
+def decided(expression: Expr) -> Expr:
+    """[c]·(a where c, else b) → [c]·a, also below the line"""
+    held = {f.args[0] for f in expression.args if isinstance(f, Bracket)} if expression.is_Mul else set()
+    for found in expression.atoms(Cases) if held else ():
+        condition, first, other = found.args
+        if condition in held:
+            return expression.xreplace({found: first})
+        if condition.is_Relational and condition.negated in held:
+            return expression.xreplace({found: other})
     return expression
 
 

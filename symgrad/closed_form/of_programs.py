@@ -5,15 +5,20 @@ Comes in: the program and its views. Goes out: rules, which hold where nothing i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.rules import Rule
+from symgrad.closed_form.floors import SAYS, above_floors
+from symgrad.closed_form.merging import outside
+from symgrad.closed_form.quotients import LINEAR
+from symgrad.closed_form.rules import Rule, simplify
 from symgrad.indexing import Bracket, Equation, Index, add_up
-from symgrad.indexing.symbols import Expr, access, free_indices, indices_of, is_access, name_of
+from symgrad.indexing.canonical import canonical
+from symgrad.indexing.quotients import values_of
+from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.program import Apply, Program
 
 
@@ -25,7 +30,9 @@ def program_rules(program: Program, known: Mapping[str, Equation]) -> tuple[Rule
     return (
         *([Rule("inverse", "A⁻¹·A → I", lambda e: without_inverses(e, inverses))] if inverses else []),
         *([Rule("norm of 0", "[‖x‖ ≠ 0]·x → x", lambda e: without_guards(e, program, norms))] if norms else []),
+        Rule("above the floor", SAYS, above_floors(norms)),
         *quotient_rule(program, makers, known),
+        *output_rule(program, makers, known),
     )
 
 
@@ -71,7 +78,7 @@ def without_guards(expression: Expr, program: Program, norms: Mapping[str, Apply
 def factors_of(expression: Expr) -> Iterator[Expr]:
     """What a product is 0 with: its factors, and those of the sums among them."""
     for factor in sp.Mul.make_args(expression):
-        if type(factor) is sp.Sum:
+        if type(factor) in LINEAR:
             yield from factors_of(factor.function)
         else:
             yield factor
@@ -95,7 +102,8 @@ def quotient_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[
     if maker is None:
         return ()
     equation = substitute(local(maker, program).equation, known)
-    below = [f for f in sp.Mul.make_args(equation.right) if f.is_Pow and f.exp == -1]
+    equation = Equation(equation.axes, simplify(equation.right, [], (Rule("floor", SAYS, above_floors(())),)))
+    below = [f for f in sp.Mul.make_args(equation.right) if f.is_Pow and f.exp in (-1, -sp.S.Half)]
     above = equation.right / below[0] if len(below) == 1 else None
     if above is None or not is_access(above) or set(indices_of(above)) != set(equation.axes):
         return ()
@@ -124,28 +132,65 @@ def quotient(expression: Expr, output: str, equation: Equation, above: Expr) -> 
             found = named(entry)
             if found is None or not divides(whole, found[1]):
                 continue
-            inner = factor.xreplace({entry: found[0]}) if type(factor) is sp.Sum else found[0]
-            if type(factor) is sp.Sum and sum(e == entry for e in factors_of(factor)) != 1:
+            inner = factor.xreplace({entry: found[0]}) if type(factor) in LINEAR else found[0]
+            if type(factor) in LINEAR and sum(e == entry for e in factors_of(factor)) != 1:
                 continue
             return whole / factor * inner * found[1]
     return expression
 
 
-def outside(product: Expr) -> Expr:
-    """Σ_k c·f(k) → c·Σ_k f(k) for the sums among the factors of a product"""
-    result = sp.S.One
-    for factor in sp.Mul.make_args(product):
-        if type(factor) is sp.Sum:
-            bound: set[Index] = {limit[0] for limit in factor.limits}
-            inside = [f for f in sp.Mul.make_args(factor.function) if free_indices(f) & bound]
-            apart = [f for f in sp.Mul.make_args(factor.function) if f not in inside]
-            factor = sp.Mul(*apart, sp.Sum(sp.Mul(*inside), *factor.limits)) if inside else factor
-        result *= factor
-    return result
-
-
 def divides(product: Expr, divisor: Expr) -> bool:
     """Whether ``divisor`` stands below the line."""
-    return any(
-        f.is_Pow and f.base == divisor and f.exp.is_Integer and f.exp.is_negative for f in sp.Mul.make_args(product)
-    )
+    base, power = divisor.as_base_exp()
+    return any(f.is_Pow and f.base == base and f.exp.is_Rational and f.exp <= -power for f in sp.Mul.make_args(product))
+
+
+def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+    """Σ_k x·y / (‖x‖·‖y‖) → out, for an output that is a sum, or a number, over something."""
+    maker = makers.get(program.output)
+    if maker is None:
+        return ()
+    equation = substitute(local(maker, program).equation, known)
+    read = {name_of(a): makers[name_of(a)] for a in accesses(equation.right) if name_of(a) in makers}
+    inner = {name: substitute(local(step, program).equation, known) for name, step in read.items() if step.op == "mul"}
+    rules = []
+    for own in (equation, substitute(equation, inner)) if inner else (equation,):
+        whole = simplify(own.right, [], (Rule("floor", SAYS, above_floors(())),))
+        factors = tuple(power_of(f) for f in sp.Mul.make_args(whole))
+        above = [base for base, power in factors if power == 1]
+        if not all(power.is_Rational for _, power in factors) or any(power > 1 for _, power in factors):
+            continue
+        if len(above) != 1 or len(factors) < 2 or above[0].is_number or free_indices(above[0]) != set(own.axes):
+            continue
+        if isinstance(above[0], sp.Sum) or not own.axes:  # an entry over something: `quotient_rule`
+            rules.append(Rule("name the output", "Σ f / d → out", named_by(program.output, own.axes, factors)))
+    return tuple(rules)
+
+
+def named_by(name: str, axes: Sequence[Index], wanted: Sequence[tuple[Expr, Expr]]) -> Callable[[Expr], Expr]:
+    """The rewriting of products that puts out in the place of ``wanted``."""
+    return lambda expression: output(expression, name, axes, wanted)
+
+
+def power_of(factor: Expr) -> tuple[Expr, Expr]:
+    """A factor as a power, its base with indices in one order."""
+    base, power = factor.as_base_exp() if factor.is_Pow else (factor, sp.S.One)
+    return canonical(base), power
+
+
+def output(expression: Expr, name: str, axes: Sequence[Index], wanted: Sequence[tuple[Expr, Expr]]) -> Expr:
+    """A product with out[i] in the place of what it is made of."""
+    if not expression.is_Mul:
+        return expression
+    found = [(factor, *power_of(factor)) for factor in expression.args]
+    for at in values_of(axes, [base for base, _ in wanted], expression):
+        new, rest = dict(zip(axes, at, strict=True)), list(found)
+        for base, power in wanted:
+            own = canonical(base.xreplace(new))
+            held = next((f for f in rest if f[1] == own and (f[2] / power).is_Rational and f[2] / power >= 1), None)
+            if held is None:
+                break
+            rest = [f for f in rest if f is not held] + [(own ** (held[2] - power), own, held[2] - power)]
+        else:
+            return sp.Mul(access(name, at), *(factor for factor, *_ in rest))
+    return expression

@@ -123,7 +123,9 @@ def _broadcasts(axes: Axes, target: Sequence[Index | None]) -> bool:
 
 
 def _prefers_kept(piece: Piece, target: Sequence[Index | None]) -> bool:
-    """A sum that is put back beside what it was summed over keeps its axis, whatever the rank."""
+    """A sum that is put back beside what it was summed over keeps its axis; one number needs none beside a matrix."""
+    if piece.kept is not None and len(piece.kept.axes) > 1 and not piece.axes:
+        return False
     return piece.kept is not None and len(piece.kept.axes) == len(target) and _broadcasts(piece.kept.axes, target)
 
 

@@ -10,7 +10,7 @@ inside out until nothing changes, and records each firing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import sympy as sp
@@ -19,8 +19,19 @@ from symgrad.calculus.steps import Step
 from symgrad.closed_form.averages import centred, mean_of, variance
 from symgrad.closed_form.blocks import numbered_apart
 from symgrad.closed_form.gaps import reciprocal_gap, symmetrised
-from symgrad.closed_form.merging import merge_nested, merge_sums
-from symgrad.closed_form.of_numbers import absolute, cases, logistic, multiplied_out, one_denominator, without_one
+from symgrad.closed_form.merging import merge_nested, merge_sums, outside
+from symgrad.closed_form.of_numbers import (
+    absolute,
+    cases,
+    decided,
+    logistic,
+    multiplied_out,
+    normal,
+    one_denominator,
+    stepped,
+    turned_logistic,
+    without_one,
+)
 from symgrad.closed_form.quotients import softmax_ratio, standardised_ratio
 from symgrad.indexing.brackets import Bracket
 from symgrad.indexing.canonical import canonical
@@ -41,10 +52,10 @@ def common_factor(expression: Expr) -> Expr:
     """a·b + a·c → a·(b + c), where a may be 1 / Σ_k f(k) to the lowest of its powers"""
     if not expression.is_Add:
         return expression
-    counts = [Counter(_over_totals(term)) for term in expression.args]
-    shared = counts[0]
-    for other in counts[1:]:
-        shared = shared & other
+    roots = {p.base for term in expression.args for p in sp.Mul.make_args(term) if p.is_Pow and p.exp == -sp.S.Half}
+    counts, shared = in_every([_over_totals(term, roots) for term in expression.args])
+    if not shared and any(term.has(sp.Sum) for term in expression.args):
+        counts, shared = in_every([_over_totals(outside(term), roots) for term in expression.args])
     held = {i for delta in expression.atoms(sp.KroneckerDelta) for i in delta.free_symbols}  # a diagonal keeps its own
     shared = Counter({f: n for f, n in shared.items() if not f.is_number and not held & free_indices(f)})
     if not shared:
@@ -54,13 +65,25 @@ def common_factor(expression: Expr) -> Expr:
     return sp.Mul(*factors, sp.Add(*rest))
 
 
-def _over_totals(term: Expr) -> list[Expr]:
-    """The factors of a term; what it is divided by more than once, if it holds a sum, stands there as often."""
+def in_every(terms: Sequence[Sequence[Expr]]) -> tuple[list[Counter[Expr]], Counter[Expr]]:
+    """How often each factor stands in each term, and in all of them."""
+    counts = [Counter(factors) for factors in terms]
+    shared = counts[0]
+    for other in counts[1:]:
+        shared = shared & other
+    return counts, shared
+
+
+def _over_totals(term: Expr, roots: Collection[Expr]) -> list[Expr]:
+    """The factors of a term; what it is divided by more than once, if it holds a sum, stands there as often.
+
+    What another term is divided by the root of is a product of two ``roots``.
+    """
     factors = []
     for factor in split_factors(term):
         base, exponent = factor.as_base_exp()
         if base.has(sp.Sum) and exponent.is_Rational and exponent < 0:
-            unit = sp.Rational(1, exponent.q)
+            unit = sp.S.Half if base in roots else sp.Rational(1, exponent.q)
             factors += [base**-unit] * int(-exponent / unit)
         else:
             factors.append(factor)
@@ -134,8 +157,9 @@ def subtracted(term: Expr) -> bool:
 
 
 RULES = (
-    Rule("numbered apart", "Σ_j f(⌊j / n⌋, j mod n) → Σ_k Σ_l f(k, l), where j numbers the pairs", numbered_apart),
     Rule("logistic", "1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z)", logistic),
+    Rule("turned logistic", "1 − σ(−z) → σ(z)", turned_logistic),
+    Rule("normal", "erf(z / √2) / 2 + 1 / 2 → Φ(z)", normal),
     Rule("absolute", "z·sign(z) → |z|", absolute),
     Rule("one denominator", "1 / b − a / b² → (b − a) / b²", one_denominator),
     Rule("multiply out", "a·(b − c) + a·c → a·b", multiplied_out),
@@ -153,9 +177,15 @@ RULES = (
     Rule("turn", "−Σ_k (a − b)·f → Σ_k (b − a)·f", turned),
     Rule("common factor", "a·b + a·c → a·(b + c)", common_factor),
     Rule("cases", "[c]·a + [not c]·b → a where c, else b", cases),
+    Rule("step", "a·[c] + b → a + b where c, else b, for numbers", stepped),
+    Rule("decided", "[c]·(a where c, else b) → [c]·a", decided),
 )
 DIVIDING = (Rule("without one", "Π_k ([k ≠ i]·f(k) + [k = i]) → Π_k f(k) / f(i), where f(i) ≠ 0", without_one),)
 """Only for short notation: array operations are right where these divide by 0, too."""
+APART = (
+    Rule("numbered apart", "Σ_j f(⌊j / n⌋, j mod n) → Σ_k Σ_l f(k, l), where j numbers the pairs", numbered_apart),
+)
+"""Where nothing else has short notation: grouped convolutions have calls for numbers in one piece."""
 AMONG_NAMES = (
     Rule(
         "symmetrise",

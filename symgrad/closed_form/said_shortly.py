@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import sympy as sp
 
-from symgrad.closed_form.asking import axis_in, common_order, indices_in, joint_axes
-from symgrad.closed_form.pieces import ATOM, Axes, NoForm, Piece, aligned, flat
+from symgrad.closed_form.asking import axis_in, body_order, common_order, indices_in, joint_axes
+from symgrad.closed_form.pieces import ATOM, POWER, Axes, NoForm, Piece, aligned, flat
 from symgrad.closed_form.shorthands import Mean, Softmax, Variance
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr
@@ -107,3 +107,38 @@ def sizes_of(notation: Notation, axes: Axes) -> str:
     """Sizes as a tuple."""
     texts = [notation.texts.size(axis.size) for axis in axes if axis is not None]
     return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def norm(notation: Notation, square: Expr, prefer: Sequence[Index]) -> Piece:
+    """The root of a sum of squares along one axis or all: `norm(x, dim=-1, keepdim=True)`, beside what has the axis."""
+    bound, base = [limit[0] for limit in square.limits], square.function.base
+    inner = flat(notation.write(base, body_order([base], bound, prefer)))
+    rest = tuple(axis for axis in inner.axes if axis not in bound)
+    if not set(bound) <= set(inner.axes) or type(square) is not sp.Sum or (rest and len(bound) > 1):
+        raise NoForm
+    if not rest:
+        return Piece(f"norm({inner.text})", ATOM, ())
+    axis = axis_in(inner.axes, bound[0])
+    kept = tuple(None if i in bound else i for i in inner.axes)
+    whole = Piece(f"norm({inner.text}, dim={axis}, keepdim=True)", ATOM, kept)
+    return Piece(f"norm({inner.text}, dim={axis})", ATOM, rest, whole)
+
+
+def normal(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+    """torch.special.ndtr(x)"""
+    inner = notation.write(node.args[0], prefer)
+    return Piece(f"torch.special.ndtr({inner.text})", ATOM, inner.axes)
+
+
+def root(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
+    """2 ** 0.5, (2 * math.pi) ** 0.5, (2 / math.pi) ** 0.5"""
+    number, turns = node.args[0].as_independent(sp.pi)
+    above, below = sp.fraction(number)
+    text = str(above)
+    if turns == sp.pi:
+        text = "math.pi" if above == 1 else f"{above} * math.pi"
+    parts = [text, *([str(below)] if below != 1 else []), *(["math.pi"] if turns == 1 / sp.pi else [])]
+    if turns not in (sp.S.One, sp.pi, 1 / sp.pi) or len(parts) > 2:
+        raise NoForm
+    whole = " / ".join(parts)
+    return Piece(f"{whole if whole.isdigit() else f'({whole})'} ** 0.5", POWER, ())

@@ -71,3 +71,18 @@ class Cases(Shorthand, sp.Function):
 
     nargs = 3
     is_real = True
+
+
+class Root(Shorthand, sp.Function):
+    """``Root(q)``: √q of a number such as 2·π, which SymPy would take apart."""
+
+    nargs = 1
+    is_real = True
+    is_positive = True
+
+
+class Normal(Shorthand, sp.Function):
+    """``Normal(z)``: (1 + erf(z / √2)) / 2, the normal distribution."""
+
+    nargs = 1
+    is_real = True

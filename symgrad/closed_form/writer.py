@@ -30,6 +30,7 @@ from symgrad.closed_form.edges import is_edge, within_edges
 from symgrad.closed_form.entries import entry
 from symgrad.closed_form.function_calls import function
 from symgrad.closed_form.known_calls import known_call
+from symgrad.closed_form.of_numbers import roots_together
 from symgrad.closed_form.pieces import (
     ADD,
     ATOM,
@@ -47,8 +48,8 @@ from symgrad.closed_form.pieces import (
     of_ones,
     permuted,
 )
-from symgrad.closed_form.said_shortly import apart, cases, centred, masked, softmax, standardised
-from symgrad.closed_form.shorthands import Apart, Cases, Centred, Masked, Softmax, Standardised
+from symgrad.closed_form.said_shortly import apart, cases, centred, masked, norm, normal, root, softmax, standardised
+from symgrad.closed_form.shorthands import Apart, Cases, Centred, Masked, Normal, Root, Softmax, Standardised
 from symgrad.closed_form.size_text import size_text
 from symgrad.closed_form.source_text import Writer
 from symgrad.closed_form.sums import write_sum
@@ -67,6 +68,8 @@ SHORTHANDS = {
     Standardised: standardised,
     Apart: apart,
     Cases: cases,
+    Normal: normal,
+    Root: root,
 }
 METHODS = {
     sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf, sp.sinh, sp.cosh, sp.erfinv, sp.Abs, sp.loggamma,
@@ -144,7 +147,9 @@ class Notation:
         """A number or a size."""
         if node.is_Integer:
             return Piece(str(node), NEGATE if node < 0 else ATOM, ())
-        if is_decimal(node):
+        if isinstance(node, Root):
+            return root(self, node, ())
+        if is_decimal(node) or (node.is_Rational and node.q % 10 == 0):
             return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
         if node.is_Rational:
             return Piece(f"{node.p} / {node.q}", NEGATE if node < 0 else MULTIPLY, ())
@@ -162,6 +167,8 @@ class Notation:
             return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
         if node.is_Pow and node.exp.is_Rational:
             return Piece(f"{self.number(node.base).inside(ATOM)} ** {float(node.exp)!r}", POWER, ())
+        if node.is_Mul and all(size.is_Symbol for size in node.args):
+            return self.size_product(node.args, sp.S.One)
         if node.is_Mul and not node.is_number:
             return self.product(list(node.args), ())
         raise NoForm
@@ -188,13 +195,13 @@ class Notation:
             if isinstance(factor, sp.KroneckerDelta) and not is_class(factor):
                 return self.on_diagonal(factor, [f for f in factors if f is not factor])
         coefficient, above, below = sp.S.One, [], []
-        for factor in factors:
+        for factor in roots_together(factors):
             base, exponent = (factor, sp.S.One) if isinstance(factor, sp.exp) else factor.as_base_exp()
             if factor.is_Add:
                 content = content_of(factor)
                 coefficient *= content
                 factor = sp.Add(*(t / content for t in factor.args))
-            if isinstance(factor, sp.exp) and factor.exp.could_extract_minus_sign() and not factor.exp.is_Add:
+            if isinstance(factor, sp.exp) and is_access(-factor.exp):
                 below.append(sp.exp(-factor.exp))
             elif factor.is_Rational and not is_decimal(factor):
                 coefficient *= factor
@@ -279,7 +286,7 @@ class Notation:
                     texts.append(f"{tensor.name}.numel()")
                     break
             else:
-                parts = [self.number(s) for s in sizes]
+                parts = sorted((self.number(s) for s in sizes), key=lambda part: part.text)
                 texts += [p.inside(MULTIPLY if len(parts) > 1 else COMPARE) for p in parts]
                 if len(sizes) == 1 and number == 1:
                     return parts[0]
@@ -288,6 +295,8 @@ class Notation:
     def power(self, node: Expr, prefer: Sequence[Index]) -> Piece:
         """x ** 2, x.sqrt()."""
         base, exponent = node.as_base_exp()
+        if exponent == sp.S.Half and isinstance(base, sp.Sum) and base.function.is_Pow and base.function.exp == 2:
+            return norm(self, base, prefer)
         inner = self.write(base, prefer)
         if exponent == sp.Rational(1, 2):
             return applied(inner, "sqrt()")
