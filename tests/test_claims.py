@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, seed, settings
 import symgrad
 from symgrad import capture
 from symgrad.api import derive
+from symgrad.closed_form.guards import SENTENCES
 from symgrad.errors import SymgradError
 from symgrad.explanation.claims import UNSAID, proven
 from symgrad.language import read
@@ -227,3 +228,36 @@ def test_the_shares_of_the_uses_add_up(text: str) -> None:
     shares = [evaluate(e, gradient.values.arrays, gradient.values.sizes) for _, e in gradient.sweep.uses]
     assert_same(gradient.value, sum(np.asarray(s, dtype=float) for s in shares), what=text)
     assert f"x is used {len(shares)} times" in found.to_text()
+
+
+GUARDS = [
+    ("norm(A @ x - y) ** 2", {"A": (4, 3), "x": (3,), "y": (4,)}, "Where the norm is 0, so is what stands beside it"),
+    ("x.std()", {"x": (2, 3)}, "Where a part of this line divides by 0, that part counts as 0."),
+    ("x.prod()", {"x": (3,)}, "Where a factor is 0 this line divides by 0"),
+    ("F.normalize(x)", {"x": (2, 3)}, "This line is for lengths above the floor"),
+    ("x / norm(x).clamp(min=1e-8)", {"x": (3,)}, "This line is for lengths above the floor"),
+    ("x / x.sum()", {"x": (3,)}, ""),
+    ("x.clamp(min=1e-8).log()", {"x": (3,)}, ""),
+]
+
+
+@pytest.mark.parametrize(("text", "shapes", "says"), GUARDS, ids=[g[0] for g in GUARDS])
+def test_a_guard_that_is_left_out_is_said_in_words(text: str, shapes: dict[str, Any], says: str) -> None:
+    values = {name: 1.0 + np.arange(np.prod(shape)).reshape(shape) for name, shape in shapes.items()}
+    told = " ".join(symgrad.explain(text, check=False, wrt="x", **values).to_text(width=400).split())
+    assert says in told
+    if not says:
+        assert not any(sentence in told for sentence in SENTENCES.values())
+
+
+def test_a_length_below_the_floor_has_another_line() -> None:
+    """The line is proven for the numbers at hand: below the floor the length counts as a constant, before and after."""
+    codes = []
+    for x in ([0.3, 0.4, 1.2], [1e-14, 2e-14, 0.0], [0.3, 0.4, 1.2]):
+        found = symgrad.explain("F.normalize(x, dim=0)", x=x)
+        assert found.passed
+        codes.append((found.gradients["x"].closed_form, found.backward.gradients["x"].code))
+    form = "(v - out * (v * out).sum(-1, keepdim=True)) / norm(x)"
+    assert codes[0] == codes[2] == (form, form)
+    assert codes[1][0] is None
+    assert "(t1 >= 1e-12)" in str(codes[1][1])

@@ -6,6 +6,7 @@ with the raw contraction (`symgrad.oracles.forms`).
 """
 
 from symgrad.closed_form.form import Form, assigned, closed_form
+from symgrad.closed_form.guards import guards
 from symgrad.closed_form.lowering import grid, lowered
 
-__all__ = ["Form", "assigned", "closed_form", "grid", "lowered"]
+__all__ = ["Form", "assigned", "closed_form", "grid", "guards", "lowered"]

@@ -81,4 +81,7 @@ def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
 
 def _pullback(teller: Teller, derived: Derived) -> Iterator[Block]:
     """x.grad as a formula and as code."""
-    yield from sweep_blocks(teller, derived.name, derived.sweep, derived.form.text if derived.form else None)
+    form = derived.form
+    yield from sweep_blocks(
+        teller, derived.name, derived.sweep, form.text if form else None, form.steps if form else ()
+    )

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import Sweep
+from symgrad.calculus import Step, Sweep
+from symgrad.closed_form import guards
 from symgrad.explanation import Explanation, Gradient
 from symgrad.explanation.entries import Entry
 from symgrad.numeric import as_float
@@ -127,11 +128,13 @@ def _one_variable(teller: Teller, gradient: Gradient) -> Iterator[Block]:
 
 def formula_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     """What needs no numbers of one gradient."""
-    yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form)
+    yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form, gradient.form_steps)
 
 
-def sweep_blocks(teller: Teller, name: str, sweep: Sweep, closed_form: str | None) -> Iterator[Block]:
-    """The formula with its stages and uses, and the closed form."""
+def sweep_blocks(
+    teller: Teller, name: str, sweep: Sweep, closed_form: str | None, steps: Sequence[Step] = ()
+) -> Iterator[Block]:
+    """The formula with its stages and uses, and the closed form; ``steps`` led to it, and may have left out a guard."""
     say = teller.say
     formulas: list[Formula] = []
     for stage, equation in sweep.stages[:-1]:
@@ -166,6 +169,8 @@ def sweep_blocks(teller: Teller, name: str, sweep: Sweep, closed_form: str | Non
         yield Paragraph(say("`{name}.grad`: the index formula is too long to be read.", name=name))
         if remark:
             yield Paragraph(("In code: ", *remark))
+    if closed_form:
+        yield from (Paragraph((says,)) for says in guards([step.rule for step in steps]))
     if not closed_form and sweep.whole and formula.expression != 0:
         yield Paragraph(("(No short matrix notation was found; the index formula is the answer.)",), aside=True)
 

@@ -1,0 +1,30 @@
+"""What a closed form leaves out beside what it divides by, in a sentence each.
+
+Comes in: the rules that led to a form. Goes out: sentences; none where nothing was left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+DIVIDED = "Where a part of this line divides by 0, that part counts as 0."
+SENTENCES = {
+    "away from zero": DIVIDED,
+    "guard": DIVIDED,
+    "norm of 0": "Where the norm is 0, so is what stands beside it: no guard is needed.",
+    "without one": "Where a factor is 0 this line divides by 0: the gradient is then the product of the other factors.",
+    "above the floor": "This line is for lengths above the floor that keeps them from 0.",
+}
+"""By the names of rules (`symgrad.closed_form.rules`, `symgrad.closed_form.of_programs`)."""
+
+
+def guards(rules: Collection[str]) -> tuple[str, ...]:
+    """One sentence for each kind of guard that was dropped.
+
+    >>> guards(["guard", "away from zero", "mean"])
+    ('Where a part of this line divides by 0, that part counts as 0.',)
+    """
+    return tuple(dict.fromkeys(says for rule, says in SENTENCES.items() if rule in rules))
+
+
+__all__ = ["guards"]
