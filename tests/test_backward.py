@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from symgrad.backward import Backward, templates
 from symgrad.backward.beside import side_by_side
 from symgrad.backward.lines import Lines
 from symgrad.errors import UnsupportedError
-from symgrad.tracing import Program
+from symgrad.tracing import Program, run_script
+from symgrad.tracing.tell import event_text
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 
@@ -322,3 +324,47 @@ def test_what_lies_side_by_side_is_one_call_only_without_gap_and_overlap() -> No
     assert parts("pad(a, (0, 3))", "pad(b, (3, 0))") is None
     assert parts("pad(a, (0, 2))", "pad(b, (2, 0))") is None
     assert parts("pad(a, (0, 3))", "b") is None
+
+
+def logistic_by_hand(x: Any, w: Any, y: Any) -> Any:
+    """The loss of logistic regression as people write it down."""
+    p = 1 / (1 + torch.exp(-(x @ w)))
+    return -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()
+
+
+def margins_by_hand(x: Any, w: Any, y: Any) -> Any:
+    """The same with classes −1 and 1."""
+    return torch.log(1 + torch.exp(-y * (x @ w))).mean()
+
+
+@pytest.mark.parametrize("made", [logistic_by_hand, margins_by_hand])
+def test_a_logistic_function_written_out_is_one_in_its_line(made: Callable[..., Any]) -> None:
+    torch.manual_seed(3)
+    x, y = torch.randn(4, 3, dtype=torch.float64), torch.tensor([1.0, -1.0, 1.0, 1.0], dtype=torch.float64)
+    w = torch.randn(3, dtype=torch.float64, requires_grad=True)
+    lines = symgrad.capture(made, x, w, y).backward(wrt=["w"])
+    said = str(lines).partition("\n\n")[2]
+    assert ".sigmoid()" in said
+    assert "exp" not in said
+    made(x, w, y).backward()
+    found = run_lines(lines, {"x": x, "w": w.detach(), "y": y})
+    assert_same(w.grad.numpy(), found["w"].numpy(), what=made.__name__)
+
+
+NAMED_EXPONENTIAL = """
+import torch
+z = torch.tensor([0.5, -1.0], requires_grad=True)
+e = torch.exp(-z)
+p = 1 / (1 + e)
+p.sum().backward()
+"""
+
+
+def test_an_exponential_with_a_name_goes_into_the_logistic_function_unless_it_is_asked_for(tmp_path: Path) -> None:
+    for more, inside in (("", True), ("e.retain_grad()\n", False)):
+        path = tmp_path / "script.py"
+        path.write_text(NAMED_EXPONENTIAL.replace("p = ", more + "p = "), encoding="utf-8")
+        told: list[str] = []
+        assert run_script(str(path), [], tell=lambda event: told.append(event_text(event))).agrees
+        assert ("z.sigmoid() * (-z).sigmoid()" in "\n".join(told)) == inside
+        assert ("e = exp" in "\n".join(told)) != inside

@@ -1,10 +1,12 @@
 """Which steps of a program make one line: a tensor that is visible, and what is merged into it.
 
 Comes in: a program and the names that its reader knows. Goes out: `Group`s in the order of execution. A tensor gets a
-line, and a cotangent, of its own unless it is unnamed, read once, and one of two rules lets it go into its reader:
+line, and a cotangent, of its own unless it is unnamed, read once, and one of these rules lets it go into its reader:
 
     movement   it is one tensor moved or scaled (a view, ± or · a number): its reader reads that tensor moved
     linear     from it to the visible tensor every step is linear, with coefficients that are numbers (a bias added)
+    logistic   it is an exponential of which only 1 + e is read: 1 / (1 + e) and log(1 + e) have slopes of their own,
+               so this one goes in where it has a name, too, if nobody asks for its cotangent
 
 Never through anything else: each line would say the same slope again. What only broadcasts an operand goes along.
 """
@@ -17,7 +19,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from symgrad.calculus.local import Key, derive, standard
+from symgrad.calculus.local import Key, derive, local, standard
 from symgrad.indexing.symbols import is_access
 from symgrad.ops import entry_of
 from symgrad.program import Apply, Program, Tensor
@@ -41,8 +43,8 @@ class Group:
         return entry_of(self.steps[-1].op) is None
 
 
-def groups(program: Program, visible: Collection[str]) -> tuple[Group, ...]:
-    """The groups of ``program`` in order; every one of ``visible`` has its own."""
+def groups(program: Program, visible: Collection[str], fixed: Collection[str] | None = None) -> tuple[Group, ...]:
+    """The groups of ``program`` in order; every one of ``visible`` has its own, but for exponentials not ``fixed``."""
     tensors = {tensor.name: tensor for tensor in program.tensors()}
     makers = {step.result.name: step for step in program.steps}
     forward = program.forward_steps
@@ -57,11 +59,12 @@ def groups(program: Program, visible: Collection[str]) -> tuple[Group, ...]:
         name = step.result.name
         whole[name] = True
         count[name] = 1
-        if name in visible or not written_inside(step):
-            continue
-        if len(readers.get(name, ())) != 1:
+        if not written_inside(step) or len(readers.get(name, ())) != 1:
             continue
         (reader,) = readers[name]
+        grows = name not in (visible if fixed is None else fixed) and logistic(step, reader, tensors)
+        if name in visible and not grows:
+            continue
         top = reader.result.name
         if top not in merged and hidden(reader, readers, visible):
             continue
@@ -70,7 +73,7 @@ def groups(program: Program, visible: Collection[str]) -> tuple[Group, ...]:
         straight = known and whole[top] and is_linear(reader, name, tensors)
         if not known or count[end] >= MOST:
             continue
-        if straight or moves(step, tensors):
+        if straight or moves(step, tensors) or (grows and top in merged):
             merged[name], whole[name] = end, straight
             count[end] += 1
     return tuple(
@@ -147,6 +150,14 @@ def is_linear(step: Apply, name: str, tensors: Mapping[str, Tensor]) -> bool:
     if step.tensors.count(name) != 1:
         return False
     return constant_slope(standard(step, of_one(step, tensors)).key, step.arguments.index(name))
+
+
+def logistic(step: Apply, reader: Apply, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether a step is e = exp(z) and the one that reads it 1 + e."""
+    if len(step.tensors) != 1 or len(reader.tensors) != 1:
+        return False
+    below, above = (local(own, of_one(own, tensors)).equation.right for own in (step, reader))
+    return isinstance(below, sp.exp) and is_access(below.args[0]) and bool(above.is_Add) and is_access(above - 1)
 
 
 @lru_cache(maxsize=4096)

@@ -88,13 +88,15 @@ class Lines:
     def split(self, unit: bool) -> tuple[Group, ...]:
         """The groups; one that has no line as a whole, or longer ones than its steps have, falls apart."""
         visible = {*self.ends, *self.names.given}
+        apart_from: set[str] = set()
         while True:
-            told = groups(self.program, visible)
+            told = groups(self.program, visible, {*self.ends, *self.wanted, *apart_from})
             apart = [group for group in told if group.output in self.reached and self.better_apart(group, unit)]
             inner = {step.result.name for group in apart for step in group.steps if step.op != "expand"} - visible
             if not inner:
                 return told
             visible |= inner
+            apart_from |= inner
 
     def better_apart(self, group: Group, unit: bool) -> bool:
         """Whether the steps of a group have lines and it has none, or much longer ones."""

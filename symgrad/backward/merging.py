@@ -6,6 +6,7 @@ fewer of them. Every rule works on the syntax tree, so that brackets are where P
     alias     v_t = v_h: what reads v_t reads v_h
     inline    an unnamed cotangent that is read once stands where it is read, if that line stays short
     no margin   pad(a, (0, x.shape[2] % 2)) is a, where x is even there
+    signs       -(-a / 4) + -b is a / 4 - b
     side by side   pad(a, (0, n)) + pad(b, (m, 0)) is cat([a, b], -1), where the two fill an axis
 """
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 
 from symgrad.backward.beside import side_by_side
 from symgrad.backward.margins import Shapes, without_margins
+from symgrad.backward.signs import negated, with_signs
 
 LONGEST = 64
 """Characters of a line that another was merged into."""
@@ -61,7 +63,7 @@ class Draft:
             return None
         found = [value for value in values if value is not None]
         whole = side_by_side(found, self.sizes) if self.sizes is not None else None
-        return whole if whole is not None else added(found)
+        return with_signs(whole if whole is not None else added(found))
 
 
 def added(terms: list[ast.expr]) -> ast.expr:
@@ -71,11 +73,6 @@ def added(terms: list[ast.expr]) -> ast.expr:
         without = negated(term)
         total = ast.BinOp(total, ast.Add() if without is None else ast.Sub(), term if without is None else without)
     return total
-
-
-def negated(term: ast.expr) -> ast.expr | None:
-    """a, of −a."""
-    return term.operand if isinstance(term, ast.UnaryOp) and isinstance(term.op, ast.USub) else None
 
 
 class Put(ast.NodeTransformer):
