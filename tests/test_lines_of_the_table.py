@@ -98,7 +98,6 @@ def line_of(text: str, **shapes: tuple[int, ...]) -> str | None:
 @pytest.mark.parametrize(
     ("text", "shapes", "line"),
     [
-        ("prod(x, 0, keepdim=True)", {"x": (3,)}, None),
         ("x.unfold(0, 2, 1)", {"x": (4,)}, None),
         ("F.interpolate(x, size=5)", {"x": (2, 1, 3)}, None),
     ],
