@@ -6,8 +6,8 @@ so that a red run is the change's own doing. ``nightly`` draws new ones, many of
 
 ``one_in(n)``: of a test's many examples one in n is run by default, and the others are slow; at night all are run.
 
-Python's search for cycles rests while the tests are collected, and leaves alone what was there before the first test:
-libraries and tests are a million objects that stay, and looking through them took a tenth of the time of all tests.
+Python's search for cycles rests while the tests are collected, leaves alone what was there before the first test, and
+is rarer: libraries and tests are a million objects that stay, and looking through them took a tenth of all time.
 """
 
 import gc
@@ -60,4 +60,5 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
         gc.enable()

@@ -16,6 +16,7 @@ import sys
 import tokenize
 import tomllib
 from collections.abc import Callable, Iterator
+from functools import cache
 from io import StringIO
 from pathlib import Path
 
@@ -30,6 +31,12 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 Slip = tuple[int, str]
 """A line number, and what is wrong there."""
+
+
+@cache
+def tree_of(text: str) -> ast.Module:
+    """A file is parsed once for all checks."""
+    return ast.parse(text)
 
 
 def slips(paths: list[Path], check: Callable[[str], Iterator[Slip]]) -> list[str]:
@@ -157,7 +164,7 @@ QUESTIONS = {"all", "any", "endswith", "isdisjoint", "isinstance", "issubset", "
 
 def unasserted(text: str) -> Iterator[Slip]:
     """Statements that ask a question and drop the answer: ``np.allclose(a, b)`` without ``assert``."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree_of(text)):
         if not isinstance(node, ast.Expr):
             continue
         asked = node.value
@@ -216,7 +223,7 @@ RUNS_FILES = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 
 def runs_text(text: str) -> Iterator[Slip]:
     """Uses of anything that could turn a user's text or file into running code."""
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = list(ast.walk(tree_of(text)))
     strict = {id(node.func) for node in nodes if isinstance(node, ast.Call) and says(node, "strict")}
     for node in nodes:
         match node:
@@ -408,7 +415,7 @@ def test_the_length_check_can_fail() -> None:
 
 def silent(text: str) -> Iterator[Slip]:
     """A module without a docstring."""
-    if not ast.get_docstring(ast.parse(text)):
+    if not ast.get_docstring(tree_of(text)):
         yield 1, "no module docstring"
 
 

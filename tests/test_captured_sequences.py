@@ -65,7 +65,7 @@ def shape_of(layer):
     return (2, 3, 2) if layer.batch_first else (3, 2, 2)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN")
 @pytest.mark.parametrize("kind", [lambda layer: layer, Packed])
 @pytest.mark.parametrize("layer", LAYERS, ids=str)

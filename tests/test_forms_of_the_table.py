@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import Case, cases, first_by_default
+from tests.cases import DERIVED, Case, cases, first_by_default
 
 KEPT = Path(__file__).parent / "golden" / "closed_forms.txt"
 COMMAND = "SYMGRAD_UPDATE_GOLDENS=1 python -m pytest -n 0 tests/test_forms_of_the_table.py -k kept"
@@ -48,14 +48,14 @@ def test_every_operand_of_the_table_is_kept() -> None:
     assert names == [key(case, name) for case in cases() for name in case.names], COMMAND
 
 
-@pytest.mark.parametrize("case", first_by_default())
+@pytest.mark.parametrize("case", first_by_default(DERIVED))
 def test_no_closed_form_is_lost_and_none_comes_unseen(case: Case) -> None:
     there = set(kept())
     changed = [line for line in lines_of(case) if line not in there]
     assert not changed, f"{changed}: after a look at it, {COMMAND}"
 
 
-@pytest.mark.parametrize("case", first_by_default())
+@pytest.mark.parametrize("case", first_by_default(DERIVED))
 def test_every_form_that_is_written_is_right(case: Case) -> None:
     """One that is mended leaves the list."""
     _ = case.derived

@@ -66,7 +66,6 @@ def without(case: Case) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.*in beta:UserWarning")  # torch's own word about index_reduce, once in a process
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
 def test_the_lines_of_every_example_give_its_pullback(case: Case) -> None:
     names = [name for name in case.names if name not in case.fixed]

@@ -135,6 +135,7 @@ except RuntimeError as e:
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_lenet_py(tmp_path, precision):
     session, told = play(tmp_path, f"torch.set_default_dtype(torch.{precision})\n" + LENET)
@@ -392,6 +393,7 @@ def test_networks(tmp_path, name):
     assert session.agrees
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_a_gradient_that_is_zero_is_rounding_on_both_sides(tmp_path, precision):
     session, told = play(

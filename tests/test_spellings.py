@@ -58,6 +58,7 @@ CALLS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("text", CALLS)
 def test_a_spelling_is_what_torch_makes_of_it(text: str) -> None:
     x, y = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (X, Y))

@@ -64,7 +64,7 @@ def quiet():
         yield
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", DERIVED)
 def test_derived(name):
