@@ -10,10 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from symgrad.errors import SymgradError
+from symgrad.oracles import run_torch, torch_version
 from symgrad.testing.bench import Bench, Outcome, Trial, apart, not_made, outcome, place, shown
 from symgrad.testing.data import Finding
 from symgrad.testing.diagnosis import Case, Cause, causes, formulas
-from symgrad.testing.kinks import Excuse, excused
+from symgrad.testing.kinks import GRADCHECK, Excuse, excused
 from symgrad.testing.rounding import EPSILON
 
 SHAKES, SPREAD, FARTHER = 4, 4.0, 64.0
@@ -97,7 +99,30 @@ def rounded(bench: Bench, worst_ulps: float) -> str:
     said = f"only rounding: at most {shown(worst_ulps)} ulps of {dtype}"
     if eager is not None:
         said += f" (eager torch: {shown(eager / EPSILON[dtype])})"
-    return f"{said}; no step is taken here: gradcheck's 1e-06 is lost in the rounding of {dtype}"
+    sizes = [float(np.abs(bench.arrays[name]).max(initial=0.0)) for name in bench.candidate.names]
+    step = GRADCHECK / (EPSILON[dtype] * max(max(sizes), 1e-30))
+    return f"{said}; no step is taken here: gradcheck's 1e-06 is {step:.2g} ulps of the largest input"
+
+
+def beside_torch(bench: Bench, name: str, trial: Trial, at: tuple[int, ...]) -> str:
+    """What torch's own backward of the formula's calls says of an entry: a third opinion."""
+    formula = bench.formula
+    if formula is None or len(formula.programs) > 1 or torch_version() is None:
+        return ""
+    program = formula.programs[0]
+    if not any(t.name == name for t in program.inputs):
+        return ""
+    try:
+        answer = run_torch(program, formula.inputs, trial.weights.seeds[0], [name])
+    except SymgradError:
+        return ""
+    gradient = None if answer is None or answer.refusal else answer.gradients[name]
+    if answer is None or gradient is None:
+        return ""
+    theirs, right = float(gradient[at]), float(trial.expected[at])
+    if abs(theirs - right) <= max(trial.limit, 1e-9 * max(1.0, abs(right))):
+        return "; eager torch agrees with the formula"
+    return f"; eager torch gives {apart(theirs, right)[0]}"
 
 
 def ulps(bench: Bench, trial: Trial) -> float:
@@ -145,7 +170,7 @@ def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none:
     lines = [f"{said}; {cause.said}" if cause.said else said]
     seed = f"v = {trial.weights.name}" + (f", {line}" if line else "")
     total = len(excuse.trials)
-    lines += [*cause.more, f"{seed}  ({len(bad)} of {total} seeds differ)"]
+    lines += [*cause.more, f"{seed}  ({len(bad)} of {total} seeds differ{beside_torch(bench, name, trial, at)})"]
     evidence = {
         "seed": trial.weights.name, "entry": list(at), "got": float(trial.got[at]),
         "expected": float(trial.expected[at]), "formula": entry, "line": line, "cause": cause.said,
