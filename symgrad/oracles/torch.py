@@ -9,6 +9,7 @@ import importlib.util
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ class TorchRun:
     refusal: str = ""
 
 
+@cache
 def torch_version() -> str | None:
     """The installed torch's version, or None; torch is not imported to find out."""
     if importlib.util.find_spec("torch") is None:

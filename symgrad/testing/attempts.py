@@ -86,8 +86,8 @@ class Run(Protocol):
     changes: tuple[Change, ...]
     cut: tuple[bool, ...]
 
-    def pull(self, seeds: Seeds, layouts: Sequence[Layout | None] = ()) -> Pull:
-        """vᵀJ by the candidate's own backward, each seed in a layout."""
+    def pull(self, seeds: Seeds, layouts: Sequence[Layout | None] = (), watched: bool = False) -> Pull:
+        """vᵀJ by the candidate's own backward, each seed in a layout; ``watched``: what it writes and returns, too."""
 
 
 class Candidate(Protocol):

@@ -76,7 +76,7 @@ class PairRun:
         self.cut = (False,) * len(raw)
         self.changes = written(before, given, "mutates_input", "the forward pass")
 
-    def pull(self, seeds: Seeds, layouts: Sequence[Layout | None] = ()) -> Pull:
+    def pull(self, seeds: Seeds, layouts: Sequence[Layout | None] = (), watched: bool = False) -> Pull:
         """The candidate's own backward."""
         chosen = [*layouts, *[None] * (len(seeds) - len(layouts))]
         parts = []

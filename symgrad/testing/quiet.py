@@ -5,8 +5,8 @@ Comes in: a block. Goes out: a `Heard`.
 
 from __future__ import annotations
 
-import contextlib
 import io
+import sys
 import traceback
 import warnings
 from dataclasses import dataclass
@@ -28,15 +28,16 @@ class listening:  # noqa: N801  # read as a verb: with listening() as heard
     """Keep what the block raises and prints; warnings are nobody's business here."""
 
     def __enter__(self) -> Heard:
-        self.heard, self.out, self.stack = Heard(), io.StringIO(), contextlib.ExitStack()
-        self.stack.enter_context(warnings.catch_warnings())
-        self.stack.enter_context(contextlib.redirect_stdout(self.out))
-        self.stack.enter_context(contextlib.redirect_stderr(self.out))
+        self.heard, self.before = Heard(), (sys.stdout, sys.stderr)
+        self.out = sys.stdout = sys.stderr = io.StringIO()
+        self.warnings = warnings.catch_warnings()
+        self.warnings.__enter__()
         warnings.simplefilter("ignore")
         return self.heard
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
-        self.stack.close()
+        self.warnings.__exit__(None, None, None)
+        sys.stdout, sys.stderr = self.before
         self.heard.printed = self.out.getvalue()
         if not isinstance(error, (Exception, SystemExit)):
             return False

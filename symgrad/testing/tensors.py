@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 from symgrad.numeric import Array
 from symgrad.testing.attempts import PLAIN, Change, Pull, Seeds, Variation
 from symgrad.testing.layouts import Layout, contiguous
-from symgrad.testing.quiet import listening
+from symgrad.testing.quiet import Heard, listening
 from symgrad.testing.spying import changed, functions_of, named, nodes_of, snapshot, spying
 
 ONCE, ERROR = "declared once_differentiable", "torch::autograd::Error"
@@ -174,31 +174,44 @@ class TorchRun:
             if s is not None and t.requires_grad
         ]
 
-    def pull(self, seeds: Seeds, layouts: Sequence[Layout | None] = ()) -> Pull:
-        """``torch.autograd.grad`` on the graph that is kept."""
+    def pull(self, seeds: Seeds, layouts: Sequence[Layout | None] = (), watched: bool = False) -> Pull:
+        """``torch.autograd.grad`` on the graph that is kept; what raises is looked at."""
         pairs = self.pairs(seeds, layouts)
         if not pairs or not self.asked:
             return Pull(dict.fromkeys(self.asked))
+        if watched:
+            return self.watched(pairs)
+        found, heard = self.engine(pairs)
+        if heard.failure:
+            return self.watched(self.pairs(seeds, layouts))
+        return Pull(found, "", heard.printed)
+
+    def engine(self, pairs: Sequence[tuple[Any, Any]]) -> tuple[dict[str, Array | None], Heard]:
+        """One call of the engine."""
+        outs, weights = zip(*pairs, strict=True)
+        found: Sequence[Any] = [None] * len(self.asked)
+        with listening() as heard:
+            found = torch.autograd.grad(
+                outs, list(self.asked.values()), weights, retain_graph=True, allow_unused=True
+            )  # fmt: skip
+        return {n: None if g is None else numbers_of(g) for n, g in zip(self.asked, found, strict=True)}, heard
+
+    def watched(self, pairs: Sequence[tuple[Any, Any]]) -> Pull:
+        """One call of the engine, with what custom backwards return, and what is other than it was."""
         copies = [snapshot(s) for _, s in pairs]
         leaves = {name: snapshot(leaf) for name, leaf in self.asked.items()}
         labels = {id(leaf): name for name, leaf in self.asked.items()}
-        found: Sequence[Any] = ()
-        with listening() as heard, spying([t for t, _ in pairs], labels) as notes:
-            found = torch.autograd.grad(
-                [t for t, _ in pairs], list(self.asked.values()), [s for _, s in pairs],
-                retain_graph=True, allow_unused=True,
-            )  # fmt: skip
+        with spying([t for t, _ in pairs], labels) as notes:
+            found, heard = self.engine(pairs)
         changes = list(notes.changes)
         if not any(c.kind == "mutates_seed" for c in changes):
             seen = [changed("mutates_seed", "v", "backward", c, s) for c, (_, s) in zip(copies, pairs, strict=True)]
             changes += [c for c in seen if c is not None]
         seen = [changed("mutates_input", n, "backward", leaves[n], leaf) for n, leaf in self.asked.items()]
         changes += [c for c in seen if c is not None]
-        if heard.failure:
-            return Pull({}, heard.failure, heard.printed, tuple(changes), tuple(notes.returned), tuple(notes.functions))
-        gradients = {n: None if g is None else numbers_of(g) for n, g in zip(self.asked, found, strict=True)}
+        gradients = {} if heard.failure else found
         return Pull(
-            gradients, "", heard.printed, tuple(changes), tuple(notes.returned), tuple(notes.functions)
+            gradients, heard.failure, heard.printed, tuple(changes), tuple(notes.returned), tuple(notes.functions)
         )  # fmt: skip
 
 
