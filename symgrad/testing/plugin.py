@@ -1,0 +1,123 @@
+"""The pytest plugin: a fixture, a marker, and ``--symgrad-report DIR``.
+
+    def test_softmax(check_backward):
+        check_backward(Softmax.apply, "softmax(x, dim=-1)", x=torch.randn(3, 4))
+
+    @pytest.mark.symgrad("softmax(x, dim=-1)", x=(3, 4))
+    def test_softmax():
+        return Softmax.apply
+
+Installed with symgrad it is loaded in every test session: it imports pytest and nothing else until it is used.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from symgrad.testing.data import BackwardReport
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<style>
+body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem; color-scheme: light dark }} pre {{ white-space: pre-wrap }}
+</style>
+</head><body><h1>{title}</h1><pre>{text}</pre></body></html>
+"""
+
+
+CHECKS = pytest.StashKey[int]()
+"""How many backwards a test has checked so far."""
+LONGEST = 150
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--symgrad-report DIR``."""
+    group = parser.getgroup("symgrad")
+    group.addoption("--symgrad-report", metavar="DIR", help="write an HTML and a JSON file for each checked backward")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker is known."""
+    config.addinivalue_line(
+        "markers",
+        "symgrad(expression, *, order, only, skip, wrt, tolerance, seed, **inputs): check the backward that the test "
+        "returns; an input given as a shape is drawn",
+    )
+
+
+@pytest.fixture
+def check_backward(request: pytest.FixtureRequest) -> Callable[..., BackwardReport]:
+    """`symgrad.testing.assert_backward`, whose report goes where ``--symgrad-report`` says."""
+
+    def checked(fn: Any, expression: Any = None, /, **options: Any) -> BackwardReport:
+        __tracebackhide__ = True
+        return run(request.node, fn, expression, options)
+
+    return checked
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A marked test returns a candidate, which is checked."""
+    __tracebackhide__ = True
+    marker = pyfuncitem.get_closest_marker("symgrad")
+    if marker is None:
+        return None
+    if len(marker.args) > 1:
+        pytest.fail("pytest.mark.symgrad takes one expression, and inputs by name", pytrace=False)
+    names = pyfuncitem._fixtureinfo.argnames
+    candidate = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
+    if candidate is None:
+        pytest.fail(f"{pyfuncitem.name} is marked symgrad, and returns no candidate", pytrace=False)
+    run(pyfuncitem, candidate, marker.args[0] if marker.args else None, drawn(marker.kwargs))
+    return True
+
+
+def run(item: pytest.Item, fn: Any, expression: Any, options: Mapping[str, Any]) -> BackwardReport:
+    """One check: its report is written where that is wished, then it passes or fails the test."""
+    __tracebackhide__ = True
+    from symgrad.errors import SymgradError
+    from symgrad.testing.check import check_backward as check  # loads SymPy: only where it is used
+
+    try:
+        report = check(fn, expression, **options)
+    except SymgradError as error:
+        pytest.fail(str(error), pytrace=False)
+    folder = item.config.getoption("--symgrad-report")
+    if folder:
+        write(item, Path(folder), report)
+    if not report.passed:
+        raise AssertionError(report.to_text())
+    return report
+
+
+def drawn(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options and inputs; a tuple of sizes is normal numbers of that shape, the same in every run."""
+    import torch
+
+    generator = torch.Generator().manual_seed(0)
+    found = {}
+    for name, value in options.items():
+        sizes = isinstance(value, tuple) and all(isinstance(n, int) and not isinstance(n, bool) for n in value)
+        found[name] = torch.randn(value, generator=generator, dtype=torch.float64) if sizes else value
+    return found
+
+
+def write(item: pytest.Item, folder: Path, report: BackwardReport) -> None:
+    """``test_kernel.py-test_softmax.json`` and ``.html``; a second check of the same test is numbered."""
+    from symgrad.files import write_whole
+
+    folder.mkdir(parents=True, exist_ok=True)
+    count = item.stash[CHECKS] = item.stash.get(CHECKS, 0) + 1
+    name = re.sub(r"[^\w.\-\[\]]+", "-", item.nodeid).strip("-")[:LONGEST]
+    own = name if count == 1 else f"{name}-{count}"
+    write_whole(folder / f"{own}.json", report.to_json())
+    title = html.escape(item.nodeid)
+    write_whole(folder / f"{own}.html", PAGE.format(title=title, text=html.escape(report.to_text())))
