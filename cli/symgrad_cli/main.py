@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 import symgrad
+from symgrad_cli.check import check
 from symgrad_cli.derive import derive
 from symgrad_cli.docs import docs
 from symgrad_cli.explain import explain
@@ -21,6 +22,7 @@ Examples:
   symgrad derive "tanh(x@w + b)"
   symgrad ops softmax
   symgrad run train.py
+  symgrad check kernels:softmax "softmax(x, dim=-1)" --let "x=randn(3,4)"
 """
 
 
@@ -36,5 +38,5 @@ def main() -> None:
     """
 
 
-for verb in (explain, derive, ops, docs, run):
+for verb in (explain, derive, ops, docs, run, check):
     main.add_command(verb)

@@ -84,37 +84,38 @@ def surroundings() -> Iterator[None]:
 # The function ---------------------------------------------------------------------------------------------
 
 
-def find_target(target: str) -> Callable[..., Any]:
-    """What ``package.module:function`` names."""
+def find_target(target: str, option: str = "--call ") -> Callable[..., Any]:
+    """What ``package.module:function`` names; ``option`` is what stands before it on the command line."""
+    form = f"{option}package.module:function"
     module_name, colon, path = target.partition(":")
     if not colon or not module_name or not path or "/" in module_name or module_name.endswith(".py"):
         example = module_name.removesuffix(".py").replace("/", ".").strip(".") or "package.module"
         raise InputError(
-            "--call needs a module and a function in it",
+            f"{option or 'this '}needs a module and a function in it",
             found=(target,),
-            hints=(f"--call {example}:{path or 'function'}",),
+            hints=(f"{option}{example}:{path or 'function'}",),
         )
-    found: Any = imported(module_name)
+    found: Any = imported(module_name, form)
     seen = module_name
     for word in path.split("."):
         if not hasattr(found, word):
             names = [n for n in dir(found) if not n.startswith("_") and callable(getattr(found, n, None))]
             close = difflib.get_close_matches(word, names, 3) or names[:3]
             raise UnknownNameError(
-                f"{seen} has no {word}", found=(target,), hints=tuple(f"--call {seen}:{n}" for n in close)
+                f"{seen} has no {word}", found=(target,), hints=tuple(f"{option}{seen}:{n}" for n in close)
             )
         found, seen = getattr(found, word), f"{seen}:{word}" if ":" not in seen else f"{seen}.{word}"
     if isinstance(found, type):
         raise InputError(
-            f"{path} is a class: --call needs something to call with tensors",
-            hints=("a function, or a module that was made: net = Net(), then --call …:net",),
+            f"{path} is a class: {option or 'this '}needs something to call with tensors",
+            hints=(f"a function, or a module that was made: net = Net(), then {option}…:net",),
         )
     if not callable(found):
-        raise InputError(f"{path} is no function", found=(f"it is of type {type(found).__name__}",), hints=(FORM,))
+        raise InputError(f"{path} is no function", found=(f"it is of type {type(found).__name__}",), hints=(form,))
     return found  # type: ignore[no-any-return]  # whatever the module holds
 
 
-def imported(name: str) -> Any:
+def imported(name: str, form: str = FORM) -> Any:
     """The module; raises `InputError` with what importing said."""
     try:
         return importlib.import_module(name)
@@ -123,7 +124,7 @@ def imported(name: str) -> Any:
             raise InputError(
                 f"there is no module {error.name}",
                 found=(f"looked in {os.getcwd()} and where Python looks",),  # noqa: PTH109 -- shown as text
-                hints=(FORM,),
+                hints=(form,),
             ) from error
         raise InputError(f"{name} cannot be imported", found=said(error)) from error
     except (Exception, SystemExit) as error:

@@ -1,0 +1,71 @@
+"""``symgrad check MODULE:FUNCTION EXPR``: is its backward the derived one?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from symgrad.errors import InputError
+from symgrad.files import check_place, write_whole
+from symgrad_cli import options, output
+from symgrad_cli.failures import DISAGREED, reporting
+
+EPILOG = """
+\b
+Examples:
+  symgrad check kernels:softmax "softmax(x, dim=-1)" --let "x=randn(3,4)"
+  symgrad check kernels:forward,backward "x @ a" --let "x=randn(2,3)" --let "a=randn(3,4)"
+  symgrad check kernels:softmax "softmax(x)" --let "x=randn(8)" --emit-test test_softmax.py
+"""
+TYPES = ("float64", "float32", "float16", "bfloat16")
+
+
+@click.command(epilog=EPILOG)
+@click.argument("target", metavar="MODULE:FUNCTION")
+@click.argument("expression", required=False)
+@click.option("--let", "lets", multiple=True, metavar="NAME=VALUE", help="An input, in the order of the arguments.")
+@options.wrt_option
+@click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the backward's own, too.")
+@click.option("--only", metavar="BATTERY,…", help="Only these batteries.")
+@click.option("--skip", metavar="BATTERY,…", help="All batteries but these.")
+@click.option("--dtype", type=click.Choice(TYPES), default="float64", show_default=True, help="Of the inputs.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the random seeds v.")
+@click.option(
+    "--format", "style", type=click.Choice(("text", "json")), default="text", show_default=True, help="How to write it."
+)
+@click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write to FILE instead of the terminal.")  # fmt: skip
+@click.option("--emit-test", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+              help="Write the same check as a file for pytest.")  # fmt: skip
+@options.traceback_option
+@reporting
+def check(
+    target: str, expression: str | None, lets: tuple[str, ...], wrt: str | None, order: int, only: str | None,
+    skip: str | None, dtype: str, seed: int, style: str, path: Path | None, emit_test: Path | None, traceback: bool,
+) -> int:  # fmt: skip
+    """Check the backward of FUNCTION against the derived backward of EXPRESSION.
+
+    FUNCTION is a torch function, or forward,backward: two of NumPy. Without EXPRESSION its own forward pass is
+    captured, or held against differences. Exit status 0: nothing was found, 1: something was, 2: misuse.
+    """
+    from symgrad.language import arguments
+    from symgrad.testing.named import check_named, written_test
+
+    for place in (path, emit_test):
+        if place is not None:
+            check_place(place)
+    literals = options.values_of(lets)
+    values = {}
+    for name, value in literals.items():
+        if value.shape is None:
+            raise InputError(f"{name} needs a shape", found=(value.text,), hints=(f"--let {name}=randn(3,4)",))
+        values[name] = value.array(value.shape)
+    names = arguments.names_of(wrt, "wrt")
+    chosen = {"order": order, "only": only, "skip": skip, "seed": seed}
+    report = check_named(target, expression, values, names, dtype, chosen)
+    output.deliver(report.to_json() if style == "json" else report.to_text(), path, style)
+    if emit_test is not None:
+        usual = {"order": None if order == 1 else order, "only": only, "skip": skip, "seed": seed}
+        write_whole(emit_test, written_test(target, expression, values, names, dtype, usual))
+    return 0 if report.passed else DISAGREED
