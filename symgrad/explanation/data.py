@@ -103,8 +103,8 @@ class Jacobian:
     @cached_property
     def nonzeros(self) -> int:
         """How many entries can be nonzero; `count` says whether that was seen."""
-        if self._triplets is not None:
-            return self._triplets.places
+        if self.evidence is not None:
+            return self.evidence.places
         return int(self.sparse().count_nonzero())
 
     @cached_property

@@ -16,7 +16,7 @@ from symgrad.errors import SymgradError
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
-from symgrad.numeric.sparse import Triplets
+from symgrad.numeric.sparse import Triplets, count_places
 from symgrad.ops import entry_of
 from symgrad.oracles.forms import evaluate_text, jittered, moves
 from symgrad.program import Program
@@ -73,6 +73,12 @@ class Evidence:
     def triplets(self) -> Triplets:
         """The entries that the formula allows to be nonzero."""
         return sparse_jacobian(self.axes, self.inner, self.formula, self.values)
+
+    @cached_property
+    def places(self) -> int:
+        """How many entries the formula allows to be nonzero: told by its deltas where they decide, else counted."""
+        told = count_places(self.axes, self.inner, self.formula, self.values.sizes)
+        return self.triplets.places if told is None else told
 
     @cached_property
     def dense(self) -> Array:
@@ -136,7 +142,7 @@ class Evidence:
 
     def count(self, here: int) -> tuple[str, int]:
         """How many entries can be nonzero, if each of them was seen to be; ``here`` are, rounding left out."""
-        can = self.triplets.places
+        can = self.places
         if self.found_on_the_way:
             return ("here", here) if here == can else ("unknown", 0)
         seen = here if here == can or self.moving is None else int(self.moving.sum())

@@ -18,6 +18,7 @@ from symgrad.lowering.reading import number
 from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array, as_float, exact
 from symgrad.numeric.tape import Traced, called, whole
+from symgrad.ops.exactness import in_floats
 from symgrad.shapes import Size
 
 MOST_FRACTIONS = 1_000_000
@@ -118,7 +119,7 @@ def contract(parts: Sequence[Named], bound: Sequence[Index], sizes: Mapping[Size
         summed = opt_einsum.contract_expression(equation, *(array.shape for array in arrays))  # the path is found once
     else:
         summed = partial(opt_einsum.contract if len(arrays) > 1 else np.einsum, equation)
-    result = whole(called(summed, *arrays))
+    result = whole(called(in_floats(summed) if exactly else summed, *arrays))
     return Named(result * factor if factor != 1 else result, kept)
 
 

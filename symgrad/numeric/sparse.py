@@ -7,6 +7,7 @@ them, so that what is filled is the grid of the indices that stay free.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -103,8 +104,27 @@ def together(filled: Sequence[Filled]) -> list[Filled]:
     return [(*group[0][:2], total([values for _, _, values in group])) for group in groups]
 
 
-def _fill(term: Expr, outer: tuple[Index, ...], inner: tuple[Index, ...], values: Values, entries: Entries) -> Filled:
-    """Rows, columns and values of one product."""
+@dataclass(frozen=True)
+class Placed:
+    """Where one product can be nonzero: each index by those that stay free, under conditions on indices."""
+
+    place: Mapping[Index, Expr]
+    conditions: Expr
+    rest: Expr
+
+    @property
+    def grid(self) -> tuple[Index, ...]:
+        """The indices that stay free."""
+        return tuple(i for i, e in self.place.items() if i == e)
+
+    @property
+    def fixed(self) -> frozenset[tuple[Index, Expr]]:
+        """What the deltas say."""
+        return frozenset((i, e) for i, e in self.place.items() if i != e)
+
+
+def placed(term: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> Placed:
+    """``term`` without the deltas that fix an index, and what they and its conditions say."""
     place: dict[Index, Expr] = {i: i for i in (*outer, *inner)}
     rest, conditions = term, sp.S.One
     while True:
@@ -116,22 +136,47 @@ def _fill(term: Expr, outer: tuple[Index, ...], inner: tuple[Index, ...], values
         rest = sp.Mul(*(f for f in sp.Mul.make_args(rest) if f is not factor)).xreplace(substitution)
         conditions = conditions.xreplace(substitution) * condition
         place = {i: e.xreplace(substitution) for i, e in place.items()}
-    grid = tuple(i for i in (*outer, *inner) if place[i] == i)
-    check_grid([number(i.size, values.sizes) for i in grid], MOST_PLACES)
     index_conditions = [
         f for f in sp.Mul.make_args(rest) if (isinstance(f, Bracket) or is_delta(f)) and not any(accesses(f))
     ]
-    conditions *= sp.Mul(*index_conditions)
     rest = sp.Mul(*(f for f in sp.Mul.make_args(rest) if f not in index_conditions))
-    allowed = as_float(evaluate(Equation(grid, conditions), values.arrays, values.sizes)) != 0
+    return Placed(place, conditions * sp.Mul(*index_conditions), rest)
+
+
+def count_places(
+    outer: Sequence[Index], inner: Sequence[Index], formula: Expr, sizes: Mapping[Size, int]
+) -> int | None:
+    """How many entries a formula allows to be nonzero, from its deltas alone; None where conditions have to be tried.
+
+    Where the deltas of one term are among those of every other one, it alone decides.
+    """
+    terms = [placed(term, outer, inner) for term in over_terms(formula, is_delta) if term != 0]
+    if any(term.conditions != 1 for term in terms):
+        return None
+    if not terms:
+        return 0
+    widest = min(terms, key=lambda term: len(term.fixed))
+    if not all(widest.fixed <= term.fixed for term in terms):
+        return None
+    return math.prod(number(index.size, sizes) for index in widest.grid)
+
+
+def _fill(term: Expr, outer: tuple[Index, ...], inner: tuple[Index, ...], values: Values, entries: Entries) -> Filled:
+    """Rows, columns and values of one product."""
+    at = placed(term, outer, inner)
+    check_grid([number(i.size, values.sizes) for i in at.grid], MOST_PLACES)
+    allowed = as_float(evaluate(Equation(at.grid, at.conditions), values.arrays, values.sizes)) != 0
     numbers = [
         ravel_rows(
-            [as_float(evaluate(Equation(grid, place[i]), values.arrays, values.sizes)).astype(np.int64) for i in axes],
+            [
+                as_float(evaluate(Equation(at.grid, at.place[i]), values.arrays, values.sizes)).astype(np.int64)
+                for i in axes
+            ],
             [number(i.size, values.sizes) for i in axes],
         )
         for axes in (outer, inner)
     ]
-    found = entries(Equation(grid, rest), values.arrays, values.sizes)
+    found = entries(Equation(at.grid, at.rest), values.arrays, values.sizes)
     return (*(np.broadcast_to(n, allowed.shape)[allowed] for n in numbers), found[allowed])
 
 

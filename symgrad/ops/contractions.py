@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import sympy as sp
 from symgrad.errors import NotationError, ShapeError
 from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
+from symgrad.ops.exactness import in_floats
 from symgrad.ops.spec import At, Example, Op, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
 
@@ -112,19 +114,19 @@ def contraction(
 
 
 mm = contraction(
-    "mm", "ij,jk->ik", "matrix times matrix", numpy=np.matmul, torch=lambda torch, x, a: torch.mm(x, a),
+    "mm", "ij,jk->ik", "matrix times matrix", numpy=in_floats(np.matmul), torch=lambda torch, x, a: torch.mm(x, a),
     examples=(example("mm(x, a)", x=(2, 3), a=(3, 4)),),
 )  # fmt: skip
 mv = contraction(
-    "mv", "ij,j->i", "matrix times vector", numpy=np.matmul, torch=lambda torch, x, a: torch.mv(x, a),
+    "mv", "ij,j->i", "matrix times vector", numpy=in_floats(np.matmul), torch=lambda torch, x, a: torch.mv(x, a),
     examples=(example("mv(x, a)", x=(2, 3), a=(3,)),),
 )  # fmt: skip
 bmm = contraction(
-    "bmm", "bij,bjk->bik", "a batch of matrix products", numpy=np.matmul, torch=lambda torch, x, a: torch.bmm(x, a),
+    "bmm", "bij,bjk->bik", "a batch of matrix products", numpy=in_floats(np.matmul), torch=lambda torch, x, a: torch.bmm(x, a),
     examples=(example("bmm(x, a)", x=(2, 2, 3), a=(2, 3, 2)),),
 )  # fmt: skip
 dot = contraction(
-    "dot", "i,i->", "the inner product of two vectors", numpy=np.dot, torch=lambda torch, x, a: torch.dot(x, a),
+    "dot", "i,i->", "the inner product of two vectors", numpy=in_floats(np.dot), torch=lambda torch, x, a: torch.dot(x, a),
     spelled=("torch.dot", "torch.inner", "torch.vdot", "Tensor.dot", "np.inner"),
     examples=(example("dot(x, a)", x=(3,), a=(3,)),),
 )  # fmt: skip
@@ -148,7 +150,7 @@ def numpy_dot_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 @operation(
     name="np_dot",
     says="NumPy's dot: like @, but the leading axes of both remain side by side",
-    numpy=np.dot, shape=numpy_dot_shape, spelled=("np.dot",), ranks={"x": (2, 1), "a": (2, 1)}, letters="ikjl",
+    numpy=in_floats(np.dot), shape=numpy_dot_shape, spelled=("np.dot",), ranks={"x": (2, 1), "a": (2, 1)}, letters="ikjl",
     torch=lambda torch, x, a: torch.tensordot(x, a, dims=([x.dim() - 1], [max(a.dim() - 2, 0)])),
     examples=(example("np.dot(x, a)", x=(2, 3), a=(3, 2)), example("np.dot(x, a)", x=(3,), a=(3,)),
               example("np.dot(x, a)", x=(2, 3), a=(2, 3, 2))),
@@ -216,7 +218,7 @@ def matmul_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 @operation(
     says="matrix product; vectors count as a row on the left and a column on the right, leading axes as a batch",
-    numpy=np.matmul,
+    numpy=in_floats(np.matmul),
     torch=lambda torch, x, a: torch.matmul(x, a),
     shape=matmul_shape,
     align=matmul_align,
@@ -251,7 +253,7 @@ def einsum_shape(sizes: Sizes, shapes: tuple[Shape, ...], equation: str) -> Shap
 
 @operation(
     says="a sum of products over the letters that the output lacks",
-    numpy=lambda *tensors, equation: np.einsum(equation, *tensors, optimize=len(tensors) > 2),
+    numpy=lambda *tensors, equation: in_floats(partial(np.einsum, equation, optimize=len(tensors) > 2))(*tensors),
     torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors),
     shape=einsum_shape,
     prepare=einsum_prepare,

@@ -18,6 +18,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
 from symgrad.ops.composites import prepare_layer_norm
 from symgrad.ops.domain import positive, whole
+from symgrad.ops.exactness import in_floats
 from symgrad.ops.positions import from_zero
 from symgrad.ops.reductions import Reduction, variance
 from symgrad.ops.spec import At, Data, Held, View, example, kept, operation
@@ -53,9 +54,13 @@ def linear_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
     return (*x[:-1], *weight[:-1])
 
 
+rows_by = in_floats(lambda x, weight: np.tensordot(x, weight, ([-1], [-1])))
+"""x @ weight.T."""
+
+
 @operation(
     says="a linear layer: x @ weight.T + bias",
-    numpy=lambda x, weight, bias=None: np.tensordot(x, weight, ([-1], [-1])) + (0 if bias is None else bias),
+    numpy=lambda x, weight, bias=None: rows_by(x, weight) + (0 if bias is None else bias),
     torch=lambda torch, x, weight, bias=None: torch.nn.functional.linear(x, weight, bias),
     shape=linear_shape,
     spelled=("F.linear", "aten.linear"),

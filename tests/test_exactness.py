@@ -1,0 +1,39 @@
+"""Sums of products of whole numbers are the same by floats, as long as floats hold every number on the way."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symgrad.ops.exactness import in_floats
+
+
+@given(
+    x=st.lists(st.integers(-(2**26), 2**26), min_size=6, max_size=6),
+    a=st.lists(st.integers(-(2**26), 2**26), min_size=6, max_size=6),
+)
+def test_whole_numbers_are_contracted_as_exactly_in_floats(x: list[int], a: list[int]) -> None:
+    one = np.array([Fraction(n) for n in x], dtype=object).reshape(2, 3)
+    other = np.array([Fraction(n) for n in a], dtype=object).reshape(3, 2)
+    found = in_floats(np.matmul)(one, other)
+    assert found.dtype == object
+    assert (found == np.matmul(one, other)).all()
+    assert all(isinstance(value, Fraction) for value in found.reshape(-1))
+
+
+def test_what_floats_would_round_stays_in_fractions() -> None:
+    calls: list[str] = []
+
+    def watched(x: np.ndarray, a: np.ndarray) -> np.ndarray:
+        calls.append(x.dtype.kind)
+        return np.matmul(x, a)
+
+    long, half = Fraction(2**53 + 1), Fraction(1, 2)
+    for x, kind in (([1, 2], "f"), ([2**40, 1], "f"), ([2**52, 2**52], "O"), ([long, 1], "O"), ([half, 1], "O")):
+        row, column = (np.array([Fraction(n) for n in values], dtype=object) for values in (x, [3, 5]))
+        assert in_floats(watched)(row, column) == row[0] * 3 + row[1] * 5, x
+        assert calls.pop() == kind, x
+    assert in_floats(watched)(np.array([1.5, 2.0]), np.array([1.0, 1.0])) == 3.5
