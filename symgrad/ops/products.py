@@ -289,7 +289,9 @@ def cosine_similarity(at: At, x: View, y: View, dim: int = 1, eps: float = 1e-8)
 
 @operation(
     says="the length of x − y + eps along the last axis; the derivative at 0 is 0",
-    numpy=lambda x, y, p, eps, keepdim: numpy_length(x - y + float(eps), p, -1, keepdim),
+    numpy=lambda x, y, p, eps, keepdim: numpy_length(
+        x - y + float(eps), p, -1 if max(np.ndim(x), np.ndim(y)) else (), keepdim
+    ),
     torch=lambda torch, x, y, p, eps, keepdim: torch.nn.functional.pairwise_distance(
         x, y, float(p), float(eps), keepdim
     ),
@@ -310,7 +312,7 @@ def pairwise_distance(
     at: At, x: View, y: View, out: Held, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Expr:
     """out[i] = √(Σ_j (x[i,j] − y[i,j] + eps)²)"""
-    over = Reduction(at, x.shape, (x.rank - 1,), keepdim)
+    over = Reduction(at, x.shape, (x.rank - 1,) if x.rank else (), keepdim)
     return distance(length(over, lambda i: x[i] - y[i] + number(eps), p, out=out[at]), out[at], p)
 
 
@@ -429,7 +431,7 @@ def vector_loss(
         first = shapes[0]
         for other, name_ in zip(shapes[1:], operands[1:], strict=True):
             wanted = first[:-1] if name_ == "target" else first
-            if len(other) != len(wanted):
+            if len(other) != len(wanted) or not first:
                 raise ShapeError(f"{name} takes vectors of one shape (…, n), and targets of shape (…)")
             for a, b in zip(wanted, other, strict=True):
                 sizes.unify(a, b)

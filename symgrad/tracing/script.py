@@ -22,6 +22,9 @@ from symgrad.tracing.standing_in import clean, clean_printing
 from symgrad.tracing.story import Session
 from symgrad.tracing.watch import Watch
 
+LONGEST = 64 * 2**20
+"""Bytes of the longest script: some devices never end."""
+
 
 def run(
     path: str,
@@ -37,9 +40,12 @@ def run(
     if file.is_dir():
         file = file / "__main__.py"
     try:
-        source = file.read_bytes()
+        with file.open("rb") as opened:
+            source = opened.read(LONGEST + 1)
     except OSError as error:
         raise InputError(f"cannot open the script {path}", found=(error.strerror or str(error),)) from None
+    if len(source) > LONGEST:
+        raise InputError(f"{path} is no script: it holds more than {LONGEST:,} bytes")
     name = os.path.abspath(path)  # noqa: PTH100 -- as python names the script: absolute, links kept
     watch = Watch(path, tell or (lambda event: None), only, call, patience)
     module = types.ModuleType("__main__")

@@ -17,6 +17,8 @@ from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, all_tame, as_float, finite
 from symgrad.program import Apply, Program
 from symgrad.tracing.numbers import digits
+from symgrad.tracing.trace import real_precision
+from symgrad.tracing.verify import TOLERANCE
 
 if TYPE_CHECKING:
     from symgrad.tracing.boxes import BlackBox
@@ -63,12 +65,12 @@ def settled(
         chosen = origin.box.pull(cotangent, [origin.box.names.index(name) for name in names])
     except SymgradError:  # torch refuses the call's pullback, or what it read was overwritten since
         return found, ""
-    reason = ""
+    reason, share = "", share_of(origin)
     for name in names:
         ours, choice = as_float(arrived[name]), as_float(chosen[origin.box.names.index(name)])
         if choice.shape != ours.shape:
             continue
-        differ = ~alike(ours, choice)
+        differ = ~alike(ours, choice) & ~rounded(ours, choice, share)
         if differ.any():
             found[name] = np.where(differ, choice, ours)
             at = tuple(int(i) for i in np.argwhere(differ)[0])
@@ -82,6 +84,21 @@ def alike(first: Array, second: Array) -> Array:
         near = np.abs(first - second) <= NEAR * np.maximum(np.abs(first), np.abs(second))
     near &= np.isfinite(first) & np.isfinite(second)
     return np.asarray(near | (first == second) | (np.isnan(first) & np.isnan(second)))
+
+
+def share_of(origin: Origin) -> float:
+    """What rounding in a call's own types may make of the larger entries of its product."""
+    call = origin.box.call
+    kinds = {real_precision(node.held.dtype) for node in call.nodes()} | ({"bfloat16"} if call.autocast else set())
+    return max(NEAR, *(2 * TOLERANCE.get(kind, 0.0) for kind in kinds), 0.0)
+
+
+def rounded(first: Array, second: Array, share: float) -> Array:
+    """Where two finite numbers are apart by less than a ``share`` of the largest that stands beside them."""
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(first - second)
+    largest = np.abs(second[np.isfinite(second)]).max(initial=0.0)
+    return np.asarray(np.isfinite(gap) & (gap <= share * largest))
 
 
 def why(origin: Origin, name: str, at: tuple[int, ...], arrays: Mapping[str, Array], cotangent: Array) -> str:
