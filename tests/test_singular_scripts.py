@@ -71,11 +71,14 @@ ATTENTION = """
 import torch
 import torch.nn.functional as F
 torch.manual_seed(0)
-for kind in (torch.float32, torch.float64):
-    for half in (False, True):
-        q, k, u = (torch.randn(2, 2, 8, 8, dtype=kind, requires_grad=True) for _ in range(3))
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
-            F.scaled_dot_product_attention(q, k, u, dropout_p=0.2, is_causal=True).pow(2).sum().backward()
+for half in (False, True):
+    x = torch.randn(4, 8, 16)
+    layer = torch.nn.Linear(16, 48, bias=False)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half):
+        q, k, u = (part.view(4, 8, 2, 8).transpose(1, 2) for part in layer(x).split(16, dim=2))
+        y = F.scaled_dot_product_attention(q, k, u, attn_mask=None, dropout_p=0.1, is_causal=True)
+        loss = y.pow(2).mean()
+    loss.backward()
 """
 
 
