@@ -368,7 +368,7 @@ def test_an_operation_with_conditions_on_entries_is_not_called_smooth(case: Case
 # --- what must not matter -----------------------------------------------------------------------------------
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @each
 def test_names_of_indices_and_sizes_do_not_matter(case: Case) -> None:
     """Every index called k, every size otherwise: entry by entry the same, and contracted with weights."""

@@ -67,7 +67,7 @@ EXPLAINED = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("number", "command", "said"), EXPLAINED, ids=[f"{n} {c[:20]}" for n, c, _ in EXPLAINED])
 def test_a_question_about_one_call(number: int, command: str, said: str) -> None:
     found = CliRunner().invoke(main, ["explain", *command.split(" "), "--brief", "--no-color"], catch_exceptions=False)
