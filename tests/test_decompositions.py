@@ -55,7 +55,7 @@ GILES = [
         ("w = sum(out * (A @ out), dim=0); K = where(w == w[:, None], 0, 1 / (w - w[:, None])); "
          "(out @ ((out.T @ v - v.T @ out) * K) @ out.T) / 2"),
     ),
-    ("svdvals(A)", "A", "svd(A, full_matrices=False).U @ v.diag() @ svd(A, full_matrices=False).Vh"),
+    ("svdvals(A)", "A", "t = svd(A, full_matrices=False); t.U @ v.diag() @ t.Vh"),
     (
         "cholesky(A)", "A",
         ("inv = inverse(out); (inv.T @ (v * out).sum(0).diag() @ inv + inv.T @ (v.T @ out).triu(1) @ inv "
@@ -64,7 +64,7 @@ GILES = [
     ("torch.linalg.norm(A)", "A", "v * A / out"),
     (
         "torch.linalg.matrix_norm(A, 2)", "A",
-        ("v * (svd(A, full_matrices=False).U @ (svdvals(A) == out).diag() @ svd(A, full_matrices=False).Vh) "
+        ("t = svd(A, full_matrices=False); v * (t.U @ (svdvals(A) == out).diag() @ t.Vh) "
          "/ (svdvals(A) == out).sum()"),
     ),
 ]  # fmt: skip
