@@ -141,7 +141,10 @@ class Learning:
 
 
 def learn(lifter: Lifter, node: Node, key: Hashable, begin: int, inputs: int) -> None:
-    """Keep the steps from ``begin`` on as the template of ``key``, if they depend on nothing else."""
+    """Keep the steps from ``begin`` on as the template of ``key``, if they depend on nothing else.
+
+    Numbers that none of them reads, as a mask that happened to keep a slice, were looked at to find them.
+    """
     assert node.call is not None
     steps = lifter.builder.steps[begin:]
     ref = lifter.refs[id(node)]
@@ -151,9 +154,15 @@ def learn(lifter: Lifter, node: Node, key: Hashable, begin: int, inputs: int) ->
         if id(source) in lifter.refs:
             given.setdefault(lifter.refs[id(source)].name, Given(n))
     places: dict[str, Place] = {**given, **made}
+    read = {name for step in steps for name in step.tensors}
+    looked_at = any(
+        not source.carries and (id(source) not in lifter.refs or lifter.refs[id(source)].name not in read)
+        for source in distinct(node)
+    )
     shared = lifter.shared.get(id(node.call), {})
     if (
-        ref.name not in made
+        looked_at
+        or ref.name not in made
         or any(new.name not in given for new in lifter.inputs[inputs:])
         or any(name not in places for step in steps for name in (*step.tensors, *(n for _, n in step.beside)))
         or any(other.name not in places for other in shared.values())
