@@ -82,6 +82,8 @@ SCRIPTS = [
     (1, VECTOR + "y = x * 2\n" + FAILS.format("y.backward()"), "y has 3 elements, so J has 3 rows and backward() has no weights"),
     (2, VECTOR + "y = torch.outer(x, x)\n" + FAILS.format("y.backward(torch.ones(3))"), "v has to be 3×3, not 3"),
     (3, VECTOR + "(x * 2).backward(torch.ones(3))\n", "L = out[0] + out[1] + out[2], the sum"),
+    (3, "X, A = torch.randn(3, 2, requires_grad=True), torch.randn(2, 2)\n(X @ A @ X.T).sum().backward()\n", "out adds 9 entries, so their 9 rows of J are added; jacrev has them apart"),
+    (3, VECTOR + "(torch.ones(2, 3) @ x).backward(torch.ones(2))\n", "v = ones adds the 2 rows of J; v = 1 0 gives the first alone, torch.func.jacrev all of them"),
     (5, VECTOR + "y = (x**2).sum()\ny.backward()\n" + FAILS.format("y.backward()"), "forward values that this vᵀJ mentions: x"),
     (6, VECTOR + "b = x.exp()\nb.add_(1)\n" + FAILS.format("b.sum().backward()"), "mentions b, its own output; line 6"),
     (7, VECTOR + "s = x[0]\n(s * 2).backward()\ns.grad\n", "s is not a leaf (it was computed in line 5); what flowed through it (2)"),
@@ -92,11 +94,52 @@ SCRIPTS = [
     (16, "x = torch.randn(3, 1, requires_grad=True)\nF.mse_loss(x, torch.randn(3)).backward()\n", "9 pairs count and not 3"),
     (17, VECTOR + "a = torch.ones(3, 2)\ntorch.autograd.functional.jacobian(lambda x: x @ a, x)\n", "J by x is 2×3, aᵀ: a row for each entry of out, a column"),
     (18, "x = torch.rand(2, 2)\ntorch.autograd.functional.jacobian(lambda x: (x**2).sum(1), x)\n", "torch keeps it as 2×2×2, the axes of out first"),
+    (21, "z = torch.tensor([1.0, 2.0], requires_grad=True)\nz[[0, 0, 1]].backward(torch.tensor([0.2, 0.3, 0.5]))\n", "z[0] is read twice, so its 2 weights add up"),
+    (27, "A = torch.tensor([[2.0, 0.5], [0.5, 1.0]], requires_grad=True)\ntorch.linalg.cholesky(A).backward(torch.ones(2, 2))\n", "A[1,0] and A[0,1] share their gradient evenly (0.22 each); counted as one variable it is 0.44"),
+    (29, "X, t = torch.randn(3, 2), torch.randn(3, 1)\nW = torch.randn(2, 1, requires_grad=True)\nF.mse_loss(X @ W, t).backward()\n", "the product adds 3 rows (samples); before the sum there is one gradient for each, X[:, :, None] * "),
     (28, "x, W = torch.randn(4, 3), torch.randn(3, 3)\ntorch.autograd.functional.jacobian(lambda x: (x @ W).tanh(), x)\n", "3 of 12 seeds would do: J has 4 blocks"),
     (30, VECTOR + "y = x.sin()\nfor i in range(3):\n    torch.autograd.grad(y[i], x, retain_graph=True)\n", "1 of 3 seeds would do: J is diagonal, so one backward(ones) holds all of it"),
+    (31, VECTOR + "y = x.sin()\nd = torch.zeros_like(y, requires_grad=True)\n(g,) = torch.autograd.grad(y, x, d, create_graph=True)\ntorch.autograd.grad(g, d, torch.ones(3))\n", "differentiated by d it gives J·u, columns of J (the double backward trick)"),
+    (31, VECTOR + "(g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)\ntorch.autograd.grad(g, x, torch.ones(3))\n", "g is a gradient by x already (line 5): vᵀJ of it is H·v, a product with the Hessian"),
     (32, "x = torch.zeros(2, requires_grad=True)\ntorch.relu(x).sum().backward()\n", "x[0] = 0 is a kink of relu (line 5), one of 2: left 0, right 1, anything between is legal"),
     (33, "z = torch.tensor([1 + 1j], requires_grad=True)\n(z**2).backward(torch.tensor([1 + 0j]))\n", "torch's .grad is ∂L/∂re + i·∂L/∂im"),
 ]  # fmt: skip
+
+
+QUIET = [
+    (3, VECTOR + "(x**2).sum().backward()\n", "rows"),
+    (3, VECTOR + "(x * 2).backward(torch.ones(3))\n", "rows of J"),
+    (
+        3,
+        "x = torch.tensor([-1.0, 4.0], requires_grad=True)\ntorch.where(x > 0, x.sqrt(), x).sum().backward()\n",
+        "rows of J",
+    ),
+    (3, VECTOR + "x.mean().backward()\n", "adds"),
+    (21, VECTOR + "x[[0, 2, 1]].backward(torch.ones(3))\n", "is read"),
+    (27, "A = torch.eye(2, requires_grad=True)\ntorch.inverse(A).backward(torch.ones(2, 2))\n", "as symmetric"),
+    (29, VECTOR + "(torch.ones(2, 3) @ x).backward(torch.ones(2))\n", "samples"),
+    (
+        31,
+        VECTOR + "(g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)\n(g * 2).sum().backward()\n",
+        "Hessian",
+    ),
+]
+"""What is not so is not said."""
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("number", "source", "unsaid"), QUIET, ids=[f"{n}-{k}" for k, (n, _, _) in enumerate(QUIET)])
+def test_what_does_not_hold_is_not_said(number: int, source: str, unsaid: str, tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(HEAD + source, encoding="utf-8")
+    told: list[str] = []
+    assert run_script(str(path), [], tell=lambda event: told.append(event_text(event))).status == 0
+    assert "J" in joined(told)
+    assert unsaid not in joined(told)
+
+
+def test_every_question_but_those_of_the_test_tool_has_a_case() -> None:
+    assert {number for number, _, _ in (*EXPLAINED, *SCRIPTS)} == set(range(1, 34))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -107,3 +150,5 @@ def test_a_question_about_a_script(number: int, source: str, said: str, tmp_path
     told: list[str] = []
     assert run_script(str(path), [], tell=lambda event: told.append(event_text(event))).status == 0
     assert said in joined(told)
+    answers = [[line for line in text.splitlines() if line.strip()] for text in told]
+    assert any(said in joined(lines[:FIRST]) for lines in answers)

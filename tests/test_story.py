@@ -272,17 +272,20 @@ def test_layers_of_a_list_are_one_block(tmp_path):
     session, told = play(
         tmp_path,
         """
-layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(6)])
+layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(24)])
 x = torch.randn(3, 4)
 for layer in layers:
     x = torch.relu(layer(x)) + x
 x.sum().backward()
 """,
     )
-    assert (
-        session.calls[0].program[0].startswith("these 3 steps × 6, line 8, another layers.k.weight, layers.k.bias each")
+    (call,) = session.calls
+    assert call.program[0].startswith("these 3 steps × 24, line 8, another layers.k.weight, layers.k.bias each")
+    folds = re.findall(
+        r"… these (\d) lines (\d+) times (before|more), with (.*?) for (layers.\d+)", " ".join(told.split())
     )
-    assert ", layers.k.weight, layers.k.bias)" in told
+    rest = ("22", "layers.1, layers.2, layers.3, …, layers.22", "layers.22, layers.21, layers.20, …, layers.1")
+    assert folds == [("2", rest[0], "before", rest[1], "layers.23"), ("4", rest[0], "more", rest[2], "layers.23")]
 
 
 @pytest.mark.parametrize(

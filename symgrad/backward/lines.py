@@ -11,23 +11,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 
+from symgrad.backward.ahead import Ahead, Statement, names_in, told_ahead
 from symgrad.backward.code import in_parts
 from symgrad.backward.data import Backward, Line, Part
-from symgrad.backward.derived import code_of
 from symgrad.backward.groups import Group, groups
 from symgrad.backward.merging import Draft, Term, is_number, merged, put
 from symgrad.backward.names import UNNAMED, Names
 from symgrad.backward.opened import opened
-from symgrad.backward.templates import Standard, Template, asked_of, at_sizes, standard_group
+from symgrad.backward.phrasing import is_reciprocal, with_a_root, without_ones, without_turns
+from symgrad.backward.templates import Standard, Template, asked_of, standard_group
 from symgrad.calculus import flowing
-from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.source_text import Writer
-from symgrad.errors import SymgradError
 from symgrad.numeric import Array, Values
 from symgrad.ops import named
-from symgrad.program import Apply, Program, Pullback, Tensor
+from symgrad.program import Program, Tensor
 
 MOST_TERMS = 6
 """Terms of a sum that is shown whole."""
@@ -60,6 +57,7 @@ class Lines:
         self.reached = flowing(program, wanted)
         self.gathered: dict[str, Gathered] = {}
         self.definitions: list[Draft] = []
+        self.known: dict[str, str] = {}
 
     def build(self, ones: bool) -> Backward:
         """The lines; ``ones``: the only output is one number and its seed is 1."""
@@ -158,7 +156,7 @@ class Lines:
         names["v"] = self.names.cotangent(group.output)
         for own, found in self.templates(group, form, unit):
             part = Part(group.output, found.equation, names, form.sizes)
-            self.gather(form.names[own], self.expression(found, names, group.output), part, found.reason)
+            self.gather(form.names[own], self.expression(found, names, group.output, own), part, found.reason)
 
     def in_page(self, form: Standard) -> dict[str, str]:
         """What the standard names of a group are called on the page."""
@@ -171,19 +169,23 @@ class Lines:
         found.own = found.own or own
         found.parts.append(part)
         if not is_zero(term):
-            found.terms.append(Term((part.through,), term))
+            defined = set(self.known.values()) & (set() if term is None else names_in(term))
+            found.terms.append(Term((part.through, *sorted(defined)), term))
 
-    def expression(self, found: Template, names: Mapping[str, str], through: str) -> ast.expr | None:
-        """A template in the names of the page; what it defines first becomes lines of its own."""
+    def expression(self, found: Template, names: Mapping[str, str], through: str, own: str) -> ast.expr | None:
+        """A template by ``own`` in the names of the page; what it defines first becomes lines of its own."""
         if found.text is None:
             return None
-        definitions, last = in_parts(found.text)
+        definitions, last = with_a_root(*in_parts(found.text))
         swap: dict[str, ast.expr] = {own: ast.Name(name) for own, name in names.items()}
         for name, value in definitions:
-            free = self.names.free(name)
-            self.definitions.append(Draft(free, [Term((through,), put(value, swap))]))
-            swap[name] = ast.Name(free)
-        return put(last, swap)
+            here = put(value, swap)
+            known = self.known.get(ast.unparse(here))
+            if known is None:
+                known = self.known[ast.unparse(here)] = self.names.free(name)
+                self.definitions.append(Draft(known, [Term((through,), here)]))
+            swap[name] = ast.Name(known)
+        return put(without_turns(without_ones(last, own)), swap)
 
     def written(self, told: Sequence[Group], drafts: list[Draft], leaves: list[Draft], unit: bool) -> Backward:
         """The drafts as text, merged by the rules."""
@@ -198,10 +200,16 @@ class Lines:
         gradients = {draft.of: self.line(draft, self.names.gradient(draft.of)) for draft in leaves}
         seeds = {end: None if unit else self.names.seed(end) for end in self.ends}
         inputs = tuple(self.names.page(tensor.name) for tensor in self.program.inputs)
-        forward = [line for group in told for line in self.forward(group)]
-        read = {name for line in (*forward, *lines, *gradients.values()) for name in line.names}
-        found = [line for line in forward if line.target in read or line.target == self.names.page(line.of)]
-        return Backward(inputs, tuple(found), tuple(lines), gradients, seeds, self.program, self.names.letter)
+        read = {name for line in (*lines, *gradients.values()) for name in line.names}
+        visible = {draft.of for draft in rest if draft.of in self.tensors}
+        ahead = Ahead(self.names, self.values, self.form, self.in_page).every(told)
+        forward = tuple(self.ahead(statement) for statement in told_ahead(ahead, read, visible, self.names))
+        return Backward(inputs, forward, tuple(lines), gradients, seeds, self.program, self.names.letter)
+
+    def ahead(self, statement: Statement) -> Line:
+        """A line of the forward pass."""
+        line = self.said(statement.of, statement.target, statement.value)
+        return line if statement.text is None else replace(line, text=statement.text)
 
     def line(self, draft: Draft, target: str) -> Line:
         """One line."""
@@ -214,47 +222,11 @@ class Lines:
         if value is None or draft.of not in self.tensors or not is_number(value):
             return line
         ones = ast.Call(ast.Name("ones_like"), [ast.Name(self.names.page(draft.of))], [])
-        return replace(line, code=ast.unparse(ones if line.code == "1" else ast.BinOp(value, ast.Mult(), ones)))
-
-    def forward(self, group: Group) -> Iterator[Line]:
-        """What a group computes, and the whole numbers that its operations find and a line of the backward reads."""
-        target = self.names.page(group.output)
-        if group.black:
-            read = ", ".join(self.names.shown(self.names.page(name)) for name in group.reads)
-            text = f"{group.steps[-1].called}({read})"
-            yield replace(self.said(group.output, target, None), text=text)
-            return
-        if isinstance(group.steps[-1].op, Pullback):
-            value = self.pulled(group.steps[-1])
-            yield self.said(group.output, target, value)
-            return
-        form = self.form(group)
-        names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
-        found = self.told(form, "out")
-        yield self.said(group.output, target, None if found is None else put(found, names))
-        for own, held in form.held.items():
-            call = self.told(form, form.inner(held))
-            told = named(held.step.op).found_by(ast.unparse(call)) if call is not None else None
-            value = None if told is None else put(ast.parse(told, mode="eval").body, names)
-            yield self.said(held.step.result.name, names[own].id, value)
-
-    def pulled(self, step: Apply) -> ast.expr | None:
-        """What computes a cotangent that is a step of the program, proven here."""
-        values = self.values
-        found = None if values is None else code_of(step, values)
-        if found is None:
-            return None
-        names = {name: ast.Name(self.names.page(name)) for name in step.tensors}
-        places = {own: ast.Name(self.names.places(own, own.partition("·")[2])) for _, own in step.beside}
-        return put(found, {**names, **places})
-
-    def told(self, form: Standard, name: str) -> ast.expr | None:
-        """What computes a tensor of a group, for any size; at the sizes of the point where that cannot be written."""
-        found = forward_tree(form.program, name)
-        if found is None and self.values is not None and form.sizes:
-            own = {std: self.values.sizes[size] for std, size in form.sizes.items() if size in self.values.sizes}
-            found = forward_tree(at_sizes(form.program, own), name)
-        return found
+        if is_reciprocal(value):
+            whole: ast.expr = ast.BinOp(ones, ast.Div(), value.right)  # type: ignore[attr-defined]  # is_reciprocal says that it is a quotient
+        else:
+            whole = ones if line.code == "1" else ast.BinOp(value, ast.Mult(), ones)
+        return replace(line, code=ast.unparse(whole))
 
     def said(
         self,
@@ -272,16 +244,6 @@ class Lines:
         name = self.names.label(target)
         shape = self.tensors[of].shape if of in self.tensors else None
         return Line(name, text, target, code, of, shape, parts, through, rules, own)
-
-
-@lru_cache(maxsize=4096)
-def forward_tree(program: Program, name: str) -> ast.expr | None:
-    """What computes a tensor of a standard group, as a person writes it; None where it cannot be written."""
-    maker = next(step for step in program.steps if step.result.name == name)
-    try:
-        return ast.parse(Writer(program).step(maker)[0], mode="eval").body
-    except (NoForm, SymgradError):
-        return None
 
 
 def shortened(value: ast.expr) -> str:

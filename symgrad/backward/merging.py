@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from symgrad.backward.beside import side_by_side
 from symgrad.backward.margins import Shapes, without_margins
+from symgrad.backward.phrasing import in_one_fraction, is_reciprocal, without_turns
 from symgrad.backward.signs import negated, with_signs
 
 LONGEST = 64
@@ -138,7 +139,8 @@ def replaced(term: Term, draft: Draft, name: str, value: ast.expr) -> Term:
     if draft.of not in term.through or term.value is None:
         return term
     through = (*(read for read in term.through if read != draft.of), *draft.reads)
-    return Term(through, put(term.value, {name: value}))
+    whole = without_turns(put(term.value, {name: value}))
+    return Term(through, in_one_fraction(whole) if is_reciprocal(value) else whole)
 
 
 def applicable(value: ast.expr, name: str, draft: Draft, readers: list[Draft]) -> str | None:

@@ -10,15 +10,18 @@ from collections.abc import Mapping
 from typing import Any
 
 Ranks = Mapping[str, int]
+FAR_BELOW = "-1e30"
+"""A score whose share is 0 in every type: the language has no infinity."""
 
 
 def attention(ranks: Ranks, is_causal: bool, scale: Any) -> str | None:
     """softmax(q·kᵀ/√d + mask)·v"""
-    if is_causal:
-        return None
     scores = "query @ key.mT / query.shape[-1] ** 0.5" if scale is None else "query @ key.mT * scale"
     mask = " + attn_mask" if "attn_mask" in ranks else ""
-    return f"S = {scores}{mask}; P = softmax(S, dim=-1); P @ value"
+    if not is_causal:
+        return f"S = {scores}{mask}; P = softmax(S, dim=-1); P @ value"
+    past = f"where(tril(ones_like(S)) > 0, S, {FAR_BELOW})"
+    return f"S = {scores}{mask}; A = {past}; P = softmax(A, dim=-1); P @ value"
 
 
 def affine(ranks: Ranks, normal: str, axes: int) -> str | None:

@@ -58,6 +58,8 @@ NEW = (
 
 PRODUCTS = ("addmm", "addmv", "baddbmm")
 """A product of matrices added to something: two steps of the table."""
+TURNING = ("permute", "transpose", "t")
+"""What turns a matrix, if it changes it."""
 
 
 def decomposed(lifter: Lifter, node: Node) -> Ref:
@@ -88,6 +90,11 @@ def decomposed(lifter: Lifter, node: Node) -> Ref:
         raise Refused(f"torch does not take it apart: {type(error).__name__}") from error
     finally:
         torch.set_rng_state(after)
+
+
+def turns(before: Any, after: Any) -> bool:
+    """Whether a matrix is turned."""
+    return before.dim() == 2 and (before.shape != after.shape or same(after, before.T))
 
 
 class Taken:
@@ -203,7 +210,9 @@ class Taken:
         word = {"_softmax": "softmax", "_log_softmax": "log_softmax"}.get(name, name)
         if word != name:
             arguments = arguments[:2]
-        if name in PRODUCTS and find(f"aten.{name}") is None:
+        if name in TURNING and first in self.refs and turns(self.values[first], value):
+            return lifter.apply_op(named("T"), "Tensor.T", (self.refs[first],), {})
+        if name in PRODUCTS:
             return self.added_product(name, step)
         for spelling in (f"aten.{name}", f"torch.{word}", f"Tensor.{word}", f"F.{word}"):
             op = find(spelling)
@@ -234,7 +243,7 @@ class Taken:
             product = lifter.apply_op(named("mul"), "torch.mul", (product, keywords["alpha"]), {})
         if keywords.get("beta", 1) != 1:
             base = lifter.apply_op(named("mul"), "torch.mul", (base, keywords["beta"]), {})
-        result = lifter.apply_op(named("add"), "torch.add", (base, product), {})
+        result = lifter.apply_op(named("add"), "torch.add", (product, base), {})
         lifter.labels.setdefault(result.name, result.name)
         return result
 

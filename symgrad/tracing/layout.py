@@ -94,7 +94,10 @@ def table(rows: Sequence[Sequence[str]], width: int, first: int) -> list[str]:
     if max(map(len, before)) > width:
         before = ["  ".join(cell for cell in row[:first] if cell) for row in rows]
     after = ["  ".join(cell for cell in row[first:] if cell) for row in rows]
-    return [line for pair in zip(before, ["    " + rest for rest in after], strict=True) for line in pair]
+    pairs = [[line, "    " + rest] for line, rest in zip(before, after, strict=True)]
+    if not rows[0][0] and len(whole := f"{before[0]}  {after[0]}") <= width:
+        pairs[0] = [whole]  # a head has one line
+    return [line for pair in pairs for line in pair]
 
 
 __all__ = ["cut", "shortened", "table", "wrapped"]

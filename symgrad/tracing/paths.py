@@ -95,7 +95,8 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
         notes.append(f"{unasked[0]} is not asked: requires_grad=False, so {unasked[0]}.grad stays None")
     elif unasked:
         notes.append(f"{', '.join(unasked)} are not asked: requires_grad=False, so their .grad stays None")
-    notes += [anew(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None]
+    if scene.kind != "grad":
+        notes += [anew(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None]
     return list(dict.fromkeys(notes))[:8]
 
 

@@ -8,6 +8,7 @@ Looking comes before running, since a run overwrites ``.grad`` and frees the gra
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from symgrad.tracing.agreement import Judge
 from symgrad.tracing.births import births, not_finite, watching
 from symgrad.tracing.given import Given, seed_text, stands_for
 from symgrad.tracing.guard import unheard
+from symgrad.tracing.lessons import lessons
 from symgrad.tracing.lift import Lifter
 from symgrad.tracing.lifted import Lifted
 from symgrad.tracing.likeness import Outline
@@ -84,7 +86,8 @@ class Scene:
 
     def event(self, result: Any, error: Exception | None) -> Backward:
         """What happened, in full."""
-        names = node_names(self.order, {}, self.sight, self.where if self.kind == "grad" else None, given=True)
+        here = self.where if self.kind == "grad" else None  # what this line assigns is the gradient
+        names = node_names(self.order, {}, self.sight, outside=here, given=True)
         if self.given.batched and error is None:
             raise UnsupportedError(
                 "is_grads_batched gives many v at once, and one vᵀJ comes back for each of them",
@@ -94,17 +97,7 @@ class Scene:
             return self.failed(names, error)
         lifted = Lifter(names, self.stops()).lift(self.nodes)
         targets = self.targets(lifted, result)
-        program = Program(
-            lifted.program,
-            lifted.outputs,
-            lifted.arrays,
-            lifted.boxes,
-            lifted.labels,
-            tuple(targets),
-            lifted.lines,
-            lifted.spellings,
-            origins=lifted.origins,
-        )
+        program = self.program(lifted, targets)
         shown = self.operations(program)
         key = (self.where.file, self.where.line)
         outline = Outline(
@@ -133,11 +126,12 @@ class Scene:
             if not self.watch.only or program.labels[name] in self.watch.only
         ]
         notes = [*remarks.other_letter(letter), *remarks.accumulated(self, rows, repeated, letter)]
-        notes += [*([] if repeated else paths.missing(self, lifted)), *remarks.without_a_past(program)]
+        notes += remarks.without_a_past(program)
         if not repeated:
             ties = kinks.found(program, seeds, met)
             notes += [*zeros(program, seeds, rows, ties), *remarks.broadcast_losses(program)]
-            notes += kinks.lines(program, ties)
+            notes += [*kinks.lines(program, ties), *lessons(self, program, seeds, rows, told)]
+            notes += paths.missing(self, lifted)
         if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
             row.after is not None and not np.isfinite(row.after).all() for row in rows
         ):
@@ -146,7 +140,6 @@ class Scene:
         notes += chosen_by_torch(program)
         notes += remarks.overwritten_weights(self)
         spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
-        notes += [convention(spoken)] if spoken and not repeated else []
         if self.seeds[0] is not None:
             self.watch.weights.append((self.where, frames.argument(self.where.text) or seed_text(self.seeds)))
         return Backward(
@@ -164,6 +157,7 @@ class Scene:
             kind=self.kind,
             told=told,
             letter=letter,
+            lead=(convention(spoken),) if spoken and not repeated else (),
         )
 
     def unexplained(self, problem: str, found: tuple[str, ...], error: Exception | None) -> Backward:
@@ -190,17 +184,7 @@ class Scene:
             lifted = None
         program = None
         if lifted is not None:
-            found = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
-            program = Program(
-                lifted.program,
-                lifted.outputs,
-                lifted.arrays,
-                lifted.boxes,
-                lifted.labels,
-                found,
-                lifted.lines,
-                lifted.spellings,
-            )
+            program = self.program(lifted, [n for n, node in lifted.nodes.items() if node.kind == "leaf"])
         reasons = diagnose.failure(self, lifted, program, error)
         shown = self.operations(program) if program is not None else ()
         roles = self.roles(program, program.wanted) if program is not None and shown else ()
@@ -220,6 +204,21 @@ class Scene:
         )
 
     # Parts ------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def program(lifted: Lifted, wanted: Iterable[str]) -> Program:
+        """What was lifted, with the tensors that a gradient goes to."""
+        return Program(
+            lifted.program,
+            lifted.outputs,
+            lifted.arrays,
+            lifted.boxes,
+            lifted.labels,
+            tuple(wanted),
+            lifted.lines,
+            lifted.spellings,
+            origins=lifted.origins,
+        )
 
     def stops(self) -> frozenset[int]:
         """Where the program begins: at what was asked for, unless one of it was computed from another."""

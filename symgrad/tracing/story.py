@@ -62,6 +62,7 @@ class Backward:
     ``failure`` is the exception's own text; ``reasons`` explain it. ``repeated`` says that an earlier call from
     the same line ran the same program but for what ``unlike`` names, ``explained`` that it could be explained at all.
     ``told`` is the backward, line by line; ``letter`` what the seed is called in it: v, unless a tensor is.
+    ``lead`` has to be known to read the table.
     """
 
     number: int
@@ -81,6 +82,7 @@ class Backward:
     kind: str = "backward"
     told: ToldLines = field(default_factory=ToldLines)
     letter: str = "v"
+    lead: tuple[str, ...] = ()
 
     @property
     def agrees(self) -> bool:

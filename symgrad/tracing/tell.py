@@ -11,16 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.tracing.layout import cut, shortened, wrapped
+from symgrad.tracing.layout import shortened, wrapped
 from symgrad.tracing.layout import table as columns
-from symgrad.tracing.numbers import short
+from symgrad.tracing.numbers import MOST, short
+from symgrad.tracing.sides import HANDFUL, both, program_lines
 from symgrad.tracing.story import Backward, Leaf, Note, Session
 from symgrad.tracing.summary import MANY, NAMED, summary, summed_up
 from symgrad.tracing.words import NOT_CHECKED, counted
 
-HANDFUL = 6
-LONGEST = 12
-"""Programs with more lines than this are told by their ends and by what has a name."""
 WIDTH = 80
 LEGEND = """J: one row for each entry of the output, one column for each entry of the leaf.
 v weighs the rows; added up they are vᵀJ, which backward adds to .grad."""
@@ -43,14 +41,14 @@ def _told(event: Backward | Note, width: int) -> list[str]:
     if event.repeated and not event.failure:
         return [*_again(event, title, width), *notes]
     title = shortened(title.ljust(60), width - 7) + "  fails" if event.failure else shortened(title, width)
-    lines = [title, *_program(event, width)]
     if event.failure:
-        return [*lines, f"  {event.failure}", *(f"  {reason}" for reason in event.reasons), *notes]
-    lines.append(f"  {event.letter} = {event.seed}{event.weights}")
+        failed = [f"  {event.failure}", *(f"  {reason}" for reason in event.reasons)]
+        return [title, *program_lines(event, width), *failed, *notes]
     if not event.explained:
-        return [*lines, *notes]
-    lines += [f"  ■ {box}" for box in event.boxes]
-    lines += _backward(event)
+        return [title, *program_lines(event, width), f"  {event.letter} = {event.seed}{event.weights}", *notes]
+    lines = [title, *both(event, width)]
+    lines += [f"  lengths: {event.told.flow}"] if event.told.flow else []
+    lines += [f"  {event.told.warning}"] if event.told.warning else []
     nothing = "no leaf is reached: nothing is added to any .grad"
     if event.kind == "grad":
         nothing = "nothing that was asked for is reached"
@@ -64,32 +62,7 @@ def _again(event: Backward, title: str, width: int) -> list[str]:
     one = f"{title}   {which}"
     lines = [one] if len(one) <= width else [shortened(title, width), f"  {which}"]
     wrong = [leaf for leaf in event.leaves if leaf.agrees is False]
-    return lines + (rows_of(wrong[:NAMED], width, many=True) if wrong else [])
-
-
-def _program(event: Backward, width: int) -> list[str]:
-    """The program, shortened in the middle; beside a short one its shapes."""
-    told = event.told.forward
-    shown = list(told) if 0 < len(told) <= LONGEST else cut(event.program, LONGEST)
-    roles = "   ".join(event.roles) if len(event.roles) <= HANDFUL else f"{len(event.roles)} tensors"
-    if not shown:
-        return [f"  {roles}"] if roles else []
-    if len(shown) == 1 and 4 + max(46, len(shown[0])) + len(roles) <= width:
-        return [f"  {shown[0].ljust(46)}  {roles}"]
-    return [*(f"  {line}" for line in shown), f"    {roles}"]
-
-
-def _backward(event: Backward) -> list[str]:
-    """The lines from the output back; those of many leaves stand among them, those of a few in the table."""
-    told = event.told
-    forms = [f"{name}.grad = {form}" for name, form in told.forms.items()] if len(event.leaves) > HANDFUL else []
-    opened = told.opened if len(told.forward) > LONGEST else ()
-    lines = cut([*opened, *told.lines, *forms], LONGEST)
-    flow = [f"  lengths: {told.flow}"] if told.flow else []
-    warning = [f"  {told.warning}"] if told.warning else []
-    letter = event.letter if told.source is None else told.source.letter
-    head = [f"  backward: {letter}_name is what reaches name"] if lines else []
-    return [*head, *(f"    {line}" for line in lines), *flow, *warning]
+    return lines + (rows_of(wrong[:NAMED], width, True) if wrong else [])
 
 
 def agreement(leaf: Leaf) -> str:
@@ -112,30 +85,45 @@ def agreement(leaf: Leaf) -> str:
 def table(event: Backward, width: int = WIDTH) -> list[str]:
     """One row for each leaf; more than a dozen are summed up, but for those that disagree."""
     grad = event.kind == "grad"
-    if len(event.leaves) <= HANDFUL:
-        return rows_of(event.leaves, width, many=False, grad=grad, letter=event.letter)
     if len(event.leaves) <= MANY:
-        lines = rows_of(event.leaves, width, many=True, grad=grad)
-        return [*lines, f"    {summary(event).partition(f', {event.letter} =')[0]}"]
+        bare = len(event.leaves) > HANDFUL and not any(leaf.form for leaf in event.leaves)
+        lines = rows_of(event.leaves, width, bare, grad, event.letter)
+        several = [f"    {summary(event).partition(f', {event.letter} =')[0]}"]
+        return [*lines, *(several if len(event.leaves) > HANDFUL else [])]
     wrong = [leaf for leaf in event.leaves if leaf.agrees is False]
-    told = rows_of(wrong[:NAMED], width, many=True, grad=grad)
+    told = rows_of(wrong[:NAMED], width, True, grad)
     lines = [*told, f"  {summary(event)}"] if wrong else []
     return [*lines, *(f"  {line}" for line in summed_up(event)), "  (--only NAME shows one of them, with its formula)"]
 
 
-def rows_of(leaves: Sequence[Leaf], width: int, many: bool, grad: bool = False, letter: str = "v") -> list[str]:
-    """The table itself; of many leaves without formulas."""
-    rows = [("", "J", "" if many else f"{letter}ᵀJ", "returned" if grad else ".grad before + added = after", "")]
-    for leaf in leaves:
-        change = f"{short(leaf.before)}  +  {short(leaf.added)}  =  {short(leaf.after)}"
-        if grad:
-            change = short(leaf.added)
-        elif leaf.before is None:
-            change = f"none  +  {short(leaf.added)}" if many else f"none    {short(leaf.added)}  {short(leaf.after)}"
-        rows.append((leaf.name, leaf.jacobian, "" if many else leaf.form or "", change, agreement(leaf)))
-    if many:
-        return ["    " + line for line in columns([(a, b, d, e) for a, b, _, d, e in rows], width - 4, 2)]
-    return ["    " + line for line in columns(rows, width - 4, 3)]
+def rows_of(leaves: Sequence[Leaf], width: int, bare: bool, grad: bool = False, letter: str = "v") -> list[str]:
+    """The table itself; a ``bare`` one has no formulas."""
+    head = ("", "J", f"{letter}ᵀJ", "returned" if grad else ".grad before + added = after", "")
+    full, brief = (
+        [
+            head,
+            *(
+                (leaf.name, leaf.jacobian, leaf.form or "", change(leaf, grad, once), agreement(leaf))
+                for leaf in leaves
+            ),
+        ]
+        for once in (bare, True)
+    )
+    if bare:
+        return ["    " + line for line in columns([(a, b, d, e) for a, b, _, d, e in full], width - 4, 2)]
+    lines = columns(full, width - 4, 3)
+    return ["    " + line for line in (lines if len(lines) == len(full) else columns(brief, width - 4, 3))]
+
+
+def change(leaf: Leaf, grad: bool, once: bool) -> str:
+    """What stood in ``.grad``, what was added, what stands there now: ``once``, where nothing stood there."""
+    before, added, after = map(short, (leaf.before, leaf.added, leaf.after))
+    if grad:
+        return added
+    if leaf.before is not None:
+        return f"{before}  +  {added}  =  {after}"
+    large = leaf.added is not None and leaf.added.size > MOST
+    return f"none  +  {added}" if (once or large) and added == after else f"none    {added}  {after}"
 
 
 def closing(session: Session) -> str:
@@ -182,7 +170,7 @@ def event_markdown(event: Backward | Note) -> str:
         parts += [f"{', '.join(('The same program as before', *event.unlike))}; {summary(event)}.", ""]
     else:
         parts += _page(event)
-    parts += [f"- {note}" for note in (*(() if event.repeated else event.boxes), *event.notes)]
+    parts += [f"- {note}" for note in (*(() if event.repeated else event.boxes), *event.lead, *event.notes)]
     return "\n".join([*parts, ""])
 
 
@@ -256,7 +244,7 @@ def _event(event: Backward | Note) -> dict[str, Any]:
             for leaf in event.leaves
         ],
         "black_boxes": list(event.boxes),
-        "notes": list(event.notes),
+        "notes": [*event.lead, *event.notes],
         "failure": event.failure or None,
         "reasons": list(event.reasons),
     }

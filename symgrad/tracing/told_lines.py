@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,14 +19,15 @@ from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.numbers import digits
 from symgrad.tracing.sweeps import pull_by_lot
-from symgrad.tracing.words import cast_of
+from symgrad.tracing.turns import folded, woven
+from symgrad.tracing.words import cast_of, shape_text
 
 if TYPE_CHECKING:
     from symgrad.tracing.program import Program
 
 SHORT, LONGEST = 14, 56
 """Steps and characters of a program and a gradient that may stand in the inputs alone."""
-MOST_STEPS = 250
+MOST_STEPS = 1500
 """Steps of a program that is told line by line without being asked for by its number."""
 STATIONS = 9
 """Lengths that are told of one way back."""
@@ -37,18 +39,54 @@ STEEP = 1e6
 class ToldLines:
     """The backward of one call in texts.
 
-    ``forward`` is the program in as many lines as have a cotangent; ``lines`` go from the output back, ``opened`` says
-    what they mention and the program's own listing does not have; ``forms`` are the gradients by their names; ``flow``
-    the lengths on the way, ``warning`` what is extreme about them. ``source`` are the lines themselves.
+    ``forward`` is the program in as many lines as have a cotangent, ``shapes`` what they compute; ``lines`` go from the
+    output back, ``opened`` says what they mention and the program's own listing does not have; ``forms`` are the
+    gradients by their names; ``flow`` the lengths on the way, ``warning`` what is extreme about them. ``end`` is the
+    output, if it is one number whose weight is 1. ``source`` are the lines themselves, ``labels`` the
+    names of the script.
     """
 
     forward: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
     opened: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     forms: Mapping[str, str] = field(default_factory=dict)
     flow: str = ""
     warning: str = ""
+    end: str = ""
     source: Backward | None = None
+    labels: frozenset[str] = frozenset()
+
+    def letter(self, seed: str) -> str:
+        """What the name of a cotangent begins with; ``seed`` where there are no lines."""
+        return seed if self.source is None else self.source.letter
+
+    def every(self, opened: bool) -> list[str]:
+        """The lines and the gradients as they can be computed, equal layers once; what is ``opened`` on the way."""
+        if self.source is None:
+            return []
+        also = [line for line in self.source.forward if opened and str(line) in self.opened]
+        return [line for line, _ in folded(woven(self.source, self.forms, also), self.names, self.given)]
+
+    def ahead(self) -> list[tuple[str, str]]:
+        """The forward lines with their shapes, equal layers once: the one that the backward begins with."""
+        found = folded(self.forward, self.names, self.given, last=True)
+        return [(line, "" if n is None else self.shapes[n]) for line, n in found]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """What tensors and cotangents are called in the lines."""
+        if self.source is None:
+            return frozenset()
+        lines = (*self.source.forward, *self.source.statements)
+        shown = {line.name.removesuffix(".grad") for line in lines}
+        return frozenset({tensor.name for tensor in self.source.source.tensors()} | shown | self.labels)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The tensors that gradients are told of."""
+        gradients = () if self.source is None else self.source.gradients.values()
+        return frozenset(line.name.removesuffix(".grad") for line in gradients)
 
 
 def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool, asked: bool) -> ToldLines:
@@ -74,10 +112,21 @@ def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool, asked: bo
     }
     lengths = [(line.name, length(line)) for line in found.lines if line.shape is not None and line.value is not None]
     forward = [said(s) for s in found.forward]
+    shapes = [shape_text(line.shape) if line.shape is not None else "" for line in found.forward]
     scale = sum(float(np.linalg.norm(as_float(np.asarray(seed)).reshape(-1))) for seed in seeds.values())
     owners = {line.name: line.of for line in found.lines}
-    warning = warning_of(lengths, scale, lambda name: length_by_lot(program, seeds, owners[name]))
-    return ToldLines(tuple(forward), tuple(opened), tuple(back), forms, flow_of(lengths), warning, found)
+    return ToldLines(
+        tuple(forward),
+        tuple(shapes),
+        tuple(opened),
+        tuple(back),
+        forms,
+        flow_of(lengths),
+        warning_of(lengths, scale, lambda name: length_by_lot(program, seeds, owners[name])),
+        program.labels.get(program.ends[0], program.ends[0]) if ones and len(program.ends) == 1 else "",
+        found,
+        frozenset(program.labels.values()),
+    )
 
 
 def shortest(program: Program, lines: Backward, own: str) -> str | None:

@@ -1,0 +1,189 @@
+"""The forward pass as lines: what each group computes, as a person writes it.
+
+Comes in: the groups of a program and the names of the page. Goes out: `Statement`s; what nobody calls by a name and
+only one line reads stands in that line.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from symgrad.backward.derived import code_of
+from symgrad.backward.groups import Group, moves
+from symgrad.backward.merging import mentions, put
+from symgrad.backward.names import UNNAMED, Names
+from symgrad.backward.templates import Standard, at_sizes
+from symgrad.closed_form.pieces import NoForm
+from symgrad.closed_form.source_text import Writer
+from symgrad.errors import SymgradError
+from symgrad.numeric import Values
+from symgrad.ops import entry_of, named
+from symgrad.program import Apply, Program, Pullback
+
+LONGEST = 64
+"""Characters of a line that another was put into."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``target = value``, which computes the tensor ``of``; ``text`` is what is shown where there is no code."""
+
+    of: str
+    target: str
+    value: ast.expr | None
+    text: str | None = None
+
+
+class Ahead:
+    """The forward lines of one page; ``form`` and ``in_page`` say a group in standard names, and what those are."""
+
+    def __init__(
+        self,
+        names: Names,
+        values: Values | None,
+        form: Callable[[Group], Standard],
+        in_page: Callable[[Standard], Mapping[str, str]],
+    ) -> None:
+        self.names, self.values, self.form, self.in_page = names, values, form, in_page
+
+    def every(self, told: Sequence[Group]) -> list[Statement]:
+        """What each group computes."""
+        return [statement for group in told for statement in self.group(group)]
+
+    def group(self, group: Group) -> Iterator[Statement]:
+        """What a group computes, and the whole numbers that its operations find and a line of the backward reads."""
+        target = self.names.page(group.output)
+        if group.black:
+            read = ", ".join(self.names.shown(self.names.page(name)) for name in group.reads)
+            yield Statement(group.output, target, None, f"{group.steps[-1].called}({read})")
+            return
+        if isinstance(group.steps[-1].op, Pullback):
+            yield Statement(group.output, target, self.pulled(group.steps[-1]))
+            return
+        form = self.form(group)
+        names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
+        found = as_methods(self.told(form, "out"), form.program)
+        yield Statement(group.output, target, None if found is None else put(found, names))
+        for own, held in form.held.items():
+            call = self.told(form, form.inner(held))
+            told = named(held.step.op).found_by(ast.unparse(call)) if call is not None else None
+            value = None if told is None else put(ast.parse(told, mode="eval").body, names)
+            yield Statement(held.step.result.name, names[own].id, value)
+
+    def pulled(self, step: Apply) -> ast.expr | None:
+        """What computes a cotangent that is a step of the program, proven here."""
+        values = self.values
+        found = None if values is None else code_of(step, values)
+        if found is None:
+            return None
+        names = {name: ast.Name(self.names.page(name)) for name in step.tensors}
+        places = {own: ast.Name(self.names.places(own, own.partition("·")[2])) for _, own in step.beside}
+        return put(found, {**names, **places})
+
+    def told(self, form: Standard, name: str) -> ast.expr | None:
+        """What computes a tensor of a group, for any size; at the sizes of the point where that cannot be written."""
+        found = forward_tree(form.program, name)
+        if found is None and self.values is not None and form.sizes:
+            own = {std: self.values.sizes[size] for std, size in form.sizes.items() if size in self.values.sizes}
+            found = forward_tree(at_sizes(form.program, own), name)
+        return found
+
+
+@lru_cache(maxsize=4096)
+def forward_tree(program: Program, name: str) -> ast.expr | None:
+    """What computes a tensor of a standard group, as a person writes it; None where it cannot be written."""
+    maker = next(step for step in program.steps if step.result.name == name)
+    try:
+        return ast.parse(Writer(program).step(maker)[0], mode="eval").body
+    except (NoForm, SymgradError):
+        return None
+
+
+class AsMethods(ast.NodeTransformer):
+    """``flatten(x, start_dim=1)`` → ``x.flatten(1)``, of ``words``: chains of views read from the left."""
+
+    def __init__(self, words: Collection[str]) -> None:
+        self.words = words
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        """A function of one tensor that moves its entries."""
+        self.generic_visit(node)
+        if not isinstance(node.func, ast.Name) or node.func.id not in self.words or not node.args:
+            return node
+        owner, *rest = node.args
+        options = [keyword.value for keyword in node.keywords]
+        plain = not any(isinstance(o, ast.Constant) and isinstance(o.value, bool) for o in options)
+        if len(options) == 1 and not rest and isinstance(options[0], ast.Tuple) and node.keywords[0].arg != "dim":
+            options = options[0].elts
+        if plain and in_order(node.func.id, [keyword.arg for keyword in node.keywords], len(rest)):
+            return ast.Call(ast.Attribute(owner, node.func.id), [*rest, *options], [])
+        return ast.Call(ast.Attribute(owner, node.func.id), rest, node.keywords)
+
+
+def in_order(word: str, options: Sequence[str | None], before: int) -> bool:
+    """Whether options stand in the order in which the operation takes them, without a gap."""
+    entry = named(word)
+    every = [name for name in entry.signature.parameters if name not in entry.operands]
+    return every[before : before + len(options)] == list(options)
+
+
+def as_methods(value: ast.expr | None, program: Program) -> ast.expr | None:
+    """A group's value with its views as methods."""
+    tensors = {tensor.name: tensor for tensor in program.tensors()}
+    entries = ((step, entry_of(step.op)) for step in program.steps)
+    words = {
+        entry.name
+        for step, entry in entries
+        if entry is not None and f"Tensor.{entry.name}" in entry.spelled and moves(step, tensors)
+    }
+    return value if value is None or not words else AsMethods(words).visit(deepcopy(value))
+
+
+def told_ahead(
+    statements: Sequence[Statement], read: Collection[str], visible: Collection[str], names: Names
+) -> list[Statement]:
+    """The statements that are read (by the backward: ``read``, or by others) or name a tensor of the program.
+
+    ``visible`` are the tensors whose cotangents have lines: they keep their own.
+    """
+    own = {name for s in statements if s.value is not None for name in names_in(s.value)} | set(read)
+    kept = [s for s in statements if s.target in own or s.target == names.page(s.of)]
+    return put_together(kept, {*read, *(names.page(of) for of in visible)})
+
+
+def put_together(statements: Sequence[Statement], read: Collection[str]) -> list[Statement]:
+    """What has no name of its own and is read once, by another line of the forward pass, in that line if it is short.
+
+    >>> lines = [Statement(n, n, ast.parse(code, mode="eval").body) for n, code in [("t1", "x.T"), ("t2", "t1 @ w")]]
+    >>> [ast.unparse(s.value) for s in put_together(lines, [])]
+    ['x.T @ w']
+    """
+    readers: dict[str, list[int]] = {}
+    for n, statement in enumerate(statements):
+        for name in names_in(statement.value) if statement.value is not None else ():
+            readers.setdefault(name, []).append(n)
+    found: dict[int, Statement] = dict(enumerate(statements))
+    for n, statement in enumerate(statements):
+        places, value = readers.get(statement.target, []), found[n].value
+        if value is None or len(places) != 1 or statement.target in read or not UNNAMED.fullmatch(statement.target):
+            continue
+        reader = found[places[0]]
+        if reader.value is None or mentions(reader.value, statement.target) != 1:
+            continue
+        whole = put(reader.value, {statement.target: value})
+        if len(ast.unparse(whole)) <= LONGEST:
+            found[places[0]] = replace(reader, value=whole)
+            del found[n]
+    return list(found.values())
+
+
+def names_in(value: ast.expr) -> set[str]:
+    """The names that an expression reads."""
+    return {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+
+
+__all__ = ["Ahead", "Statement", "forward_tree", "names_in", "put_together", "told_ahead"]

@@ -1,0 +1,124 @@
+"""How one form is put into words of its own: a root that is named, a number that is divided by.
+
+Comes in: a proven form as a syntax tree. Goes out: the same value, said as a person would.
+
+    (a − b) / (x.var(…) + ε).sqrt()      →  r = 1 / (x.var(…) + ε).sqrt(); r * (a − b)
+    ones_like(x) / 8                     →  1 / 8, where a number does
+    2 * (1 / 8) * t                      →  2 * t / 8
+    (x.T @ v).T                          →  v.T @ x
+"""
+
+from __future__ import annotations
+
+import ast
+
+LONG, DEEP = 90, 24
+"""Characters of a form whose divisor has a name of its own, and of that divisor."""
+ROOT = "r"
+"""The reciprocal of a standard deviation in textbooks."""
+Definitions = list[tuple[str, ast.expr]]
+
+
+def with_a_root(definitions: Definitions, last: ast.expr) -> tuple[Definitions, ast.expr]:
+    """A long quotient with its divisor, which reads no cotangent, named; anything else as it is.
+
+    >>> long = "v * x - v.mean(-1, keepdim=True) - x * (v * x).mean(-1, keepdim=True)"
+    >>> names, last = with_a_root([], ast.parse(f"({long}) / (x.var(-1, keepdim=True) + 1).sqrt()", mode="eval").body)
+    >>> print(ast.unparse(names[0][1]), "|", ast.unparse(last)[:9])
+    1 / (x.var(-1, keepdim=True) + 1).sqrt() | r * (v *
+    """
+    known = {name for name, _ in definitions}
+    if len(ast.unparse(last)) <= LONG or not isinstance(last, ast.BinOp) or not isinstance(last.op, ast.Div):
+        return definitions, last
+    names = {node.id for node in ast.walk(last.right) if isinstance(node, ast.Name)}
+    if not names or "v" in names or names & known or ROOT in known or len(ast.unparse(last.right)) <= DEEP:
+        return definitions, last
+    over = ast.BinOp(ast.Constant(1), ast.Div(), last.right)
+    return [*definitions, (ROOT, over)], ast.BinOp(ast.Name(ROOT), ast.Mult(), last.left)
+
+
+def without_ones(value: ast.expr, like: str) -> ast.expr:
+    """``1 / 8``, of ``ones_like(a0) / 8`` where ``like`` is a0: what a number gives in the place of a tensor.
+
+    >>> ast.unparse(without_ones(ast.parse("ones_like(a0) / 8", mode="eval").body, "a0"))
+    '1 / 8'
+    """
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Div) or not isinstance(value.left, ast.Call):
+        return value
+    if ast.unparse(value.left) != f"ones_like({like})":
+        return value
+    return ast.BinOp(ast.Constant(1), ast.Div(), value.right)
+
+
+class WithoutTurns(ast.NodeTransformer):
+    """(a.T @ b).T → b.T @ a"""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """A product that is turned, of which the first factor is turned already."""
+        self.generic_visit(node)
+        product = node.value
+        if node.attr != "T" or not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.MatMult):
+            return node
+        first = product.left
+        if not isinstance(first, ast.Attribute) or first.attr != "T":
+            return node
+        return ast.BinOp(ast.Attribute(product.right, "T"), ast.MatMult(), first.value)
+
+
+def without_turns(value: ast.expr) -> ast.expr:
+    """Products that are not turned twice.
+
+    >>> ast.unparse(without_turns(ast.parse("(x.T @ v).T", mode="eval").body))
+    'v.T @ x'
+    """
+    found: ast.expr = WithoutTurns().visit(value)
+    return found
+
+
+def is_reciprocal(node: ast.expr) -> bool:
+    """Whether something is 1 over something."""
+    over = isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
+    return over and isinstance(node.left, ast.Constant) and node.left.value == 1  # type: ignore[attr-defined]  # ``over`` says that it is a quotient
+
+
+class InOneFraction(ast.NodeTransformer):
+    """a * (1 / n) * b → a * b / n"""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """A product with one over something among its factors."""
+        if not isinstance(node.op, ast.Mult):
+            return self.generic_visit(node)  # type: ignore[return-value]  # a visited expression is an expression again
+        parts = [self.visit(part) for part in factors(node)]
+        over = [part for part in parts if is_reciprocal(part)]
+        rest = [part for part in parts if not is_reciprocal(part)]
+        if not over or not rest:
+            return product(parts)
+        return ast.BinOp(product(rest), ast.Div(), product([part.right for part in over]))
+
+
+def factors(node: ast.expr) -> list[ast.expr]:
+    """The factors of a product, from the left."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return [*factors(node.left), *factors(node.right)]
+    return [node]
+
+
+def product(parts: list[ast.expr]) -> ast.expr:
+    """Factors multiplied, from the left."""
+    whole, *rest = parts
+    for part in rest:
+        whole = ast.BinOp(whole, ast.Mult(), part)
+    return whole
+
+
+def in_one_fraction(value: ast.expr) -> ast.expr:
+    """Numbers that were put into products, as one division.
+
+    >>> ast.unparse(in_one_fraction(ast.parse("2 * (1 / 8) * t18 + b", mode="eval").body))
+    '2 * t18 / 8 + b'
+    """
+    found: ast.expr = InOneFraction().visit(value)
+    return found
+
+
+__all__ = ["in_one_fraction", "is_reciprocal", "with_a_root", "without_ones", "without_turns"]

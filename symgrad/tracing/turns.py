@@ -1,0 +1,179 @@
+"""The lines of a deep network's backward: each gradient where it can be computed, equal layers once.
+
+Comes in: lines as text, from the output back. Goes out: fewer of them. Two turns are equal if one is the other under
+other names of tensors, and if what a turn reads from the one before it is the same line of it each time; then the
+first is told, and of the others what changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from symgrad.backward import Backward, Line
+
+WORTH = 4
+"""Lines that folding has to save."""
+TRIES = 24
+"""Lengths of a turn that are tried at one place."""
+NAMED = 3
+"""Names of later turns that are written before the last."""
+NAME = re.compile(r"(?<![\w.'])[A-Za-z_0-9][\w.]*")
+NUMBER = re.compile(r"\d+")
+
+
+def woven(lines: Backward, forms: Mapping[str, str], also: Sequence[Line]) -> list[str]:
+    """Every cotangent, and behind the last one that it needs each gradient; ``also`` stands before it is read."""
+    waiting = {line.target: line for line in also}
+    place = {line.of: n for n, line in enumerate(lines.lines)}
+    behind: dict[int, list[Line]] = {}
+    for line in lines.gradients.values():
+        behind.setdefault(max((place[of] for of in line.through if of in place), default=-1), []).append(line)
+    told: list[str] = []
+
+    def tell(line: Line) -> None:
+        for name in sorted(line.names & waiting.keys()):
+            if name in waiting:
+                tell(waiting.pop(name))
+        label = line.name.removesuffix(".grad")
+        if line.name.endswith(".grad") and label in forms:
+            told.append(f"{line.name} = {forms[label]}")
+        elif line.text is not None:
+            told.append(line.shown)
+
+    for n in range(-1, len(lines.lines)):
+        if n >= 0:
+            tell(lines.lines[n])
+        for line in behind.get(n, ()):
+            tell(line)
+    return told
+
+
+@dataclass(frozen=True)
+class Words:
+    """One line: what it says but for names of tensors, and those names, the first being the one it makes."""
+
+    kind: str
+    names: tuple[str, ...]
+
+
+def words(line: str, known: Collection[str]) -> Words:
+    """A line taken apart; ``known`` are the names of tensors."""
+    names = []
+
+    def taken(match: re.Match[str]) -> str:
+        parts = match[0].split(".")
+        for count in range(len(parts), 0, -1):  # fc1.weight, of fc1.weight.T
+            name = ".".join(parts[:count])
+            if name.removesuffix(".grad") in known:
+                names.append(name)
+                return ".".join(["·", *parts[count:]])
+        return match[0]
+
+    kind = NAME.sub(taken, line)
+    return Words(kind, tuple(names))
+
+
+def folded(
+    lines: Sequence[str], tensors: Collection[str], given: Collection[str], last: bool = False
+) -> list[tuple[str, int | None]]:
+    """``lines`` with equal turns once, each with its number; what is said of the other turns has none.
+
+    ``given`` are the ``tensors`` by which turns are told apart. Of the forward pass the ``last`` turn is told, of the
+    backward the first one: those are the same layer.
+
+    >>> names, given = {f"{w}{n}" for w in ("v", "w") for n in range(9)}, {f"w{n}" for n in range(9)}
+    >>> for line, _ in folded([f"v{n} = v{n + 1} @ w{n}" for n in range(7, 0, -1)], names, given): print(line)
+    v7 = v8 @ w7
+    … this line 6 times more, with w6, w5, w4, …, w1 for w7
+    """
+    apart = [words(line, tensors) for line in lines]
+    makers = {word.names[0]: n for n, word in enumerate(apart) if word.names}
+    places: dict[str, list[int]] = {}
+    for n, word in enumerate(apart):
+        places.setdefault(word.kind, []).append(n)
+    told: list[tuple[str, int | None]] = []
+    at = 0
+    while at < len(lines):
+        lengths = [place - at for place in places[apart[at].kind] if place > at][:TRIES]
+        counts = [(steps, turns(apart, makers, at, steps)) for steps in lengths]
+        steps, count = max(counts, key=lambda pair: (pair[0] * (pair[1] - 1), -pair[0]), default=(1, 1))
+        if steps * (count - 1) < WORTH:
+            told.append((lines[at], at))
+            at += 1
+            continue
+        shown = at + steps * (count - 1) if last else at
+        block: list[tuple[str, int | None]] = [(lines[n], n) for n in range(shown, shown + steps)]
+        head = others(apart, at, steps, count, given, last)
+        told += [(head, None), *block] if last else [*block, (head, None)]
+        at += steps * count
+    return told
+
+
+def turns(apart: Sequence[Words], makers: Mapping[str, int], begin: int, steps: int) -> int:
+    """How many turns of ``steps`` lines follow each other, the first included."""
+    count = 1
+    while begin + (count + 1) * steps <= len(apart):
+        renamed: dict[str, str] = {}
+        for n in range(begin + count * steps, begin + (count + 1) * steps):
+            before, here = apart[n - steps], apart[n]
+            if before.kind != here.kind or len(before.names) != len(here.names):
+                return count
+            for old, new in zip(before.names, here.names, strict=True):
+                if renamed.setdefault(old, new) != new:
+                    return count
+                made, anew = makers.get(old), makers.get(new)
+                first = made is None or made < begin
+                if not first and (anew is None or anew - (made or 0) not in (0, steps)):
+                    return count
+                if first and anew is not None and begin <= anew and count > 1 and made is not None:
+                    return count
+        if len(set(renamed.values())) < len(renamed):
+            return count
+        count += 1
+    return count
+
+
+def others(apart: Sequence[Words], begin: int, steps: int, count: int, given: Collection[str], last: bool) -> str:
+    """What the other turns read in the place of what this one does, by the number in which the names differ."""
+    which = "this line" if steps == 1 else f"these {steps} lines"
+    rows: dict[tuple[str, ...], None] = {}
+    for n in range(begin, begin + steps):
+        for place, name in enumerate(apart[n].names):
+            row = [apart[n + steps * turn].names[place] for turn in range(count)]
+            if place and name in given and len(set(row)) > 1:
+                rows.setdefault(tuple(row))
+    often = "once" if count == 2 else f"{count - 1} times"
+    told = f"… {which} {often} before" if last else f"… {which} {often} more"
+    if rows:
+        names = common(list(rows))
+        rest, own = (names[:-1], names[-1]) if last else (names[1:], names[0])
+        told += f", with {listed(rest)} for {own}"
+    return f"{told}; then:" if last else told
+
+
+def common(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """The one part in which all names differ from turn to turn (``h.11``, ``h.10``, …), else the first row."""
+    heads = [[prefix(name, row) for name in row] for row in rows]
+    if all(head == heads[0] for head in heads) and len(set(heads[0])) == len(heads[0]):
+        return heads[0]
+    return list(rows[0])
+
+
+def prefix(name: str, row: Sequence[str]) -> str:
+    """The name up to the number that changes along a row of names."""
+    numbers = [NUMBER.findall(other) for other in row]
+    if len({len(found) for found in numbers}) == 1:
+        moving = [n for n in range(len(numbers[0])) if len({found[n] for found in numbers}) > 1]
+        if len(moving) == 1:
+            return name[: list(NUMBER.finditer(name))[moving[0]].end()]
+    return name
+
+
+def listed(names: Sequence[str]) -> str:
+    """``w6, w5, w4, …, w1``"""
+    return ", ".join(names) if len(names) <= NAMED + 1 else f"{', '.join(names[:NAMED])}, …, {names[-1]}"
+
+
+__all__ = ["folded", "woven"]
