@@ -18,6 +18,7 @@ from symgrad.tracing.numbers import digits
 from symgrad.tracing.sampling import OFTEN, is_checked
 from symgrad.tracing.summary import MANY
 from symgrad.tracing.tell import closing, event_markdown, event_text
+from symgrad.tracing.turns import folded
 from tests.test_run import ROOT, own_default_precision
 
 __all__ = ["own_default_precision"]
@@ -68,7 +69,7 @@ def test_the_middle_cut_counts_what_it_leaves_out(count, named):
 def test_a_table_that_is_too_wide_has_two_lines_a_row():
     rows = [("", "J", "v", "change", ""), ("x", "2×2", "v * y" * 7, "none  [1 2]  [1 2]", "= torch")]
     assert max(map(len, table(rows, 50, 3))) <= 50
-    assert len(table(rows, 50, 3)) == 4
+    assert len(table(rows, 50, 3)) == 3  # the head has one
     assert len(table(rows, 200, 3)) == 2
 
 
@@ -284,8 +285,50 @@ x.sum().backward()
     folds = re.findall(
         r"… these (\d) lines (\d+) times (before|more), with (.*?) for (layers.\d+)", " ".join(told.split())
     )
-    rest = ("22", "layers.1, layers.2, layers.3, …, layers.22", "layers.22, layers.21, layers.20, …, layers.1")
-    assert folds == [("2", rest[0], "before", rest[1], "layers.23"), ("4", rest[0], "more", rest[2], "layers.23")]
+    assert folds == [
+        ("2", "23", "before", "layers.0, layers.1, layers.2, …, layers.22", "layers.23"),
+        ("4", "21", "more", "layers.22, layers.21, layers.20, …, layers.2", "layers.23"),
+    ]
+
+
+BACK = [
+    line
+    for n in range(9, 0, -1)
+    for line in (f"v_t{n} = v_t{n + 1} @ w.{n}.k * (t{n} > 0)", f"w.{n}.k.grad = v_t{n}.T @ t{n - 1}")
+]
+TENSORS = {f"{a}{n}{b}" for a, b in (("v_t", ""), ("t", ""), ("w.", ".k")) for n in range(11)} | {"x"}
+GIVEN = {f"w.{n}.k" for n in range(11)}
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_equal_turns_are_told_once_and_every_line_is_counted(last):
+    found = folded(["a = x", *BACK, "b = x"], TENSORS, GIVEN, last)
+    (head,) = [line for line, number in found if number is None]
+    steps, others = (int(number) for number in re.findall(r"\d+", head)[:2])
+    assert (steps, others) == (2, 8)
+    assert len(found) - 1 + steps * others == len(BACK) + 2
+    assert [line for line, number in found if number is not None] == [
+        "a = x",
+        *(BACK[-2:] if last else BACK[:2]),
+        "b = x",
+    ]
+    assert head.endswith("with w.9, w.8, w.7, …, w.2 for w.1; then:" if last else "with w.8, w.7, w.6, …, w.1 for w.9")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("v_t5 = v_t6 @", "v_t5 = v_t9 @"),  # reads another turn than the others do
+        ("v_t5 = v_t6 @", "v_t5 = x @"),
+        ("(t5 > 0)", "(t5 < 0)"),
+        ("w.5.k.grad = v_t5.T @ t4", "w.5.k.grad = v_t5.T @ v_t5"),
+    ],
+)
+def test_a_turn_that_differs_is_told(old, new):
+    lines = [line.replace(old, new) for line in BACK]
+    assert lines != BACK
+    shown = [line for line, number in folded(lines, TENSORS, GIVEN) if number is not None]
+    assert next(line for line in lines if line not in BACK) in shown
 
 
 @pytest.mark.parametrize(

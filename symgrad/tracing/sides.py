@@ -110,7 +110,7 @@ def back_lines(event: Backward) -> list[str]:
 def aligned(lines: Sequence[str]) -> list[str]:
     r"""Lines with their = below each other, where no name is long.
 
-    >>> print(*aligned(["t1 = x @ w", "loss = t1.sum()"]), sep="\\n")
+    >>> print(*aligned(["t1 = x @ w", "loss = t1.sum()"]), sep="\n")
     t1   = x @ w
     loss = t1.sum()
     """

@@ -15,6 +15,8 @@ from symgrad.backward import Backward, Line
 
 WORTH = 4
 """Lines that folding has to save."""
+LEAST = 3
+"""Turns that are folded: of two nobody could say what a third one reads of the second."""
 TRIES = 24
 """Lengths of a turn that are tried at one place."""
 NAMED = 3
@@ -97,7 +99,7 @@ def folded(
     at = 0
     while at < len(lines):
         lengths = [place - at for place in places[apart[at].kind] if place > at][:TRIES]
-        counts = [(steps, turns(apart, makers, at, steps)) for steps in lengths]
+        counts = [(steps, n) for steps in lengths if (n := turns(apart, makers, at, steps)) >= LEAST]
         steps, count = max(counts, key=lambda pair: (pair[0] * (pair[1] - 1), -pair[0]), default=(1, 1))
         if steps * (count - 1) < WORTH:
             told.append((lines[at], at))
@@ -123,16 +125,22 @@ def turns(apart: Sequence[Words], makers: Mapping[str, int], begin: int, steps: 
             for old, new in zip(before.names, here.names, strict=True):
                 if renamed.setdefault(old, new) != new:
                     return count
-                made, anew = makers.get(old), makers.get(new)
-                first = made is None or made < begin
-                if not first and (anew is None or anew - (made or 0) not in (0, steps)):
-                    return count
-                if first and anew is not None and begin <= anew and count > 1 and made is not None:
+                if not a_turn_on(old, new, makers, begin, steps, count == 1):
                     return count
         if len(set(renamed.values())) < len(renamed):
             return count
         count += 1
     return count
+
+
+def a_turn_on(old: str, new: str, makers: Mapping[str, int], begin: int, steps: int, second: bool) -> bool:
+    """Whether what a turn reads is what the one before it read, a turn on; the first turn starts from outside."""
+    made, anew = makers.get(old, -1), makers.get(new, -1)
+    if made >= begin:
+        return anew == made + steps
+    if anew >= begin:
+        return second and anew < begin + steps
+    return old == new or made == anew == -1
 
 
 def others(apart: Sequence[Words], begin: int, steps: int, count: int, given: Collection[str], last: bool) -> str:
@@ -144,8 +152,7 @@ def others(apart: Sequence[Words], begin: int, steps: int, count: int, given: Co
             row = [apart[n + steps * turn].names[place] for turn in range(count)]
             if place and name in given and len(set(row)) > 1:
                 rows.setdefault(tuple(row))
-    often = "once" if count == 2 else f"{count - 1} times"
-    told = f"… {which} {often} before" if last else f"… {which} {often} more"
+    told = f"… {which} {count - 1} times {'before' if last else 'more'}"
     if rows:
         names = common(list(rows))
         rest, own = (names[:-1], names[-1]) if last else (names[1:], names[0])
