@@ -77,27 +77,33 @@ def test_the_output_in_the_readme_is_real() -> None:
     assert shown[1] == result.stdout
 
 
-SCRIPTS = re.findall(
-    r"<!-- run: (\S+) -->\n```python\n(.*?)```.*?```text\n(.*?)```",
-    (ROOT / "docs" / "how-to" / "explain-a-script.md").read_text(encoding="utf-8"),
-    re.DOTALL,
-)
+SCRIPTS = [
+    (page, *found)
+    for page in (ROOT / "README.md", ROOT / "docs" / "how-to" / "explain-a-script.md")
+    for found in re.findall(
+        r"<!-- run: (\S+) -->\n```python\n(.*?)```.*?```text\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
+    )
+]
 
 
-@pytest.mark.parametrize(("name", "script", "shown"), SCRIPTS, ids=[name for name, _, _ in SCRIPTS])
-def test_what_is_told_about_a_script_is_real(name: str, script: str, shown: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("page", "name", "script", "shown"), SCRIPTS, ids=[name for _, name, _, _ in SCRIPTS])
+def test_what_is_told_about_a_script_is_real(page: Path, name: str, script: str, shown: str, tmp_path: Path) -> None:
     """Under a script stands what `symgrad run` prints; SYMGRAD_UPDATE_GOLDENS=1 writes it."""
     (tmp_path / name).write_text(script, encoding="utf-8")
     result = CliRunner().invoke(main, ["run", str(tmp_path / name)], catch_exceptions=False)
     assert result.exit_code == 0, result.stderr
-    page = ROOT / "docs" / "how-to" / "explain-a-script.md"
+    told = result.stdout.rstrip() + "\n"
     if os.environ.get("SYMGRAD_UPDATE_GOLDENS"):
-        text = page.read_text(encoding="utf-8").replace(
-            f"```text\n{shown}```", f"```text\n{result.stdout.rstrip()}\n```"
-        )
-        page.write_text(text, encoding="utf-8")
-        shown = result.stdout.rstrip() + "\n"
-    assert shown == result.stdout.rstrip() + "\n"
+        begin, end = page.read_text(encoding="utf-8").split(f"<!-- run: {name} -->", 1)
+        end = end.replace(f"```text\n{shown}```", f"```text\n{told}```", 1)
+        page.write_text(f"{begin}<!-- run: {name} -->{end}", encoding="utf-8")
+        shown = told
+    assert shown == told
+
+
+def test_readme_and_how_to_show_a_training_step() -> None:
+    assert [name for page, name, _, _ in SCRIPTS if page.name == "README.md"] == ["step.py"]
+    assert len(SCRIPTS) >= 3
 
 
 OPS = list(entries())
