@@ -95,7 +95,7 @@ SCRIPTS = [
     (17, VECTOR + "a = torch.ones(3, 2)\ntorch.autograd.functional.jacobian(lambda x: x @ a, x)\n", "J by x is 2×3, aᵀ: a row for each entry of out, a column"),
     (18, "x = torch.rand(2, 2)\ntorch.autograd.functional.jacobian(lambda x: (x**2).sum(1), x)\n", "torch keeps it as 2×2×2, the axes of out first"),
     (21, "z = torch.tensor([1.0, 2.0], requires_grad=True)\nz[[0, 0, 1]].backward(torch.tensor([0.2, 0.3, 0.5]))\n", "z[0] is read twice, so its 2 weights add up"),
-    (27, "A = torch.tensor([[2.0, 0.5], [0.5, 1.0]], requires_grad=True)\ntorch.linalg.cholesky(A).backward(torch.ones(2, 2))\n", "A[1,0] and A[0,1] share their gradient evenly (0.22 each); counted as one variable it is 0.44"),
+    (27, "A = torch.tensor([[2.0, 0.5], [0.5, 1.0]], requires_grad=True)\ntorch.linalg.cholesky(A).backward(torch.tensor([[0.0, 0.0], [1.0, 0.0]]))\n", "A counts as symmetric: A[1,0], A[0,1] have 0.354 each, as one variable 0.707"),
     (29, "X, t = torch.randn(3, 2), torch.randn(3, 1)\nW = torch.randn(2, 1, requires_grad=True)\nF.mse_loss(X @ W, t).backward()\n", "the product adds 3 rows (samples); before the sum there is one gradient for each, X[:, :, None] * "),
     (28, "x, W = torch.randn(4, 3), torch.randn(3, 3)\ntorch.autograd.functional.jacobian(lambda x: (x @ W).tanh(), x)\n", "3 of 12 seeds would do: J has 4 blocks"),
     (30, VECTOR + "y = x.sin()\nfor i in range(3):\n    torch.autograd.grad(y[i], x, retain_graph=True)\n", "1 of 3 seeds would do: J is diagonal, so one backward(ones) holds all of it"),

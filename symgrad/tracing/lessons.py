@@ -113,10 +113,8 @@ def one_variable(program: Program, rows: Sequence[Leaf]) -> Iterator[str]:
         if kind not in SYMMETRIC or row is None or row.added is None or row.added.ndim != 2 or len(row.added) < 2:
             continue
         shared, whole = float(row.added[1, 0]), float(both_places(row.added)[1, 0])
-        yield (
-            f"{row.name} is read as symmetric: {row.name}[1,0] and {row.name}[0,1] share their gradient evenly "
-            f"({digits(shared)} each); counted as one variable it is {digits(whole)}"
-        )
+        a, b = f"{row.name}[1,0]", f"{row.name}[0,1]"
+        yield f"{row.name} counts as symmetric: {a}, {b} have {digits(shared)} each, as one variable {digits(whole)}"
 
 
 def samples(program: Program, rows: Sequence[Leaf], told: ToldLines) -> Iterator[str]:
