@@ -18,6 +18,7 @@ from torch import nn
 from symgrad import capture
 from symgrad.calculus import local_pullback, positions, standard
 from symgrad.calculus.local import SEED, derive
+from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Equation
 from symgrad.language import read
 from symgrad.lowering.build import lowered
@@ -26,6 +27,8 @@ from symgrad.lowering.reading import names_read, number
 from symgrad.numeric import forward
 from symgrad.numeric.evaluate import in_floats
 from symgrad.numeric.plans import in_type
+from symgrad.tracing.on_torch import engine
+from symgrad.tracing.planned import Unplanned
 from symgrad.tracing.sweeps import pull
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
@@ -240,3 +243,68 @@ def test_a_black_box_stands_between_plans() -> None:
     for _ in range(2):
         assert_same(expected, program.pullback(seed)["x"])
     assert all(way is not None for way in program._ways_back.known.values())
+
+
+# --- on torch's tensors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "kind"), [*product(PROGRAMS, (torch.float64, torch.float32))])
+def test_the_same_plans_on_tensors(name: str, kind: torch.dtype) -> None:
+    function, shapes = PROGRAMS[name]
+    torch.manual_seed(0)
+    program = capture(function, *(torch.randn(shape, dtype=torch.float64) for shape in shapes))
+    seeds = torch.randn(2, *program.results[0].shape, dtype=torch.float64)
+    every = torch.vmap(lambda seed: program.pullback(seed, backend="torch"))(seeds.to(kind))
+    for n, seed in enumerate(seeds):
+        found = program.pullback(seed.to(kind), backend="torch")
+        for label, expected in program.pullback(seed.numpy()).items():
+            tolerance = 1e-9 if kind is torch.float64 else 1e-3
+            assert found[label].dtype == kind
+            assert_same(expected, found[label], tolerance=tolerance, what=f"{name} by {label}")
+            assert_same(expected, every[label][n], tolerance=tolerance, what=f"{name} by {label}, mapped")
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_on_tensors_it_is_differentiated_again(name: str) -> None:
+    """The derivative of ⟨u, vᵀJ⟩ by v is Ju."""
+    function, shapes = PROGRAMS[name]
+    torch.manual_seed(0)
+    program = capture(function, *(torch.randn(shape, dtype=torch.float64) for shape in shapes))
+    seed = torch.randn(program.results[0].shape, dtype=torch.float64, requires_grad=True)
+    found = program.pullback(seed, backend="torch")
+    changes = {label: torch.randn_like(gradient) for label, gradient in found.items()}
+    (back,) = torch.autograd.grad(sum((changes[label] * g).sum() for label, g in found.items()), seed)
+    assert_same(program.pushforward({n: u.numpy() for n, u in changes.items()}), back, what=name)
+
+
+@pytest.mark.parametrize("case", first_by_default(6))
+def test_the_table_on_tensors(case: Case) -> None:
+    """Each pullback that has a plan on tensors gives what it gives on NumPy."""
+    on = engine(torch.float64, torch.device("cpu"))
+    for what, equation, arrays, sizes in local_equations(case.program, case.values, case.seed):
+        shapes = {name: array.shape for name, array in arrays.items()}
+        holds = {name: "f" if array.dtype.kind == "f" else "i" for name, array in arrays.items()}
+        graph, wanted = lowered([equation], sizes, shapes, holds)
+        try:
+            plan = planned(graph, wanted, on)
+        except Unplanned as refusal:
+            assert str(refusal) in ("polygamma", "iv", "gamma"), refusal
+            continue
+        (found,) = plan.play([torch.from_numpy(np.array(arrays[name])) for name in plan.inputs])
+        expected = by_plan(equation, arrays, sizes)
+        if np.isfinite(expected).all():
+            assert_same(expected, found, tolerance=1e-8, seed=case.seed, what=what)
+
+
+def test_what_has_no_plan_on_tensors_is_refused() -> None:
+    x = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    program = capture(lambda x: x.sqrt() / x, x)
+    with pytest.raises(UnsupportedError, match="no plan on torch's tensors"):
+        program.pullback(torch.ones(2, dtype=torch.float64), backend="torch")
+    fine = capture(lambda x: x.sin(), x)
+    with pytest.raises(InputError, match="no backend 'tf'"):
+        fine.pullback(np.ones(2), backend="tf")
+    with pytest.raises(InputError, match="a seed is a tensor"):
+        fine.pullback(np.ones(2), backend="torch")
+    with pytest.raises(ShapeError, match="shape of the output"):
+        fine.pullback(torch.ones(3), backend="torch")

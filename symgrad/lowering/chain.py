@@ -11,16 +11,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from symgrad.lowering.arrays import Play
-from symgrad.lowering.plan import LARGE, Plan
+from symgrad.lowering.engine import ON_NUMPY, Engine
+from symgrad.lowering.plan import Plan
 
 
 @dataclass(eq=False)
 class Chain:
     """Calls on slots; ``start`` is what the slots hold before, nothing where it is made or given."""
 
+    engine: Engine = ON_NUMPY
     start: list[Any] = field(default_factory=list)
     known: list[bool] = field(default_factory=list)
     calls: list[tuple[Play, tuple[int, ...], int]] = field(default_factory=list)
@@ -37,7 +37,7 @@ class Chain:
         """The slot of what a function makes; into the memory of ``over``, which nobody reads any more."""
         if all(self.known[n] for n in given):
             value = function(*(self.start[n] for n in given))
-            if np.size(value) < LARGE or (isinstance(value, np.ndarray) and not value.flags.owndata):
+            if self.engine.light(value):
                 return self.slot(value)
         place = self.slot()
         read = tuple(given) if over is None or self.known[over] else (*given, over)

@@ -137,8 +137,15 @@ class Graph:
         if not holds:
             kinds = {self.holds(o) for o in operands}
             holds = FLOAT if FLOAT in kinds else WHOLE
+        if holds == FLOAT and function != "float" and not any(self.floating(o) for o in operands):
+            # torch would make floats of its usual type of a condition times 0.5
+            operands = tuple(o if self.value(o) is not None else self.floats(o) for o in operands)
         given = tuple(sorted(operands)) if function in COMMUTE else operands
         return self.apply("map", (function,), given, shape, holds)
+
+    def floating(self, place: int) -> bool:
+        """Whether a node is a tensor of floats, not a number."""
+        return self.holds(place) == FLOAT and self.value(place) is None
 
     def floats(self, place: int) -> int:
         """The entries as floats."""

@@ -1,17 +1,18 @@
 """A plan: the nodes of a graph as calls in order, made once for some shapes and played on arrays.
 
-Comes in: a graph, the nodes that are wanted, a back end's primitives. Goes out: a `Plan`, without anything of SymPy
+Comes in: a graph, the nodes that are wanted, an engine. Goes out: a `Plan`, without anything of SymPy
 in it. NumPy's writes into arrays of its own that nobody reads any more; what is large is let go after its last use.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from symgrad.lowering.arrays import NUMPY, UFUNCS, Play, Primitives
+from symgrad.lowering.arrays import UFUNCS, Play
+from symgrad.lowering.engine import ON_NUMPY, Engine
 from symgrad.lowering.graph import FLOAT, VIEWS, Graph
 
 LARGE = 1 << 12
@@ -55,14 +56,8 @@ class Plan:
         return [held[slot] for slot in self.results]
 
 
-def planned(
-    graph: Graph,
-    wanted: Sequence[int],
-    primitives: Primitives = NUMPY,
-    constant: Callable[[Any], Any] = lambda value: value,
-    writes: bool = True,
-) -> Plan:
-    """The plan of some nodes; ``constant`` makes an array of the back end, ``writes``: arrays may be written into."""
+def planned(graph: Graph, wanted: Sequence[int], engine: Engine = ON_NUMPY) -> Plan:
+    """The plan of some nodes."""
     needed = reached(graph, wanted)
     root = roots(graph)
     last: dict[int, int] = {}
@@ -81,16 +76,16 @@ def planned(
         node = graph.nodes[place]
         if place in graph.constants:
             value = graph.constants[place]
-            start[at[place]] = value if node.kind == "number" else constant(value)
+            start[at[place]] = value if node.kind == "number" else engine.array(value)
         elif node.kind == "input":
             inputs.append(str(node.told[0]))
             slots.append(at[place])
         else:
-            function = primitives[node.kind](*node.told)
+            function = engine.primitives[node.kind](*node.told)
             given = tuple(at[o] for o in node.operands)
             dead = [o for o in node.operands if last[root[o]] == place and root[o] not in kept]
             over = None
-            if writes and node.kind == "map" and node.told[0] in UFUNCS and node.shape:
+            if engine.writes and node.kind == "map" and node.told[0] in UFUNCS and node.shape:
                 over = next((at[o] for o in dead if writable(graph, o, place)), None)
             calls.append(Call(function, given, at[place], tuple(ends.get(place, ())), over))
     alone = [root[p] for p in wanted]

@@ -10,13 +10,16 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from symgrad.calculus import local_pullback, standard
 from symgrad.calculus.local import SEED, Key
+from symgrad.errors import bug
 from symgrad.indexing import Equation
 from symgrad.lowering.build import lowered
+from symgrad.lowering.engine import Engine
 from symgrad.lowering.graph import FLOAT, WHOLE, Graph, NoPlan
 from symgrad.lowering.plan import Plan, planned
 from symgrad.lowering.reading import is_rational, names_read, number
@@ -31,15 +34,15 @@ Shapes = tuple[tuple[str, tuple[int, ...], str], ...]
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """The plan of a step's pullback by ``places``; ``reads`` is what goes in, None for the cotangent.
-
-    ``names`` are the forward values by the names that the equations have for them.
-    """
+    """A step's pullback by ``places``, lowered; ``names`` are the forward values by what the equations call them."""
 
     places: tuple[int, ...]
-    plan: Plan
-    reads: tuple[str | None, ...]
+    told: tuple[Any, ...]
     names: Mapping[str, str]
+
+    def plan(self, engine: Engine) -> Plan:
+        """The plan for an engine: made once."""
+        return plan_of(engine, *self.told)
 
 
 def prepared(
@@ -63,10 +66,8 @@ def prepared(
     sizes = tuple((own, number(size, values.sizes)) for own, size in form.sizes.items())
     told = tuple((own, a.shape, FLOAT if a.dtype.kind == "f" else WHOLE) for own, a in arrays.items())
     shape = tuple(np.shape(values[step.result.name]))
-    plan = plan_of(form.key, tuple(wanted), sizes, (*told, (SEED, shape, FLOAT)))
-    if plan is None:
-        return None
-    return Prepared(tuple(wanted), plan, tuple(None if own == SEED else own for own in plan.inputs), named)
+    whole = (form.key, tuple(wanted), sizes, (*told, (SEED, shape, FLOAT)))
+    return None if graph_of(*whole) is None else Prepared(tuple(wanted), whole, named)
 
 
 def stays_exact(equation: Equation, arrays: Mapping[str, Array]) -> bool:
@@ -98,10 +99,14 @@ def graph_of(
 
 
 @lru_cache(maxsize=4096)
-def plan_of(key: Key, places: tuple[int, ...], sizes: tuple[tuple[Size, int], ...], told: Shapes) -> Plan | None:
-    """`graph_of` for NumPy."""
+def plan_of(
+    engine: Engine, key: Key, places: tuple[int, ...], sizes: tuple[tuple[Size, int], ...], told: Shapes
+) -> Plan:
+    """`graph_of` for an engine."""
     found = graph_of(key, places, sizes, told)
-    return None if found is None else planned(*found)
+    if found is None:
+        raise bug("a plan is asked for that there is not")
+    return planned(*found, engine)
 
 
 __all__ = ["Prepared", "graph_of", "plan_of", "prepared"]

@@ -8,7 +8,7 @@ a whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.calculus import flowing, positions
+from symgrad.calculus.local import SEED
 from symgrad.lowering.chain import Chain
+from symgrad.lowering.engine import ON_NUMPY, Engine
 from symgrad.numeric.exact import Array, all_tame, as_float, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.plans import Prepared, prepared
@@ -30,6 +32,10 @@ SMALL = 1 << 10
 
 class Untame(Exception):
     """A number on the way that is not finite, or nearly so."""
+
+
+class Unplanned(Exception):
+    """A call that has no plan, where nothing else would do."""
 
 
 @dataclass(eq=False)
@@ -93,13 +99,13 @@ class Preparing:
 
     sweep: Pull
     held: dict[str, Array]
-    chain: Chain = field(default_factory=Chain)
+    chain: Chain
     carried: dict[str, int] = field(default_factory=dict)
     own: set[int] = field(default_factory=set)
     plain: set[int] = field(default_factory=set)
     watched: list[int] = field(default_factory=list)
     forward: dict[str, int] = field(default_factory=dict)
-    sizes: dict[str, int] = field(default_factory=dict)
+    guarded: bool = True
     tame: dict[str, bool] = field(default_factory=dict)
 
     def entries(self, name: str) -> int:
@@ -108,6 +114,8 @@ class Preparing:
 
     def watch(self, slot: int, entries: int) -> int:
         """Have a slot looked at: now if it is large, at the end if not."""
+        if not self.guarded:
+            return slot
         if entries < SMALL:
             self.watched.append(slot)
         else:
@@ -126,6 +134,8 @@ class Preparing:
         """Write down what one call does."""
         cotangent = self.carried[name]
         plans = self.plans(steps) if self.regular(steps) else None
+        if plans is None and not self.guarded:
+            raise Unplanned(name)
         if plans is None:
             self.slowly(name, steps, cotangent)
             return
@@ -137,20 +147,20 @@ class Preparing:
             if step.result.name not in inner:
                 continue
             given = inner.pop(step.result.name)
-            slots = [given if read is None else self.value(read, plan) for read in plan.reads]
-            made = self.chain.plan(plan.plan, slots)
-            for place, slot, alone in zip(plan.places, made, plan.plan.own, strict=True):
+            calls = plan.plan(self.chain.engine)
+            slots = [given if read == SEED else self.value(plan.names[read]) for read in calls.inputs]
+            made = self.chain.plan(calls, slots)
+            for place, slot, alone in zip(plan.places, made, calls.own, strict=True):
                 source = str(step.arguments[place])
                 self.watch(slot, self.entries(source))
                 if alone:
                     self.own.add(slot)
                 self.add(source, slot, inner if source in between else self.carried)
 
-    def value(self, own: str, plan: Prepared) -> int:
+    def value(self, name: str) -> int:
         """The slot of a forward value."""
-        name = plan.names[own]
         if name not in self.forward:
-            self.forward[name] = self.chain.slot(self.held[name])
+            self.forward[name] = self.chain.slot(self.chain.engine.array(self.held[name]))
         return self.forward[name]
 
     def slowly(self, name: str, steps: Sequence[Apply], cotangent: int) -> None:
@@ -179,7 +189,7 @@ class Preparing:
             into[name] = slot
             return
         plain = {there, slot} & self.plain
-        into[name] = self.chain.call(plus if plain else np.add, (there, slot))
+        into[name] = self.chain.call(plus if plain else self.chain.engine.add, (there, slot))
         self.own.add(into[name])
         if plain:
             self.plain.add(into[name])
@@ -200,15 +210,18 @@ class Preparing:
         return found
 
 
-def way_back(sweep: Pull, ends: Sequence[str], wanted: Sequence[str], held: dict[str, Array]) -> WayBack | None:
+def way_back(
+    sweep: Pull, ends: Sequence[str], wanted: Sequence[str], held: dict[str, Array], engine: Engine = ON_NUMPY
+) -> WayBack | None:
     """Prepare a sweep; ``held`` keeps forward values in the type in which they are computed with.
 
-    None where a number is not tame whatever the seeds are.
+    None where a number is not tame whatever the seeds are. On another engine than NumPy nothing is looked at on the
+    way: raises `Unplanned` where a call has no plan.
     """
     program = sweep.program
     calls = calls_in(program, sweep.origins or {}, (*wanted, *ends))
     inner = {step.result.name for steps in calls.values() for step in steps[:-1]}
-    doing = Preparing(sweep, held)
+    doing = Preparing(sweep, held, Chain(engine), guarded=engine is ON_NUMPY)
     seeds = {name: doing.chain.slot() for name in ends}
     for name, slot in seeds.items():
         doing.carried[name] = doing.watch(slot, doing.entries(name))
@@ -228,6 +241,21 @@ def way_back(sweep: Pull, ends: Sequence[str], wanted: Sequence[str], held: dict
     return WayBack(sweep, doing.chain, seeds, found, tuple(dict.fromkeys(doing.watched)), alone)
 
 
+def settling(
+    program: Program,
+    values: Values,
+    boxes: Mapping[str, Any],
+    ends: Sequence[str],
+    wanted: Sequence[str],
+    origins: Mapping[str, Origin],
+    noted: dict[str, str],
+) -> Pull:
+    """The sweep by ``wanted`` from ``ends`` that settles what has no derivative."""
+    calls = calls_in(program, origins, (*wanted, *ends))
+    own = {name: origin for name, origin in origins.items() if name in calls}
+    return Pull(program, values, boxes, flowing(program, wanted), own, noted)
+
+
 @dataclass(eq=False)
 class WaysBack:
     """The prepared sweeps of one program, by what was asked for."""
@@ -236,29 +264,21 @@ class WaysBack:
     held: dict[str, Array] = field(default_factory=dict)
 
     def pull(
-        self,
-        program: Program,
-        values: Values,
-        boxes: Mapping[str, Any],
-        seeds: Mapping[str, Array],
-        wanted: Sequence[str],
-        origins: Mapping[str, Origin],
-        noted: dict[str, str],
+        self, sweep: Callable[[tuple[str, ...]], Pull], seeds: Mapping[str, Array], wanted: Sequence[str]
     ) -> dict[str, Array]:
-        """As `symgrad.tracing.sweeps.pull`, by plans where the seeds are floats."""
+        """As `symgrad.tracing.sweeps.pull`, by plans where the seeds are floats; ``sweep`` makes it for some ends."""
+        ends = tuple(seeds)
         found = None
         if all(np.asarray(seed).dtype == np.float64 for seed in seeds.values()):
-            key = (tuple(wanted), tuple(seeds))
+            key = (tuple(wanted), ends)
             if key not in self.known:
-                calls = calls_in(program, origins, (*wanted, *seeds))
-                settling = {name: origin for name, origin in origins.items() if name in calls}
-                sweep = Pull(program, values, boxes, flowing(program, wanted), settling, noted)
-                self.known[key] = way_back(sweep, tuple(seeds), wanted, self.held)
+                self.known[key] = way_back(sweep(ends), ends, wanted, self.held)
             way = self.known[key]
             found = None if way is None else way.pull(seeds)
         if found is None:
-            found = pull(program, values, boxes, seeds, wanted, origins=origins, noted=noted)
+            of = sweep(ends)
+            found = pull(of.program, of.values, of.boxes, seeds, wanted, origins=of.origins, noted=of.noted)
         return found
 
 
-__all__ = ["WayBack", "WaysBack", "way_back"]
+__all__ = ["Unplanned", "WayBack", "WaysBack", "settling", "way_back"]

@@ -7,9 +7,9 @@ where a black box stands on the way its local product is torch's, and the progra
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,15 +25,15 @@ from symgrad.explanation.data import Jacobian
 from symgrad.explanation.formulas import derive
 from symgrad.language import arguments
 from symgrad.numeric import Array, Values
-from symgrad.numeric.exact import as_float
 from symgrad.oracles.forms import check_form
 from symgrad.program import Apply, Pullback
 from symgrad.program import Program as Recording
 from symgrad.render import WRITERS
+from symgrad.tracing.on_torch import OnTorch, seed_of
 from symgrad.tracing.pairs import convention
-from symgrad.tracing.planned import WaysBack
+from symgrad.tracing.planned import WaysBack, settling
+from symgrad.tracing.seeds import numbers, seed_array
 from symgrad.tracing.sweeps import pull, push
-from symgrad.tracing.trace import as_array
 from symgrad.tracing.words import Lines, listing, relabelled, renamed, told_in_one_line, told_steps
 
 
@@ -112,6 +112,11 @@ class Program:
         return WaysBack()
 
     @cached_property
+    def _on_torch(self) -> OnTorch:
+        """Those on tensors."""
+        return OnTorch()
+
+    @cached_property
     def pulled(self) -> Mapping[str, str]:
         """The code of each step of a backward that was recorded with ``create_graph``, where it has one."""
         found: dict[str, str] = {}
@@ -127,17 +132,23 @@ class Program:
         """The values of the outputs."""
         return tuple(self.arrays[name] for name in self.ends)
 
-    def pullback(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> dict[str, Array]:
+    def pullback(self, seed: Any = None, *, wrt: Sequence[str] | None = None, backend: str = "numpy") -> dict[str, Any]:
         """vᵀJ for every input: what ``backward(seed)`` would add to its ``.grad``.
 
         ``seed`` has the shape of the output (1 for an output of one entry when left out); for several outputs
-        it is a sequence with one seed for each, None for none.
+        it is a sequence with one seed for each, None for none. With ``backend="torch"`` seeds are tensors of finite
+        numbers and so are the gradients, in the seed's type, on its device, differentiable by it; raises
+        `UnsupportedError` where a step has no plan there.
         """
-        chosen = self._names(wrt)
-        seeds = self._seeds(seed)
-        found = self._ways_back.pull(
-            self.recording, self.values, self.boxes, seeds, chosen, self.origins, self.conventions
-        )
+        chosen, ways = self._names(wrt), self._ways_back
+        if backend not in ("numpy", "torch"):
+            raise InputError(f"there is no backend {backend!r}", hints=("numpy or torch",))
+        whole = partial(settling, self.recording, self.values, self.boxes, wanted=chosen, origins=self.origins)
+        if backend == "torch":
+            tensors = self._seeds(seed, seed_of)
+            found = self._on_torch.pull(partial(whole, tuple(tensors), noted={}), tensors, chosen, ways.held)
+        else:
+            found = ways.pull(partial(whole, noted=self.conventions), self._seeds(seed), chosen)
         return {self.labels[name]: found[name] for name in chosen}
 
     def backward(self, seed: Any = None, wrt: Sequence[str] | None = None) -> Backward:
@@ -165,7 +176,7 @@ class Program:
         changes = {}
         for name, tangent in arguments.values_of(tangents).items():
             own = self._name(name)
-            array = _array(tangent)
+            array = numbers(tangent)
             if array.shape != np.shape(self.arrays[own]):
                 raise ShapeError(
                     f"the tangent of {name} has to have its shape",
@@ -226,7 +237,8 @@ class Program:
         program = renamed(program, self.labels)
         shape = program.numbers(program.out.shape)
         kind = "given" if seed is not None else "scalar" if int(np.prod(shape, dtype=object)) == 1 else "assumed"
-        weights = np.ones(shape, dtype=np.int64) if seed is None else _seed(seed, shape, "out")
+        ones = np.ones(shape, dtype=np.int64)
+        weights = ones if seed is None else seed_array(seed, ones, "out")
         given = tuple(Given(t.name, np.asarray(self.arrays[t.name]), True, True) for t in program.inputs)
         spoken = [self.labels[name] for name in chosen if name in self.complexes]
         text = {"given": str(weights.tolist()), "scalar": "1", "assumed": "ones"}[kind]
@@ -261,7 +273,7 @@ class Program:
         chosen = arguments.names_of(wrt, "wrt")
         return self.wanted if chosen is None else tuple(self._name(label) for label in chosen)
 
-    def _seeds(self, seed: Any) -> dict[str, Array]:
+    def _seeds(self, seed: Any, make: Callable[[Any, Array, str], Any] = seed_array) -> dict[str, Any]:
         """One seed for each output, added where one output stands twice."""
         several = len(self.ends) > 1
         parts = list(seed) if several and seed is not None else [seed] * (1 if seed is not None or not several else 0)
@@ -274,7 +286,7 @@ class Program:
         for name, part in zip(self.ends, parts, strict=True):
             if part is None and several:
                 continue
-            weights = _seed(part, np.shape(self.arrays[name]), self.labels.get(name, name))
+            weights = make(part, np.asarray(self.arrays[name]), self.labels.get(name, name))
             found[name] = found[name] + weights if name in found else weights
         return found
 
@@ -305,35 +317,6 @@ class Program:
 
     def __repr__(self) -> str:
         return listing(self)
-
-
-def _seed(seed: Any, shape: tuple[int, ...], name: str) -> Array:
-    """A seed as an array of the output's shape."""
-    if seed is None:
-        if int(np.prod(shape, dtype=object)) != 1:
-            raise ShapeError(
-                f"{name} has {int(np.prod(shape, dtype=object))} entries: a seed says how much each of them counts",
-                hints=(f"a seed of shape {shape}", "ones for the gradient of the sum"),
-            )
-        return np.ones(shape)
-    array = _array(seed)
-    if array.shape != shape:
-        raise ShapeError(
-            "the seed has to have the shape of the output: one weight for each of its entries",
-            found=(f"seed {array.shape}, {name} {shape}",),
-        )
-    return array
-
-
-def _array(value: Any) -> Array:
-    """Numbers from a tensor, an array or nested lists; exactness is kept for integers."""
-    try:
-        array = as_array(value) if hasattr(value, "detach") else np.asarray(value)
-        if np.iscomplexobj(array):
-            array = np.stack([array.real, array.imag], axis=-1)
-        return array if np.issubdtype(array.dtype, np.integer) else as_float(array)
-    except (TypeError, ValueError, OverflowError, RuntimeError, RecursionError):
-        raise arguments.wrong(value, "weights and changes have to be numbers", "[[1, 2], [3, 4]]") from None
 
 
 __all__ = ["Apply", "Box", "Program"]

@@ -113,8 +113,16 @@ def test_pulling_back(benchmark: Any, capsys: Any, name: str) -> None:
         for own, expected in zip(parameters, theirs(), strict=True):
             assert_same(expected, found[own], tolerance=1e-8, what=f"{name}, {own}")
         mine, torchs = side_by_side(ours, theirs)
+        tensor = seed.clone()
+
+        def on_tensors() -> Any:
+            return program.pullback(tensor, wrt=wanted, backend="torch")
+
+        for own, expected in zip(parameters, theirs(), strict=True):
+            assert_same(expected, on_tensors()[own], tolerance=1e-8, what=f"{name}, {own}, on tensors")
+        tensors, beside = side_by_side(on_tensors, theirs)
         captured, eager = side_by_side(lambda: capture(model, x), lambda: model(x), rounds=3)
-        benchmark.extra_info.update(ratio=mine / torchs, aim=aim, capture=captured / eager)
+        benchmark.extra_info.update(ratio=mine / torchs, on_torch=tensors / beside, aim=aim, capture=captured / eager)
         benchmark.pedantic(ours, rounds=1)
     finally:
         torch.set_default_dtype(before)
@@ -123,7 +131,7 @@ def test_pulling_back(benchmark: Any, capsys: Any, name: str) -> None:
         steps = len(program.recording.steps)
         print(
             f"\n{name}: {mine / torchs:.2f} times torch's backward ({mine * 1e3:.2f} and {torchs * 1e3:.2f} ms; the aim "
-            f"is {aim}), {mine / steps * 1e6:.0f} µs a step, first call {first * 1e3:.0f} ms, "
+            f"is {aim}), on tensors {tensors / beside:.2f} times, {mine / steps * 1e6:.0f} µs a step, first call {first * 1e3:.0f} ms, "
             f"capture {captured / eager:.1f} times eager"
         )
     assert np.isfinite(mine)
