@@ -222,6 +222,20 @@ class OnTorch:
             for name, slot in way.found.items()
         }
 
+    def seed(self, seed: Any, output: Array, name: str) -> Any:
+        """A seed as a tensor of the shape of its output; a complex one as pairs."""
+        if seed is None and output.size == 1:
+            seed = torch.as_tensor(np.ones_like(output))
+        if not isinstance(seed, torch.Tensor) or not (seed.is_floating_point() or seed.is_complex()):
+            raise InputError('with backend="torch" a seed is a tensor of floats', found=(type(seed).__name__,))
+        given = torch.view_as_real(seed) if seed.is_complex() else seed
+        if tuple(given.shape) != output.shape:
+            raise ShapeError(
+                "the seed has to have the shape of the output: one weight for each of its entries",
+                found=(f"seed {tuple(given.shape)}, {name} {output.shape}",),
+            )
+        return given
+
     def prepared(
         self, sweep: Pull, seeds: Mapping[str, Any], wanted: Sequence[str], held: dict[str, Array], on: Engine
     ) -> WayBack:
@@ -239,19 +253,4 @@ class OnTorch:
         return way
 
 
-def seed_of(seed: Any, output: Array, name: str) -> Any:
-    """A seed as a tensor of the shape of its output; a complex one as pairs."""
-    if seed is None and output.size == 1:
-        seed = torch.as_tensor(np.ones_like(output))
-    if not isinstance(seed, torch.Tensor) or not (seed.is_floating_point() or seed.is_complex()):
-        raise InputError('with backend="torch" a seed is a tensor of floats', found=(type(seed).__name__,))
-    given = torch.view_as_real(seed) if seed.is_complex() else seed
-    if tuple(given.shape) != output.shape:
-        raise ShapeError(
-            "the seed has to have the shape of the output: one weight for each of its entries",
-            found=(f"seed {tuple(given.shape)}, {name} {output.shape}",),
-        )
-    return given
-
-
-__all__ = ["OnTorch", "seed_of"]
+__all__ = ["OnTorch"]

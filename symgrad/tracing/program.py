@@ -10,7 +10,7 @@ import ast
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,12 +29,14 @@ from symgrad.oracles.forms import check_form
 from symgrad.program import Apply, Pullback
 from symgrad.program import Program as Recording
 from symgrad.render import WRITERS
-from symgrad.tracing.on_torch import OnTorch, seed_of
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.planned import WaysBack, settling
 from symgrad.tracing.seeds import numbers, seed_array
 from symgrad.tracing.sweeps import pull, push
 from symgrad.tracing.words import Lines, listing, relabelled, renamed, told_in_one_line, told_steps
+
+if TYPE_CHECKING:
+    from symgrad.tracing.on_torch import OnTorch
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,8 @@ class Program:
     @cached_property
     def _on_torch(self) -> OnTorch:
         """Those on tensors."""
+        from symgrad.tracing.on_torch import OnTorch  # only here: nobody else of this file's readers needs torch
+
         return OnTorch()
 
     @cached_property
@@ -145,7 +149,7 @@ class Program:
             raise InputError(f"there is no backend {backend!r}", hints=("numpy or torch",))
         whole = partial(settling, self.recording, self.values, self.boxes, wanted=chosen, origins=self.origins)
         if backend == "torch":
-            tensors = self._seeds(seed, seed_of)
+            tensors = self._seeds(seed, self._on_torch.seed)
             found = self._on_torch.pull(partial(whole, tuple(tensors), noted={}), tensors, chosen, ways.held)
         else:
             found = ways.pull(partial(whole, noted=self.conventions), self._seeds(seed), chosen)
