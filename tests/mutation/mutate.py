@@ -59,8 +59,9 @@ def groups(files: Sequence[str]) -> list[list[str]]:
 
 
 def likely(change: dict[str, Any]) -> list[str]:
-    """The test files that are asked first."""
-    return [f"tests/{name}.py" for name in LIKELY.get(change["path"].split("/")[1], [])]
+    """The test files that are asked first: the one called after the changed module, and those of its package."""
+    names = [f"test_{Path(change['path']).stem}", *LIKELY.get(change["path"].split("/")[1], [])]
+    return [file for file in dict.fromkeys(f"tests/{name}.py" for name in names) if (ROOT / file).exists()]
 
 
 class Failures:
