@@ -158,6 +158,7 @@ BOOK = [
     ("X @ X", "X", "X.T @ v + v @ X.T"),
     ("einsum('ij,jk->ik', X, Y)", "X", "v @ Y.T"),
     ("norm(x - y)", "x", "v * (x - y) / out"),
+    ("erf(x)", "x", "2 * v * (-x ** 2).exp() / math.pi ** 0.5"),
     ("norm(u, 3)", "u", "v * u * u.abs() / out ** 2"),
     ("norm(X - Y) ** 2", "X", "2 * v * (X - Y)"),
 ]  # fmt: skip

@@ -141,4 +141,4 @@ def root(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     if turns not in (sp.S.One, sp.pi, 1 / sp.pi) or len(parts) > 2:
         raise NoForm
     whole = " / ".join(parts)
-    return Piece(f"{whole if whole.isdigit() else f'({whole})'} ** 0.5", POWER, ())
+    return Piece(f"{f'({whole})' if ' ' in whole else whole} ** 0.5", POWER, ())
