@@ -25,6 +25,7 @@ from symgrad.language import (
     literal,
     read,
     value_from,
+    why_whole,
 )
 from symgrad.numeric import Array, where_exact
 from symgrad.numeric.assumed import assumed_value
@@ -121,7 +122,7 @@ def explain_values(
     first_order = build(
         expression, program, inputs, chosen, _wanted(wrt, program), check=check,
         assumptions=assumptions_of(reading, inputs), hints=hints_of(reading, inputs), downstream=downstream,
-        expanded=expand, remarks=reading.remarks, writers=WRITERS,
+        expanded=expand, remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())), writers=WRITERS,
     )  # fmt: skip
     return first_order if order == 1 else with_hessians(first_order)
 

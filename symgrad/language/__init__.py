@@ -1,7 +1,7 @@
 """Text → Program: Python's own grammar through a whitelist, shapes inferred, values as literals."""
 
 from symgrad.language.equations import is_equation
-from symgrad.language.expand import expand_composites
+from symgrad.language.expand import expand_composites, why_whole
 from symgrad.language.literals import Value, literal
 from symgrad.language.read import LOSSES, OUTPUTS, Reading, inputs_of, read
 from symgrad.language.values import holds_truths, value_from
@@ -18,4 +18,5 @@ __all__ = [
     "literal",
     "read",
     "value_from",
+    "why_whole",
 ]

@@ -62,6 +62,26 @@ def expanded_once(program: Program, only: Collection[str] | None = None) -> Prog
     return replace(program, steps=builder.settled({}))
 
 
+def why_whole(program: Program) -> tuple[str, ...]:
+    """What `expand_composites` leaves as it is, and why: a sentence for each operation, or one where nothing opens.
+
+    >>> from symgrad.language import read
+    >>> why_whole(read("tanh(x@a)").program)
+    ('There is nothing to expand: matmul and tanh are one equation each.',)
+    """
+    whole = expand_composites(program)
+    composite = dict.fromkeys(s.called for s in whole.steps if (op := entry_of(s.op)) is not None and op.expands)
+    if composite:
+        return tuple(
+            f"{name} is not expanded: with these operands and options it is one equation." for name in composite
+        )
+    if whole is not program:
+        return ()
+    *rest, last = dict.fromkeys(step.called for step in program.steps)
+    are = f"{', '.join(rest)} and {last} are one equation each" if rest else f"{last} is one equation"
+    return (f"There is nothing to expand: {are}.",)
+
+
 def expansion(step: Apply, shapes: Mapping[str, Shape]) -> Script | None:
     """What ``step`` is made of, or None.
 

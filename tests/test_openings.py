@@ -1,0 +1,52 @@
+"""``--expand``: every composite operation opened computes the same, forward and backward, or the page says why not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from symgrad.language import expand_composites, why_whole
+from symgrad.numeric import as_float, forward, numeric_pullback
+from symgrad_cli.main import main
+from tests.cases import Case, cases
+from tests.compare import assert_same
+
+COMPOSITE = [case for case in cases() if case.op.expands]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", COMPOSITE, ids=[case.name for case in COMPOSITE])
+def test_a_composite_opened_is_the_same_forward_and_backward_or_says_why_not(case: Case) -> None:
+    program = case.program
+    opened = expand_composites(program)
+    if opened is program:
+        (reason,) = why_whole(program)
+        assert reason.startswith(f"{case.last.called} is not expanded: ")
+        return
+    assert len([s for s in opened.steps if s.op != "expand"]) > 1 or opened.steps[-1].op != case.last.op
+    wanted = [tensor.name for tensor in program.inputs]
+    before, after = (forward(own, dict(case.inputs)) for own in (program, opened))
+    assert_same(as_float(before[program.output]), as_float(after[opened.output]), what="forward")
+    seed = np.random.default_rng(3).integers(-3, 4, np.shape(before[program.output]))
+    whole, apart = (numeric_pullback(p, v, seed, wanted) for p, v in ((program, before), (opened, after)))
+    for name in wanted:
+        assert_same(as_float(whole[name]), as_float(apart[name]), tolerance=1e-7, what=name)
+
+
+def test_there_are_composites_that_open_and_the_rest_is_few() -> None:
+    whole = {case.name for case in COMPOSITE if expand_composites(case.program) is case.program}
+    assert len(COMPOSITE) >= 30
+    assert len(whole) < len(COMPOSITE) / 4, whole
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("x@a", "There is nothing to expand: matmul is one equation."),
+        ("tanh(x@a)", "There is nothing to expand: matmul and tanh are one equation each."),
+    ],
+)
+def test_the_page_says_why_nothing_was_opened(command: str, said: str) -> None:
+    found = CliRunner().invoke(main, ["explain", command, "--expand", "--no-check", "--brief"], catch_exceptions=False)
+    assert said in " ".join(found.stdout.split())
