@@ -281,7 +281,8 @@ x.sum().backward()
 """,
     )
     (call,) = session.calls
-    assert call.program[0].startswith("these 3 steps × 24, line 8, another layers.k.weight, layers.k.bias each")
+    where = "these 3 steps × 24, line 8 in “for layer in layers”"
+    assert call.program[0].startswith(f"{where}, another layers.k.weight, layers.k.bias each")
     folds = re.findall(
         r"… these (\d) lines (\d+) times (before|more), with (.*?) for (layers.\d+)", " ".join(told.split())
     )
@@ -495,3 +496,27 @@ torch.autograd.backward([y, y.sin(), y], [torch.ones(3), torch.ones(3), 2 * torc
     seeds = torch.randn(3, 3)
     expected = 2 * x * (seeds[0] + seeds[2] + seeds[1] * (x**2).cos())
     torch.testing.assert_close(space["backward"](x, *seeds), expected)
+
+
+LOOPS = """
+def step(h, x):
+    h = torch.tanh(h + x)
+    return h * x.sin()
+
+h = torch.ones(3, requires_grad=True)
+x = torch.randn(6, 3)
+for row in x.unbind():
+    {body}
+    k = torch.cos(k)
+    h = k + row
+h.sum().backward()
+"""
+
+
+@pytest.mark.parametrize(("body", "quoted"), [("k = torch.tanh(h * row)", True), ("k = step(h, row)", False)])
+def test_the_head_of_a_loop_is_quoted_where_all_its_steps_are(tmp_path, body, quoted):
+    """Steps of a function that the loop calls are not in the loop's body: its head is not said then."""
+    session, _ = play(tmp_path, LOOPS.format(body=body))
+    heads = [line for line in session.calls[0].program if line.startswith("these")]
+    assert len(heads) == 1
+    assert ("in “for row in x.unbind()”" in heads[0]) is quoted

@@ -89,6 +89,26 @@ def assignments(file: str) -> dict[int, tuple[str, ...]]:
     return found
 
 
+@lru_cache(maxsize=512)
+def loop_around(file: str, first: int, last: int) -> str | None:
+    """``for x in xs``: the head of the innermost loop in whose body all the lines lie, in one function; or None."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return None
+    around = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.For, ast.While, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        and node.body[0].lineno <= first
+        and last <= (node.body[-1].end_lineno or 0)
+    ]
+    inner = max(around, key=lambda node: (node.lineno, node.col_offset), default=None)
+    if isinstance(inner, ast.For):
+        return f"for {ast.unparse(inner.target)} in {ast.unparse(inner.iter)}"
+    return f"while {ast.unparse(inner.test)}" if isinstance(inner, ast.While) else None
+
+
 @lru_cache(maxsize=2048)
 def heads(file: str, line: int) -> bool:
     """Whether a loop begins in this line: what is made there is what it runs over, one for each turn."""

@@ -9,12 +9,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from symgrad.program import Apply
+from symgrad.tracing import frames
 from symgrad.tracing.folding import Block, Folding, Item
+from symgrad.tracing.layout import shortened
 from symgrad.tracing.words import Lines
 
 if TYPE_CHECKING:
     from symgrad.tracing.program import Program
 
+LONGEST = 60
+"""Characters of the head of a loop that is quoted."""
 LISTED = 6
 """Parts of a list that is written out."""
 
@@ -39,13 +43,15 @@ def said(item: Item, program: Program, lines: Lines) -> list[str]:
 
 
 def head(block: Block, program: Program, turn: Sequence[Apply]) -> str:
-    """``these 37 steps × 99 (lines 19–23), input_t another one each time:``."""
+    """``these 37 steps × 99 lines 19 to 23 in “for t in x.split(1)”, another t each time:``."""
     found = {program.lines[step.result.name] for step in turn if step.result.name in program.lines}
     files = {where.file for where in found}
     numbers = sorted({where.line for where in found})
     place = ""
     if len(files) == 1 and numbers:
         place = f", line {numbers[0]}" if len(numbers) == 1 else f", lines {numbers[0]} to {numbers[-1]}"
+        loop = frames.loop_around(files.pop(), numbers[0], numbers[-1])
+        place += f" in “{shortened(loop, LONGEST)}”" if loop is not None else ""
     varying = f", another {', '.join(block.varying[:3])} each time" if block.varying else ""
     carried = "; what is read before it is made is from the turn before" if block.carries else ""
     steps = "this step" if block.steps == 1 else f"these {block.steps} steps"
