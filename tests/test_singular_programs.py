@@ -261,6 +261,11 @@ def test_captured_programs() -> None:
     assert found["refused"] == 0
 
 
+def test_doubles_beside_a_larger_entry_are_not_rounding() -> None:
+    """1e-300 beside 1e300 decides about −∞ and no number."""
+    ran(captured_agrees, range(223, 224), depth=4)
+
+
 def test_terms_that_cancel_are_known_to_their_last_digit() -> None:
     """Two uses of x leave ±1e300 there: 3e284 is as good as 0."""
     assert captured_agrees(drawn(12596, depth=4)) == "rounding"

@@ -87,10 +87,11 @@ def alike(first: Array, second: Array) -> Array:
 
 
 def share_of(origin: Origin) -> float:
-    """What rounding in a call's own types may make of the larger entries of its product."""
+    """What rounding in a call's own types may make of its larger entries; nothing, where all are doubles."""
     call = origin.box.call
     kinds = {real_precision(node.held.dtype) for node in call.nodes()} | ({"bfloat16"} if call.autocast else set())
-    return max(NEAR, *(2 * TOLERANCE.get(kind, 0.0) for kind in kinds), 0.0)
+    coarse = [2 * TOLERANCE.get(kind, 0.0) for kind in kinds if kind != "float64"]
+    return max(NEAR, *coarse) if coarse else 0.0
 
 
 def rounded(first: Array, second: Array, share: float) -> Array:
