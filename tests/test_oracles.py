@@ -142,10 +142,10 @@ def test_a_wrong_rewriting_is_never_shown(monkeypatch: pytest.MonkeyPatch, name:
     def slip(rule: rewriting.Rule) -> Callable[[sp.Expr], sp.Expr]:
         def wrong(expression: sp.Expr) -> sp.Expr:
             found = rule.rewrite(expression)
-            if found == expression or fired:
+            if found == expression:
                 return found
             fired.append(rule.name)
-            return 3 * found
+            return 3 * found  # at every use: a form that was refused may be tried once more
 
         return wrong
 
@@ -153,7 +153,7 @@ def test_a_wrong_rewriting_is_never_shown(monkeypatch: pytest.MonkeyPatch, name:
     monkeypatch.setattr(rewriting, "RULES", broken)
     forget()
     found = symgrad.explain(text, seed=weights, **values)
-    assert fired == [name], "the rule was not used here: the test shows nothing"
+    assert set(fired) == {name}, "the rule was not used here: the test shows nothing"
     assert found.gradients["x"].closed_form is None
     assert found.passed, "the numbers do not depend on how a formula is written"
 

@@ -154,7 +154,7 @@ def is_linear(step: Apply, name: str, tensors: Mapping[str, Tensor]) -> bool:
 
 def logistic(step: Apply, reader: Apply, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a step is e = exp(z) and the one that reads it 1 + e."""
-    if len(step.tensors) != 1 or len(reader.tensors) != 1:
+    if not all(written_inside(own) and len(own.tensors) == 1 for own in (step, reader)):
         return False
     below, above = (local(own, of_one(own, tensors)).equation.right for own in (step, reader))
     return isinstance(below, sp.exp) and is_access(below.args[0]) and bool(above.is_Add) and is_access(above - 1)
