@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
 """By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""
-LOTS = 3
+LOTS = 4
 """How often weights are drawn: by one lot, much may cancel as well."""
 
 

@@ -144,15 +144,16 @@ def pull_by_lot(
     origins: Mapping[str, Origin],
     lot: int = 0,
 ) -> dict[str, Array]:
-    """As `pull`, each weight that a step is given turned and shortened by lot.
+    """As `pull`, each step given weights with signs by lot; with an odd ``lot`` shortened by lot, too.
 
-    A difference that cancels does not then; where the steps themselves shrink what they are given, it stays small. Signs
-    alone would not do: of two weights they are the same every other time, and cancel as before.
+    A difference that cancels does not then; where the steps themselves shrink what they are given, it stays small.
+    Signs alone would not do: of two weights they are the same every other time, and cancel as before.
     """
     lots = np.random.default_rng(lot)
 
     def turned(step: Apply, place: int, weights: Array, plain: Array) -> Array:
-        others = np.abs(as_float(weights)) * lots.uniform(-1.0, 1.0, np.shape(weights))
+        signs = lots.choice((-1.0, 1.0), np.shape(weights))
+        others = np.abs(as_float(weights)) * signs * (lots.uniform(size=np.shape(weights)) if lot % 2 else 1.0)
         return pull_step(step, program, values, others, [place])[place]
 
     return pull(program, values, boxes, seeds, wanted, origins=origins, shaken=turned)
