@@ -22,6 +22,19 @@ FEW = 8
 """Equations in more sizes than this are checked, not solved."""
 
 
+class Slot(sp.Symbol):  # type: ignore[misc]  # SymPy carries no type information
+    """A whole number from 0 up that a formula holds open: which position of an axis is read.
+
+    What is derived with it holds for every position that lies on the axis, and its own number is put in when a
+    formula is used.
+    """
+
+    def __new__(cls, count: int) -> Slot:
+        """p0, p1, …"""
+        slot: Slot = super().__new__(cls, f"p{count}", integer=True, nonnegative=True)
+        return slot
+
+
 def size_symbol(count: int) -> Size:
     """m, n, h, …, then n1, n2, …: a positive integer."""
     name = LETTERS[count] if count < len(LETTERS) else f"n{count - len(LETTERS) + 1}"

@@ -139,7 +139,7 @@ def check(drawn: Chain, number: int, most: int = MOST) -> int:
     program = read(text, shapes={"x": drawn.shape}).program
     values = forward(program, {"x": x})
     assert_same(out, as_float(values["out"]), what=text, seed=number)
-    derived = derive(program, "x")
+    derived = derive(program, ("x",))["x"]
     if derived.whole.whole:
         raw = evaluate(derived.whole.equation, {**values.arrays, "v": seed}, values.sizes)
         assert_same(expected, as_float(raw), what=f"the formula of {text}", seed=number)

@@ -12,11 +12,14 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+import sympy as sp
+
 from symgrad.backward.derived import code_of
 from symgrad.backward.groups import Group, moves
 from symgrad.backward.merging import mentions, put
 from symgrad.backward.names import UNNAMED, Names
-from symgrad.backward.templates import Standard, at_sizes
+from symgrad.backward.slots import filled_tree
+from symgrad.backward.standard import Standard, put_in
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError
@@ -89,8 +92,8 @@ class Ahead:
         found = forward_tree(form.program, name)
         if found is None and self.values is not None and form.sizes:
             own = {std: self.values.sizes[size] for std, size in form.sizes.items() if size in self.values.sizes}
-            found = forward_tree(at_sizes(form.program, own), name)
-        return found
+            found = forward_tree(put_in(form.program, {std: sp.Integer(n) for std, n in own.items()}), name)
+        return None if found is None else filled_tree(found, form.numbers)
 
 
 @lru_cache(maxsize=4096)

@@ -13,7 +13,8 @@ import sympy as sp
 
 from symgrad.backward.code import in_parts
 from symgrad.backward.merging import put
-from symgrad.backward.templates import Standard, sized, template
+from symgrad.backward.standard import Standard, sized
+from symgrad.backward.templates import template
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values, forward
 from symgrad.ops import beside_letters

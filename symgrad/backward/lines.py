@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from symgrad.backward.ahead import Ahead, Statement, names_in, told_ahead
 from symgrad.backward.code import in_parts
@@ -18,9 +19,10 @@ from symgrad.backward.data import Backward, Line, Part
 from symgrad.backward.groups import Group, groups
 from symgrad.backward.merging import Draft, Term, is_number, merged, put
 from symgrad.backward.names import UNNAMED, Names
-from symgrad.backward.opened import opened
+from symgrad.backward.opened import opened, unreadable
 from symgrad.backward.phrasing import is_reciprocal, with_a_root, without_ones, without_turns
-from symgrad.backward.templates import Standard, Template, asked_of, standard_group
+from symgrad.backward.standard import Standard, standard_group
+from symgrad.backward.templates import Template, asked_of
 from symgrad.calculus import flowing
 from symgrad.numeric import Array, Values
 from symgrad.ops import named
@@ -28,8 +30,6 @@ from symgrad.program import Program, Tensor
 
 MOST_TERMS = 6
 """Terms of a sum that is shown whole."""
-UNREADABLE = 150
-"""A composite operation whose lines have more characters than this is opened."""
 Pull = Callable[[Program, Values, Sequence[str]], Mapping[str, Array]]
 """vᵀJ by tensors of a program, in numbers."""
 LONG, SHORTER = 56, 0.7
@@ -115,7 +115,7 @@ class Lines:
             found.notation
             for group in told
             if not group.black
-            for _, found in self.templates(group, self.form(group), unit and group.output == self.ends[0])
+            for _, found in self.templates(group, self.form(group), unit and group.output == self.ends[0], short=True)
         ]
         return None if None in texts else max((len(text) for text in texts if text is not None), default=0)
 
@@ -123,9 +123,11 @@ class Lines:
         """A group as a program of its own."""
         return standard_group(group, self.tensors, self.values, self.program.required)
 
-    def templates(self, group: Group, form: Standard, unit: bool) -> Iterator[tuple[str, Template]]:
+    def templates(
+        self, group: Group, form: Standard, unit: bool, short: bool = False
+    ) -> Iterator[tuple[str, Template]]:
         """The line for each tensor that a group reads and that is asked for, by its standard name."""
-        return asked_of(form, group, self.reached, unit, self.values)
+        return asked_of(form, group, self.reached, unit, self.values, short)
 
     def draft(self, name: str) -> Draft:
         """The line of a tensor's cotangent."""
@@ -133,6 +135,7 @@ class Lines:
         sizes = tuple(int(size) for size in shape) if all(size.is_Integer for size in shape) else None
         return Draft(name, list(self.of(name).terms), sizes)
 
+    @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes that are numbers, by what tensors are called on the page."""
         found = {name: tensor.shape for name, tensor in self.tensors.items()}
@@ -155,7 +158,7 @@ class Lines:
         names = self.in_page(form)
         names["v"] = self.names.cotangent(group.output)
         for own, found in self.templates(group, form, unit):
-            part = Part(group.output, found.equation, names, form.sizes)
+            part = Part(group.output, found.equation, names, form.own_sizes)
             self.gather(form.names[own], self.expression(found, names, group.output, own), part, found.reason)
 
     def in_page(self, form: Standard) -> dict[str, str]:
@@ -192,7 +195,7 @@ class Lines:
         cotangents = {name: self.names.cotangent(name) for name in (*self.gathered, *self.wanted)}
         fixed = {*self.names.given, *self.ends}
         for draft in (*drafts, *leaves):
-            draft.without_margins(self.shapes())
+            draft.without_margins(self.shapes)
         own = {draft.of for draft in drafts if draft.of not in self.tensors}
         every = merged([*drafts, *leaves], cotangents | {name: name for name in own}, {*fixed, *own, *self.wanted})
         rest = [draft for draft in every if not any(draft is leaf for leaf in leaves)]
@@ -292,19 +295,6 @@ def backward(
     return found.with_values(
         pull(wider, point, tuple(dict.fromkeys(line.of for line in found.statements if line.shape is not None)))
     )
-
-
-def unreadable(program: Program, wanted: Sequence[str], values: Values | None) -> Iterator[str]:
-    """The results of the steps that have no line, or one that nobody reads."""
-    tensors = {tensor.name: tensor for tensor in program.tensors()}
-    reached = flowing(program, wanted)
-    for group in groups(program, tensors):
-        if group.black or group.output not in reached or named(group.steps[-1].op).expands is None:
-            continue
-        form = standard_group(group, tensors, values, program.required)
-        texts = [found.notation for _, found in asked_of(form, group, reached, False, values)]
-        if None in texts or sum(len(text) for text in texts if text is not None) > UNREADABLE:
-            yield group.output
 
 
 __all__ = ["backward"]

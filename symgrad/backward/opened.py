@@ -6,12 +6,19 @@ one level down, under the names that the textbook has for what they compute, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 
+from symgrad.backward.groups import groups
+from symgrad.backward.standard import standard_group
+from symgrad.backward.templates import asked_of
+from symgrad.calculus import flowing
 from symgrad.language.expand import expanded_once, expansion
 from symgrad.numeric import Values, forward
+from symgrad.ops import named
 from symgrad.program import Program
 
+UNREADABLE = 150
+"""A composite operation whose lines have more characters than this is opened."""
 DEEPEST = 4
 """Levels that are opened at most."""
 
@@ -46,3 +53,16 @@ def with_new(program: Program, wider: Program, values: Values) -> Values:
     part = Program(inputs, tuple(steps), steps[-1].result.name, wider.sizes)
     found = forward(part, {name: values[name] for name in names})
     return values.with_arrays({name: array for name, array in found.arrays.items() if name not in values.arrays})
+
+
+def unreadable(program: Program, wanted: Sequence[str], values: Values | None) -> Iterator[str]:
+    """The results of the steps that have no line, or one that nobody reads."""
+    tensors = {tensor.name: tensor for tensor in program.tensors()}
+    reached = flowing(program, wanted)
+    for group in groups(program, tensors):
+        if group.black or group.output not in reached or named(group.steps[-1].op).expands is None:
+            continue
+        form = standard_group(group, tensors, values, program.required)
+        texts = [found.notation for _, found in asked_of(form, group, reached, False, values, short=True)]
+        if None in texts or sum(len(text) for text in texts if text is not None) > UNREADABLE:
+            yield group.output

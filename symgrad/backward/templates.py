@@ -8,29 +8,28 @@ that stands in its place. Twelve equal layers have one template for each of thei
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from symgrad.backward.code import read_by
 from symgrad.backward.groups import Group
+from symgrad.backward.slots import always_defined, filled
+from symgrad.backward.standard import Standard, own_values
 from symgrad.calculus import Sweep, flows, pullback
-from symgrad.calculus.local import known_name
 from symgrad.closed_form import closed_form, grid, lowered
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation, replace_accesses
 from symgrad.indexing.symbols import access
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
 from symgrad.numeric.budget import MOST_IN_GRID
-from symgrad.ops import found_letters
 from symgrad.oracles.forms import check_form, reader_of
 from symgrad.oracles.report import compare
-from symgrad.program import Apply, Program, Pullback, Tensor
-from symgrad.shapes import Shape, Size
+from symgrad.program import Program
+from symgrad.shapes import Size, Slot
 
 WIDE = 240
 """Nodes of the formula that a line may come from."""
@@ -62,118 +61,10 @@ class Template:
         return None if self.lowered else self.text
 
 
-@dataclass(frozen=True)
-class Held:
-    """Whole numbers that an operation found: which entry was the largest.
-
-    ``inner`` is their name in a group's equations, ``own`` that in the program's values; ``step`` found them.
-    """
-
-    inner: str
-    own: str
-    step: Apply
-
-
-@dataclass(frozen=True)
-class Standard:
-    """A group in standard names, and what they and its sizes are called in the program.
-
-    ``held`` are the whole numbers that its operations found, as further inputs.
-    """
-
-    program: Program
-    names: Mapping[str, str]
-    sizes: Mapping[Size, Size]
-    held: Mapping[str, Held]
-
-    def inner(self, held: Held) -> str:
-        """The standard name of what a step computes."""
-        return held.inner.partition("·")[2]
-
-
 CAREFUL = frozenset({"none left out", "above the floor"})
 """Rules of closed forms that hold for the data at hand."""
 
-_settled: OrderedDict[tuple[Program, str, bool], Template] = OrderedDict()
-
-
-def standard_group(
-    group: Group, tensors: Mapping[str, Tensor], values: Values | None, required: tuple[Size, ...] = ()
-) -> Standard:
-    """``group`` as a program of its own: it reads a0, a1, …, and gives out.
-
-    What is ``required`` of the sizes is what is not negative, as in a program.
-
-    Which whole numbers its operations found, the values say: an operation need not have found any.
-    """
-    arrays = {} if values is None else values.arrays
-    new = {name: f"a{n}" for n, name in enumerate(group.reads)}
-    for n, step in enumerate((*group.steps, *group.beside)):
-        new.setdefault(step.result.name, f"t{n}")
-    new[group.output] = "out"
-    shapes = [tensors[name].shape for name in new]
-    symbols = dict.fromkeys(s for shape in shapes for size in shape for s in sorted(size.free_symbols, key=str))
-    swap = {old: sp.Symbol(f"s{n}", integer=True, positive=True) for n, old in enumerate(symbols)}
-
-    def tensor(name: str) -> Tensor:
-        return Tensor(new[name], sized(tensors[name].shape, swap))
-
-    every = (*group.steps, *group.beside)
-    found = [
-        Held(f"{key}·{new[step.result.name]}", dict(step.beside).get(key, known_name(step, key)), step)
-        for step in every
-        for key in found_letters(step.op)
-    ]
-    shape_of = {h.own: output_shape(h.step, tensors) for h in found}
-    same = [h for h in found if h.own in arrays and np.ndim(arrays[h.own]) == len(shape_of[h.own])]
-    held = {f"n{n}": h for n, h in enumerate(same)}
-    held = {name: replace(h, inner=name) if isinstance(h.step.op, Pullback) else h for name, h in held.items()}
-    given = {h.own: name for name, h in held.items() if h.inner == name}
-    numbers = [Tensor(name, sized(shape_of[h.own], swap)) for name, h in held.items()]
-
-    def renamed(own: Apply) -> Apply:
-        arguments = tuple(
-            new[a] if isinstance(a, str) else replace(a, value=sized(a.value, swap)) for a in own.arguments
-        )
-        known = {**given, **new}
-        beside = tuple((letter, known[name]) for letter, name in own.beside if name in known)  # others: second order's
-        return Apply(own.op, arguments, sized(own.options, swap), tensor(own.result.name), None, beside)
-
-    steps = tuple(renamed(own) for own in every)
-    inputs = (*(tensor(name) for name in group.reads), *numbers)
-    known = set(swap.values())
-    needs = tuple(n for n in (sized(size, swap) for size in required) if n.free_symbols and n.free_symbols <= known)
-    program = Program(inputs, steps, "out", required=needs)
-    return Standard(program, {std: own for own, std in new.items()}, {s: old for old, s in swap.items()}, held)
-
-
-def output_shape(step: Apply, tensors: Mapping[str, Tensor]) -> Shape:
-    """The shape of what a step computes, or of what the operation computes that it is the pullback of: that of v."""
-    if isinstance(step.op, Pullback):
-        weight = step.arguments[0]
-        return tensors[weight].shape if isinstance(weight, str) else ()
-    return step.result.shape
-
-
-def sized(value: Any, swap: Mapping[Size, Size]) -> Any:
-    """A shape, an option or a constant with other sizes."""
-    if isinstance(value, tuple):
-        return tuple(sized(part, swap) for part in value)
-    return value.xreplace(dict(swap)) if isinstance(value, sp.Expr) else value
-
-
-def at_sizes(program: Program, numbers: Mapping[Size, int]) -> Program:
-    """``program`` with numbers for its sizes."""
-    swap = {size: sp.Integer(number) for size, number in numbers.items()}
-
-    def tensor(own: Tensor) -> Tensor:
-        return Tensor(own.name, sized(own.shape, swap))
-
-    def step(own: Apply) -> Apply:
-        arguments = tuple(a if isinstance(a, str) else replace(a, value=sized(a.value, swap)) for a in own.arguments)
-        return replace(own, arguments=arguments, options=sized(own.options, swap), result=tensor(own.result))
-
-    return Program(tuple(map(tensor, program.inputs)), tuple(map(step, program.steps)), program.output)
+_settled: OrderedDict[tuple[Program, str, bool, str], Template] = OrderedDict()
 
 
 @lru_cache(maxsize=REMEMBERED)
@@ -207,9 +98,29 @@ def forget() -> None:
     _settled.clear()
 
 
-def template(standard: Standard, wanted: str, unit: bool, values: Values | None) -> Template:
-    """The proven line of a standard group by ``wanted``; without ``values`` it cannot be proven, and has no text."""
-    key = (standard.program, wanted, unit)
+def template(standard: Standard, wanted: str, unit: bool, values: Values | None, short: bool = False) -> Template:
+    """The proven line of a standard group by ``wanted``; without ``values`` it cannot be proven, and has no text.
+
+    Where no notation is proven for all positions, those at hand have a line of their own; where there is none at all,
+    array operations say it, unless only what is ``short`` is asked for.
+    """
+    found = settled(standard, wanted, unit, values, as_notation)
+    if found.text is not None:
+        return replace(found, text=filled(found.text, standard.numbers))
+    if values is None:
+        return found
+    if standard.slots.found:
+        return template(standard.at(standard.slots.found), wanted, unit, values, short)
+    return found if short else settled(standard, wanted, unit, values, as_arrays)
+
+
+Way = Callable[[Standard, Sweep, Template, str, Values, bool], Template]
+"""A way to say the line that was derived and claimed: of a group, by a tensor, at values, the seed being 1 or not."""
+
+
+def settled(standard: Standard, wanted: str, unit: bool, values: Values | None, way: Way) -> Template:
+    """The line as it is said one way, with its slots open; proven, unless it was before."""
+    key = (standard.program, wanted, unit, way.__name__)
     known = _settled.get(key)
     if known is not None and (known.text is None or values is None or defined(known, standard, values)):
         return known
@@ -217,10 +128,7 @@ def template(standard: Standard, wanted: str, unit: bool, values: Values | None)
     sweep, claimed = derived(standard.program, held, wanted, unit)
     if values is None:
         return replace(claimed, text=None)
-    if claimed.text is not None and proven(claimed, sweep, standard, values, unit):
-        found = claimed
-    else:
-        found = as_arrays(standard, sweep, wanted, values, unit)
+    found = way(standard, sweep, claimed, wanted, values, unit)
     if not claimed.careful and (claimed.text is None or defined(claimed, standard, values)):
         _settled[key] = found  # where it is not defined, a convention holds, at this point
     if len(_settled) > REMEMBERED:
@@ -228,27 +136,35 @@ def template(standard: Standard, wanted: str, unit: bool, values: Values | None)
     return found
 
 
+def as_notation(
+    standard: Standard, sweep: Sweep, claimed: Template, wanted: str, values: Values, unit: bool
+) -> Template:
+    """The line as a person writes it, if that is proven."""
+    confirmed = claimed.text is not None and proven(claimed, sweep, standard, values, unit)
+    return claimed if confirmed else Template(None, claimed.equation)
+
+
 def asked_of(
-    form: Standard, group: Group, reached: Collection[str], unit: bool, values: Values | None
+    form: Standard, group: Group, reached: Collection[str], unit: bool, values: Values | None, short: bool = False
 ) -> Iterator[tuple[str, Template]]:
     """The line for each tensor that a group reads and that is ``reached``, by its standard name."""
     for own, name in form.names.items():
         if name in group.reads and name in reached and flows(form.program, own):
-            yield own, template(form, own, unit, values)
+            yield own, template(form, own, unit, values, short)
 
 
-def as_arrays(standard: Standard, sweep: Sweep, wanted: str, values: Values, unit: bool) -> Template:
+def as_arrays(standard: Standard, sweep: Sweep, claimed: Template, wanted: str, values: Values, unit: bool) -> Template:
     """The line as array operations, where no notation is shorter; with the reason where there is none."""
-    equation = sweep.equation if sweep.whole else None
+    equation = claimed.equation
     text = written_out(standard.program, sweep, wanted)
     if text is None:
         return Template(None, equation, reason="no array operations of torch say this")
-    points = grid(sweep.equation.right, own_values(standard, values).sizes)
+    points = grid(sweep.equation.right, own_values(standard, values).sizes)  # no size has a slot in it
     if points > MOST_IN_GRID:
         return Template(None, equation, reason=f"array operations would lay out a grid of {points:,} points")
-    claimed = Template(text, equation, ("array operations",), lowered=True)
-    if proven(claimed, sweep, standard, values, unit):
-        return claimed
+    long = Template(text, equation, ("array operations",), lowered=True)
+    if proven(long, sweep, standard, values, unit):
+        return long
     return Template(None, equation, reason="the array operations were not confirmed")
 
 
@@ -257,24 +173,63 @@ written_out = lru_cache(maxsize=REMEMBERED)(lowered)
 
 def defined(found: Template, standard: Standard, values: Values) -> bool:
     """Whether a text has a finite value at the point: 0/0 there is not what was proven elsewhere."""
+    text = filled(str(found.text), standard.numbers)
+    if always_defined(text):
+        return True
     own = own_values(standard, values)
     inputs = {tensor.name: own[tensor.name] for tensor in standard.program.inputs}
     try:
         known = {"v": np.ones(np.shape(own["out"])), "out": own["out"], **inputs}
-        value = reader_of(found.lowered)(str(found.text), known)
+        value = reader_of(found.lowered)(text, known)
     except SymgradError:
         return False
     return bool(np.isfinite(as_float(np.asarray(value))).all())
 
 
 def proven(claimed: Template, sweep: Sweep, standard: Standard, values: Values, unit: bool) -> bool:
-    """Whether a text agrees with the index equation: at the point, and where that is cheap near it and elsewhere."""
-    recorded = own_values(standard, values)
+    """Whether a text agrees with the index equation: at the point, and where that is cheap near it and elsewhere.
+
+    With slots, at several positions: those at hand, the first, the last, and the ends against each other.
+    """
+    own = own_values(standard, values)
+    if not standard.slots.found:
+        return proven_at(str(claimed.text), claimed.lowered, sweep, standard, own, unit)
+    for n, positions in enumerate(tried(standard, own)):
+        here = standard.at(positions)
+        numbers = {slot: sp.Integer(position) for slot, position in positions.items()}
+        program = replace(here.program, sizes=own.sizes)
+        point = forward(program, {t.name: own[t.name] for t in program.inputs}) if n else own
+        text = filled(str(claimed.text), tuple((slot.name, position) for slot, position in positions.items()))
+        if not proven_at(text, claimed.lowered, called_at(sweep, numbers), here, point, unit):
+            return False
+    return True
+
+
+def tried(standard: Standard, values: Values) -> Iterator[Mapping[Slot, int]]:
+    """The positions at hand, and others that may stand in the slots."""
+    slots, most = standard.slots, {}
+    for slot, size in standard.slots.most.items():
+        most[slot] = int(size.xreplace({own: sp.Integer(number) for own, number in values.sizes.items()}))
+    first = dict.fromkeys(most, 0)
+    mixed = {slot: last if n % 2 else 0 for n, (slot, last) in enumerate(most.items())}
+    seen: list[Mapping[Slot, int]] = []
+    for positions in ({slot: int(at) for slot, at in slots.found.items()}, first, most, mixed):
+        if positions not in seen:
+            seen.append(positions)
+            yield positions
+
+
+def called_at(sweep: Sweep, numbers: Mapping[Slot, Size]) -> Sweep:
+    """``sweep`` with positions in its slots."""
+    stages = tuple((name, Equation(e.axes, e.right.xreplace(dict(numbers)))) for name, e in sweep.stages)
+    return replace(sweep, stages=stages)
+
+
+def proven_at(text: str, as_lowered: bool, sweep: Sweep, standard: Standard, recorded: Values, unit: bool) -> bool:
+    """Whether a text agrees with the index equation, without slots."""
     program = replace(standard.program, sizes=recorded.sizes)
-    for own in (recorded, *recomputed(program, recorded)):
-        if agrees(claimed, sweep, standard, program, own, unit):
-            return True
-    return False
+    points = (recorded, *recomputed(program, recorded))
+    return any(agrees(text, as_lowered, sweep, standard, program, own, unit) for own in points)
 
 
 def recomputed(program: Program, recorded: Values) -> Iterator[Values]:
@@ -287,17 +242,18 @@ def recomputed(program: Program, recorded: Values) -> Iterator[Values]:
         yield recorded.with_arrays(found.arrays)
 
 
-def agrees(claimed: Template, sweep: Sweep, standard: Standard, program: Program, own: Values, unit: bool) -> bool:
-    """`proven` for one set of values of a group."""
+def agrees(
+    text: str, as_lowered: bool, sweep: Sweep, standard: Standard, program: Program, own: Values, unit: bool
+) -> bool:
+    """`proven_at` for one set of values of a group."""
     shape = np.shape(own["out"])
     seed = np.ones(()) if unit else np.random.default_rng(5).integers(-4, 5, size=shape)
-    text = str(claimed.text)
     if not read_by([text.rpartition("; ")[2]]):  # a number reads back as no tensor
         text = f"{text} + 0 * v"
     if sum(np.size(a) for a in own.arrays.values()) <= SMALL:
         held = {name: found.inner for name, found in standard.held.items()}
-        return check_form(text, program, sweep, own, seed, claimed.lowered, held).passed is True
-    return at_the_point(text, sweep, program, own, seed, claimed.lowered)
+        return check_form(text, program, sweep, own, seed, as_lowered, held).passed is True
+    return at_the_point(text, sweep, program, own, seed, as_lowered)
 
 
 def at_the_point(text: str, sweep: Sweep, program: Program, values: Values, seed: Array, as_lowered: bool) -> bool:
@@ -310,13 +266,3 @@ def at_the_point(text: str, sweep: Sweep, program: Program, values: Values, seed
         return False
     raw = evaluate(sweep.equation, {**values.arrays, "v": seed}, values.sizes)
     return compare("the line, read back and evaluated", raw, written).passed is True
-
-
-def own_values(standard: Standard, values: Values) -> Values:
-    """The values of a group under its standard names, what its operations computed beside among them."""
-    arrays = {std: values[own] for std, own in standard.names.items() if own in values.arrays}
-    for name, found in standard.held.items():
-        if found.own in values.arrays:
-            arrays[name] = arrays[found.inner] = values[found.own]
-    sizes = {std: values.sizes[own] for std, own in standard.sizes.items() if own in values.sizes}
-    return Values(arrays, sizes)

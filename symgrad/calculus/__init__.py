@@ -9,7 +9,7 @@ from symgrad.calculus.flow import flowing, flows, positions
 from symgrad.calculus.local import Local, local, local_pullback, local_pushforward, standard, unfolded
 from symgrad.calculus.second import second_derivative
 from symgrad.calculus.steps import Step
-from symgrad.calculus.sweeps import Sweep, jacobian, pullback
+from symgrad.calculus.sweeps import Sweep, jacobian, jacobians, pullback, pullbacks
 
 __all__ = [
     "Back",
@@ -22,11 +22,13 @@ __all__ = [
     "flowing",
     "flows",
     "jacobian",
+    "jacobians",
     "local",
     "local_pullback",
     "local_pushforward",
     "positions",
     "pullback",
+    "pullbacks",
     "second_derivative",
     "small_change",
     "standard",

@@ -23,8 +23,9 @@ from symgrad.indexing import Equation, Index, add_up, fresh_axes, instantiate, r
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import Expr, access
 from symgrad.ops import Held, View, beside_letters, named, only_read
+from symgrad.ops.slots import Slots
 from symgrad.program import Apply, Constant, Operation, Program, Pullback
-from symgrad.shapes import Shape, Size
+from symgrad.shapes import Shape, Size, Slot
 
 INNER = "pqrs"
 """Letters for the entry one differentiates by."""
@@ -88,7 +89,8 @@ class Standard:
 def standard(step: Apply, program: Program) -> Standard:
     """``step`` with its tensors called #0, #1, … and its sizes s0, s1, … by order of appearance.
 
-    Numbers from 2 up become symbols like any other size, so that a derivation is made once for every size.
+    Numbers from 2 up become symbols like any other size, so that a derivation is made once for every size; and so do
+    the positions that a view reads.
     """
     shapes = tuple(program.tensor(a).shape if isinstance(a, str) else None for a in step.arguments)
     constants = tuple(a.value if isinstance(a, Constant) else None for a in step.arguments)
@@ -108,10 +110,12 @@ def standard_key(
     options: tuple[tuple[str, Hashable], ...],
     result: Shape,
 ) -> tuple[Key, Mapping[Size, Size]]:
-    """The key with its sizes as symbols, and what those stand for."""
-    key = Key(op, shapes, constants, options, result)
+    """The key with its sizes as symbols and its positions as slots, and what those stand for."""
+    slots = Slots()
+    key = Key(op, shapes, constants, slots.opened(op, shapes, options), result)
     new = {s: sp.Symbol(f"s{n}", integer=True, positive=True) for n, s in enumerate(_sizes_in(key))}
-    return _rename(key, new), {s: old for old, s in new.items()}
+    found = {slot: sp.sympify(position, strict=True) for slot, position in slots.found.items()}
+    return _rename(key, new), {**{s: old for old, s in new.items()}, **found}
 
 
 def unfolded(step: Apply, program: Program) -> Standard:
@@ -255,7 +259,7 @@ def _sizes_in(key: Key) -> tuple[Size, ...]:
         elif isinstance(value, sp.Integer):
             found.update({value: None} if value > 1 else {})
         elif isinstance(value, sp.Expr):
-            found.update(dict.fromkeys(sorted(value.free_symbols, key=str)))
+            found.update(dict.fromkeys(sorted((s for s in value.free_symbols if not isinstance(s, Slot)), key=str)))
 
     visit((key.shapes, key.constants, tuple(v for _, v in key.options), key.result))
     return tuple(found)

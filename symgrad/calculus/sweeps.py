@@ -8,22 +8,24 @@ short formulas; the sweep is linear in the length of the program.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import sympy as sp
 
-from symgrad.calculus.local import INNER, Derivative, local
+from symgrad.calculus.local import INNER, SEED, Derivative, derive, local, local_pullback, no_number, standard
 from symgrad.calculus.steps import Step
-from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, replace_accesses
-from symgrad.indexing.brackets import within
+from symgrad.indexing import Equation, Index, add_up, delta, fresh_axes, instantiate, replace_accesses
+from symgrad.indexing.brackets import Bracket, within
 from symgrad.indexing.canonical import canonical
-from symgrad.indexing.symbols import Expr, access
+from symgrad.indexing.symbols import Expr, access, accesses, name_of
 from symgrad.ops import only_read
 from symgrad.program import Apply, Program, Pullback
 
 LIMIT = 60
 """Nodes of a formula beyond which it is named rather than put into the next one."""
+MANY = 20
+"""Steps of a program beyond which everything is named that is made of a named gradient."""
 
 
 @dataclass(frozen=True)
@@ -56,75 +58,138 @@ def pull(seed: Equation, d: Derivative) -> Expr:
 
 @dataclass(frozen=True)
 class Reverse:
-    """One reverse sweep: the named intermediates, and what reached each tensor it was asked for, use by use."""
+    """One reverse sweep: the named intermediates, and what reached each tensor, use by use.
 
+    ``steps`` say which tensor each led to; ``cut`` are the tensors that nothing in one piece could reach.
+    """
+
+    program: Program
     stages: tuple[tuple[str, Equation], ...]
     gathered: Mapping[str, Sequence[tuple[str, Equation]]]
-    steps: tuple[Step, ...]
+    steps: tuple[tuple[str, Step], ...]
+    cut: frozenset[str]
+
+    def total(self, wanted: str) -> Equation:
+        """The sum of what reached ``wanted``; 0 when nothing did."""
+        uses = self.gathered.get(wanted, [])
+        return _added(uses) if uses else Equation(fresh_axes(self.program.tensor(wanted).shape, INNER), sp.S.Zero)
+
+    def by(self, wanted: str) -> Sweep:
+        """What of it leads to one tensor."""
+        way = self.program.reached((wanted,))
+        back = len(self.program.back)
+        stages = (stage for stage in self.stages if stage[0][back:] in way)
+        steps = tuple(step for tensor, step in self.steps if tensor in way)
+        uses = tuple(use for use in self.gathered.get(wanted, ()) if use[1].right != 0)
+        return Sweep((*stages, (wanted, self.total(wanted))), uses, steps)
 
 
-def reverse(program: Program, wanted: Sequence[str], seed: Equation | None = None, limit: int = LIMIT) -> Reverse:
-    """The reverse sweep for several tensors at once."""
+def reverse(
+    program: Program, wanted: Sequence[str], seed: Equation | None = None, limit: int = LIMIT, in_one: bool = False
+) -> Reverse:
+    """The reverse sweep for several tensors at once; ``in_one``: what would have to be named is given up instead.
+
+    In a program of many steps, whatever reads a named gradient has a name itself: its lines are alike then.
+    """
     if seed is None:
         at = fresh_axes(program.out.shape)
         seed = Equation(at, access(program.seed, at))
     needed = program.reached(wanted) & program.relevant()
+    many = len(program.steps) > MANY
     gathered: dict[str, list[tuple[str, Equation]]] = {program.output: [(program.seed, seed)]}
-    stages: list[tuple[str, Equation]] = []
-    steps: list[Step] = []
+    stages: dict[str, Equation] = {}
+    steps: list[tuple[str, Step]] = []
+    cut: set[str] = set()
     for step in reversed(program.steps):
         name = step.result.name
-        if name not in needed or name not in gathered:
+        if name not in needed or (name not in gathered and name not in cut):
             continue
-        carried = _added(gathered[name])
-        if _size(carried.right) > limit:
-            stages.append((program.back + name, carried))
-            carried = Equation(carried.axes, access(program.back + name, carried.axes))
-        for position, d in local(step, program).derivatives.items():
-            argument = step.arguments[position]
-            if isinstance(argument, str) and argument in needed and counts(step, position):
-                grown = Equation(d.inner, within(program.required, pull(carried, d)))
-                gathered.setdefault(argument, []).append((f"{name}, argument {position + 1}", grown))
-                steps += [
-                    *d.steps,
-                    Step("weigh and add", grown.right, f"each row of J times its weight, through {step.op}"),
-                ]
-    return Reverse(tuple(stages), gathered, tuple(steps))
+        places = {n: str(step.arguments[n]) for n in range(len(step.arguments)) if leads(step, n, needed)}
+        carried = _added(gathered[name]) if name not in cut else None
+        if carried is not None and (_size(carried.right) > limit or (many and reads(carried, stages))):
+            stages[program.back + name] = carried
+        if in_one and (carried is None or program.back + name in stages):
+            cut.update(places.values())
+            continue
+        assert carried is not None
+        for position, argument in places.items():
+            named = program.back + name in stages
+            pulled, moves = named_pull(step, program, position) if named else put_in(carried, step, program, position)
+            grown = Equation(pulled.axes, within(program.required, pulled.right))
+            gathered.setdefault(argument, []).append((f"{name}, argument {position + 1}", grown))
+            weighed = Step("weigh and add", grown.right, f"each row of J times its weight, through {step.op}")
+            steps += [(argument, made) for made in (*moves, weighed)]
+    return Reverse(program, tuple(stages.items()), gathered, tuple(steps), frozenset(cut))
 
 
-def counts(step: Apply, position: int) -> bool:
-    """Whether an operand of a pullback is read: one that counts by its shape alone is no use of it."""
-    return not (isinstance(step.op, Pullback) and only_read(step.op, position))
+Pulled = tuple[Equation, tuple[Step, ...]]
+"""What is pulled through a step, and how the derivative of its operation was made."""
 
 
-def total(swept: Reverse, program: Program, wanted: str) -> Equation:
-    """The sum of what reached ``wanted``; 0 when nothing did."""
-    uses = swept.gathered.get(wanted, [])
-    return _added(uses) if uses else Equation(fresh_axes(program.tensor(wanted).shape, INNER), sp.S.Zero)
+def put_in(carried: Equation, step: Apply, program: Program, position: int) -> Pulled:
+    """The formula ``carried`` pulled through a step, in one piece."""
+    d = local(step, program).derivatives[position]
+    return Equation(d.inner, pull(carried, d)), d.steps
+
+
+def named_pull(step: Apply, program: Program, position: int) -> Pulled:
+    """A gradient that has a name pulled through a step: the pullback of the operation, in those words."""
+    form = standard(step, program)
+    d = derive(form.key).derivatives[position]
+    if d.formula.has(sp.nan, sp.zoo):
+        raise no_number(step)
+    names = {**form.names, SEED: program.back + step.result.name}
+    return instantiate(local_pullback(form.key, position), names, form.sizes), d.steps
+
+
+def leads(step: Apply, position: int, needed: Collection[str]) -> bool:
+    """Whether an operand is one of those that are needed, and is used here.
+
+    One of a pullback that counts by its shape alone is not.
+    """
+    argument = step.arguments[position]
+    read = isinstance(argument, str) and argument in needed
+    return read and not (isinstance(step.op, Pullback) and only_read(step.op, position))
+
+
+def reads(equation: Equation, names: Collection[str]) -> bool:
+    """Whether a formula reads one of some tensors."""
+    return bool(names) and any(name_of(entry) in names for entry in accesses(equation.right))
 
 
 def pullback(program: Program, wanted: str, seed: Equation | None = None, limit: int = LIMIT) -> Sweep:
     """The derivative of Σ v·out by ``wanted`` as index equations in v, inputs and forward values."""
-    swept = reverse(program, (wanted,), seed, limit)
-    stages = (*swept.stages, (wanted, total(swept, program, wanted)))
-    uses = tuple(use for use in swept.gathered.get(wanted, ()) if use[1].right != 0)
-    return Sweep(stages, uses, swept.steps)
+    return reverse(program, (wanted,), seed, limit).by(wanted)
 
 
-def jacobian(
-    program: Program, wanted: str, limit: int = 4 * LIMIT
-) -> tuple[tuple[Index, ...], tuple[Index, ...], Sweep] | None:
+def pullbacks(program: Program, wanted: Sequence[str]) -> Mapping[str, Sweep]:
+    """`pullback` by several tensors, all from one sweep."""
+    swept = reverse(program, wanted)
+    return {name: swept.by(name) for name in wanted}
+
+
+Whole = tuple[tuple[Index, ...], tuple[Index, ...], Sweep]
+"""The axes of the output, those of an input, and ∂out/∂input."""
+
+
+def jacobian(program: Program, wanted: str, limit: int = 4 * LIMIT) -> Whole | None:
     """∂out[o]/∂wanted[p] as one formula: the pullback of the seed that is 1 at o and 0 elsewhere.
 
     None when the formula would be longer than anyone can read; numbers come from the chain then.
     """
+    return jacobians(program, (wanted,), limit)[wanted]
+
+
+def jacobians(program: Program, wanted: Sequence[str], limit: int = 4 * LIMIT) -> Mapping[str, Whole | None]:
+    """`jacobian` by several tensors, all from one sweep."""
     outer = fresh_axes(program.out.shape)
     at = fresh_axes(program.out.shape)
     one_hot = sp.Mul(*(delta(a, o) for a, o in zip(at, outer, strict=True)))
-    sweep = pullback(program, wanted, Equation(at, one_hot), limit)
-    if not sweep.whole:
-        return None
-    return outer, sweep.equation.axes, sweep
+    swept = reverse(program, wanted, Equation(at, one_hot), limit, in_one=True)
+    sweeps = {name: swept.by(name) for name in wanted if name not in swept.cut}
+    return {name: (outer, s.equation.axes, s) if s.whole else None for name, s in sweeps.items()} | dict.fromkeys(
+        swept.cut.intersection(wanted)
+    )
 
 
 def substitute(equation: Equation, definitions: Mapping[str, Equation]) -> Equation:
@@ -138,6 +203,8 @@ def substitute(equation: Equation, definitions: Mapping[str, Equation]) -> Equat
 
 def _added(terms: Sequence[tuple[str, Equation]]) -> Equation:
     """The sum of equations over the indices of the first."""
+    if len(terms) == 1 and all(edge.has(sp.Indexed) for edge in terms[0][1].right.atoms(Bracket)):
+        return terms[0][1]  # conditions on indices alone may be decided when they are written anew
     axes = terms[0][1].axes
     return Equation(axes, canonical(sp.Add(*(equation.at(axes) for _, equation in terms))))
 

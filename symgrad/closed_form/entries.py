@@ -11,7 +11,7 @@ from symgrad.closed_form.asking import indices_in
 from symgrad.closed_form.pieces import ATOM, MATMUL, NoForm, Piece, method, subscripted
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-from symgrad.shapes import Size
+from symgrad.shapes import Size, Slot
 
 if TYPE_CHECKING:
     from symgrad.closed_form.writer import Notation
@@ -50,6 +50,8 @@ def entry(notation: Notation, node: Expr) -> Piece:
             axes.append(None)
         elif index.is_Integer:
             items.append(str(index))
+        elif index.has(Slot) and not indices_in(index):
+            items.append(notation.texts.size(index))
         else:
             item, turn = shifted(notation, index, size, axes)
             items.append(item)

@@ -12,14 +12,14 @@ import sympy as sp
 
 from symgrad.closed_form.pieces import ADD, ATOM, MULTIPLY, NEGATE, POWER, NoForm, Text, bracketed
 from symgrad.program import Tensor
-from symgrad.shapes import Size
+from symgrad.shapes import Size, Slot
 
 
 def size_text(size: Size, tensors: Sequence[Tensor]) -> Text:
     """A size as text; `NoForm` where no tensor has a size to write it with."""
     if size.is_Integer:
         return str(size), NEGATE if size < 0 else ATOM
-    found = in_a_shape(size, tensors)
+    found = (str(size), ATOM) if isinstance(size, Slot) else in_a_shape(size, tensors)
     if found is not None:
         return found
     if isinstance(size, sp.Mod):
@@ -61,8 +61,10 @@ def operation(sign: str, left: Size, right: Size, tensors: Sequence[Tensor]) -> 
 
 
 def sum_text(size: Size, tensors: Sequence[Tensor]) -> Text:
-    """What is added first, then what is subtracted, numbers last."""
+    """What is added first, then what is subtracted, numbers last: unless nothing else is added."""
     terms = sorted(size.args, key=lambda t: (bool(t.is_number), bool(t.could_extract_minus_sign())))
+    if terms[0].could_extract_minus_sign() and not terms[-1].could_extract_minus_sign():
+        terms = [terms[-1], *terms[:-1]]
     text = ""
     for term in terms:
         minus = bool(text) and term.could_extract_minus_sign()

@@ -72,8 +72,7 @@ def build(
     numeric = numeric_pullback(program, values, weights, wanted)
     proofs = Proofs(program, values, arrays, weights, wanted) if check else None
     gradients = {}
-    for name in wanted:
-        derived = derive(program, name)
+    for name, derived in derive(program, wanted).items():
         matrix = Jacobian(
             name, program, values, derived.axes, derived.inner, derived.jacobian, derived.claims,
             values[program.output].shape, values[name].shape, writers,

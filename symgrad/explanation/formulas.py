@@ -12,7 +12,8 @@ from itertools import product
 
 import numpy as np
 
-from symgrad.calculus import Sweep, jacobian, pullback
+from symgrad.calculus import Sweep, jacobians, pullback, pullbacks
+from symgrad.calculus.sweeps import Whole
 from symgrad.closed_form import Form, closed_form
 from symgrad.errors import SymgradError
 from symgrad.explanation.claims import UNSAID, Claim, Structure, proven
@@ -59,12 +60,16 @@ class Derived:
     structure: Structure = UNSAID
 
 
-def derive(program: Program, name: str) -> Derived:
-    """Everything about one input that needs no numbers."""
-    sweep = pullback(program, name)
+def derive(program: Program, wanted: Sequence[str]) -> Mapping[str, Derived]:
+    """Everything about some inputs that needs no numbers, from one sweep over the program."""
+    sweeps, jacobians_ = pullbacks(program, wanted), jacobians(program, wanted)
+    return {name: derived_by(program, name, sweeps[name], jacobians_[name]) for name in wanted}
+
+
+def derived_by(program: Program, name: str, sweep: Sweep, found: Whole | None) -> Derived:
+    """Everything about one input, of its pullback and its Jacobian, None where that is too long."""
     short = sweep.whole or len(program.steps) > MOST_STEPS
     in_one = sweep if short else pullback(program, name, limit=WIDE)
-    found = jacobian(program, name)
     if found is None:
         axes, inner, formula = fresh_axes(program.out.shape), fresh_axes(program.tensor(name).shape, "pqrs"), None
         claims: tuple[Claim, ...] = (COMPOSED,)
@@ -77,11 +82,11 @@ def derive(program: Program, name: str) -> Derived:
 
 def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes | None = None) -> tuple[Derived, ...]:
     """The formulas for each of ``wanted``: what `symgrad derive` shows, forms and structures proven at some sizes."""
-    derived = [derive(program, name) for name in wanted]
+    derived = derive(program, wanted)
     point = sample(program, shapes or {})
     return tuple(
         replace(d, form=proven_form(d, *point)[0] if point else None, structure=proven_structure(d, point))
-        for d in derived
+        for d in derived.values()
     )
 
 

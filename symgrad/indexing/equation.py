@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import sympy as sp
 
+from symgrad.indexing.brackets import Bracket, bracket
 from symgrad.indexing.symbols import Expr, Index, access, fresh, indices_of, is_access, name_of
-from symgrad.shapes import Shape, Size
+from symgrad.shapes import Shape, Size, Slot
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,14 @@ def replace_accesses(expression: Expr, change: Callable[[str, tuple[Expr, ...]],
 
 
 def instantiate(equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]) -> Equation:
-    """The equation with its operands renamed and its sizes replaced, on entirely new indices."""
+    """The equation with its operands renamed and its sizes replaced, on entirely new indices.
+
+    With a number in a slot, conditions may hold for every index: those are left out.
+    """
     bound = {limit[0] for node in equation.right.atoms(sp.Sum, sp.Product) for limit in node.limits}
     swap = {k: fresh(k.name, k.size.xreplace(dict(sizes))) for k in (*equation.axes, *bound)}
     right = replace_accesses(equation.right, lambda name, at: access(names.get(name, name), at))
     right = right.xreplace({**sizes, **swap})
+    if any(isinstance(size, Slot) for size in sizes):
+        right = rebuild(right, lambda node: bracket(node.args[0]) if isinstance(node, Bracket) else None)
     return Equation(tuple(swap[k] for k in equation.axes), right)

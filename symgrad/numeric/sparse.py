@@ -168,16 +168,20 @@ def _fill(term: Expr, outer: tuple[Index, ...], inner: tuple[Index, ...], values
     allowed = as_float(evaluate(Equation(at.grid, at.conditions), values.arrays, values.sizes)) != 0
     numbers = [
         ravel_rows(
-            [
-                as_float(evaluate(Equation(at.grid, at.place[i]), values.arrays, values.sizes)).astype(np.int64)
-                for i in axes
-            ],
-            [number(i.size, values.sizes) for i in axes],
+            [_along(at.grid, at.place[i], values) for i in axes], [number(i.size, values.sizes) for i in axes]
         )
         for axes in (outer, inner)
     ]
     found = entries(Equation(at.grid, at.rest), values.arrays, values.sizes)
     return (*(np.broadcast_to(n, allowed.shape)[allowed] for n in numbers), found[allowed])
+
+
+def _along(grid: tuple[Index, ...], place: Expr, values: Values) -> Array:
+    """The number that an index expression is, over a grid; for an axis of the grid nothing has to be worked out."""
+    if place in grid:
+        counted = np.arange(number(place.size, values.sizes))
+        return counted.reshape([-1 if i == place else 1 for i in grid])
+    return as_float(evaluate(Equation(grid, place), values.arrays, values.sizes)).astype(np.int64)
 
 
 def _solve(factor: Expr, free: Sequence[Index]) -> tuple[Expr, dict[Index, Expr], Expr] | None:

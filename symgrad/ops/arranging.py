@@ -328,12 +328,13 @@ def without_place(sizes: Sizes, shape: Shape, dim: int, place: int) -> Shape:
     torch=lambda torch, x, dim, index: torch.select(x, dim, index),
     shape=lambda sizes, shapes, dim, index: without_place(sizes, shapes[0], dim, index),
     prepare=lambda shapes, dim, index: {"dim": axis_of(dim, len(shapes[0])), "index": index},
+    slots=lambda open_, shapes, dim, index: {"index": open_(index, shapes[0][dim] - 1)},
     spelled=("torch.select", "Tensor.select", "aten.select"),
     examples=(example("select(x, 1, 0)", x=(2, 3)), example("select(x, 0, -1)", x=(3,))),
 )
 def select(at: At, x: View, dim: int, index: int) -> Expr:
     """out[i] = x[i, index]"""
-    return x[[*at[:dim], sp.Integer(index) if index >= 0 else x.shape[dim] + index, *at[dim:]]]
+    return x[[*at[:dim], sp.sympify(index, strict=True) if index >= 0 else x.shape[dim] + index, *at[dim:]]]
 
 
 def narrow_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, start: int, length: Size) -> Shape:
@@ -364,6 +365,9 @@ def narrow_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, start: int, 
     torch=lambda torch, x, dim, start, length: torch.narrow(x, dim, start, int(length)),
     shape=narrow_shape,
     prepare=lambda shapes, dim, start, length: {"dim": axis_of(dim, len(shapes[0])), "start": start, "length": length},
+    slots=lambda open_, shapes, dim, start, length: {
+        "start": open_(start, shapes[0][dim] - length) if start >= 0 else start  # from the end it reaches no further
+    },
     spelled=("torch.narrow", "Tensor.narrow", "torch.narrow_copy", "Tensor.narrow_copy", "aten.narrow"),
     examples=(example("narrow(x, 0, 1, 2)", x=(4,)), example("narrow(x, 1, 0, 2)", x=(2, 3))),
 )

@@ -77,6 +77,7 @@ def is_operand(annotation: Any) -> bool:
 ShapeRule = Callable[..., Shape]  # (sizes, shapes, **options) -> shape of the output
 AlignRule = Callable[..., tuple[Shape, ...]]  # (sizes, shapes, **options) -> shapes to broadcast operands to
 PrepareRule = Callable[..., dict[str, Hashable]]  # (shapes, **options) -> the options in canonical form
+SlotRule = Callable[..., dict[str, Hashable]]  # (open, shapes, **options) -> the options that hold positions, opened
 ResolveRule = Callable[..., dict[str, Hashable]]  # (sizes, shapes, **options) -> the options, what sizes decide in them
 
 
@@ -101,7 +102,9 @@ class Op:
     ``written`` is how torch spells what is one result of a call with several: ``qr({}).Q``. ``pairs`` are the
     operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex_pairs`).
     ``places`` is what makes torch's call give the whole numbers that ``known`` finds: ``.indices`` of its result, or
-    what stands in the place of its last bracket. ``stated`` is the equation of an operation that is not in the table.
+    what stands in the place of its last bracket. ``slots`` says which of its options are positions
+    (`symgrad.ops.slots`): what is derived for one of them holds for all. ``stated`` is the equation of an operation
+    that is not in the table.
     """
 
     name: str
@@ -138,6 +141,7 @@ class Op:
     written: str = ""
     pairs: frozenset[str] = frozenset()
     places: str = ""
+    slots: SlotRule | None = None
     stated: Stated | None = None
 
     @property

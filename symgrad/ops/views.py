@@ -17,6 +17,7 @@ from symgrad.indexing import bracket, ravel, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.reductions import axes_of, axis_of
 from symgrad.ops.slicing import cut
+from symgrad.ops.slots import Opening
 from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
 
@@ -322,10 +323,29 @@ def python_key(key: Sequence[Item]) -> tuple[Any, ...]:
     return tuple(forms[item[0]](item) for item in key)  # type: ignore[no-untyped-call]  # lambdas over items
 
 
+def open_items(open_: Opening, shapes: tuple[Shape, ...], key: tuple[Item, ...]) -> dict[str, Hashable]:
+    """The key with slots for the places that are read, and for where a slice of so many entries begins."""
+    return {"key": tuple(open_item(open_, item, size) for item, size in read_items(key, shapes[0]))}
+
+
+def open_item(open_: Opening, item: Item, size: Size | None) -> Item:
+    """One item; a slice whose ends move with its axis stays as it is."""
+    if item[0] not in ("int", "slice") or size is None:
+        return item
+    if item[0] == "int":
+        return ("int", open_(item[1], size - 1))
+    _, start, stop, step, begin, count = item
+    if step != 1 or start is None or stop is None or start != begin or stop - start != count:
+        return item
+    place = open_(begin, size - count)
+    return ("slice", place, place + count, step, place, count)
+
+
 @operation(
     says="the entries at an index or slice of each axis",
     numpy=lambda x, key: np.asarray(x)[python_key(key)], torch=lambda torch, x, key: x[python_key(key)],
     shape=sliced_shape, prepare=lambda shapes, key: {"key": tuple(key)}, resolve=resolved, spelled=("Tensor.__getitem__",),
+    slots=open_items,
     examples=(example("x[0]", x=(2, 3)), example("x[:, 1:]", x=(2, 3)), example("x[:, None]", x=(2,)),
               example("x[::2]", x=(5,)), example("x[..., -1]", x=(2, 3))),
 )  # fmt: skip
@@ -334,7 +354,7 @@ def getitem(at: At, x: View, key: tuple[Item, ...]) -> Expr:
     out, indices = iter(at), []
     for item, size in read_items(key, x.shape):
         if item[0] == "int":
-            indices.append(sp.Integer(item[1]) if item[1] >= 0 else size + item[1])
+            indices.append(sp.sympify(item[1], strict=True) if item[1] >= 0 else size + item[1])
             continue
         index = next(out)
         if item[0] == "all":

@@ -206,7 +206,7 @@ class Program:
         """∂out/∂input: formula where it is short, structure, sparse and dense numbers."""
         own, program = self._name(name), self._single(output)
         program = self._derived(program, own, "a Jacobian")
-        derived = derive(program, own)
+        derived = derive(program, (own,))[own]
         return Jacobian(
             own,
             program,

@@ -30,7 +30,8 @@ def derivation_page(program: Program, derived: Sequence[Derived]) -> Page:
     formulas, equations = forward_equations(teller)
     forward = Section(("Forward",), (equations, *teller.aside(*formulas)))
     jacobians = [block for d in derived for block in _jacobian(teller, d)]
-    pullbacks = [*_lines(program, derived), *(block for d in derived for block in _pullback(teller, d))]
+    told: set[str] = set()
+    pullbacks = [*_lines(program, derived), *(block for d in derived for block in _pullback(teller, d, told))]
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
         (Code(f"{program.output} = {source_of(program)}"),), tuple(facts), (*renamed(say), *made_here(program)),
@@ -79,9 +80,8 @@ def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
     yield Paragraph(too_long(teller.say, derived.name, "", derived.structure))
 
 
-def _pullback(teller: Teller, derived: Derived) -> Iterator[Block]:
+def _pullback(teller: Teller, derived: Derived, told: set[str]) -> Iterator[Block]:
     """x.grad as a formula and as code."""
     form = derived.form
-    yield from sweep_blocks(
-        teller, derived.name, derived.sweep, form.text if form else None, form.steps if form else ()
-    )
+    text, steps = (form.text, form.steps) if form else (None, ())
+    yield from sweep_blocks(teller, derived.name, derived.sweep, text, told, steps)

@@ -49,8 +49,9 @@ def pullback_section(teller: Teller, explanation: Explanation, answer: Answer) -
     """The whole section; what the ``answer`` said is not said again."""
     say = teller.say
     blocks: list[Block] = [*all_lines(explanation, answer), *_rule(teller, explanation)]
+    told: set[str] = set()
     for gradient in explanation.gradients.values():
-        blocks += [*gradient_blocks(teller, explanation, gradient), *answer.rest(gradient.name)]
+        blocks += [*gradient_blocks(teller, explanation, gradient, told), *answer.rest(gradient.name)]
     blocks += answer.other_kinks()
     return Section(say("{vJ}: the weighted rows of {J}, added up"), tuple(blocks))
 
@@ -91,8 +92,8 @@ def _rule(teller: Teller, explanation: Explanation) -> Iterator[Block]:
     yield Paragraph((f"With the formulas of section 2 put in, {effect}:",))
 
 
-def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient) -> Iterator[Block]:
-    """Formula, closed form, uses, stages, entries and all numbers of one gradient."""
+def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient, told: set[str]) -> Iterator[Block]:
+    """Formula, closed form, uses, stages that are not ``told`` yet, entries and all numbers of one gradient."""
     say = teller.say
     if gradient.name not in teller.program.relevant():
         yield Paragraph(
@@ -103,7 +104,7 @@ def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient
             )
         )
         return
-    yield from formula_blocks(teller, gradient)
+    yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form, told, gradient.form_steps)
     yield from _entries(teller, gradient)
     yield Grids((Grid(named(f"{gradient.name}.grad"), gradient.value),))
     yield from _one_variable(teller, gradient)
@@ -128,16 +129,25 @@ def _one_variable(teller: Teller, gradient: Gradient) -> Iterator[Block]:
 
 def formula_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
     """What needs no numbers of one gradient."""
-    yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form, gradient.form_steps)
+    yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form, set(), gradient.form_steps)
 
 
 def sweep_blocks(
-    teller: Teller, name: str, sweep: Sweep, closed_form: str | None, steps: Sequence[Step] = ()
+    teller: Teller, name: str, sweep: Sweep, closed_form: str | None, told: set[str], steps: Sequence[Step] = ()
 ) -> Iterator[Block]:
-    """The formula with its stages and uses, and the closed form; ``steps`` led to it, and may have left out a guard."""
+    """The formula with its stages and uses, and the closed form.
+
+    A stage that was ``told`` is not told again. ``steps`` led to the form, and may have left out a guard.
+    """
     say = teller.say
     formulas: list[Formula] = []
-    for stage, equation in sweep.stages[:-1]:
+    new = [stage for stage in sweep.stages[:-1] if stage[0] not in told]
+    told.update(stage for stage, _ in new)
+    if not (sweep.whole or new):
+        yield Paragraph(
+            say("The formula for `{name}` in one piece would be long. What is named in it stands above.", name=name)
+        )
+    for stage, equation in new:
         tensor = stage.removeprefix(teller.program.back)
         if len(formulas) == 0:
             yield Paragraph(

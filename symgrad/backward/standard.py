@@ -1,0 +1,167 @@
+"""A group of steps as a program of its own: in standard names, at standard sizes, with slots for positions.
+
+Comes in: a group and the tensors around it. Goes out: a `Standard`. Groups that are built alike have one program, be
+their names, their sizes or the positions that they read what they may: what is derived for one holds for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.backward.groups import Group
+from symgrad.backward.slots import Numbers
+from symgrad.calculus.local import known_name
+from symgrad.numeric import Values
+from symgrad.ops import found_letters
+from symgrad.ops.slots import Slots
+from symgrad.program import Apply, Program, Pullback, Tensor
+from symgrad.shapes import Shape, Size, Slot
+
+
+@dataclass(frozen=True)
+class Held:
+    """Whole numbers that an operation found: which entry was the largest.
+
+    ``inner`` is their name in a group's equations, ``own`` that in the program's values; ``step`` found them.
+    """
+
+    inner: str
+    own: str
+    step: Apply
+
+
+@dataclass(frozen=True)
+class Standard:
+    """A group in standard names, and what they and its sizes are called in the program.
+
+    ``held`` are the whole numbers that its operations found, as further inputs; ``slots`` hold the positions that its
+    views read: two groups that differ in those alone have one program.
+    """
+
+    program: Program
+    names: Mapping[str, str]
+    sizes: Mapping[Size, Size]
+    held: Mapping[str, Held]
+    slots: Slots = field(default_factory=Slots)
+
+    @property
+    def numbers(self) -> Numbers:
+        """What stands in the slots, by their names."""
+        return tuple((slot.name, int(position)) for slot, position in self.slots.found.items())
+
+    @property
+    def own_sizes(self) -> Mapping[Size, Size]:
+        """What its sizes and its slots are in the program."""
+        return {**self.sizes, **{slot: sp.Integer(position) for slot, position in self.slots.found.items()}}
+
+    def at(self, positions: Mapping[Slot, int]) -> Standard:
+        """The same with these positions, and no slots."""
+        numbers = {slot: sp.Integer(position) for slot, position in positions.items()}
+        return Standard(put_in(self.program, numbers), self.names, self.sizes, self.held)
+
+    def inner(self, held: Held) -> str:
+        """The standard name of what a step computes."""
+        return held.inner.partition("·")[2]
+
+
+def standard_group(
+    group: Group, tensors: Mapping[str, Tensor], values: Values | None, required: tuple[Size, ...] = ()
+) -> Standard:
+    """``group`` as a program of its own: it reads a0, a1, …, and gives out.
+
+    What is ``required`` of the sizes is what is not negative, as in a program.
+
+    Which whole numbers its operations found, the values say: an operation need not have found any.
+    """
+    arrays = {} if values is None else values.arrays
+    new = {name: f"a{n}" for n, name in enumerate(group.reads)}
+    for n, step in enumerate((*group.steps, *group.beside)):
+        new.setdefault(step.result.name, f"t{n}")
+    new[group.output] = "out"
+    shapes = [tensors[name].shape for name in new]
+    symbols = dict.fromkeys(s for shape in shapes for size in shape for s in sorted(size.free_symbols, key=str))
+    swap = {old: sp.Symbol(f"s{n}", integer=True, positive=True) for n, old in enumerate(symbols)}
+
+    every = (*group.steps, *group.beside)
+    found = [
+        Held(f"{key}·{new[step.result.name]}", dict(step.beside).get(key, known_name(step, key)), step)
+        for step in every
+        for key in found_letters(step.op)
+    ]
+    shape_of = {h.own: output_shape(h.step, tensors) for h in found}
+    same = [h for h in found if h.own in arrays and np.ndim(arrays[h.own]) == len(shape_of[h.own])]
+    held = {f"n{n}": h for n, h in enumerate(same)}
+    held = {name: replace(h, inner=name) if isinstance(h.step.op, Pullback) else h for name, h in held.items()}
+    given = {h.own: name for name, h in held.items() if h.inner == name}
+    numbers = [Tensor(name, sized(shape_of[h.own], swap)) for name, h in held.items()]
+
+    steps = [step_in(own, {**given, **new}, swap) for own in every]
+    slots = Slots()
+    if not held:
+        shapes_of = {new[name]: sized(tensors[name].shape, swap) for name in new}
+        steps = [opened(own, shapes_of, slots) for own in steps]
+    inputs = (*(Tensor(new[name], sized(tensors[name].shape, swap)) for name in group.reads), *numbers)
+    known = set(swap.values())
+    needs = tuple(n for n in (sized(size, swap) for size in required) if n.free_symbols and n.free_symbols <= known)
+    said = [most - slots.found[slot] for slot, most in slots.most.items()]  # of the positions at hand: here of all
+    needs = tuple(n for n in needs if not any((n - own).is_nonnegative for own in said))
+    needs += tuple(most - slot for slot, most in slots.most.items())
+    program = Program(inputs, tuple(steps), "out", required=needs)
+    names, sizes = {std: own for own, std in new.items()}, {s: old for old, s in swap.items()}
+    return Standard(program, names, sizes, held, slots)
+
+
+def opened(own: Apply, shapes: Mapping[str, Shape], slots: Slots) -> Apply:
+    """A step with slots for its positions."""
+    read = [shapes[a] if isinstance(a, str) else None for a in own.arguments]
+    return replace(own, options=slots.opened(own.op, read, own.options))
+
+
+def put_in(program: Program, numbers: Mapping[Size, Size]) -> Program:
+    """``program`` at other sizes, or with positions in its slots."""
+    needs = tuple(size for size in (n.xreplace(dict(numbers)) for n in program.required) if size.free_symbols)
+    same = {tensor.name: tensor.name for tensor in program.tensors()}
+    inputs = tuple(Tensor(tensor.name, sized(tensor.shape, numbers)) for tensor in program.inputs)
+    steps = tuple(step_in(own, same, numbers) for own in program.steps)
+    return Program(inputs, steps, program.output, required=needs)
+
+
+def step_in(own: Apply, names: Mapping[str, str], swap: Mapping[Size, Size]) -> Apply:
+    """A step under other names and at other sizes; what is read beside and has no name there is left out."""
+    arguments = tuple(names[a] if isinstance(a, str) else replace(a, value=sized(a.value, swap)) for a in own.arguments)
+    beside = tuple((letter, names[name]) for letter, name in own.beside if name in names)  # others: second order's
+    result = Tensor(names[own.result.name], sized(own.result.shape, swap))
+    return Apply(own.op, arguments, sized(own.options, swap), result, None, beside)
+
+
+def sized(value: Any, swap: Mapping[Size, Size]) -> Any:
+    """A shape, an option or a constant with other sizes; a position is a number of Python's."""
+    if isinstance(value, tuple):
+        return tuple(sized(part, swap) for part in value)
+    if not isinstance(value, sp.Expr):
+        return value
+    found = value.xreplace(dict(swap))
+    return int(found) if found.is_Integer and value.has(Slot) else found
+
+
+def output_shape(step: Apply, tensors: Mapping[str, Tensor]) -> Shape:
+    """The shape of what a step computes, or of what the operation computes that it is the pullback of: that of v."""
+    if isinstance(step.op, Pullback):
+        weight = step.arguments[0]
+        return tensors[weight].shape if isinstance(weight, str) else ()
+    return step.result.shape
+
+
+def own_values(standard: Standard, values: Values) -> Values:
+    """The values of a group under its standard names, what its operations computed beside among them."""
+    arrays = {std: values[own] for std, own in standard.names.items() if own in values.arrays}
+    for name, found in standard.held.items():
+        if found.own in values.arrays:
+            arrays[name] = arrays[found.inner] = values[found.own]
+    sizes = {std: values.sizes[own] for std, own in standard.sizes.items() if own in values.sizes}
+    return Values(arrays, sizes)

@@ -1,0 +1,220 @@
+"""What is built alike is derived once: derivations are counted here, not timed."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import symgrad
+from symgrad.backward import standard, templates
+from symgrad.backward.groups import groups
+from symgrad.backward.slots import always_defined, filled
+from symgrad.calculus import sweeps
+from symgrad.shapes import Slot
+from symgrad.tracing import capture
+from tests.compare import assert_same
+from tests.lines_of import run_lines
+
+local = importlib.import_module("symgrad.calculus.local")
+
+
+@pytest.fixture
+def counted():
+    """What has to be derived for a call, from nothing."""
+
+    def of(call):
+        templates.derived.cache_clear()
+        templates.forget()
+        for made in (local.derive, local.local_pullback, local.standard_key):
+            made.cache_clear()
+        call()
+        return {
+            "lines": templates.derived.cache_info().misses,
+            "derivatives": local.derive.cache_info().misses,
+            "pullbacks": local.local_pullback.cache_info().misses,
+        }
+
+    return of
+
+
+# --- loops and blocks ---------------------------------------------------------------------------------------
+
+READ = {
+    "x[:, t]": lambda x, steps: [x[:, t] for t in range(steps)],
+    "x[:, -1 - t]": lambda x, steps: [x[:, -1 - t] for t in range(steps)],
+    "x[:, t:t + 1]": lambda x, steps: [x[:, t : t + 1] for t in range(steps)],
+    "split": lambda x, steps: x.split(1, dim=1),
+    "chunk": lambda x, steps: x.chunk(steps, dim=1),
+    "unbind": lambda x, steps: x.unbind(1),
+    "narrow": lambda x, steps: [x.narrow(1, t, 1) for t in range(steps)],
+    "select": lambda x, steps: [x.select(1, t) for t in range(steps)],
+}
+
+
+def recurrent(read, steps):
+    torch.manual_seed(0)
+    cell = nn.LSTMCell(3, 4).double()
+    x = torch.randn(2, steps, 3, dtype=torch.float64, requires_grad=True)
+
+    def run(x):
+        h = c = torch.zeros(2, 4, dtype=torch.float64)
+        for part in read(x, steps):
+            h, c = cell(part.reshape(2, 3), (h, c))
+        return (h * c).sum()
+
+    return run, x, cell
+
+
+@pytest.mark.parametrize("name", READ)
+def test_the_steps_of_a_recurrent_network_cost_as_many_derivations_as_one(name, counted):
+    def lines(steps):
+        def made():
+            run, x, cell = recurrent(READ[name], steps)
+            (true,) = torch.autograd.grad(run(x), x)
+            found = capture(run, x).backward()
+            assert found.whole
+            known = {"x": x.detach(), **{name: p.detach() for name, p in cell.named_parameters()}}
+            (zeros,) = set(found.inputs) - set(known)
+            derived = run_lines(found, {**known, zeros: torch.zeros(2, 4, dtype=torch.float64)})
+            assert_same(true, next(g for name, g in derived.items() if g.shape == x.shape))
+
+        return made
+
+    few, more = counted(lines(5)), counted(lines(11))
+    assert few == more
+    assert 0 < few["lines"] <= 40
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(6), nn.Linear(6, 8), nn.Linear(8, 6)
+
+    def forward(self, x):
+        return x + self.down(torch.tanh(self.up(self.norm(x))))
+
+
+def test_equal_blocks_cost_as_many_derivations_as_one(counted):
+    def lines(count):
+        model = nn.Sequential(*(Block() for _ in range(count))).double()
+        x = torch.randn(3, 6, dtype=torch.float64)
+        return lambda: capture(lambda x: model(x).sum(), x).backward()
+
+    assert counted(lines(3)) == counted(lines(12))
+
+
+def layers(count, equal):
+    names = ["w" if equal else f"w{k}" for k in range(1, count + 1)]
+    tensors = ["x", *(f"h{k}" for k in range(1, count + 1))]
+    lines = [f"{h} = relu({x} @ {w})" for x, h, w in zip(tensors, tensors[1:], names, strict=False)]
+    return "; ".join([*lines, tensors[-1]])
+
+
+@pytest.mark.parametrize("equal", [True, False], ids=["one matrix", "a matrix each"])
+def test_the_text_of_twice_as_many_layers_is_twice_the_work(equal, counted, monkeypatch):
+    """Pulls through a step are counted, in one piece or by name; a sweep for each input would be their square."""
+    pulls: Counter[str] = Counter()
+    for name in ("put_in", "named_pull"):
+        own = getattr(sweeps, name)
+        monkeypatch.setattr(sweeps, name, lambda *args, name=name, own=own: pulls.update([name]) or own(*args))
+    found = {}
+    for count in (30, 60):
+        pulls.clear()
+        derived = counted(lambda count=count: symgrad.explain(layers(count, equal), check=False))
+        found[count] = pulls["put_in"], pulls["named_pull"], derived["derivatives"]
+    (put, named, derived), (more_put, more_named, more_derived) = found[30], found[60]
+    assert (put, derived) == (more_put, more_derived)
+    assert 1.5 * named < more_named <= 2.2 * named
+    assert put < 60
+
+
+# --- positions ----------------------------------------------------------------------------------------------
+
+READS = [
+    "x[{}] * 2",
+    "tanh(x[{}:{} + 2])",
+    "x[:, {}] ** 2",
+    "select(x, 0, {})",
+    "narrow(x, 0, {}, 2) ** 3",
+]
+
+
+@pytest.mark.parametrize("text", READS)
+@pytest.mark.parametrize("end", ["front", "back"])
+def test_a_line_that_was_made_at_one_position_is_right_at_others(text, end, counted):
+    if end == "back" and ("narrow" in text or ":{}" in text):
+        pytest.skip("counted from the front alone")
+    places = [1, 0, 2] if end == "front" else [-2, -1, -3]
+
+    def first():
+        written(text, places[0])
+
+    counted(first)
+    known = templates.derived.cache_info().misses
+    for place in places[1:]:
+        written(text, place)
+    assert templates.derived.cache_info().misses == known
+
+
+def written(text, place):
+    own = text.format(place, place) if "{} +" not in text else text.replace("{}:{} + 2", f"{place}:{place + 2}")
+    found = symgrad.explain(own, shapes={"x": (4, 4)}, check=True)
+    assert found.passed
+    (line,) = found.backward.gradients.values()
+    assert line.code is not None
+    assert not {node.id for node in ast.walk(ast.parse(line.code)) if isinstance(node, ast.Name)} & {"p0", "p1"}
+    program = capture(lambda x: torch.tanh(x[place]) * x[place], torch.rand(5, 2, dtype=torch.float64))
+    assert program.backward(torch.ones(2).numpy()).whole
+
+
+def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkeypatch):
+    """A form that forgets its slot is right at the first position, and refused because of the others."""
+    templates.forget()
+    own = templates.closed_form
+
+    def forgetful(program, sweep, wanted):
+        form = own(program, sweep, wanted)
+        return form if form is None else replace(form, text=filled(form.text, (("p0", 0),)))
+
+    monkeypatch.setattr(templates, "closed_form", forgetful)
+    templates.derived.cache_clear()
+    found = symgrad.explain("tanh(x[0])", shapes={"x": (4,)}, check=False).backward
+    assert found.gradients["x"].code is not None
+    opened = [found for key, found in templates._settled.items() if any(n.has(Slot) for n in key[0].required)]
+    assert opened
+    assert not any(found.notation for found in opened)
+    templates.derived.cache_clear()
+    templates.forget()
+
+
+def test_numbers_in_slots():
+    numbers = (("p0", 3), ("p1", 0))
+    assert filled("pad(v, (p0, 9 - p0, p1, 4 - p1))", numbers) == "pad(v, (3, 6, 0, 4))"
+    assert filled("x[-1 * p0 - 1] + x[-p0 - 1, p1:p1 + 2]", numbers) == "x[-4] + x[-4, 0:2]"
+    assert filled("pad(v, (p0, x.shape[0] - p0 - 2)) * (a - 1)", numbers) == "pad(v, (3, x.shape[0] - 5)) * (a - 1)"
+    assert filled("n - p1 - m", numbers) == "n - m"
+
+
+def test_only_what_may_be_undefined_is_evaluated_again():
+    assert always_defined("v @ a0.T * (a1 > 0) + (v * (1 - out ** 2)).sum(0)")
+    assert always_defined("2 * v * (out - a1) / 12")
+    for text in ("v / a0", "v * a0 ** -1", "v * a0 ** a1", "v * a0.log()", "v * sqrt(a0)", "solve(a0, v)", "v % a0"):
+        assert not always_defined(text), text
+
+
+def test_a_group_is_the_same_at_other_sizes_and_positions():
+    """`put_in` leaves no slot and no size behind."""
+    program = symgrad.explain("tanh(x[1])", shapes={"x": (4, 3)}, check=False).program
+    tensors = {t.name: t for t in program.tensors()}
+    (group,) = groups(program, {program.output})
+    form = standard.standard_group(group, tensors, None)
+    assert list(form.slots.found.values()) == [1]
+    fixed = form.at(dict.fromkeys(form.slots.found, 2))
+    assert "2" in str(fixed.program.steps[0].options)
+    assert "p0" not in str(fixed.program)
