@@ -14,6 +14,7 @@ from torch import nn
 import symgrad
 from symgrad.backward import standard, templates
 from symgrad.backward.groups import groups
+from symgrad.backward.names import Names
 from symgrad.backward.slots import always_defined, filled
 from symgrad.calculus import sweeps
 from symgrad.shapes import Slot
@@ -132,6 +133,25 @@ def test_the_text_of_twice_as_many_layers_is_twice_the_work(equal, counted, monk
     assert (put, derived) == (more_put, more_derived)
     assert 1.5 * named < more_named <= 2.2 * named
     assert put < 60
+
+
+def test_the_lines_of_twice_as_long_a_chain_ask_for_twice_as_many_names(monkeypatch):
+    asked: Counter[str] = Counter()
+    own = Names.page
+    monkeypatch.setattr(Names, "page", lambda self, name: asked.update(["page"]) or own(self, name))
+    counts = []
+    for layers_ in (20, 40, 80):
+        asked.clear()
+        weights = [torch.eye(3, dtype=torch.float64) for _ in range(layers_)]
+
+        def run(x, weights=weights):
+            for w in weights:
+                x = torch.tanh(x @ w)
+            return x.sum()
+
+        capture(run, torch.ones(2, 3, dtype=torch.float64)).backward()
+        counts.append(asked["page"])
+    assert counts[2] - counts[1] <= 2.2 * (counts[1] - counts[0])
 
 
 # --- positions ----------------------------------------------------------------------------------------------

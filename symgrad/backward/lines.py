@@ -25,7 +25,6 @@ from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
 from symgrad.calculus import flowing
 from symgrad.numeric import Array, Values
-from symgrad.ops import named
 from symgrad.program import Program, Tensor
 
 MOST_TERMS = 6

@@ -167,9 +167,7 @@ def _fill(term: Expr, outer: tuple[Index, ...], inner: tuple[Index, ...], values
     check_grid([number(i.size, values.sizes) for i in at.grid], MOST_PLACES)
     allowed = as_float(evaluate(Equation(at.grid, at.conditions), values.arrays, values.sizes)) != 0
     numbers = [
-        ravel_rows(
-            [_along(at.grid, at.place[i], values) for i in axes], [number(i.size, values.sizes) for i in axes]
-        )
+        ravel_rows([_along(at.grid, at.place[i], values) for i in axes], [number(i.size, values.sizes) for i in axes])
         for axes in (outer, inner)
     ]
     found = entries(Equation(at.grid, at.rest), values.arrays, values.sizes)
