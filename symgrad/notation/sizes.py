@@ -34,6 +34,7 @@ from symgrad.notation.tree import (
     Statement,
     factors,
     parts,
+    walk,
 )
 from symgrad.notation.tree import Size as SizeOf
 from symgrad.notation.write import written
@@ -278,7 +279,7 @@ class Finder:
     def compared_with(self, letter: Letter) -> Size:
         """As far as the one letter that it is compared with."""
         symbol = letter_symbol(letter.name)
-        for node in every(self.statement.right):
+        for node in walk(self.statement.right):
             for gap in self.gaps(node):
                 others = letters_in(gap) - {symbol}
                 if symbol in letters_in(gap) and len(others) == 1:
@@ -337,11 +338,4 @@ def letters_in(expression: Expr) -> set[Expr]:
 
 def sums(node: Node) -> Iterator[Big]:
     """Every Σ in ``node``, outermost first."""
-    return (inner for inner in every(node) if isinstance(inner, Big))
-
-
-def every(node: Node) -> Iterator[Node]:
-    """``node`` and everything inside it."""
-    yield node
-    for part in parts(node):
-        yield from every(part)
+    return (inner for inner in walk(node) if isinstance(inner, Big))

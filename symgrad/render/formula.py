@@ -36,6 +36,7 @@ class Printer(ABC):
 
     times: str
     minus: str
+    below = "<"
 
     def write(self, expression: Expr, names: Names) -> str:
         """``expression`` on one line."""
@@ -166,13 +167,13 @@ class Printer(ABC):
         text, binds = self.node(body, inner)
         text = text if binds >= OPEN else self.bracketed(text)
         letters = sorted((inner.letter(k), k) for k in indices)
-        return self.over(sign, [self.bounded(letter, k, body, inner) for letter, k in letters], text), OPEN
+        return self.over(sign, [self.bounded(self.letter(letter), k, body, inner) for letter, k in letters], text), OPEN
 
     def bounded(self, letter: str, index: Index, body: Expr, names: Names) -> str:
         """The letter of a sum; ``k<3`` where no entry has an axis along which it runs, so that nobody could tell."""
         if any(index in indices_of(entry) for entry in accesses(body)):
             return letter
-        return f"{letter}<{self.node(index.size, names)[0]}"
+        return f"{letter}{self.below}{self.node(index.size, names)[0]}"
 
     # The alphabet ---------------------------------------------------------------------------------------
 

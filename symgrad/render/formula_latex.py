@@ -64,6 +64,7 @@ class Latex(Printer):
     """The alphabet of the printed page."""
 
     times = r" \, "
+    below = " < "  # with blanks: <m could begin a tag where Markdown is read
     minus = "-"
     sigma = r"\sum"
     pi = r"\prod"
@@ -160,7 +161,7 @@ class Latex(Printer):
 
     def over(self, sign: str, letters: Sequence[str], text: str) -> str:
         """Indices below the sign."""
-        return f"{sign}_{{{','.join(self.letter(n) for n in letters)}}} {text}"
+        return f"{sign}_{{{','.join(letters)}}} {text}"
 
     def bracketed(self, text: str) -> str:
         r"""Brackets that grow."""
