@@ -16,7 +16,11 @@ LONG = 24
 def named_twice(text: str, name: Callable[[str], str]) -> str:
     """``text`` with a name in the place of each call that is long and stands there twice, the longest first."""
     for _ in range(3):
-        calls = [node for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Call)]
+        try:
+            tree = ast.parse(text, mode="eval")
+        except SyntaxError:  # a text that does not read is no form: its proof withholds it, and counts it
+            return text
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
         parts = Counter(str(ast.get_source_segment(text, call)) for call in calls)
         long = [part for part, count in parts.items() if count > 1 and len(part) >= LONG]
         if not long:

@@ -267,6 +267,8 @@ class Notation:
     def repeated(self, number: Piece, index: Index) -> Piece:
         """A number at every place of a vector: by a vector of that size where there is one."""
         alike = [t.name for t in self.program.inputs if t.shape == (index.size,)]
+        if not alike and not any(sign.isalpha() for sign in number.text):
+            raise NoForm  # a number has no method, and nothing here has that many entries
         if not alike:
             return method(number, f"expand({self.texts.size(index.size)})", (index,))
         ones = Piece(f"ones_like({alike[0]})", ATOM, (index,))

@@ -107,12 +107,12 @@ class Evaluator:
             return Named(np.arange(number(node.size, self.sizes)), (node,))
         if node.is_Symbol and node in self.sizes:
             return self._number(sp.Integer(self.sizes[node]))
-        if node.is_number:
-            return self._number(node)
-        if isinstance(node, sp.Sum):
+        if isinstance(node, sp.Sum):  # before numbers: what is left of one may be Σ 0, which SymPy has no number for
             return self._sum(node)
         if isinstance(node, sp.Product):
             return self._product(node)
+        if node.is_number:
+            return self._number(node)
         if node.is_Mul:
             return self._multiply(self._stable_factors(node))
         if node.is_Add:
