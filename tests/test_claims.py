@@ -269,6 +269,7 @@ def test_a_length_below_the_floor_has_another_line() -> None:
     assert "(t1 >= 1e-12)" in str(codes[1][1])
 
 
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("case", first_by_default())
 def test_places_are_counted_as_they_are_found(case: Case) -> None:
     for derived in case.derived:
