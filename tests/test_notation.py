@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from symgrad.errors import SymgradError
 from symgrad.language import read
-from symgrad.notation import read_program, read_statement, written
+from symgrad.language.syntax import parse
+from symgrad.notation import read_statement, written
 from symgrad.notation import tree as t
 from symgrad.notation.write import PLAIN, UNICODE
+from symgrad.source import Source
 
 LETTERS = st.sampled_from(["i", "j", "k", "k2"])
 NAMES = st.sampled_from(["x", "w", "eps", "v_h", "μ", "out2"])
@@ -84,8 +86,8 @@ def test_a_sum_reaches_to_the_end_of_its_product() -> None:
 
 
 def test_several_statements_keep_their_places() -> None:
-    first, second = read_program("h[i] = x[i]; out = sum_i h[i]")
-    assert (first.name, second.name) == ("h", "out")
+    first, second = parse(Source("h[i] = x[i]; out = sum_i h[i]")).statements
+    assert (first.target, second.target) == ("h", "out")
     assert "h[i] = x[i]; out = sum_i h[i]"[slice(*second.span)] == "out = sum_i h[i]"
 
 

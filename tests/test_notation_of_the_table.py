@@ -11,7 +11,7 @@ from symgrad.calculus import local
 from symgrad.indexing import Equation, Index, accesses, canonical
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.notation.meaning import Meaning
-from symgrad.notation.read import read_expression, read_statement
+from symgrad.notation.read import read_statement
 from symgrad.notation.scope import spelled_out
 from symgrad.notation.sizes import ranges
 from symgrad.notation.tokens import LENGTH
@@ -41,7 +41,7 @@ def read_again(text: str, equation: Equation, names: Names, program: Program) ->
     whole = spelled_out(read_statement(text))
     letters = {names.letter(axis): axis for axis in equation.axes}
     sizes = Sizes.of(symbols.values(), {})
-    bounds = [read_expression(formula_text(axis.size, names)) for axis in equation.axes]
+    bounds = [read_statement(f"n = {formula_text(axis.size, names)}").right for axis in equation.axes]
     slots = tuple(Letter(name, bound) for name, bound in zip(letters, bounds, strict=True))
     known = {name: size for name, size in symbols.items() if name not in letters}
     found = ranges(replace(whole, slots=slots), {n: v.shape for n, v in tensors.items()}, sizes, known).found

@@ -128,7 +128,7 @@ class Elaborator:
             case Subscript():
                 return self.subscript(node, name)
             case Equation():
-                return stated(self.text, self.builder, node, self.environment, name)
+                return stated(self.builder, node, self.environment, name)
             case Star():
                 raise NotationError("* stands before an argument only", span=node.span)
         raise NotationError("this does not stand for anything here", span=node.span)

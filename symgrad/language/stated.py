@@ -23,7 +23,7 @@ from symgrad.ops.stated import equation_of
 from symgrad.program import Stated
 
 
-def stated(text: str, builder: Builder, node: Equation, environment: Mapping[str, Meaning], name: str | None) -> Ref:
+def stated(builder: Builder, node: Equation, environment: Mapping[str, Meaning], name: str | None) -> Ref:
     """The result of the operation that ``node`` states."""
     numbers = {count.name: whole_number(count, environment[count.name]) for count in node.counts}
     statement = with_numbers(node.statement, numbers)
@@ -37,8 +37,9 @@ def stated(text: str, builder: Builder, node: Equation, environment: Mapping[str
 def remarks(builder: Builder, text: str, operands: Sequence[Operand]) -> Iterator[str]:
     """How far the letters run that no axis simply says, and who computes the equation in the proof."""
     shapes = tuple(operand.shape or () for operand in operands)
-    for letter, (size, texts) in equation_of(text).decided(builder.sizes, shapes).items():
-        number = builder.sizes.number(size)
+    found = equation_of(text).found(builder.sizes, shapes)
+    for letter, texts in found.told.items():
+        number = builder.sizes.number(found.found[letter])
         many = "" if number is None else f" over {number} {'value' if number == 1 else 'values'},"
         yield f"{letter} runs{many} as far as {' and '.join(texts)} {'stays' if len(texts) == 1 else 'stay'} inside"
     yield "in the proof torch runs the equation itself, entry by entry"

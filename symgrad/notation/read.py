@@ -7,11 +7,9 @@ definition = NAME [ "[" letters "]" ] "=" expr
 
 from __future__ import annotations
 
-import re
-
 from symgrad.notation.expressions import Expressions
 from symgrad.notation.tokens import tokenize
-from symgrad.notation.tree import Definition, Dots, Letter, Node, Statement
+from symgrad.notation.tree import Definition, Dots, Letter, Statement
 
 
 def read_statement(text: str, start: int = 0) -> Statement:
@@ -24,24 +22,6 @@ def read_statement(text: str, start: int = 0) -> Statement:
     """
     reader = Reader(tokenize(text, start))
     found = reader.statement()
-    reader.end()
-    return found
-
-
-def read_program(text: str) -> tuple[Statement, ...]:
-    """The equations of ``text``, which semicolons or line ends part."""
-    found, start = [], 0
-    for piece in re.split(r"[;\n]", text):
-        if piece.strip():
-            found.append(read_statement(piece, start))
-        start += len(piece) + 1
-    return tuple(found)
-
-
-def read_expression(text: str) -> Node:
-    """A right-hand side alone."""
-    reader = Reader(tokenize(text))
-    found = reader.expression()
     reader.end()
     return found
 

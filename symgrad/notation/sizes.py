@@ -56,7 +56,6 @@ class Slot:
 class Ranges:
     """The sizes of the letters, as they are found; ``told`` are the entries that decide one that no axis simply has."""
 
-    sizes: Sizes
     found: dict[str, Size] = field(default_factory=dict)
     told: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -94,7 +93,7 @@ class Finder:
         self.shapes = shapes
         self.sizes = sizes
         self.known = known
-        self.result = Ranges(sizes)
+        self.result = Ranges()
         self.slots = tuple(self.slots_in(statement.right, ()))
 
     def find(self) -> Ranges:

@@ -18,6 +18,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
 from symgrad.notation.scope import Names, Pattern, names_in, spelled_out
+from symgrad.notation.sizes import Ranges as Found
 from symgrad.notation.sizes import checked
 from symgrad.notation.tree import Absolute, Call, Condition, Dots, Floor, Statement, walk
 from symgrad.ops.domain import Domain, whole
@@ -56,16 +57,13 @@ class Reading:
             for (_, pattern), shape in zip(patterns, shapes, strict=True)
         )
 
-    def resolved(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
-        """How far each letter runs."""
-        own = dict(zip(self.names.tensors, self.aligned(sizes, shapes), strict=True))
-        found = checked(self.whole, own, sizes)
-        return {"ranges": tuple((letter, sizes.find(size)) for letter, size in found.found.items())}
+    def found(self, sizes: Sizes, shapes: tuple[Shape, ...]) -> Found:
+        """How far each letter runs, and which entries decided where no axis simply says it."""
+        return checked(self.whole, dict(zip(self.names.tensors, self.aligned(sizes, shapes), strict=True)), sizes)
 
-    def decided(self, sizes: Sizes, shapes: tuple[Shape, ...]) -> dict[str, tuple[Size, tuple[str, ...]]]:
-        """The letters that no axis simply says, how far they run, and the entries that have to stay inside."""
-        found = checked(self.whole, dict(zip(self.names.tensors, self.aligned(sizes, shapes), strict=True)), sizes)
-        return {letter: (found.found[letter], texts) for letter, texts in found.told.items()}
+    def resolved(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
+        """How far each letter runs, as an option of the step."""
+        return {"ranges": tuple((letter, sizes.find(n)) for letter, n in self.found(sizes, shapes).found.items())}
 
     def shape(self, sizes: Sizes, shapes: tuple[Shape, ...], *, ranges: Ranges) -> Shape:
         """The sizes of the letters on the left, in front of them those of ``…``."""

@@ -9,13 +9,14 @@ import sympy as sp
 
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, indices_of, name_of
+from symgrad.notation.meaning import RELATIONS as SIGNS
+from symgrad.notation.write import HIGH
 from symgrad.render import arrange, numbers
 from symgrad.render.formula import ADD, ATOM, MULTIPLY, OPEN, POWER, Printer, Text, numbered
 from symgrad.render.letters import Names, loose_names
 
-SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 SUBSCRIPTS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-RELATIONS = {sp.Eq: "=", sp.Ne: "≠", sp.Lt: "<", sp.Le: "≤", sp.Gt: ">", sp.Ge: "≥"}
+RELATIONS = {kind: sign for sign, kind in SIGNS.items()}
 TINY = 1000
 """A power of ten this large or larger is written 10⁻³ under the line."""
 
@@ -86,7 +87,7 @@ class Unicode(Printer):
     def _small(below: Expr) -> str:
         """1/100000 is 10⁻⁵."""
         exponent = power_of_ten(below) if below.is_Integer else None
-        return f"10{str(-exponent).translate(SUPERSCRIPTS)}" if exponent else ""
+        return f"10{str(-exponent).translate(HIGH)}" if exponent else ""
 
     def power(self, node: Expr, names: Names) -> Text:
         """x², √x, x^(y − 1)."""
@@ -96,7 +97,7 @@ class Unicode(Printer):
             return f"√{text if binds == ATOM else self.bracketed(text)}", POWER
         text = self.inside(base, ATOM, names)
         if exponent.is_Integer and exponent > 0:
-            return f"{text}{str(exponent).translate(SUPERSCRIPTS)}", POWER
+            return f"{text}{str(exponent).translate(HIGH)}", POWER
         return f"{text}^{self.inside(exponent, ATOM, names)}", POWER
 
     def delta(self, node: Expr, names: Names) -> str:
