@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 import torch.nn.functional as F
 
 import symgrad
+from symgrad.ops import find, find_compound
+from symgrad.ops.calls.of_runs import OF_RUNS
+from symgrad.tracing.compositions import COMPOSITIONS
 from tests.compare import assert_same
 
 X, Y = [[1.0, -2.0, 0.5], [3.0, 0.25, -1.0]], [[2.0, 1.0, -3.0], [0.5, 4.0, 1.5]]
@@ -56,13 +61,70 @@ CALLS = {
     "torch.slice_scatter(x, y[:1], 0, 1)": lambda x, y: torch.slice_scatter(x, y[:1], 0, 1),
     "x.slice_scatter(y[:, 1:], 1, 0, 3, 2)": lambda x, y: x.slice_scatter(y[:, 1:], 1, 0, 3, 2),
 }
+AS_THEY_STAND = (
+    "torch.atleast_1d(x[0, 0]) * y[0]",
+    "torch.atleast_2d(x[0]) * y",
+    "torch.atleast_3d(x) * y[..., None]",
+    "torch.dstack((x, y))",
+    "torch.column_stack((x[0], y.T))",
+    "torch.block_diag(x, y[0], x[0, 0]) ** 2",
+    "torch.broadcast_tensors(x[0], y)[0] * y",
+    "torch.broadcast_tensors(x[0], y)[-1] * x",
+    "torch.cartesian_prod(x[0], y[1]) ** 2",
+    "torch.combinations(x[0] * y[0])",
+    "torch.combinations(x[0], 2, with_replacement=True) * y[0, 0]",
+    "torch.tensor_split(x * y, 2, dim=1)[0]",
+    "torch.tensor_split(x * y, [1], dim=1)[-1]",
+    "x.tensor_split((1, 2), dim=-1)[1] * y",
+    "x.hsplit(3)[-1] * y[:, :1]",
+    "torch.hsplit(x[0] * y[0], [1, 2])[2]",
+    "torch.vsplit(x, 2)[1] * y",
+    "(x * y)[None].dsplit([2])[0]",
+    "x[0].expand_as(y) * y",
+    "x.view_as(y.T) * y.T",
+    "x.reshape_as(y[None]) * y",
+    "torch.positive(x) * y",
+    "x.adjoint() @ y",
+    "torch.msort(x) * y",
+    "x.msort() * y",
+    "torch.fft.fftshift(x) * y",
+    "torch.fft.ifftshift(x, dim=1) * y",
+    "torch.fft.fftshift(x, dim=(0, 1)) * y",
+    "F.channel_shuffle((x * y).T[None, :2], 2)",
+    "torch.select_scatter(x, y[0], 0, -1)",
+    "x.select_scatter(y[:, 1], 1, 2) * y",
+    "torch.aminmax(x * y, dim=1).max",
+    "(x * y).aminmax()[0]",
+    "torch.clamp(x, y, max=3 * y.abs()) * y",
+    "x.clamp(max=y) * x",
+    "torch.diff(x, prepend=y[:, :1])",
+    "torch.diff(x, dim=0, append=y) * 2",
+    "F.softplus(x * y, beta=2, threshold=5)",
+    "torch.linalg.inv_ex(x @ y.T).inverse",
+    "torch.linalg.solve_ex(x @ y.T, y)[0]",
+    "F.pad(x * y, (-1, 2), mode='replicate')",
+    "torch.corrcoef(x[0]) * y",
+    "F.linear_cross_entropy(x, y, torch.tensor([0, 1]))",
+    "F.multilabel_soft_margin_loss(x, torch.sigmoid(y))",
+    "F.multilabel_soft_margin_loss(x, torch.sigmoid(y), weight=x[0], reduction='none')",
+    "torch.angle(x) * x + y",
+    "torch.clamp_min(x, y) * 2",
+    "torch.div(input=x, other=y) * x",
+    "torch.std_mean(x, 0, unbiased=False)[0] * y",
+)
+"""What is the same text for torch: it is run as it stands."""
+
+
+def run(text: str, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    """The text as PyTorch code."""
+    return eval(text, {"torch": torch, "F": F, "x": x, "y": y})  # noqa: S307 -- a text of this file
 
 
 @pytest.mark.one_in(2)
-@pytest.mark.parametrize("text", CALLS)
+@pytest.mark.parametrize("text", [*CALLS, *AS_THEY_STAND])
 def test_a_spelling_is_what_torch_makes_of_it(text: str) -> None:
     x, y = (torch.tensor(v, dtype=torch.float64, requires_grad=True) for v in (X, Y))
-    out = CALLS[text](x, y)
+    out = CALLS[text](x, y) if text in CALLS else run(text, x, y)
     weights = torch.arange(1.0, out.numel() + 1, dtype=torch.float64).reshape(out.shape)
     out.backward(weights)
     found = symgrad.explain(text, x=X, y=Y, seed=weights, check=False)
@@ -79,7 +141,13 @@ def test_what_no_wording_covers_is_refused() -> None:
         "torch.meshgrid(x, y[0])[0]": "meshgrid takes vectors",
         "x[[2]]": "no position 2 on an axis of 2",
         "x[[0], [True, False]]": "2 truth values do not fit an axis of 3",
-        "x.clamp_min(y)": "by a tensor",
+        "x.clamp_min(y > 0)": "whole numbers",
+        "x.hsplit(2)[0]": "cannot be cut into 2 equal parts",
+        "torch.tensor_split(x, 2)[2]": "gives 2 tensors here",
+        "torch.select_scatter(x, x[0], 0, 2)": "no position 2 on an axis of 2",
+        "torch.column_stack(x)": "takes a list of tensors",
+        "F.channel_shuffle(x[None], 3)": "2 channels do not make 3 groups",
+        "torch.linalg.inv_ex(x @ x.T).info": "info is an integer",
         "torch.slice_scatter(x, y, 0, 1)": "src of slice_scatter has to be 1×3",
         "x.unflatten(2, (3, 1))": "no axis 2",
         "x.unbind(0)[-3]": "no part -3 among 2",
@@ -108,3 +176,20 @@ def test_a_gradient_that_is_cut_off_says_what_cuts_it(text: str) -> None:
     assert f"J = 0: {CUTS[text]}: every entry is 0" in said
     assert (f"x.grad is 0: {CUTS[text]}." in said) != ("floor" in text)
     assert "flows back" not in " ".join(symgrad.explain("x * y", **values, check=False).to_text().split())
+
+
+INSIDE = re.compile(r"_|upsample_|native_|grid_sampler|linalg_|max_pool2d_with_indices_backward")
+"""What torch calls inside: nobody writes these in a text."""
+
+
+@pytest.mark.parametrize("word", sorted(COMPOSITIONS))
+def test_what_a_captured_program_understands_a_text_understands_or_says_why_not(word: str) -> None:
+    known = find(word) is not None or find_compound(word) is not None
+    assert known != (word in OF_RUNS) or INSIDE.match(word)
+
+
+@pytest.mark.parametrize("text", ["F.dropout(x)", "x.masked_scatter(x > 0, y)", "torch.lu(x)[0]"])
+def test_a_call_that_needs_a_run_says_how_to_ask(text: str) -> None:
+    with pytest.raises(symgrad.SymgradError, match="needs the numbers of a run") as told:
+        symgrad.explain(text, x=X, **({"y": Y} if "y" in text else {}))
+    assert "--call module:function" in str(told.value)

@@ -18,7 +18,7 @@ def listed(name: str | None, kinks: bool, at: float | None) -> None:
 
     Raises `UnknownNameError` for a name that nothing has.
     """
-    compound = find_compound(name) if name else None
+    compound = find_compound(name) if name and find(name) is None else None
     if compound is not None and not kinks and at is None:
         show_compound(compound)
         return

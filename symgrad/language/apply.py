@@ -14,10 +14,11 @@ from symgrad.language.complexes import complex_step, speaks_of_complex
 from symgrad.language.compound_calls import last_step
 from symgrad.language.constants import FUNCTIONS, function
 from symgrad.language.kinds import kind_of_result
-from symgrad.ops.compounds import Compound
+from symgrad.ops.calls.registry import Compound
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import find
 from symgrad.ops.spec import Op
+from symgrad.shapes import Size
 
 OVERLOADS = {"max": "maximum", "min": "minimum"}
 """torch.max of two tensors is another operation than torch.max of one."""
@@ -27,10 +28,11 @@ PAIRS = ("max", "min")
 
 @dataclass(frozen=True)
 class Applier:
-    """Appends steps to ``builder``; complaints quote ``text``."""
+    """Appends steps to ``builder``; complaints quote ``text``; ``whole`` makes an open size a number."""
 
     text: str
     builder: Builder
+    whole: Callable[[Size, Span], int]
 
     def step(
         self,
@@ -83,7 +85,7 @@ class Applier:
 
     def compound(self, compound: Compound, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
         """The steps of a call that is several entries of the table."""
-        entry, caller = find(parts.spelled), Caller(self.builder, span)
+        entry, caller = find(parts.spelled), Caller(self.builder, span, self.whole)
         last = placed(span, lambda: last_step(compound, parts, place, caller, span, entry is not None))
         if last is not None:
             return caller.last(last[0], last[1], last[2], name)

@@ -7,7 +7,7 @@ place in the text, and the shapes that were found, here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -235,10 +235,11 @@ class Builder:
 
 @dataclass(frozen=True)
 class Caller:
-    """Applies entries of the table by name: what compounds (`symgrad.ops.compounds`) and recipes are written in."""
+    """Applies entries of the table by name: what compounds (`symgrad.ops.calls`) and recipes are written in."""
 
     builder: Builder
     span: Span | None
+    settled: Callable[[Size, Span], int] | None = None
 
     def __call__(self, name: str, *operands: Any, **options: Any) -> Ref:
         """The result of one entry."""
@@ -253,6 +254,17 @@ class Caller:
     def number(self, size: Size) -> int | None:
         """A size as a number, None where it is open."""
         return self.builder.sizes.number(size)
+
+    def whole(self, size: Size) -> int:
+        """A size as a number; ``settled`` gives one to what is open."""
+        number = self.number(size)
+        if number is not None:
+            return number
+        if self.settled is None:
+            raise UnsupportedError(
+                "this needs a size that is known", span=self.span, hints=("give the tensor a shape",)
+            )
+        return self.settled(size, self.span or (0, 0))
 
 
 def hashable(value: Any) -> Hashable:

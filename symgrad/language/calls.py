@@ -19,7 +19,7 @@ import sympy as sp
 from symgrad.errors import NotationError, Span, UnknownNameError
 from symgrad.language.constants import is_number
 from symgrad.language.kinds import Holding, Kind, written
-from symgrad.ops.compounds import Compound
+from symgrad.ops.calls.registry import Compound
 from symgrad.ops.spec import Op, is_operand
 from symgrad.program import Number
 from symgrad.shapes import Shape

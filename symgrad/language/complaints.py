@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symgrad.errors import ShapeError, Span, UnknownNameError
+from symgrad.errors import ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.ops.calls.of_runs import OF_RUNS
 from symgrad.ops.lookup import close, find
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
 
@@ -98,10 +99,14 @@ def turned(text: str, rank: int) -> str:
 OWN = "a function of your own: symgrad explain --call module:function"
 
 
-def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> UnknownNameError:
+def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> SymgradError:
     """The error for a function or method that the table does not have, with close matches."""
     method = spelled.startswith("Tensor.")
     word = spelled.removeprefix("Tensor.")
+    reason = OF_RUNS.get(spelled.rpartition(".")[2])
+    if reason is not None and not is_tensor:
+        told = "symgrad explain --call module:function, or symgrad run script.py"
+        return UnsupportedError(f"{word} needs the numbers of a run: {reason}", span=callee, hints=(told,))
     near = [s.removeprefix("Tensor.") if method else s for s in close(spelled)]
     if method and find(word) is not None:
         near = [f"{word}(…)", *near]

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from symgrad.errors import NotationError, ShapeError, Span, UnsupportedError
+from typing import Any
+
+from symgrad.errors import InputError, NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.builder import Caller
 from symgrad.language.calls import Parts, Ref
 from symgrad.language.complexes import HINT, is_complex
-from symgrad.ops.compounds import Compound, Last
+from symgrad.language.kinds import Kind
+from symgrad.ops.calls.registry import Compound, Last, in_front
+
+
+def arguments_of(parts: Parts) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What stands between the brackets, by position and by keyword."""
+    positional = [a.meaning for a in parts.arguments if a.keyword is None]
+    return in_front(positional, {a.keyword: a.meaning for a in parts.arguments if a.keyword is not None})
 
 
 def last_step(compound: Compound, parts: Parts, place: int, caller: Caller, span: Span, known: bool) -> Last | None:
@@ -15,17 +24,45 @@ def last_step(compound: Compound, parts: Parts, place: int, caller: Caller, span
     ``known`` says whether there is such an entry: then arguments that do not fit the compound are its business.
     """
     spelled = parts.spelled.removeprefix("Tensor.")
-    if compound.fields and place >= len(compound.fields):
-        raise ShapeError(f"{spelled} gives {len(compound.fields)} tensors", span=span)
-    positional = [a.meaning for a in parts.arguments if a.keyword is None]
-    keywords = {a.keyword: a.meaning for a in parts.arguments if a.keyword is not None}
-    problem = "" if positional and isinstance(positional[0], (Ref, tuple)) else "begins with a tensor"
+    try:
+        return fitting_step(compound, parts, place, caller, span, known)
+    except (TypeError, ValueError, AttributeError, ArithmeticError, LookupError) as error:
+        form = f"{spelled}{compound.signature}"  # compounds are made for sensible arguments
+        raise InputError(f"{spelled} cannot take these arguments", span=span, hints=(form,)) from error
+
+
+def fitting_step(compound: Compound, parts: Parts, place: int, caller: Caller, span: Span, known: bool) -> Last | None:
+    """The same, of arguments that make sense."""
+    spelled = parts.spelled.removeprefix("Tensor.")
+    positional, keywords = arguments_of(parts)
+    problem = unfit(compound, positional, keywords)
+    count = results_of(compound, parts, caller) if compound.several and not problem else None
+    if count is not None and place >= count:
+        raise ShapeError(f"{spelled} gives {count} tensor{'s' * (count != 1)} here", span=span)
+    if problem and not known:
+        raise NotationError(f"{spelled}: {problem}", span=span, hints=(f"{spelled}{compound.signature}",))
+    given = (*positional, *keywords.values())
+    if not problem and any(is_complex(meaning) for meaning in given):
+        if known:
+            return None
+        raise UnsupportedError(f"{spelled} of complex tensors is not supported yet", span=span, hints=(HINT,))
+    last = None if problem else compound.steps(caller, place, *positional, **keywords)
+    if last is not None and compound.reals and any(getattr(t, "kind", Kind.REAL) is not Kind.REAL for t in given):
+        raise UnsupportedError("this is not supported of whole numbers and truth values", hints=("1.0 * x",))
+    return last
+
+
+def results_of(compound: Compound, parts: Parts, caller: Caller) -> int:
+    """How many tensors the call gives."""
+    return len(compound.fields) if compound.count is None else compound.count(caller, *arguments_of(parts))
+
+
+def unfit(compound: Compound, positional: tuple[Any, ...], keywords: dict[str, Any]) -> str:
+    """Why the arguments are not the compound's; nothing where they are."""
+    if not positional or not isinstance(positional[0], (Ref, tuple)):
+        return "begins with a tensor"
     try:
         compound.signature.bind(*positional, **keywords)
     except TypeError as error:
-        problem = problem or str(error)
-    if problem and not known:
-        raise NotationError(f"{spelled}: {problem}", span=span, hints=(f"{spelled}{compound.signature}",))
-    if any(is_complex(meaning) for meaning in positional):
-        raise UnsupportedError(f"{spelled} of complex tensors is not supported yet", span=span, hints=(HINT,))
-    return None if problem else compound.steps(caller, place, *positional, **keywords)
+        return str(error)
+    return ""

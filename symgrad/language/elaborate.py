@@ -48,8 +48,7 @@ from symgrad.language.part_count import count_of
 from symgrad.language.picks import picked
 from symgrad.language.stated import stated
 from symgrad.language.subscripts import ALL, key_of
-from symgrad.language.wordings import wording
-from symgrad.ops.compounds import Compound
+from symgrad.ops.calls.registry import Compound, find_compound
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import find
 
@@ -71,9 +70,9 @@ class Elaborator:
     ) -> None:
         self.text = text
         self.builder = builder
-        self.apply = Applier(text, builder)
         self.environment = dict(environment)
         self.extents = Extents(builder.sizes, symbolic, extra)
+        self.apply = Applier(text, builder, self.extents.whole)
 
     def run(self, script: Script, output: str) -> Ref:
         """Every statement of ``script``; the value of the last one, under the name ``output``."""
@@ -182,7 +181,7 @@ class Elaborator:
             spelled, arguments = path, self.arguments(node)
             if spelled == "len" and len(arguments) == 1:
                 return self.extents.method("len", arguments[0].meaning, [], node.span)
-            op = wording(spelled) or find(spelled.removeprefix("math."))
+            op = find_compound(spelled) or find(spelled.removeprefix("math."))
             if spelled.startswith("math.") and any(isinstance(a.meaning, Ref) for a in arguments):
                 hint = f"{spelled.removeprefix('math.')}(…) takes tensors"
                 raise NotationError(f"{spelled} takes a number", span=node.span, hints=(hint,))
@@ -195,7 +194,7 @@ class Elaborator:
                 hint = f".{callee.name} without brackets"
                 raise NotationError(f"{callee.name} is not called", span=node.span, hints=(hint,))
             spelled = f"Tensor.{callee.name}"
-            op = wording(spelled) or find(spelled)
+            op = find_compound(spelled) or find(spelled)
             arguments = [Argument(owner, callee.owner.span), *arguments]
         else:
             raise NotationError("this cannot be called", span=callee.span)
@@ -203,7 +202,7 @@ class Elaborator:
             raise unknown_function(spelled, callee.span, spelled in self.environment)
         if isinstance(op, Compound):
             parts = Parts(op, spelled, tuple(arguments))
-            return parts if op.fields else self.apply.part(parts, 0, node.span, name)
+            return parts if op.several else self.apply.part(parts, 0, node.span, name)
         return self.apply.call(op, spelled, arguments, node.span, name)
 
     def made(self, node: Call, name: str | None) -> Ref | None:
@@ -282,7 +281,7 @@ class Elaborator:
             kind, *part = key_of(node.items, 1, self.meaning, self.extents.whole, node.span)[0]
             if kind != "int":
                 raise UnsupportedError("one part at a time", span=node.span, hints=("[0], [1], …",))
-            count = 0 if part[0] >= 0 else count_of(owner, self.extents, node.span)
+            count = 0 if part[0] >= 0 else count_of(owner, self.extents, self.builder, node.span)
             if count is None:
                 raise UnsupportedError("parts are counted from the front here", span=node.span, hints=("[0], [1], …",))
             if part[0] + count < 0:

@@ -29,7 +29,7 @@ from symgrad.language.nodes import (
     dotted,
     walk,
 )
-from symgrad.ops.compounds import find_compound
+from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.lookup import find
 from symgrad.ops.spec import Op
 
@@ -192,7 +192,8 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
 
 def of_matrices(spelled: str, operands: tuple[Node, ...]) -> Iterator[tuple[Node, Candidates]]:
     """A matrix first, then matrices or vectors: what compounds of linear algebra take."""
-    for position, operand in enumerate(operands if find_compound(spelled) else ()):
+    compound = find_compound(spelled)
+    for position, operand in enumerate(operands if compound is not None and compound.matrices else ()):
         yield operand, ((2, 0), (3, 2)) if position == 0 else ((2, 0), (1, 1), (3, 2))
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
-
 from symgrad.errors import Span
+from symgrad.language.builder import Builder, Caller
 from symgrad.language.calls import Argument, Parts, Ref, bind
+from symgrad.language.compound_calls import results_of
 from symgrad.language.extents import Extents, shape_of
-from symgrad.ops.compounds import Compound
+from symgrad.ops.calls.registry import Compound
 
 
-def count_of(parts: Parts, extents: Extents, span: Span) -> int | None:
+def count_of(parts: Parts, extents: Extents, builder: Builder, span: Span) -> int | None:
     """The number of results; None where this is not known. The size of the axis that is cut becomes a number."""
     if isinstance(parts.op, Compound):
-        kinds = {p.kind for p in parts.op.signature.parameters.values()}
-        listed = [a for a in parts.arguments if a.keyword is None]
-        if inspect.Parameter.VAR_POSITIONAL not in kinds:
-            return len(parts.op.fields)
-        return len(listed[0].meaning) if len(listed) == 1 and isinstance(listed[0].meaning, tuple) else len(listed)
+        return results_of(parts.op, parts, Caller(builder, span, extents.whole))
     arguments = [*parts.arguments, Argument(0, span, "part")]
     bound = bind(parts.op, parts.spelled, arguments, span)
     tensor, dim = bound.operands[0][0], bound.options["dim"]

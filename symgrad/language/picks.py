@@ -21,7 +21,7 @@ from symgrad.language.extents import Extents
 from symgrad.language.kinds import Kind
 from symgrad.language.made import Fill, Made
 from symgrad.language.values import from_entries
-from symgrad.ops.compounds import Last
+from symgrad.ops.calls.registry import Last
 from symgrad.shapes import size_of
 
 MASK = ("torch.where(mask, x, 0)", "(mask * x).sum()")

@@ -15,7 +15,6 @@ from symgrad.ops import (
     gathering,
     layers,
     losses,
-    matrix_norms,
     pointwise,
     pooling,
     products,
@@ -25,13 +24,12 @@ from symgrad.ops import (
     scans,
     scattering,
     spectral,
-    spellings,
     statistics,
     triangles,
     views,
     windows,
 )
-from symgrad.ops.compounds import COMPOUNDS, Compound, find_compound
+from symgrad.ops.calls import COMPOUNDS, Compound, find_compound
 from symgrad.ops.domain import Domain
 from symgrad.ops.entry import beside_letters, entry_of, found_letters, named, only_read
 from symgrad.ops.lookup import close, find
@@ -68,7 +66,6 @@ __all__ = [
     "gathering",
     "layers",
     "losses",
-    "matrix_norms",
     "named",
     "only_read",
     "pointwise",
@@ -80,7 +77,6 @@ __all__ = [
     "scans",
     "scattering",
     "spectral",
-    "spellings",
     "statistics",
     "triangles",
     "views",

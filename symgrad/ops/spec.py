@@ -195,7 +195,7 @@ class Op:
 TABLE: dict[str, Op] = {}
 SPELLINGS: dict[str, Op] = {}
 COMPOUND_SPELLINGS: set[str] = set()
-"""What `symgrad.ops.compounds` spells: known to those who suggest a name."""
+"""What `symgrad.ops.calls` spells: known to those who suggest a name."""
 
 
 def no_alignment(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:

@@ -141,11 +141,6 @@ def batch_norm_updating(
     return batch_norm(steps, node, x, weight, bias, mean, var, True, momentum, eps)
 
 
-def layer_norm(steps: Steps, node: Node, x: Any, shape: Any, weight: Any, bias: Any, eps: Any) -> Said | None:
-    """The first result of native_layer_norm; the others are not differentiable."""
-    return "F.layer_norm", (x, tuple(shape), weight, bias), {"eps": eps}
-
-
 def group_norm(
     steps: Steps, node: Node, x: Any, weight: Any, bias: Any, n: int, c: int, size: int, groups: int, eps: Any
 ) -> Said | None:
@@ -274,17 +269,6 @@ def bag_of_maxima(steps: Steps, node: Node, rows: Any, parts: Array) -> Said:
 # Losses ---------------------------------------------------------------------------------------------
 
 
-def gaussian_nll_loss(
-    steps: Steps, node: Node, x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6,
-    reduction: str = "mean",
-) -> Said | None:  # fmt: skip
-    """One variance for each row, where it has all the axes but the last."""
-    if not isinstance(var, Node) or tuple(var.shape) != tuple(x.shape[:-1]) or tuple(var.shape) == tuple(x.shape):
-        return None
-    rows = steps("unsqueeze", var, -1)
-    return "F.gaussian_nll_loss", (x, target, rows), {"full": full, "eps": eps, "reduction": reduction}
-
-
 def linear_cross_entropy(
     steps: Steps, node: Node, x: Any, weight: Any, target: Any, bias: Any, class_weight: Any, reduction: str,
     ignore_index: int, label_smoothing: float, *rest: Any,
@@ -316,10 +300,9 @@ COMPOSITIONS: Mapping[str, Composition] = {
     "max_unpool1d": unpooled(1), "max_unpool2d": unpooled(2), "max_unpool3d": unpooled(3),
     "max_pool2d_with_indices_backward": max_pooling_backward,
     "native_batch_norm": batch_norm, "_native_batch_norm_legit": batch_norm,
-    "_batch_norm_with_update": batch_norm_updating, "native_layer_norm": layer_norm, "native_group_norm": group_norm,
+    "_batch_norm_with_update": batch_norm_updating, "native_group_norm": group_norm,
     "instance_norm": instance_norm, "_safe_softmax": safe_softmax,
     "segment_reduce": segment_reduce, "embedding_bag": embedding_bag,
-    "gaussian_nll_loss": gaussian_nll_loss,
     "_linear_cross_entropy_batch_chunked": linear_cross_entropy,
     "_linear_cross_entropy_batch_chunked_no_reduction": unreduced_cross_entropy,
 }  # fmt: skip

@@ -31,6 +31,7 @@ from symgrad.tracing.lifted import RESERVED, Lifted, Refused, identifier
 from symgrad.tracing.observed import looked_at
 from symgrad.tracing.singular import Origin
 from symgrad.tracing.spelling import plain_spelling
+from symgrad.tracing.steps import in_one_list
 from symgrad.tracing.trace import Node, Where, mapped, upstream
 from symgrad.tracing.trials import trial
 from symgrad.tracing.values import evaluate
@@ -80,7 +81,7 @@ class Lifter:
             if id(node) not in self.refs:
                 self.node(node)
         ends = rewrites.apart(self, [self.refs[id(node)] for node in outputs])
-        inputs = tuple(_tensor(ref) for ref in self.inputs)
+        inputs = tuple(Tensor(ref.name, ref.shape) for ref in self.inputs)
         program = Program(inputs, tuple(self.builder.steps), ends[-1])
         lifted = Lifted(
             ends,
@@ -210,7 +211,7 @@ class Lifter:
             for n in call.nodes()
         ):
             raise Refused("")  # places counted from the end: `by_choice` counts them from the front
-        return self.apply_op(op, spelling, arguments, keywords, self.wish(node))
+        return self.apply_op(op, spelling, in_one_list(op, arguments), keywords, self.wish(node))
 
     def apply_op(
         self, op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any], name: str | None = None
@@ -303,10 +304,10 @@ class Lifter:
             if other.changed:
                 other.tensor()
         name = self.builder.claim(self.wish(node) or self.builder.fresh_name())
-        self.builder.used.add(name)
         ref = Ref(name, tuple(sp.Integer(n) for n in np.shape(node.value())))
+        self.builder.used.add(name)
         arguments = tuple(self.refs[id(n)].name for n in read)
-        self.builder.steps.append(Apply(f"{BLACK_BOX}{call.spelling}", arguments, (), _tensor(ref)))
+        self.builder.steps.append(Apply(f"{BLACK_BOX}{call.spelling}", arguments, (), Tensor(ref.name, ref.shape)))
         self.boxes[name] = looked_at(BlackBox(name, call.spelling, reason, call, node.index, read), node)
         self.settle(node, ref, node.value())
         self.arrays[name] = node.value()
@@ -340,11 +341,6 @@ class Lifter:
 
 Way = Callable[[Lifter, Node], Ref]
 """One way to lift a call."""
-
-
-def _tensor(ref: Ref) -> Tensor:
-    """A reference as the program's tensor."""
-    return Tensor(ref.name, ref.shape)
 
 
 __all__ = ["Lifter"]

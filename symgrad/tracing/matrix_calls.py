@@ -1,34 +1,12 @@
-"""Linear algebra in captured programs: results that come with others, and vectors whose sign nobody chose."""
+"""Linear algebra in captured programs: vectors whose sign nobody chose, and what stays 0 nearby."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from symgrad.numeric.exact import as_float
-from symgrad.tracing.steps import Composition, Said, Steps, done
+from symgrad.tracing.steps import Said, Steps, done
 from symgrad.tracing.trace import Node
-
-
-def inv(steps: Steps, node: Node, x: Any, *rest: Any, **keywords: Any) -> Said | None:
-    """The inverse, whatever else the call returns."""
-    return ("torch.inverse", (x,), {}) if node.index == 0 and not rest and not keywords.get("check_errors") else None
-
-
-def solve(steps: Steps, node: Node, a: Any, b: Any, *, left: bool = True, **keywords: Any) -> Said | None:
-    """The solution, whatever else the call returns; a stack of vectors is a stack of columns."""
-    if node.index != 0 or keywords.get("check_errors"):
-        return None
-    if not left or len(b.shape) != len(a.shape) - 1 or tuple(b.shape) != tuple(a.shape[:-1]):
-        return "solve", (a, b), {"left": left}
-    column = steps("unsqueeze", b, -1)
-    return "torch.squeeze", (steps("solve", a, column), -1), {}
-
-
-COMPOSITIONS: Mapping[str, Composition] = {"inv": inv, "inv_ex": inv, "solve": solve, "solve_ex": solve}
-"""Functions by their last word."""
 
 VECTORS = frozenset({"eigh", "_linalg_eigh", "svd", "_linalg_svd"})
 """Calls whose vectors have a sign that nobody chose."""

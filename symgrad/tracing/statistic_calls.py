@@ -14,15 +14,6 @@ from symgrad.tracing.steps import Composition, Said, Steps, done
 from symgrad.tracing.trace import Node, plainly
 
 
-def diff(
-    steps: Steps, node: Node, x: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None
-) -> Said | None:
-    """Differences of x with something put before and behind."""
-    parts = [part for part in (prepend, x, append) if part is not None]
-    whole = x if len(parts) == 1 or n == 0 else steps("cat", parts, dim)
-    return ("torch.diff", (whole, n, dim), {}) if n else ("", (x,), {})
-
-
 def nanmedian(steps: Steps, node: Node, x: Any, dim: Any = None, keepdim: bool = False) -> Said | None:
     """Of all entries: the median of those that are numbers."""
     numbers = np.flatnonzero(~np.isnan(plainly(x).reshape(-1).numpy(force=True)))
@@ -32,14 +23,6 @@ def nanmedian(steps: Steps, node: Node, x: Any, dim: Any = None, keepdim: bool =
     if len(numbers) < flat.shape[0]:
         flat = steps("index_select", flat, 0, steps.lifter.data("numbers", numbers))
     return "torch.median", (flat,), {}
-
-
-def corrcoef(steps: Steps, node: Node, x: Any) -> Said | None:
-    """One variable's variance by itself."""
-    if len(x.shape) == 2 and x.shape[0] > 1:
-        return None
-    variance = steps("cov", x if x.shape else steps("reshape", x, (1,)))
-    return "torch.div", (variance, variance), {}
 
 
 def quantile(ignore_nan: bool) -> Composition:
@@ -109,7 +92,7 @@ def weight(steps: Steps, node: Node, q: Any, low: Array, ranks: Array, how: str)
 
 
 COMPOSITIONS: Mapping[str, Composition] = {
-    "diff": diff, "corrcoef": corrcoef, "nanmedian": nanmedian,
+    "nanmedian": nanmedian,
     "quantile": quantile(ignore_nan=False), "nanquantile": quantile(ignore_nan=True),
 }  # fmt: skip
 """Functions by their last word."""

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from symgrad.language.calls import Ref
+from symgrad.ops.calls.registry import Last
 from symgrad.ops.entry import named
+from symgrad.ops.spec import Op
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
 
-Said = tuple[str, tuple[Any, ...], dict[str, Any]]
-Composition = Callable[..., "Said | None"]
+Said = Last
+Composition = Callable[..., Said | None]
 
 
 class Steps:
@@ -23,12 +25,20 @@ class Steps:
 
     def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
         """One entry, on nodes, earlier steps and numbers."""
-        return self.lifter.apply_op(named(name), f"torch.{name}", arguments, keywords)
+        return self.lifter.apply_op(named(name), f"torch.{name}", in_one_list(named(name), arguments), keywords)
 
     @staticmethod
     def number(size: Any) -> int:
         """A size as a number."""
         return int(size)
+
+    whole = number
+
+
+def in_one_list(op: Op, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """The tensors of an entry that takes any number of them as torch takes them: as one list."""
+    row = op.variadic and len(arguments) > 1 and all(hasattr(a, "shape") for a in arguments)
+    return (tuple(arguments),) if row else tuple(arguments)
 
 
 def joined_parts(tensors: Sequence[Any]) -> tuple[Any, ...]:

@@ -31,13 +31,6 @@ def embedding(steps: Steps, node: Node, *given: Any, **spoken: Any) -> Said | No
     return "F.embedding", (indices, weight), {} if padding < 0 else {"padding_idx": padding}
 
 
-def weight_norm(steps: Steps, node: Node, v: Any, g: Any, dim: int = 0) -> Said | None:
-    """v·g/|v|, the length over all axes but one."""
-    axes = tuple(a for a in range(len(v.shape)) if a != dim)
-    length = steps("norm", v, 2, dim=axes, keepdim=dim >= 0) if axes else steps("abs", v)
-    return "torch.mul", (v, steps("div", g, length)), {}
-
-
 def grouped_mm(
     steps: Steps, node: Node, a: Any, b: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Said | None:  # fmt: skip
@@ -88,7 +81,7 @@ def multilabel_margin_loss(steps: Steps, node: Node, x: Any, target: Any, reduct
 
 
 COMPOSITIONS: Mapping[str, Composition] = {
-    "embedding": embedding, "_weight_norm": weight_norm, "_grouped_mm": grouped_mm, "grouped_mm": grouped_mm,
+    "embedding": embedding, "_grouped_mm": grouped_mm, "grouped_mm": grouped_mm,
     "multilabel_margin_loss": multilabel_margin_loss,
 }  # fmt: skip
 """Functions by their last word."""

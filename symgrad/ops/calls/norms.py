@@ -1,10 +1,11 @@
-"""Norms of a matrix that are made of its singular values: calls in front of the entries for the other norms."""
+"""Norms that are made of singular values or of the largest entry: calls in front of the entries for the others."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from symgrad.ops.compounds import Call, Last, compound
+from symgrad.ops.calls.registry import Call, Last, axis_of, compound, everywhere, of_matrices
 
 SINGULAR = (2, -2, "nuc")
 """The largest singular value, the smallest, and their sum."""
@@ -25,7 +26,7 @@ def of_values(call: Call, x: Any, ord: Any, dim: Any, keepdim: bool) -> Last:
     return "identity", (kept,), {}
 
 
-@compound("torch.linalg.matrix_norm")
+@of_matrices("torch.linalg.matrix_norm")
 def matrix_norm(
     call: Call, part: int, x: Any, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Last | None:
@@ -33,7 +34,7 @@ def matrix_norm(
     return of_values(call, x, ord, tuple(dim), keepdim) if ord in SINGULAR else None
 
 
-@compound("torch.nuclear_norm")
+@of_matrices("torch.nuclear_norm")
 def nuclear_norm(call: Call, part: int, x: Any, dim: Any = (-2, -1), keepdim: bool = False) -> Last:
     """The sum of the singular values."""
     return of_values(call, x, "nuc", tuple(dim), keepdim)
@@ -48,9 +49,33 @@ def axes_meant(x: Any, dim: Any) -> tuple[int, ...]:
 def norm(
     call: Call, part: int, x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> Last | None:
-    """The nuclear norm of a matrix; the others are those of the entries."""
+    """The nuclear norm of a matrix, the largest |x| for p = ∞; the others are those of the entries."""
     axes = axes_meant(x, dim)
-    return of_values(call, x, "nuc", axes, keepdim) if p == "nuc" and len(axes) == 2 else None
+    if p == "nuc" and len(axes) == 2:
+        return of_values(call, x, "nuc", axes, keepdim)
+    return vector_norm(call, part, x, p, dim, keepdim)
+
+
+@compound("torch.linalg.vector_norm", "aten.linalg_vector_norm")
+def vector_norm(
+    call: Call, part: int, x: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
+) -> Last | None:
+    """The largest |x| for ord = ∞, the smallest for −∞; the others are the table's."""
+    if not isinstance(ord, (int, float)) or not math.isinf(ord):
+        return None
+    options = {"dim": None if dim is None else dim, "keepdim": keepdim}
+    return "amax" if ord > 0 else "amin", (call("abs", x),), options
+
+
+@compound(*everywhere("renorm"))
+def renorm(call: Call, part: int, x: Any, p: Any, dim: int, maxnorm: Any) -> Last | None:
+    """Slices shortened by their largest |x|, where p = ∞."""
+    if not math.isinf(p):
+        return None
+    others = tuple(a for a in range(len(x.shape)) if a != axis_of(x, dim))
+    size = call("amax", call("abs", x), dim=others, keepdim=True)
+    factor = call("mul", call("reciprocal", call("add", size, 1e-7)), float(maxnorm))
+    return "mul", (x, call("where", call("gt", size, float(maxnorm)), factor, 1.0)), {}
 
 
 @compound("torch.linalg.norm", "np.linalg.norm")
@@ -60,13 +85,13 @@ def linalg_norm(
     """Of a matrix where two axes are meant and an ord is said, else of the entries."""
     axes = axes_meant(x, dim)
     if ord is None or len(axes) != 2:
-        return None
+        return None if ord is None else vector_norm(call, part, x, ord, dim, keepdim)
     return matrix_norm(call, part, x, ord, axes, keepdim) or (
         "matrix_norm", (x,), {"ord": ord, "dim": axes, "keepdim": keepdim}
     )  # fmt: skip
 
 
-@compound("torch.linalg.cond", "np.linalg.cond")
+@of_matrices("torch.linalg.cond", "np.linalg.cond")
 def cond(call: Call, part: int, x: Any, p: Any = None) -> Last:
     """The largest singular value over the smallest, or the norm of x times that of its inverse."""
     if p in (None, 2, -2):

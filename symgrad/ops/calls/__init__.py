@@ -1,0 +1,22 @@
+"""Calls that are several entries of the table in a row, one registry for texts and for captured programs."""
+
+from symgrad.ops.calls import elementwise, factors, joining, layers, norms, powers, shapes, statistics, systems
+from symgrad.ops.calls.registry import COMPOUNDS, Call, Compound, Last, compound, find_compound
+
+__all__ = [
+    "COMPOUNDS",
+    "Call",
+    "Compound",
+    "Last",
+    "compound",
+    "elementwise",
+    "factors",
+    "find_compound",
+    "joining",
+    "layers",
+    "norms",
+    "powers",
+    "shapes",
+    "statistics",
+    "systems",
+]

@@ -1,0 +1,84 @@
+"""Functions of single entries that are two or three entries of the table: bounds, rounded quotients, shortcuts."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from symgrad.errors import InputError
+from symgrad.ops.calls.registry import Call, Last, compound, done, everywhere
+
+SHORTCUT = 20
+"""From here on torch takes x for log(1 + exp(x)) unless it is told otherwise: 2e-9 of it, no kink that anyone means."""
+
+
+@compound("torch.softplus", "F.softplus", "aten.softplus")
+def softplus(call: Call, part: int, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Last | None:
+    """log(1 + exp(β·x)) / β, and x itself where β·x is above a threshold below 20."""
+    if beta == 1 and threshold >= SHORTCUT:
+        return None
+    scaled = call("mul", x, beta)
+    soft = call("softplus", scaled)
+    if threshold >= SHORTCUT:
+        return "div", (soft, beta), {}
+    return "where", (call("gt", scaled, threshold), x, call("div", soft, beta)), {}
+
+
+@compound("F.softmin", "torch.softmin")
+def softmin(call: Call, part: int, x: Any, dim: Any = -1) -> Last:
+    """softmax(−x)"""
+    return "softmax", (call("neg", x),), {"dim": dim}
+
+
+@compound(*everywhere("div", "divide"), reals=True)
+def div(call: Call, part: int, x: Any, other: Any, *, rounding_mode: Any = None) -> Last | None:
+    """The quotient, or what is left of it when it is rounded towards 0 or down."""
+    if rounding_mode is None:
+        return None
+    if rounding_mode not in ("trunc", "floor"):
+        raise InputError(f"rounding_mode is 'trunc' or 'floor', not {rounding_mode!r}")
+    return rounding_mode, (call("div", x, other),), {}
+
+
+@compound(*everywhere("clamp", "clip"), reals=True)
+def clamp(call: Call, part: int, x: Any, min: Any = None, max: Any = None) -> Last | None:
+    """min where x < min, then max where that is > max; at a bound the derivative is x's, as in torch."""
+    if not (hasattr(min, "shape") or hasattr(max, "shape")):
+        return None
+    if min is not None:
+        x = call("where", call("ge", x, min), x, min)
+    if max is not None:
+        x = call("where", call("le", x, max), x, max)
+    return done(x)
+
+
+@compound(*everywhere("clamp_min"), reals=True)
+def clamp_min(call: Call, part: int, x: Any, min: Any) -> Last:
+    """At least ``min``."""
+    return clamp(call, part, x, min) or ("clamp", (x,), {"min": min})
+
+
+@compound(*everywhere("clamp_max"), reals=True)
+def clamp_max(call: Call, part: int, x: Any, max: Any) -> Last:
+    """At most ``max``."""
+    return clamp(call, part, x, None, max) or ("clamp", (x,), {"max": max})
+
+
+@compound(*everywhere("angle"), reals=True)
+def angle(call: Call, part: int, x: Any) -> Last:
+    """π where a real number is negative, else 0."""
+    return "mul", (call("lt", x, 0), math.pi), {}
+
+
+@compound(*everywhere("fill"), reals=True)
+def fill(call: Call, part: int, x: Any, value: Any) -> Last:
+    """One number everywhere."""
+    if hasattr(value, "shape"):
+        return "expand", (value,), {"shape": tuple(x.shape)}
+    return "mul", (call("ones_like", x), float(value)), {}
+
+
+@compound("aten.zero")
+def zero(call: Call, part: int, x: Any) -> Last:
+    """0 in the same shape."""
+    return "zeros_like", (x,), {}

@@ -1,0 +1,83 @@
+"""Factors of a matrix: calls that give several of them, and torch's older names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.errors import UnsupportedError
+from symgrad.ops.arranging import at_least
+from symgrad.ops.calls.registry import Call, Last, of_matrices
+
+
+def sizes_of(call: Call, x: Any) -> tuple[int | None, int | None]:
+    """Rows and columns, where they are known."""
+    rows, columns = at_least(x.shape, 2)[-2:]
+    return call.number(rows), call.number(columns)
+
+
+@of_matrices("torch.linalg.qr", "torch.qr", "Tensor.qr", "np.linalg.qr", "aten.linalg_qr", fields=("Q", "R"))
+def qr(call: Call, part: int, x: Any, mode: str = "reduced") -> Last:
+    """The first columns of a wide matrix decide Q; R is Qᵀ·x."""
+    if mode not in ("reduced", True):
+        raise UnsupportedError(f"mode {mode!r} of qr is not supported yet", hints=("mode='reduced'",))
+    rows, columns = sizes_of(call, x)
+    if rows is None or columns is None or rows >= columns:
+        return ("qr_q", "qr_r")[part], (x,), {}
+    q = call("qr_q", call("narrow", x, dim=-1, start=0, length=rows))
+    return ("identity", (q,), {}) if part == 0 else ("matmul", (call("mT", q), x), {})
+
+
+@of_matrices("torch.linalg.eigh", "np.linalg.eigh", "aten._linalg_eigh", fields=("eigenvalues", "eigenvectors"))
+def eigh(call: Call, part: int, x: Any, UPLO: str = "L", compute_v: bool = True) -> Last:  # as torch calls it
+    """Of a symmetric matrix either triangle says the same."""
+    return ("eigvalsh", "eigenvectors")[part], (x,), {}
+
+
+@of_matrices("torch.linalg.eigvalsh", "np.linalg.eigvalsh")
+def eigvalsh(call: Call, part: int, x: Any, UPLO: str = "L") -> Last:  # as torch calls it
+    """Of a symmetric matrix either triangle says the same."""
+    return "eigvalsh", (x,), {}
+
+
+@of_matrices("torch.linalg.svd", "np.linalg.svd", "aten._linalg_svd", fields=("U", "S", "Vh"))
+def svd(
+    call: Call, part: int, x: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None
+) -> Last:
+    """The thin factors; columns that full_matrices adds to them are nobody's choice."""
+    rows, columns = sizes_of(call, x)
+    if full_matrices and rows is not None and columns is not None and (columns - rows) * (part - 1) > 0:
+        raise UnsupportedError(
+            "the vectors that full_matrices=True adds are any that fit, so they have no derivative",
+            hints=("full_matrices=False",),
+        )
+    return ("svd_u", "svdvals", "svd_vh")[part], (x,), {}
+
+
+@of_matrices("torch.svd", "Tensor.svd", fields=("U", "S", "V"))
+def old_svd(call: Call, part: int, x: Any, some: bool = True, compute_uv: bool = True) -> Last:
+    """torch's older call, which gives V rather than its transpose."""
+    found = svd(call, part, x, full_matrices=not some)
+    return found if part < 2 else ("mT", (call("svd_vh", x),), {})
+
+
+@of_matrices("torch.linalg.cholesky", "torch.cholesky", "Tensor.cholesky", "np.linalg.cholesky")
+def cholesky(call: Call, part: int, x: Any, upper: bool = False) -> Last:
+    """The lower factor, or its transpose."""
+    return ("mT", (call("cholesky", x),), {}) if upper else ("cholesky", (x,), {})
+
+
+@of_matrices("torch.linalg.cholesky_ex", "aten.linalg_cholesky_ex", fields=("L", "info"))
+def cholesky_ex(call: Call, part: int, x: Any, upper: bool = False, check_errors: bool = False) -> Last:
+    """The factor; whether it exists is an integer."""
+    if part:
+        raise UnsupportedError("info is an integer, it has no derivative")
+    return cholesky(call, 0, x, upper)
+
+
+@of_matrices(
+    "torch.linalg.slogdet", "torch.slogdet", "Tensor.slogdet", "np.linalg.slogdet", "aten._linalg_slogdet",
+    fields=("sign", "logabsdet"),
+)  # fmt: skip
+def slogdet(call: Call, part: int, x: Any) -> Last:
+    """The sign of the determinant, and the logarithm of its absolute value."""
+    return ("logabsdet", (x,), {}) if part else ("sign", (call("det", x),), {})

@@ -1,0 +1,28 @@
+"""Calls that only captured programs understand, and why: what they are depends on the numbers of a run.
+
+A text has formulas before it has numbers, so it refuses these and says how to ask instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+DRAWS = "it draws random numbers"
+PLACES = "where its entries land depends on values"
+COUNTED = "which entries belong together depends on values"
+PIVOTS = "which rows it exchanges depends on values"
+STEPS = "how far it moves a number depends on the number"
+
+OF_RUNS: Mapping[str, str] = {
+    **dict.fromkeys(("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal", "geometric"), DRAWS),
+    **dict.fromkeys(("cauchy", "rrelu", "dropout", "dropout1d", "dropout2d", "dropout3d"), DRAWS),
+    **dict.fromkeys(("alpha_dropout", "feature_alpha_dropout"), DRAWS),
+    **dict.fromkeys(("masked_scatter", "index_put", "put", "diagonal_scatter", "as_strided_scatter"), PLACES),
+    **dict.fromkeys(("segment_reduce", "embedding_bag", "ctc_loss", "multilabel_margin_loss"), COUNTED),
+    **dict.fromkeys(("grouped_mm", "nanmedian", "nanquantile", "masked_select"), COUNTED),
+    **dict.fromkeys(("lu", "lu_factor", "lu_factor_ex", "lu_solve", "lu_unpack"), PIVOTS),
+    **dict.fromkeys(("householder_product", "orgqr", "ormqr"), "one reflection after the other is derived of what ran"),
+    **dict.fromkeys(("frexp", "nextafter"), STEPS),
+    **dict.fromkeys(("sampled_addmm", "sparse_sampled_addmm"), "which entries a sparse matrix stores is data"),
+}
+"""Functions by their last word."""

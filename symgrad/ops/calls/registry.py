@@ -1,0 +1,150 @@
+"""The one registry of calls that are several entries of the table one after the other, or that give several results.
+
+Comes in: how torch spells a call, and a function that says it in entries. Goes out: the `Compound` of a spelling. Texts
+and captured programs read the same ones, so what either of them understands is said once.
+
+Such a function takes ``call`` (which applies an entry and hands back its result), the number of the result that is
+wanted, and the arguments as torch has them. It answers with the last step: an entry, its operands, its options; or
+with None, where the call is the table's own entry of that name.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.ops.lookup import normal
+from symgrad.ops.spec import COMPOUND_SPELLINGS, TABLE
+
+
+class Call(Protocol):
+    """What applies an entry of the table and hands back its result, and knows sizes."""
+
+    def __call__(self, name: str, *operands: Any, **options: Any) -> Any:
+        """The result of one entry."""
+
+    def number(self, size: Any) -> int | None:
+        """A size as a number, None where it is open."""
+
+    def whole(self, size: Any) -> int:
+        """A size as a number; one that is open becomes one, and an error says where it cannot."""
+
+
+Steps = TypeVar("Steps", bound=Callable[..., Any])
+Last = tuple[str, tuple[Any, ...], dict[str, Any]]
+Count = Callable[[Call, Sequence[Any], Mapping[str, Any]], int]
+
+
+@dataclass(frozen=True)
+class Compound:
+    """A call of torch's said in entries.
+
+    ``fields`` name the results of a call that gives several, in torch's order; ``count`` says how many it gives where
+    that depends on its arguments. ``reals`` marks what is the same as torch's only of real numbers: of whole numbers and truth values torch makes
+    something else. ``matrices`` says that it takes a matrix first, then matrices or vectors.
+    """
+
+    name: str
+    steps: Callable[..., Last | None]
+    fields: tuple[str, ...] = ()
+    count: Count | None = None
+    reals: bool = False
+    matrices: bool = False
+
+    @property
+    def several(self) -> bool:
+        """Whether the call gives more than one result."""
+        return bool(self.fields) or self.count is not None
+
+    @property
+    def says(self) -> str:
+        """What it does."""
+        return (inspect.getdoc(self.steps) or "").splitlines()[0]
+
+    @property
+    def usage(self) -> str:
+        """How it is called, and what it gives."""
+        gives = f" → {', '.join(self.fields)}" if self.fields else " → …" if self.count else ""
+        return f"{self.name}{self.signature}{gives}"
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """What users may write between the brackets."""
+        parameters = list(inspect.signature(self.steps).parameters.values())[2:]
+        return inspect.Signature([p.replace(annotation=p.empty) for p in parameters])
+
+
+COMPOUNDS: dict[str, Compound] = {}
+
+
+def compound(
+    *spelled: str,
+    fields: tuple[str, ...] = (),
+    count: Count | None = None,
+    reals: bool = False,
+    matrices: bool = False,
+) -> Callable[[Steps], Steps]:
+    """Enter a function under every spelling."""
+
+    def enter(steps: Steps) -> Steps:
+        entry = Compound(steps.__name__, steps, fields, count, reals, matrices)
+        COMPOUNDS.update(dict.fromkeys(spelled, entry))
+        COMPOUND_SPELLINGS.update(spelled)
+        return steps
+
+    return enter
+
+
+of_matrices = functools.partial(compound, matrices=True)
+"""The same for linear algebra."""
+
+
+def everywhere(*words: str) -> tuple[str, ...]:
+    """What is a function, a method, and ATen's."""
+    return tuple(f"{place}.{word}" for word in words for place in ("torch", "Tensor", "aten"))
+
+
+def find_compound(spelling: str) -> Compound | None:
+    """The compound spelled so, or None; without a module, torch.linalg's or torch's where the table has no such name."""
+    spelling = normal(spelling)
+    if spelling in COMPOUNDS:
+        return COMPOUNDS[spelling]
+    if "." in spelling:
+        return None
+    tried = ("torch.", "F.") if spelling in TABLE else ("torch.linalg.", "torch.", "F.", "Tensor.")
+    return next((COMPOUNDS[place + spelling] for place in tried if place + spelling in COMPOUNDS), None)
+
+
+def in_front(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments with the tensor that a keyword gives (``input=x``) before the others."""
+    rest = {key: value for key, value in keywords.items() if key not in ("input", "self")}
+    return (*(keywords[key] for key in ("input", "self") if key in keywords), *arguments), rest
+
+
+def done(ref: Any) -> Last:
+    """The result as it stands."""
+    return "identity", (ref,), {}
+
+
+def made(call: Call, last: Last) -> Any:
+    """The result of a last step that is not the last."""
+    name, operands, options = last
+    return call(name, *operands, **options)
+
+
+def axis_of(x: Any, dim: Any) -> int:
+    """The axis counted from the front; refuses one that is not there."""
+    rank = len(x.shape)
+    if isinstance(dim, bool) or not isinstance(dim, int) or not -rank <= dim < rank:
+        raise ShapeError(f"there is no axis {dim} in a tensor with {rank}")
+    return dim % rank
+
+
+def absent(wanted: Any, what: str) -> None:
+    """Refuse an argument that changes the result in a way the entries do not know."""
+    if wanted not in (None, False):
+        raise UnsupportedError(f"{what} is not supported yet", found=(f"{what}={wanted!r}",))

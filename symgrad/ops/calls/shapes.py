@@ -1,0 +1,195 @@
+"""Tensors cut up, put in another shape, and written into by position: entries that only move."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from symgrad.errors import InputError, ShapeError
+from symgrad.ops.arranging import at_least
+from symgrad.ops.calls.registry import Call, Last, axis_of, compound, done, everywhere
+
+
+@compound("torch.unflatten", "Tensor.unflatten", reals=True)
+def unflatten(call: Call, part: int, x: Any, dim: Any, sizes: Any) -> Last:
+    """One axis as several."""
+    axis = axis_of(x, dim)
+    pieces = tuple(sizes) if isinstance(sizes, (tuple, list)) else (sizes,)
+    return "reshape", (x,), {"shape": (*x.shape[:axis], *pieces, *x.shape[axis + 1 :])}
+
+
+@compound("Tensor.expand_as")
+def expand_as(call: Call, part: int, x: Any, other: Any) -> Last:
+    """Broadcast to the shape of another tensor."""
+    return "expand", (x,), {"shape": tuple(other.shape)}
+
+
+@compound("Tensor.view_as", "Tensor.reshape_as")
+def view_as(call: Call, part: int, x: Any, other: Any) -> Last:
+    """Row by row in the shape of another tensor."""
+    return "reshape", (x,), {"shape": tuple(other.shape)}
+
+
+@compound("torch.positive", "Tensor.positive")
+def positive(call: Call, part: int, x: Any) -> Last:
+    """x itself."""
+    return done(x)
+
+
+@compound("torch.adjoint", "Tensor.adjoint")
+def adjoint(call: Call, part: int, x: Any) -> Last:
+    """Of real numbers the transpose."""
+    return "mT", (x,), {}
+
+
+@compound(*everywhere("msort"))
+def msort(call: Call, part: int, x: Any) -> Last:
+    """Sorted along the first axis."""
+    return "sort", (x,), {"dim": 0}
+
+
+@compound("torch.fft.fftshift", "np.fft.fftshift")
+def fftshift(call: Call, part: int, x: Any, dim: Any = None) -> Last:
+    """The frequency 0 in the middle."""
+    return turned(call, x, dim, lambda size: size // 2)
+
+
+@compound("torch.fft.ifftshift", "np.fft.ifftshift")
+def ifftshift(call: Call, part: int, x: Any, dim: Any = None) -> Last:
+    """The frequency 0 in front again."""
+    return turned(call, x, dim, lambda size: -(size // 2))
+
+
+def turned(call: Call, x: Any, dim: Any, by: Any) -> Last:
+    """Each axis turned by a share of its size."""
+    axes = tuple(range(len(x.shape))) if dim is None else tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    shifts = tuple(by(call.whole(x.shape[axis_of(x, axis)])) for axis in axes)
+    return "roll", (x,), {"shifts": shifts, "dims": axes}
+
+
+@compound("F.channel_shuffle", "torch.channel_shuffle")
+def channel_shuffle(call: Call, part: int, x: Any, groups: int) -> Last:
+    """Channels dealt out to the groups in turn."""
+    batch, channels, *rest = at_least(x.shape, 2)
+    count = call.whole(channels)
+    if groups < 1 or count % groups:
+        raise InputError(f"{count} channels do not make {groups} groups")
+    parted = call("reshape", x, shape=(batch, groups, count // groups, *rest))
+    return "reshape", (call("transpose", parted, dim0=1, dim1=2),), {"shape": tuple(x.shape)}
+
+
+# Cut up ------------------------------------------------------------------------------------------------------
+
+
+def bounds(call: Call, x: Any, into: Any, axis: int, even: bool) -> list[tuple[int, int]]:
+    """Where the parts of an axis begin and how long they are: so many of them, or cut at these places."""
+    size = call.whole(x.shape[axis])
+    if isinstance(into, int):
+        if into < 1 or (even and size % into):
+            raise ShapeError(f"an axis of {size} cannot be cut into {into} equal parts")
+        longer = size % into
+        lengths = [size // into + (n < longer) for n in range(into)]
+        starts = [sum(lengths[:n]) for n in range(into)]
+        return list(zip(starts, lengths, strict=True))
+    places = [p if p >= 0 else max(p + size, 0) for p in into]
+    ends = [0, *(min(p, size) for p in places), size]
+    return [(start, max(end - start, 0)) for start, end in itertools.pairwise(ends)]
+
+
+def parts_along(axis: int | None, even: bool) -> Any:
+    """How many parts a call gives, which cuts along ``axis`` or the one that it is told."""
+
+    def count(call: Call, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> int:
+        x, *rest = arguments
+        into = rest[0] if rest else next(v for k, v in keywords.items() if k != "dim")
+        along = rest[1] if len(rest) > 1 else keywords.get("dim", 0)
+        own = axis_of(x, along if axis is None else min(axis, len(x.shape) - 1))
+        return len(bounds(call, x, into, own, even))
+
+    return count
+
+
+def piece(call: Call, part: int, x: Any, into: Any, axis: int, even: bool) -> Last:
+    """One part of an axis."""
+    start, length = bounds(call, x, into, axis, even)[part]
+    return "narrow", (x,), {"dim": axis, "start": start, "length": length}
+
+
+@compound("torch.tensor_split", "Tensor.tensor_split", count=parts_along(None, even=False))
+def tensor_split(call: Call, part: int, x: Any, indices_or_sections: Any, dim: int = 0) -> Last:
+    """Parts of nearly the same length, or cut at places."""
+    return piece(call, part, x, indices_or_sections, axis_of(x, dim), even=False)
+
+
+@compound("torch.hsplit", "Tensor.hsplit", count=parts_along(1, even=True))
+def hsplit(call: Call, part: int, x: Any, sections: Any) -> Last:
+    """Parts along columns; of a vector along its only axis."""
+    return piece(call, part, x, sections, axis_of(x, min(1, len(x.shape) - 1)), even=True)
+
+
+@compound("torch.vsplit", "Tensor.vsplit", count=parts_along(0, even=True))
+def vsplit(call: Call, part: int, x: Any, sections: Any) -> Last:
+    """Parts along rows."""
+    return piece(call, part, x, sections, axis_of(x, 0), even=True)
+
+
+@compound("torch.dsplit", "Tensor.dsplit", count=parts_along(2, even=True))
+def dsplit(call: Call, part: int, x: Any, sections: Any) -> Last:
+    """Parts along the third axis."""
+    return piece(call, part, x, sections, axis_of(x, 2), even=True)
+
+
+# Written into ------------------------------------------------------------------------------------------------
+
+
+@compound("torch.slice_scatter", "Tensor.slice_scatter", reals=True)
+def slice_scatter(
+    call: Call, part: int, x: Any, src: Any, dim: Any = 0, start: Any = None, end: Any = None, step: int = 1
+) -> Last:
+    """x with src in the place of a slice."""
+    axis = axis_of(x, dim)
+    length = call.whole(x.shape[axis])
+    if step < 1:
+        raise InputError("slices step forwards", found=(f"a step of {step}",))
+    places = range(length)[slice(start, end, step)]
+    wanted = tuple(len(places) if a == axis else call.number(size) for a, size in enumerate(x.shape))
+    if len(src.shape) != len(x.shape) or tuple(call.number(size) for size in src.shape) != wanted:
+        raise ShapeError(f"src of slice_scatter has to be {'×'.join(map(str, wanted))}")
+
+    def rows(tensor: Any, at: int, count: int = 1) -> Any:
+        return call("narrow", tensor, dim=axis, start=at, length=count)
+
+    if step == 1 and places:
+        before, after = places[0], length - places[-1] - 1
+        around = [rows(x, 0, before)] * bool(before), [rows(x, length - after, after)] * bool(after)
+        return "cat", (*around[0], src, *around[1]), {"dim": axis}
+    parts = [rows(src, places.index(n)) if n in places else rows(x, n) for n in range(length)]
+    return "cat", tuple(parts), {"dim": axis}
+
+
+@compound("torch.select_scatter", "Tensor.select_scatter", reals=True)
+def select_scatter(call: Call, part: int, x: Any, src: Any, dim: int, index: int) -> Last:
+    """x with src in the place of one position along an axis."""
+    axis = axis_of(x, dim)
+    length = call.whole(x.shape[axis])
+    if not -length <= index < length:
+        raise ShapeError(f"there is no position {index} on an axis of {length}")
+    at = index % length
+    return slice_scatter(call, part, x, call("unsqueeze", src, dim=axis), axis, at, at + 1)
+
+
+@compound("torch.combinations")
+def combinations(call: Call, part: int, x: Any, r: int = 2, with_replacement: bool = False) -> Last:
+    """Every choice of r entries of a vector, in order, a row each."""
+    if len(x.shape) != 1:
+        raise ShapeError("combinations takes a vector", found=(f"{len(x.shape)} axes",))
+    size = call.whole(x.shape[0])
+    rows = list(
+        (itertools.combinations_with_replacement if with_replacement else itertools.combinations)(range(size), r)
+    )
+    if not rows or math.comb(size, r) > 4096:
+        raise InputError(f"combinations of {r} out of {size} are none, or more than a page holds")
+    each = [call("select", x, dim=0, index=n) for row in rows for n in row]
+    return "reshape", (call("stack", *each, dim=0),), {"shape": (len(rows), r)}
