@@ -60,7 +60,7 @@ BAD = [
     ("softmax('x')", "syntax", "'x'", "x of softmax has to be a tensor, not the text 'x'", "softmax(x"),
     ("exp([1,2])", "syntax", "[1,2]", "x of exp has to be a tensor, not a list", "--let"),
     ("x @ [[1,2]]", "syntax", "[[1,2]]", "a list cannot stand beside @", "--let"),
-    ("clamp(x, min=x)", "syntax", "min=x", "min of clamp cannot be a tensor", "clamp(x, min=None, max=None)"),
+    ("tril(x, diagonal=x)", "syntax", "diagonal=x", "diagonal of tril cannot be a tensor", "tril(x, diagonal=0)"),
     ("cat(a, b)", "syntax", "b", "cat has too many arguments", "cat(*tensors, dim=0)"),
     ("cat([])", "syntax", "cat([])", "cat needs a list of tensors", "cat(*tensors, dim=0)"),
     ("x.T()", "syntax", "x.T()", "T is not called", ".T without brackets"),
