@@ -37,7 +37,7 @@ class Steps:
 
 def in_one_list(op: Op, arguments: Sequence[Any]) -> tuple[Any, ...]:
     """The tensors of an entry that takes any number of them as torch takes them: as one list."""
-    row = op.variadic and len(arguments) > 1 and all(hasattr(a, "shape") for a in arguments)
+    row = op.variadic and bool(arguments) and all(hasattr(a, "shape") for a in arguments)
     return (tuple(arguments),) if row else tuple(arguments)
 
 

@@ -78,7 +78,7 @@ def fill(call: Call, part: int, x: Any, value: Any) -> Last:
     return "mul", (call("ones_like", x), float(value)), {}
 
 
-@compound("aten.zero")
+@compound("torch.zero", "Tensor.zero", "aten.zero")
 def zero(call: Call, part: int, x: Any) -> Last:
     """0 in the same shape."""
     return "zeros_like", (x,), {}

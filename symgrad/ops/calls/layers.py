@@ -12,7 +12,7 @@ from symgrad.ops.calls.registry import Call, Last, compound
 def native_layer_norm(call: Call, part: int, x: Any, shape: Any, weight: Any, bias: Any, eps: Any) -> Last:
     """The layer; the others are not differentiable."""
     first_only(part, "native_layer_norm")
-    return "layer_norm", (x, weight, bias), {"shape": tuple(shape), "eps": eps}
+    return "layer_norm", (x, weight, bias), {"normalized_shape": tuple(shape), "eps": eps}
 
 
 def first_only(part: int, word: str) -> None:
