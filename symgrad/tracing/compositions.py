@@ -15,6 +15,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric.exact import as_float
 from symgrad.ops.calls.elementwise import SHORTCUT
 from symgrad.ops.calls.registry import Compound, find_compound, in_front
+from symgrad.ops.lookup import find
 from symgrad.tracing import (
     draws,
     factor_calls,
@@ -92,9 +93,18 @@ def composed(
             return None if composition is None else composition(steps, node, *arguments, **keywords)
         if last[0] == "identity":
             return done(*last[1])
-        return matrix_calls.with_signs(steps, node, matrix_calls.cut_off(steps, node, last), word)
+        return by_name(matrix_calls.with_signs(steps, node, matrix_calls.cut_off(steps, node, last), word))
     except (TypeError, SymgradError) as error:  # the call has other arguments than these: the table may know them
         raise Refused(f"{word}: {error}") from error
+
+
+def by_name(last: Said) -> Said:
+    """Operands by their names in the entry, whose options may stand between them."""
+    name, operands, options = last
+    op = find(name) if name else None
+    if op is None or op.variadic or len(operands) > len(op.operands):
+        return last
+    return name, (), {**dict(zip(op.operands, operands, strict=False)), **options}
 
 
 def mathematical(compound: Compound, keywords: Mapping[str, Any]) -> dict[str, Any]:
