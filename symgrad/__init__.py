@@ -17,6 +17,7 @@ WHERE = {
         "UnknownNameError", "UnsupportedError",
     ),
     "symgrad.explanation": ("Entry", "Explanation", "Gradient", "Hessian", "Jacobian", "Structure"),
+    "symgrad.exporting": ("export",),
     "symgrad.higher": ("hessian", "hvp", "jvp"),
     "symgrad.oracles": ("Check",),
     "symgrad.tracing": ("Program", "capture"),
@@ -44,6 +45,7 @@ __all__ = [
     "capture",
     "derive",
     "explain",
+    "export",
     "hessian",
     "hvp",
     "jacobian",
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
         UnsupportedError,
     )
     from symgrad.explanation import Entry, Explanation, Gradient, Hessian, Jacobian, Structure
+    from symgrad.exporting import export
     from symgrad.higher import hessian, hvp, jvp
     from symgrad.oracles import Check
     from symgrad.tracing import Program, capture

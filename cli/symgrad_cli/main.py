@@ -6,6 +6,7 @@ import click
 
 import symgrad
 from symgrad_cli.check import check
+from symgrad_cli.code import code
 from symgrad_cli.derive import derive
 from symgrad_cli.docs import docs
 from symgrad_cli.explain import explain
@@ -23,6 +24,7 @@ Examples:
   symgrad ops softmax
   symgrad run train.py
   symgrad check kernels:softmax "softmax(x, dim=-1)" --let "x=randn(3,4)"
+  symgrad code "softmax(x, dim=-1)" --shape x=3,4 -o softmax.py
 """
 
 
@@ -38,5 +40,5 @@ def main() -> None:
     """
 
 
-for verb in (explain, derive, ops, docs, run, check):
+for verb in (explain, derive, ops, docs, run, check, code):
     main.add_command(verb)

@@ -26,13 +26,15 @@ LONG = 160
 class Part:
     """What reaches a tensor through one that reads it; ``equation`` says it entry by entry.
 
-    It is kept as it was derived, in standard names, and put into the names of the page when asked for.
+    It is kept as it was derived, in standard names, and put into the names of the page when asked for. ``rules`` led
+    from there to its line.
     """
 
     through: str
     derived: Equation | None
     names: Mapping[str, str]
     sizes: Mapping[Size, Size]
+    rules: tuple[str, ...] = ()
 
     @property
     def equation(self) -> Equation | None:

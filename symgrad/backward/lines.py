@@ -157,7 +157,7 @@ class Lines:
         names = self.in_page(form)
         names["v"] = self.names.cotangent(group.output)
         for own, found in self.templates(group, form, unit):
-            part = Part(group.output, found.equation, names, form.own_sizes)
+            part = Part(group.output, found.equation, names, form.own_sizes, found.rules)
             self.gather(form.names[own], self.expression(found, names, group.output, own), part, found.reason)
 
     def in_page(self, form: Standard) -> dict[str, str]:

@@ -12,13 +12,13 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.oracles import run_torch, torch_version
-from symgrad.testing.bench import Bench, Outcome, Trial, apart, not_made, outcome, place, shown
+from symgrad.testing.bench import Bench, Outcome, Trial, apart, largest_of, not_made, outcome, place, shown
 from symgrad.testing.data import Finding
 from symgrad.testing.diagnosis import Case, Cause, causes, formulas
 from symgrad.testing.kinks import GRADCHECK, Excuse, excused
 from symgrad.testing.rounding import EPSILON
 
-SHAKES, SPREAD, FARTHER = 4, 4.0, 64.0
+SHAKES, SPREAD, FARTHER, NOTHING = 4, 4.0, 64.0, 4.0
 """How often rounding is tried, how many times what it moved a gradient may be off, and how much farther it is tried."""
 
 
@@ -87,9 +87,16 @@ def forgiven(bench: Bench, name: str, trials: Sequence[Trial]) -> list[Trial]:
                 near, far = (np.abs(f.pull(trial.weights.seeds)[name] - trial.expected) for f in pair)
                 smooth = np.isfinite(near) & (far >= FARTHER / 8 * near)  # at a tie it jumps, however little is moved
                 spread = max(spread, float(near[smooth].max(initial=0.0)))
-            trial = replace(trial, limit=max(trial.limit, SPREAD * spread))
+            trial = replace(trial, limit=max(trial.limit, SPREAD * spread, nothing(trial, trials)))
         found.append(trial)
     return found
+
+
+def nothing(trial: Trial, trials: Sequence[Trial]) -> float:
+    """What of a gradient is rounding alone, where all of it is: what cancels beside entries of an ordinary size."""
+    largest = max((largest_of(t.expected) for t in trials if "onehot" in t.weights.name), default=0.0)
+    floor = NOTHING * EPSILON["float64"] * largest
+    return floor if max(largest_of(trial.expected), largest_of(trial.got)) <= floor else 0.0
 
 
 def rounded(bench: Bench, worst_ulps: float) -> str:

@@ -164,6 +164,11 @@ class Program:
         """
         return self.backward_by(self._seeds(seed), self._names(wrt), seed is None and len(self.ends) == 1)
 
+    def lines_for_any_seed(self, wrt: Sequence[str] | None = None) -> Backward:
+        """The lines of `backward` without numbers: the seed has a name, and stands for any."""
+        ends = tuple(dict.fromkeys(self.ends))
+        return backward(self.recording, self._names(wrt), ends=ends, labels=self.labels, values=self.values)
+
     def backward_by(self, seeds: Mapping[str, Array], wanted: Sequence[str], ones: bool) -> Backward:
         """`backward` for seeds and inputs by the recording's names; ``ones``: that of a number is 1 and not written."""
 

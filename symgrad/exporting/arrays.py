@@ -1,0 +1,200 @@
+"""The parts as NumPy or jax: each call of torch's is put into the other library's words, or refused.
+
+Comes in: `Parts`. Goes out: a module of two functions, in jax also a `jax.custom_vjp` that joins them. Nothing is run:
+syntax trees are rewritten by a list (`symgrad.exporting.words_of_arrays`), and what is not in it is an error.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from functools import cache
+
+from symgrad.backward.merging import put
+from symgrad.errors import UnsupportedError
+from symgrad.exporting.layout import assignment, returned
+from symgrad.exporting.module import Told, checked, docstring, in_functions, indented, whole_module
+from symgrad.exporting.parts import Parts, Statement, free, listed
+from symgrad.exporting.words_of_arrays import MODULES, ONLY, RULES, SAME, SPECIAL
+
+RANK = "{}.ndim"
+KNOWN = (ast.Constant, ast.Name, ast.Tuple, ast.List, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Slice, ast.operator,
+         ast.unaryop, ast.cmpop, ast.expr_context, ast.keyword)  # fmt: skip
+"""What is the same in both."""
+TAKEN = ("values", "indices")
+"""Parts of what an operation of torch's finds: NumPy has other functions for them."""
+
+
+@cache
+def rules(library: str) -> Mapping[str, ast.Lambda]:
+    """What a function comes to."""
+    texts = {name: f"x: np.{name}(x)" for name in SAME} | {name: f"x: special.{name}(x)" for name in SPECIAL}
+    texts |= dict(RULES) | dict(ONLY[library])
+    found = {}
+    for name, text in texts.items():
+        tree = ast.parse(f"lambda {text}", mode="eval").body
+        assert isinstance(tree, ast.Lambda)
+        found[name] = tree
+    return found
+
+
+class InArrays(ast.NodeTransformer):
+    """torch.softmax(x, dim=1) → special.softmax(x, axis=1)"""
+
+    def __init__(self, library: str, known: frozenset[str]) -> None:
+        self.library, self.known = library, known
+
+    def refused(self, what: str) -> UnsupportedError:
+        """The complaint about what has no counterpart."""
+        library = {"numpy": "NumPy", "jax": "jax"}[self.library]
+        return UnsupportedError(f"{what} has no counterpart in {library} that is known here", hints=('to="torch"',))
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        """What is listed; anything else is refused."""
+        if isinstance(node, (ast.Call, ast.Attribute, ast.Subscript)):
+            found: ast.AST = super().visit(node)
+            return found
+        if not isinstance(node, KNOWN):
+            raise self.refused(ast.unparse(node))
+        if isinstance(node, ast.Name) and node.id not in self.known:
+            raise self.refused(node.id)
+        return self.generic_visit(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        """Places; of several results one is taken by another function."""
+        if isinstance(node.value, ast.Call) and not isinstance(node.value.func, ast.Attribute):
+            name = ast.unparse(node.value.func)
+            if name.rpartition(".")[2] not in rules(self.library):
+                raise self.refused(name)
+        return self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        """x.shape, x.T, x.mT and math.pi."""
+        if ast.unparse(node) == "math.pi":
+            return ast.parse("np.pi", mode="eval").body
+        if node.attr not in ("shape", "T", "mT"):
+            raise self.refused(f".{node.attr}")
+        self.generic_visit(node)
+        return node if node.attr != "mT" else self.call("np.swapaxes", node.value, ast.Constant(-1), ast.Constant(-2))
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """A function or a method, by its last name."""
+        function = node.func
+        owners = []
+        if isinstance(function, ast.Attribute) and not (
+            isinstance(function.value, ast.Name) and function.value.id not in self.known
+        ):
+            whole = ast.unparse(function.value)
+            owners = [] if whole.startswith(("torch.", "F.")) and whole not in self.known else [function.value]
+        name = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
+        plain = [self.visit(argument) for argument in (*owners, *node.args)]
+        options = {str(k.arg): self.visit(k.value) for k in node.keywords}
+        if name == "pad" and not options and len(plain) == 2:
+            return self.padded(*plain)
+        if name not in rules(self.library):
+            raise self.refused(name)
+        return self.applied(name, plain, options)
+
+    def applied(self, name: str, plain: list[ast.AST], options: Mapping[str, ast.AST]) -> ast.AST:
+        """A rule on its arguments; an option that is not given is left out."""
+        rule = rules(self.library)[name]
+        slots = [slot.arg for slot in rule.args.args]
+        bound = dict(zip(slots, plain, strict=False))
+        rest = plain[len(slots) :]
+        optional = slots[len(slots) - len(rule.args.defaults) :]
+        missing = [slot for slot in slots if slot not in bound and slot not in options and slot not in optional]
+        if (rest and rule.args.vararg is None) or missing or not options.keys() <= set(slots) - bound.keys():
+            raise self.refused(f"{name} with these arguments")
+        bound |= options
+        defaults = dict(zip(optional, rule.args.defaults, strict=True))
+        if rule.args.vararg is not None:
+            one = len(rest) == 1 and not isinstance(rest[0], (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Subscript))
+            bound[rule.args.vararg.arg] = rest[0] if one else ast.Tuple(rest, ast.Load())  # type: ignore[arg-type]  # trees of expressions
+            if name == "einsum":
+                return self.call("np.einsum", *bound.values()) if one else self.call("np.einsum", plain[0], *rest)
+        body = deepcopy(rule.body)
+        if isinstance(body, ast.Call):
+            body.keywords = [
+                k
+                for k in body.keywords
+                if not (isinstance(k.value, ast.Name) and k.value.id in defaults and k.value.id not in bound)
+            ]
+        filled = {slot: bound.get(slot, defaults.get(slot)) for slot in (*slots, *bound)}
+        return put(body, {slot: value for slot, value in filled.items() if isinstance(value, ast.expr)})
+
+    def padded(self, value: ast.AST, margins: ast.AST) -> ast.AST:
+        """F.pad counts axes from the last."""
+        if not isinstance(margins, ast.Tuple) or len(margins.elts) % 2:
+            raise self.refused("pad with these arguments")
+        texts = [ast.unparse(side) for side in margins.elts]
+        pairs = [f"({texts[n]}, {texts[n + 1]})" for n in range(0, len(texts), 2)][::-1]
+        whole = f"[(0, 0)] * (x.ndim - {len(pairs)}) + [{', '.join(pairs)}]"
+        inner = put(ast.parse(whole, mode="eval").body, {"x": value})  # type: ignore[dict-item]  # a tree of an expression
+        return self.call("np.pad", value, inner)
+
+    def call(self, name: str, *arguments: ast.AST) -> ast.Call:
+        """A call of a function by its name."""
+        return ast.Call(ast.parse(name, mode="eval").body, list(arguments), [])  # type: ignore[arg-type]  # trees of expressions
+
+
+def in_library(parts: Parts, library: str) -> Parts:
+    """Every statement in the library's words."""
+    known = frozenset({*parts.inputs, *parts.seeds, *(s.target for s in (*parts.forward, *parts.backward))})
+
+    def placed(statement: Statement) -> Statement:
+        tree = InArrays(library, known).visit(ast.parse(ast.unparse(statement.value), mode="eval").body)
+        text = ast.unparse(put(tree, {"np": ast.Name("jnp")}) if library == "jax" else tree)  # type: ignore[arg-type]  # an expression
+        return Statement(statement.target, ast.parse(text, mode="eval").body)
+
+    needed = {
+        s.target for s in (*parts.ahead(parts.outputs, parts.inputs), *parts.ahead(parts.mentioned, parts.inputs))
+    }
+    forward = tuple(placed(s) for s in parts.forward if s.target in needed)
+    return Parts(parts.inputs, parts.outputs, forward, parts.seeds, tuple(map(placed, parts.backward)), parts.gradients)
+
+
+def of_arrays(parts: Parts, told: Told, library: str, style: str, forward_only: bool) -> str:
+    """The module for NumPy or jax."""
+    own = in_library(parts, library)
+    names = MODULES[library]
+    imports = {("jnp." if library == "jax" and name == "np" else f"{name}."): line for name, line in names.items()}
+    ahead = [line for s in own.ahead(own.outputs, own.inputs) for line in assignment(s)]
+    inputs = ", ".join(own.inputs)
+    functions = {f"def {told.name}({inputs}):": [*ahead, *returned(own.outputs)]}
+    if forward_only:
+        return whole_module(told, in_functions(functions, told, RANK), imports)
+    if style == "class":
+        return whole_module(told, [*custom_vjp(own, told)], imports)
+    seeds = own.seeds[0] if len(own.seeds) == 1 else free("v", {*own.inputs, *own.seeds})
+    behind = [f"{', '.join(own.seeds)} = {seeds}"] if len(own.seeds) > 1 else []
+    for s in (*own.ahead(own.mentioned, own.inputs), *own.backward):
+        behind += assignment(s)
+    functions[f"def {told.name}_backward({seeds}, {inputs}):"] = [*behind, *returned(list(own.gradients.values()))]
+    return whole_module(told, in_functions(functions, told, RANK), imports)
+
+
+def custom_vjp(parts: Parts, told: Told) -> Iterator[str]:
+    """``jax.custom_vjp`` saves what it is told to, and is differentiated again through it."""
+    inputs = ", ".join(parts.inputs)
+    ahead = [line for s in parts.ahead(parts.outputs, parts.inputs) for line in assignment(s)]
+    whole = [line for s in parts.ahead({*parts.outputs, *parts.mentioned}, parts.inputs) for line in assignment(s)]
+    kept = [n for n in (*parts.inputs, *(s.target for s in parts.forward)) if n in parts.mentioned]
+    outs = ", ".join(parts.outputs) if len(parts.outputs) == 1 else f"({', '.join(parts.outputs)})"
+    saved = free("saved", {*parts.inputs, *parts.seeds, *(s.target for s in (*parts.forward, *parts.backward))})
+    yield "@jax.custom_vjp"
+    yield f"def {told.name}({inputs}):"
+    yield from indented([*docstring(told), *checked(told, RANK), *ahead, *returned(parts.outputs)])
+    pair = f"({', '.join(kept)}{',' * (len(kept) == 1)})"
+    yield from ["", "", f"def {told.name}_forward({inputs}):"]
+    yield from indented([f'"""What `{told.name}` gives, and what its backward needs."""', *checked(told, RANK), *whole])
+    yield f"    return {outs}, {pair}"
+    seeds = parts.seeds[0] if len(parts.seeds) == 1 else free("v", {*parts.inputs, *parts.seeds, saved})
+    yield from ["", "", f"def {told.name}_backward({saved}, {seeds}):"]
+    behind = [f'"""vᵀJ of `{told.name}`: a gradient for each input."""']
+    behind += [f"{listed(kept)} = {saved}"] if kept else []
+    behind += [f"{', '.join(parts.seeds)} = {seeds}"] if len(parts.seeds) > 1 else []
+    behind += [line for s in parts.backward for line in assignment(s)]
+    gradients = [parts.gradients.get(name, "None") for name in parts.inputs]
+    yield from indented([*behind, f"return {listed(gradients)}"])
+    yield from ["", "", f"{told.name}.defvjp({told.name}_forward, {told.name}_backward)"]

@@ -1,0 +1,142 @@
+"""A whole module for torch: imports, docstrings, the class or the functions, and the check of shapes.
+
+Comes in: `Parts` and what is `Told` about them. Goes out: source.
+"""
+
+from __future__ import annotations
+
+import keyword
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import sympy as sp
+
+from symgrad.backward.code import IMPORTS
+from symgrad.errors import InputError
+from symgrad.exporting.parts import Parts, free
+from symgrad.exporting.shapes import misfit
+from symgrad.exporting.torch_text import function_class, plain
+from symgrad.program import Program, Tensor
+from symgrad.shapes import Size
+
+WIDTH = 100
+RANK = "{}.dim()"
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the source is about: its ``title`` and ``name``, the ``inputs`` as tensors, and what the docstring says."""
+
+    title: str
+    name: str
+    inputs: tuple[Tensor, ...]
+    required: tuple[Size, ...]
+    formulas: tuple[str, ...]
+    provisos: tuple[str, ...]
+
+
+def name_for(wish: str | None, program: Program, parts: Parts) -> str:
+    """What the function is called: as wished, else by the last step; raises `InputError` for what is no name."""
+    if wish is not None:
+        if not wish.isidentifier() or keyword.iskeyword(wish):
+            raise InputError(f"{wish!r} is no name of a function in Python")
+        return wish
+    called = [step.called for step in program.steps if step.op != "expand"]
+    own = called[0] if len(called) == 1 and re.fullmatch(r"[a-z][a-z0-9_]*", called[0]) else "formula"
+    taken = {*parts.inputs, *parts.seeds, *(s.target for s in (*parts.forward, *parts.backward))}
+    return free(f"{own}_" if keyword.iskeyword(own) else own, {*taken, "torch", "math", "np"})
+
+
+def whole(number: int) -> Size:
+    """A size that is a number."""
+    return sp.Integer(number)
+
+
+def docstring(told: Told, first: str = "", indent: int = 4) -> list[str]:
+    """The docstring, in lines: the title, the formulas, where they do not hold."""
+    title = " ".join(told.title.split()) or told.name
+    head = textwrap.wrap(f"{first}{title}", WIDTH - indent) if title else [told.name]
+    lines = [head[0].replace("\\", "/")]
+    lines += head[1:]
+    if told.formulas:
+        lines += ["", *(f"    {text}" for text in told.formulas)]
+    if told.provisos:
+        lines += ["", *(line for text in told.provisos for line in textwrap.wrap(text, WIDTH - indent))]
+    quoted = [line.replace("\\", "\\\\").replace('"""', "'''") for line in lines]
+    if len(quoted) == 1 and not quoted[0].endswith('"'):
+        return [f'"""{quoted[0]}"""']
+    return [f'"""{quoted[0]}', *quoted[1:], '"""']
+
+
+def checked(told: Told, rank: str) -> list[str]:
+    """The check of shapes, as statements."""
+    condition, words = misfit(told.inputs, told.required, rank)
+    if not condition:
+        return []
+    first = f"if {condition}:"
+    if len(first) > WIDTH:
+        parts = condition.split(" or ")
+        first = "\n".join(["if (", f"    {parts[0]}", *(f"    or {part}" for part in parts[1:]), "):"])
+    said = f"{told.name} takes {words}".replace('"', "'")
+    texts = textwrap.wrap(said, WIDTH - 16, drop_whitespace=False)
+    body = [f'    raise ValueError("{said}")']
+    if len(texts) > 1:
+        body = ["    raise ValueError(", *(f'        "{text}"' for text in texts), "    )"]
+    return [*first.splitlines(), *body]
+
+
+def of_torch(parts: Parts, told: Told, style: str, forward_only: bool) -> str:
+    """The module for torch."""
+    if forward_only:
+        functions = dict(list(plain(parts, told.name).items())[:1])
+        return whole_module(told, in_functions(functions, told), IMPORTS)
+    if style == "functions":
+        return whole_module(told, in_functions(plain(parts, told.name), told), IMPORTS)
+    kind = class_name(told.name, parts)
+    arguments = ", ".join(parts.inputs)
+    several = len(parts.outputs)
+    body = [*docstring(told), "", *function_class(parts, told.name)]
+    call = f"{kind}.apply({arguments})"
+    extra = any("mark_non_differentiable" in line for line in body)
+    cut = "" if not extra else "[0]" if several == 1 else f"[:{several}]"
+    wrapper = [*checked(told, RANK), f"return {call}{cut}"]
+    words = [f'"""{told.name} by `{kind}`: differentiable twice."""']
+    first = [f"class {kind}(torch.autograd.Function):", *indented(body)]
+    second = [f"def {told.name}({arguments}):", *indented([*words, *wrapper])]
+    return whole_module(told, [*first, "", "", *second], IMPORTS)
+
+
+def in_functions(functions: Mapping[str, Sequence[str]], told: Told, rank: str = RANK) -> list[str]:
+    """Functions below one another; the first has the check and the docstring."""
+    lines: list[str] = []
+    for number, (head, body) in enumerate(functions.items()):
+        words = docstring(told) if number == 0 else [f'"""vᵀJ of `{told.name}`: a gradient for each input."""']
+        check = checked(told, rank) if number == 0 else []
+        lines += [*(["", ""] if number else []), head, *indented([*words, *check, *body])]
+    return lines
+
+
+def whole_module(told: Told, lines: Sequence[str], imports: Mapping[str, str]) -> str:
+    """Imports, then the lines."""
+    text = "\n".join(line for line in lines if not line.lstrip().startswith('"""'))
+    needed = [line for name, line in imports.items() if re.search(rf"(?<![\w.]){re.escape(name)}", text)]
+    head = f'"""{told.name}: the forward pass and vᵀJ, derived by symgrad."""'
+    standard = [line for line in needed if line == "import math"]
+    others = [line for line in needed if line != "import math"]
+    between = [""] if standard and others else []
+    every = [*standard, *between, *others]
+    return "\n".join([head, *([""] if every else []), *every, "", "", *lines]) + "\n"
+
+
+def class_name(name: str, parts: Parts) -> str:
+    """``layer_norm`` → ``LayerNorm``."""
+    found = "".join(part[:1].upper() + part[1:] for part in name.split("_")) or "Function"
+    found = found if found.isidentifier() and found != name else f"{found}Function"
+    return free(found, {*parts.inputs, *parts.seeds, *(s.target for s in (*parts.forward, *parts.backward)), name})
+
+
+def indented(lines: Sequence[str] | Iterator[str]) -> list[str]:
+    """Four spaces to the right."""
+    return [f"    {line}" if line else "" for line in lines]

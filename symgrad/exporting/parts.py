@@ -1,0 +1,114 @@
+"""The lines of a forward and a backward pass as one function's parts, before anyone says in which library.
+
+Comes in: a `Backward`. Goes out: `Parts`: statements as syntax trees, in the names of the page.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from symgrad.backward import Backward, Line
+from symgrad.backward.code import read_by
+from symgrad.backward.merging import put
+from symgrad.errors import UnsupportedError
+
+RESERVED = frozenset({"ctx", "inputs", "output", "jax", "jnp", "special", "ValueError", "staticmethod", "tuple"})
+"""What the source itself reads: no tensor is called so there."""
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``target = value``."""
+
+    target: str
+    value: ast.expr
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The names that it reads."""
+        return names_in(self.value)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """``forward`` computes ``outputs`` from ``inputs``; ``backward`` the ``gradients``, by inputs, from ``seeds``."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    forward: tuple[Statement, ...]
+    seeds: tuple[str, ...]
+    backward: tuple[Statement, ...]
+    gradients: Mapping[str, str]
+
+    def ahead(self, wanted: Collection[str], known: Collection[str]) -> tuple[Statement, ...]:
+        """The forward statements that compute ``wanted`` from what is ``known``."""
+        needed, kept = set(wanted) - set(known), []
+        for statement in reversed(self.forward):
+            if statement.target in needed and statement.target not in known:
+                kept.append(statement)
+                needed |= statement.reads
+        return tuple(reversed(kept))
+
+    @property
+    def mentioned(self) -> frozenset[str]:
+        """What the backward reads of the forward pass: inputs, outputs, and what is computed on the way."""
+        own = {*self.inputs, *(statement.target for statement in self.forward)}
+        return frozenset(own & frozenset().union(*(statement.reads for statement in self.backward)))
+
+
+def parts_of(lines: Backward) -> Parts:
+    """The parts of a backward; raises `UnsupportedError` where a line has no code."""
+    page = {tensor.name: name for tensor, name in zip(lines.source.inputs, lines.inputs, strict=True)}
+    page |= {line.of: line.target for line in reversed(lines.forward)}  # what an operation finds beside comes after it
+    taken = {*lines.inputs, *(line.target for line in (*lines.forward, *lines.statements)), *filter(None, lines.seeds)}
+    new = {name: free(name, taken) for name in sorted(taken & RESERVED)}
+
+    def called(name: str) -> str:
+        return new.get(name, name)
+
+    def statement(line: Line) -> Statement:
+        if line.code is None:
+            hints = (line.own,) if line.own else ()
+            raise UnsupportedError(f"this cannot be exported: {line.name} has no code", found=hints)
+        tree = ast.parse(line.code, mode="eval").body
+        return Statement(called(line.target), put(tree, {old: ast.Name(name) for old, name in new.items()}))
+
+    ends = tuple(dict.fromkeys(page[end] for end in lines.seeds))
+    read = read_by(line.code for line in (*lines.forward, *lines.statements) if line.code is not None)
+    forward = tuple(statement(line) for line in lines.forward if line.target in read or line.target in ends)
+    return Parts(
+        tuple(map(called, lines.inputs)),
+        tuple(map(called, ends)),
+        forward,
+        tuple(called(seed) for seed in lines.seeds.values() if seed is not None),
+        tuple(statement(line) for line in lines.statements),
+        {called(page[name]): called(line.target) for name, line in lines.gradients.items()},
+    )
+
+
+def free(name: str, taken: Collection[str]) -> str:
+    """``name`` with underscores after it, until nothing is called so."""
+    while name in taken or name in RESERVED:
+        name += "_"
+    return name
+
+
+def names_in(value: ast.expr) -> frozenset[str]:
+    """The names of tensors that an expression reads, functions left out."""
+    called = {id(node.func) for node in ast.walk(value) if isinstance(node, ast.Call)}
+    return frozenset(n.id for n in ast.walk(value) if isinstance(n, ast.Name) and id(n) not in called)
+
+
+def read_of(statements: Iterable[Statement]) -> frozenset[str]:
+    """The names that some statements read."""
+    return frozenset().union(*(statement.reads for statement in statements))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Several targets, or one: ``x, a``, ``(x,)``."""
+    return f"({names[0]},)" if len(names) == 1 else ", ".join(names)
+
+
+__all__ = ["Parts", "Statement", "free", "listed", "names_in", "parts_of", "read_of"]

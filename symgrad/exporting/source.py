@@ -1,0 +1,205 @@
+"""`symgrad.export`: text or a captured program as source for torch, NumPy or jax.
+
+Comes in: what to differentiate, and in which shapes. Goes out: one module of Python that imports nothing of symgrad's.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from symgrad.backward import Backward, backward
+from symgrad.calculus import flows
+from symgrad.errors import InputError, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.explanation.formulas import Shapes, sample
+from symgrad.exporting import arrays, module
+from symgrad.exporting.parts import Parts, parts_of
+from symgrad.exporting.words import formulas, provisos
+from symgrad.language import arguments, expand_composites, read
+from symgrad.numeric import Values, forward
+from symgrad.numeric.assumed import assumed_value
+from symgrad.oracles.other_sizes import resized
+from symgrad.program import Program
+from symgrad.tracing import Program as Captured
+
+LIBRARIES = ("torch", "numpy", "jax")
+STYLES = ("class", "functions")
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is exported: the program, its lines, and what is called how."""
+
+    title: str
+    program: Program
+    lines: Backward
+    told: tuple[str, ...]
+
+
+def export(
+    source: Any,
+    *,
+    to: str = "torch",
+    style: str | None = None,
+    name: str | None = None,
+    wrt: str | Sequence[str] | None = None,
+    shapes: Shapes | None = None,
+    forward_only: bool = False,
+) -> str:
+    """The forward pass and vᵀJ of ``source``, an expression or what `symgrad.capture` gave, as a module of Python.
+
+    ``to`` is the library: "torch", "numpy" or "jax". ``style`` "class" is a `torch.autograd.Function` that can be
+    differentiated twice (in jax a `jax.custom_vjp`), and a function around it that checks shapes; "functions" are two,
+    ``name(*inputs)`` and ``name_backward(v, *inputs)``, the only style of NumPy. ``wrt`` are the inputs to
+    differentiate by (all through which something flows, unless given); ``shapes`` what is known of them: other sizes
+    stay open, but those of what was captured do not. ``forward_only`` leaves the backward out.
+
+    Raises `InputError` for what there is not, `UnsupportedError` where a line has no code or a library no counterpart.
+
+    >>> print(export("x @ a", to="numpy"))  # doctest: +ELLIPSIS
+    \"\"\"...
+    def matmul_backward(v, x, a):
+    ...
+        x_grad = v @ a.T
+        a_grad = x.T @ v
+        return x_grad, a_grad
+    """
+    chosen = one_of(to, LIBRARIES, "library")
+    way = one_of(style or ("functions" if chosen == "numpy" else "class"), STYLES, "style")
+    if chosen == "numpy" and way == "class":
+        raise InputError("NumPy differentiates nothing: there is no class", hints=('style="functions"',))
+    wished = arguments.names_of(wrt, "wrt")
+    found = captured(source, wished) if isinstance(source, Captured) else texts(source, wished, shapes)
+    try:
+        return written(found, chosen, way, name, forward_only)
+    except UnsupportedError:
+        if isinstance(source, Captured) or chosen == "torch":
+            raise
+        opened = expand_composites(found.program)  # what a library has no word for it may have the parts of
+        if opened == found.program:
+            raise
+        return written(
+            of_program(found.title, opened, list(found.lines.gradients), shapes), chosen, way, name, forward_only
+        )
+
+
+def one_of(wish: object, every: Sequence[str], what: str) -> str:
+    """``wish``, if it is one of ``every``."""
+    if wish in every:
+        return str(wish)
+    raise InputError(f"there is no {what} {wish!r}", found=(", ".join(every),))
+
+
+def texts(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> Source:
+    """An expression, with open sizes."""
+    text, known = arguments.text_of(source, "the expression"), arguments.shapes_of(shapes)
+    program = read(text, shapes=known).program if known else in_general(text)
+    if program.made:
+        raise UnsupportedError(
+            "this cannot be exported: the text makes a tensor itself", hints=("give it as an input",)
+        )
+    names = [tensor.name for tensor in program.inputs]
+    for name in wanted or ():
+        if name not in names:
+            raise UnknownNameError(
+                f"there is no input {name!r} to differentiate by", found=(f"inputs: {', '.join(names)}",)
+            )
+    chosen = wanted or [name for name in names if flows(program, name)]
+    if not chosen:
+        raise UnsupportedError("nothing flows back to any input: there is no backward to be written")
+    return of_program(text, program, chosen, known)
+
+
+def in_general(text: str) -> Program:
+    """An expression of whose shapes nothing is known: every size open, if that can be read."""
+    try:
+        program = read(text, symbolic=True).program
+    except SymgradError:
+        return read(text).program
+    return read(text).program if sample(program, {}) is None else program
+
+
+def of_program(title: str, program: Program, wanted: Sequence[str], shapes: Shapes | None) -> Source:
+    """A program at a point inside its domain; its lines hold for every size, or the sizes stand in it as numbers."""
+    sized, values = point_of(program, shapes or {})
+    moving = [name for name in wanted if np.asarray(values[name]).dtype.kind == "f"]
+    others = [o for o in resized(values, sized, moving) if long(sized, o)]
+    if others and not long(sized, values):
+        sized, values = replace(sized, sizes=others[0].sizes), others[0]
+    lines = backward(sized, moving, values=values)
+    own = parts_of(lines)
+    if any(tensor.shape != other.shape for tensor, other in zip(sized.inputs, lines.source.inputs, strict=True)):
+        raise UnsupportedError("this cannot be exported: its inputs are read in another shape")
+    general = all(same(own, sized, moving, other) for other in others)
+    told = tuple(formulas(sized, moving))
+    if not general:
+        numbers = tuple(replace(t, shape=tuple(map(module.whole, sized.numbers(t.shape)))) for t in sized.inputs)
+        lines = replace(lines, source=replace(lines.source, inputs=numbers, required=()))
+    return Source(title, lines.source, lines, told)
+
+
+def long(program: Program, values: Values) -> bool:
+    """Whether no axis has the length 1: what stands there may be said in a shorter way, for that length alone."""
+    sized = replace(program, sizes=values.sizes)
+    return all(number != 1 for tensor in sized.inputs for number in sized.numbers(tensor.shape))
+
+
+def point_of(program: Program, shapes: Shapes) -> tuple[Program, Values]:
+    """Numbers for every size and every input, inside the domain: whole ones where nothing else will do."""
+    point = sample(program, shapes)
+    if point is not None:
+        return point[0], point[1]
+    generator = np.random.default_rng(3)
+    inputs = {t.name: np.asarray(assumed_value(program, t.name, program.numbers(t.shape))) for t in program.inputs}
+    try:
+        values = forward(program, inputs)
+    except SymgradError as error:
+        found, hints = (str(error),), ("shapes={…}",)
+        raise UnsupportedError("no sizes were found at which this can be computed", found=found, hints=hints) from None
+    for name, array in inputs.items():
+        drawn = {**inputs, name: generator.uniform(0.3, 0.9, size=array.shape)}
+        try:
+            values = forward(program, drawn)
+        except SymgradError:  # positions: no other numbers will do
+            continue
+        inputs = drawn
+    return program, values
+
+
+def same(own: Parts, program: Program, wanted: Sequence[str], values: Any) -> bool:
+    """Whether the lines are the same at other sizes."""
+    try:
+        other = parts_of(backward(replace(program, sizes=values.sizes), wanted, values=values))
+    except SymgradError:
+        return False
+    return [ast.unparse(s.value) for s in (*own.forward, *own.backward)] == [
+        ast.unparse(s.value) for s in (*other.forward, *other.backward)
+    ]
+
+
+def captured(program: Captured, wanted: Sequence[str] | None) -> Source:
+    """What was captured: one run, in the shapes that it had."""
+    if program.complexes:
+        raise UnsupportedError("this cannot be exported: it is complex, and the lines are of pairs of real numbers")
+    lines = program.lines_for_any_seed(wanted)
+    return Source(program.title, lines.source, lines, ())
+
+
+def written(found: Source, to: str, style: str, name: str | None, forward_only: bool) -> str:
+    """The module."""
+    parts = parts_of(found.lines)
+    called = module.name_for(name, found.program, parts)
+    page = [replace(tensor, name=own) for tensor, own in zip(found.program.inputs, parts.inputs, strict=True)]
+    told = module.Told(
+        found.title, called, tuple(page), found.program.required, found.told, tuple(provisos(found.lines))
+    )
+    if to == "torch":
+        return module.of_torch(parts, told, style, forward_only)
+    return arrays.of_arrays(parts, told, to, style, forward_only)
+
+
+__all__ = ["export"]

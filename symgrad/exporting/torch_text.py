@@ -1,0 +1,197 @@
+"""The parts as torch: every function where torch has it, and what is made anew on the device of what it goes with.
+
+Comes in: `Parts`. Goes out: lines of a `torch.autograd.Function` with ``setup_context``, or of two plain functions.
+
+A Function may save what came in and what goes out, and its second derivative is right. What lies between is saved as an
+output that has no derivative, and computed again where the backward itself is differentiated (``create_graph=True``):
+else the path through it would be lost without a word.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from symgrad.backward.code import Homes
+from symgrad.backward.merging import is_number
+from symgrad.errors import UnsupportedError
+from symgrad.exporting.layout import assignment, returned
+from symgrad.exporting.parts import Parts, Statement, free, listed, names_in, read_of
+from symgrad.exporting.shapes import only_shapes, without_shapes
+
+VIEWS = frozenset(
+    {
+        "diagonal", "expand", "flatten", "movedim", "narrow", "permute", "reshape", "select", "squeeze", "transpose",
+        "unflatten", "unsqueeze",
+    }
+)  # fmt: skip
+"""Methods that move nothing: what they give is had again for nothing, and is not saved."""
+AGAIN = "  # differentiated again: what was saved on the way has to depend on the inputs"
+
+
+class Beside(ast.NodeTransformer):
+    """What torch makes of numbers alone, on the device and in the type of a tensor ``beside`` it.
+
+    ``torch.arange(n)`` → ``torch.arange(n, device=x.device)``, and of two numbers ``torch.where`` would make float32.
+    """
+
+    def __init__(self, beside: str) -> None:
+        self.beside = beside
+
+    def visit_Call(self, node: ast.Call) -> ast.Call:
+        """What makes a tensor of numbers alone."""
+        self.generic_visit(node)
+        if ast.unparse(node.func) == "torch.arange" and not any(k.arg == "device" for k in node.keywords):
+            node.keywords.append(ast.keyword("device", ast.Attribute(ast.Name(self.beside), "device")))
+        if ast.unparse(node.func) == "torch.where" and len(node.args) == 3 and all(map(is_number, node.args[1:])):
+            node.args[1] = ast.Call(ast.Attribute(ast.Name(self.beside), "new_full"), [ast.Tuple([]), node.args[1]], [])
+        return node
+
+
+def in_torch(statement: Statement, beside: str) -> Statement:
+    """A statement with torch's functions; ``beside`` is a tensor on whose device it is computed."""
+    tree = ast.parse(ast.unparse(statement.value), mode="eval")
+    if any(isinstance(node, ast.Name) and node.id == "np" for node in ast.walk(tree)):
+        raise UnsupportedError(f"NumPy's own has no counterpart in torch: {ast.unparse(tree)}", hints=('to="numpy"',))
+    placed: ast.Expression = Beside(beside).visit(Homes().visit(tree))
+    return Statement(statement.target, placed.body)
+
+
+def is_view(value: ast.expr) -> bool:
+    """Whether nothing is computed: ``x.T``, ``x[:, 0]``, ``x.reshape(3, 2)``."""
+    if isinstance(value, ast.Name):
+        return True
+    if isinstance(value, ast.Attribute):
+        return value.attr in ("T", "mT") and is_view(value.value)
+    if isinstance(value, ast.Subscript):
+        return is_view(value.value) and not names_in(value.slice)
+    return (
+        isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in VIEWS
+        and is_view(value.func.value)
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a backward needs: ``whole`` tensors that go in or out, ``between`` from the way, ``again`` of views.
+
+    ``shapes`` are the tensors of which only the shape is read; ``redone`` computes ``between`` anew.
+    """
+
+    whole: tuple[str, ...]
+    between: tuple[str, ...]
+    again: tuple[Statement, ...]
+    shapes: tuple[str, ...]
+    redone: tuple[Statement, ...]
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """What is handed to ``save_for_backward``."""
+        return (*self.whole, *self.between)
+
+
+def saved_by(parts: Parts) -> Saved:
+    """What has to be saved for a backward; what is only moved is moved again."""
+    ends = {*parts.inputs, *parts.outputs}
+    views = {s.target: s for s in parts.forward if is_view(s.value) and s.target not in parts.outputs}
+    needed, again = set(parts.mentioned), []
+    for statement in reversed(parts.forward):
+        if statement.target in needed and statement.target in views:
+            again.append(statement)
+            needed = needed - {statement.target} | statement.reads
+    between = tuple(s.target for s in parts.forward if s.target in needed and s.target not in ends)
+    redone = parts.ahead(between, ends)
+    shaped = only_shapes([*again, *parts.backward, *redone])
+    needed |= read_of(redone) & ends
+    in_order = [name for name in (*parts.inputs, *parts.outputs) if name in needed]
+    return Saved(
+        tuple(name for name in in_order if name not in shaped),
+        between,
+        tuple(reversed(again)),
+        tuple(name for name in in_order if name in shaped),
+        redone,
+    )
+
+
+def function_class(parts: Parts, name: str) -> Iterator[str]:
+    """The body of a `torch.autograd.Function`, after its docstring."""
+    saved = saved_by(parts)
+    first = parts.inputs[0]
+    results = (*parts.outputs, *saved.between)
+    yield from ["generate_vmap_rule = True", "", "@staticmethod", f"def forward({', '.join(parts.inputs)}):"]
+    for statement in parts.ahead(results, parts.inputs):
+        yield from indented(assignment(in_torch(statement, first)))
+    given = [f"{end}.view_as({end})" if end in parts.inputs else end for end in results]
+    yield from indented([f"return {', '.join(given)}"])
+    yield from ["", "@staticmethod", "def setup_context(ctx, inputs, output):"]
+    yield from indented(context(parts, saved, results))
+    yield from ["", "@staticmethod", f"def backward(ctx, {', '.join(received(parts, saved))}):"]
+    yield from indented(backward(parts, saved))
+
+
+def received(parts: Parts, saved: Saved) -> Sequence[str]:
+    """What torch hands to a backward: a seed for each result, and nothing for those that have no derivative."""
+    rest = len(saved.between)
+    return [*parts.seeds, *(["_"] if rest == 1 else ["*_"] if rest else [])]
+
+
+def context(parts: Parts, saved: Saved, results: Sequence[str]) -> Iterator[str]:
+    """What ``setup_context`` does."""
+    kept = {*saved.tensors, *saved.shapes}
+    for whole, names in (("inputs", parts.inputs), ("output", results)):
+        read = [name if name in kept and (whole == "inputs" or name not in parts.inputs) else "_" for name in names]
+        if set(read) != {"_"}:
+            yield f"{listed(read) if whole == 'inputs' or len(read) > 1 else read[0]} = {whole}"
+    if saved.tensors:
+        yield f"ctx.save_for_backward({', '.join(saved.tensors)})"
+    if saved.between:
+        yield f"ctx.mark_non_differentiable({', '.join(saved.between)})"
+    for name in saved.shapes:
+        yield f"ctx.{name}_shape = {name}.shape"
+    if not kept:
+        yield "pass"
+
+
+def backward(parts: Parts, saved: Saved) -> Iterator[str]:
+    """What ``backward`` does; what nobody asked for is not computed."""
+    seed = parts.seeds[0]
+    if saved.tensors:
+        yield f"{listed(saved.tensors)} = ctx.saved_tensors"
+    again = [without_shapes(in_torch(s, seed), saved.shapes, "ctx.{}_shape") for s in saved.again]
+    redone = [without_shapes(in_torch(s, seed), saved.shapes, "ctx.{}_shape") for s in saved.redone]
+    if redone:
+        yield f"if torch.is_grad_enabled():{AGAIN}"
+        for statement in redone:
+            yield from indented(assignment(statement))
+    for statement in again:
+        yield from assignment(statement)
+    read = read_of(parts.backward)
+    places = {target: parts.inputs.index(name) for name, target in parts.gradients.items()}
+    guarded = {t: place for t, place in places.items() if t not in read and len(places) > 1}
+    for statement in parts.backward:
+        placed = without_shapes(in_torch(statement, seed), saved.shapes, "ctx.{}_shape")
+        place = guarded.get(statement.target)
+        yield from assignment(placed, "" if place is None else f" if ctx.needs_input_grad[{place}] else None")
+    yield from returned([parts.gradients.get(name, "None") for name in parts.inputs])
+
+
+def plain(parts: Parts, name: str) -> Mapping[str, list[str]]:
+    """Two functions: the forward pass, and the backward from the seeds and the inputs; each by its first line."""
+    forward = [
+        line for s in parts.ahead(parts.outputs, parts.inputs) for line in assignment(in_torch(s, parts.inputs[0]))
+    ]
+    forward += returned(parts.outputs)
+    whole = [*parts.ahead(parts.mentioned, parts.inputs), *parts.backward]
+    behind = [line for s in whole for line in assignment(in_torch(s, parts.seeds[0]))]
+    behind += returned(list(parts.gradients.values()))
+    arguments = ", ".join(parts.inputs)
+    seeds = parts.seeds[0] if len(parts.seeds) == 1 else free("v", {*parts.inputs, *parts.seeds})
+    if len(parts.seeds) > 1:
+        behind.insert(0, f"{', '.join(parts.seeds)} = {seeds}")
+    return {f"def {name}({arguments}):": forward, f"def {name}_backward({seeds}, {arguments}):": behind}
+
+
+def indented(lines: Sequence[str] | Iterator[str]) -> Iterator[str]:
+    """Four spaces to the right."""
+    return (f"    {line}" if line else "" for line in lines)

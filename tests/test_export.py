@@ -1,0 +1,309 @@
+"""Exported source: read back, run by its library, and held by `check_backward` like anybody's backward.
+
+It imports nothing of symgrad's, is clean under ruff, and is right when it is differentiated twice; what of the table
+cannot be exported is refused with a reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from torch.nn import functional as F
+
+import symgrad
+from symgrad.errors import InputError, ShapeError, SymgradError, UnsupportedError
+from symgrad.testing import check_backward
+from symgrad_cli.main import main
+from tests.cases import Case, cases
+from tests.compare import assert_same
+
+MLP = "relu(x@W1.T + b1)@W2.T + b2"
+ATTENTION = "softmax(q@k.T/sqrt(4), dim=-1)@u"
+PROGRAMS: dict[str, dict[str, tuple[int, ...]]] = {
+    MLP: {"x": (5, 4), "W1": (6, 4), "b1": (6,), "W2": (3, 6), "b2": (3,)},
+    ATTENTION: {"q": (3, 4), "k": (5, 4), "u": (5, 2)},
+    "layer_norm(x, (4,), w, b)": {"x": (3, 4), "w": (4,), "b": (4,)},
+    "h = tanh(x@w); h * softmax(h, dim=0)": {"x": (3, 2), "w": (2, 4)},
+    "x[:, 1:] * y.T": {"x": (2, 4), "y": (3, 2)},
+    "F.gelu(x, approximate='tanh')": {"x": (3, 4)},
+    "(x - x.mean(1, keepdim=True)).square().sum()": {"x": (3, 4)},
+}
+REFUSED = ("zeros_like", "ones_like", "matrix_norm", "pdist", "quantile", "i1", "interpolate", "grid_sample", "np_dot")
+"""Operations of which an example or all have no code, or nothing flows back."""
+OTHERWISE = ("view_as_complex", "layer_norm(x)", "kron(x", "eigenvectors", "svd(", "lu_factors")
+"""Texts whose forward pass torch does not run as it stands, or not in every layout, or not to the same vectors."""
+
+
+def run_of(source: str, name: str = "") -> Any:
+    """The last function that a module defines, or the one by its name."""
+    space: dict[str, Any] = {"__name__": "exported"}
+    exec(compile(source, "exported", "exec"), space)
+    last = [node.name for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)][-1]
+    return space[name or last]
+
+
+def drawn(shapes: dict[str, tuple[int, ...]]) -> dict[str, torch.Tensor]:
+    """Inputs in double precision."""
+    generator = torch.Generator().manual_seed(0)
+    return {n: torch.randn(s, generator=generator, dtype=torch.float64) for n, s in shapes.items()}
+
+
+@pytest.mark.one_in(24)
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_what_is_exported_of_the_table_passes_the_check_of_a_backward(case: Case) -> None:
+    try:
+        source = symgrad.export(case.example.text, shapes=case.shapes)
+    except UnsupportedError as error:
+        assert case.op.name.startswith(REFUSED), error
+        return
+    assert "symgrad" not in "".join(re.findall(r"^(?:import|from) .*", source, re.MULTILINE))
+    assert source.count("torch.arange(") == source.count(".device)")
+    if any(part in case.example.text for part in OTHERWISE):
+        return
+    inputs = {}
+    for name, array in case.inputs.items():
+        whole = name in case.fixed and bool(np.all(np.asarray(array) == np.round(np.asarray(array, float))))
+        tensor = torch.tensor(np.asarray(array, float))
+        inputs[name] = tensor.long() if whole else tensor
+    assert check_backward(run_of(source), case.example.text, order=2, **inputs).passed
+
+
+@pytest.mark.parametrize("text", PROGRAMS)
+def test_an_exported_program_passes_twice_differentiated(text: str) -> None:
+    shapes = PROGRAMS[text]
+    source = symgrad.export(text, shapes=shapes)
+    report = check_backward(run_of(source), text, order=2, **drawn(shapes))
+    assert report.passed, report.to_text()
+    assert [b.verdict for b in report.batteries if b.name == "double_backward"] == ["passed"]
+    functions = symgrad.export(text, shapes=shapes, style="functions", name="own")
+    inputs = drawn(shapes)
+    seed = torch.ones_like(run_of(functions, "own")(*inputs.values()))
+    leaves = [t.clone().requires_grad_() for t in inputs.values()]
+    expected = torch.autograd.grad(run_of(source)(*leaves), leaves, seed)
+    found = run_of(functions)(seed, *inputs.values())
+    for one, other in zip(expected, found if isinstance(found, tuple) else (found,), strict=True):
+        assert_same(one, other, what=text)
+
+
+def test_what_was_saved_on_the_way_is_computed_again_for_the_second_derivative() -> None:
+    source = symgrad.export(ATTENTION, shapes=PROGRAMS[ATTENTION])
+    broken = source.replace("if torch.is_grad_enabled():", "if False:")
+    assert broken != source
+    inputs = drawn(PROGRAMS[ATTENTION])
+    assert check_backward(run_of(broken), ATTENTION, **inputs).passed
+    found = check_backward(run_of(broken), ATTENTION, order=2, **inputs).findings
+    assert [f.kind for f in found] == ["double_backward"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "saved"),
+    [
+        ("softmax(x, dim=-1)", {"x": (3, 4)}, "ctx.save_for_backward(out)"),
+        ("x.sum(0)", {"x": (3, 4)}, "ctx.x_shape = x.shape"),
+        ("x @ a", {"x": (3, 4), "a": (4, 2)}, "ctx.save_for_backward(x, a)"),
+        ("x + y", {"x": (3,), "y": (3,)}, "pass"),
+        (ATTENTION, PROGRAMS[ATTENTION], "ctx.save_for_backward(q, k, u, t4)"),
+        ("h = x.T; tanh(h @ w)", {"x": (2, 3), "w": (2, 2)}, "ctx.save_for_backward(x, w, out)"),
+    ],
+)
+def test_only_what_the_pullback_mentions_is_saved(text: str, shapes: dict[str, tuple[int, ...]], saved: str) -> None:
+    lines = [line.strip() for line in symgrad.export(text, shapes=shapes).splitlines()]
+    assert saved in lines
+    assert sum("save_for_backward" in line or line.startswith("ctx.x_shape") for line in lines) == (saved != "pass")
+
+
+def test_a_function_that_was_exported_goes_through_torchs_transforms() -> None:
+    softmax = run_of(symgrad.export("softmax(x, dim=-1)", shapes={"x": (3, 4)}))
+    x = drawn({"x": (2, 3, 4)})["x"]
+    assert_same(torch.softmax(x, -1), torch.func.vmap(softmax)(x))
+
+    def loss(f: Any) -> Any:
+        return torch.func.grad(lambda t: (f(t) ** 2).sum())
+
+    assert_same(loss(lambda t: torch.softmax(t, -1))(x[0]), loss(softmax)(x[0]))
+
+    def twice(f: Any) -> Any:
+        return torch.func.jacrev(torch.func.jacrev(lambda t: (f(t) ** 3).sum()))
+
+    assert_same(twice(lambda t: torch.softmax(t, -1))(x[0]), twice(softmax)(x[0]))
+
+
+def test_shapes_that_do_not_fit_are_refused_by_the_source_itself() -> None:
+    linear = run_of(symgrad.export("linear(x, w, b)", shapes={"x": (3, 4), "w": (2, 4), "b": (2,)}))
+    linear(torch.ones(7, 5), torch.ones(3, 5), torch.ones(3))
+    for x, w, b in (((2, 3, 4), (2, 4), (2,)), ((3, 4), (2, 5), (2,)), ((3, 4), (2, 4), (1,))):
+        with pytest.raises(ValueError, match=r"x: m×n, w: h×n, b: h"):
+            linear(torch.ones(x), torch.ones(w), torch.ones(b))
+    short = run_of(symgrad.export("x[:3]", shapes={"x": (5,)}))
+    with pytest.raises(ValueError, match="takes x: m"):
+        short(torch.ones(2))
+
+
+def test_a_captured_program_is_exported_for_its_shapes() -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(3, 2).double()
+    x = torch.randn(4, 3, dtype=torch.float64)
+    program = symgrad.capture(lambda x: torch.tanh(layer(x)).square(), x)
+    function = run_of(symgrad.export(program, name="own"), "own")
+    given = [x, layer.weight.detach(), layer.bias.detach()]
+    mine, theirs = ([t.clone().requires_grad_() for t in given] for _ in range(2))
+    seed = torch.randn(4, 2, dtype=torch.float64)
+    expected = torch.autograd.grad(torch.tanh(F.linear(*theirs)).square(), theirs, seed)
+    for one, other in zip(expected, torch.autograd.grad(function(*mine), mine, seed), strict=True):
+        assert_same(one, other)
+    with pytest.raises(ValueError, match="4×3"):
+        function(torch.ones(5, 3), *given[1:])
+
+
+def test_several_outputs_have_a_seed_each() -> None:
+    x = drawn({"x": (3, 2)})["x"]
+    program = symgrad.capture(lambda x: (x.exp(), x.exp() * x), x)
+    for style in ("class", "functions"):
+        source = symgrad.export(program, style=style, name="own")
+        outs = run_of(source, "own")(x)
+        assert_same(x.exp(), outs[0])
+        assert_same(x.exp() * x, outs[1])
+    leaf = x.clone().requires_grad_()
+    own = run_of(symgrad.export(program, name="own"), "own")
+    (found,) = torch.autograd.grad(own(leaf), leaf, [torch.ones_like(x), 2 * torch.ones_like(x)])
+    assert_same(x.exp() + 2 * (x.exp() * x + x.exp()), found)
+
+
+NUMPY = [c for c in cases() if len(c.example.text) < 30]
+
+
+@pytest.mark.one_in(24)
+@pytest.mark.parametrize("case", NUMPY, ids=lambda case: case.name)
+def test_what_is_exported_for_numpy_is_the_same_function_and_the_same_pullback(case: Case) -> None:
+    try:
+        source = symgrad.export(case.example.text, shapes=case.shapes, to="numpy", name="own")
+    except SymgradError:
+        return
+    assert "torch" not in source.partition('"""\n')[2].replace(case.example.text, "")
+    inputs = [np.asarray(case.inputs[n], float if n not in case.fixed else None) for n in case.names]
+    forward, backward = run_of(source, "own"), run_of(source, "own_backward")
+    with np.errstate(all="ignore"):
+        assert_same(case.output, forward(*inputs), what=case.name)
+        (seed,) = case.weights(1)
+        found = backward(np.asarray(seed, float), *inputs)
+    names = [n for n in case.names if f"{n}_grad" in source.rpartition("return")[2]]
+    expected = symgrad.numeric.numeric_pullback(case.program, case.values, seed, names)
+    for name, got in zip(names, found if isinstance(found, tuple) else (found,), strict=True):
+        assert_same(np.asarray(expected[name], float), got, what=f"{case.name}: {name}")
+
+
+@pytest.mark.parametrize("text", [t for t in PROGRAMS if "F." not in t])
+def test_a_program_exported_for_numpy_passes_as_a_pair(text: str) -> None:
+    shapes = PROGRAMS[text]
+    source = symgrad.export(text, shapes=shapes, to="numpy", name="own")
+    inputs = {name: tensor.numpy() for name, tensor in drawn(shapes).items()}
+    report = check_backward((run_of(source, "own"), run_of(source, "own_backward")), text, **inputs)
+    assert report.passed, report.to_text()
+
+
+@pytest.mark.parametrize("text", [ATTENTION, "layer_norm(x, (4,), w, b)", "x[:, 1:] * y.T", "gelu(x)"])
+def test_what_is_exported_for_jax_is_differentiated_once_and_twice_by_its_own_rule(text: str) -> None:
+    jax = pytest.importorskip("jax")
+    jax.config.update("jax_enable_x64", True)
+    shapes = PROGRAMS.get(text, {"x": (3, 4)})
+    own = run_of(symgrad.export(text, shapes=shapes, to="jax", name="own"), "own_forward").__globals__["own"]
+    theirs = run_of(symgrad.export(text, shapes=shapes), "")
+    inputs = drawn(shapes)
+    arrays = [jax.numpy.asarray(t.numpy()) for t in inputs.values()]
+    places = tuple(range(len(arrays)))
+
+    def first(f: Any, *given: Any) -> Any:
+        return jax.grad(lambda *a: (f(*a) ** 2).sum(), argnums=places)(*given)
+
+    leaves = [t.clone().requires_grad_() for t in inputs.values()]
+    expected = torch.autograd.grad((theirs(*leaves) ** 2).sum(), leaves, create_graph=True)
+    for one, other in zip(expected, first(own, *arrays), strict=True):
+        assert_same(one, np.asarray(other), what=text)
+    total = sum((g**2).sum() for g in expected)
+    twice = jax.grad(lambda *a: sum((g**2).sum() for g in first(own, *a)), argnums=places)(*arrays)
+    for one, other in zip(torch.autograd.grad(total, leaves), twice, strict=True):
+        assert_same(one, np.asarray(other), what=f"{text}, twice")
+
+
+def test_what_is_exported_is_clean_under_ruff(tmp_path: Path) -> None:
+    texts = {**PROGRAMS, "max(x)": {"x": (4,)}, "cumsum(x, 0)": {"x": (4,)}, "x.unfold(0, 2, 1)": {"x": (4,)}}
+    for number, (text, shapes) in enumerate(texts.items()):
+        for to in ("torch", "numpy", "jax"):
+            try:
+                (tmp_path / f"{to}_{number}.py").write_text(symgrad.export(text, shapes=shapes, to=to))
+            except UnsupportedError:
+                assert to != "torch"
+    rules = "E,F,W,I,B,UP,C4,PIE,SIM,PGH,TID,S"
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--line-length=120", f"--select={rules}", "."]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "words"),
+    [
+        ("x @ a", {"to": "tensorflow"}, InputError, "there is no library"),
+        ("x @ a", {"style": "lambda"}, InputError, "there is no style"),
+        ("x @ a", {"to": "numpy", "style": "class"}, InputError, "NumPy differentiates nothing"),
+        ("x @ a", {"name": "class"}, InputError, "no name of a function"),
+        ("x @ a", {"wrt": "z"}, SymgradError, "no input 'z'"),
+        ("ones_like(x)", {}, UnsupportedError, "nothing flows back"),
+        ("x @ a", {"shapes": {"x": (2, 3), "a": (2, 3)}}, ShapeError, "do not fit"),
+        ("sort(x).values", {"to": "numpy"}, UnsupportedError, "counterpart in NumPy"),
+        (3, {}, InputError, "expression"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_with_a_reason(
+    arguments: Any, options: Any, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        symgrad.export(arguments, **options)
+
+
+def test_names_that_the_source_needs_itself_are_no_tensors() -> None:
+    shapes = {"ctx": (3,), "output": (3,), "special": (3,)}
+    own = run_of(symgrad.export("ctx * output * special", shapes=shapes, name="own"), "own")
+    assert check_backward(own, "a * b * c", a=torch.rand(3), b=torch.rand(3), c=torch.rand(3)).passed
+
+
+def test_the_command_writes_a_file_that_runs(tmp_path: Path) -> None:
+    place = tmp_path / "softmax.py"
+    arguments = ["code", "softmax(x, dim=-1)", "--shape", "x=3,4", "-o", str(place)]
+    assert CliRunner().invoke(main, arguments).exit_code == 0
+    assert check_backward(run_of(place.read_text()), "softmax(x, dim=-1)", x=torch.randn(3, 4)).passed
+    printed = CliRunner().invoke(main, ["code", "x @ a", "--to", "numpy", "--forward"])
+    assert "def matmul(x, a):" in printed.stdout
+    assert "backward" not in printed.stdout
+    wrong = CliRunner().invoke(main, ["code", "sort(x).values", "--to", "numpy"])
+    assert wrong.exit_code == 2
+    assert "counterpart" in wrong.stderr
+
+
+def test_a_long_line_that_is_broken_reads_back_as_the_same_expression() -> None:
+    from symgrad.exporting.layout import WIDTH, assignment
+    from symgrad.exporting.parts import Statement
+
+    part = "(i[:, None] - n.shape[0] // 2 * j >= 0) & (some_rather_long_name < another_long_name)"
+    texts = [
+        f"where({part}, x[(2 * arange(n.shape[0]) + j)[:, None], {part}], -x ** 2)",
+        f"({part} + v * w).sum((0, 1))[:, None].clamp(0, n.shape[0] // 2) @ x.T",
+        f"a - (b - {part}) - c / (d / {part}) ** 2",
+        f"(2 * {part})[:, None] + x.reshape(n, {part}, keepdim=True)",
+    ]
+    for text in texts:
+        tree = ast.parse(text, mode="eval").body
+        lines = assignment(Statement("y", tree))
+        assert len(lines) > 2
+        assert max(map(len, lines)) <= WIDTH + 16
+        (statement,) = ast.parse("\n".join(lines)).body
+        assert isinstance(statement, ast.Assign)
+        assert ast.dump(statement.value) == ast.dump(tree)
