@@ -208,7 +208,7 @@ def derive(key: Key) -> Local:
         equation = pulled_back(key.op, key)
     else:
         at = fresh_axes(key.result, op.letters)
-        equation = Equation(at, canonical(op.define(at, views, held, dict(key.options))))
+        equation = Equation(at, canonical(op.index(at, views, held, dict(key.options))))
     at = equation.axes
     output = access(OUT, at) if op.reuse else None
     derivatives = {}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatchmethod
 from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import sympy as sp
 
@@ -147,10 +147,15 @@ class Meaning:
         letters = [letter.name for letter in node.letters]
         if node.sign == "Π":
             return self.product(letters, node.body)
+        values, indices = self.introduced(letters)
+        body = replace(self, letters={**self.letters, **values}).of(node.body)
+        found = add_up(body, indices)
+        return found if node.sign == "Σ" else found / sp.Mul(*(index.size for index in indices))
+
+    def introduced(self, letters: Sequence[str]) -> tuple[Mapping[str, Any], tuple[Index, ...]]:
+        """What the letters of a sum stand for in its body, and the indices that it runs over."""
         indices = {name: fresh(name, self.ranges[name]) for name in letters}
-        body = replace(self, letters={**self.letters, **indices}).of(node.body)
-        found = add_up(body, tuple(indices.values()))
-        return found if node.sign == "Σ" else found / sp.Mul(*(self.ranges[name] for name in letters))
+        return indices, tuple(indices.values())
 
     def product(self, letters: Sequence[str], body: Node) -> Expr:
         """Π over every letter, the last one innermost."""

@@ -7,7 +7,7 @@ allow it (sums and products do, exp does not).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -21,7 +21,7 @@ from symgrad.lowering.reading import number
 from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
 from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, holds_exact, is_exact
-from symgrad.ops import Op, named
+from symgrad.ops import named
 from symgrad.ops.exactness import MOST_BITS, bits
 from symgrad.program import Apply, Constant, Program
 from symgrad.shapes import Size, with_numbers
@@ -81,7 +81,11 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
         options = options_of(step, program.sizes)
         arguments = [arrays[a] if isinstance(a, str) else constant(a, program.sizes) for a in step.arguments]
         try:
-            arrays[step.result.name] = apply(op, arguments, options)
+            arrays[step.result.name] = (
+                pulled(step, program, Values(arrays, program.sizes))
+                if op.numpy is None
+                else apply(op.numpy, arguments, options)
+            )
         except MemoryError:
             raise InputError(f"{op.name} does not fit into memory here", span=step.span) from None
         except IndexError as error:
@@ -114,15 +118,15 @@ def evaluated(equation: Equation, form: Standard, values: Values, more: Mapping[
     return evaluate(equation, {**arrays, **more}, sizes)
 
 
-def apply(op: Op, arguments: list[Array | None], options: Mapping[str, Any]) -> Array:
-    """One operation: exactly if its arguments are exact and it can be, in float64 otherwise."""
+def apply(function: Callable[..., Any], arguments: list[Array | None], options: Mapping[str, Any]) -> Array:
+    """One operation's forward: exactly if its arguments are exact and it can be, in float64 otherwise."""
     with np.errstate(all="ignore"):
         if all(a is None or is_exact(a) for a in arguments):
             try:
-                result = np.asarray(op.numpy(*arguments, **options))
+                result = np.asarray(function(*arguments, **options))
             except (TypeError, AttributeError, ZeroDivisionError, OverflowError):
                 pass
             else:
                 if is_exact(result) and holds_exact(result) and bits(result) <= MOST_BITS:
                     return exact(result)
-        return as_float(op.numpy(*(None if a is None else as_float(a) for a in arguments), **options))
+        return as_float(function(*(None if a is None else as_float(a) for a in arguments), **options))

@@ -11,18 +11,14 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad import special
 from symgrad.numeric.exact import Array
-from symgrad.ops.functions import STABLE, high, low, sign
+from symgrad.ops.functions import PRIMITIVES, high, low, sign
 
 FUNCTIONS: dict[Any, Callable[..., Array]] = {
-    sp.log: np.log, sp.sin: np.sin, sp.cos: np.cos, sp.tan: np.tan, sp.sinh: np.sinh, sp.cosh: np.cosh,
-    sp.tanh: np.tanh, sp.erf: special.erf, sp.asin: np.arcsin, sp.acos: np.arccos, sp.atan: np.arctan,
-    sp.asinh: np.arcsinh, sp.acosh: np.arccosh, sp.atanh: np.arctanh, sp.atan2: np.arctan2, sp.erfc: special.erfc,
-    sp.loggamma: special.gammaln, sp.gamma: special.gamma, sp.besseli: special.iv,
-    sp.erfinv: special.erfinv, sp.polygamma: lambda n, x: special.polygamma(n.astype(np.int64), x),
-    **{function: function.evaluate for function in STABLE},
-}  # fmt: skip
+    symbolic: numeric
+    for symbolic, numeric in PRIMITIVES.values()
+    if isinstance(symbolic, type) and symbolic is not sp.exp  # a power of e
+}
 EITHER: dict[Any, Callable[..., Array]] = {
     sp.Abs: np.abs, sp.sign: np.sign, sign: np.sign, sp.floor: np.floor, sp.Max: np.maximum,
     high: high.evaluate, low: low.evaluate,

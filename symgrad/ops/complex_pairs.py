@@ -19,7 +19,8 @@ from symgrad.indexing import Bracket, delta
 from symgrad.indexing.symbols import Expr, access
 from symgrad.ops.contractions import matmul
 from symgrad.ops.domain import positive, reals
-from symgrad.ops.pointwise import broadcast, mul
+from symgrad.ops.pointwise import mul
+from symgrad.ops.shaping import broadcast
 from symgrad.ops.spec import At, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes
 
@@ -208,14 +209,16 @@ def product(name: str, real: Op, says: str, examples: Any, **facts: Any) -> Op:
 
     def values(x: Any, y: Any) -> Any:
         (a, b), (c, d) = split(x), split(y)
-        return np.stack([real.numpy(a, c) - real.numpy(b, d), real.numpy(a, d) + real.numpy(b, c)], axis=-1)
+        times = real.numpy
+        assert times is not None
+        return np.stack([times(a, c) - times(b, d), times(a, d) + times(b, c)], axis=-1)
 
     def index(at: At, x: View, y: View) -> Expr:
         *i, c = at
         left, right = halves(x), halves(y)
 
         def term(s: int, t: int) -> Expr:
-            return real.index(tuple(i), left[s], right[t])
+            return real.index(tuple(i), [left[s], right[t]], {}, {})
 
         return pair(c, term(0, 0) - term(1, 1), term(0, 1) + term(1, 0))
 

@@ -17,8 +17,8 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import add_up, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
-from symgrad.ops.pointwise import broadcast
 from symgrad.ops.reductions import Reduction, axis_of, divisor, entries_of, spread, variance
+from symgrad.ops.shaping import broadcast
 from symgrad.ops.spec import At, Example, View, example, kept, operation
 from symgrad.shapes import Shape, Sizes
 

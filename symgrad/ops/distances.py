@@ -17,10 +17,10 @@ from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import reals
 from symgrad.ops.functions import sign
-from symgrad.ops.layers import number
 from symgrad.ops.lengths import check_p, numpy_length, p_length
 from symgrad.ops.products import distance
 from symgrad.ops.reductions import Reduction, axis_of, reduced_shape, unless_zero
+from symgrad.ops.shaping import number
 from symgrad.ops.spec import At, Held, View, example, operation
 from symgrad.shapes import Shape, Sizes
 

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -238,3 +239,14 @@ class log_ndtr(Stable):  # noqa: N801 -- SymPy functions are spelled as they are
 STABLE: tuple[type[Stable], ...] = (
     sigmoid, softplus, sign, floor, ceil, trunc, nearest, side, finite, high, low, number_or_zero, i0e, i1e, erfcx, log_ndtr,
 )  # fmt: skip
+PRIMITIVES: dict[str, tuple[Callable[..., Expr], Callable[..., Any]]] = {
+    "exp": (sp.exp, np.exp), "log": (sp.log, np.log), "sin": (sp.sin, np.sin), "cos": (sp.cos, np.cos),
+    "tan": (sp.tan, np.tan), "asin": (sp.asin, np.arcsin), "acos": (sp.acos, np.arccos), "atan": (sp.atan, np.arctan),
+    "sinh": (sp.sinh, np.sinh), "cosh": (sp.cosh, np.cosh), "tanh": (sp.tanh, np.tanh), "asinh": (sp.asinh, np.arcsinh),
+    "acosh": (sp.acosh, np.arccosh), "atanh": (sp.atanh, np.arctanh), "atan2": (sp.atan2, np.arctan2),
+    "erf": (sp.erf, special.erf), "erfc": (sp.erfc, special.erfc), "erfinv": (sp.erfinv, special.erfinv),
+    "gamma": (sp.gamma, special.gamma), "lgamma": (sp.loggamma, special.gammaln),
+    "polygamma": (sp.polygamma, lambda n, x: special.polygamma(np.asarray(n).astype(np.int64), x)),
+    "abs": (lambda x: x * sign(x), np.abs), "besseli": (sp.besseli, special.iv), **{function.__name__: (function, function.evaluate) for function in STABLE},
+}  # fmt: skip
+"""The functions that equations are made of, in SymPy and on arrays."""

@@ -17,10 +17,9 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, Mod, add_up, delta, fresh, fresh_axes, unravel
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import whole
-from symgrad.ops.layers import number
-from symgrad.ops.pointwise import broadcast
 from symgrad.ops.positions import from_zero, positions
 from symgrad.ops.reductions import axis_of
+from symgrad.ops.shaping import broadcast, number
 from symgrad.ops.spec import At, Data, View, example, operation
 from symgrad.shapes import Shape, Sizes, size_of
 

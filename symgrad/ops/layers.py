@@ -21,13 +21,9 @@ from symgrad.ops.domain import positive, whole
 from symgrad.ops.exactness import in_floats
 from symgrad.ops.positions import from_zero
 from symgrad.ops.reductions import Reduction, variance
+from symgrad.ops.shaping import number
 from symgrad.ops.spec import At, Data, Held, View, example, kept, operation
 from symgrad.shapes import Shape, Sizes
-
-
-def number(value: Any) -> Expr:
-    """A plain number as an exact one: 1e-5 is 1/100000."""
-    return sp.Rational(str(value)) if isinstance(value, float) else sp.sympify(value, strict=True)
 
 
 def unify_vector(sizes: Sizes, shape: Shape | None, size: Any, name: str) -> None:

@@ -20,9 +20,9 @@ from symgrad.indexing.symbols import Expr
 from symgrad.ops.composites import numpy_reduced, prepare_loss
 from symgrad.ops.domain import between, positive, reals, whole
 from symgrad.ops.functions import sign, softplus
-from symgrad.ops.layers import number
 from symgrad.ops.positions import from_zero, positions
 from symgrad.ops.reductions import Reduction
+from symgrad.ops.shaping import number
 from symgrad.ops.spec import At, Data, Example, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes
 

@@ -81,17 +81,21 @@ SlotRule = Callable[..., dict[str, Hashable]]  # (open, shapes, **options) -> th
 ResolveRule = Callable[..., dict[str, Hashable]]  # (sizes, shapes, **options) -> the options, what sizes decide in them
 
 
+Definition = Callable[[At, Sequence[View | None], Mapping[str, Held], Options], Expr]
+"""The output's entry at some indices, from the operands, what is held still, and the options."""
+
+
 @dataclass(frozen=True)
 class Op:
     """One row of the table.
 
-    ``index(at, *views, **options)`` is the definition. Operands in ``optional`` may be left out (their view is
+    ``index(at, views, held, options)`` is the definition. Operands in ``optional`` may be left out (their view is
     None), those in ``data`` are only read. ``returns`` names the parts of what torch returns when it is
     not one tensor; the entry defines the first that is not None.
     ``shape`` and ``align`` say which sizes fit; ``prepare`` brings options to canonical form, and ``resolve`` puts into
     them what depends on how large the axes are (where a slice begins).
     ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
-    spelled independently. ``known`` computes held integers from the forward pass.
+    spelled independently; without the first the equation is evaluated. ``known`` computes held integers from the forward pass.
     ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in
     simpler ones, in symgrad's own language, as text or by its operands and options (`symgrad.ops.openings`); ``kinks``
     are points where torch's choice is tested, ``edges`` values of operands at which there is no derivative and torch
@@ -110,7 +114,7 @@ class Op:
     name: str
     says: str
     definition: str
-    index: Callable[..., Expr]
+    index: Definition
     signature: inspect.Signature
     operands: tuple[str, ...]
     held: tuple[str, ...]
@@ -121,7 +125,7 @@ class Op:
     align: AlignRule
     prepare: PrepareRule
     resolve: ResolveRule
-    numpy: Callable[..., Any]
+    numpy: Callable[..., Any] | None
     torch: Callable[..., Any]
     spelled: tuple[str, ...]
     domain: Mapping[str, Domain] = field(default_factory=dict)
@@ -148,24 +152,6 @@ class Op:
     def operation(self) -> Operation:
         """What a step that applies it has for its operation."""
         return self.stated or self.name
-
-    def define(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
-        """The output's entry at ``at``: the index equation's right-hand side."""
-        tensors, arguments, named_ = iter(views), list[Any](), dict[str, Any]()
-        for name, parameter in list(inspect.signature(self.index).parameters.items())[1:]:
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                arguments += list(tensors)
-            elif name in held or name in self.operands:
-                value = held[name] if name in held else next(tensors, None)
-                if named_:
-                    named_[name] = value
-                else:
-                    arguments.append(value)
-            elif self.variadic and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-                arguments.append(options[name])
-            else:
-                named_[name] = options.get(name, parameter.default)
-        return self.index(at, *arguments, **named_)
 
     @property
     def defaults(self) -> dict[str, Any]:
@@ -229,11 +215,36 @@ def register(op: Op) -> Op:
     return op
 
 
+def called(function: Callable[..., Expr], operands: Sequence[str], kept: Sequence[str], variadic: bool) -> Definition:
+    """The definition that a Python function is, its parameters in the order in which it has them."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+
+    def index(at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+        tensors, arguments, named = iter(views), list[Any](), dict[str, Any]()
+        for parameter in parameters:
+            name = parameter.name
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                arguments += list(tensors)
+            elif name in kept or name in operands:
+                value = held[name] if name in kept else next(tensors, None)
+                if named:
+                    named[name] = value
+                else:
+                    arguments.append(value)
+            elif variadic and parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+                arguments.append(options[name])
+            else:
+                named[name] = options.get(name, parameter.default)
+        return function(at, *arguments, **named)
+
+    return index
+
+
 def operation(
     *,
     says: str,
-    numpy: Callable[..., Any],
     torch: Callable[..., Any],
+    numpy: Callable[..., Any] | None = None,
     shape: ShapeRule = kept,
     align: AlignRule = no_alignment,
     prepare: PrepareRule = as_given,
@@ -255,7 +266,7 @@ def operation(
                 name=name or index.__name__,
                 says=says,
                 definition=(inspect.getdoc(index) or "").splitlines()[0],
-                index=index,
+                index=called(index, [p.name for p in views], held, any(p.kind is p.VAR_POSITIONAL for p in views)),
                 signature=signature.replace(parameters=public, return_annotation=inspect.Signature.empty),
                 operands=tuple(p.name for p in views),
                 held=held,

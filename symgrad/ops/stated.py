@@ -8,7 +8,7 @@ evaluates the equation.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -22,7 +22,7 @@ from symgrad.notation.sizes import Ranges as Found
 from symgrad.notation.sizes import checked
 from symgrad.notation.tree import Absolute, Call, Condition, Dots, Floor, Statement, walk
 from symgrad.ops.domain import Domain, whole
-from symgrad.ops.spec import TABLE, At, Op, View, as_given
+from symgrad.ops.spec import TABLE, At, Held, Op, View, as_given
 from symgrad.ops.words import functions
 from symgrad.program import Stated
 from symgrad.shapes import Shape, Size, Sizes
@@ -74,14 +74,17 @@ class Reading:
             shape += lead if isinstance(slot, Dots) else [found[slot.name]]
         return tuple(shape)
 
-    def index(self, at: At, *views: View, ranges: Ranges) -> Expr:
+    def index(
+        self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Mapping[str, Hashable]
+    ) -> Expr:
         """The right-hand side at ``at``."""
+        ranges: Any = options["ranges"]
         own = [slot for slot in self.whole.slots if not isinstance(slot, Dots)]
         place = next((n for n, slot in enumerate(self.whole.slots) if isinstance(slot, Dots)), 0)
         count = len(at) - len(own)
         lead, rest = at[place : place + count], (*at[:place], *at[place + count :])
         letters = {slot.name: index for slot, index in zip(own, rest, strict=True)}
-        tensors = dict(zip(self.names.tensors, views, strict=True))
+        tensors = {name: view for name, view in zip(self.names.tensors, views, strict=True) if view is not None}
         return Meaning(tensors, letters, dict(ranges), functions(), lead).of(self.whole.right)
 
 

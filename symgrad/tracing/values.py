@@ -19,19 +19,22 @@ from symgrad.program import Apply, Program, Pullback, Tensor
 
 def evaluate(step: Apply, arrays: dict[str, Array]) -> None:
     """Put the value of ``step``, and the integers it holds, into ``arrays``."""
-    if isinstance(step.op, Pullback):
+    op = named(step.op)
+    if isinstance(step.op, Pullback) or op.numpy is None:
         inputs = tuple(Tensor(a, tuple(map(sp.Integer, np.shape(arrays[a])))) for a in dict.fromkeys(step.tensors))
         alone = Program(inputs, (step,), step.result.name)
         arrays[step.result.name] = pulled(step, alone, Values(arrays, {}))
+    if isinstance(step.op, Pullback):
         return
-    op = named(step.op)
     options = options_of(step, {})
     arguments: list[Any] = [arrays[a] if isinstance(a, str) else constant(a, {}) for a in step.arguments]
-    if step.op == "expand":
+    if op.numpy is None:
+        pass
+    elif step.op == "expand":
         arrays[step.result.name] = np.broadcast_to(arguments[0], [int(s) for s in step.result.shape])
     else:
         with np.errstate(all="ignore"):
-            arrays[step.result.name] = apply(op, [_plain(a) for a in arguments], options)
+            arrays[step.result.name] = apply(op.numpy, [_plain(a) for a in arguments], options)
     for key, rule in op.known.items():
         known = rule(*arguments, **options)
         if known is not None:

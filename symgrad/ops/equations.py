@@ -1,0 +1,132 @@
+"""The one-line way into the table: an operation is its equation, and everything that follows from it is not written.
+
+    op("softsign(x)", "out = x / (1 + |x|)", "x shrunk into ±1", F, kinks=0)
+    op("cumsum(x, dim)", "out[i] = Σ_j [j ≤ i]·x[j]", "the sum of the entries so far", along="dim")
+
+Comes in: a call, its equation, and what no equation says (spellings, where samples lie, what torch does at a kink). Goes
+out: an `Op`. Shapes and their refusals, broadcasting, the forward pass, torch's call, an example and whether it is smooth
+follow from the text, which is read when the operation is used first, not when the table is made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from symgrad.ops.domain import Domain, reals
+from symgrad.ops.readings import Pointwise
+from symgrad.ops.shaping import broadcast, common_shape
+from symgrad.ops.signatures import call_of, example_of
+from symgrad.ops.spec import TABLE, Op, as_given, register, unresolved
+from symgrad.ops.words import ALSO, JUMPS
+
+NUMPY = ("torch.{}", "Tensor.{}", "np.{}")
+TORCH = ("torch.{}", "aten.{}", "Tensor.{}")
+F = ("F.{}", "aten.{}")
+SPECIAL = ("torch.special.{}", "aten.special_{}")
+METHOD = ("torch.{}", "Tensor.{}")
+"""Where torch has an operation, its own call first."""
+
+
+def by_spelling(path: str) -> Callable[..., Any]:
+    """torch's function of this name, options as plain numbers; a number among tensors becomes one."""
+    steps = path.removeprefix("torch.").replace("F.", "nn.functional.", 1).split(".")
+
+    def by_torch(torch: Any, *tensors: Any, **options: Any) -> Any:
+        function: Any = torch
+        for step in steps:
+            function = getattr(function, step)
+        kind = next((t.dtype for t in tensors if isinstance(t, torch.Tensor)), torch.float64)
+        given = [
+            t if t is None or isinstance(t, torch.Tensor) else torch.as_tensor(float(t), dtype=kind) for t in tensors
+        ]
+        return function(*given, **{name: plain(value) for name, value in options.items()})
+
+    return by_torch
+
+
+def plain(value: Any) -> Any:
+    """An option as torch takes it."""
+    return value if value is None or isinstance(value, (bool, int, float, str, tuple)) else float(value)
+
+
+def op(
+    call: str,
+    equation: str,
+    says: str = "",
+    home: Sequence[str] = NUMPY,
+    also: str = "",
+    *,
+    instead: Mapping[str, str] | None = None,
+    kinks: float | tuple[float, ...] = (),
+    domain: Domain | Mapping[str, Domain] | None = None,
+    examples: Sequence[str] = (),
+    more: Sequence[str] = (),
+    forward: Callable[..., Any] | None = None,
+    torch: Callable[..., Any] | None = None,
+    smooth: bool | None = None,
+    decimals: bool = False,
+    **facts: Any,
+) -> Op:
+    """Put the operation that ``call`` names into the table: ``out`` is what its equation says.
+
+    ``home`` says how torch spells it, ``also`` adds spellings, ``instead`` is the equation under other options.
+    ``examples`` are calls in the place of the one that follows from the name, ``more`` are further ones; ``forward`` is
+    what computes it faster or more stably than its equation as it stands, ``torch`` what calls it otherwise than by name.
+    With ``decimals`` an option 0.5 is written so, and not as 1/2.
+    """
+    said = call_of(call)
+    texts = dict(instead or {})
+    pointwise = Pointwise(said, equation, texts, decimals)
+    names = tuple(pattern.format(said.name) for pattern in home) + tuple(also.split())
+    edges = kinks if isinstance(kinks, tuple) else (float(kinks),)
+    shown = f"{'F.' if home is F else ''}{said.name}({', '.join(said.operands)})"
+    samples = domain if domain is not None else reals(avoid=edges) if edges else {}
+    return register(
+        Op(
+            name=said.name,
+            says=says or with_indices(equation, said.operands),
+            definition=equation,
+            index=pointwise.index,
+            signature=said.signature,
+            operands=said.operands,
+            held=(),
+            optional=said.optional,
+            data=said.data,
+            variadic=False,
+            shape=common_shape,
+            align=broadcast,
+            prepare=facts.pop("prepare", as_given),
+            resolve=unresolved,
+            numpy=forward or pointwise.forward,
+            torch=torch or by_spelling(names[0]),
+            spelled=names,
+            domain=samples if isinstance(samples, Mapping) else dict.fromkeys(said.operands, samples),
+            examples=tuple(example_of(text, said.operands) for text in (*(examples or (shown,)), *more)),
+            kinks=edges,
+            smooth=smooth if smooth is not None else not any(map(has_edges, (equation, *texts.values()))),
+            **facts,
+        )
+    )
+
+
+EDGE = re.compile(r"(?<![\w\]])\[|[|⌊]|([A-Za-z_]\w*)\(")
+"""What makes a corner or a jump: a condition, |x|, ⌊x⌋, or a function that has one."""
+
+
+def has_edges(text: str) -> bool:
+    """Whether an equation has a corner or a jump somewhere, read off its letters alone."""
+    return any(match[1] is None or jumps(match[1]) for match in EDGE.finditer(text))
+
+
+def jumps(function: str) -> bool:
+    """Whether a function has a corner or a jump."""
+    entry = TABLE.get(ALSO.get(function, function))
+    return function in JUMPS or (entry is not None and not entry.smooth)
+
+
+def with_indices(equation: str, operands: Sequence[str]) -> str:
+    """The right-hand side with [i] behind each operand: what a page says of an entry that says nothing else."""
+    right = equation.partition(" = ")[2]
+    return re.sub(rf"(?<!\w)({'|'.join(operands)})(?![A-Za-z0-9_(])", r"\1[i]", right)
