@@ -20,8 +20,8 @@ import torch
 from hypothesis import strategies as st
 
 from symgrad.ops import TABLE, Domain, Op
-from symgrad.ops.reductions import one_axis_shape, reduced_shape
-from symgrad.ops.shaping import common_shape
+from symgrad.ops.reductions import one_axis_shape
+from symgrad.ops.shaping import common_shape, reduced_shape
 from tests import sampling, torch_side
 
 LARGEST = 1e3

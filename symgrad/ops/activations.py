@@ -19,7 +19,7 @@ from symgrad.ops.domain import reals
 from symgrad.ops.equations import F, op
 from symgrad.ops.functions import sigmoid
 from symgrad.ops.pointwise import away_from_zero
-from symgrad.ops.reductions import axis_of
+from symgrad.ops.shaping import axis_of
 from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Sizes
 

@@ -15,8 +15,7 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Mod, Unravel, bracket, delta
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.reductions import axes_of, axis_of
-from symgrad.ops.shaping import number
+from symgrad.ops.shaping import axes_of, axis_of, number
 from symgrad.ops.spec import At, View, example, kept, operation
 from symgrad.ops.views import numbers, sequence
 from symgrad.shapes import Shape, Size, Sizes, size_of

@@ -17,9 +17,10 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import add_up, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
-from symgrad.ops.reductions import Reduction, axis_of, divisor, entries_of, spread, variance
-from symgrad.ops.shaping import broadcast
-from symgrad.ops.spec import At, Example, View, example, kept, operation
+from symgrad.ops.equations import op
+from symgrad.ops.reductions import Reduction, divisor, entries_of, spread, variance
+from symgrad.ops.shaping import axis_of, broadcast
+from symgrad.ops.spec import At, View, example, kept, operation
 from symgrad.shapes import Shape, Sizes
 
 Axis = Any  # an int as users write it; a tuple of one int once prepared
@@ -37,47 +38,24 @@ def along(at: At, x: View, dim: tuple[int, ...]) -> Reduction:
 
 
 def unless_empty(function: Callable[..., Any]) -> Callable[..., Any]:
-    """SciPy's function over ``dim``, which it does not have for a scalar; an empty array is left as it is."""
-
-    def values(x: Any, dim: tuple[int, ...]) -> Any:
-        x = np.asarray(x, float)
-        return function(x, axis=dim or None) if x.size else x
-
-    return values
+    """SciPy's function over ``axis``; an empty array is left as it is."""
+    return lambda x, axis: function(np.asarray(x, float), axis=axis or None) if np.size(x) else np.asarray(x, float)
 
 
-def softmax_examples(name: str) -> tuple[Example, ...]:
-    """A vector, and both axes of a matrix."""
-    return (
-        example(f"{name}(x)", x=(3,)),
-        example(f"{name}(x, dim=1)", x=(2, 3)),
-        example(f"{name}(x, dim=0)", x=(2, 3)),
-    )
-
-
-@operation(
-    says="positive weights along one axis that sum to one",
-    numpy=unless_empty(special.softmax),
-    torch=lambda torch, x, dim: torch.softmax(x, dim[0] if dim else 0),
-    prepare=one_axis, reuse=True, spelled=("torch.softmax", "F.softmax", "Tensor.softmax", "torch.special.softmax"),
-    examples=softmax_examples("softmax"), expands="exp(x) / sum(exp(x), dim=dim, keepdim=True)",
-)  # fmt: skip
-def softmax(at: At, x: View, dim: Axis = -1) -> Expr:
-    """out[i] = exp(x[i]) / Σ_j exp(x[j])"""
-    return sp.exp(x[at]) / along(at, x, dim).sum(lambda j: sp.exp(x[j]))
-
-
-@operation(
-    says="the logarithm of softmax",
-    numpy=unless_empty(special.log_softmax),
-    torch=lambda torch, x, dim: torch.log_softmax(x, dim[0] if dim else 0),
-    prepare=one_axis, reuse=True, spelled=("torch.log_softmax", "F.log_softmax", "Tensor.log_softmax"),
-    examples=softmax_examples("log_softmax"), expands="x - logsumexp(x, dim=dim, keepdim=True)",
-)  # fmt: skip
-def log_softmax(at: At, x: View, dim: Axis = -1) -> Expr:
-    """out[i] = x[i] − log Σ_j exp(x[j])"""
-    return x[at] - sp.log(along(at, x, dim).sum(lambda j: sp.exp(x[j])))
-
+# fmt: off
+op("softmax(x, dim: any=-1)", "out[i] = exp(x[i]) / Σ_j exp(x[j])", "positive weights along one axis that sum to one",
+   ("torch.{}", "F.{}", "Tensor.{}", "torch.special.{}"), along="dim", prepare=one_axis, reuse=True,
+   forward=unless_empty(special.softmax),  # exp overflows
+   torch=lambda torch, x, dim: torch.softmax(x, dim[0] if dim else 0),
+   examples=("softmax(x) with x:3", "softmax(x, dim=1)", "softmax(x, dim=0)"),
+   expands="exp(x) / sum(exp(x), dim=dim, keepdim=True)")
+op("log_softmax(x, dim: any=-1)", "out[i] = x[i] − log(Σ_j exp(x[j]))", "the logarithm of softmax",
+   ("torch.{}", "F.{}", "Tensor.{}"), along="dim", prepare=one_axis, reuse=True,
+   forward=unless_empty(special.log_softmax),  # exp overflows
+   torch=lambda torch, x, dim: torch.log_softmax(x, dim[0] if dim else 0),
+   examples=("log_softmax(x) with x:3", "log_softmax(x, dim=1)", "log_softmax(x, dim=0)"),
+   expands="x - logsumexp(x, dim=dim, keepdim=True)")
+# fmt: on
 
 # Losses ---------------------------------------------------------------------------------------------
 

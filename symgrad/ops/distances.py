@@ -19,8 +19,8 @@ from symgrad.ops.domain import reals
 from symgrad.ops.functions import sign
 from symgrad.ops.lengths import check_p, numpy_length, p_length
 from symgrad.ops.products import distance
-from symgrad.ops.reductions import Reduction, axis_of, reduced_shape, unless_zero
-from symgrad.ops.shaping import number
+from symgrad.ops.reductions import Reduction, unless_zero
+from symgrad.ops.shaping import axis_of, number, reduced_shape
 from symgrad.ops.spec import At, Held, View, example, operation
 from symgrad.shapes import Shape, Sizes
 

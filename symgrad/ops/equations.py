@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from symgrad.ops.domain import Domain, reals
-from symgrad.ops.readings import Pointwise
+from symgrad.ops.readings import Along, Loss, Pointwise, Reading
 from symgrad.ops.shaping import broadcast, common_shape
 from symgrad.ops.signatures import call_of, example_of
 from symgrad.ops.spec import TABLE, Op, as_given, register, unresolved
@@ -67,6 +67,8 @@ def op(
     torch: Callable[..., Any] | None = None,
     smooth: bool | None = None,
     decimals: bool = False,
+    along: str = "",
+    reading: Reading | None = None,
     **facts: Any,
 ) -> Op:
     """Put the operation that ``call`` names into the table: ``out`` is what its equation says.
@@ -74,11 +76,23 @@ def op(
     ``home`` says how torch spells it, ``also`` adds spellings, ``instead`` is the equation under other options.
     ``examples`` are calls in the place of the one that follows from the name, ``more`` are further ones; ``forward`` is
     what computes it faster or more stably than its equation as it stands, ``torch`` what calls it otherwise than by name.
-    With ``decimals`` an option 0.5 is written so, and not as 1/2.
+    With ``decimals`` an option 0.5 is written so, and not as 1/2. ``along`` is the option that says along which axes the
+    equation holds, which then is that of one line; its ``forward`` takes axis= and keepdims= as NumPy's do. What stands
+    behind ``, n:`` says in words what the whole numbers n are that ``known`` finds.
     """
-    said = call_of(call)
-    texts = dict(instead or {})
-    pointwise = Pointwise(said, equation, texts, decimals)
+    said, texts, definition = call_of(call), dict(instead or {}), equation
+    equation = equation.partition(", n: ")[0]
+    if along:
+        line = Along(said, equation, texts, along)
+        reading = line
+        torch = torch or line.by_torch(by_spelling(home[0].format(said.name)))
+        facts = {"prepare": line.prepare, "shape": line.shape, **facts}
+        examples = examples or line.examples
+        forward = forward and line.forward(forward)
+    reading = reading or Pointwise(said, equation, texts, decimals)
+    values = forward or (reading.forward if isinstance(reading, (Pointwise, Loss)) else None)
+    known = facts.get("known", {})
+    held = (*(("out",) if mentions_out(equation) else ()), *known)
     names = tuple(pattern.format(said.name) for pattern in home) + tuple(also.split())
     edges = kinks if isinstance(kinks, tuple) else (float(kinks),)
     shown = f"{'F.' if home is F else ''}{said.name}({', '.join(said.operands)})"
@@ -87,37 +101,51 @@ def op(
         Op(
             name=said.name,
             says=says or with_indices(equation, said.operands),
-            definition=equation,
-            index=pointwise.index,
+            definition=f"{definition}, then the mean or the sum" if isinstance(reading, Loss) else definition,
+            index=reading.index,
             signature=said.signature,
             operands=said.operands,
-            held=(),
+            held=held,
             optional=said.optional,
             data=said.data,
             variadic=False,
-            shape=common_shape,
-            align=broadcast,
+            shape=facts.pop("shape", common_shape),
+            align=facts.pop("align", broadcast),
             prepare=facts.pop("prepare", as_given),
             resolve=unresolved,
-            numpy=forward or pointwise.forward,
+            numpy=values,
             torch=torch or by_spelling(names[0]),
             spelled=names,
             domain=samples if isinstance(samples, Mapping) else dict.fromkeys(said.operands, samples),
             examples=tuple(example_of(text, said.operands) for text in (*(examples or (shown,)), *more)),
             kinks=edges,
-            smooth=smooth if smooth is not None else not any(map(has_edges, (equation, *texts.values()))),
+            smooth=smooth if smooth is not None else not (known or any(map(has_edges, (equation, *texts.values())))),
             **facts,
         )
     )
 
 
-EDGE = re.compile(r"(?<![\w\]])\[|[|⌊]|([A-Za-z_]\w*)\(")
-"""What makes a corner or a jump: a condition, |x|, ⌊x⌋, or a function that has one."""
+def mentions_out(equation: str) -> bool:
+    """Whether the right-hand side reads the output itself, held still."""
+    return re.search(r"(?<!\w)out(?!\w)", equation.partition("=")[2]) is not None
+
+
+CONDITION = re.compile(r"(?<![\w\]])\[((?:[^\[\]]|\[[^\]]*\])*)\]")
+CORNER = re.compile(r"[|⌊]|([A-Za-z_]\w*)\(")
+LETTERS = re.compile(r"(?:[ΣΠ]|mean)_\{?([a-z,]+)|^out\[([^\]]*)\]")
+NAMES = re.compile(r"[A-Za-z_]\w*")
+"""What makes a corner or a jump: a condition on entries, |x|, ⌊x⌋, or a function that has one."""
 
 
 def has_edges(text: str) -> bool:
-    """Whether an equation has a corner or a jump somewhere, read off its letters alone."""
-    return any(match[1] is None or jumps(match[1]) for match in EDGE.finditer(text))
+    """Whether an equation has a corner or a jump somewhere, read off its letters alone.
+
+    >>> [has_edges(t) for t in ("out = x·[x > 0]", "out = |x|", "out[i] = Σ_j [j ≤ i]·x[j]", "out = exp(x)")]
+    [True, True, False, False]
+    """
+    letters = {letter for found in LETTERS.findall(text) for group in found for letter in NAMES.findall(group)}
+    conditions = (set(NAMES.findall(match[1])) - letters for match in CONDITION.finditer(text))
+    return any(conditions) or any(match[1] is None or jumps(match[1]) for match in CORNER.finditer(text))
 
 
 def jumps(function: str) -> bool:

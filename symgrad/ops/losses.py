@@ -1,13 +1,12 @@
 """Losses: one number for how far predictions lie from targets, entry by entry and then added or averaged.
 
-`loss` makes an entry from the loss of one entry; the reductions are the same for all. Where classes are
+`loss` makes an entry from the equation of one entry's loss; the reductions are the same for all. Where classes are
 targets, they are integers: the loss reads the score at that position, and nothing flows to them.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,16 @@ from symgrad.indexing import Bracket, add_up, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.composites import numpy_reduced, prepare_loss
 from symgrad.ops.domain import between, positive, reals, whole
-from symgrad.ops.functions import sign, softplus
+from symgrad.ops.equations import op, plain
 from symgrad.ops.positions import from_zero, positions
+from symgrad.ops.readings import Loss, Pointwise
 from symgrad.ops.reductions import Reduction
-from symgrad.ops.shaping import number
-from symgrad.ops.spec import At, Data, Example, Op, View, example, operation
+from symgrad.ops.shaping import broadcast, common_shape, number
+from symgrad.ops.signatures import call_of
+from symgrad.ops.spec import At, Data, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes
+
+WEIGHTS = ("weight", "pos_weight")
 
 
 def prepare(shapes: tuple[Shape, ...], **options: Any) -> dict[str, Hashable]:
@@ -40,95 +43,50 @@ def prepare(shapes: tuple[Shape, ...], **options: Any) -> dict[str, Hashable]:
     return prepare_loss(shapes, **options)
 
 
-def common(sizes: Sizes, shapes: tuple[Shape | None, ...]) -> Shape:
-    """The shape to which the operands that are there broadcast."""
-    return sizes.broadcast_shapes([s for s in shapes if s is not None])
+def loss_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], reduction: str, **options: Any) -> Shape:
+    """The operands' common shape, or a scalar where entries are added up."""
+    return common_shape(sizes, shapes) if reduction == "none" else ()
 
 
 def loss(
-    name: str,
-    formula: Callable[..., Expr],
-    definition: str,
+    call: str,
+    equation: str,
     says: str,
-    numpy: Callable[..., Any],
     *,
-    examples: tuple[Example, ...] = (),
-    smooth: bool = True,
-    data: bool = False,
     fits: Callable[..., None] | None = None,
+    forward: Callable[..., Any] | None = None,
+    instead: dict[str, str] | None = None,
+    examples: Sequence[str] = (),
+    more: Sequence[str] = (),
     **facts: Any,
 ) -> Op:
-    """An entry from the loss of one entry, as torch.nn.functional spells it.
+    """An entry from the equation of one entry's loss, as torch.nn.functional spells it, with a ``reduction``.
 
-    Parameters of ``formula`` without a default are operands, those with the default None are operands that may
-    be left out, the others are options. Nothing flows to weights in torch, nor to the targets if ``data``.
-    ``fits(sizes, x, target)`` refuses targets that torch does not broadcast here.
+    Nothing flows to weights in torch. ``fits(sizes, x, target)`` refuses targets that torch does not broadcast here.
     """
-    parameters = list(inspect.signature(formula).parameters.values())
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    annotations = {inspect.Parameter.empty: Data if data else View, None: Data | None}
-    public = [p.replace(kind=kind, annotation=annotations.get(p.default, p.annotation)) for p in parameters]
-    public[0] = public[0].replace(annotation=View)
-    operands = [p.name for p in public if p.default in (inspect.Parameter.empty, None)]
-
-    def index(at: At, *views: View | None, **options: Any) -> Expr:
-        reduction = options.pop("reduction")
-        present = [v for v in views if v is not None]
-        shape = next((v.shape for v in present if v.constant is None), ())
-        inner = at if reduction == "none" else fresh_axes(shape)
-        entry = formula(*(None if v is None else v[inner] for v in views), **options)
-        if reduction == "none":
-            return entry
-        total = add_up(entry, inner)
-        if reduction == "batchmean":
-            return total / shape[0] if shape else total
-        return total if reduction == "sum" else total / sp.Mul(*shape)
-
-    def values(*arrays: Any, reduction: str, **options: Any) -> Any:
-        each = np.asarray(numpy(*arrays, **options))
-        return np.sum(each) / len(each) if reduction == "batchmean" else numpy_reduced(each, reduction)
-
-    def shape(sizes: Sizes, shapes: tuple[Shape | None, ...], reduction: str, **options: Any) -> Shape:
-        return common(sizes, shapes) if reduction == "none" else ()
+    whole_call = f"{call.removesuffix(')')}, reduction='mean')"
+    said = call_of(whole_call)
+    shown = ", ".join(name for name in said.operands if name not in WEIGHTS)
+    plainly = f"F.{said.name}({shown}"
+    averaged = () if said.name == "kl_div" else (f"{plainly})",)  # torch warns of kl_div's mean
 
     def align(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Any) -> tuple[Any, ...]:
         if fits is not None:
             fits(sizes, *shapes)
-        whole_shape = common(sizes, shapes)
-        return tuple(None if s is None else whole_shape for s in shapes)
+        return broadcast(sizes, shapes)
 
     def by_torch(torch: Any, *tensors: Any, **options: Any) -> Any:
-        named = dict(zip(operands, tensors, strict=False))
-        given = {k: float(v) if isinstance(v, sp.Basic) else v for k, v in options.items()}
-        first = [named.pop(p) for p in operands if p in named and p not in ("weight", "pos_weight")]
-        return getattr(torch.nn.functional, name)(*first, **named, **given)
+        named = dict(zip(said.operands, tensors, strict=False))
+        first = [named.pop(name) for name in said.operands if name in named and name not in WEIGHTS]
+        function = getattr(torch.nn.functional, said.name)
+        return function(*first, **named, **{name: plain(value) for name, value in options.items()})
 
-    reduced = inspect.Parameter("reduction", kind, default="mean", annotation=str)
-    index.__name__ = name
-    index.__doc__ = f"out = Σ_i {definition} / n"
-    index.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read back by inspect.signature
-        [inspect.Parameter("at", kind, annotation=At), *public, reduced]
-    )
-    shown = ", ".join(p for p in operands if p not in ("weight", "pos_weight"))
-    shapes = dict.fromkeys(shown.split(", "), (2, 3))
-    averaged = () if name == "kl_div" else (example(f"F.{name}({shown})", **shapes),)  # torch warns of kl_div's mean
-    return operation(
-        says=says,
-        numpy=values,
-        torch=by_torch,
-        shape=shape,
-        align=align,
-        prepare=prepare,
-        spelled=(f"F.{name}",),
-        smooth=smooth,
-        examples=(
-            *averaged,
-            example(f'F.{name}({shown}, reduction="sum")', **shapes),
-            example(f'F.{name}({shown}, reduction="none")', **shapes),
-            *examples,
-        ),
+    return op(
+        whole_call, equation, says, ("F.{}",), reading=Loss(Pointwise(said, equation, instead or {}), forward),
+        instead=instead, shape=loss_shape, align=align, prepare=prepare, torch=by_torch,
+        examples=(*(examples or (*averaged, *(f'{plainly}, reduction="{word}")' for word in ("sum", "none")))), *more),
         **facts,
-    )(index)
+    )  # fmt: skip
 
 
 def one_shape(sizes: Sizes, x: Shape, target: Shape, *weights: Shape | None) -> None:
@@ -163,107 +121,9 @@ def variances(sizes: Sizes, x: Shape, target: Shape, var: Shape) -> None:
     within_first(sizes, x, var)
 
 
-def size(d: Expr) -> Expr:
-    """|d|, whose derivative at 0 is 0."""
-    return d * sign(d)
-
-
-def positive_part(t: Expr) -> Expr:
-    """max(0, t), whose derivative at 0 is 1: torch's clamp_min counts the bound as inside."""
-    return t * Bracket(sp.Ge(t, 0, evaluate=False))
-
-
-apart = {"x": reals(distinct=True), "target": reals(distinct=True)}
-
-l1_loss = loss(
-    "l1_loss",
-    lambda x, target: size(x - target),
-    "|x[i] − y[i]|",
-    "the mean distance",
-    lambda x, y: np.abs(x - y),
-    smooth=False,
-    kinks=(0.0,),
-    domain=apart,
-)
-
-
-def smooth_l1(x: Expr, target: Expr, beta: float = 1.0) -> Expr:
-    """A parabola near 0, |d| further out."""
-    d, edge = x - target, number(beta)
-    if edge == 0:
-        return size(d)
-    near = Bracket(sp.Lt(size(d), edge, evaluate=False))
-    return near * d**2 / (2 * edge) + (1 - near) * (size(d) - edge / 2)
-
-
-def smooth_l1_values(x: Any, y: Any, beta: Any = 1.0) -> Any:
-    """NumPy's forward."""
-    d, beta = np.abs(np.asarray(x, float) - np.asarray(y, float)), float(beta)
-    return d if beta == 0 else np.where(d < beta, d * d / (2 * beta), d - beta / 2)
-
-
-smooth_l1_loss = loss(
-    "smooth_l1_loss",
-    smooth_l1,
-    "(d²/2β where |d| < β, |d| − β/2 elsewhere), d = x[i] − y[i]",
-    "the mean distance, rounded off near 0",
-    smooth_l1_values,
-    smooth=False,
-    domain=apart,
-    kinks=(0.0,),
-    examples=(example("F.smooth_l1_loss(x, target, beta=0.5)", x=(3,), target=(3,)),),
-)
-
-
-def huber(x: Expr, target: Expr, delta: float = 1.0) -> Expr:
-    """A parabola near 0, a line of slope δ further out."""
-    d, edge = x - target, number(delta)
-    near = Bracket(sp.Le(size(d), edge, evaluate=False))
-    return near * d**2 / 2 + (1 - near) * edge * (size(d) - edge / 2)
-
-
-def huber_values(x: Any, y: Any, delta: Any = 1.0) -> Any:
-    """NumPy's forward."""
-    d, delta = np.abs(np.asarray(x, float) - np.asarray(y, float)), float(delta)
-    return np.where(d <= delta, d * d / 2, delta * (d - delta / 2))
-
-
-huber_loss = loss(
-    "huber_loss",
-    huber,
-    "(d²/2 where |d| ≤ δ, δ·(|d| − δ/2) elsewhere), d = x[i] − y[i]",
-    "squares near 0, distances further out",
-    huber_values,
-    smooth=False,
-    domain=apart,
-    kinks=(0.0,),
-    examples=(example("F.huber_loss(x, target, delta=0.5)", x=(3,), target=(3,)),),
-)
-
-
 def weighed(value: Any, weight: Any) -> Any:
     """``value`` times ``weight``, if there is one."""
     return value if weight is None else weight * value
-
-
-binary_cross_entropy = loss(
-    "binary_cross_entropy",
-    lambda x, target, weight=None: weighed(-target * sp.log(x) - (1 - target) * sp.log(1 - x), weight),
-    "−y[i]·log x[i] − (1 − y[i])·log(1 − x[i])",
-    "minus the log-probability of the targets, x being probabilities",
-    lambda x, y, w=None: weighed(-y * np.maximum(np.log(x), -100) - (1 - y) * np.maximum(np.log1p(-x), -100), w),
-    fits=one_shape,
-    domain={"x": between(0, 1), "target": between(0, 1)},
-    edges=({"x": 0.0, "target": 0.5}, {"x": 1.0, "target": 0.5}),
-    examples=(example("F.binary_cross_entropy(x, target, weight)", x=(2, 3), target=(2, 3), weight=(3,)),),
-)
-
-
-def logits_loss(x: Expr, target: Expr, weight: Any = None, pos_weight: Any = None) -> Expr:
-    """(1 − y)·x + (1 + (p − 1)·y)·log(1 + exp(−x))."""
-    return weighed(
-        (1 - target) * x + (1 if pos_weight is None else 1 + (pos_weight - 1) * target) * softplus(-x), weight
-    )
 
 
 def logits_values(x: Any, y: Any, w: Any = None, p: Any = None) -> Any:
@@ -272,121 +132,58 @@ def logits_values(x: Any, y: Any, w: Any = None, p: Any = None) -> Any:
     return weighed(-(1 if p is None else p) * y * special.log_expit(x) - (1 - y) * special.log_expit(-x), w)
 
 
-binary_cross_entropy_with_logits = loss(
-    "binary_cross_entropy_with_logits",
-    logits_loss,
-    "(1 − y[i])·x[i] + log(1 + exp(−x[i]))",
-    "minus the log-probability of the targets, σ(x) being probabilities",
-    logits_values,
-    fits=one_shape,
-    domain={"target": between(0, 1), "pos_weight": positive()},
-    examples=(
-        example("F.binary_cross_entropy_with_logits(x, target, weight)", x=(2, 3), target=(2, 3), weight=(3,)),
-        example(
-            "F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight)",
-            x=(2, 3),
-            target=(2, 3),
-            pos_weight=(3,),
-        ),
-    ),
-)
-kl_div = loss(
-    "kl_div",
-    lambda x, target, log_target=False: sp.exp(target) * (target - x) if log_target else target * (sp.log(target) - x),
-    "y[i]·(log y[i] − x[i])",
-    "how far the distribution y is from the one with log-probabilities x",
-    lambda x, y, log_target=False: np.exp(y) * (y - x) if log_target else special.xlogy(y, y) - y * x,
-    domain={"target": positive()},
-    edges=({"target": 0.0},),
-    examples=(
-        example('F.kl_div(x, target, reduction="batchmean")', x=(2, 3), target=(2, 3)),
-        example('F.kl_div(x, target, log_target=True, reduction="sum")', x=(2, 3), target=(2, 3)),
-    ),
-)
-soft_margin_loss = loss(
-    "soft_margin_loss",
-    lambda x, target: softplus(-target * x),
-    "log(1 + exp(−y[i]·x[i]))",
-    "the logistic loss, for targets ±1",
-    lambda x, y: np.logaddexp(0, -np.asarray(x * y, float)),
-    data=True,
-    fits=within_first,
-)
-poisson_nll_loss = loss(
-    "poisson_nll_loss",
-    lambda x, target, log_input=True, full=False, eps=1e-8: poisson(x, target, log_input, full, eps),
-    "exp(x[i]) − y[i]·x[i]",
-    "minus the log-probability of counts y at the rate exp(x)",
-    lambda x, y, log_input=True, full=False, eps=1e-8: poisson_values(x, y, log_input, full, eps),
-    domain={"x": positive(), "target": positive()},
-    edges=({"target": 0.0},),
-    examples=(
-        example("F.poisson_nll_loss(x, target, log_input=False)", x=(2, 3), target=(2, 3)),
-        example("F.poisson_nll_loss(x, target, full=True)", x=(2, 3), target=(2, 3)),
-    ),
-    smooth=False,
-)
+apart = {"x": reals(distinct=True), "target": reals(distinct=True)}
+STIRLING = "stirling = [target > 1]·(target·log(target) − target + log(2·π·target)/2)"
 
-
-def poisson(x: Expr, y: Expr, log_input: bool, full: bool, eps: Any) -> Expr:
-    """The rate minus y times its logarithm; ``full`` adds Stirling's approximation of log y! above 1."""
-    value = sp.exp(x) - y * x if log_input else x - y * sp.log(x + number(eps))
-    if full:
-        value += Bracket(y > 1) * (y * sp.log(y) - y + sp.log(2 * sp.pi * y) / 2)
-    return value
-
-
-def poisson_values(x: Any, y: Any, log_input: bool, full: bool, eps: Any) -> Any:
-    """NumPy's forward."""
-    value = np.exp(x) - y * x if log_input else x - y * np.log(x + float(eps))
-    return value + np.where(y > 1, special.xlogy(y, y) - y + 0.5 * np.log(2 * np.pi * y), 0) if full else value
-
-
-gaussian_nll_loss = loss(
-    "gaussian_nll_loss",
-    lambda x, target, var, full=False, eps=1e-6: (
-        (sp.log(var) + (x - target) ** 2 / var + (sp.log(2 * sp.pi) if full else 0)) / 2
-    ),
-    "(log s[i] + (x[i] − y[i])²/s[i]) / 2",
-    "minus the log-probability of y under a normal distribution with mean x and variance s",
-    lambda x, y, var, full=False, eps=1e-6: (
-        0.5 * (np.log(var) + (x - y) ** 2 / var) + (0.5 * np.log(2 * np.pi) if full else 0)
-    ),
-    fits=variances,
-    domain={"var": positive()},
-    edges=({"var": 0.0},),
-    examples=(example("F.gaussian_nll_loss(x, target, var, full=True)", x=(3,), target=(3,), var=(3,)),),
-)
-margin_ranking_loss = loss(
-    "margin_ranking_loss",
-    lambda x, y, target, margin=0.0: positive_part(-target * (x - y) + number(margin)),
-    "max(0, −t[i]·(x[i] − y[i]) + margin)",
-    "how far x and y are from the order that the targets ±1 want",
-    lambda x, y, t, margin=0.0: np.maximum(-t * (x - y) + float(margin), 0),
-    smooth=False,
-    kinks=(0.0,),
-    fits=same_ranks,
-    domain={"x": reals(distinct=True), "y": reals(distinct=True), "target": reals(avoid=(0.0,))},
-)
-
-
-def hinge(x: Expr, target: Expr, margin: float = 1.0) -> Expr:
-    """x where the target is not −1, max(0, margin − x) where it is not 1."""
-    return Bracket(sp.Ne(target, -1)) * x + Bracket(sp.Ne(target, 1)) * positive_part(number(margin) - x)
-
-
-hinge_embedding_loss = loss(
-    "hinge_embedding_loss",
-    hinge,
-    "(x[i] where y[i] = 1, max(0, margin − x[i]) where y[i] = −1)",
-    "small for near pairs that belong together",
-    lambda x, y, margin=1.0: (
-        np.where(y != -1, x, 0) + np.where(y != 1, np.maximum(float(margin) - np.asarray(x, float), 0), 0)
-    ),
-    smooth=False,
-    data=True,
-    domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)},
-)
+# one operation, one row
+# fmt: off
+loss("l1_loss(x, target)", "out = |x − target|", "the mean distance", kinks=0, domain=apart)
+loss("smooth_l1_loss(x, target, beta=1.0)", "out = near·d²/(2·beta) + (1 − near)·(|d| − beta/2)"
+     " where d = x − target, near = [|d| < beta]", "the mean distance, rounded off near 0", domain=apart, kinks=0,
+     instead={"not beta": "out = |x − target|"}, more=("F.smooth_l1_loss(x, target, beta=0.5) with x:3 target:3",))
+loss("huber_loss(x, target, delta=1.0)", "out = near·d²/2 + (1 − near)·delta·(|d| − delta/2)"
+     " where d = x − target, near = [|d| ≤ delta]", "squares near 0, distances further out", domain=apart, kinks=0,
+     more=("F.huber_loss(x, target, delta=0.5) with x:3 target:3",))
+loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−target·log(x) − (1 − target)·log(1 − x))",
+     "minus the log-probability of the targets, x being probabilities", fits=one_shape,
+     domain={"x": between(0, 1), "target": between(0, 1)},
+     edges=({"x": 0.0, "target": 0.5}, {"x": 1.0, "target": 0.5}),
+     more=("F.binary_cross_entropy(x, target, weight) with x:2x3 target:2x3 weight:3",),
+     forward=lambda x, y, w=None: weighed(  # torch takes no logarithm below −100
+         -y * np.maximum(np.log(x), -100) - (1 - y) * np.maximum(np.log1p(-x), -100), w))
+loss("binary_cross_entropy_with_logits(x, target, weight: data=None, pos_weight: data=None)",
+     "out = weight·((1 − target)·x + (1 + (pos_weight − 1)·target)·softplus(−x))",
+     "minus the log-probability of the targets, σ(x) being probabilities",
+     instead={"pos_weight=None": "out = weight·((1 − target)·x + softplus(−x))"}, fits=one_shape,
+     domain={"target": between(0, 1), "pos_weight": positive()}, forward=logits_values,  # (1 − y)·∞ + log(1 + 0)
+     more=("F.binary_cross_entropy_with_logits(x, target, weight) with x:2x3 target:2x3 weight:3",
+           "F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight) with x:2x3 target:2x3 pos_weight:3"))
+loss("kl_div(x, target, log_target=False)", "out = target·(log(target) − x)",
+     "how far the distribution y is from the one with log-probabilities x",
+     instead={"log_target": "out = exp(target)·(target − x)"}, domain={"target": positive()}, edges=({"target": 0.0},),
+     forward=lambda x, y, log_target=False: (  # 0·log 0 is 0
+         np.exp(y) * (y - x) if log_target else special.xlogy(y, y) - y * x),
+     more=('F.kl_div(x, target, reduction="batchmean")', 'F.kl_div(x, target, log_target=True, reduction="sum")'))
+loss("soft_margin_loss(x, target: data)", "out = softplus(−target·x)", "the logistic loss, for targets ±1",
+     fits=within_first)
+loss("poisson_nll_loss(x, target, log_input=True, full=False, eps=1e-8)",
+     f"out = exp(x) − target·x + full·stirling where {STIRLING}",
+     "minus the log-probability of counts y at the rate exp(x)",
+     instead={"not log_input": f"out = x − target·log(x + eps) + full·stirling where {STIRLING}"},
+     domain={"x": positive(), "target": positive()}, edges=({"target": 0.0},),
+     more=("F.poisson_nll_loss(x, target, log_input=False)", "F.poisson_nll_loss(x, target, full=True)"))
+loss("gaussian_nll_loss(x, target, var, full=False, eps=1e-6)",
+     "out = (log(var) + (x − target)²/var + full·log(2·π))/2",
+     "minus the log-probability of y under a normal distribution with mean x and variance s", fits=variances,
+     domain={"var": positive()}, edges=({"var": 0.0},),
+     more=("F.gaussian_nll_loss(x, target, var, full=True) with x:3 target:3 var:3",))
+loss("margin_ranking_loss(x, y, target, margin=0.0)", "out = t·[t ≥ 0] where t = −target·(x − y) + margin",
+     "how far x and y are from the order that the targets ±1 want", kinks=0, fits=same_ranks,
+     domain={"x": reals(distinct=True), "y": reals(distinct=True), "target": reals(avoid=(0.0,))})
+loss("hinge_embedding_loss(x, target: data, margin=1.0)",
+     "out = [target ≠ −1]·x + [target ≠ 1]·t·[t ≥ 0] where t = margin − x",
+     "small for near pairs that belong together", domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)})
+# fmt: on
 
 
 # Classes ----------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ from symgrad.ops.composites import numpy_reduced, prepare_loss
 from symgrad.ops.contractions import contraction_index, contraction_shape, parse_subscripts
 from symgrad.ops.domain import reals, whole
 from symgrad.ops.lengths import check_p, exponent, numpy_length, p_length
-from symgrad.ops.reductions import Reduction, axis_of, unless_zero
-from symgrad.ops.shaping import number
+from symgrad.ops.reductions import Reduction, unless_zero
+from symgrad.ops.shaping import axis_of, number
 from symgrad.ops.spec import At, Data, Held, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes
 

@@ -6,10 +6,10 @@ and where entries stand by themselves, on arrays. A text is read when it is aske
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import sympy as sp
@@ -21,11 +21,18 @@ from symgrad.notation.read import read_statement
 from symgrad.notation.scope import spelled_out
 from symgrad.notation.tree import Binary, Name, Negative, Node, Statement, rebuilt
 from symgrad.ops.on_arrays import Arrays, Mask
-from symgrad.ops.shaping import number
+from symgrad.ops.shaping import axes_of, axis_of, common_shape, number, reduced_shape
 from symgrad.ops.signatures import Call
 from symgrad.ops.spec import At, Held, Options, View
 from symgrad.ops.words import functions
-from symgrad.shapes import Shape
+from symgrad.shapes import Shape, Sizes
+
+
+class Reading(Protocol):
+    """What `symgrad.ops.equations.op` makes of a text."""
+
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+        """The right-hand side at the output's indices."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +101,11 @@ class Pointwise:
 
     def tree(self, values: Sequence[Any], options: Options) -> Statement:
         """The equation under these options, without what is left out."""
-        text = next((other for condition, other in self.instead.items() if holds(condition, options)), self.text)
-        there = len(values)
-        return without(text, frozenset(n for k, n in enumerate(self.call.operands) if k >= there or values[k] is None))
+        there = dict(zip(self.call.operands, values, strict=False))
+        absent = frozenset(name for name in self.call.operands if there.get(name) is None)
+        known = {**options, **{name: None if name in absent else name for name in self.call.operands}}
+        text = next((other for condition, other in self.instead.items() if holds(condition, known)), self.text)
+        return without(text, absent)
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side, each operand at the output's own indices."""
@@ -122,7 +131,8 @@ class Pointwise:
 
 def numbers(options: Options) -> list[tuple[str, Any]]:
     """The options that an equation may name."""
-    return [(name, value) for name, value in options.items() if not isinstance(value, (bool, str, tuple, type(None)))]
+    given = [(n, int(v) if isinstance(v, bool) else v) for n, v in options.items()]
+    return [(name, value) for name, value in given if not isinstance(value, (str, tuple, type(None)))]
 
 
 @dataclass(frozen=True)
@@ -185,6 +195,66 @@ class Along:
     instead: Mapping[str, str]
     option: str = "dim"
 
+    @property
+    def several(self) -> bool:
+        """Whether it may run along several axes, or all."""
+        return self.call.signature.parameters[self.option].default is None
+
+    @property
+    def reduces(self) -> bool:
+        """Whether one line gives one entry."""
+        return not self.text.startswith("out[")
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """A vector, and axes of a matrix."""
+        name, shown = self.call.name, ", ".join(self.call.operands)
+        if self.several:
+            return (f"{name}({shown})", f"{name}({shown}, dim=0)", f"{name}({shown}, dim=-1, keepdim=True)")
+        vectors, matrices = (" ".join(f"{n}:{s}" for n in self.call.operands) for s in ("4", "2x3"))
+        return (f"{name}({shown}, 0) with {vectors}", f"{name}({shown}, 1) with {matrices}")
+
+    def prepare(self, shapes: tuple[Shape | None, ...], **options: Hashable) -> dict[str, Hashable]:
+        """The axes from the front."""
+        parameters = self.call.signature.parameters.values()
+        usual = {p.name: p.default for p in parameters if p.name not in self.call.operands}
+        found, rank = {**usual, **options}, max(len(shape) for shape in shapes if shape is not None)
+        dim = found[self.option]
+        return {**found, self.option: axes_of(dim, rank) if self.several else axis_of(dim, rank)}
+
+    @property
+    def shape(self) -> Callable[..., Shape]:
+        """The operands' common shape, without the axes or with 1 there where one line gives one entry."""
+        if not self.reduces:
+            return common_shape
+        return reduced_shape if self.several else self.without_one
+
+    def without_one(self, sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
+        """The shape without one axis."""
+        dim: Any = options[self.option]
+        return reduced_shape(sizes, (common_shape(sizes, shapes),), (dim,), options.get("keepdim") is True)
+
+    def forward(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """NumPy's function under this call; a number is a line of one entry."""
+
+        def values(*arrays: Any, **options: Any) -> Any:
+            given = {"axis" if n == self.option else "keepdims" if n == "keepdim" else n: v for n, v in options.items()}
+            if np.ndim(arrays[0]) or self.several:
+                return function(*arrays, **given)
+            return np.reshape(function(*(np.reshape(a, (1,)) for a in arrays), **given), ())
+
+        return values
+
+    def by_torch(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """torch's function under this call; of a number it has no axes to name."""
+
+        def called(torch: Any, *tensors: Any, **options: Any) -> Any:
+            if self.several and not tensors[0].dim():
+                options = {**options, self.option: ()}
+            return function(torch, *tensors, **options)
+
+        return called
+
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side, on the line that the output's indices lie on."""
         tree = Pointwise(self.call, self.text, self.instead).tree(views, options)
@@ -207,6 +277,7 @@ class Loss:
     """The loss of one entry, added up or averaged as ``reduction`` says."""
 
     entry: Pointwise
+    values: Callable[..., Any] | None = None
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side at each entry, and their sum or mean."""
@@ -222,7 +293,7 @@ class Loss:
 
     def forward(self, *arrays: Any, reduction: str, **options: Any) -> Any:
         """The same on arrays."""
-        each = np.asarray(self.entry.forward(*arrays, **options))
+        each = np.asarray((self.values or self.entry.forward)(*arrays, **options))
         if reduction == "none":
             return each
         count = len(each) if reduction == "batchmean" else 1 if reduction == "sum" else each.size

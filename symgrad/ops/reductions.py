@@ -15,49 +15,16 @@ import sympy as sp
 
 from symgrad import special
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.indexing import Bracket, add_up, fresh, multiply_up
+from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import reals
+from symgrad.ops.equations import METHOD, op
 from symgrad.ops.lengths import check_p, exponent, numpy_length, p_length
+from symgrad.ops.shaping import axes_of, axis_of, reduced_shape
 from symgrad.ops.spec import At, Example, Held, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
 
-Dim = Any  # None, an int or a tuple of ints as users write it; a tuple of ints once prepared
-
-
-def axis_of(dim: Any, rank: int) -> int:
-    """``dim`` counted from the front; raises `ShapeError` when there is no such axis."""
-    if not isinstance(dim, int) or isinstance(dim, bool):
-        raise InputError("dim has to be an integer", found=(repr(dim),))
-    if not -max(rank, 1) <= dim < max(rank, 1):
-        raise ShapeError(
-            f"there is no axis {dim} in a tensor with {rank} {'axis' if rank == 1 else 'axes'}",
-            hints=(f"dim from {-max(rank, 1)} to {max(rank, 1) - 1}",),
-        )
-    return dim % max(rank, 1)
-
-
-def axes_of(dim: Dim, rank: int) -> tuple[int, ...]:
-    """The axes that ``dim`` names, from the front, in order; all of them for None."""
-    if dim is None or dim == ():
-        return tuple(range(rank))
-    axes = tuple(axis_of(d, rank) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
-    if len(set(axes)) < len(axes):
-        raise ShapeError("an axis is named twice in dim", found=(f"dim={dim}",))
-    return tuple(sorted(axes)) if rank else ()
-
-
-def prepare_axes(shapes: tuple[Shape, ...], dim: Dim = None, **options: Hashable) -> dict[str, Hashable]:
-    """``dim`` in canonical form."""
-    return {"dim": axes_of(dim, len(shapes[0])), **options}
-
-
-def reduced_shape(
-    sizes: Sizes, shapes: tuple[Shape, ...], dim: tuple[int, ...], keepdim: bool = False, **options: Hashable
-) -> Shape:
-    """The shape without the reduced axes, or with 1 in their place."""
-    kept = [sp.Integer(1) if a in dim else size for a, size in enumerate(shapes[0]) if keepdim or a not in dim]
-    return tuple(kept)
+Dim = Any
 
 
 @dataclass(frozen=True)
@@ -109,67 +76,19 @@ def reduction_examples(name: str) -> tuple[Example, ...]:
     )
 
 
-def spelled(name: str, *others: str) -> tuple[str, ...]:
-    """As function and method, and ``others``."""
-    return (f"torch.{name}", f"Tensor.{name}", f"np.{name}", *others)
-
-
 def torch_dim(dim: tuple[int, ...], x: Any) -> Any:
     """``dim`` as torch takes it: a 0-dimensional tensor has none to name."""
     return dim if x.dim() else ()
 
 
-@operation(
-    name="sum",
-    says="adds up the entries along dim",
-    numpy=lambda x, dim, keepdim: np.sum(x, axis=dim, keepdims=keepdim),
-    torch=lambda torch, x, dim, keepdim: torch.sum(x, dim=dim, keepdim=keepdim) if dim else x.clone(),
-    shape=reduced_shape, prepare=prepare_axes, spelled=spelled("sum"), examples=reduction_examples("sum"),
-)  # fmt: skip
-def sum_(at: At, x: View, dim: Dim = None, keepdim: bool = False) -> Expr:
-    """out = Σ_j x[j]"""
-    return Reduction(at, x.shape, dim, keepdim).sum(lambda i: x[i])
+def average(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    """The mean on arrays, exact where they are."""
+    return np.sum(x, axis=axis, keepdims=keepdims) / entries_of(x, axis)
 
 
-@operation(
-    says="the average along dim",
-    numpy=lambda x, dim, keepdim: np.sum(x, axis=dim, keepdims=keepdim) / entries_of(x, dim),
-    torch=lambda torch, x, dim, keepdim: torch.mean(x, dim=dim, keepdim=keepdim) if dim else x.clone(),
-    shape=reduced_shape, prepare=prepare_axes, spelled=spelled("mean"), examples=reduction_examples("mean"),
-)  # fmt: skip
-def mean(at: At, x: View, dim: Dim = None, keepdim: bool = False) -> Expr:
-    """out = Σ_j x[j] / n"""
-    over = Reduction(at, x.shape, dim, keepdim)
-    return over.sum(lambda i: x[i]) / over.count
-
-
-@operation(
-    says="multiplies the entries along dim",
-    numpy=lambda x, dim, keepdim: np.prod(x, axis=dim, keepdims=keepdim),
-    torch=lambda torch, x, dim, keepdim: (
-        torch.prod(x, dim[0], keepdim=keepdim) if len(dim) == 1 else torch.prod(x).reshape(
-            [1] * x.dim() if keepdim else [])
-    ),
-    shape=reduced_shape, prepare=prepare_axes, spelled=spelled("prod"), examples=reduction_examples("prod"),
-)  # fmt: skip
-def prod(at: At, x: View, dim: Dim = None, keepdim: bool = False) -> Expr:
-    """out = Π_j x[j]"""
-    over = Reduction(at, x.shape, dim, keepdim)
-
-    def product(axes: int, chosen: tuple[Expr, ...]) -> Expr:
-        if axes == len(dim):
-            return x[over.full(chosen)]
-        return multiply_up(x.shape[dim[axes]], lambda j: product(axes + 1, (*chosen, j)))
-
-    return product(0, ())
-
-
-# Choosing -------------------------------------------------------------------------------------------
-
-
-def chosen_by(numpy: Any) -> Callable[..., Any]:
-    """NumPy's reduction under torch's option names."""
-    return lambda x, dim, keepdim: numpy(x, axis=dim, keepdims=keepdim)
+def torch_product(torch: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
+    """torch's product, which takes one axis or all."""
+    return torch.prod(x, dim[0], keepdim=keepdim) if len(dim) == 1 else torch.prod(x).reshape([1] * (keepdim * x.dim()))
 
 
 def average_of_winners(over: Reduction, x: View, out: Held) -> Expr:
@@ -178,28 +97,22 @@ def average_of_winners(over: Reduction, x: View, out: Held) -> Expr:
     return over.sum(lambda i: x[i] * Bracket(sp.Eq(x[i], out[over.at]))) / winners
 
 
-@operation(
-    says="the largest entry along dim; several that are equal share the derivative evenly",
-    numpy=chosen_by(np.amax),
-    torch=lambda torch, x, dim, keepdim: torch.amax(x, dim=torch_dim(dim, x), keepdim=keepdim),
-    shape=reduced_shape, prepare=prepare_axes, spelled=("torch.amax", "Tensor.amax", "np.amax", "np.max"),
-    domain={"x": reals(distinct=True)}, examples=reduction_examples("amax"), kinks=(0.0,), smooth=False,
-)  # fmt: skip
-def amax(at: At, x: View, out: Held, dim: Dim = None, keepdim: bool = False) -> Expr:
-    """out = the average of the x[j] that equal the largest"""
-    return average_of_winners(Reduction(at, x.shape, dim, keepdim), x, out)
+WINNERS = "out = (Σ_j x[j]·[x[j] = out]) / (Σ_k [x[k] = out])"
+distinct = {"x": reals(distinct=True)}
 
+# one operation, one row
+# fmt: off
+op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", forward=np.sum)
+op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", forward=average)
+op("prod(x, dim: any=None, keepdim=False)", "out = Π_j x[j]", "multiplies the entries along dim", along="dim",
+   forward=np.prod, torch=torch_product)
+op("amax(x, dim: any=None, keepdim=False)", WINNERS, "the largest entry along dim; several that are equal share the"
+   " derivative evenly", also="np.max", along="dim", forward=np.amax, domain=distinct, kinks=0)
+op("amin(x, dim: any=None, keepdim=False)", WINNERS, "the smallest entry along dim; several that are equal share the"
+   " derivative evenly", also="np.min", along="dim", forward=np.amin, domain=distinct, kinks=0)
+# fmt: on
 
-@operation(
-    says="the smallest entry along dim; several that are equal share the derivative evenly",
-    numpy=chosen_by(np.amin),
-    torch=lambda torch, x, dim, keepdim: torch.amin(x, dim=torch_dim(dim, x), keepdim=keepdim),
-    shape=reduced_shape, prepare=prepare_axes, spelled=("torch.amin", "Tensor.amin", "np.amin", "np.min"),
-    domain={"x": reals(distinct=True)}, examples=reduction_examples("amin"), kinks=(0.0,), smooth=False,
-)  # fmt: skip
-def amin(at: At, x: View, out: Held, dim: Dim = None, keepdim: bool = False) -> Expr:
-    """out = the average of the x[j] that equal the smallest"""
-    return average_of_winners(Reduction(at, x.shape, dim, keepdim), x, out)
+# Choosing -------------------------------------------------------------------------------------------
 
 
 def one_axis_or_all(shapes: tuple[Shape, ...], dim: Dim = None, **options: Hashable) -> dict[str, Hashable]:
@@ -403,20 +316,16 @@ def linalg_norm(
     return length(at, x, out, ord, dim, keepdim)
 
 
-def logsumexp_values(x: Any, dim: Any, keepdim: bool) -> Any:
-    """SciPy's values, along every axis where ``dim`` is empty; a number of rank 0 has no axis to keep."""
+def logsumexp_values(x: Any, axis: Any, keepdims: bool) -> Any:
+    """SciPy's values, along every axis where ``axis`` is empty; a number of rank 0 has no axis to keep."""
     values = np.asarray(x, float)
-    return special.logsumexp(values, axis=dim or None, keepdims=keepdim and values.ndim > 0)
+    return special.logsumexp(values, axis=axis or None, keepdims=keepdims and values.ndim > 0)
 
 
-@operation(
-    says="log of the sum of exponentials along dim, a smooth maximum",
-    numpy=lambda x, dim, keepdim: logsumexp_values(x, dim, keepdim),
-    torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, torch_dim(dim, x) or 0, keepdim=keepdim),
-    shape=reduced_shape, prepare=prepare_axes, reuse=True, spelled=("torch.logsumexp", "Tensor.logsumexp"),
-    examples=(example("logsumexp(x, dim=0)", x=(3,)), *reduction_examples("logsumexp")[1:]),
-    expands="log(sum(exp(x), dim=dim, keepdim=keepdim))",
-)  # fmt: skip
-def logsumexp(at: At, x: View, dim: Dim = None, keepdim: bool = False) -> Expr:
-    """out = log Σ_j exp(x[j])"""
-    return sp.log(Reduction(at, x.shape, dim, keepdim).sum(lambda i: sp.exp(x[i])))
+# fmt: off
+op("logsumexp(x, dim: any=None, keepdim=False)", "out = log(Σ_j exp(x[j]))",
+   "log of the sum of exponentials along dim, a smooth maximum", METHOD, along="dim", forward=logsumexp_values,  # overflow
+   torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, torch_dim(dim, x) or 0, keepdim=keepdim), reuse=True,
+   examples=("logsumexp(x, dim=0) with x:3", "logsumexp(x, dim=0)", "logsumexp(x, dim=-1, keepdim=True)"),
+   expands="log(sum(exp(x), dim=dim, keepdim=keepdim))")
+# fmt: on

@@ -13,11 +13,12 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Bracket, add_up, fresh, multiply_up
+from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import reals
-from symgrad.ops.reductions import axis_of
-from symgrad.ops.spec import At, Held, Op, View, example, kept, operation
+from symgrad.ops.equations import TORCH, op
+from symgrad.ops.shaping import axis_of
+from symgrad.ops.spec import At, Held, View, example, operation
 from symgrad.shapes import Shape, Sizes
 
 
@@ -26,79 +27,15 @@ def put(at: Any, axis: int, index: Expr) -> list[Expr]:
     return [*at[:axis], index, *at[axis + 1 :]]
 
 
-def prepare(shapes: tuple[Shape, ...], dim: int) -> dict[str, Hashable]:
-    """The axis from the front."""
-    return {"dim": axis_of(dim, len(shapes[0]))}
-
-
-def spelled(name: str) -> tuple[str, ...]:
-    """As function and method."""
-    return (f"torch.{name}", f"Tensor.{name}", f"aten.{name}")
-
-
-def scan_examples(name: str) -> Any:
-    """A vector, and an axis of a matrix."""
-    return (example(f"{name}(x, 0)", x=(4,)), example(f"{name}(x, 1)", x=(2, 3)))
-
-
-def so_far(at: At, dim: int, j: Any) -> Expr:
-    """[j ≤ i]."""
-    return Bracket(sp.Le(j, at[dim], evaluate=False))
-
-
-@operation(
-    says="the sum of the entries so far",
-    numpy=lambda x, dim: np.cumsum(x, axis=dim) if np.ndim(x) else x,
-    torch=lambda torch, x, dim: torch.cumsum(x, dim),
-    shape=kept,
-    prepare=prepare,
-    spelled=(*spelled("cumsum"), "np.cumsum"),
-    examples=scan_examples("cumsum"),
-)
-def cumsum(at: At, x: View, dim: int) -> Expr:
-    """out[i] = Σ_j [j ≤ i]·x[j]"""
-    if not x.rank:
-        return x[()]
-    j = fresh("j", x.shape[dim])
-    return add_up(so_far(at, dim, j) * x[put(at, dim, j)], [j])
-
-
-@operation(
-    says="the product of the entries so far",
-    numpy=lambda x, dim: np.cumprod(x, axis=dim) if np.ndim(x) else x,
-    torch=lambda torch, x, dim: torch.cumprod(x, dim),
-    shape=kept,
-    prepare=prepare,
-    spelled=(*spelled("cumprod"), "np.cumprod"),
-    examples=scan_examples("cumprod"),
-)
-def cumprod(at: At, x: View, dim: int) -> Expr:
-    """out[i] = Π_j (x[j] where j ≤ i, 1 elsewhere)"""
-    if not x.rank:
-        return x[()]
-
-    def factor(j: Any) -> Expr:
-        early = so_far(at, dim, j)
-        return early * x[put(at, dim, j)] + 1 - early
-
-    return multiply_up(x.shape[dim], factor)
-
-
-@operation(
-    says="the log of the sum of exponentials so far",
-    numpy=lambda x, dim: np.logaddexp.accumulate(np.asarray(x, float), axis=dim) if np.ndim(x) else x,
-    torch=lambda torch, x, dim: torch.logcumsumexp(x, dim),
-    shape=kept,
-    prepare=prepare,
-    spelled=spelled("logcumsumexp"),
-    examples=scan_examples("logcumsumexp"),
-)
-def logcumsumexp(at: At, x: View, dim: int) -> Expr:
-    """out[i] = log Σ_j [j ≤ i]·exp(x[j])"""
-    if not x.rank:
-        return x[()]
-    j = fresh("j", x.shape[dim])
-    return sp.log(add_up(so_far(at, dim, j) * sp.exp(x[put(at, dim, j)]), [j]))
+# fmt: off
+op("cumsum(x, dim: int)", "out[i] = Σ_j [j ≤ i]·x[j]", "the sum of the entries so far", TORCH, "np.cumsum", along="dim",
+   forward=np.cumsum)  # one pass instead of n²
+op("cumprod(x, dim: int)", "out[i] = Π_j ([j ≤ i]·x[j] + 1 − [j ≤ i])", "the product of the entries so far", TORCH,
+   "np.cumprod", along="dim", forward=np.cumprod)  # one pass instead of n²
+op("logcumsumexp(x, dim: int)", "out[i] = log(Σ_j [j ≤ i]·exp(x[j]))", "the log of the sum of exponentials so far",
+   TORCH, along="dim",
+   forward=lambda x, axis: np.logaddexp.accumulate(np.asarray(x, float), axis=axis))  # exp overflows
+# fmt: on
 
 
 def last_extreme(x: Any, dim: int, largest: bool) -> Any:
@@ -115,33 +52,23 @@ def last_extreme(x: Any, dim: int, largest: bool) -> Any:
     return np.moveaxis(np.stack(places), 0, dim)
 
 
-def extreme(name: str, largest: bool) -> Op:
-    """cummax or cummin."""
-    word, accumulate = ("largest", np.maximum) if largest else ("smallest", np.minimum)
-
-    @operation(
-        name=name,
-        says=f"the {word} entry so far",
-        numpy=lambda x, dim: accumulate.accumulate(x, axis=dim) if np.ndim(x) else x,
-        torch=lambda torch, x, dim: getattr(torch, name)(x, dim).values,
-        known={"n": lambda x, dim: last_extreme(x, dim, largest)},
-        shape=kept,
-        prepare=prepare,
-        spelled=spelled(name),
-        returns=("values", "indices"),
-        smooth=False,
-        kinks=(0.0,),
-        domain={"x": reals(distinct=True)},
-        examples=(example(f"{name}(x, 0).values", x=(4,)), example(f"{name}(x, 1).values", x=(2, 3))),
-    )
-    def running(at: At, x: View, n: Held, dim: int) -> Expr:
-        """out[i] = x[n[i]], n: where the extreme of x[0], …, x[i] is"""
-        return x[put(at, dim, n[at])] if x.rank else x[()]
-
-    return running
+def running(largest: bool) -> dict[str, Any]:
+    """What cummax and cummin share."""
+    name, known = ("cummax" if largest else "cummin"), {"n": lambda x, dim: last_extreme(x, dim, largest)}
+    return {
+        "home": TORCH, "along": "dim", "known": known, "returns": ("values", "indices"), "kinks": 0,
+        "domain": {"x": reals(distinct=True)}, "torch": lambda torch, x, dim: getattr(torch, name)(x, dim).values,
+        "forward": np.maximum.accumulate if largest else np.minimum.accumulate,
+        "examples": (f"{name}(x, 0).values with x:4", f"{name}(x, 1).values"),
+    }  # fmt: skip
 
 
-cummax, cummin = extreme("cummax", largest=True), extreme("cummin", largest=False)
+# fmt: off
+op("cummax(x, dim: int)", "out[i] = x[n[i]], n: where the extreme of x[0], …, x[i] is", "the largest entry so far",
+   **running(largest=True))
+op("cummin(x, dim: int)", "out[i] = x[n[i]], n: where the extreme of x[0], …, x[i] is", "the smallest entry so far",
+   **running(largest=False))
+# fmt: on
 
 
 def prepare_diff(shapes: tuple[Shape, ...], n: int = 1, dim: int = -1) -> dict[str, Hashable]:
@@ -178,31 +105,21 @@ def order(x: Any, dim: int, descending: bool) -> Any:
     return np.argsort(-x if descending else x, axis=dim, kind="stable")
 
 
-@operation(
-    says="the entries along dim in order of size",
-    numpy=lambda x, dim, descending, stable: (
-        np.sort(x, axis=dim)
-        if not descending and np.ndim(x)
-        else (-np.sort(-np.asarray(x), axis=dim) if np.ndim(x) else x)
-    ),
-    torch=lambda torch, x, dim, descending, stable: torch.sort(x, dim=dim, descending=descending, stable=True).values,
-    known={"n": lambda x, dim, descending, stable: order(x, dim, descending)},
-    shape=kept,
-    smooth=False,
-    domain={"x": reals(distinct=True)},
-    returns=("values", "indices"),
-    prepare=lambda shapes, dim=-1, descending=False, stable=False: {
-        "dim": axis_of(dim, len(shapes[0])),
-        "descending": bool(descending),
-        "stable": True,
-    },
-    spelled=("torch.sort", "Tensor.sort", "aten.sort", "np.sort"),
-    kinks=(0.0,),
-    examples=(example("sort(x, 0).values", x=(4,)), example("sort(x, 1, True).values", x=(2, 3))),
-)
-def sort(at: At, x: View, n: Held, dim: int = -1, descending: bool = False, stable: bool = False) -> Expr:
-    """out[i] = x[n[i]], n: the order of the entries"""
-    return x[put(at, dim, n[at])] if x.rank else x[()]
+def prepare_sort(
+    shapes: tuple[Shape, ...], dim: int = -1, descending: bool = False, stable: bool = False
+) -> dict[str, Hashable]:
+    """The axis from the front; equal entries always stay in order."""
+    return {"dim": axis_of(dim, len(shapes[0])), "descending": bool(descending), "stable": True}
+
+
+# fmt: off
+op("sort(x, dim: int=-1, descending: bool=False, stable: bool=False)", "out[i] = x[n[i]], n: the order of the entries",
+   "the entries along dim in order of size", TORCH, "np.sort", along="dim", prepare=prepare_sort, kinks=0,
+   known={"n": lambda x, dim, descending, stable: order(x, dim, descending)}, returns=("values", "indices"),
+   torch=lambda torch, x, dim, descending, stable: torch.sort(x, dim=dim, descending=descending, stable=True).values,
+   forward=lambda x, axis, descending, stable: -np.sort(-x, axis) if descending else np.sort(x, axis),
+   domain={"x": reals(distinct=True)}, examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))
+# fmt: on
 
 
 def prepare_topk(
@@ -231,24 +148,15 @@ def topk_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: Any, dim: int, larges
     return (*x[:dim], sp.sympify(k, strict=True), *x[dim + 1 :]) if x else ()
 
 
-@operation(
-    says="the k largest (or smallest) entries along dim, in order",
-    numpy=lambda x, k, dim, largest, sorted: (
-        np.take_along_axis(np.asarray(x), first_places(x, k, dim, largest), dim) if np.ndim(x) else x
-    ),
-    torch=lambda torch, x, k, dim, largest, sorted: torch.topk(x, int(k), dim, largest, sorted).values,
-    smooth=False,
-    known={"n": lambda x, k, dim, largest, sorted: first_places(x, k, dim, largest)},
-    prepare=prepare_topk,
-    returns=("values", "indices"),
-    shape=topk_shape,
-    spelled=("torch.topk", "Tensor.topk", "aten.topk"),
-    domain={"x": reals(distinct=True)},
-    examples=(example("topk(x, 2, 0).values", x=(4,)), example("topk(x, 2, 1, False).values", x=(2, 3))),
-)
-def topk(at: At, x: View, n: Held, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Expr:
-    """out[i] = x[n[i]], n: where the i-th largest is"""
-    return x[put(at, dim, n[at])] if x.rank else x[()]
+# fmt: off
+op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: bool=True)",
+   "out[i] = x[n[i]], n: where the i-th largest is", "the k largest (or smallest) entries along dim, in order", TORCH,
+   along="dim", prepare=prepare_topk, shape=topk_shape, returns=("values", "indices"),
+   known={"n": lambda x, k, dim, largest, sorted: first_places(x, k, dim, largest)},
+   torch=lambda torch, x, k, dim, largest, sorted: torch.topk(x, int(k), dim, largest, sorted).values,
+   forward=lambda x, k, axis, largest, sorted: np.take_along_axis(x, first_places(x, k, axis, largest), axis),
+   domain={"x": reals(distinct=True)}, examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))
+# fmt: on
 
 
 def one_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any, keepdim: bool = False, **options: Any) -> Shape:
@@ -287,22 +195,14 @@ def kthvalue_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dim: int, ke
     return one_shape(sizes, shapes, dim, keepdim)
 
 
-@operation(
-    says="the k-th smallest entry along dim",
-    numpy=lambda x, k, dim, keepdim: pick(x, rank_place(x, k, dim, keepdim), dim, keepdim),
-    torch=lambda torch, x, k, dim, keepdim: torch.kthvalue(x, k, dim, keepdim).values,
-    smooth=False,
-    returns=("values", "indices"),
-    known={"n": lambda x, k, dim, keepdim: rank_place(x, k, dim, keepdim)},
-    shape=kthvalue_shape,
-    domain={"x": reals(distinct=True)},
-    prepare=lambda shapes, k, dim=-1, keepdim=False: {"k": k, "dim": axis_of(dim, len(shapes[0])), "keepdim": keepdim},
-    spelled=("torch.kthvalue", "Tensor.kthvalue", "aten.kthvalue"),
-    examples=(example("kthvalue(x, 2, 0).values", x=(4,)), example("kthvalue(x, 1, 1, True).values", x=(2, 3))),
-)
-def kthvalue(at: At, x: View, n: Held, k: int, dim: int = -1, keepdim: bool = False) -> Expr:
-    """out[i] = x[i, n[i]], n: where the k-th smallest is"""
-    return chosen(at, x, n, dim, keepdim)
+# fmt: off
+op("kthvalue(x, k: int, dim: int=-1, keepdim: bool=False)", "out = x[n], n: where the k-th smallest is",
+   "the k-th smallest entry along dim", TORCH, along="dim", shape=kthvalue_shape, returns=("values", "indices"),
+   known={"n": lambda x, k, dim, keepdim: rank_place(x, k, dim, keepdim)},
+   torch=lambda torch, x, k, dim, keepdim: torch.kthvalue(x, k, dim, keepdim).values, domain={"x": reals(distinct=True)},
+   forward=lambda x, k, axis, keepdims: pick(x, rank_place(x, k, axis, keepdims), axis, keepdims),
+   examples=("kthvalue(x, 2, 0).values with x:4", "kthvalue(x, 1, 1, True).values"))
+# fmt: on
 
 
 def middle(x: Any, dim: Any, keepdim: bool) -> Any:

@@ -7,8 +7,11 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.shapes import Shape, Sizes
+
+Dim = Any  # None, an int or a tuple of ints as users write it; a tuple of ints once prepared
 
 
 def broadcast(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> tuple[Any, ...]:
@@ -25,3 +28,38 @@ def common_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hash
 def number(value: Any) -> Expr:
     """A plain number as an exact one: 1e-5 is 1/100000."""
     return sp.Rational(str(value)) if isinstance(value, float) else sp.sympify(value, strict=True)
+
+
+def axis_of(dim: Any, rank: int) -> int:
+    """``dim`` counted from the front; raises `ShapeError` when there is no such axis."""
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        raise InputError("dim has to be an integer", found=(repr(dim),))
+    if not -max(rank, 1) <= dim < max(rank, 1):
+        raise ShapeError(
+            f"there is no axis {dim} in a tensor with {rank} {'axis' if rank == 1 else 'axes'}",
+            hints=(f"dim from {-max(rank, 1)} to {max(rank, 1) - 1}",),
+        )
+    return dim % max(rank, 1)
+
+
+def axes_of(dim: Dim, rank: int) -> tuple[int, ...]:
+    """The axes that ``dim`` names, from the front, in order; all of them for None."""
+    if dim is None or dim == ():
+        return tuple(range(rank))
+    axes = tuple(axis_of(d, rank) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
+    if len(set(axes)) < len(axes):
+        raise ShapeError("an axis is named twice in dim", found=(f"dim={dim}",))
+    return tuple(sorted(axes)) if rank else ()
+
+
+def prepare_axes(shapes: tuple[Shape, ...], dim: Dim = None, **options: Hashable) -> dict[str, Hashable]:
+    """``dim`` in canonical form."""
+    return {"dim": axes_of(dim, len(shapes[0])), **options}
+
+
+def reduced_shape(
+    sizes: Sizes, shapes: tuple[Shape, ...], dim: tuple[int, ...], keepdim: bool = False, **options: Hashable
+) -> Shape:
+    """The shape without the reduced axes, or with 1 in their place."""
+    kept = [sp.Integer(1) if a in dim else size for a, size in enumerate(shapes[0]) if keepdim or a not in dim]
+    return tuple(kept)

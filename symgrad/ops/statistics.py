@@ -19,9 +19,8 @@ from symgrad.indexing import add_up, fresh, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import positive, reals, whole
 from symgrad.ops.layers import unify_vector
-from symgrad.ops.reductions import axis_of
 from symgrad.ops.scans import chosen, order
-from symgrad.ops.shaping import number
+from symgrad.ops.shaping import axis_of, number
 from symgrad.ops.spec import At, Data, Held, View, example, operation
 from symgrad.shapes import Shape, Sizes
 

@@ -15,7 +15,7 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import bracket, ravel, unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.reductions import axes_of, axis_of
+from symgrad.ops.shaping import axes_of, axis_of
 from symgrad.ops.slicing import cut
 from symgrad.ops.slots import Opening
 from symgrad.ops.spec import At, View, example, operation
