@@ -11,15 +11,12 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad import special
 from symgrad.errors import ShapeError
 from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import F, op
-from symgrad.ops.functions import sigmoid
 from symgrad.ops.pointwise import away_from_zero
-from symgrad.ops.shaping import axis_of
 from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Sizes
 
@@ -96,12 +93,6 @@ def prelu(at: At, x: View, weight: View) -> Expr:
     return x[at] * up + slope * x[at] * (1 - up)
 
 
-def glu_values(x: Any, dim: int) -> Any:
-    """NumPy's forward."""
-    first, second = np.split(np.asarray(x, dtype=np.float64), 2, axis=dim)
-    return first * special.expit(second)
-
-
 def half_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     """Half as long along dim."""
     (x,) = shapes
@@ -112,15 +103,7 @@ def half_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     return (*x[:dim], half, *x[dim + 1 :])
 
 
-@operation(
-    says="the first half along dim, times σ of the second",
-    numpy=glu_values,
-    torch=lambda torch, x, dim: torch.nn.functional.glu(x, dim),
-    shape=half_shape,
-    prepare=lambda shapes, dim=-1: {"dim": axis_of(dim, len(shapes[0]))},
-    spelled=("F.glu", "aten.glu"),
-    examples=(example("F.glu(x)", x=(2, 4)), example("F.glu(x, 0)", x=(4, 2))),
-)
-def glu(at: At, x: View, dim: int = -1) -> Expr:
-    """out[i] = x[i]·σ(x[i + n/2])"""
-    return x[at] * sigmoid(x[[*at[:dim], at[dim] + x.shape[dim] / 2, *at[dim + 1 :]]])
+# fmt: off
+op("glu(x, dim: int=-1)", "out[i] = x[i]·sigmoid(x[i + size(x, -1)/2])", "the first half along dim, times σ of the second",
+   F, along="dim", shape=half_shape, examples=("F.glu(x) with x:2x4", "F.glu(x, 0) with x:4x2"))
+# fmt: on

@@ -5,7 +5,7 @@ Each output entry is one input entry (or a constant), found by arithmetic on its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from itertools import product
 from typing import Any
 
@@ -15,6 +15,7 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Mod, Unravel, bracket, delta
 from symgrad.indexing.symbols import Expr
+from symgrad.ops.equations import TORCH, op
 from symgrad.ops.shaping import axes_of, axis_of, number
 from symgrad.ops.spec import At, View, example, kept, operation
 from symgrad.ops.views import numbers, sequence
@@ -156,36 +157,13 @@ def rot90(at: At, x: View, k: int = 1, dims: Ints = (0, 1)) -> Expr:
     return x[places]
 
 
-def triangle(name: str, keep: Callable[[Expr], Expr], numpy: Any, says: str) -> Any:
-    """tril or triu."""
-
-    @operation(
-        name=name,
-        says=says,
-        numpy=lambda x, diagonal: numpy(x, diagonal),
-        torch=lambda torch, x, diagonal: getattr(torch, name)(x, diagonal),
-        shape=lambda sizes, shapes, diagonal: at_least(shapes[0], 2),
-        ranks={"x": (2, 3)},
-        spelled=(f"torch.{name}", f"Tensor.{name}", f"aten.{name}", f"np.{name}"),
-        examples=(
-            example(f"{name}(x)", x=(3, 3)),
-            example(f"{name}(x, 1)", x=(2, 3)),
-            example(f"{name}(x, -1)", x=(2, 3, 2)),
-        ),
-    )
-    def part(at: At, x: View, diagonal: int = 0) -> Expr:
-        """out[i,j] = x[i,j] on one side of the diagonal, 0 on the other"""
-        return x[at] * bracket(keep(at[-1] - at[-2] - diagonal))
-
-    return part
-
-
-tril = triangle(
-    "tril", lambda e: sp.Le(e, 0, evaluate=False), np.tril, "the lower triangle, from a diagonal on; 0 above"
-)
-triu = triangle(
-    "triu", lambda e: sp.Ge(e, 0, evaluate=False), np.triu, "the upper triangle, from a diagonal on; 0 below"
-)
+# fmt: off
+for name, sign, says in (("tril", "≤", "the lower triangle, from a diagonal on; 0 above"),
+                         ("triu", "≥", "the upper triangle, from a diagonal on; 0 below")):
+    op(f"{name}(x, diagonal: int=0)", f"out[…,i,j] = x[…,i,j]·[j − i − diagonal {sign} 0]", says, TORCH, f"np.{name}",
+       ranks={"x": (2, 3)}, letters="ijkl", forward=lambda x, diagonal, name=name: getattr(np, name)(x, diagonal),
+       examples=(f"{name}(x) with x:3x3", f"{name}(x, 1)", f"{name}(x, -1) with x:2x3x2"))
+# fmt: on
 
 
 def prepare_diagonal(shapes: tuple[Shape, ...], offset: int = 0, dim1: int = 0, dim2: int = 1) -> dict[str, Hashable]:

@@ -5,10 +5,8 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -16,8 +14,9 @@ import sympy as sp
 from symgrad.errors import NotationError, ShapeError
 from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
+from symgrad.ops.equations import METHOD, op
 from symgrad.ops.exactness import in_floats
-from symgrad.ops.spec import At, Example, Op, View, example, operation
+from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
 
 
@@ -64,77 +63,20 @@ def contraction_index(at: At, views: Sequence[View], terms: Sequence[str], outpu
     return add_up(product, summed)
 
 
-def subscripts_in_letters(terms: Sequence[str], output: str) -> str:
-    """The equation as people write it: ``out[i,k] = Σ_j x[i,j]·a[j,k]``."""
-    summed = "".join(dict.fromkeys(c for term in terms for c in term if c not in output))
-    names = ("x", "a", "b", "c")
-    factors = "·".join(f"{n}[{','.join(t)}]" for n, t in zip(names, terms, strict=False))
-    left = f"out[{','.join(output)}]" if output else "out"
-    return f"{left} = {f'Σ_{summed} ' if summed else ''}{factors}"
-
-
-def contraction(
-    name: str,
-    subscripts: str,
-    says: str,
-    *,
-    numpy: Callable[..., Any],
-    torch: Callable[..., Any],
-    examples: tuple[Example, ...],
-    spelled: tuple[str, ...] = (),
-    **facts: Any,
-) -> Op:
-    """An entry with fixed subscripts, over operands x, a, b, … ."""
-    terms, output = parse_subscripts(subscripts)
-    names = ("x", "a", "b")[: len(terms)]
-
-    def index(at: At, *views: View) -> Expr:
-        return contraction_index(at, views, terms, output)
-
-    def shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
-        return contraction_shape(sizes, shapes, terms, output)
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    index.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read back by inspect.signature
-        [inspect.Parameter("at", kind, annotation=At), *(inspect.Parameter(n, kind, annotation=View) for n in names)]
-    )
-    index.__name__ = name
-    index.__doc__ = subscripts_in_letters(terms, output)
-    return operation(
-        says=says,
-        numpy=numpy,
-        torch=torch,
-        shape=shape,
-        spelled=spelled or (f"torch.{name}", f"Tensor.{name}"),
-        ranks={n: (len(t),) for n, t in zip(names, terms, strict=True)},
-        letters=output,
-        examples=examples,
-        **facts,
-    )(index)
-
-
-mm = contraction(
-    "mm", "ij,jk->ik", "matrix times matrix", numpy=in_floats(np.matmul), torch=lambda torch, x, a: torch.mm(x, a),
-    examples=(example("mm(x, a)", x=(2, 3), a=(3, 4)),),
-)  # fmt: skip
-mv = contraction(
-    "mv", "ij,j->i", "matrix times vector", numpy=in_floats(np.matmul), torch=lambda torch, x, a: torch.mv(x, a),
-    examples=(example("mv(x, a)", x=(2, 3), a=(3,)),),
-)  # fmt: skip
-bmm = contraction(
-    "bmm", "bij,bjk->bik", "a batch of matrix products", numpy=in_floats(np.matmul), torch=lambda torch, x, a: torch.bmm(x, a),
-    examples=(example("bmm(x, a)", x=(2, 2, 3), a=(2, 3, 2)),),
-)  # fmt: skip
-dot = contraction(
-    "dot", "i,i->", "the inner product of two vectors", numpy=in_floats(np.dot), torch=lambda torch, x, a: torch.dot(x, a),
-    spelled=("torch.dot", "torch.inner", "torch.vdot", "Tensor.dot", "np.inner"),
-    examples=(example("dot(x, a)", x=(3,), a=(3,)),),
-)  # fmt: skip
-outer = contraction(
-    "outer", "i,j->ij", "every product of an entry of x with one of a", numpy=np.multiply.outer,
-    torch=lambda torch, x, a: torch.outer(x, a), spelled=("torch.outer", "torch.ger", "Tensor.outer", "np.outer"),
-    examples=(example("outer(x, a)", x=(2,), a=(3,)), example("outer(x, x)", x=(3,))),
-)  # fmt: skip
+# one operation, one row; BLAS, by way of floats where whole numbers fit
+# fmt: off
+op("mm(x, a)", "out[i,k] = Σ_j x[i,j]·a[j,k]", "matrix times matrix", METHOD, forward=in_floats(np.matmul),
+   examples=("mm(x, a) with x:2x3 a:3x4",))
+op("mv(x, a)", "out[i] = Σ_j x[i,j]·a[j]", "matrix times vector", METHOD, forward=in_floats(np.matmul),
+   examples=("mv(x, a) with x:2x3 a:3",))
+op("bmm(x, a)", "out[b,i,k] = Σ_j x[b,i,j]·a[b,j,k]", "a batch of matrix products", METHOD, forward=in_floats(np.matmul),
+   examples=("bmm(x, a) with x:2x2x3 a:2x3x2",))
+op("dot(x, a)", "out = Σ_i x[i]·a[i]", "the inner product of two vectors", forward=in_floats(np.dot),
+   home=("torch.dot", "torch.inner", "torch.vdot", "Tensor.dot", "np.inner"), examples=("dot(x, a) with x:3 a:3",))
+op("outer(x, a)", "out[i,j] = x[i]·a[j]", "every product of an entry of x with one of a",
+   ("torch.outer", "torch.ger", "Tensor.outer", "np.outer"), forward=np.multiply.outer,
+   examples=("outer(x, a) with x:2 a:3", "outer(x, x) with x:3"))
+# fmt: on
 
 
 def numpy_dot_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:

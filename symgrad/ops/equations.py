@@ -15,9 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from symgrad.ops.domain import Domain, reals
+from symgrad.ops.indexed import Indexed
 from symgrad.ops.readings import Along, Loss, Pointwise, Reading
 from symgrad.ops.shaping import broadcast, common_shape
-from symgrad.ops.signatures import call_of, example_of
+from symgrad.ops.signatures import Call, call_of, example_of
 from symgrad.ops.spec import TABLE, Op, as_given, register, unresolved
 from symgrad.ops.words import ALSO, JUMPS
 
@@ -89,6 +90,16 @@ def op(
         facts = {"prepare": line.prepare, "shape": line.shape, **facts}
         examples = examples or line.examples
         forward = forward and line.forward(forward)
+    if reading is None and INDICES.search(equation):
+        reading = Indexed(said, equation, texts)
+    if isinstance(reading, Indexed):
+        letters = "".join(NAMES.findall(equation.partition("=")[0].removeprefix("out")))
+        ranks = {
+            name: (len(slots.split(",")),)
+            for name, slots in INDICES.findall(equation)
+            if name in said.operands and "…" not in slots
+        }
+        facts = {"shape": reading.shape, "align": reading.align, "letters": letters, "ranks": ranks, **facts}
     reading = reading or Pointwise(said, equation, texts, decimals)
     values = forward or (reading.forward if isinstance(reading, (Pointwise, Loss)) else None)
     known = facts.get("known", {})
@@ -119,7 +130,9 @@ def op(
             domain=samples if isinstance(samples, Mapping) else dict.fromkeys(said.operands, samples),
             examples=tuple(example_of(text, said.operands) for text in (*(examples or (shown,)), *more)),
             kinks=edges,
-            smooth=smooth if smooth is not None else not (known or any(map(has_edges, (equation, *texts.values())))),
+            smooth=smooth
+            if smooth is not None
+            else not (known or any(has_edges(text, said) for text in (equation, *texts.values()))),
             **facts,
         )
     )
@@ -130,6 +143,7 @@ def mentions_out(equation: str) -> bool:
     return re.search(r"(?<!\w)out(?!\w)", equation.partition("=")[2]) is not None
 
 
+INDICES = re.compile(r"([A-Za-z_]\w*)\[([^\[\]]*)\]")
 CONDITION = re.compile(r"(?<![\w\]])\[((?:[^\[\]]|\[[^\]]*\])*)\]")
 CORNER = re.compile(r"[|⌊]|([A-Za-z_]\w*)\(")
 LETTERS = re.compile(r"(?:[ΣΠ]|mean)_\{?([a-z,]+)|^out\[([^\]]*)\]")
@@ -137,13 +151,15 @@ NAMES = re.compile(r"[A-Za-z_]\w*")
 """What makes a corner or a jump: a condition on entries, |x|, ⌊x⌋, or a function that has one."""
 
 
-def has_edges(text: str) -> bool:
+def has_edges(text: str, call: Call) -> bool:
     """Whether an equation has a corner or a jump somewhere, read off its letters alone.
 
-    >>> [has_edges(t) for t in ("out = x·[x > 0]", "out = |x|", "out[i] = Σ_j [j ≤ i]·x[j]", "out = exp(x)")]
+    >>> texts = ("out = x·[x > 0]", "out = |x|", "out[i] = Σ_j [j ≤ i + k]·x[j]", "out = exp(x)")
+    >>> [has_edges(text, call_of("f(x, k=1)")) for text in texts]
     [True, True, False, False]
     """
-    letters = {letter for found in LETTERS.findall(text) for group in found for letter in NAMES.findall(group)}
+    steady = {name for name in call.signature.parameters if name not in call.operands}
+    letters = steady | {letter for found in LETTERS.findall(text) for group in found for letter in NAMES.findall(group)}
     conditions = (set(NAMES.findall(match[1])) - letters for match in CONDITION.finditer(text))
     return any(conditions) or any(match[1] is None or jumps(match[1]) for match in CORNER.finditer(text))
 

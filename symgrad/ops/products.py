@@ -6,19 +6,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Bracket, Mod, Unravel, add_up, fresh
+from symgrad.indexing import Bracket, Unravel, add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
 from symgrad.ops.composites import numpy_reduced, prepare_loss
 from symgrad.ops.contractions import contraction_index, contraction_shape, parse_subscripts
 from symgrad.ops.domain import reals, whole
+from symgrad.ops.equations import TORCH, op
 from symgrad.ops.lengths import check_p, exponent, numpy_length, p_length
 from symgrad.ops.reductions import Reduction, unless_zero
 from symgrad.ops.shaping import axis_of, number
@@ -26,78 +27,39 @@ from symgrad.ops.spec import At, Data, Held, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes
 
 
-def added(name: str, subscripts: str, says: str, names: tuple[str, str], shapes: tuple[tuple[int, ...], ...]) -> Op:
-    """beta·x + alpha·(a product), x broadcast to the product's shape."""
+def added(subscripts: str) -> Callable[..., tuple[Shape, ...]]:
+    """What is added to a product takes the product's shape."""
     terms, output = parse_subscripts(subscripts)
-    first, second = names
 
-    def index(at: At, *views: View, beta: Any = 1, alpha: Any = 1) -> Expr:
-        x, a, b = views
-        return number(beta) * x[at] + number(alpha) * contraction_index(at, (a, b), terms, output)
-
-    def shape(sizes: Sizes, given: tuple[Shape, ...], beta: Any, alpha: Any) -> Shape:
-        return contraction_shape(sizes, given[1:], terms, output)
-
-    def align(sizes: Sizes, given: tuple[Shape, ...], beta: Any, alpha: Any) -> tuple[Shape, ...]:
+    def align(sizes: Sizes, given: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:
         product = contraction_shape(sizes, given[1:], terms, output)
         if len(given[0]) > len(product):
-            raise ShapeError(f"what {name} adds to has {len(given[0])} axes, the product {len(product)}")
+            raise ShapeError(f"what is added to the product has {len(given[0])} axes, the product {len(product)}")
         for own, size in zip(given[0][::-1], product[::-1], strict=False):
             if sizes.find(own) != 1:
                 sizes.unify(own, size)
         return (product, *given[1:])
 
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    index.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read back by inspect.signature
-        [
-            inspect.Parameter("at", kind, annotation=At),
-            *(inspect.Parameter(n, kind, annotation=View) for n in ("x", first, second)),
-            *(inspect.Parameter(n, kind, default=1, annotation=Any) for n in ("beta", "alpha")),
-        ]
-    )
-    index.__name__ = name
-    left = f"out[{','.join(output)}]"
-    summed = "".join(dict.fromkeys(c for term in terms for c in term if c not in output))
-    index.__doc__ = f"{left} = β·x[{','.join(output)}] + α·{f'Σ_{summed} ' if summed else ''}a[{','.join(terms[0])}]·b[{','.join(terms[1])}]"
-
-    def values(x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
-        return beta * np.asarray(x) + alpha * np.einsum(subscripts, a, b)
-
-    call = f"{name}(x, {first}, {second}"
-    x, a, b = shapes
-    return operation(
-        says=says,
-        numpy=values,
-        shape=shape,
-        align=align,
-        torch=lambda torch, x, a, b, beta, alpha: getattr(torch, name)(x, a, b, beta=float(beta), alpha=float(alpha)),
-        spelled=(f"torch.{name}", f"Tensor.{name}", f"aten.{name}"),
-        letters=output,
-        ranks={"x": (len(output),), first: (len(terms[0]),), second: (len(terms[1]),)},
-        examples=(
-            example(f"{call})", x=x, **{first: a, second: b}),
-            example(f"{call}, beta=2, alpha=0.5)", x=x, **{first: a, second: b}),
-        ),
-    )(index)
+    return align
 
 
-addmm = added("addmm", "ij,jk->ik", "β·x plus α times a matrix product", ("mat1", "mat2"), ((2, 4), (2, 3), (3, 4)))
-addmv = added("addmv", "ij,j->i", "β·x plus α times a matrix times a vector", ("mat", "vec"), ((2,), (2, 3), (3,)))
-addr = added("addr", "i,j->ij", "β·x plus α times an outer product", ("vec1", "vec2"), ((2, 3), (2,), (3,)))
-addbmm = added(
-    "addbmm",
-    "bij,bjk->ik",
-    "β·x plus α times the sum of a batch of matrix products",
-    ("batch1", "batch2"),
-    ((2, 2), (2, 2, 3), (2, 3, 2)),
-)
-baddbmm = added(
-    "baddbmm",
-    "bij,bjk->bik",
-    "β·x plus α times a batch of matrix products",
-    ("batch1", "batch2"),
-    ((2, 2, 2), (2, 2, 3), (2, 3, 2)),
-)
+# one operation, one row
+# fmt: off
+for call, equation, says, subscripts, shapes in (
+    ("addmm(x, mat1, mat2", "out[i,k] = beta·x[i,k] + alpha·Σ_j mat1[i,j]·mat2[j,k]",
+     "β·x plus α times a matrix product", "ij,jk->ik", "x:2x4 mat1:2x3 mat2:3x4"),
+    ("addmv(x, mat, vec", "out[i] = beta·x[i] + alpha·Σ_j mat[i,j]·vec[j]",
+     "β·x plus α times a matrix times a vector", "ij,j->i", "x:2 mat:2x3 vec:3"),
+    ("addr(x, vec1, vec2", "out[i,j] = beta·x[i,j] + alpha·vec1[i]·vec2[j]",
+     "β·x plus α times an outer product", "i,j->ij", "x:2x3 vec1:2 vec2:3"),
+    ("addbmm(x, batch1, batch2", "out[i,k] = beta·x[i,k] + alpha·Σ_{b,j} batch1[b,i,j]·batch2[b,j,k]",
+     "β·x plus α times the sum of a batch of matrix products", "bij,bjk->ik", "x:2x2 batch1:2x2x3 batch2:2x3x2"),
+    ("baddbmm(x, batch1, batch2", "out[b,i,k] = beta·x[b,i,k] + alpha·Σ_j batch1[b,i,j]·batch2[b,j,k]",
+     "β·x plus α times a batch of matrix products", "bij,bjk->bik", "x:2x2x2 batch1:2x2x3 batch2:2x3x2"),
+):
+    op(f"{call}, beta: any=1, alpha: any=1)", equation, says, TORCH, align=added(subscripts),
+       examples=(f"{call}) with {shapes}", f"{call}, beta=2, alpha=0.5) with {shapes}"))
+# fmt: on
 
 
 def prepare_tensordot(shapes: tuple[Shape, ...], dims: Any = 2) -> dict[str, Hashable]:
@@ -188,19 +150,10 @@ def prepare_pair(shapes: tuple[Shape, ...], dim: int = -1, **options: Any) -> di
     return {"dim": axis_of(dim, max(map(len, shapes))), **options}
 
 
-@operation(
-    says="inner products along dim",
-    numpy=lambda x, y, dim: np.sum(x * y, axis=dim),
-    torch=lambda torch, x, y, dim: torch.linalg.vecdot(x, y, dim=dim),
-    shape=without,
-    align=broadcast_pair,
-    prepare=prepare_pair,
-    spelled=("torch.linalg.vecdot",),
-    examples=(example("torch.linalg.vecdot(x, y)", x=(2, 3), y=(2, 3)),),
-)
-def vecdot(at: At, x: View, y: View, dim: int = -1) -> Expr:
-    """out[i] = Σ_j x[i,j]·y[i,j]"""
-    return Reduction(at, x.shape, (dim,), keepdim=False).sum(lambda i: x[i] * y[i])
+# fmt: off
+op("vecdot(x, y, dim: int=-1)", "out = Σ_j x[j]·y[j]", "inner products along dim", ("torch.linalg.{}",), along="dim",
+   examples=("torch.linalg.vecdot(x, y)",))
+# fmt: on
 
 
 def cross_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> tuple[Shape, ...]:
@@ -217,20 +170,13 @@ def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     return common
 
 
-@operation(
-    says="the cross product of vectors with three entries along dim",
-    numpy=lambda x, y, dim: np.cross(x, y, axis=dim),
-    torch=lambda torch, x, y, dim: torch.linalg.cross(x, y, dim=dim),
-    shape=cross_shape,
-    align=cross_align,
-    prepare=prepare_pair,
-    spelled=("torch.cross", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross", "np.cross"),
-    examples=(example("torch.linalg.cross(x, y)", x=(2, 3), y=(2, 3)),),
-)
-def cross(at: At, x: View, y: View, dim: int = -1) -> Expr:
-    """out[i] = x[i + 1]·y[i + 2] − x[i + 2]·y[i + 1], counted mod 3"""
-    one, two = ([*at[:dim], Mod(at[dim] + k, x.shape[dim]), *at[dim + 1 :]] for k in (1, 2))
-    return x[one] * y[two] - x[two] * y[one]
+# fmt: off
+op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − x[(i + 2) mod n]·y[(i + 1) mod n]"
+   " where n = size(x, -1)", "the cross product of vectors with three entries along dim",
+   ("torch.{}", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross", "np.cross"), along="dim", shape=cross_shape,
+   align=cross_align, forward=np.cross, torch=lambda torch, x, y, dim: torch.linalg.cross(x, y, dim=dim),
+   examples=("torch.linalg.cross(x, y)",))
+# fmt: on
 
 
 # Lengths and distances ------------------------------------------------------------------------------
@@ -252,39 +198,21 @@ def floor_at(value: Expr, least: Any) -> Expr:
     return value * Bracket(sp.Ge(value, low, evaluate=False)) + low * Bracket(sp.Lt(value, low, evaluate=False))
 
 
-def cosine(over: Reduction, x: Any, y: Any, eps: Any) -> Expr:
-    """Σ x·y / (max(|x|, eps)·max(|y|, eps))."""
-    lengths = floor_at(length(over, x, 2, "k"), eps) * floor_at(length(over, y, 2, "l"), eps)
-    return over.sum(lambda i: x(i) * y(i)) / lengths
-
-
-def cosine_values(x: Any, y: Any, dim: int, eps: Any) -> Any:
+def cosine_values(x: Any, y: Any, axis: int, eps: Any) -> Any:
     """NumPy's forward."""
     x, y = np.asarray(x, float), np.asarray(y, float)
-    sizes = np.maximum(numpy_length(x, 2, dim), float(eps)) * np.maximum(numpy_length(y, 2, dim), float(eps))
-    return np.sum(x * y, axis=dim) / sizes
+    sizes = np.maximum(numpy_length(x, 2, axis), float(eps)) * np.maximum(numpy_length(y, 2, axis), float(eps))
+    return np.sum(x * y, axis=axis) / sizes
 
 
-@operation(
-    says="the cosine of the angle between vectors along dim",
-    kinks=(0.0,),
-    numpy=cosine_values,
-    torch=lambda torch, x, y, dim, eps: torch.nn.functional.cosine_similarity(x, y, dim, float(eps)),
-    shape=without,
-    align=broadcast_pair,
-    smooth=False,
-    prepare=lambda shapes, dim=1, eps=1e-8: prepare_pair(shapes, dim, eps=eps),
-    spelled=("F.cosine_similarity", "torch.cosine_similarity", "aten.cosine_similarity"),
-    expands=openings.cosine_similarity,
-    examples=(
-        example("F.cosine_similarity(x, y)", x=(2, 3), y=(2, 3)),
-        example("F.cosine_similarity(x, y, dim=0)", x=(3,), y=(3,)),
-    ),
-)
-def cosine_similarity(at: At, x: View, y: View, dim: int = 1, eps: float = 1e-8) -> Expr:
-    """out[i] = Σ_j x[i,j]·y[i,j] / (|x[i]|·|y[i]|)"""
-    axes = (dim,) if x.rank else ()
-    return cosine(Reduction(at, x.shape, axes, keepdim=False), lambda i: x[i], lambda i: y[i], eps)
+# fmt: off
+op("cosine_similarity(x, y, dim: int=1, eps: float=1e-8)", "out = (Σ_j x[j]·y[j]) / ((a·[a ≥ eps] + eps·[a < eps])"
+   "·(b·[b ≥ eps] + eps·[b < eps])) where a = √(Σ_k x[k]²), b = √(Σ_l y[l]²)",
+   "the cosine of the angle between vectors along dim", ("F.{}", "torch.{}", "aten.{}"), along="dim", kinks=0, domain={},
+   forward=cosine_values, expands=openings.cosine_similarity,
+   torch=lambda torch, x, y, dim, eps: torch.nn.functional.cosine_similarity(x, y, dim, float(eps)),
+   examples=("F.cosine_similarity(x, y)", "F.cosine_similarity(x, y, dim=0) with x:3 y:3"))
+# fmt: on
 
 
 @operation(

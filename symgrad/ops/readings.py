@@ -19,7 +19,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
 from symgrad.notation.scope import spelled_out
-from symgrad.notation.tree import Binary, Name, Negative, Node, Statement, rebuilt
+from symgrad.notation.tree import Access, Binary, Name, Negative, Node, Statement, rebuilt
 from symgrad.ops.on_arrays import Arrays, Mask
 from symgrad.ops.shaping import axes_of, axis_of, common_shape, number, reduced_shape
 from symgrad.ops.signatures import Call
@@ -63,7 +63,7 @@ def without(text: str, absent: frozenset[str]) -> Statement:
     whole = spelled(text)
 
     def left(node: Node) -> Node | None:
-        if isinstance(node, Name) and node.name in absent:
+        if isinstance(node, (Name, Access)) and node.name in absent:
             return None
         if isinstance(node, Negative):
             inner = left(node.operand)

@@ -1,0 +1,94 @@
+"""An entry whose equation names its indices: ``out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]``.
+
+Comes in: the text, shapes of operands and options. Goes out: the shape that follows from it, or the refusal; which axes
+are broadcast (those of ``…``); and the right-hand side in SymPy at the output's indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.errors import ShapeError
+from symgrad.indexing.symbols import Expr
+from symgrad.notation.meaning import Meaning
+from symgrad.notation.scope import Pattern
+from symgrad.notation.sizes import ranges
+from symgrad.notation.tree import Access, Dots, Statement, walk
+from symgrad.ops.readings import Pointwise, numbers
+from symgrad.ops.shaping import number
+from symgrad.ops.signatures import Call
+from symgrad.ops.spec import At, Held, Options, View
+from symgrad.ops.words import functions
+from symgrad.shapes import Shape, Size, Sizes
+
+Shapes = tuple[Shape | None, ...]
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """Letters that are equal are equally long; how far the others run follows from the text."""
+
+    call: Call
+    text: str
+    instead: Mapping[str, str]
+
+    def tree(self, values: Sequence[Any], options: Options) -> Statement:
+        """The equation under these options, without what is left out."""
+        return Pointwise(self.call, self.text, self.instead).tree(values, options)
+
+    def patterns(self, tree: Statement) -> dict[str, Pattern]:
+        """How each operand is read."""
+        found = {}
+        for node in walk(tree.right):
+            if isinstance(node, Access) and node.name in self.call.operands:
+                more = any(isinstance(slot, Dots) for slot in node.slots)
+                found[node.name] = Pattern(len(node.slots) - more, more)
+        return found
+
+    def align(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Any:
+        """The axes of ``…`` broadcast; the others are as the letters say."""
+        patterns = self.patterns(self.tree(shapes, options))
+        given = {name: shape for name, shape in zip(self.call.operands, shapes, strict=False) if shape is not None}
+        for name, shape in given.items():
+            axes, more = patterns[name].axes, patterns[name].more
+            if len(shape) < axes or (len(shape) > axes and not more):
+                least = "at least " if more else ""
+                many = f"{axes} {'axis' if axes == 1 else 'axes'}"
+                raise ShapeError(f"this takes a tensor with {least}{many} here, not {len(shape)}")
+        leads = [shape[: len(shape) - patterns[n].axes] for n, shape in given.items() if patterns[n].more]
+        common = sizes.broadcast_shapes(leads) if leads else ()
+        whole = {n: (*common, *s[len(s) - patterns[n].axes :]) if patterns[n].more else s for n, s in given.items()}
+        return tuple(whole.get(name) for name in self.call.operands[: len(shapes)])
+
+    def shape(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Shape:
+        """The sizes of the letters on the left, in front of them those of ``…``."""
+        tree, aligned = self.tree(shapes, options), self.align(sizes, shapes, **options)
+        found = self.found(tree, aligned, sizes, options)
+        patterns, given = self.patterns(tree), zip(self.call.operands, aligned, strict=False)
+        leads = [s[: len(s) - patterns[n].axes] for n, s in given if s is not None and patterns[n].more]
+        shape: list[Size] = []
+        for slot in tree.slots:
+            lead = max(leads, key=lambda axes: len(axes), default=())
+            shape += lead if isinstance(slot, Dots) else [sizes.find(found[slot.name])]
+        return tuple(shape)
+
+    def found(self, tree: Statement, shapes: Shapes, sizes: Sizes, options: Options) -> Mapping[str, Size]:
+        """How far each letter runs."""
+        given = {name: shape for name, shape in zip(self.call.operands, shapes, strict=False) if shape is not None}
+        return ranges(tree, given, sizes, {name: number(value) for name, value in numbers(options)}).found
+
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+        """The right-hand side, the letters of the left being the output's indices."""
+        tree = self.tree(views, options)
+        own = [slot for slot in tree.slots if not isinstance(slot, Dots)]
+        lead = at[: len(at) - len(own)] if len(own) < len(tree.slots) else ()
+        letters = {slot.name: index for slot, index in zip(own, at[len(lead) :], strict=True)}
+        tensors: dict[str, Any] = {
+            name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None
+        }
+        shapes = tuple(None if view is None else view.shape for view in views)
+        tensors |= {name: View(name, (), number(value)) for name, value in numbers(options)}
+        found = self.found(tree, shapes, Sizes(), options)
+        return Meaning(tensors, letters, found, functions(), lead).of(tree.right)
