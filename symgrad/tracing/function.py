@@ -50,7 +50,7 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
         def run() -> Any:
             return bare(*args, **kwargs)
 
-        if recorder not in active_modes() or recorder.paused or recorder.abroad():
+        if recorder not in active_modes() or recorder.paused or (recorder.inside is None and recorder.abroad()):
             return run()
         known = Facts(f"{cls.__qualname__}.apply", False, True, True, False, None, custom=True)
         return recorder.record(bare, known, args, kwargs, run)

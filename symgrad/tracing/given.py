@@ -7,7 +7,7 @@ to a tensor during the call does not change what was asked.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from symgrad.numeric.exact import as_float
 from symgrad.tracing.numbers import digits, short, written
-from symgrad.tracing.trace import as_array, tensors_in
+from symgrad.tracing.trace import Node, as_array, tensors_in
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
@@ -57,6 +57,19 @@ class Given:
             bool(bound.get("is_grads_batched")),
             bool(bound.get("create_graph")),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What stands for the outputs and for what is asked for, where no tensor of the script's does: in a transform.
+
+    ``names`` are known names by node, ``sight`` those of tensors.
+    """
+
+    ends: Sequence[Node]
+    wanted: Sequence[Node]
+    names: Mapping[int, str]
+    sight: Mapping[int, str]
 
 
 @lru_cache(maxsize=16)
@@ -112,4 +125,4 @@ def stands_for(seeds: tuple[Any, ...], name: str, letter: str = "v") -> str:
     return ": L = " + (" + ".join(terms) or "0").replace("+ -", "- ") + (", the sum" if (array == 1).all() else "")
 
 
-__all__ = ["Given", "read_twice", "seed_text", "stands_for"]
+__all__ = ["Found", "Given", "read_twice", "seed_text", "stands_for"]

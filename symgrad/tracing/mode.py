@@ -24,6 +24,7 @@ from symgrad.tracing.guard import Guard, elsewhere, numberless
 from symgrad.tracing.spelling import Facts, asks_in_place, facts, overridden, taken_whole
 from symgrad.tracing.standing_in import Caller, caller
 from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, mapped, tensors_in, version
+from symgrad.tracing.transforms import Inside
 
 LENDING = frozenset(
     f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
@@ -66,6 +67,7 @@ class Recorder(TorchFunctionMode):
         self.guard = Guard()
         self.stand_ins = StandIns(self)
         self.paused = False
+        self.inside: Inside | None = None
         self.originals: dict[Any, Any] = {}
         self.left: Where | None = None
         self.counts: dict[int, int | None] = {}
@@ -81,10 +83,10 @@ class Recorder(TorchFunctionMode):
         call = caller(sys._getframe(1))
         func = self.originals.get(func, func)
         known = self.guard(facts, func)
-        if known is None or self.paused or self.abroad():
+        if known is None or self.paused or (self.inside is None and self.abroad()):
             return call(func, args, keywords)
         asked = None
-        if known.spelling in gradients.CALLS:
+        if known.spelling in gradients.CALLS and self.inside is None:
             asked = self.guard(gradients.asked, self, known.spelling, func, args, keywords)
         result = self.through(func, known, types, args, keywords, call)
         if asked is not None:
@@ -133,6 +135,8 @@ class Recorder(TorchFunctionMode):
         self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any], run: Callable[[], Any]
     ) -> Any:
         """Run one call and note what it did; only ``run`` can fail."""
+        if self.inside is not None:
+            return self.inside.record(func, known, args, keywords, run)
         seen = self.guard(self.before, func, known, args, keywords)
         result = run()
         if seen is not None:

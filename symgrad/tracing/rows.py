@@ -38,6 +38,7 @@ PICKS = ("Tensor.__getitem__", "Tensor.select", "torch.select", "Tensor.unbind",
 MOST = 64
 """Entries of an input that is moved by gradcheck's step."""
 DIAGONAL = "J is diagonal, so one backward(ones) holds all of it"
+ALL = "no two rows can share a seed"
 BLOCKS = (
     "J has {count} blocks, and rows of different blocks share no column; with f for one row, "
     "torch.func.vmap(torch.func.jacrev(f))(x) makes the blocks alone"
@@ -126,13 +127,13 @@ def story(scene: Scene, sweep: Sweep) -> tuple[str, ...]:
     lines = [line if line.startswith(" ") else f"  {line}" for line in passages(program)]
     for end in dict.fromkeys(program.outputs):
         for name in program.inputs:
-            lines += about(program, program.jacobian(name, output=end), name, end, sweep)
+            lines += about(program, program.jacobian(name, output=end), name, end, sweep.by)
     if sweep.by == "gradcheck":
         lines += [checked_by_quotients(sweep), *across_a_kink(program, sweep.step)]
     return tuple(lines)
 
 
-def about(program: Program, jacobian: Jacobian, name: str, end: str, sweep: Sweep) -> Iterator[str]:
+def about(program: Program, jacobian: Jacobian, name: str, end: str, by: str) -> Iterator[str]:
     """J by one input: size, structure, zeros, seeds, and the call."""
     rows, columns = jacobian.shape
     structure = str(jacobian.structure)
@@ -143,8 +144,14 @@ def about(program: Program, jacobian: Jacobian, name: str, end: str, sweep: Swee
     zeros = "" if found is None or not found.zeros else f", {found.zeros:.0%} zeros"
     sides = f"a row for each entry of {end}, a column for each of {name}"
     yield f"J by {name} is {rows}×{columns}{kind}{zeros}: {sides}{kept}"
-    if found is not None and sweep.by != "gradcheck":
-        yield f"{found.seeds} of {rows} seeds would do: {found.why}" if found.seeds < rows else found.why
+    if found is not None and by != "gradcheck":
+        if found.seeds < rows:
+            yield f"{found.seeds} of {rows} seeds would do: {found.why}"
+        elif by in ("jacobian", "loop") or not found.why.startswith(ALL):
+            yield found.why
+        elif rows > 1:
+            fewer = "; J has fewer columns: torch.func.jacfwd takes one sweep for each" if rows > columns else ""
+            yield f"{ALL}{fewer if by == 'jacrev' else ''}"
 
 
 def checked_by_quotients(sweep: Sweep) -> str:
@@ -268,8 +275,8 @@ def call(jacobian: Jacobian, places: Array, count: int) -> str:
     if count < rows:
         return "rows that share no column can share a seed"
     if rows > columns:
-        return "no two rows can share a seed; J has fewer columns: torch.func.jacfwd(f)(x) takes one sweep for each"
-    return "no two rows can share a seed; torch.func.jacrev(f)(x) makes all rows in one batched sweep"
+        return f"{ALL}; J has fewer columns: torch.func.jacfwd(f)(x) takes one sweep for each"
+    return f"{ALL}; torch.func.jacrev(f)(x) makes all rows in one batched sweep"
 
 
 def in_blocks(places: Array, out: tuple[int, ...], inner: tuple[int, ...]) -> bool:
@@ -279,4 +286,4 @@ def in_blocks(places: Array, out: tuple[int, ...], inner: tuple[int, ...]) -> bo
     return not bool((parts & ~np.eye(n, dtype=bool)).any())
 
 
-__all__ = ["Sweep", "asking", "greedy", "story"]
+__all__ = ["Sweep", "about", "asking", "greedy", "story"]

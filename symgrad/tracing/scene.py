@@ -18,7 +18,7 @@ from symgrad.numeric.exact import as_float
 from symgrad.tracing import diagnose, frames, kinks, leaves, paths, remarks
 from symgrad.tracing.agreement import Judge
 from symgrad.tracing.births import births, not_finite, watching
-from symgrad.tracing.given import Given, seed_text, stands_for
+from symgrad.tracing.given import Found, Given, seed_text, stands_for
 from symgrad.tracing.guard import unheard
 from symgrad.tracing.lessons import lessons
 from symgrad.tracing.lift import Lifter
@@ -48,19 +48,22 @@ SHORT = 14
 class Scene:
     """One call, as it was found: nodes, leaves, what stood in ``.grad`` before."""
 
-    def __init__(self, watch: Watch, given: Given, where: Where) -> None:
+    def __init__(self, watch: Watch, given: Given, where: Where, found: Found | None = None) -> None:
         self.watch, self.given, self.where = watch, given, where
         self.kind, self.outputs, self.seeds = given.kind, given.outputs, given.seeds
         self.number = watch.number
-        self.nodes = [watch.recorder.node_of(t) for t in self.outputs]
+        self.nodes = [watch.recorder.node_of(t) for t in self.outputs] if found is None else list(found.ends)
         self.order = upstream(self.nodes)
         self.observations = self.observe()
-        self.sight = frames.names_in(frames.user_frame())
+        self.names = {} if found is None else found.names
+        self.sight = frames.names_in(frames.user_frame()) if found is None else found.sight
         self.passed: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]
         self.leaves: list[tuple[Node, Any]] = leaves.as_read([(n, t) for n, t in owned if t is not None], self.order)
-        if self.asked is not None:
+        if found is not None:
+            self.leaves = [(node, node.held) for node in found.wanted]
+        elif self.asked is not None:
             known = {id(t) for _, t in self.leaves}
             read = {id(n.owner()): n for n in self.order if n.owner is not None}  # as it was when it was read
             wanted = [(read.get(id(t)) or watch.recorder.node_of(t), t) for t in self.asked]
@@ -87,7 +90,7 @@ class Scene:
     def event(self, result: Any, error: Exception | None) -> Backward:
         """What happened, in full."""
         here = self.where if self.kind == "grad" else None  # what this line assigns is the gradient
-        names = node_names(self.order, {}, self.sight, outside=here, given=True)
+        names = node_names(self.order, self.names, self.sight, outside=here, given=True)
         if self.given.batched and error is None:
             raise UnsupportedError(
                 "is_grads_batched gives many v at once, and one vᵀJ comes back for each of them",

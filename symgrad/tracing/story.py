@@ -94,12 +94,14 @@ class Backward:
 class Note:
     """Something between two calls: a gradient set to zero, a ``.grad`` that was read and is None.
 
-    ``more`` are further lines: what is to be said of a Jacobian that many calls ask for row by row.
+    ``more`` are further lines: what is to be said of a Jacobian that is asked for as a whole; ``agrees`` whether its
+    numbers are torch's.
     """
 
     where: Where
     text: str
     more: tuple[str, ...] = ()
+    agrees: bool = True
 
 
 @dataclass
@@ -120,4 +122,4 @@ class Session:
     @property
     def agrees(self) -> bool:
         """Whether torch agreed with everything that was derived."""
-        return all(call.agrees for call in self.calls)
+        return all(event.agrees for event in self.events)

@@ -31,6 +31,7 @@ from symgrad.tracing.standing_in import Caller, caller
 from symgrad.tracing.story import Backward, Note, Session
 from symgrad.tracing.summary import summary
 from symgrad.tracing.trace import Where, as_array, tensors_in
+from symgrad.tracing.transform_calls import Transforms
 
 TRIES = 10
 """Sweeps of one Jacobian of which the first that can be explained tells of all."""
@@ -96,7 +97,7 @@ class Watch:
             (torch.autograd, "backward", run_backward),
             (torch.autograd, "grad", run_grad),
         )
-        with stand_in:
+        with stand_in, Transforms(self).standing():
             try:
                 with recording(self.recorder):
                     yield

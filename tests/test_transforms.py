@@ -1,0 +1,166 @@
+"""What `torch.func` differentiates in a script is told as one event, agrees with torch, and changes nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from symgrad.explanation.data import Jacobian
+from symgrad.tracing import run_script
+from symgrad.tracing.story import Backward, Note, Session
+from symgrad.tracing.tell import closing, event_markdown, event_text, to_json
+
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # torch's own
+
+HEAD = """
+import torch
+import torch.nn.functional as F
+from torch.func import functional_call, grad, grad_and_value, hessian, jacfwd, jacrev, jvp, vjp, vmap
+torch.manual_seed(0)
+x = torch.tensor([1.0, 2.0, 3.0])
+A, X = torch.randn(4, 3), torch.randn(5, 3)
+"""
+
+
+def play(tmp_path: Path, body: str, **options: object) -> tuple[Session, str]:
+    """A script's session, and what is told of it on one line."""
+    path = tmp_path / "script.py"
+    path.write_text(HEAD + body + "\n", encoding="utf-8")
+    said: list[str] = []
+    session = run_script(str(path), [], tell=lambda event: said.append(event_text(event)), **options)
+    assert session.status == 0
+    return session, re.sub(r"\s+", " ", " ".join([*said, closing(session)]))
+
+
+TOLD = {
+    "grad": (
+        "grad(lambda x: (x**3).sum())(x)",
+        ["torch.func.grad(f): one sweep back through the function", "x 1×3 row 3 * x ** 2 [3 12 27] = torch"],
+    ),
+    "grad_and_value": ("grad_and_value(lambda a: torch.sin(a).sum())(x)", ["a 1×3 row a.cos()", "= torch"]),
+    "argnums": (
+        "grad(lambda a, b: ((a * b).sum(), a), argnums=(0, 1), has_aux=True)(x, X[0])",
+        ["a 1×3 row b", "b 1×3 row a"],
+    ),
+    "a dictionary of parameters": (
+        "net = torch.nn.Linear(3, 1)\np = dict(net.named_parameters())\n"
+        "grad(lambda p, x: F.mse_loss(functional_call(net, p, (x,)), torch.zeros(5, 1)))(p, X)",
+        ["weight 1×3 row v_t1.T @ x", "bias 1×1 v_t1.sum(0)"],
+    ),
+    "jacrev": (
+        "jacrev(torch.sin)(x)",
+        ["torch.func.jacrev(sin) gives all of J, by one sweep back for each row", "x.grad = v * x.cos()",
+         "J by x is 3×3, diag(x.cos()), 67% zeros", "1 of 3 seeds would do: J is diagonal", "= torch in every entry"],
+    ),
+    "jacrev of what has fewer columns": (
+        "jacrev(lambda x: A @ x)(x)",
+        ["J by x is 4×3", "no two rows can share a seed; J has fewer columns: torch.func.jacfwd"],
+    ),
+    "jacfwd": (
+        "jacfwd(lambda x: torch.softmax(x, 0))(x)",
+        ["by one sweep forward for each column", "J by x is 3×3, diagonal plus dense", "no two rows can share a seed",
+         "x.grad = out * (v - (v * out).sum(-1, keepdim=True))", "= torch in every entry"],
+    ),
+    "blocks": ("jacrev(lambda x: torch.softmax(x, 1))(X)", ["block-diagonal, 80% zeros", "3 of 15 seeds would do"]),
+    "hessian": (
+        "hessian(lambda x: (x**3).sum())(x)",
+        ["torch.func.hessian(f) gives all second derivatives", "H by x is 3×3, diagonal, 67% zeros",
+         "1 of 3 seeds would do: H is diagonal", "= torch in every entry"],
+    ),
+    "a hessian by hand": (
+        "jacfwd(jacrev(lambda x: (x**3).sum()))(x)",
+        ["torch.func.jacfwd(torch.func.jacrev(f)) gives all second derivatives", "H by x is 3×3, diagonal"],
+    ),
+    "a jacobian of a gradient": (
+        "jacrev(grad(lambda x: torch.logsumexp(A @ x, 0)))(x)", ["H by x is 3×3", "= torch in every entry"],
+    ),
+    "a gradient of a gradient": (
+        "grad(lambda x: grad(lambda y: (y**3).sum())(x).pow(2).sum())(x)", ["= torch", "[36 288 972]"],
+    ),
+    "the gradient of each example": (
+        "vmap(grad(lambda w, a: torch.tanh(w @ a)), in_dims=(None, 0))(x, X)",
+        ["vmap: the same for each of 5 examples, in one batched sweep; told here is the first",
+         "torch.func.vmap(torch.func.grad(f))", "w 1×3 row (1 - out ** 2) * a", "= torch"],
+    ),
+    "the jacobian of each example": ("vmap(jacrev(lambda a: a * a.sum()))(X)", ["5 examples", "J by a is 3×3"]),
+    "batches on another axis": ("vmap(grad(lambda a: (a * x).prod()), in_dims=1)(X.T)", ["5 examples", "= torch"]),
+    "vjp": (
+        "out, pull = vjp(lambda x: x**3, x)\npull(torch.tensor([1.0, 0.0, 2.0]))",
+        ["torch.func.vjp(f)", "v = 1 0 2 (given)", "3 * v * x ** 2 [3 0 54] = torch"],
+    ),
+    "jvp": ("jvp(lambda x: x**3, (x,), (torch.ones(3),))", ["gives Ju, by one sweep forward", "= torch in every entry"]),
+    "under no_grad": ("with torch.no_grad():\n    jacfwd(torch.sin)(x), jvp(torch.exp, (x,), (x,))", ["J by x is 3×3"]),
+    "called again": ("for n in range(4):\n    grad(lambda x: (x**2).sum())(x)", ["1 further call, counted only"]),
+    "as a decorator": ("@torch.func.grad\ndef slope(x):\n    return x.sin().sum()\nslope(x)", ["x.cos()", "= torch"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOLD)
+def test_a_transform_is_one_event(name: str, tmp_path: Path) -> None:
+    body, sentences = TOLD[name]
+    session, told = play(tmp_path, body)
+    assert session.agrees
+    assert "not explained" not in told and "≠" not in told
+    assert [s for s in sentences if s not in told] == [], told
+    for event in session.events:
+        assert event_markdown(event)
+    assert to_json(session)
+
+
+REFUSED = {
+    "writes in place": ("def f(x):\n    y = x * 2\n    y.add_(1)\n    return y.sum()\ngrad(f)(x)", "Tensor.add_ writes in"),
+    "draws": ("vmap(grad(lambda x: F.dropout(x).sum()), randomness='different')(X)", "draws random numbers"),
+    "vmap inside": ("grad(lambda w: vmap(lambda a: a @ w)(X).sum())(x)", "torch.func.vmap(f) inside another function"),
+    "several outputs": ("jacrev(lambda x: (x, x.sum()))(x)", "its function gives 2 tensors"),
+    "no_grad inside": ("def f(x):\n    with torch.no_grad():\n        y = x * 2\n    return (x * y).sum()\ngrad(f)(x)", "runs under no_grad"),
+    "its own backward": (
+        "class Twice(torch.autograd.Function):\n    generate_vmap_rule = True\n"
+        "    forward = staticmethod(lambda x: 2 * x)\n    setup_context = staticmethod(lambda ctx, inputs, output: None)\n"
+        "    backward = staticmethod(lambda ctx, v: 2 * v)\n"
+        "grad(lambda x: Twice.apply(x).sum())(x)",
+        "Twice.apply is a function with a backward of its own",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_not_explained_says_why(name: str, tmp_path: Path) -> None:
+    body, why = REFUSED[name]
+    session, told = play(tmp_path, body)
+    assert len(session.events) == 1
+    assert "not explained" in told and why in told
+    assert "a gap in symgrad" not in told
+
+
+@pytest.mark.parametrize("body", ["vmap(torch.sin)(X)", "grad", "jacrev(torch.sin)", "vmap(vmap(torch.exp))(X)"])
+def test_what_differentiates_nothing_is_not_told(body: str, tmp_path: Path) -> None:
+    assert play(tmp_path, body)[0].events == []
+
+
+def test_one_call_is_chosen(tmp_path: Path) -> None:
+    body = "for n in range(1, 4):\n    grad(lambda x: (x**n).sum())(x)"
+    session, told = play(tmp_path, body, call=2)
+    (event,) = session.events
+    assert isinstance(event, Backward) and event.number == 2
+    assert "2 * x" in told and "2 further calls, counted only" in told
+
+
+def test_a_jacobian_that_is_not_torchs_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Jacobian.dense
+    monkeypatch.setattr(Jacobian, "dense", lambda self: right(self) * 1.5)
+    session, told = play(tmp_path, "jacrev(torch.sin)(x)")
+    (event,) = session.events
+    assert isinstance(event, Note) and not event.agrees and not session.agrees
+    assert "≠ torch" in told
+
+
+def test_an_exception_passes_through(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    body = (
+        "for f in (lambda x: x, lambda x: 1 / 0):\n    try:\n        grad(f)(x)\n"
+        "    except (RuntimeError, ZeroDivisionError) as error:\n        print(type(error).__name__)"
+    )
+    assert play(tmp_path, body)[0].events == []
+    assert capsys.readouterr().out == "RuntimeError\nZeroDivisionError\n"
+    assert "= torch" in play(tmp_path, body + "\ngrad(lambda x: x.sum())(x)")[1]
