@@ -46,11 +46,17 @@ def mean_in_words(step: Apply, count: float) -> str:
     return f"{step.op} divides a sum by {number}: that is where / {number} comes from"
 
 
-def undetached(program: Program, values: Values, seed: Array, wanted: Sequence[str]) -> dict[str, Array]:
-    """vᵀJ by what is read through detach, if nothing were detached, where that is another; by input."""
-    if not any(step.op == DETACH for step in program.steps):
+def undetached(
+    program: Program, values: Values, seed: Array, wanted: Sequence[str], only: str | None = None
+) -> dict[str, Array]:
+    """vᵀJ by what is read through detach, if nothing were detached, where that is another; by input.
+
+    With ``only`` the one detach whose result has this name is undone.
+    """
+    undone = {s.result.name for s in program.steps if s.op == DETACH and only in (None, s.result.name)}
+    if not undone:
         return {}
-    steps = tuple(replace(step, op=THROUGH) if step.op == DETACH else step for step in program.steps)
+    steps = tuple(replace(step, op=THROUGH) if step.result.name in undone else step for step in program.steps)
     whole = replace(program, steps=steps)
     declared, real_ones = (numeric_pullback(own, values, seed, wanted) for own in (program, whole))
     found = {}
@@ -61,4 +67,4 @@ def undetached(program: Program, values: Values, seed: Array, wanted: Sequence[s
     return found
 
 
-__all__ = ["mean_in_words", "means", "undetached"]
+__all__ = ["DETACH", "mean_in_words", "means", "undetached"]

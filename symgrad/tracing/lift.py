@@ -23,7 +23,7 @@ from symgrad.ops.lookup import find
 from symgrad.ops.spec import Op
 from symgrad.program import BLACK_BOX, Apply, Program, Tensor
 from symgrad.shapes import Sizes
-from symgrad.tracing import again, choices, complexes, phases, rewrites, templates
+from symgrad.tracing import again, choices, complexes, detached, phases, rewrites, templates
 from symgrad.tracing.binding import Refusals, bound, meaning
 from symgrad.tracing.boxes import BlackBox, origin_of, refuse_written_behind
 from symgrad.tracing.casts import rounded
@@ -32,7 +32,7 @@ from symgrad.tracing.observed import looked_at
 from symgrad.tracing.singular import Origin
 from symgrad.tracing.spelling import plain_spelling
 from symgrad.tracing.steps import in_one_list
-from symgrad.tracing.trace import Node, Where, mapped, upstream
+from symgrad.tracing.trace import UNRECORDED, Node, Where, mapped, upstream
 from symgrad.tracing.trials import trial
 from symgrad.tracing.values import evaluate
 from symgrad.tracing.verify import disagreement, precision
@@ -69,6 +69,7 @@ class Lifter:
         self.casts: dict[tuple[str, str], Ref] = {}
         self.own: set[str] = set()
         self.asked_numbers = False
+        self.reached: set[int] = set()
         self.gradients: dict[int, list[Ref]] = {}
         self.orders: dict[str, int] = {}
         self.cotangents: dict[str, tuple[str, str]] = {}
@@ -77,7 +78,9 @@ class Lifter:
         """The program behind ``outputs``; ``declared`` nodes are inputs, used or not."""
         for node in declared:
             self.source(node)
-        for node in upstream(list(outputs), self.stops):
+        order = upstream(list(outputs), self.stops)
+        self.reached |= {id(node) for node in order if node.carries}
+        for node in order:
             if id(node) not in self.refs:
                 self.node(node)
         ends = rewrites.apart(self, [self.refs[id(node)] for node in outputs])
@@ -101,16 +104,15 @@ class Lifter:
 
     def node(self, node: Node) -> None:
         """One node, whose sources are lifted already."""
-        if node.kind in ("leaf", "data") or id(node) in self.stops:
+        if (node.detached or node.past) and id(node) not in self.stops:
+            detached.lifted(self, node)
+        elif node.kind in ("leaf", "data") or id(node) in self.stops:
             self.source(node)
         elif node.notes:
             raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
         elif node.kind == "unknown":
-            raise UnsupportedError(
-                "a gradient comes from something that was not recorded: torch.compile, torch.func, a second backward, "
-                "another thread, or a value made before recording began",
-                found=(f"{node.where.short}: {node.where.text}" if node.where else "an unknown place",),
-            )
+            place = f"{node.where.short}: {node.where.text}" if node.where else "an unknown place"
+            raise UnsupportedError(UNRECORDED, found=(place,))
         elif node.kind == "shift":
             self.shifted(node)
         elif node.kind == "gradient":

@@ -19,11 +19,11 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from symgrad.tracing import frames, gradients
 from symgrad.tracing.aliases import Storages, positions_in, related, storage
 from symgrad.tracing.aside import StandIns
-from symgrad.tracing.cuts import cut_of
+from symgrad.tracing.cuts import cut_of, detached_from, inside_forward, made_as, past_of
 from symgrad.tracing.guard import Guard, elsewhere, numberless
 from symgrad.tracing.spelling import Facts, asks_in_place, facts, overridden, taken_whole
 from symgrad.tracing.standing_in import Caller, caller
-from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, mapped, tensors_in, version
+from symgrad.tracing.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, tensors_in, version
 from symgrad.tracing.transforms import Inside
 
 LENDING = frozenset(
@@ -68,6 +68,7 @@ class Recorder(TorchFunctionMode):
         self.stand_ins = StandIns(self)
         self.paused = False
         self.inside: Inside | None = None
+        self.forwards: list[list[Node]] = []
         self.originals: dict[Any, Any] = {}
         self.left: Where | None = None
         self.counts: dict[int, int | None] = {}
@@ -138,9 +139,10 @@ class Recorder(TorchFunctionMode):
         if self.inside is not None:
             return self.inside.record(func, known, args, keywords, run)
         seen = self.guard(self.before, func, known, args, keywords)
-        result = run()
+        with inside_forward(self.forwards, known.custom) as made:
+            result = run()
         if seen is not None:
-            self.guard(self.after, seen, result)
+            self.guard(self.after, seen, result, made)
         return result
 
     def before(self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any]) -> Seen | None:
@@ -172,8 +174,8 @@ class Recorder(TorchFunctionMode):
             [(t, version(t)) for t in inputs] if known.may_write else [],
         )
 
-    def after(self, seen: Seen, result: Any) -> None:
-        """What a call made and what it wrote."""
+    def after(self, seen: Seen, result: Any, inside: list[Node]) -> None:
+        """What a call made and what it wrote; ``inside`` a forward pass of the user's own."""
         made = list(tensors_in(result))
         if seen.known.spelling.startswith(ASKING):
             self.node_of(seen.given[0][0])  # from this line on it is a leaf
@@ -203,6 +205,7 @@ class Recorder(TorchFunctionMode):
                 self.nodes.pop(tensor, None)
         sources = [nodes[id(t)] for t in seen.reading]
         if seen.known.custom:
+            call.forward = tuple(made_as(t, inside) for t in made)
             call.graph = next((t.grad_fn for t in made if t.requires_grad and not is_leaf(t)), None)
             results = result if isinstance(result, tuple) else (result,)
             call.slots = tuple(n for n, part in enumerate(results) for _ in tensors_in(part))
@@ -224,11 +227,14 @@ class Recorder(TorchFunctionMode):
 
     def made(self, tensor: Any, call: Call, index: int, sources: list[Node], where: Where) -> Node:
         """The node of a new tensor."""
-        if tensor.requires_grad and is_leaf(tensor):
-            return self._source(tensor, cut_of(tensor, call, sources, where))
-        if tensor.requires_grad:
+        if tensor.requires_grad and not is_leaf(tensor):
             return Node("call", tensor.detach(), version(tensor), where, call, index, owner=weakref.ref(tensor))
-        return self.data(tensor, cut_of(tensor, call, sources, where), where)
+        cut = cut_of(tensor, call, sources, where)
+        if tensor.requires_grad and not self.forwards:
+            return self._source(tensor, cut)
+        node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
+        node.detached, node.past = detached_from(call, sources), past_of(node, call, index, sources, self.forwards)
+        return node
 
     def data(self, tensor: Any, cut: Cut | None, where: Where | None) -> Node:
         """A node without history."""
@@ -340,11 +346,3 @@ class Recorder(TorchFunctionMode):
                 "overwrite", other.detach(), version(other), where, parents=(old, new), places=places, owner=owner
             )
         self.register(other, node)
-
-
-def is_leaf(tensor: Any) -> bool:
-    """Whether nothing computed it; no, where torch refuses to say because a view's base was written since."""
-    try:
-        return bool(tensor.is_leaf)
-    except RuntimeError:
-        return False

@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import as_float
-from symgrad.tracing import diagnose, frames, kinks, leaves, paths, remarks
+from symgrad.tracing import detached, diagnose, frames, kinks, leaves, own_backward, paths, remarks
 from symgrad.tracing.agreement import Judge
 from symgrad.tracing.births import births, not_finite, watching
 from symgrad.tracing.given import Found, Given, seed_text, stands_for
@@ -32,7 +32,7 @@ from symgrad.tracing.passages import passages
 from symgrad.tracing.program import Program
 from symgrad.tracing.story import Backward, Leaf
 from symgrad.tracing.told_lines import ToldLines, told_lines
-from symgrad.tracing.trace import Node, Where, as_array, real_precision, upstream
+from symgrad.tracing.trace import Node, Where, as_array, beginnings, real_precision, upstream
 from symgrad.tracing.words import NOT_CHECKED, chosen_by_torch, first_words, shape_text
 from symgrad.tracing.zeros import zeros
 
@@ -134,7 +134,7 @@ class Scene:
             ties = kinks.found(program, seeds, met)
             notes += [*zeros(program, seeds, rows, ties), *remarks.broadcast_losses(program)]
             notes += [*kinks.lines(program, ties), *lessons(self, program, seeds, rows, told)]
-            notes += paths.missing(self, lifted)
+            notes += [*paths.missing(self, lifted), *detached.slopes(program), *own_backward.compared(program)]
         if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
             row.after is not None and not np.isfinite(row.after).all() for row in rows
         ):
@@ -228,9 +228,7 @@ class Scene:
         if self.asked is None:
             return frozenset()
         wanted = [node for node, tensor in self.leaves if any(tensor is a for a in self.asked)]
-        own = {id(node) for node in wanted}
-        above = {id(n) for node in wanted for n in upstream([node]) if n is not node}
-        return frozenset(own) if own.isdisjoint(above) else frozenset()
+        return beginnings(wanted)
 
     def targets(self, lifted: Lifted, result: Any) -> dict[str, tuple[Any, Any]]:
         """The tensors a gradient went to, by name, and torch's vᵀJ for each (None: torch has none)."""

@@ -8,7 +8,7 @@ autograd's own graph. Only what carries a gradient keeps its history; everything
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -29,6 +29,12 @@ BEHIND = (
     "computes with what stands there now"
 )
 """What is said of a write that another counter counts."""
+
+UNRECORDED = (
+    "a gradient comes from something that was not recorded: torch.compile, torch.func, a second backward, another "
+    "thread, or a value made before recording began"
+)
+"""What is said of a tensor that nobody saw being made."""
 
 COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 """The precision of either part."""
@@ -63,7 +69,7 @@ class Call:
     """One call of a torch function: its arguments with nodes for tensors, where it stands, its random state.
 
     A call of a user's own function has its node of torch's graph in ``graph``, the places of its tensors among its
-    results in ``slots``, and what was seen of its backward in ``observation``.
+    results in ``slots``, what was seen of its backward in ``observation``, and what ran in its forward in ``forward``.
     """
 
     function: Callable[..., Any]
@@ -79,6 +85,7 @@ class Call:
     graph: Any = None
     slots: tuple[int, ...] = ()
     observation: Any = None
+    forward: tuple[Node | None, ...] = ()
 
     def nodes(self) -> Iterator[Node]:
         """The nodes it read, in order."""
@@ -95,7 +102,8 @@ class Node:
     with ``create_graph``, gave by its input ``index``), ``data`` (no gradient), or ``unknown`` (a gradient comes from
     something that was not seen). ``destroyed`` says which line overwrote the value, ``freed`` which backward let go of
     what was kept for the pullback; ``behind`` which line wrote the value through ``.data``, which its own counter does
-    not count.
+    not count. ``detached`` is what data was detached from, where that was computed in a few steps, and
+    ``past`` how it was made of such data.
     """
 
     kind: str
@@ -115,6 +123,8 @@ class Node:
     lent: Any = None
     behind: Where | None = None
     gradient: Any = None
+    detached: Node | None = None
+    past: Node | None = None
 
     @property
     def carries(self) -> bool:
@@ -251,6 +261,13 @@ def upstream(starts: tuple[Node, ...] | list[Node], stops: Collection[int] = ())
     return order
 
 
+def beginnings(wanted: Sequence[Node]) -> frozenset[int]:
+    """The identities at which a program by ``wanted`` begins: none where one of them was computed from another."""
+    own = {id(node) for node in wanted}
+    above = {id(n) for node in wanted for n in upstream([node]) if n is not node}
+    return frozenset(own) if own.isdisjoint(above) else frozenset()
+
+
 def leaves_of(nodes: list[Node]) -> tuple[Any, ...]:
     """The leaf tensors (weakly held) upstream of ``nodes``, at most fifty."""
     found = {id(n.owner): n.owner for n in upstream([n for n in nodes if n.carries]) if n.kind == "leaf" and n.owner}
@@ -267,3 +284,11 @@ def tensors_in(value: Any) -> Iterator[Any]:
 def version(tensor: Any) -> int | None:
     """How often the storage was written; None for inference tensors, which do not count."""
     return None if tensor.is_inference() else int(tensor._version)
+
+
+def is_leaf(tensor: Any) -> bool:
+    """Whether nothing computed it; no, where torch refuses to say because a view's base was written since."""
+    try:
+        return bool(tensor.is_leaf)
+    except RuntimeError:
+        return False

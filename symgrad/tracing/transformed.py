@@ -25,7 +25,7 @@ from symgrad.tracing.rows import about
 from symgrad.tracing.scene import Scene
 from symgrad.tracing.story import Backward, Note
 from symgrad.tracing.told_lines import told_lines
-from symgrad.tracing.trace import Node, as_array, upstream
+from symgrad.tracing.trace import Node, as_array, beginnings, upstream
 from symgrad.tracing.transforms import GRADIENTS, Ask
 from symgrad.tracing.verify import precision
 from symgrad.tracing.words import NOT_CHECKED, counted, shape_text
@@ -146,10 +146,7 @@ def program_of(ask: Ask, ends: list[Node], named: Mapping[int, str]) -> Program:
     """What ran in the function, lifted: by the tensors that were asked for."""
     order = upstream(ends)
     names = node_names(order, named, ask.sight, outside=ask.where, given=True)
-    own = {id(node) for node in ask.wanted}
-    above = {id(n) for node in ask.wanted for n in upstream([node]) if n is not node}
-    stops = frozenset(own) if own.isdisjoint(above) else frozenset()
-    lifted = Lifter(names, stops).lift(ends, [n for n in ask.wanted if n.kind in ("leaf", "data")])
+    lifted = Lifter(names, beginnings(ask.wanted)).lift(ends, [n for n in ask.wanted if n.kind in ("leaf", "data")])
     inputs = tuple(lifted.refs[id(node)].name for node in ask.wanted)
     return Program(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, inputs,
                    lifted.lines, lifted.spellings, origins=lifted.origins)  # fmt: skip

@@ -1,0 +1,110 @@
+"""What a detach leaves out, and what a user's own backward declares, is told with the slope that is really there."""
+
+from __future__ import annotations
+
+import gc
+import re
+import weakref
+from pathlib import Path
+
+import pytest
+import torch
+
+from symgrad import capture
+from symgrad.tracing import run_script
+from symgrad.tracing.function import recording
+from symgrad.tracing.mode import Recorder
+from symgrad.tracing.tell import event_text
+
+HEAD = """
+import torch
+import torch.nn.functional as F
+torch.manual_seed(0)
+class Own(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        {forward}
+    @staticmethod
+    def backward(ctx, v):
+        x, = ctx.saved_tensors
+        return {backward}
+x = torch.tensor([0.3, 1.7, -0.6], requires_grad=True)
+"""
+
+
+def told(tmp_path: Path, body: str, forward: str = "return x", backward: str = "v") -> str:
+    """What is told of a script, on one line."""
+    path = tmp_path / "script.py"
+    path.write_text(HEAD.format(forward=forward, backward=backward) + body + "\n", encoding="utf-8")
+    said: list[str] = []
+    session = run_script(str(path), [], tell=lambda event: said.append(event_text(event)))
+    assert session.status == 0
+    assert session.agrees
+    return re.sub(r"\s+", " ", " ".join(said))
+
+
+ONE_ZERO = "the slope that was declared is 1, the real one 0"
+DETACHED = {
+    "rounded": ("y = x + (x.round() - x).detach()\ny.sum().backward()", f"from x is cut in line 15 by .detach(): {ONE_ZERO}"),
+    "a gumbel softmax": ("p = x.softmax(0)\nhard = F.one_hot(p.argmax(), 3).float()\n(hard - p.detach() + p)[0].backward()",
+                         f"from p is cut in line 17 by .detach(): {ONE_ZERO}"),
+    "quantised weights": ("s = x.abs().max().detach() / 7\nw = x + (torch.round(x / s).clamp(-8, 8) * s - x).detach()\n(w**2).sum().backward()",
+                          f"from x is cut in line 16 by .detach(): {ONE_ZERO}"),
+    "half of a product": ("(x * x.detach()).sum().backward()", "for v = ones [0.3 1.7 -0.6] is what is declared, [0.6 3.4 -1.2] the real one"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DETACHED)
+def test_a_detach_says_which_slope_it_leaves_out(name: str, tmp_path: Path) -> None:
+    body, sentence = DETACHED[name]
+    assert sentence in told(tmp_path, body)
+
+
+def test_what_was_detached_from_another_network_is_data(tmp_path: Path) -> None:
+    page = told(
+        tmp_path, "w = torch.ones(3, requires_grad=True)\nfake = torch.tanh(w)\n(x * fake.detach()).sum().backward()"
+    )
+    assert "w gets nothing: the path was cut" in page
+    assert "tanh" not in page
+    assert "declared" not in page
+
+
+OWN = {
+    "rounding": ("return torch.round(x)", "v", "Own.backward is not the derivative of its forward: " + ONE_ZERO),
+    "a sign": ("return torch.sign(x)", "2 * v", "the slope that was declared is 2, the real one 0"),
+    "a gate": ("return torch.where(x > 0, x, 0 * x)", "v * (x > 0)", "Own.backward gives here what its forward derives to"),
+    "a reversed gradient": ("return x.view_as(x)", "-v", "the slope that was declared is -1, the real one 1"),
+    "wrong by a factor": ("return x**3 / 3", "v * x", "[0.3 1.7 -0.6] is what is declared, [0.09 2.89 0.36] the real one"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_an_own_backward_is_compared_with_its_forward(name: str, tmp_path: Path) -> None:
+    forward, backward, sentence = OWN[name]
+    assert sentence in told(tmp_path, "(Own.apply(x) * 1).sum().backward()", forward, backward)
+
+
+def test_a_forward_in_numpy_is_not_judged(tmp_path: Path) -> None:
+    page = told(tmp_path, "Own.apply(x).sum().backward()", "return torch.from_numpy(x.detach().numpy() ** 2)", "v * x")
+    assert "derivative of its forward" not in page
+    assert "derives to" not in page
+
+
+def test_a_captured_estimator_is_explained() -> None:
+    program = capture(lambda x: x + (torch.round(x) - x).detach(), torch.tensor([0.3, 1.7]))
+    assert "detach" in " ".join(program.operations)
+    assert "1 1 is what is declared, 0 0 the real one" in re.sub(r"\s+", " ", program.explain().to_text())
+
+
+def test_a_loop_that_detaches_keeps_no_past() -> None:
+    recorder, old = Recorder(), []
+    with recording(recorder):
+        w = torch.ones(3, requires_grad=True)
+        state, mean = w * 1, torch.zeros(3)
+        for _ in range(30):
+            state = torch.tanh(state.detach() * w)
+            mean = 0.9 * mean + 0.1 * state.detach()
+            old.append(weakref.ref(recorder.node_of(state)))
+        gc.collect()
+    assert sum(node() is not None for node in old) <= 4
