@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from symgrad.api import explain_values
+from symgrad.api import explain_values, seed_of
 from symgrad.calculus import back
 from symgrad.errors import ShapeError
 from symgrad.explanation import Explanation, Hessian, of_one_number
+from symgrad.explanation.second import named_by_user, second_of
 from symgrad.language import arguments, value_from
 from symgrad.numeric import Array, forward, numeric_pushforward, plain, where_exact
+from symgrad.question import ask, names_wanted, value_of
+from symgrad.render import WRITERS
 
 Shapes = Mapping[str, Sequence[int | str]]
 
@@ -53,6 +56,14 @@ def hessian(
     wrt = arguments.name_of(wrt, "wrt")
     second = wrt if other is None else arguments.name_of(other, "other")
     names = tuple(dict.fromkeys((wrt, second)))
+    if not arguments.flag_of(check, "check"):
+        question = ask(expression, values, shapes)
+        program = question.program
+        (first, last) = (names_wanted((name,), program)[0] for name in (wrt, second))
+        out_shape = program.numbers(program.out.shape)
+        weights = seed_of(None if seed is None else value_of(seed, "the seed"), None, out_shape)
+        named_by_user(weights, out_shape)
+        return second_of(program, question.values, weights, first, last, WRITERS)
     found = explain_values(expression, values, seed=seed, wrt=names, shapes=shapes, check=check, order=2)
     return found.hessian(wrt, second)
 

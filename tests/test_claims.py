@@ -20,11 +20,9 @@ from symgrad.errors import SymgradError
 from symgrad.explanation import evidence
 from symgrad.explanation.claims import UNSAID, proven
 from symgrad.language import read
-from symgrad.numeric import evaluate, forward, sparse_jacobian
-from symgrad.numeric.sparse import count_places
+from symgrad.numeric import evaluate, forward
 from symgrad.render.content.jacobian import sentence
 from tests import torch_side
-from tests.cases import Case, first_by_default
 from tests.compare import assert_same
 from tests.expressions import Expression, expressions
 from tests.sentences import assert_true, with_words
@@ -267,19 +265,6 @@ def test_a_length_below_the_floor_has_another_line() -> None:
     assert codes[0] == codes[2] == (form, form)
     assert codes[1][0] is None
     assert "(t1 >= 1e-12)" in str(codes[1][1])
-
-
-@pytest.mark.one_in(9)
-@pytest.mark.parametrize("case", first_by_default())
-def test_places_are_counted_as_they_are_found(case: Case) -> None:
-    for derived in case.derived:
-        told = None
-        if derived.jacobian is not None:
-            told = count_places(derived.axes, derived.inner, derived.jacobian, case.values.sizes)
-        if told is not None:
-            assert told == sparse_jacobian(derived.axes, derived.inner, derived.jacobian, case.values).places, (
-                derived.name
-            )
 
 
 def test_places_of_a_large_matrix_are_told_without_filling_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ Examples:
 @click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")
 @click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the Hessian as well.")
 @click.option("--check/--no-check", default=True, help="Hold every claim against the oracles.  [default: check]")
+@options.memory_option
 @options.picture_options
 @click.option("--color/--no-color", default=None, help="Colours in the terminal.  [default: where it shows them]")
 @options.traceback_option
@@ -65,6 +66,7 @@ def explain(
     expand: bool,
     order: int,
     check: bool,
+    memory: str | None,
     style: str,
     path: Path | None,
     color: bool | None,
@@ -98,18 +100,19 @@ def explain(
         raise InputError(
             "nothing to explain", hints=('symgrad explain "x@a"', "symgrad explain --call module:function")
         )
-    result = explain_values(
-        expression,
-        options.values_of(lets),
-        seed=None if seed is None else literal(seed),
-        wrt=wrt,
-        then=then,
-        shapes=options.shapes_of(shapes),
-        check=check,
-        expand=expand,
-        order=order,
-    )
-    deliver(result, style, story, brief, path, color)
+    with options.memory_of(memory):
+        result = explain_values(
+            expression,
+            options.values_of(lets),
+            seed=None if seed is None else literal(seed),
+            wrt=wrt,
+            then=then,
+            shapes=options.shapes_of(shapes),
+            check=check,
+            expand=expand,
+            order=order,
+        )
+        deliver(result, style, story, brief, path, color)
     return 0 if result.passed else DISAGREED
 
 

@@ -11,6 +11,7 @@ from symgrad_cli.derive import derive
 from symgrad_cli.docs import docs
 from symgrad_cli.explain import explain
 from symgrad_cli.ops import ops
+from symgrad_cli.plan import plan
 from symgrad_cli.run import run
 from symgrad_cli.verbs import Verbs
 
@@ -21,6 +22,7 @@ Examples:
   symgrad explain "softmax(x)" --let x=[1,2,3] --seed "onehot(0)"
   symgrad explain "a@x" --let y=[1,2] --then "sum((out-y)**2)"
   symgrad derive "tanh(x@w + b)"
+  symgrad plan "x@a" --shape x=720,720 --shape a=720,720
   symgrad ops softmax
   symgrad run train.py
   symgrad check kernels:softmax "softmax(x, dim=-1)" --let "x=randn(3,4)"
@@ -40,5 +42,5 @@ def main() -> None:
     """
 
 
-for verb in (explain, derive, ops, docs, run, check, code):
+for verb in (explain, derive, plan, ops, docs, run, check, code):
     main.add_command(verb)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,30 @@ def output_options(command: Command, formats: Sequence[str] = FORMATS) -> Comman
     return click.option(
         "--format", "style", type=click.Choice(formats), default="text", show_default=True, help="How to write it."
     )(command)
+
+
+def output_options_of(*formats: str) -> Callable[[Command], Command]:
+    """``--format``, one of ``formats``, and ``-o``."""
+    return lambda command: output_options(command, formats)
+
+
+def memory_option(command: Command) -> Command:
+    """``--memory 4G``."""
+    return click.option(
+        "--memory", metavar="SIZE", help="How much memory numbers may take: 500M, 4G.  [default: 1G]"
+    )(command)  # fmt: skip
+
+
+@contextmanager
+def memory_of(text: str | None) -> Iterator[None]:
+    """Inside the block numbers may take as much memory as ``--memory`` says."""
+    if text is None:
+        yield
+        return
+    from symgrad.numeric.budget import memory_of
+
+    with memory_of(text):
+        yield
 
 
 def picture_options(command: Command) -> Command:

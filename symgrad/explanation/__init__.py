@@ -2,12 +2,14 @@
 
 from symgrad.explanation.assemble import build, slope_form
 from symgrad.explanation.claims import Structure
-from symgrad.explanation.data import Explanation, Gradient, Jacobian
+from symgrad.explanation.data import Explanation, Gradient
 from symgrad.explanation.entries import Entry
 from symgrad.explanation.formulas import derive_only
 from symgrad.explanation.given import Given, Seed, Writers
+from symgrad.explanation.jacobian import Jacobian, jacobian_of
 from symgrad.explanation.kinks import EdgeRule, Kink, edges_of, kink_of
 from symgrad.explanation.nothing import Nothing, nothing
+from symgrad.explanation.plan import JacobianPlan
 from symgrad.explanation.second import Hessian, of_one_number, with_hessians
 from symgrad.explanation.singular import Singular
 from symgrad.explanation.ties import Tie
@@ -20,6 +22,7 @@ __all__ = [
     "Gradient",
     "Hessian",
     "Jacobian",
+    "JacobianPlan",
     "Kink",
     "Nothing",
     "Seed",
@@ -30,6 +33,7 @@ __all__ = [
     "build",
     "derive_only",
     "edges_of",
+    "jacobian_of",
     "kink_of",
     "nothing",
     "of_one_number",

@@ -14,9 +14,10 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.closed_form import closed_form
-from symgrad.explanation.data import Explanation, Gradient, Jacobian
+from symgrad.explanation.data import Explanation, Gradient
 from symgrad.explanation.formulas import Derived, derive, proven_form
 from symgrad.explanation.given import Given, Seed, Writers
+from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.singular import Singular, singular
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import access
@@ -83,7 +84,7 @@ def build(
         else:
             checks, met = (), singular(program, values, weights, numeric[name], name, derived.sweep, None)
         if met is not None and met.without_value and derived.jacobian == 0:
-            matrix, form = replace(matrix, claims=()), None  # it is 0 only because nothing is left of it here
+            matrix, form = replace(matrix, told=()), None  # it is 0 only because nothing is left of it here
         gradients[name] = Gradient(
             name, form.text if form else None, derived.sweep, plain(numeric[name]), matrix, checks,
             form.steps if form else (), program, values.with_arrays({program.seed: weights}), met,

@@ -12,169 +12,27 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import sympy as sp
 
 from symgrad.backward import Backward, backward
 from symgrad.calculus import Step, Sweep
 from symgrad.closed_form import assigned
-from symgrad.errors import InputError, bug
-from symgrad.explanation.claims import Claim, Structure, proven
+from symgrad.errors import InputError
 from symgrad.explanation.entries import Entry, entry_story
-from symgrad.explanation.evidence import Evidence, not_rounding
 from symgrad.explanation.given import Given, Seed, Writers
+from symgrad.explanation.jacobian import Jacobian, written_by
 from symgrad.explanation.singular import Singular
 from symgrad.explanation.ties import Passage, Tie, switches, ties
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
 from symgrad.language import arguments
-from symgrad.numeric import Array, Values, as_float, chain_jacobian, evaluate_symbols, plain, sparse_jacobian
+from symgrad.numeric import Array, Values, as_float, plain
 from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
-from symgrad.numeric.sparse import Triplets
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.oracles.report import Check
 from symgrad.program import Program
 
 if TYPE_CHECKING:
     from symgrad.explanation.second import Hessian
-
-LARGEST_MATRIX = 100_000
-"""Entries of the largest explicit symbolic matrix that is made, zeros not counted where they are many."""
-LARGEST_DENSE = 25_000_000
-"""Entries of the largest dense array of numbers that is made."""
-
-
-def written_by(writers: Writers | None) -> Writers:
-    """The writers, which only what is built beside the public functions lacks."""
-    if writers is None:
-        raise bug("an explanation without writers")
-    return writers
-
-
-def label(name: str, at: tuple[int, ...]) -> str:
-    """``x[0,1]``; a scalar is just its name."""
-    return f"{name}[{','.join(map(str, at))}]" if at else name
-
-
-def labels(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
-    """The labels of all entries, row by row."""
-    return tuple(label(name, at) for at in np.ndindex(*shape))
-
-
-@dataclass(frozen=True, eq=False)
-class Jacobian:
-    """∂out/∂x: rows are the entries of out, columns those of x, both row by row (torch's convention).
-
-    ``formula`` is ∂out[axes]/∂x[inner] in SymPy, for every size, or None when it would be too long to read;
-    numbers then come from the chain of local Jacobians. ``claims`` are what the formula suggests about its structure.
-    """
-
-    name: str
-    program: Program
-    values: Values
-    axes: tuple[Index, ...]
-    inner: tuple[Index, ...]
-    formula: Expr | None
-    claims: tuple[Claim, ...]
-    out_shape: tuple[int, ...]
-    in_shape: tuple[int, ...]
-    writers: Writers | None = None
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return (int(np.prod(self.out_shape, dtype=object)), int(np.prod(self.in_shape, dtype=object)))
-
-    @cached_property
-    def evidence(self) -> Evidence | None:
-        """The numbers that sentences about this matrix are tested on; None where there is no formula."""
-        if self.formula is None:
-            return None
-        return Evidence(self.program, self.name, self.values, self.axes, self.inner, self.formula)
-
-    @property
-    def _triplets(self) -> Triplets | None:
-        return None if self.evidence is None else self.evidence.triplets
-
-    @cached_property
-    def structure(self) -> Structure:
-        """What can be said of the whole matrix, tested on these numbers."""
-        return proven(self.claims, self.evidence)
-
-    @cached_property
-    def nonzeros(self) -> int:
-        """How many entries can be nonzero; `count` says whether that was seen."""
-        if self.evidence is not None:
-            return self.evidence.places
-        return int(self.sparse().count_nonzero())
-
-    @cached_property
-    def count(self) -> tuple[str, int]:
-        """How many entries are nonzero, and where: "anywhere", "at most" so many anywhere, "here", or "unknown"."""
-        if self.evidence is None:
-            return "unknown", 0
-        return self.evidence.count(int(not_rounding(as_float(self.sparse().data)).sum()))
-
-    @property
-    def row_labels(self) -> tuple[str, ...]:
-        """``out[0,0]``, ``out[0,1]``, …"""
-        return labels(self.program.output, self.out_shape)
-
-    @property
-    def column_labels(self) -> tuple[str, ...]:
-        """``x[0,0]``, ``x[0,1]``, …"""
-        return labels(self.name, self.in_shape)
-
-    def sparse(self) -> Any:
-        """The numbers as `scipy.sparse.csr_array`."""
-        if self._triplets is None:
-            return chain_jacobian(self.program, self.name, self.values)
-        return self._triplets.sparse()
-
-    def dense(self) -> Array:
-        """The numbers as an array, exact where they are; raises `InputError` when it would not fit."""
-        self._fits(LARGEST_DENSE, "sparse() holds only what can be nonzero")
-        if self._triplets is None:
-            return np.asarray(self.sparse().todense())
-        return self._triplets.dense()
-
-    def matrix(self) -> Any:
-        """The explicit SymPy matrix, in the inputs' entries and forward values."""
-        if self.formula is None:
-            raise InputError(
-                "this Jacobian's formula is too long to write out", hints=("dense() or sparse() for numbers",)
-            )
-        if self.nonzeros > LARGEST_MATRIX:
-            raise self._too_large(
-                f"{self.nonzeros:,} entries of it can be nonzero", LARGEST_MATRIX, "dense() or sparse()"
-            )
-        symbols = sparse_jacobian(self.axes, self.inner, self.formula, self.values, evaluate_symbols)
-        entries: dict[tuple[int, int], Expr] = {}
-        for row, column, entry in zip(symbols.rows.tolist(), symbols.columns.tolist(), symbols.values, strict=True):
-            entries[row, column] = entries.get((row, column), sp.S.Zero) + entry
-        rows, columns = self.shape
-        matrix = sp.SparseMatrix(rows, columns, entries)
-        return sp.Matrix(matrix) if rows * columns <= LARGEST_MATRIX else matrix
-
-    def as_torch(self) -> Array:
-        """The numbers in torch's layout: ``out.shape + x.shape``, as `torch.autograd.functional.jacobian` has them."""
-        return self.dense().reshape(self.out_shape + self.in_shape)
-
-    def to_svg(self) -> str:
-        """A picture of the matrix: entry by entry where it is small, as where its entries are where it is large."""
-        return written_by(self.writers).matrix_svg(self)
-
-    def _fits(self, limit: int, instead: str) -> None:
-        rows, columns = self.shape
-        if rows * columns > limit:
-            raise self._too_large(f"it has {rows * columns:,} entries", limit, instead)
-
-    def _too_large(self, what: str, limit: int, instead: str) -> InputError:
-        rows, columns = self.shape
-        return InputError(
-            f"the {rows}×{columns} Jacobian by {self.name} is too large to be written out",
-            found=(f"{what}, more than {limit:,}",),
-            hints=(instead, "smaller sizes"),
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,8 @@ from symgrad.numeric import Values, evaluate, plain
 from symgrad.shapes import with_numbers
 
 if TYPE_CHECKING:
-    from symgrad.explanation.data import Gradient, Jacobian
+    from symgrad.explanation.data import Gradient
+    from symgrad.explanation.jacobian import Jacobian
 
 LONGEST = 64
 """Sums of more terms are not written out."""

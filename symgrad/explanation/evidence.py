@@ -16,7 +16,8 @@ from symgrad.errors import SymgradError
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, numeric_pushforward, sparse_jacobian
-from symgrad.numeric.sparse import Triplets, count_places
+from symgrad.numeric.patterns import Pattern, pattern_of
+from symgrad.numeric.sparse import Triplets
 from symgrad.ops import entry_of
 from symgrad.oracles.forms import evaluate_text, jittered, moves
 from symgrad.program import Program
@@ -75,10 +76,14 @@ class Evidence:
         return sparse_jacobian(self.axes, self.inner, self.formula, self.values)
 
     @cached_property
+    def pattern(self) -> Pattern:
+        """Where the formula allows entries to be nonzero, in numbers; nothing of the size of J is formed."""
+        return pattern_of(self.axes, self.inner, self.formula, self.values.sizes, self.values.arrays)
+
+    @cached_property
     def places(self) -> int:
         """How many entries the formula allows to be nonzero: told by its deltas where they decide, else counted."""
-        told = count_places(self.axes, self.inner, self.formula, self.values.sizes)
-        return self.triplets.places if told is None else told
+        return self.pattern.nonzeros if self.pattern.exact else self.triplets.places
 
     @cached_property
     def dense(self) -> Array:

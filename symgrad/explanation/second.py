@@ -5,19 +5,25 @@ Comes in: an `Explanation` (its program, its numbers, its weights). Goes out: a 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import combinations_with_replacement
 
+import numpy as np
 import sympy as sp
 
 from symgrad.calculus import Sweep, second_derivative
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.explanation.claims import certain
-from symgrad.explanation.data import Explanation, Jacobian
+from symgrad.explanation.data import Explanation
+from symgrad.explanation.given import Seed, Writers
+from symgrad.explanation.jacobian import Jacobian
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import Expr, accesses, name_of
-from symgrad.numeric import Array, Values, evaluate, plain, where_exact
+from symgrad.numeric import Array, Values, plain, where_exact
+from symgrad.numeric.played import played
 from symgrad.oracles import Check, check_form, second_checks
 from symgrad.program import Program
 
@@ -32,11 +38,16 @@ class Hessian:
 
     first: str
     second: str
-    closed_form: str | None
     value: Array
     jacobian: Jacobian
     constant: bool
     checks: tuple[Check, ...]
+    written: Callable[[], str | None]
+
+    @cached_property
+    def closed_form(self) -> str | None:
+        """The matrix in torch's syntax, proven when it is first asked for; None where there is no such form."""
+        return self.written()
 
     @property
     def formula(self) -> Expr:
@@ -50,58 +61,76 @@ class Hessian:
         return all(check.passed is not False for check in self.checks)
 
 
-def curvature(explanation: Explanation, first: str, second: str) -> tuple[Equation, Values]:
-    """∂²L/∂first∂second as one index equation, and the numbers of every tensor that it reads.
+@lru_cache(maxsize=256)
+def _derived(program: Program, first: str, second: str, alone: bool) -> Equation | None:
+    """The second derivative as one equation, derived once; ``alone``: the weight of the one output is 1."""
+    return second_derivative(program, first, second, Equation((), sp.S.One) if alone else None)
 
-    Raises `UnsupportedError` when the formula would be too long.
-    """
-    program = explanation.program
-    single = Equation((), sp.S.One) if not program.out.shape and explanation.seed_info.origin == "scalar" else None
-    equation = second_derivative(program, first, second, single)
+
+def curvature(program: Program, seed: Seed, first: str, second: str) -> Equation:
+    """∂²L/∂first∂second as one index equation; raises `UnsupportedError` when the formula would be too long."""
+    equation = _derived(program, first, second, not program.out.shape and seed.origin == "scalar")
     if equation is None:
         raise UnsupportedError(
             f"the second derivative by {first} and {second} is too long to be written as one formula",
             hints=("a shorter expression",),
         )
-    return equation, explanation.values.with_arrays({program.seed: where_exact(explanation.seed)})
+    return equation
+
+
+def second_of(
+    program: Program, values: Values, seed: Seed, first: str, second: str, writers: Writers | None
+) -> Hessian:
+    """The Hessian by two inputs in numbers, nothing checked; raises `UnsupportedError` when its formula is too long."""
+    weights = where_exact(seed.value)
+    equation, known = curvature(program, seed, first, second), values.with_arrays({program.seed: weights})
+    found = played(equation, known.arrays, known.sizes)
+    rank = len(program.tensor(first).shape)
+    shapes = program.numbers(program.tensor(first).shape), program.numbers(program.tensor(second).shape)
+    matrix = Jacobian(
+        second, program, known, equation.axes[:rank], equation.axes[rank:], equation.right,
+        (certain("hessian", "", "the Jacobian of the gradient"),), *shapes, writers, second=True,
+    )  # fmt: skip
+    constant = _constant(program, equation.right, (first, second))
+
+    def written() -> str | None:
+        return _form(program, values, weights, equation, first)[0]
+
+    return Hessian(first, second, plain(found), matrix, constant, (), written)
 
 
 def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
-    """The Hessian by two inputs; raises `UnsupportedError` when its formula would be too long."""
-    program, values = explanation.program, explanation.values
-    equation, known = curvature(explanation, first, second)
-    found = evaluate(equation, known.arrays, known.sizes)
-    rank = len(program.tensor(first).shape)
-    shapes = values[first].shape, values[second].shape
-    matrix = Jacobian(
-        second, program, known, equation.axes[:rank], equation.axes[rank:], equation.right,
-        (certain("hessian", "", "the Jacobian of the gradient"),), *shapes, explanation.writers,
-    )  # fmt: skip
-    form, form_check = _form(explanation, equation, first)
+    """The Hessian by two inputs of an explanation, with its proofs where that has some."""
+    program, values, seed = explanation.program, explanation.values, explanation.seed_info
+    found = second_of(program, values, seed, first, second, explanation.writers)
+    form, form_check = _form(program, values, seed.value, curvature(program, seed, first, second), first)
     checks: tuple[Check, ...] = ()
     if explanation.checked:
         inputs = {given.name: given.value for given in explanation.inputs}
-        checks = second_checks(program, inputs, known[program.seed], first, second, found.reshape(matrix.shape))
+        numbers = np.reshape(found.value, found.jacobian.shape)
+        checks = second_checks(program, inputs, where_exact(seed.value), first, second, numbers)
         checks += (form_check,) if form_check is not None else ()
-    return Hessian(
-        first, second, form, plain(found), matrix, _constant(program, equation.right, (first, second)), checks
-    )
+    return replace(found, checks=checks, written=lambda: form)
 
 
 def of_one_number(explanation: Explanation) -> Explanation:
     """``explanation``, unless its second derivatives would be those of nothing that the user named."""
-    origin = explanation.seed_info.origin
-    if origin == "downstream":
+    named_by_user(explanation.seed_info, explanation.output.shape)
+    return explanation
+
+
+def named_by_user(seed: Seed, out_shape: tuple[int, ...]) -> None:
+    """Refuse second derivatives of what is no one number that the user named."""
+    if seed.origin == "downstream":
         raise InputError(
             "second derivatives are those of one expression", hints=("write the scalar as the expression",)
         )
-    if origin == "assumed":
+    if seed.origin == "assumed":
         raise ShapeError(
             "a Hessian is that of one number, and out has more than one entry",
-            found=(f"out is {'×'.join(map(str, explanation.output.shape))}",),
+            found=(f"out is {'×'.join(map(str, out_shape))}",),
             hints=("sum(…) around the expression", "a seed: the Hessian of Σ v·out"),
         )
-    return explanation
 
 
 def with_hessians(explanation: Explanation) -> Explanation:
@@ -110,13 +139,15 @@ def with_hessians(explanation: Explanation) -> Explanation:
     return replace(explanation, hessians={pair: hessian_of(explanation, *pair) for pair in pairs})
 
 
-def _form(explanation: Explanation, equation: Equation, first: str) -> tuple[str | None, Check | None]:
+def _form(
+    program: Program, values: Values, seed: Array, equation: Equation, first: str
+) -> tuple[str | None, Check | None]:
     """The Hessian in matrix notation, shown only after it was read back and agreed with the formula."""
     sweep = Sweep(((first, equation),))
-    written = closed_form(explanation.program, sweep, first) if equation.right != 0 else None
+    written = closed_form(program, sweep, first) if equation.right != 0 else None
     if written is None:
         return None, None
-    checked = check_form(written.text, explanation.program, sweep, explanation.values, explanation.seed)
+    checked = check_form(written.text, program, sweep, values, seed)
     return (written.text, checked) if checked.passed else (None, None)
 
 

@@ -5,7 +5,7 @@ from symgrad.numeric.exact import Array, as_float, exact, finite, is_exact, plai
 from symgrad.numeric.forward import Values, forward
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
 from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward
-from symgrad.numeric.symbols import evaluate_symbols
+from symgrad.numeric.symbols import evaluate_symbols, symbol_matrix
 
 __all__ = [
     "Array",
@@ -22,6 +22,7 @@ __all__ = [
     "numeric_pushforward",
     "plain",
     "sparse_jacobian",
+    "symbol_matrix",
     "term_sizes",
     "where_exact",
 ]

@@ -7,9 +7,11 @@ allow it (sums and products do, exp does not).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import ChainMap
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,7 +41,29 @@ class Values:
 
     def with_arrays(self, more: Mapping[str, Array]) -> Values:
         """These values and ``more``."""
-        return Values({**self.arrays, **more}, self.sizes)
+        if isinstance(self.arrays, dict):
+            return Values({**self.arrays, **more}, self.sizes)
+        return Values(ChainMap(dict(more), self.arrays), self.sizes)  # type: ignore[arg-type]  # it is only read
+
+
+class Later(Mapping[str, Array]):
+    """The arrays of a program by name, computed when the first of them is asked for."""
+
+    def __init__(self, program: Program, inputs: Callable[[], Mapping[str, Array]]) -> None:
+        self._program, self._inputs = program, inputs
+
+    @cached_property
+    def _arrays(self) -> Mapping[str, Array]:
+        return forward(self._program, self._inputs()).arrays
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
 
 
 def numbers(value: Any, sizes: Mapping[Size, int]) -> Any:

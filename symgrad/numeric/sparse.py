@@ -1,15 +1,15 @@
 """Jacobians in numbers, from the formula: only the entries that can be nonzero are ever computed.
 
 Comes in: ∂out[o]/∂x[p] as a formula with deltas. Goes out: `Triplets` (row, column, value), rows numbering
-the outputs and columns the inputs, both row by row. A delta between an output and an input index fixes one of
-them, so that what is filled is the grid of the indices that stay free.
+the outputs and columns the inputs, both row by row. Where the entries are follows from the deltas and conditions alone
+(`symgrad.numeric.places`): it is laid out once for a formula and its sizes, and only the values are computed anew.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,15 +17,15 @@ import sympy as sp
 
 from symgrad.calculus.local import local
 from symgrad.errors import bug
-from symgrad.indexing import Bracket, Equation, Index, over_terms
-from symgrad.indexing.deltas import is_delta, solve
-from symgrad.indexing.symbols import Expr, accesses
+from symgrad.indexing import Equation, Index, fresh, over_terms
+from symgrad.indexing.deltas import is_delta
+from symgrad.indexing.symbols import Expr, access, accesses, free_indices
 from symgrad.lowering.reading import number
 from symgrad.numeric.budget import check_grid
-from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, total
 from symgrad.numeric.forward import Values
-from symgrad.numeric.named import ravel_rows
+from symgrad.numeric.places import Part, Placed, Sizes, counted, enumerated, length, parts_of, placed, tuples
+from symgrad.numeric.played import played
 from symgrad.program import Program
 from symgrad.shapes import Size
 
@@ -33,7 +33,7 @@ LARGEST_STEP = 4_000_000
 """Entries of the largest Jacobian of one step whose terms are measured."""
 
 Entries = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
-"""How entries are evaluated: in numbers (`evaluate`) or in symbols (`evaluate_symbols`)."""
+"""How entries are evaluated: in numbers (`played`) or in symbols (`evaluate_symbols`)."""
 
 
 Filled = tuple[Array, Array, Array]
@@ -41,16 +41,22 @@ Filled = tuple[Array, Array, Array]
 
 MOST_PLACES = 20_000_000
 """Entries of a sparse Jacobian that one of its terms may fill."""
+MOST_KEPT = 1_000_000
+"""Rows and columns of the largest Jacobian of which is kept where its entries are."""
 
 
 @dataclass(frozen=True)
 class Triplets:
-    """The entries of a Jacobian that can be nonzero; several at one place add up."""
+    """The entries of a Jacobian that can be nonzero; several at one place add up.
+
+    ``in_order``: row by row, as many in each, and within a row column by column.
+    """
 
     rows: Array
     columns: Array
     values: Array
     shape: tuple[int, int]
+    in_order: bool = False
 
     @property
     def places(self) -> int:
@@ -64,7 +70,13 @@ class Triplets:
 
         values = plain(self.values)
         values = as_float(values) if values.dtype == object else values
-        return sparse.csr_array(sparse.coo_array((values, (self.rows, self.columns)), shape=self.shape))
+        height, width = self.shape
+        kind = np.int32 if max(values.size, height, width) < 2**31 else np.int64
+        rows, columns = self.rows.astype(kind), self.columns.astype(kind)
+        if self.in_order and height and values.size % height == 0:
+            ends = np.arange(height + 1, dtype=kind) * (values.size // height)
+            return sparse.csr_array((values, columns, ends), shape=self.shape)
+        return sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=self.shape))
 
     def dense(self) -> Array:
         """As an array, exact where the values are."""
@@ -74,22 +86,131 @@ class Triplets:
         return plain(result)
 
 
-def sparse_jacobian(
-    outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values, entries: Entries = evaluate
-) -> Triplets:
-    """Every entry of ``formula`` that its deltas and index conditions allow: numbers, or symbols by ``entries``."""
-    shape = tuple(int(np.prod([number(i.size, values.sizes) for i in axes], dtype=object)) for axes in (outer, inner))
-    filled = [
-        _fill(term, tuple(outer), tuple(inner), values, entries) for term in over_terms(formula, is_delta) if term != 0
-    ]
-    if not filled:
-        nothing = np.zeros(0, dtype=np.int64)
-        return Triplets(nothing, nothing, nothing, (shape[0], shape[1]))
-    filled = together(filled)
-    exactly = all(is_exact(v) for _, _, v in filled)  # symbols, too, are object arrays
-    rows, columns = (np.concatenate([f[part] for f in filled]) for part in (0, 1))
-    found = np.concatenate([f[2] if exactly else as_float(f[2]) for f in filled])
-    return Triplets(rows, columns, found, (shape[0], shape[1]))
+@dataclass(frozen=True)
+class Laid:
+    """Where a product can be nonzero: rows and columns on a grid of ``shape`` along ``axes``, to which they broadcast.
+
+    ``axes`` are free indices, and for each part whose conditions were tried one index that numbers its tuples: the
+    indices of the part are then read from ``known``, as ``named`` says. ``in_order``: row by row, and within each row
+    column by column, with as many entries in each.
+    """
+
+    axes: tuple[Index, ...]
+    shape: tuple[int, ...]
+    rows: Array
+    columns: Array
+    known: dict[str, Array]
+    named: Mapping[Index, Expr]
+    in_order: bool
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Terms that fill the same places, and what each is worth there."""
+
+    laid: Laid
+    terms: tuple[Expr, ...]
+
+    def filled(self, values: Values, entries: Entries) -> Filled:
+        """Rows, columns and values of the terms' sum."""
+        arrays = values.with_arrays(self.laid.known).arrays if self.laid.known else values.arrays
+        sizes = {**values.sizes, **{axis.size: n for axis, n in zip(self.laid.axes, self.laid.shape, strict=True)}}
+        found = []
+        for term in self.terms:
+            axes = tuple(axis for axis in self.laid.axes if axis in free_indices(term))
+            array = entries(Equation(axes, term), arrays, sizes)
+            array = array.reshape([n if a in axes else 1 for a, n in zip(self.laid.axes, self.laid.shape, strict=True)])
+            found.append(np.broadcast_to(array, self.laid.shape).reshape(-1))
+        rows, columns = (np.broadcast_to(n, self.laid.shape).reshape(-1) for n in (self.laid.rows, self.laid.columns))
+        return rows, columns, total(found)
+
+
+def layers(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values) -> Sequence[Layer]:
+    """The layers of a formula: kept where they follow from the sizes and are not large."""
+    outer, inner = tuple(outer), tuple(inner)
+    if _looks(formula) or max(length(outer, values.sizes), length(inner, values.sizes)) > MOST_KEPT:
+        return _laid_out(outer, inner, formula, values.sizes, values.arrays)
+    return _kept(outer, inner, formula, tuple(values.sizes.items()))
+
+
+@lru_cache(maxsize=4096)
+def _looks(formula: Expr) -> bool:
+    """Whether entries of tensors say where something is."""
+    return any(is_delta(f) and any(accesses(f)) for term in _terms(formula) for f in sp.Mul.make_args(term))
+
+
+@lru_cache(maxsize=4096)
+def _terms(formula: Expr) -> tuple[Expr, ...]:
+    """The products that deltas tell apart."""
+    return tuple(term for term in over_terms(formula, is_delta) if term != 0)
+
+
+@lru_cache(maxsize=16)
+def _kept(
+    outer: tuple[Index, ...], inner: tuple[Index, ...], formula: Expr, sizes: tuple[tuple[Size, int], ...]
+) -> Sequence[Layer]:
+    """`_laid_out`, made once."""
+    return _laid_out(outer, inner, formula, dict(sizes), {})
+
+
+def _laid_out(
+    outer: tuple[Index, ...], inner: tuple[Index, ...], formula: Expr, sizes: Sizes, arrays: Mapping[str, Array]
+) -> Sequence[Layer]:
+    """The terms of a formula, those that fill the same places together."""
+    groups: dict[Any, list[Placed]] = {}
+    for term in _terms(formula):
+        at = placed(term, outer, inner)
+        groups.setdefault((tuple(at.place.items()), at.conditions), []).append(at)
+    found = []
+    for same in groups.values():
+        laid = rows_and_columns(parts_of(same[0], outer, inner), outer, inner, sizes, arrays)
+        found.append(Layer(laid, tuple(at.rest.xreplace(dict(laid.named)) for at in same)))
+    return found
+
+
+def rows_and_columns(
+    parts: Sequence[Part], outer: Sequence[Index], inner: Sequence[Index], sizes: Sizes, arrays: Mapping[str, Array]
+) -> Laid:
+    """The rows and columns that a product fills; raises `InputError` where they would be too many."""
+    every = (*outer, *inner)
+    free = sorted((i for part in parts if not part.conditions for i in part.free), key=every.index)
+    along: list[tuple[Index, int]] = [(i, number(i.size, sizes)) for i in free]
+    numbers: dict[Index, tuple[Index, Array]] = {i: (i, np.arange(n)) for i, n in along}
+    check_grid([n for _, n in along], MOST_PLACES)
+    known: dict[str, Array] = {}
+    named: dict[Index, Expr] = {}
+    for part in parts:
+        if not part.conditions:
+            continue
+        found = enumerated(part, sizes, arrays)
+        if found is None:
+            check_grid([number(i.size, sizes) for i in part.free], 0)
+        assert found is not None
+        count = tuples(found, part, sizes, arrays)
+        axis = fresh("t", sp.Symbol(f"t{len(along)}", integer=True, positive=True))
+        along.append((axis, count))
+        for i, array in found.items():
+            name = f"at·{len(known)}"
+            known[name], named[i], numbers[i] = array, access(name, (axis,)), (axis, array)
+    axes, shape = tuple(i for i, _ in along), tuple(n for _, n in along)
+    check_grid(shape, MOST_PLACES)
+    spread = {i: array.reshape([array.size if a == axis else 1 for a in axes]) for i, (axis, array) in numbers.items()}
+    place = {i: e for part in parts for i, e in part.place.items()}
+    rows, columns = (_ravelled(side, place, spread, sizes, arrays) for side in (outer, inner))
+    in_order = not named and all(i in free for i in outer)
+    in_order = in_order and all(i in free or free_indices(place[i]) <= set(outer) for i in inner)
+    return Laid(axes, shape, rows, columns, known, named, in_order)
+
+
+def _ravelled(
+    axes: Sequence[Index], place: Mapping[Index, Expr], spread: Mapping[Index, Array], sizes: Sizes,
+    arrays: Mapping[str, Array],
+) -> Array:  # fmt: skip
+    """Row-major numbers over a grid."""
+    found: Any = np.int64(0)
+    for axis in axes:
+        found = found * number(axis.size, sizes) + counted(place[axis], spread, sizes, arrays)
+    return np.asarray(found)
 
 
 def together(filled: Sequence[Filled]) -> list[Filled]:
@@ -104,88 +225,21 @@ def together(filled: Sequence[Filled]) -> list[Filled]:
     return [(*group[0][:2], total([values for _, _, values in group])) for group in groups]
 
 
-@dataclass(frozen=True)
-class Placed:
-    """Where one product can be nonzero: each index by those that stay free, under conditions on indices."""
-
-    place: Mapping[Index, Expr]
-    conditions: Expr
-    rest: Expr
-
-    @property
-    def grid(self) -> tuple[Index, ...]:
-        """The indices that stay free."""
-        return tuple(i for i, e in self.place.items() if i == e)
-
-    @property
-    def fixed(self) -> frozenset[tuple[Index, Expr]]:
-        """What the deltas say."""
-        return frozenset((i, e) for i, e in self.place.items() if i != e)
-
-
-def placed(term: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> Placed:
-    """``term`` without the deltas that fix an index, and what they and its conditions say."""
-    place: dict[Index, Expr] = {i: i for i in (*outer, *inner)}
-    rest, conditions = term, sp.S.One
-    while True:
-        free = [i for i in (*inner, *outer) if place[i] == i]
-        solution = next((s for f in sp.Mul.make_args(rest) if is_delta(f) for s in [_solve(f, free)] if s), None)
-        if solution is None:
-            break
-        factor, substitution, condition = solution
-        rest = sp.Mul(*(f for f in sp.Mul.make_args(rest) if f is not factor)).xreplace(substitution)
-        conditions = conditions.xreplace(substitution) * condition
-        place = {i: e.xreplace(substitution) for i, e in place.items()}
-    index_conditions = [
-        f for f in sp.Mul.make_args(rest) if (isinstance(f, Bracket) or is_delta(f)) and not any(accesses(f))
-    ]
-    rest = sp.Mul(*(f for f in sp.Mul.make_args(rest) if f not in index_conditions))
-    return Placed(place, conditions * sp.Mul(*index_conditions), rest)
-
-
-def count_places(
-    outer: Sequence[Index], inner: Sequence[Index], formula: Expr, sizes: Mapping[Size, int]
-) -> int | None:
-    """How many entries a formula allows to be nonzero, from its deltas alone; None where conditions have to be tried.
-
-    Where the deltas of one term are among those of every other one, it alone decides.
-    """
-    terms = [placed(term, outer, inner) for term in over_terms(formula, is_delta) if term != 0]
-    if any(term.conditions != 1 for term in terms):
-        return None
-    if not terms:
-        return 0
-    widest = min(terms, key=lambda term: len(term.fixed))
-    if not all(widest.fixed <= term.fixed for term in terms):
-        return None
-    return math.prod(number(index.size, sizes) for index in widest.grid)
-
-
-def _fill(term: Expr, outer: tuple[Index, ...], inner: tuple[Index, ...], values: Values, entries: Entries) -> Filled:
-    """Rows, columns and values of one product."""
-    at = placed(term, outer, inner)
-    check_grid([number(i.size, values.sizes) for i in at.grid], MOST_PLACES)
-    allowed = as_float(evaluate(Equation(at.grid, at.conditions), values.arrays, values.sizes)) != 0
-    numbers = [
-        ravel_rows([_along(at.grid, at.place[i], values) for i in axes], [number(i.size, values.sizes) for i in axes])
-        for axes in (outer, inner)
-    ]
-    found = entries(Equation(at.grid, at.rest), values.arrays, values.sizes)
-    return (*(np.broadcast_to(n, allowed.shape)[allowed] for n in numbers), found[allowed])
-
-
-def _along(grid: tuple[Index, ...], place: Expr, values: Values) -> Array:
-    """The number that an index expression is, over a grid; for an axis of the grid nothing has to be worked out."""
-    if place in grid:
-        counted = np.arange(number(place.size, values.sizes))
-        return counted.reshape([-1 if i == place else 1 for i in grid])
-    return as_float(evaluate(Equation(grid, place), values.arrays, values.sizes)).astype(np.int64)
-
-
-def _solve(factor: Expr, free: Sequence[Index]) -> tuple[Expr, dict[Index, Expr], Expr] | None:
-    """``factor`` with what it says about the free indices."""
-    found = solve(factor, free)
-    return None if found is None else (factor, *found)
+def sparse_jacobian(
+    outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values, entries: Entries = played
+) -> Triplets:
+    """Every entry of ``formula`` that its deltas and index conditions allow: numbers, or symbols by ``entries``."""
+    shape = length(outer, values.sizes), length(inner, values.sizes)
+    found = layers(outer, inner, formula, values)
+    filled = together([layer.filled(values, entries) for layer in found])
+    if not filled:
+        nothing = np.zeros(0, dtype=np.int64)
+        return Triplets(nothing, nothing, nothing, shape)
+    if len(filled) == 1:
+        return Triplets(*filled[0], shape, len(found) == 1 and found[0].laid.in_order)
+    exactly = all(is_exact(v) for _, _, v in filled)  # symbols, too, are object arrays
+    rows, columns = (np.concatenate([f[part] for f in filled]) for part in (0, 1))
+    return Triplets(rows, columns, np.concatenate([f[2] if exactly else as_float(f[2]) for f in filled]), shape)
 
 
 def chain_jacobian(program: Program, wanted: str, values: Values) -> Any:

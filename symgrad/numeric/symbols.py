@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import sympy as sp
+from sympy.polys.domains import EXRAW
+from sympy.polys.matrices import DomainMatrix
 
 from symgrad.errors import InputError
 from symgrad.indexing import Bracket, Equation, Index
@@ -18,15 +20,18 @@ from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_acce
 from symgrad.lowering.reading import number
 from symgrad.numeric.evaluate import Evaluator
 from symgrad.numeric.exact import Array
+from symgrad.numeric.forward import Values
 from symgrad.numeric.named import Named
+from symgrad.numeric.sparse import sparse_jacobian
 from symgrad.shapes import Size
 
 
 def symbol_array(name: str, shape: tuple[int, ...]) -> Array:
     """The entries ``name[0,0]``, ``name[0,1]``, … as SymPy has them."""
     result = np.empty(shape, dtype=object)
+    counted = [sp.Integer(i) for i in range(max(shape, default=0))]
     for at in np.ndindex(*shape):
-        result[at] = access(name, [sp.Integer(i) for i in at])
+        result[at] = access(name, [counted[i] for i in at])
     return result
 
 
@@ -49,6 +54,26 @@ def evaluate_symbols(equation: Equation, arrays: Mapping[str, Array], sizes: Map
     shape = tuple(number(axis.size, sizes) for axis in equation.axes)
     whole = np.broadcast_to(found.on(equation.axes), shape)
     return np.asarray(np.frompyfunc(as_expression, 1, 1)(whole), dtype=object).reshape(shape)
+
+
+def symbol_matrix(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values, dense: bool) -> Any:
+    """The explicit SymPy matrix of a formula, filled by index arithmetic; a sparse one unless ``dense``."""
+    found = sparse_jacobian(outer, inner, formula, values, evaluate_symbols)
+    rows: dict[int, dict[int, Expr]] = {}
+    columns, entries = found.columns.tolist(), found.values.tolist()
+    if found.in_order and found.shape[0]:
+        width = len(entries) // found.shape[0]
+        cuts = [(n, n * width, (n + 1) * width) for n in range(found.shape[0])]
+        rows = {n: dict(zip(columns[i:j], entries[i:j], strict=True)) for n, i, j in cuts}
+    else:
+        for row, column, entry in zip(found.rows.tolist(), columns, entries, strict=True):
+            line = rows.setdefault(row, {})
+            line[column] = line[column] + entry if column in line else entry
+    if any(entry.is_Number for entry in set(entries)) or not found.in_order:
+        rows = {row: {n: e for n, e in line.items() if not e.is_Number or e} for row, line in rows.items()}
+    table = DomainMatrix({row: line for row, line in rows.items() if line}, found.shape, EXRAW)
+    kind = sp.MutableDenseMatrix if dense else sp.MutableSparseMatrix
+    return kind._fromrep(table)
 
 
 def looked_up(expression: Expr) -> Expr:

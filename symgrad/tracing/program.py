@@ -21,8 +21,8 @@ from symgrad.calculus import pullback as derive_pullback
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
 from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
-from symgrad.explanation.data import Jacobian
 from symgrad.explanation.formulas import derive
+from symgrad.explanation.jacobian import Jacobian
 from symgrad.language import arguments
 from symgrad.numeric import Array, Values
 from symgrad.oracles.forms import check_form

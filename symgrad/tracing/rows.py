@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.explanation.data import Jacobian
+from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.ties import Local, apart
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops.entry import entry_of

@@ -1,0 +1,47 @@
+"""``symgrad plan EXPR``: what the Jacobians would be, before any of them is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from symgrad_cli import options, output
+from symgrad_cli.failures import reporting
+
+EPILOG = """
+\b
+Examples:
+  symgrad plan "x@a" --shape x=720,720 --shape a=720,720
+  symgrad plan "softmax(tanh(x@w) @ u, -1)" --shape x=1000,50 --wrt x --format json
+  symgrad plan "F.conv1d(x, w)" --shape x=1,1,100000 --shape w=1,1,5 --memory 100M
+"""
+
+
+@click.command(epilog=EPILOG)
+@click.argument("expression")
+@click.option(
+    "--let", "lets", multiple=True, metavar="NAME=VALUE", help="An input; of its value only the shape counts."
+)
+@options.shape_option
+@options.wrt_option
+@options.memory_option
+@options.output_options_of("text", "json")
+@options.traceback_option
+@reporting
+def plan(
+    expression: str, lets: tuple[str, ...], shapes: tuple[str, ...], wrt: str | None, memory: str | None, style: str,
+    path: Path | None, traceback: bool,
+) -> None:  # fmt: skip
+    """Show how large the Jacobians of EXPRESSION are: entries that can be nonzero, blocks, bytes, passes.
+
+    Told by the formula, for any size; no value is looked at. A count that is only known from above says "at most".
+    Passes are the v of vᵀJ, or the u of Ju, that it takes to find every entry.
+    """
+    from symgrad.api import plans
+    from symgrad.render.planned import plans_json, plans_text
+
+    output.check(path)
+    with options.memory_of(memory):
+        found, assumed = plans(expression, options.values_of(lets), wrt=wrt, shapes=options.shapes_of(shapes))
+    output.deliver((plans_json if style == "json" else plans_text)(expression, found, assumed), path, style)

@@ -1,0 +1,273 @@
+"""The Jacobian by one input: formula, structure, plan, symbols, numbers, operator, all from one formula.
+
+Comes in: a program, an input of it, values for its tensors (which may be computed when they are first asked for). Goes
+out: frozen data; what is large is made when asked for, and refused where it would not fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from symgrad.calculus import jacobians
+from symgrad.errors import InputError, bug
+from symgrad.explanation.claims import Claim, Structure, proven
+from symgrad.explanation.evidence import Evidence, not_rounding, size_of
+from symgrad.explanation.given import Writers
+from symgrad.explanation.plan import LARGEST_DENSE, JacobianPlan, planned
+from symgrad.explanation.structure import COMPOSED, suggested
+from symgrad.indexing import Equation, Index, add_up, fresh_axes
+from symgrad.indexing.canonical import canonical
+from symgrad.indexing.symbols import Expr, access, accesses, name_of
+from symgrad.numeric import (
+    Array,
+    Values,
+    as_float,
+    chain_jacobian,
+    evaluate,
+    numeric_pullback,
+    numeric_pushforward,
+    symbol_matrix,
+)
+from symgrad.numeric.budget import allowed
+from symgrad.numeric.sparse import MOST_PLACES, Triplets
+from symgrad.program import Program
+
+LARGEST_MATRIX = 100_000
+"""Entries of the largest explicit symbolic matrix that is made, zeros not counted where they are many."""
+WEIGHTS, DIRECTION = "·v", "·u"
+"""What an operator's arguments are called in its equations: like no tensor."""
+
+
+def written_by(writers: Writers | None) -> Writers:
+    """The writers, which only what is built beside the public functions lacks."""
+    if writers is None:
+        raise bug("an explanation without writers")
+    return writers
+
+
+def label(name: str, at: tuple[int, ...]) -> str:
+    """``x[0,1]``; a scalar is just its name."""
+    return f"{name}[{','.join(map(str, at))}]" if at else name
+
+
+def labels(name: str, shape: tuple[int, ...]) -> tuple[str, ...]:
+    """The labels of all entries, row by row."""
+    return tuple(label(name, at) for at in np.ndindex(*shape))
+
+
+@lru_cache(maxsize=256)
+def formula_of(program: Program, name: str) -> tuple[tuple[Index, ...], tuple[Index, ...], Expr | None]:
+    """∂out/∂name with its axes, derived once; no formula where it would be too long to read."""
+    found = jacobians(program, (name,))[name]
+    if found is None:
+        return fresh_axes(program.out.shape), fresh_axes(program.tensor(name).shape, "pqrs"), None
+    axes, inner, sweep = found
+    return axes, inner, sweep.equation.right
+
+
+def jacobian_of(program: Program, name: str, values: Values, writers: Writers) -> Jacobian:
+    """∂out/∂name, its numbers left for when they are asked for."""
+    axes, inner, formula = formula_of(program, name)
+    shapes = program.numbers(program.out.shape), program.numbers(program.tensor(name).shape)
+    told = (COMPOSED,) if formula is None else None
+    return Jacobian(name, program, values, axes, inner, formula, told, *shapes, writers)
+
+
+@lru_cache(maxsize=256)
+def _suggested(
+    program: Program, name: str, axes: tuple[Index, ...], inner: tuple[Index, ...], formula: Expr
+) -> tuple[Claim, ...]:
+    """`suggested`, once for a formula."""
+    return suggested(program, name, axes, inner, formula)
+
+
+@dataclass(frozen=True, eq=False)
+class Jacobian:
+    """∂out/∂x: rows are the entries of out, columns those of x, both row by row (torch's convention).
+
+    ``formula`` is ∂out[axes]/∂x[inner] in SymPy, for every size, or None when it would be too long to read;
+    numbers then come from the chain of local Jacobians. ``told`` are claims about its structure, where those that the
+    formula suggests are not what is meant. ``second``: it is that of a gradient, not of the program's output.
+    """
+
+    name: str
+    program: Program
+    values: Values
+    axes: tuple[Index, ...]
+    inner: tuple[Index, ...]
+    formula: Expr | None
+    told: tuple[Claim, ...] | None
+    out_shape: tuple[int, ...]
+    in_shape: tuple[int, ...]
+    writers: Writers | None = None
+    second: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return size_of(self.out_shape), size_of(self.in_shape)
+
+    @cached_property
+    def claims(self) -> tuple[Claim, ...]:
+        """What may be so about the structure, strongest first."""
+        if self.told is not None or self.formula is None:
+            return self.told or ()
+        return _suggested(self.program, self.name, self.axes, self.inner, self.formula)
+
+    @cached_property
+    def evidence(self) -> Evidence | None:
+        """The numbers that sentences about this matrix are tested on; None where there is no formula."""
+        if self.formula is None:
+            return None
+        return Evidence(self.program, self.name, self.values, self.axes, self.inner, self.formula)
+
+    @property
+    def _triplets(self) -> Triplets | None:
+        return None if self.evidence is None else self.evidence.triplets
+
+    @cached_property
+    def structure(self) -> Structure:
+        """What can be said of the whole matrix, tested on these numbers."""
+        return proven(self.claims, self.evidence)
+
+    def plan(self) -> JacobianPlan:
+        """What this matrix would be, before any of it is computed: size, nonzeros, blocks, bytes, seeds.
+
+        From the formula's deltas and conditions, at once for every size; for a program whose formula is too long, from
+        those of its steps, as an upper bound.
+
+        >>> import symgrad
+        >>> plan = symgrad.jacobian("x@a", "x", shapes={"x": (720, 720), "a": (720, 720)}, check=False).plan()
+        >>> plan.nonzeros, plan.blocks, plan.seeds, plan.seeds_colored
+        (373248000, 720, 518400, 720)
+        """
+        found = None if self.formula is None else (self.axes, self.inner, self.formula)
+        return planned(self.program, self.name, found, self.out_shape, self.in_shape)
+
+    @cached_property
+    def nonzeros(self) -> int:
+        """How many entries can be nonzero; `count` says whether that was seen."""
+        if self.evidence is not None:
+            return self.evidence.places
+        return int(self.sparse().count_nonzero())
+
+    @cached_property
+    def count(self) -> tuple[str, int]:
+        """How many entries are nonzero, and where: "anywhere", "at most" so many anywhere, "here", or "unknown"."""
+        if self.evidence is None:
+            return "unknown", 0
+        return self.evidence.count(int(not_rounding(as_float(self.sparse().data)).sum()))
+
+    @property
+    def row_labels(self) -> tuple[str, ...]:
+        """``out[0,0]``, ``out[0,1]``, …"""
+        return labels(self.program.output, self.out_shape)
+
+    @property
+    def column_labels(self) -> tuple[str, ...]:
+        """``x[0,0]``, ``x[0,1]``, …"""
+        return labels(self.name, self.in_shape)
+
+    def sparse(self) -> Any:
+        """The numbers as `scipy.sparse.csr_array`; raises `InputError` when even the nonzero ones would not fit."""
+        rows, columns = self.shape
+        most = allowed(MOST_PLACES)
+        if rows * columns > most and (plan := self.plan()).exact and plan.nonzeros > most:
+            raise self._too_large(f"{plan.nonzeros:,} entries of it can be nonzero", most, "operator() for Ju and vᵀJ")
+        if self._triplets is None:
+            return chain_jacobian(self.program, self.name, self.values)
+        return self._triplets.sparse()
+
+    def dense(self) -> Array:
+        """The numbers as an array, exact where they are; raises `InputError` when it would not fit."""
+        self._fits(allowed(LARGEST_DENSE), "sparse() holds only what can be nonzero, operator() nothing")
+        if self._triplets is None:
+            return np.asarray(self.sparse().todense())
+        return self._triplets.dense()
+
+    def matrix(self) -> Any:
+        """The explicit SymPy matrix, in the inputs' entries and forward values."""
+        if self.formula is None:
+            raise InputError(
+                "this Jacobian's formula is too long to write out", hints=("dense() or sparse() for numbers",)
+            )
+        can = self.plan().nonzeros
+        if can > LARGEST_MATRIX and self.nonzeros > LARGEST_MATRIX:  # a plan may be a bound
+            raise self._too_large(
+                f"{self.nonzeros:,} entries of it can be nonzero", LARGEST_MATRIX, "dense() or sparse()"
+            )
+        rows, columns = self.shape
+        return symbol_matrix(self.axes, self.inner, self.formula, self._shaped, rows * columns <= LARGEST_MATRIX)
+
+    @property
+    def _shaped(self) -> Values:
+        """Tensors that have shapes and nothing else, where the formula asks for no more."""
+        if self.formula is None or any("·" in name_of(entry) for entry in accesses(self.formula)):
+            return self.values
+        shapes = {tensor.name: tensor.shape for tensor in (*self.program.tensors(), self.program.out)}
+        shapes[self.program.seed] = self.program.out.shape
+        nothing = np.int64(0)
+        arrays = {name: np.broadcast_to(nothing, self.program.numbers(shape)) for name, shape in shapes.items()}
+        return Values(arrays, self.values.sizes)
+
+    def operator(self) -> Any:
+        """J as a `scipy.sparse.linalg.LinearOperator`: Ju and vᵀJ, J never formed.
+
+        ``matvec`` goes forward through the program, ``rmatvec`` backward, each by the derived local derivatives.
+
+        >>> import symgrad
+        >>> J = symgrad.jacobian("tanh(x)", "x", shapes={"x": (1000, 100)}, check=False).operator()
+        >>> J.shape, round(float(J.rmatvec(np.ones(100000))[0]), 6)
+        ((100000, 100000), 0.419974)
+        """
+        from scipy.sparse.linalg import LinearOperator
+
+        forward, backward = self._second_sweeps() if self.second else (self._pushed, self._pulled)
+        return LinearOperator(
+            self.shape, dtype=np.float64,
+            matvec=lambda u: as_float(forward(np.reshape(u, self.in_shape))).reshape(-1),
+            rmatvec=lambda v: as_float(backward(np.reshape(v, self.out_shape))).reshape(-1),
+        )  # fmt: skip
+
+    def _pushed(self, direction: Array) -> Array:
+        return numeric_pushforward(self.program, self.values, self.name, as_float(direction))
+
+    def _pulled(self, weights: Array) -> Array:
+        return numeric_pullback(self.program, self.values, as_float(weights), [self.name])[self.name]
+
+    def _second_sweeps(self) -> tuple[Any, Any]:
+        """Hu and vᵀH by the formula of H."""
+        assert self.formula is not None
+        pushed = add_up(self.formula * access(DIRECTION, self.inner), self.inner)
+        pulled = add_up(access(WEIGHTS, self.axes) * self.formula, self.axes)
+        equations = Equation(self.axes, canonical(pushed)), Equation(self.inner, canonical(pulled))
+
+        def at(equation: Equation, name: str, array: Array) -> Array:
+            return evaluate(equation, {**self.values.arrays, name: as_float(array)}, self.values.sizes)
+
+        return (lambda u: at(equations[0], DIRECTION, u)), (lambda v: at(equations[1], WEIGHTS, v))
+
+    def as_torch(self) -> Array:
+        """The numbers in torch's layout: ``out.shape + x.shape``, as `torch.autograd.functional.jacobian` has them."""
+        return self.dense().reshape(self.out_shape + self.in_shape)
+
+    def to_svg(self) -> str:
+        """A picture of the matrix: entry by entry where it is small, as where its entries are where it is large."""
+        return written_by(self.writers).matrix_svg(self)
+
+    def _fits(self, limit: int, instead: str) -> None:
+        rows, columns = self.shape
+        if rows * columns > limit:
+            raise self._too_large(f"it has {rows * columns:,} entries", limit, instead)
+
+    def _too_large(self, what: str, limit: int, instead: str) -> InputError:
+        rows, columns = self.shape
+        return InputError(
+            f"the {rows}×{columns} Jacobian by {self.name} is too large to be written out",
+            found=(f"{what}, more than {limit:,}",),
+            hints=(instead, "smaller sizes"),
+        )

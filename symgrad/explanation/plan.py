@@ -1,0 +1,183 @@
+"""What a Jacobian would be, before any of it is computed.
+
+Comes in: a program with numbers for its sizes, an input, the formula of ∂out/∂input or None. Goes out: its size, how
+many entries can be nonzero, in what blocks, how many bytes, how many seeds. No value of any tensor is looked at, and
+nothing of the size of the matrix is formed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.explanation.evidence import size_of
+from symgrad.indexing import Index
+from symgrad.indexing.symbols import Expr
+from symgrad.numeric.budget import MEMORY, memory
+from symgrad.numeric.composed import composed_places
+from symgrad.numeric.patterns import Pattern, at_most, pattern_of
+from symgrad.numeric.sparse import MOST_PLACES
+from symgrad.program import Program
+
+LARGEST_DENSE = 25_000_000
+"""Entries of the largest dense array of numbers that is made; making one takes some five times its own memory."""
+NUMBER = 8
+"""Bytes of a float64."""
+UNITS = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+FEW = 2**31
+"""Columns and entries up to which SciPy numbers them in 4 bytes."""
+
+
+@dataclass(frozen=True)
+class JacobianPlan:
+    """∂output/∂name before it is computed; counts are exact, or upper bounds where ``exact`` is False.
+
+    ``structure`` is what follows from where entries can be nonzero, whatever the numbers. ``seeds`` are the v that it
+    takes to find J by vᵀJ row by row, ``seeds_colored`` those it takes when rows that share no column go together;
+    ``directions`` and ``directions_colored`` are the same for Ju, column by column. ``blocks`` is None where the blocks
+    were not counted. ``composed``: put together from the steps of the program, since the formula is too long.
+    """
+
+    output: str
+    name: str
+    out_shape: tuple[int, ...]
+    in_shape: tuple[int, ...]
+    nonzeros: int
+    exact: bool
+    structure: str
+    blocks: int | None
+    seeds: int
+    seeds_colored: int
+    directions: int
+    directions_colored: int
+    composed: bool
+    memory: int = MEMORY
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return size_of(self.out_shape), size_of(self.in_shape)
+
+    @property
+    def bytes_dense(self) -> int:
+        """Bytes of the whole matrix in float64."""
+        rows, columns = self.shape
+        return NUMBER * rows * columns
+
+    @property
+    def bytes_sparse(self) -> int:
+        """Bytes of `scipy.sparse.csr_array`: a number and a column for each entry, a place for each row."""
+        rows, columns = self.shape
+        index = 4 if max(self.nonzeros, columns) < FEW else 8
+        return self.nonzeros * (NUMBER + index) + (rows + 1) * index
+
+    @property
+    def fits(self) -> tuple[str, ...]:
+        """Which of "dense" and "sparse" fits the memory that may be used, with what it takes to make it."""
+        rows, columns = self.shape
+        most = {"dense": (rows * columns, LARGEST_DENSE), "sparse": (self.nonzeros, MOST_PLACES)}
+        return tuple(name for name, (count, limit) in most.items() if count <= limit * self.memory // MEMORY)
+
+    def as_dict(self) -> Mapping[str, Any]:
+        """The plan as plain data."""
+        rows, columns = self.shape
+        return {
+            "output": self.output, "wrt": self.name, "out_shape": list(self.out_shape), "in_shape": list(self.in_shape),
+            "rows": rows, "columns": columns, "nonzeros": self.nonzeros, "exact": self.exact,
+            "structure": self.structure, "blocks": self.blocks, "bytes": {
+                "dense": self.bytes_dense, "sparse": self.bytes_sparse},
+            "seeds": {"rows": self.seeds, "colored": self.seeds_colored},
+            "directions": {"columns": self.directions, "colored": self.directions_colored},
+            "composed": self.composed, "memory": self.memory, "fits": list(self.fits),
+        }  # fmt: skip
+
+    def to_text(self) -> str:
+        """For a terminal."""
+        rows, columns = self.shape
+        most = "" if self.exact else "at most "
+        share = self.nonzeros / max(rows * columns, 1)
+        lines = [
+            f"∂{self.output}/∂{self.name}  {sized(self.out_shape)} by {sized(self.in_shape)}",
+            f"  matrix      {rows:,} × {columns:,}",
+            f"  nonzeros    {most}{self.nonzeros:,}{_share(share)}",
+            f"  structure   {self.structure}",
+            f"  dense       {in_bytes(self.bytes_dense)}{self._beyond('dense')}",
+            f"  sparse      {most}{in_bytes(self.bytes_sparse)}{self._beyond('sparse')}",
+            f"  vᵀJ         {self._passes(self.seeds, self.seeds_colored, 'rows', 'column')}",
+            f"  Ju          {self._passes(self.directions, self.directions_colored, 'columns', 'row')}",
+        ]
+        if self.composed:
+            lines.append("  put together from the steps: the formula of the whole is too long to write out")
+        return "\n".join(lines)
+
+    def _beyond(self, which: str) -> str:
+        return (
+            "" if which in self.fits else f", does not fit into {in_bytes(self.memory)} with what it takes to make it"
+        )
+
+    def _passes(self, count: int, colored: int, lines: str, across: str) -> str:
+        if colored >= count:
+            return f"{count:,} {'pass' if count == 1 else 'passes'}, one for each of the {lines}"
+        together = f"{colored:,} {'pass' if colored == 1 else 'passes'}"
+        return f"{together} where {lines} that share no {across} go together, {count:,} one by one"
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+Formula = tuple[tuple[Index, ...], tuple[Index, ...], Expr]
+"""The axes of the output, those of the input, and ∂out/∂input."""
+
+
+def planned(
+    program: Program, name: str, found: Formula | None, out_shape: tuple[int, ...], in_shape: tuple[int, ...]
+) -> JacobianPlan:
+    """The plan of ∂out/∂``name``."""
+    if found is None:
+        pattern = at_most(pattern_of(*composed_places(program, name), program.sizes, None))
+    else:
+        pattern = pattern_of(*found, program.sizes, None)
+    return JacobianPlan(
+        program.output, name, out_shape, in_shape, pattern.nonzeros, pattern.exact, said(pattern), pattern.blocks,
+        pattern.rows, pattern.row_colors, pattern.columns, pattern.column_colors, found is None, memory(),
+    )  # fmt: skip
+
+
+def said(pattern: Pattern) -> str:
+    """Where entries can be nonzero, in words."""
+    rows, columns, blocks = pattern.rows, pattern.columns, pattern.blocks or 0
+    if pattern.nonzeros == 0:
+        return "zero"
+    if pattern.in_row == pattern.in_column == 1:
+        whole = pattern.exact and pattern.nonzeros == rows == columns
+        return "one entry in each row and each column" if whole else "at most one entry in a row, and in a column"
+    if pattern.in_row == 1:
+        return f"at most one entry in a row, at most {pattern.in_column:,} in a column"
+    if blocks > 1 and rows % blocks == columns % blocks == 0 and pattern.nonzeros * blocks == rows * columns:
+        return f"{blocks:,} full blocks of {rows // blocks:,} × {columns // blocks:,}, nothing across them"
+    if pattern.nonzeros == rows * columns:
+        return "every entry can be nonzero" if pattern.exact else "nothing is known to be zero"
+    within = f"at most {pattern.in_row:,} entries in a row, {pattern.in_column:,} in a column"
+    return f"{blocks:,} blocks, nothing across them; {within}" if blocks > 1 else within
+
+
+def sized(shape: tuple[int, ...]) -> str:
+    """2×3, or the word for a scalar."""
+    return "×".join(map(str, shape)) if shape else "a scalar"
+
+
+def in_bytes(count: int) -> str:
+    """A number of bytes as people say it.
+
+    >>> in_bytes(900), in_bytes(2_150_000_000_000), in_bytes(999_999)
+    ('900 B', '2.15 TB', '1 MB')
+    """
+    value, unit = float(count), 0
+    while float(f"{value:.3g}") >= 1000 and unit < len(UNITS) - 1:
+        value, unit = value / 1000, unit + 1
+    return f"{value:.3g} {UNITS[unit]}"
+
+
+def _share(share: float) -> str:
+    return "" if share in (0, 1) else f", {share:.3g} of all" if share < 0.001 else f", {100 * share:.3g} % of all"

@@ -1,0 +1,239 @@
+"""How many entries of a Jacobian can be nonzero, in how many blocks, and how few seeds find them all.
+
+Comes in: a formula. Goes out: a `Pattern`. The places of a product are the Kronecker product of those of its parts
+(`symgrad.numeric.places`): counts, degrees, colours and blocks multiply. Nothing is laid out but a part whose
+conditions have to be tried, so that a pattern costs the same at every size. What is only known from above says so.
+
+Colours: rows of one colour share no column, so that one seed, their sum, finds them all (Curtis, Powell and Reid, On
+the estimation of sparse Jacobian matrices, 1974). Where the entries of each row lie together, as many colours do as a
+column has entries; elsewhere they are given out greedily.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+import sympy as sp
+
+from symgrad.indexing import Index, Ravel, Unravel, over_terms
+from symgrad.indexing.deltas import is_delta
+from symgrad.indexing.symbols import Expr, accesses
+from symgrad.lowering.reading import number
+from symgrad.numeric.exact import Array
+from symgrad.numeric.places import Part, Sizes, counted, enumerated, guards, length, parts_of, placed, tuples
+
+LARGEST_PART = 4_000_000
+"""Tuples of indices of the largest part that is laid out to be counted."""
+LARGEST_WHOLE = 400_000
+"""Entries of several products that fill different places, which are coloured together."""
+LARGEST_GREEDY = 200_000
+"""Entries of the largest part whose colours are given out one by one."""
+MOST_TERMS = 4
+"""Products with places of their own whose overlaps are counted."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Where a ``rows`` × ``columns`` matrix can be nonzero, in numbers.
+
+    ``nonzeros`` is exact or an upper bound, as ``exact`` says. ``in_row`` and ``in_column`` are the most entries that a
+    row and a column have. ``row_colors`` seeds v find every entry by vᵀJ, ``column_colors`` directions u by Ju.
+    ``blocks`` is the number of blocks on the diagonal after rows and columns are put in order; None where that was not
+    found out.
+    """
+
+    rows: int
+    columns: int
+    nonzeros: int
+    exact: bool
+    in_row: int
+    in_column: int
+    row_colors: int
+    column_colors: int
+    blocks: int | None
+
+    @property
+    def density(self) -> float:
+        """The share of entries that can be nonzero."""
+        return self.nonzeros / max(self.rows * self.columns, 1)
+
+
+def pattern_of(
+    outer: Sequence[Index], inner: Sequence[Index], formula: Expr, sizes: Sizes, arrays: Mapping[str, Array] | None
+) -> Pattern:
+    """The pattern of a formula; without ``arrays`` places that were found in the forward pass are bounded."""
+    terms = widest(formula)
+    rows, columns = length(outer, sizes), length(inner, sizes)
+    if not terms:
+        return Pattern(rows, columns, 0, True, 0, 0, 0, 0, 0)
+    split = [parts_of(placed(term, outer, inner), outer, inner) for term in terms]
+    single = [kronecker([pattern_of_part(part, sizes, arrays) for part in parts]) for parts in split]
+    if len(single) == 1:
+        return single[0]
+    whole = _together(split, outer, inner, sizes, arrays) if sum(p.nonzeros for p in single) <= LARGEST_WHOLE else None
+    if whole is not None:
+        return whole
+    found, exact = _united(terms, outer, inner, sizes, arrays)
+    found = min(found, rows * columns)
+    most = (min(sum(p.in_row for p in single), columns), min(sum(p.in_column for p in single), rows))
+    return Pattern(rows, columns, found, exact, *most, min(rows, found), min(columns, found), None)
+
+
+def widest(formula: Expr) -> tuple[Expr, ...]:
+    """Where terms can be nonzero, as products of deltas and conditions; what lies in another is left out."""
+    where = dict.fromkeys(
+        frozenset(f for f in sp.Mul.make_args(term) if guards(f) and (is_delta(f) or not any(accesses(f))))
+        for term in over_terms(formula, is_delta)
+        if term != 0
+    )
+    return tuple(sp.Mul(*sorted(g, key=str)) for g in where if not any(other < g for other in where))
+
+
+def kronecker(parts: Iterable[Pattern]) -> Pattern:
+    """The pattern of a Kronecker product, up to the order of rows and columns."""
+    found = Pattern(1, 1, 1, True, 1, 1, 1, 1, 1)
+    for part in parts:
+        found = Pattern(
+            found.rows * part.rows, found.columns * part.columns, found.nonzeros * part.nonzeros,
+            found.exact and part.exact, found.in_row * part.in_row, found.in_column * part.in_column,
+            found.row_colors * part.row_colors, found.column_colors * part.column_colors,
+            None if found.blocks is None or part.blocks is None else found.blocks * part.blocks,
+        )  # fmt: skip
+    return found
+
+
+def pattern_of_part(part: Part, sizes: Sizes, arrays: Mapping[str, Array] | None) -> Pattern:
+    """The pattern of indices that are tied to each other."""
+    rows, columns, free = (length(axes, sizes) for axes in (part.outer, part.inner, part.free))
+    if not part.conditions and len(part.free) == len(part.place):
+        return Pattern(rows, columns, free, True, columns, rows, rows if columns else 0, columns if rows else 0, 1)
+    if not part.conditions and rows == columns == free and one_to_one(part):
+        return Pattern(rows, columns, free, True, 1, 1, 1, 1, rows)
+    laid = None
+    if arrays is not None or not part.looks:
+        laid = enumerated(part, sizes, arrays or {}, LARGEST_PART)
+    if laid is None:
+        return _bounded(part, sizes, rows, columns, free)
+    known = arrays or {}
+    count = tuples(laid, part, sizes, known)
+    row, column = (_numbers(axes, part, laid, sizes, known, count) for axes in (part.outer, part.inner))
+    return measured(row, column, rows, columns)
+
+
+def one_to_one(part: Part) -> bool:
+    """Whether what is fixed says the same index by another name, or the same entry by another numbering."""
+    fixed = [e for i, e in part.place.items() if i != e]
+    return all(isinstance(e, (Index, Ravel)) or (isinstance(e, Unravel) and _plain(e.number)) for e in fixed)
+
+
+def _plain(expression: Expr) -> bool:
+    """Whether an entry's number is an index, or numbers distinct indices row by row."""
+    if isinstance(expression, Ravel):
+        return all(isinstance(i, Index) for i in expression.indices)
+    return isinstance(expression, Index)
+
+
+def _bounded(part: Part, sizes: Sizes, rows: int, columns: int, free: int) -> Pattern:
+    """What is known of a part from above: as many entries as free indices allow."""
+    fixed = {i for i, e in part.place.items() if i != e}
+    in_row = columns if fixed & set(part.outer) else length([i for i in part.inner if i not in fixed], sizes)
+    in_column = rows if fixed & set(part.inner) else length([i for i in part.outer if i not in fixed], sizes)
+    colors = (1 if in_column == 1 else rows), (1 if in_row == 1 else columns)
+    return Pattern(rows, columns, min(free, rows * columns), False, in_row, in_column, *colors, None)
+
+
+def _numbers(
+    axes: Sequence[Index], part: Part, laid: Mapping[Index, Array], sizes: Sizes, arrays: Mapping[str, Array],
+    count: int,
+) -> Array:  # fmt: skip
+    """The row-major number that ``axes`` have, tuple by tuple."""
+    total: Array = np.zeros(count, dtype=np.int64)
+    for axis in axes:
+        total = total * number(axis.size, sizes) + counted(part.place[axis], laid, sizes, arrays)
+    return total
+
+
+def measured(rows: Array, columns: Array, height: int, width: int) -> Pattern:
+    """The pattern of entries that are given by their places, each once."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    if not rows.size:
+        return Pattern(height, width, 0, True, 0, 0, 0, 0, 0)
+    by_row, by_column = np.bincount(rows, minlength=height), np.bincount(columns, minlength=width)
+    size = height + width
+    graph = coo_array((np.ones(rows.size, dtype=np.int8), (rows, columns + height)), shape=(size, size))
+    _, label = connected_components(graph, directed=False)
+    in_row, in_column = int(by_row.max()), int(by_column.max())
+    return Pattern(
+        height, width, int(rows.size), True, in_row, in_column, _colors(rows, columns, by_row, in_column),
+        _colors(columns, rows, by_column, in_row), int(np.unique(label[rows]).size),
+    )  # fmt: skip
+
+
+def _colors(lines: Array, across: Array, counts: Array, deepest: int) -> int:
+    """How many colours lines (rows, or columns) get, of which no two share a place across."""
+    low, high = np.full(counts.size, np.iinfo(np.int64).max), np.full(counts.size, -1)
+    np.minimum.at(low, lines, across)
+    np.maximum.at(high, lines, across)
+    used = counts > 0
+    if deepest == 1 or np.all(high[used] - low[used] + 1 == counts[used]):  # intervals: their graph is perfect
+        return deepest
+    if lines.size > LARGEST_GREEDY:
+        return int(np.count_nonzero(used))
+    order = np.argsort(lines, kind="stable")
+    ends = np.cumsum(counts)
+    taken: dict[int, set[int]] = {}
+    most = 0
+    for line in np.flatnonzero(used):
+        places = across[order[ends[line] - counts[line] : ends[line]]].tolist()
+        others = set().union(*(taken.setdefault(place, set()) for place in places))
+        color = next(n for n in range(len(others) + 1) if n not in others)
+        most = max(most, color + 1)
+        for place in places:
+            taken[place].add(color)
+    return most
+
+
+def _together(
+    split: Sequence[Sequence[Part]], outer: Sequence[Index], inner: Sequence[Index], sizes: Sizes,
+    arrays: Mapping[str, Array] | None,
+) -> Pattern | None:  # fmt: skip
+    """The pattern of several products, laid out whole; None where one cannot be."""
+    from symgrad.numeric.sparse import rows_and_columns
+
+    if arrays is None and any(part.looks for parts in split for part in parts):
+        return None
+    height, width = length(outer, sizes), length(inner, sizes)
+    places: list[Array] = []
+    for parts in split:
+        found = rows_and_columns(parts, outer, inner, sizes, arrays or {})
+        places.append(np.ravel(found.rows * width + found.columns))
+    every = np.unique(np.concatenate(places))
+    return measured(every // width, every % width, height, width)
+
+
+def _united(
+    terms: Sequence[Expr], outer: Sequence[Index], inner: Sequence[Index], sizes: Sizes,
+    arrays: Mapping[str, Array] | None,
+) -> tuple[int, bool]:  # fmt: skip
+    """How many places several products have together, and whether that is exact: overlaps are counted once."""
+    total, exact = 0, len(terms) <= MOST_TERMS
+    for many in range(1, len(terms) + 1 if exact else 2):
+        for some in combinations(terms, many):
+            parts = parts_of(placed(sp.Mul(*some), outer, inner), outer, inner)
+            found = kronecker([pattern_of_part(part, sizes, arrays) for part in parts])
+            exact = exact and found.exact
+            total += found.nonzeros if many % 2 else -found.nonzeros
+    if exact:
+        return total, True
+    single = [parts_of(placed(term, outer, inner), outer, inner) for term in terms]
+    return sum(kronecker([pattern_of_part(p, sizes, arrays) for p in parts]).nonzeros for parts in single), False
+
+
+def at_most(pattern: Pattern) -> Pattern:
+    """The same pattern, called an upper bound."""
+    return replace(pattern, exact=False)

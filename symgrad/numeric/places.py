@@ -1,0 +1,233 @@
+"""Where a Jacobian can be nonzero, read off its formula: deltas fix indices, conditions tie them, the rest is free.
+
+Comes in: one product of a formula ∂out[o]/∂x[p]. Goes out: `Placed`, and its `Part` s: indices that nothing ties to the
+others. The places of the product are the Kronecker product of the places of its parts, so that nothing larger than a
+part is ever counted, and of a band along two axes only the band is laid out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing.deltas import is_delta, solve
+from symgrad.indexing.symbols import Expr, accesses, free_indices
+from symgrad.lowering.reading import number
+from symgrad.lowering.windows import line
+from symgrad.numeric.budget import MOST_IN_GRID
+from symgrad.numeric.evaluate import evaluate
+from symgrad.numeric.exact import Array, as_float
+from symgrad.shapes import Size
+
+Sizes = Mapping[Size, int]
+Numbers = Mapping[Index, Array]
+"""What each index is, tuple by tuple."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where one product can be nonzero: each index by those that stay free, under conditions on indices."""
+
+    place: Mapping[Index, Expr]
+    conditions: Expr
+    rest: Expr
+
+    @property
+    def grid(self) -> tuple[Index, ...]:
+        """The indices that stay free."""
+        return tuple(i for i, e in self.place.items() if i == e)
+
+
+def placed(term: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> Placed:
+    """``term`` without the deltas that fix an index, and what they and its conditions say."""
+    place: dict[Index, Expr] = {i: i for i in (*outer, *inner)}
+    rest, conditions = term, sp.S.One
+    while True:
+        solution = _solved(rest, place, outer, inner)
+        if solution is None:
+            break
+        factor, substitution, condition = solution
+        rest = sp.Mul(*(f for f in sp.Mul.make_args(rest) if f is not factor)).xreplace(substitution)
+        conditions = conditions.xreplace(substitution) * condition
+        place = {i: e.xreplace(substitution) for i, e in place.items()}
+    on_indices = [f for f in sp.Mul.make_args(rest) if guards(f) and not any(accesses(f))]
+    rest = sp.Mul(*(f for f in sp.Mul.make_args(rest) if f not in on_indices))
+    return Placed(place, conditions * sp.Mul(*on_indices), rest)
+
+
+def guards(factor: Expr) -> bool:
+    """Whether a factor only says where."""
+    return is_delta(factor) or isinstance(factor, Bracket)
+
+
+def _solved(
+    term: Expr, place: Mapping[Index, Expr], outer: Sequence[Index], inner: Sequence[Index]
+) -> tuple[Expr, dict[Index, Expr], Expr] | None:
+    """A delta of ``term`` with what it says; of two free indices the input's is said by the output's."""
+    for side in (inner, (*inner, *outer)):
+        free = [i for i in side if place[i] == i]
+        for factor in sp.Mul.make_args(term):
+            found = solve(factor, free) if is_delta(factor) else None
+            if found is not None:
+                return factor, *found
+    return None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Indices that are tied to each other and to no others, those that stay free among them, and the conditions."""
+
+    outer: tuple[Index, ...]
+    inner: tuple[Index, ...]
+    free: tuple[Index, ...]
+    place: Mapping[Index, Expr]
+    conditions: tuple[Expr, ...]
+
+    @property
+    def looks(self) -> bool:
+        """Whether it depends on entries of tensors: positions, which other numbers may have elsewhere."""
+        return any(any(accesses(e)) for e in (*self.conditions, *self.place.values()))
+
+
+def parts_of(at: Placed, outer: Sequence[Index], inner: Sequence[Index]) -> tuple[Part, ...]:
+    """The parts of a product's places, in the order of their first indices."""
+    conditions = sp.Mul.make_args(at.conditions) if at.conditions != 1 else ()
+    groups: list[set[Index]] = [{i} for i in at.place]
+    ties = [{i, *free_indices(e)} for i, e in at.place.items()] + [set(free_indices(c)) for c in conditions]
+    for tie in ties:
+        joined = [g for g in groups if g & tie]
+        groups = [g for g in groups if not g & tie]
+        groups += [set().union(*joined)] if joined else []
+    nowhere = [c for c in conditions if not free_indices(c)]
+    found = []
+    for group in sorted(groups, key=lambda g: min(list(at.place).index(i) for i in g)):
+        place = {i: e for i, e in at.place.items() if i in group}
+        own = tuple(c for c in conditions if free_indices(c) & group) + tuple(nowhere)
+        nowhere = []
+        found.append(Part(
+            tuple(i for i in outer if i in group), tuple(i for i in inner if i in group),
+            tuple(i for i in at.grid if i in group), place, own,
+        ))  # fmt: skip
+    if nowhere:  # numbers without axes
+        found.append(Part((), (), (), {}, tuple(nowhere)))
+    return tuple(found)
+
+
+def length(axes: Sequence[Index], sizes: Sizes) -> int:
+    """How many places some axes have."""
+    return math.prod(number(i.size, sizes) for i in axes)
+
+
+def enumerated(part: Part, sizes: Sizes, arrays: Mapping[str, Array], most: int = MOST_IN_GRID) -> Numbers | None:
+    """The free indices of a part, tuple by tuple where its conditions hold; None where these would be too many."""
+    if not part.free:
+        return {}
+    along = _runs(part, sizes, most)
+    if along is not None:
+        return along
+    if length(part.free, sizes) > most:
+        return None
+    counted = _grid(part.free, sizes)
+    if not part.conditions:
+        return counted
+    held = as_float(evaluate(Equation(part.free, sp.Mul(*part.conditions)), arrays, sizes)).reshape(-1) != 0
+    return {i: numbers[held] for i, numbers in counted.items()}
+
+
+def tuples(found: Numbers, part: Part, sizes: Sizes, arrays: Mapping[str, Array]) -> int:
+    """How many tuples were enumerated: of a part without indices one, where its conditions are met."""
+    for array in found.values():
+        return int(array.size)
+    return int(as_float(evaluate(Equation((), sp.Mul(*part.conditions)), arrays, sizes)) != 0)
+
+
+def _runs(part: Part, sizes: Sizes, most: int) -> Numbers | None:
+    """`enumerated`, where the conditions say from where to where one index runs, given the others."""
+    for last in sorted(part.free, key=lambda i: -number(i.size, sizes)):
+        others = tuple(i for i in part.free if i != last)
+        edges = [_edge(c, last, sizes) for c in part.conditions]
+        if not edges or length(others, sizes) > most or any(edge is None for edge in edges):
+            continue
+        counted = _grid(others, sizes)
+        low: Any = np.zeros(length(others, sizes), dtype=np.int64)
+        high: Any = low + number(last.size, sizes) - 1
+        for edge in edges:
+            assert edge is not None
+            bound = edge.constant + sum((slope * counted[i] for i, slope in edge.slopes), start=np.int64(0))
+            if edge.above:
+                high = np.minimum(high, bound)
+            else:
+                low = np.maximum(low, bound)
+        counts = np.maximum(high - low + 1, 0)
+        if int(counts.sum()) > most:
+            return None
+        starts = np.repeat(low - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
+        found = {i: np.repeat(numbers, counts) for i, numbers in counted.items()}
+        return {**found, last: starts + np.arange(int(counts.sum()))}
+    return None
+
+
+def _grid(axes: Sequence[Index], sizes: Sizes) -> dict[Index, Array]:
+    """Every tuple of some indices, row by row."""
+    counts = [number(i.size, sizes) for i in axes]
+    return dict(zip(axes, np.indices(counts).reshape(len(axes), math.prod(counts)), strict=True))
+
+
+@dataclass(frozen=True)
+class Edge:
+    """An index is at most (``above``) or at least Σ slope·other + constant."""
+
+    slopes: tuple[tuple[Index, int], ...]
+    constant: int
+    above: bool
+
+
+def _edge(condition: Expr, last: Index, sizes: Sizes) -> Edge | None:
+    """What an inequality says about one index; None for other conditions."""
+    relation = condition.args[0] if isinstance(condition, Bracket) else None
+    if not isinstance(relation, (sp.Lt, sp.Le, sp.Gt, sp.Ge)) or any(accesses(relation)):
+        return None
+    gap = line(sp.expand(relation.gts - relation.lts))  # at least 0, or 1
+    slopes = dict(gap.slopes) if gap is not None else {}
+    slope = slopes.pop(last, 0)
+    if gap is None or abs(slope) != 1:
+        return None
+    constant = number(gap.constant, sizes) - isinstance(relation, (sp.Lt, sp.Gt))
+    return Edge(tuple((i, -slope * s) for i, s in slopes.items()), -slope * constant, slope < 0)
+
+
+def counted(expression: Expr, known: Mapping[Index, Any], sizes: Sizes, arrays: Mapping[str, Array]) -> Any:
+    """An index expression in whole numbers, for arrays of indices that broadcast."""
+    if isinstance(expression, Index):
+        return known[expression]
+    if expression.is_Integer:
+        return int(expression)
+    if expression.is_Symbol:
+        return number(expression, sizes)
+
+    def inside(part: Expr) -> Any:
+        return counted(part, known, sizes, arrays)
+
+    if expression.is_Add:
+        return sum((inside(part) for part in expression.args[1:]), start=inside(expression.args[0]))
+    if isinstance(expression, Ravel):
+        total: Any = 0
+        for index, size in zip(expression.indices, expression.shape, strict=True):
+            total = total * number(size, sizes) + inside(index)
+        return total
+    if isinstance(expression, Unravel):
+        behind = math.prod(number(size, sizes) for size in expression.shape[expression.axis + 1 :])
+        return inside(expression.number) // behind % number(expression.shape[expression.axis], sizes)
+    if isinstance(expression, sp.Mod):
+        return inside(expression.args[0]) % inside(expression.args[1])
+    if expression.is_Mul and all(f.is_Integer or f.is_Symbol or isinstance(f, Unravel) for f in expression.args):
+        return math.prod(inside(f) for f in expression.args)
+    axes = tuple(sorted(free_indices(expression), key=lambda i: i.dummy_index))
+    table = as_float(evaluate(Equation(axes, expression), arrays, sizes)).astype(np.int64)
+    return table[tuple(known[i] for i in axes)] if axes else table

@@ -1,0 +1,154 @@
+"""What a user asks, read: the program that a text spells, and a value for each of its inputs.
+
+Comes in: a text, values, shapes. Goes out: a `Question`. The same text about the same shapes is read once.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from symgrad.errors import InputError, ShapeError, UnknownNameError
+from symgrad.explanation import Given
+from symgrad.explanation.formulas import Shapes
+from symgrad.language import OUTPUTS, Reading, Value, arguments, holds_truths, literal, read, value_from
+from symgrad.numeric import Array, Values, where_exact
+from symgrad.numeric.assumed import assumed_value
+from symgrad.numeric.budget import check_program
+from symgrad.numeric.forward import Later
+from symgrad.program import Program
+
+KEPT = 256
+"""Readings that are kept."""
+_READINGS: OrderedDict[str, Reading] = OrderedDict()
+
+
+@dataclass(frozen=True)
+class Question:
+    """A reading, and what was given for it."""
+
+    reading: Reading
+    given: Mapping[str, Value]
+    shapes: Shapes
+
+    @property
+    def program(self) -> Program:
+        """What is computed."""
+        return self.reading.program
+
+    @property
+    def inputs(self) -> tuple[Given, ...]:
+        """A value for every input."""
+        return given_values(self.program, self.given, self.shapes, self.reading.made)
+
+    @property
+    def values(self) -> Values:
+        """Every tensor of the program, computed when the first is asked for."""
+        return Values(Later(self.program, lambda: {g.name: g.value for g in self.inputs}), self.program.sizes)
+
+
+def ask(expression: str, values: Mapping[str, Any], shapes: Shapes | None) -> Question:
+    """The question about ``expression`` alone; raises `SymgradError`."""
+    expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
+    given = {name: value_of(value, name) for name, value in arguments.values_of(values).items()}
+    truths = [name for name in given if holds_truths(values[name])]
+    reading = read_once(expression, known_shapes(given, shapes), None, truths, OUTPUTS, (), scalars_of(given))
+    return Question(reading, given, shapes)
+
+
+def fitting(reading: Reading, program: Program, most: int) -> None:
+    """Refuse a program whose tensors have too many entries, where the text says so."""
+    try:
+        check_program(program, most)
+    except InputError as error:
+        raise reading.source.locate(error) from None
+
+
+def read_once(
+    expression: str, shapes: Mapping[str, Sequence[int | str]], out_shape: Sequence[int] | None,
+    truths: Collection[str], output: Sequence[str], spoken: Collection[str], scalars: Mapping[str, Any],
+) -> Reading:  # fmt: skip
+    """`read`, or what it gave for the same before: whatever is refused is refused anew."""
+    known = (sorted(shapes.items()), out_shape, sorted(truths), sorted(scalars.items()))
+    key = repr((expression, known, output, sorted(spoken)))
+    found = _READINGS.get(key)
+    if found is None:
+        found = read(
+            expression, shapes=shapes, out_shape=out_shape, truths=truths, output=output, spoken=spoken, scalars=scalars
+        )
+        _READINGS[key] = found
+        if len(_READINGS) > KEPT:
+            _READINGS.popitem(last=False)
+    else:
+        _READINGS.move_to_end(key)
+    return found
+
+
+def known_shapes(given: Mapping[str, Value], shapes: Shapes) -> dict[str, Sequence[int | str]]:
+    """Shapes from values, and the ones that were said."""
+    known: dict[str, Sequence[int | str]] = {name: tuple(shape) for name, shape in shapes.items()}
+    for name, value in given.items():
+        if value.shape is None:
+            continue
+        said = known.get(name)
+        if said is not None and (len(said) != len(value.shape) or any(
+            isinstance(s, int) and s != n for s, n in zip(said, value.shape, strict=True)
+        )):  # fmt: skip
+            raise ShapeError(
+                f"the value of {name} does not have the shape that was given for it",
+                found=(f"value {'×'.join(map(str, value.shape))}, shape {'×'.join(map(str, said))}",),
+            )
+        known[name] = value.shape
+    return known
+
+
+def scalars_of(given: Mapping[str, Value]) -> dict[str, Any]:
+    """The single numbers among the values."""
+    return {name: value.array(()).item() for name, value in given.items() if value.shape == ()}
+
+
+def given_values(
+    program: Program, given: Mapping[str, Value], shapes: Shapes, made: Mapping[str, Array]
+) -> tuple[Given, ...]:
+    """A value for every input, assumed where none was given and the text makes none."""
+    result = []
+    for tensor in program.inputs:
+        if tensor.name in made:
+            result.append(Given(tensor.name, where_exact(made[tensor.name]).copy(), True, True))
+            continue
+        shape = program.numbers(tensor.shape)
+        value = given.get(tensor.name)
+        array = assumed_value(program, tensor.name, shape) if value is None else value.array(shape)
+        told = tensor.name in shapes or (value is not None and value.shape is not None)
+        result.append(Given(tensor.name, array, value is not None, told))
+    return tuple(result)
+
+
+def names_wanted(wrt: Sequence[str] | None, program: Program) -> tuple[str, ...]:
+    """The inputs to differentiate by."""
+    names = tuple(tensor.name for tensor in program.inputs if tensor.name not in program.made)
+    if wrt is None:
+        return names
+    for name in wrt:
+        if name not in names:
+            raise UnknownNameError(
+                f"there is no input {name!r} to differentiate by", found=(f"inputs: {', '.join(names)}",)
+            )
+    return tuple(dict.fromkeys(wrt))
+
+
+def value_of(value: Any, name: str) -> Value:
+    """A value as it was given: an array of some kind, or a literal such as ``ones`` or ``onehot(0,1)``."""
+    if isinstance(value, Value):
+        return value
+    if isinstance(value, str):
+        return literal(value)
+    array = value_from(value, name)
+    return Value(name, array.shape, lambda shape: array)
+
+
+def sized(shape: Sequence[int]) -> str:
+    """2×3, or the word for a scalar."""
+    return "×".join(map(str, shape)) if shape else "a scalar"

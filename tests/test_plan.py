@@ -1,0 +1,204 @@
+"""What a Jacobian would be, before it is computed: held against the Jacobian itself, over the whole table."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import symgrad
+from symgrad.errors import InputError
+from symgrad.explanation.plan import planned
+from symgrad.indexing import fresh
+from symgrad.numeric import chain_jacobian, patterns, sparse_jacobian
+from symgrad.numeric.budget import bytes_of, memory_of
+from symgrad.numeric.composed import composed_places
+from symgrad.numeric.patterns import measured, pattern_of
+from symgrad.numeric.places import enumerated, parts_of, placed
+from tests.cases import Case, first_by_default
+from tests.compare import assert_same
+
+
+def found_in(matrix: csr_array) -> patterns.Pattern:
+    """The pattern of a matrix that was formed, counted one by one."""
+    whole = matrix.tocoo()
+    return measured(whole.row.astype(np.int64), whole.col.astype(np.int64), *matrix.shape)
+
+
+@pytest.mark.one_in(9)
+@pytest.mark.parametrize("case", first_by_default())
+def test_a_plan_says_what_the_matrix_turns_out_to_be(case: Case) -> None:
+    for d in case.derived:
+        if d.jacobian is None:
+            continue
+        triplets = sparse_jacobian(d.axes, d.inner, d.jacobian, case.values)
+        numbers = np.unique(triplets.rows * max(triplets.shape[1], 1) + triplets.columns)
+        seen = measured(*np.divmod(numbers, max(triplets.shape[1], 1)), *triplets.shape)
+        told = pattern_of(d.axes, d.inner, d.jacobian, case.values.sizes, case.values.arrays)
+        assert told.exact
+        assert (told.nonzeros, told.in_row, told.in_column) == (seen.nonzeros, seen.in_row, seen.in_column)
+        assert told.blocks in (seen.blocks, None)
+        assert seen.in_column <= told.row_colors <= seen.row_colors
+        assert seen.in_row <= told.column_colors <= seen.column_colors
+        before = pattern_of(d.axes, d.inner, d.jacobian, case.values.sizes, None)
+        assert before.nonzeros == told.nonzeros if before.exact else before.nonzeros >= told.nonzeros
+        assert before.row_colors >= told.in_column
+        assert before.column_colors >= told.in_row
+
+
+@pytest.mark.one_in(9)
+@pytest.mark.parametrize("case", first_by_default())
+def test_numbers_from_the_structure_are_those_of_the_chain(case: Case) -> None:
+    for d in case.derived:
+        if d.jacobian is None:
+            continue
+        found = sparse_jacobian(d.axes, d.inner, d.jacobian, case.values)
+        chained = chain_jacobian(case.program, d.name, case.values)
+        assert_same(chained, found.sparse(), seed=case.seed, what=f"{case.name} by {d.name}, sparse")
+        assert_same(chained, np.asarray(found.dense(), dtype=float), seed=case.seed, what=f"{case.name}, dense")
+        again = sparse_jacobian(d.axes, d.inner, d.jacobian, case.values)  # what was laid out is there
+        assert_same(found.sparse(), again.sparse(), seed=case.seed, what=f"{case.name} by {d.name}, again")
+
+
+@pytest.mark.one_in(9)
+@pytest.mark.parametrize("case", first_by_default())
+def test_places_put_together_hold_every_entry(case: Case) -> None:
+    for d in case.derived:
+        bound = pattern_of(*composed_places(case.program, d.name), case.values.sizes, case.values.arrays)
+        matrix = chain_jacobian(case.program, d.name, case.values)
+        seen = found_in(matrix)
+        assert bound.nonzeros >= matrix.count_nonzero()
+        assert bound.row_colors >= (np.asarray(matrix.todense()) != 0).sum(0).max(initial=0)
+        assert bound.rows, bound.columns == (seen.rows, seen.columns)
+
+
+SIZES = {
+    "x@a by x": ("x@a", "x", {"x": (720, 720), "a": (720, 720)}, 720**3, True, 720, 720, 720),
+    "x@a by a": ("x@a", "a", {"x": (720, 720), "a": (720, 720)}, 720**3, True, 720, 720, 720),
+    "tanh": ("tanh(x)", "x", {"x": (10**6,)}, 10**6, True, 10**6, 1, 1),
+    "softmax": ("softmax(x, -1)", "x", {"x": (1000, 300)}, 1000 * 300**2, True, 1000, 300, 300),
+    "transpose": ("x.T", "x", {"x": (3000, 2000)}, 6 * 10**6, True, 6 * 10**6, 1, 1),
+    "reshape": ("x.reshape(3000, 400)", "x", {"x": (2000, 600)}, 1_200_000, True, 1_200_000, 1, 1),
+    "x + x.T": ("x + x.T", "x", {"x": (1500, 1500)}, 2 * 1500**2 - 1500, True, None, None, None),
+    "conv1d": ("F.conv1d(x, w)", "x", {"x": (1, 1, 10**5), "w": (1, 1, 5)}, 5 * (10**5 - 4), True, 1, 5, 5),
+    "cumsum": ("cumsum(x, 0)", "x", {"x": (1000,)}, 500500, True, 1, 1000, 1000),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_plan_is_told_at_once_for_any_size(name: str) -> None:
+    text, wrt, shapes, nonzeros, exact, blocks, seeds, directions = SIZES[name]
+    matrix = symgrad.jacobian(text, wrt, shapes=shapes, check=False)
+    start = time.process_time()
+    plan = matrix.plan()
+    assert time.process_time() - start < 3  # a table of this size would take minutes, or not fit
+    assert (plan.nonzeros, plan.exact, plan.blocks) == (nonzeros, exact, blocks)
+    if seeds is not None:
+        assert (plan.seeds_colored, plan.directions_colored) == (seeds, directions)
+    rows, columns = matrix.shape
+    assert plan.bytes_dense == 8 * rows * columns
+    assert plan.bytes_sparse >= 12 * nonzeros
+
+
+def test_bytes_are_those_that_scipy_takes() -> None:
+    matrix = symgrad.jacobian("softmax(x, -1)", "x", x=np.ones((7, 5)), check=False)
+    found = matrix.sparse()
+    assert matrix.plan().bytes_sparse == found.data.nbytes + found.indices.nbytes + found.indptr.nbytes
+    assert matrix.plan().bytes_dense == found.todense().nbytes
+
+
+def test_colours_do_what_they_promise() -> None:
+    """Compressed by seeds that are sums of rows of one colour, a band comes back whole."""
+    matrix = symgrad.jacobian(
+        "F.conv1d(x, w)", "x", x=np.random.randn(1, 1, 30), w=np.random.randn(1, 1, 4), check=False
+    )
+    dense, plan = matrix.dense(), matrix.plan()
+    seeds = [(np.arange(plan.seeds) % plan.seeds_colored == color).astype(float) for color in range(plan.seeds_colored)]
+    swept = np.array([matrix.operator().rmatvec(seed) for seed in seeds])
+    rows, columns = np.nonzero(dense)
+    assert_same(dense[rows, columns], swept[rows % plan.seeds_colored, columns], seed=0, what="rows found together")
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [("tanh(x)", {"x": (3, 4)}), ("softmax(x@a, -1)", {"x": (3, 4), "a": (4, 5)}), ("x.sum(0)", {"x": (3, 4)})],
+)
+def test_the_operator_is_the_matrix(text: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    values = {name: np.random.default_rng(3).normal(size=shape) for name, shape in shapes.items()}
+    matrix = symgrad.jacobian(text, "x", check=False, **values)
+    dense, operator = np.asarray(matrix.dense(), dtype=float), matrix.operator()
+    v, u = (np.random.default_rng(4).normal(size=n) for n in matrix.shape)
+    assert_same(dense @ u, operator.matvec(u), seed=4, what="Ju")
+    assert_same(v @ dense, operator.rmatvec(v), seed=4, what="vᵀJ")
+    assert_same(dense @ np.eye(len(u)), operator.matmat(np.eye(len(u))), seed=4, what="J")
+
+
+def test_the_operator_of_a_hessian_is_the_hessian() -> None:
+    w = [0.1, -0.4, 2.0]
+    found = symgrad.hessian("sum(log(1 + exp(X@w)))", "w", w=w, X=[[1.0, 2, 3], [0, 1, -1]], check=False)
+    u = np.array([1.0, -2, 0.5])
+    assert_same(found.value @ u, found.jacobian.operator().matvec(u), seed=0, what="Hu")
+    assert_same(u @ found.value, found.jacobian.operator().rmatvec(u), seed=0, what="vᵀH")
+
+
+def test_what_does_not_fit_is_refused_with_the_number() -> None:
+    matrix = symgrad.jacobian("x@a", "x", shapes={"x": (100, 100), "a": (100, 100)}, check=False)
+    with pytest.raises(InputError, match=r"100,000,000 entries"):
+        matrix.dense()
+    with memory_of("10M"), pytest.raises(InputError, match=r"1,000,000 entries of it can be nonzero"):
+        matrix.sparse()
+    assert matrix.sparse().nnz == 10**6
+    small = symgrad.jacobian("tanh(x)", "x", shapes={"x": (4000,)}, check=False)
+    with memory_of("100M"), pytest.raises(InputError, match=r"16,000,000 entries"):
+        small.dense()
+
+
+@pytest.mark.parametrize("text", ["", "0", "-1", "many", "1e9", "4 X", "inf", "9" * 40])
+def test_a_size_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="memory is a number of bytes"):
+        bytes_of(text)
+
+
+def test_a_program_without_a_formula_has_a_bound() -> None:
+    text = "; ".join(["h = x", *["h = torch.softmax(tanh(h * h + h), -1)"] * 6, "h"])
+    matrix = symgrad.jacobian(text, "x", shapes={"x": (1000, 50)}, check=False)
+    assert matrix.formula is None
+    plan = matrix.plan()
+    assert (plan.exact, plan.composed) == (False, True)
+    assert (plan.nonzeros, plan.blocks, plan.seeds_colored) == (1000 * 50 * 50, 1000, 50)
+    assert "at most 2,500,000" in plan.to_text()
+    json.dumps(plan.as_dict())
+
+
+def test_nothing_is_looked_at_for_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*of: object) -> None:
+        raise AssertionError("a plan computes nothing")
+
+    monkeypatch.setattr(sys.modules["symgrad.numeric.forward"], "forward", refuse)
+    monkeypatch.setattr(patterns, "measured", refuse)
+    plan = symgrad.jacobian(
+        "softmax(x@a, -1)", "x", shapes={"x": (10**4, 10**4), "a": (10**4, 10**4)}, check=False
+    ).plan()
+    assert plan.nonzeros == 10**12
+
+
+def test_a_band_is_laid_out_without_its_square() -> None:
+    matrix = symgrad.jacobian("F.conv1d(x, w)", "x", shapes={"x": (1, 1, 10**5), "w": (1, 1, 3)}, check=False)
+    assert matrix.formula is not None
+    (term,) = patterns.widest(matrix.formula)
+    parts = parts_of(placed(term, matrix.axes, matrix.inner), matrix.axes, matrix.inner)
+    (band,) = (part for part in parts if part.conditions)
+    found = enumerated(band, matrix.program.sizes, {}, most=4 * 10**5)  # the grid of both indices has 10¹⁰ points
+    assert found is not None
+    assert {array.size for array in found.values()} == {3 * (10**5 - 2)}
+
+
+def test_an_exact_zero_has_no_entries() -> None:
+    outer, inner = (fresh("i", 3),), (fresh("p", 2),)
+    assert pattern_of(outer, inner, 0 * outer[0], {}, None).nonzeros == 0
+    matrix = symgrad.jacobian("round(x)", "x", shapes={"x": (3,)}, check=False)
+    assert matrix.plan().structure == planned(matrix.program, "x", None, (3,), (3,)).structure == "zero"
