@@ -18,6 +18,7 @@ from symgrad.explanation.second import hessian_of
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read
 from symgrad.oracles import second_checks, torch_version
+from symgrad.oracles.report import Verdict
 from symgrad_cli.main import main
 from tests import torch_side
 from tests.cases import STORIES, Case, first_by_default
@@ -209,6 +210,30 @@ def test_beside_a_corner_of_the_gradient_torch_is_no_judge(
     inputs, program = {"x": np.array(x)}, read(text, shapes={"x": (len(x),)}).program
     passed = [second_checks(program, inputs, np.ones(()), "x", "x", np.array(h))[0].passed for h in (right, wrong)]
     assert passed == [True, False]
+
+
+@pytest.mark.parametrize("weight", [1.0, 1e-2, 4e-4, 2e-5])
+@pytest.mark.parametrize("text", ["relu(x)**2", "F.leaky_relu(x)**2", "abs(x)*x", "clamp(x, 0, 1)**2", "F.elu(x, 2)"])
+def test_differences_are_no_judge_of_a_small_corner_and_are_one_beside_it(text: str, weight: float) -> None:
+    """1e-300 is on the corner's right, and a step of differences to the left of it goes beyond it."""
+    at = np.array([1e-300, 0.5])
+    found = symgrad.explain(f"{weight!r}*sum({text})", x=at, order=2).hessian("x", "x")
+    assert [check.oracle for check in found.checks if check.passed is False] == []
+    program, inputs = read(f"{weight!r}*sum({text})", shapes={"x": (2,)}).program, {"x": at}
+    h = np.asarray(found.value, dtype=float)
+    by_differences = [
+        second_checks(program, inputs, np.ones(()), "x", "x", np.array([[h[0, 0] + a, 0.0], [0.0, h[1, 1] + b]]))[1]
+        for a, b in [(0, 0), (weight / 50, 0), (0, 1e-3)]
+    ]
+    assert [check.passed for check in by_differences] == [True, True, False]
+
+
+def test_where_nothing_is_defined_a_hessian_need_not_be_symmetric() -> None:
+    """0 ** 0 has no derivative; NaN and −∞ are both no number."""
+    found = symgrad.explain("log_softmax(x**x, 0)", seed=[1, 1, 1], x=[-0.0, 2.0, 1e-300], order=2).hessian("x", "x")
+    assert [check.oracle for check in found.checks if check.passed is False] == []
+    found = symgrad.explain("x[0]*x[1]", x=[1.0, 2.0], order=2).hessian("x", "x")
+    assert [check.verdict for check in found.checks][-1] == Verdict.AGREES
 
 
 def test_beside_numbers_whose_squares_are_no_floats_torch_is_no_judge() -> None:

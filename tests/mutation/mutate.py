@@ -3,11 +3,14 @@
     python tests/mutation/draw.py --count 70 --seed 1 --output changes.jsonl
     python tests/mutation/mutate.py changes.jsonl --jobs 2 --output mutants.jsonl
 
-The first command draws the changes and needs cosmic-ray; this one makes them, and needs what the tests need. Each change
-is made in a copy of the tree, one copy a job, and the default tests run there until one fails: first the files that are
-likely to see it, then all others, in groups. What is red without any change is found first and left out; ``--red``
-keeps that list for another time. A change that was told is a line of the output, written at once: where it is, what it
-is, and which test saw it; ``"seen": null`` is a survivor. Lines that are there already are not asked for again.
+The first command draws the changes and needs cosmic-ray; this one makes them, and needs what the tests need. First the
+default tests run once without any change, and it is noted which of them run which changed lines (`record.py`);
+``--record`` keeps that for another time. Then each change is made in a copy of the tree, one copy a job, and the tests
+that run it are asked there, the quickest first, until one fails; what no test in this process can tell, since it starts
+another, is asked last. That is the whole default suite, less what cannot see the change. A change that was told is a
+line of the output, written at once: where it is, what it is, and which test saw it; ``"seen": null`` is a survivor.
+Lines that are there already are not asked for again. ``--whole`` asks every test about a change, to hold one way
+against the other.
 """
 
 from __future__ import annotations
@@ -15,75 +18,56 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from record import Record
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-LIKELY = {
-    "backward": ["test_backward", "test_templates", "test_story"],
-    "calculus": ["test_indexing", "test_cookbook", "test_second_order"],
-    "closed_form": ["test_cookbook", "test_closed_forms"],
-    "indexing": ["test_indexing", "test_cookbook"],
-    "language": ["test_language", "test_literals", "test_shortcuts"],
-    "numeric": ["test_truth_values", "test_indexing", "test_ops_options", "test_tape"],
-    "tracing": ["test_capture", "test_captured_calls", "test_run"],
-}
-"""The test files that are asked first, by the package that is changed."""
-LONG = ["test_every_op", "test_forms_of_the_table", "test_random_expressions", "test_documentation", "test_render"]
-"""Those that take longest are asked alone, and begin first."""
-SHORT = 6
-"""How many groups the others are asked in."""
-TEN_MINUTES = 600.0
+FIRST = 40
+"""How many tests are asked first: most changes are seen by one of them, and few files are read for that."""
+MEMORY = 16 << 30
+"""Addresses that a process of tests may have: a change may make a size without bounds."""
 
 
-def test_files() -> list[str]:
-    """Every file of tests, those that take longest first, and the packages, for the examples in their docstrings."""
-    found = [path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "tests").rglob("test_*.py"))]
-    order = {f"tests/{name}.py": number for number, name in enumerate(LONG)}
-    return [*sorted(found, key=lambda f: order.get(f, len(LONG))), "symgrad", "cli"]
+class Chosen:
+    """A plugin of pytest: the tests that are asked, in this order, and which of them failed."""
 
+    def __init__(self, names: Sequence[str]) -> None:
+        self.order = {name: number for number, name in enumerate(names)}
+        self.failed: list[str] = []
 
-def groups(files: Sequence[str]) -> list[list[str]]:
-    """Test files that are asked together: what is read to begin with is read once a group."""
-    long, short = [f for f in files if Path(f).stem in LONG], [f for f in files if Path(f).stem not in LONG]
-    return [*([f] for f in long), *(short[n::SHORT] for n in range(SHORT))]
-
-
-def likely(change: dict[str, Any]) -> list[str]:
-    """The test files that are asked first: the one called after the changed module, and those of its package."""
-    names = [f"test_{Path(change['path']).stem}", *LIKELY.get(change["path"].split("/")[1], [])]
-    return [file for file in dict.fromkeys(f"tests/{name}.py" for name in names) if (ROOT / file).exists()]
-
-
-class Failures:
-    """The tests, or files that cannot be read, that fail."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
+        """Leave out all others."""
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in self.order])
+        items[:] = sorted((i for i in items if i.nodeid in self.order), key=lambda item: self.order[item.nodeid])
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Asked by pytest after each test."""
-        if report.failed and report.nodeid not in self.names:
-            self.names.append(report.nodeid)
+        if report.failed and report.nodeid not in self.failed:
+            self.failed.append(report.nodeid)
 
     def pytest_collectreport(self, report: Any) -> None:
         """Asked by pytest after each file."""
         self.pytest_runtest_logreport(report)
 
 
-def tested(copy: Path, files: Sequence[str], red: Sequence[str], stop: bool, output: Path) -> None:
-    """In a process of its own: the tests of ``files`` in ``copy``, and the names of those that fail written down."""
-    import pytest
-
+def tests(copy: Path, plugin: object, *arguments: str) -> int:
+    """Run pytest on a copy of the tree, in this process, and print nothing."""
     os.chdir(copy)
     sys.path[:0] = [str(copy), str(copy / "cli")]
     os.environ["PYTHONPATH"] = f"{copy}:{copy / 'cli'}"
@@ -91,36 +75,39 @@ def tested(copy: Path, files: Sequence[str], red: Sequence[str], stop: bool, out
     with Path(os.devnull).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
-    failures = Failures()
-    settings = ["-n", "0", "-q", "-p", "no:cacheprovider", f"--basetemp={copy}.tmp", *(["-x"] if stop else [])]
-    without = [f"--deselect={name}" if "::" in name else f"--ignore={name}" for name in red]
-    asked = [file for file in files if file not in red]
-    code = pytest.main([*settings, *without, *asked], plugins=[failures]) if asked else 0
-    found = failures.names or ([] if code in (0, 5) else [f"pytest ended with {code}"])
+    settings = ["-n", "0", "-q", "-p", "no:cacheprovider", f"--basetemp={copy}.tmp"]
+    return pytest.main([*settings, *arguments], plugins=[plugin])
+
+
+def recorded(copy: Path, changes: Sequence[dict[str, Any]], output: Path) -> None:
+    """Which default tests run which changes, as a file."""
+    record = Record(copy, changes)
+    record.install()
+    tests(copy, record)
+    record.write(output)
+
+
+def seen(copy: Path, names: Sequence[str], output: Path, stop: bool = True) -> None:
+    """Ask these tests, until the first that fails, and write its name."""
+    plugin = Chosen(names)
+    files = dict.fromkeys(name.partition("::")[0] for name in names)
+    code = tests(copy, plugin, *(["-x"] if stop else []), *files)
+    found = plugin.failed or ([] if code in (0, 5) else [f"pytest ended with {code}"])
     output.write_text("\n".join(found), encoding="utf-8")
 
 
-def failures_in(copy: Path, files: Sequence[str], red: Sequence[str], stop: bool, seconds: float) -> list[str]:
-    """The tests of ``files`` that fail in ``copy``; asked in a fork, so that torch and SymPy are loaded once."""
-    output = Path(f"{copy}.failures")
-    output.unlink(missing_ok=True)
-    child = os.fork()
-    if child == 0:
-        os.setsid()
-        try:
-            tested(copy, files, red, stop, output)
-        finally:
-            os._exit(0)
-    until = time.monotonic() + seconds
-    Worker.child = child
-    while os.waitpid(child, os.WNOHANG)[0] == 0:
-        if time.monotonic() > until:
-            Worker.stop()
-            os.waitpid(child, 0)
-            return [f"still running after {seconds:.0f} s"]
-        time.sleep(0.1)
-    Worker.stop()
-    return output.read_text(encoding="utf-8").splitlines() if output.exists() else ["the process died"]
+def record_of(changes: Sequence[dict[str, Any]], output: Path, folder: str) -> None:
+    """Record the tests; one that fails only while it is recorded, counts calls say, is asked about every change."""
+    Worker.begin(folder)
+    Worker.run(7200, lambda: recorded(Worker.copy, changes, output))
+    found = json.loads(output.read_text(encoding="utf-8"))
+    red = found["red"]
+    if red:
+        failures = Path(f"{Worker.copy}.failures")
+        Worker.run(7200, lambda: seen(Worker.copy, red, failures, stop=False))
+        found["red"] = failures.read_text(encoding="utf-8").splitlines()
+        found["apart"] = sorted({*found["apart"], *red} - {*found["red"]})
+        output.write_text(json.dumps(found), encoding="utf-8")
 
 
 class Worker:
@@ -156,77 +143,59 @@ class Worker:
         cls.stop()
         os._exit(1)
 
+    @classmethod
+    def run(cls, seconds: float, work: Callable[[], None]) -> None:
+        """Do ``work`` in a fork, so that torch and SymPy are loaded once, within so much processor time."""
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds)))
+            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+            try:
+                work()
+            finally:
+                os._exit(0)
+        cls.child = child
+        until = time.monotonic() + 20 * seconds  # what waits uses no processor time
+        while os.waitpid(child, os.WNOHANG)[0] == 0:
+            if time.monotonic() > until:
+                cls.stop()
+                os.waitpid(child, 0)
+            time.sleep(0.1)
+        cls.stop()
 
-def asked(
-    change: dict[str, Any] | None, files: Sequence[str], red: Sequence[str], seconds: float
-) -> tuple[list[str], float]:
-    """In a job: the tests that fail with ``change`` in its copy, the first one only, and how long that took."""
+
+def asked(change: dict[str, Any], groups: Sequence[tuple[Sequence[str], float]]) -> tuple[str | None, float]:
+    """In a job: the first test that fails with ``change`` in its copy, and how long that took."""
     begun = time.monotonic()
-    if change is None:
-        return failures_in(Worker.copy, files, red, False, seconds), time.monotonic() - begun
-    path = Worker.copy / change["path"]
+    path, output = Worker.copy / change["path"], Path(f"{Worker.copy}.failures")
     text = path.read_text(encoding="utf-8")
     lines, first = text.splitlines(), change["first"] - 1
     assert lines[first : first + len(change["before"])] == change["before"], f"{change['path']} is not what it was"
     lines[first : first + len(change["before"])] = change["after"]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found: list[str] = []
     try:
-        return failures_in(Worker.copy, files, red, True, seconds), time.monotonic() - begun
+        for names, seconds in groups:
+            output.unlink(missing_ok=True)
+            Worker.run(120 + 10 * seconds, lambda names=names: seen(Worker.copy, names, output))  # type: ignore[misc]
+            found = output.read_text(encoding="utf-8").splitlines() if output.exists() else ["the process died"]
+            if found:
+                break
     finally:
         path.write_text(text, encoding="utf-8")
+    return (found[0] if found else None), time.monotonic() - begun
 
 
-class Hunt:
-    """The changes that are still to be told, and what is asked about each."""
-
-    def __init__(self, pool: ProcessPoolExecutor, red: Sequence[str], seconds: float, output: Path) -> None:
-        self.pool, self.red, self.seconds, self.output = pool, red, seconds, output
-        self.waiting: dict[Future[tuple[list[str], float]], int] = {}
-        self.changes: dict[int, dict[str, Any]] = {}
-
-    def ask(self, number: int, groups: Sequence[Sequence[str]]) -> None:
-        """Ask groups of test files about a change."""
-        for files in groups:
-            self.waiting[self.pool.submit(asked, self.changes[number], files, self.red, self.seconds)] = number
-
-    def run(self, changes: Sequence[dict[str, Any]]) -> None:
-        """Ask the likely files about every change, then all others about those that nobody saw."""
-        self.changes = {change["number"]: change for change in changes}
-        everyone: set[int] = set()
-        for number, change in self.changes.items():
-            self.ask(number, [likely(change)])
-        while self.waiting:
-            for future in wait(self.waiting, return_when=FIRST_COMPLETED).done:
-                number = self.waiting.pop(future)
-                if number not in self.changes or future.cancelled():
-                    continue
-                seen, took = future.result()
-                left = [f for f, n in self.waiting.items() if n == number]
-                if seen:
-                    for other in left:
-                        other.cancel()
-                    self.told(number, seen[0], took)
-                elif number not in everyone:
-                    everyone.add(number)
-                    self.ask(number, groups([f for f in test_files() if f not in likely(self.changes[number])]))
-                elif not left:
-                    self.told(number, None, took)
-
-    def told(self, number: int, seen: str | None, took: float) -> None:
-        """Write down what became of a change."""
-        row = {**self.changes.pop(number), "seen": seen, "seconds": round(took, 1)}
-        with self.output.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(row, ensure_ascii=False) + "\n")
-        print(f"{number} {row['path']}:{row['first']}: {seen or 'SURVIVED'}, {len(self.changes)} to go", flush=True)
-
-
-def red_without_change(pool: ProcessPoolExecutor, seconds: float) -> list[str]:
-    """The tests that fail as it is: no change could be told by them."""
-    futures = [pool.submit(asked, None, files, [], seconds) for files in groups(test_files())]
-    found = [name for future in futures for name in future.result()[0]]
-    if strange := [name for name in found if not name.startswith(("tests/", "symgrad/", "cli/"))]:
-        sys.exit(f"the tests do not run here: {strange[0]}")
-    return found
+def groups(record: dict[str, Any], number: int, whole: bool) -> list[tuple[list[str], float]]:
+    """The tests that are asked about a change, as groups with the processor time that each took."""
+    red, apart = set(record["red"]), set(record["apart"])
+    every = {name: test["seconds"] for name, test in record["tests"].items() if name not in red}
+    if not whole and number not in record["everywhere"]:
+        every = {n: s for n, s in every.items() if number in record["tests"][n]["runs"] or n in apart}
+    names = sorted(every, key=lambda name: (name in apart, every[name]))
+    found = [names[:FIRST], names[FIRST:]]
+    return [(group, sum(every[name] for name in group)) for group in found if group]
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -240,27 +209,31 @@ def main() -> None:
     parser.add_argument("changes", type=Path, help="what draw.py wrote")
     parser.add_argument("--only", type=int, action="append", help="the number of a change, more than once for several")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
-    parser.add_argument("--seconds", type=float, default=TEN_MINUTES, help="after which a group of tests counts as red")
-    parser.add_argument("--red", type=Path, help="tests to leave out, one a line; made where there is none")
+    parser.add_argument("--record", type=Path, help="which tests run which changes; made where there is none")
+    parser.add_argument("--whole", action="store_true", help="ask every default test, not only those that run a change")
     parser.add_argument("--output", type=Path, default=Path("mutants.jsonl"))
     chosen = parser.parse_args()
+    changes = rows(chosen.changes)
     known = {row["number"] for row in rows(chosen.output)}
-    wanted = [
-        c for c in rows(chosen.changes) if c["number"] not in known and c["number"] in (chosen.only or [c["number"]])
-    ]
-    context = get_context("fork")
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ProcessPoolExecutor(chosen.jobs, context, initializer=Worker.begin, initargs=(folder,)) as pool,
-    ):
-        if chosen.red and chosen.red.exists():
-            red = chosen.red.read_text(encoding="utf-8").splitlines()
-        else:
-            red = red_without_change(pool, chosen.seconds)
-            if chosen.red:
-                chosen.red.write_text("\n".join(red), encoding="utf-8")
+    wanted = [c for c in changes if c["number"] not in known and c["number"] in (chosen.only or [c["number"]])]
+    with tempfile.TemporaryDirectory() as folder:
+        record = chosen.record or Path(folder) / "record.json"
+        if not record.exists():
+            record_of(changes, record.absolute(), folder)
+        notes = json.loads(record.read_text(encoding="utf-8"))
+        red = sorted(notes["red"])
         print(f"{len(red)} tests are red without any change and are left out", *red[:20], sep="\n  ", flush=True)
-        Hunt(pool, red, chosen.seconds, chosen.output).run(wanted)
+        with ProcessPoolExecutor(
+            chosen.jobs, get_context("fork"), initializer=Worker.begin, initargs=(folder,)
+        ) as pool:
+            questions = {pool.submit(asked, c, groups(notes, c["number"], chosen.whole)): c for c in wanted}
+            for left, future in enumerate(as_completed(questions), 1):
+                name, took = future.result()
+                row = {**questions[future], "seen": name, "seconds": round(took, 1)}
+                with chosen.output.open("a", encoding="utf-8") as lines:
+                    lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+                said = f"{row['number']} {row['path']}:{row['first']}: {name or 'SURVIVED'}"
+                print(f"{said}, {len(wanted) - left} to go", flush=True)
 
 
 if __name__ == "__main__":
