@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
@@ -37,8 +37,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from record import Record
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-FIRST = 40
-"""How many tests are asked first: most changes are seen by one of them, and few files are read for that."""
+FILES, FIRST = 3, 20
+"""Of how many files how many tests are asked first: most changes are seen by one of them, and few files are read."""
 MEMORY = 16 << 30
 """Addresses that a process of tests may have: a change may make a size without bounds."""
 
@@ -83,8 +83,8 @@ def recorded(copy: Path, changes: Sequence[dict[str, Any]], output: Path) -> Non
     """Which default tests run which changes, as a file."""
     record = Record(copy, changes)
     record.install()
-    tests(copy, record)
-    record.write(output)
+    if tests(copy, record) in (0, 1):
+        record.write(output)
 
 
 def seen(copy: Path, names: Sequence[str], output: Path, stop: bool = True) -> None:
@@ -100,6 +100,8 @@ def record_of(changes: Sequence[dict[str, Any]], output: Path, folder: str) -> N
     """Record the tests; one that fails only while it is recorded, counts calls say, is asked about every change."""
     Worker.begin(folder)
     Worker.run(7200, lambda: recorded(Worker.copy, changes, output))
+    if not output.exists():
+        sys.exit("the tests do not run here")
     found = json.loads(output.read_text(encoding="utf-8"))
     red = found["red"]
     if red:
@@ -165,8 +167,8 @@ class Worker:
         cls.stop()
 
 
-def asked(change: dict[str, Any], groups: Sequence[tuple[Sequence[str], float]]) -> tuple[str | None, float]:
-    """In a job: the first test that fails with ``change`` in its copy, and how long that took."""
+def asked(change: dict[str, Any], names: Sequence[str], seconds: float) -> tuple[str | None, float]:
+    """In a job: the first of these tests that fails with ``change`` in its copy, and how long that took."""
     begun = time.monotonic()
     path, output = Worker.copy / change["path"], Path(f"{Worker.copy}.failures")
     text = path.read_text(encoding="utf-8")
@@ -174,28 +176,60 @@ def asked(change: dict[str, Any], groups: Sequence[tuple[Sequence[str], float]])
     assert lines[first : first + len(change["before"])] == change["before"], f"{change['path']} is not what it was"
     lines[first : first + len(change["before"])] = change["after"]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    found: list[str] = []
+    output.unlink(missing_ok=True)
     try:
-        for names, seconds in groups:
-            output.unlink(missing_ok=True)
-            Worker.run(120 + 10 * seconds, lambda names=names: seen(Worker.copy, names, output))  # type: ignore[misc]
-            found = output.read_text(encoding="utf-8").splitlines() if output.exists() else ["the process died"]
-            if found:
-                break
+        Worker.run(120 + 10 * seconds, lambda: seen(Worker.copy, names, output))
+        found = output.read_text(encoding="utf-8").splitlines() if output.exists() else ["the process died"]
     finally:
         path.write_text(text, encoding="utf-8")
     return (found[0] if found else None), time.monotonic() - begun
 
 
-def groups(record: dict[str, Any], number: int, whole: bool) -> list[tuple[list[str], float]]:
-    """The tests that are asked about a change, as groups with the processor time that each took."""
+def groups(record: dict[str, Any], number: int, whole: bool) -> list[list[str]]:
+    """The tests that are asked about a change: the quickest of the files that run it most often, then all others."""
     red, apart = set(record["red"]), set(record["apart"])
     every = {name: test["seconds"] for name, test in record["tests"].items() if name not in red}
     if not whole and number not in record["everywhere"]:
         every = {n: s for n, s in every.items() if number in record["tests"][n]["runs"] or n in apart}
     names = sorted(every, key=lambda name: (name in apart, every[name]))
-    found = [names[:FIRST], names[FIRST:]]
-    return [(group, sum(every[name] for name in group)) for group in found if group]
+    by_file: dict[str, list[str]] = {}
+    for name in names:
+        if name not in apart:
+            by_file.setdefault(name.partition("::")[0], []).append(name)
+    files = sorted(by_file.values(), key=len, reverse=True)[:FILES]
+    first = sorted((n for file in files for n in file[:FIRST]), key=every.__getitem__)
+    return [first, [name for name in names if name not in set(first)]]
+
+
+class Hunt:
+    """The changes that are still to be told, and the questions about them that wait for an answer."""
+
+    def __init__(self, pool: ProcessPoolExecutor, record: dict[str, Any], whole: bool, output: Path) -> None:
+        self.pool, self.record, self.whole, self.output = pool, record, whole, output
+        self.waiting: dict[Future[tuple[str | None, float]], tuple[dict[str, Any], list[list[str]]]] = {}
+
+    def ask(self, change: dict[str, Any], names: list[str], later: list[list[str]]) -> None:
+        """Ask tests about a change, and keep the others for later."""
+        seconds = sum(self.record["tests"][name]["seconds"] for name in names)
+        self.waiting[self.pool.submit(asked, change, names, seconds)] = change, later
+
+    def run(self, changes: Sequence[dict[str, Any]]) -> None:
+        """Ask the first tests about every change, then all others about those that none of them saw."""
+        left = len(changes)
+        for change in changes:
+            first, *later = [g for g in groups(self.record, change["number"], self.whole) if g] or [[]]
+            self.ask(change, first, later)
+        while self.waiting:
+            for future in wait(self.waiting, return_when=FIRST_COMPLETED).done:
+                (change, later), (name, took) = self.waiting.pop(future), future.result()
+                if name is None and later:
+                    self.ask(change, later[0], later[1:])
+                    continue
+                left -= 1
+                row = {**change, "seen": name, "seconds": round(took, 1)}
+                with self.output.open("a", encoding="utf-8") as lines:
+                    lines.write(json.dumps(row, ensure_ascii=False) + "\n")
+                print(f"{row['number']} {row['path']}:{row['first']}: {name or 'SURVIVED'}, {left} to go", flush=True)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -226,14 +260,7 @@ def main() -> None:
         with ProcessPoolExecutor(
             chosen.jobs, get_context("fork"), initializer=Worker.begin, initargs=(folder,)
         ) as pool:
-            questions = {pool.submit(asked, c, groups(notes, c["number"], chosen.whole)): c for c in wanted}
-            for left, future in enumerate(as_completed(questions), 1):
-                name, took = future.result()
-                row = {**questions[future], "seen": name, "seconds": round(took, 1)}
-                with chosen.output.open("a", encoding="utf-8") as lines:
-                    lines.write(json.dumps(row, ensure_ascii=False) + "\n")
-                said = f"{row['number']} {row['path']}:{row['first']}: {name or 'SURVIVED'}"
-                print(f"{said}, {len(wanted) - left} to go", flush=True)
+            Hunt(pool, notes, chosen.whole, chosen.output).run(wanted)
 
 
 if __name__ == "__main__":

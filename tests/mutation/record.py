@@ -66,6 +66,14 @@ def with_notes(text: str, changes: Iterable[tuple[int, int]]) -> tuple[ast.Modul
     return ast.fix_missing_locations(tree), on_import
 
 
+class Recomputed(functools.cached_property):  # type: ignore[type-arg]
+    """A property that is remembered nowhere."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        """Its value."""
+        return self if instance is None else self.func(instance)
+
+
 class Record:
     """A plugin of pytest, and what stands in for the caches and the reader of modules while the tests are recorded."""
 
@@ -137,7 +145,7 @@ class Record:
             self.everywhere |= self.all_of(noted)
 
         functools.lru_cache, functools.cache = cached, lambda function: cached(function)  # type: ignore[assignment]
-        functools.cached_property = property  # type: ignore[assignment,misc]
+        functools.cached_property = Recomputed  # type: ignore[misc]
         SourceFileLoader.get_code, SourceFileLoader.exec_module = code, execute  # type: ignore[method-assign]
         setattr(builtins, NOTE, lambda number: self.noted.add(number))
         sys.addaudithook(self.audit)
