@@ -52,7 +52,7 @@ FREE = {
         "--only": (("values", "x", "", ",", "seeds,x"),), "--skip": (("values", "x", ""),), "--seed": (("0", "-1", "x"),),
         "--format": (("text", "json", "x"),), "-o": (("", "."),),
     },
-    "docs": {"--ops": (("tanh", "x", "", ",", "tanh,x"),), "--no-check": ()},
+    "docs": {"--ops": (("x", "", ",", "softmaks,x"),), "--no-check": ()},
 }  # fmt: skip
 FIRST = {
     "explain": TEXTS, "derive": TEXTS, "check": ("torch:tanh", "math:sin", "x", ":", "os:path", "nowhere:f,g", "torch:nn"),

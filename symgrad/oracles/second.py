@@ -141,4 +141,6 @@ def _by_differences(
     able = settled(columns, quotients(STEP / FINER)) & ~_two_slopes(*_both_sides(program, point, seed, first, second))
     gradient = numeric_pullback(program, forward(program, point), seed, (first,))[first]
     able &= not without_digits([*point.values(), gradient])
-    return compare_some(DIFFERENCES, columns, ours, able, f"{UNSETTLED}, or the gradient has two slopes", ACCURACY, standing)
+    return compare_some(
+        DIFFERENCES, columns, ours, able, f"{UNSETTLED}, or the gradient has two slopes", ACCURACY, standing
+    )

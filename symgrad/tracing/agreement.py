@@ -16,6 +16,7 @@ from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.sweeps import pull_step
 from symgrad.program import Apply
 from symgrad.tracing.births import watching
+from symgrad.tracing.own_rules import by_torchs_rule
 from symgrad.tracing.sweeps import open_entries, pull, pull_by_lot
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Judge:
         self.open: dict[str, Array] = {}
         self._noise: dict[str, float] | None = None
         self._free: dict[str, float] | None = None
+        self.rules: dict[str, str] = {}
+        self._ruled: dict[str, Array] | None = None
 
     def pull(self, watcher: Callable[..., Any]) -> dict[str, Array]:
         """vᵀJ for everything that is wanted, and where it has no number to agree on."""
@@ -95,6 +98,23 @@ class Judge:
         if not agrees and np.isfinite(error):
             return difference(own, got, tolerance, before, max(self.floor(name), 16 * self.noise()[name]))
         return error, agrees
+
+    def verdict(self, name: str, got: Array | None, before: Any) -> tuple[float | None, bool | None, bool]:
+        """`judge`, None where nothing is to be judged or a rule of torch's stands on the way, and whether it does."""
+        if got is None:
+            return None, None, False
+        error, agrees = self.judge(name, as_float(got), before)
+        ruled = not agrees and self.ruled(name, as_float(got), before)
+        return error, None if ruled else agrees, ruled
+
+    def ruled(self, name: str, got: Array, before: Any) -> bool:
+        """Whether torch's vᵀJ follows from a rule of its own for a call on the way, which is no derivative there."""
+        if self._ruled is None:
+            program = self.program
+            self._ruled = pull(program.recording, program.values, program.boxes, self.seeds, program.wanted,
+                               origins=program.origins, noted=self.rules, settle=by_torchs_rule)  # fmt: skip
+        tolerance = precision_of(self.kind(name))[0]
+        return bool(self.rules) and difference(as_float(self._ruled[name]), got, tolerance, before, self.floor(name))[1]
 
     def undefined(self, name: str) -> int:
         """How many entries have no number to agree on."""

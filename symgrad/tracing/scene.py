@@ -33,7 +33,7 @@ from symgrad.tracing.program import Program
 from symgrad.tracing.story import Backward, Leaf
 from symgrad.tracing.told_lines import ToldLines, told_lines
 from symgrad.tracing.trace import Node, Where, as_array, beginnings, real_precision, upstream
-from symgrad.tracing.words import NOT_CHECKED, chosen_by_torch, first_words, shape_text
+from symgrad.tracing.words import NOT_CHECKED, chosen_by_torch, first_words, ruled_by_torch, shape_text
 from symgrad.tracing.zeros import zeros
 
 if TYPE_CHECKING:
@@ -141,6 +141,7 @@ class Scene:
             notes += not_finite(program, born)
         notes += remarks.hooked(program, targets, rows)
         notes += chosen_by_torch(program)
+        notes += ruled_by_torch(program, judge.rules) if any(row.ruled for row in rows) else []
         notes += remarks.overwritten_weights(self)
         spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
         if self.seeds[0] is not None:
@@ -261,9 +262,7 @@ class Scene:
         form = told.forms.get(program.labels[name])
         before = self.before.get(id(tensor)) if self.kind == "backward" else None
         added = as_float(judge.derived[name])
-        error = agrees = None
-        if true is not None:
-            error, agrees = judge.judge(name, as_float(as_array(true.to_dense() if true.is_sparse else true)), before)
+        error, agrees, ruled = judge.verdict(name, None if true is None else as_array(true), before)
         boxed = program.boxed(name)
         if boxed and agrees:
             error = agrees = None  # torch beside torch
@@ -278,7 +277,7 @@ class Scene:
             form,
             None if before is None else as_array(before),
             added,
-            None if after is None else np.array(as_array(after.to_dense() if after.is_sparse else after)),
+            None if after is None else np.array(as_array(after)),
             error,
             agrees,
             judge.rounding(name),
@@ -287,6 +286,7 @@ class Scene:
             lost,
             "" if added.any() else flow.why(program, name),
             hooked,
+            ruled,
         )
 
     def structure(self, program: Program, name: str) -> str:

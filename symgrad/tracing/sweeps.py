@@ -19,6 +19,9 @@ from symgrad.numeric.sweeps import pull_step, push_step
 from symgrad.program import Apply, Program
 from symgrad.tracing.singular import Origin, alike, calls_in, irregular, settled
 
+Settle = Callable[[Origin, Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]
+"""What arrives at a call's arguments, made another, and why; `settled` is one."""
+
 
 @dataclass
 class Pull:
@@ -32,15 +35,16 @@ class Pull:
     noted: dict[str, str] | None = None
     seen: Any = None
     shaken: Callable[[Apply, int, Array, Array], Array] | None = None
+    settle: Settle | None = None
 
     def call(self, name: str, steps: Sequence[Apply], cotangent: Array) -> Mapping[str, Array]:
         """What one call sends back to each of its arguments; torch's numbers where a derivative is none."""
         arrived, told = through(steps, self.program, self.values, self.boxes, cotangent, self.reached, self.shaken)
         if self.origins and name in self.origins:
             read = (self.values[n] for s in steps for n in (*s.tensors, s.result.name) if n in self.values.arrays)
-            if np.size(cotangent) and irregular(cotangent, arrived, read):
-                plain = arrived
-                arrived, reason = settled(self.origins[name], plain, cotangent, self.values.arrays)
+            if np.size(cotangent) and (self.settle or irregular(cotangent, arrived, read)):
+                plain, settle = arrived, self.settle or settled
+                arrived, reason = settle(self.origins[name], plain, cotangent, self.values.arrays)
                 told = [(s, n, v, arrived.get(str(s.arguments[n]), part) if reason else part) for s, n, v, part in told]
                 if reason and self.noted is not None:
                     self.noted.setdefault(name, reason)
@@ -60,16 +64,17 @@ def pull(
     origins: Mapping[str, Origin] | None = None,
     noted: dict[str, str] | None = None,
     shaken: Callable[[Apply, int, Array, Array], Array] | None = None,
+    settle: Settle | None = None,
 ) -> dict[str, Array]:
     """vᵀJ for each of ``wanted``; ``seen(step, position, cotangent in, cotangent out)`` may watch.
 
     ``origins`` are the calls behind the steps: where one meets what is not finite, torch's own numbers for that call
     are taken where they differ, and the step's name goes to ``noted`` with the reason. ``shaken`` makes another of each
-    step's part.
+    step's part; ``settle`` is asked about every call, in place of that.
     """
     calls = calls_in(program, origins or {}, (*wanted, *seeds))
     settling = {name: origin for name, origin in (origins or {}).items() if name in calls}
-    sweep = Pull(program, values, boxes, flowing(program, wanted), settling, noted, seen, shaken)
+    sweep = Pull(program, values, boxes, flowing(program, wanted), settling, noted, seen, shaken, settle)
     keep = set(wanted)
     inner = {step.result.name for steps in calls.values() for step in steps[:-1]}
     carried: dict[str, Array] = {name: np.asarray(seed) for name, seed in seeds.items()}

@@ -71,6 +71,8 @@ def agreement(leaf: Leaf) -> str:
         return "changed by a hook" if leaf.after is not None else "set to None by a hook"
     if leaf.agrees is False:
         return f"≠ torch, by {leaf.error:.2g}"
+    if leaf.ruled:
+        return "≠ torch: a rule of its own"
     if leaf.after is None and leaf.agrees is None:
         return "torch: None"
     if leaf.agrees is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -228,16 +228,27 @@ def listing(program: Captured) -> str:
 
 def chosen_by_torch(program: Captured) -> list[str]:
     """The steps at which a pullback took torch's choice, one line each."""
+    return [
+        f"≈ {where} has no derivative at this point: {reason}; the numbers there are torch's own choice"
+        for where, reason in located(program, program.conventions)
+    ]
+
+
+def ruled_by_torch(program: Captured, rules: Mapping[str, str]) -> list[str]:
+    """The calls whose backward in torch is no derivative, one line each."""
+    return [
+        f"≈ torch has a rule of its own for {where}, which is no derivative: {reason}; vᵀJ is the derivative"
+        for where, reason in located(program, rules)
+    ]
+
+
+def located(program: Captured, reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Steps in words, with the line of the script, and what is said about each."""
     found = {step.result.name: step for step in program.recording.steps}
-    lines = []
-    for name, reason in program.conventions.items():
-        text = step_text(program, found[name])
+    for name, reason in reasons.items():
         where = program.lines.get(name)
         at = f" (line {where.line})" if where is not None else ""
-        lines.append(
-            f"≈ {text}{at} has no derivative at this point: {reason}; the numbers there are torch's own choice"
-        )
-    return lines
+        yield f"{step_text(program, found[name])}{at}", reason
 
 
 def counted(count: int, what: str) -> str:
