@@ -66,7 +66,7 @@ def with_notes(text: str, changes: Iterable[tuple[int, int]]) -> tuple[ast.Modul
     return ast.fix_missing_locations(tree), on_import
 
 
-class Recomputed(functools.cached_property):  # type: ignore[type-arg]
+class Recomputed(functools.cached_property):
     """A property that is remembered nowhere."""
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -144,9 +144,9 @@ class Record:
                 self.reading = False
             self.everywhere |= self.all_of(noted)
 
-        functools.lru_cache, functools.cache = cached, lambda function: cached(function)  # type: ignore[assignment]
-        functools.cached_property = Recomputed  # type: ignore[misc]
-        SourceFileLoader.get_code, SourceFileLoader.exec_module = code, execute  # type: ignore[method-assign]
+        functools.lru_cache, functools.cache = cached, lambda function: cached(function)
+        functools.cached_property = Recomputed
+        SourceFileLoader.get_code, SourceFileLoader.exec_module = code, execute
         setattr(builtins, NOTE, lambda number: self.noted.add(number))
         sys.addaudithook(self.audit)
 
@@ -177,14 +177,14 @@ class Record:
                 self.noted.add(number)
             return result
 
-        info = functools._CacheInfo  # type: ignore[attr-defined]
-        asked.cache_info = lambda: info(counts[0], counts[1], None, len(known))  # type: ignore[attr-defined]
+        info = functools._CacheInfo
+        asked.cache_info = lambda: info(counts[0], counts[1], None, len(known))
 
         def clear() -> None:
             known.clear()
             counts[:] = 0, 0
 
-        asked.cache_clear = clear  # type: ignore[attr-defined]
+        asked.cache_clear = clear
         return asked
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
