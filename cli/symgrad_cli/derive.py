@@ -15,11 +15,17 @@ from symgrad_cli.failures import reporting
 @click.argument("expression")
 @options.shape_option
 @options.wrt_option
-@options.output_options
+@options.page_options
 @options.traceback_option
 @reporting
 def derive(
-    expression: str, shapes: tuple[str, ...], wrt: str | None, style: str, path: Path | None, traceback: bool
+    expression: str,
+    shapes: tuple[str, ...],
+    wrt: str | None,
+    style: str,
+    path: Path | None,
+    opened: bool,
+    traceback: bool,
 ) -> None:
     """Show the Jacobian, the pullback and the closed form of EXPRESSION, sizes left open.
 
@@ -27,10 +33,13 @@ def derive(
     """
     from symgrad import render
 
+    style, path = output.page_place(style, path, opened)
     output.check(path)
     program, derived = symgrad.derive(expression, wrt=wrt, shapes=options.shapes_of(shapes))
     writers = {
         "text": render.derived_text, "markdown": render.derived_markdown,
-        "latex": render.derived_latex, "json": render.derived_json,
+        "latex": render.derived_latex, "json": render.derived_json, "html": render.derived_html,
     }  # fmt: skip
     output.deliver(writers[style](program, derived), path, style)
+    if opened and path is not None:
+        output.show(path)

@@ -25,6 +25,7 @@ Examples:
   symgrad explain "softmax(x)" --let x=[1,2,3] --entry "x[0]"
   symgrad explain "x@A@x" --let x=[1,2] --wrt x --order 2
   symgrad explain "x@a" --seed "[[1,2,3,4],[5,6,7,8]]" --format svg -o product.svg
+  symgrad explain "softmax(x@w)" --shape x=2,3 --open
   symgrad explain "out[i] = sum_j x[i+j]*w[j]" --shape x=6 --shape w=3
   symgrad explain --call mypackage.layers:gelu --let x=randn(2,3)
 """
@@ -69,6 +70,8 @@ def explain(
     memory: str | None,
     style: str,
     path: Path | None,
+    picture: str,
+    opened: bool,
     color: bool | None,
     traceback: bool,
 ) -> int:
@@ -86,6 +89,7 @@ def explain(
     from symgrad.language import literal
 
     story = options.entry_of(entry)
+    style, path = output.page_place(style, path, opened)
     output.check(path)
     if target is not None:
         if expression is not None or then is not None or expand:
@@ -94,12 +98,13 @@ def explain(
                 hints=("symgrad explain --call module:function",),
             )
         result = explain_call(target, lets, shapes, wrt, seed, check, order)
-        deliver(result, style, story, brief, path, color)
+        deliver(result, style, story, brief, path, color, picture, opened)
         return 0 if result.passed else DISAGREED
     if expression is None:
         raise InputError(
             "nothing to explain", hints=('symgrad explain "x@a"', "symgrad explain --call module:function")
         )
+<<<<<<< HEAD
     with options.memory_of(memory):
         result = explain_values(
             expression,
@@ -113,6 +118,20 @@ def explain(
             order=order,
         )
         deliver(result, style, story, brief, path, color)
+=======
+    result = explain_values(
+        expression,
+        options.values_of(lets),
+        seed=None if seed is None else literal(seed),
+        wrt=wrt,
+        then=then,
+        shapes=options.shapes_of(shapes),
+        check=check,
+        expand=expand,
+        order=order,
+    )
+    deliver(result, style, story, brief, path, color, picture, opened)
+>>>>>>> 1200ac9 (Explanations are pages for a browser whose numbers can be edited; the program is a picture with the length of what flows back)
     return 0 if result.passed else DISAGREED
 
 
@@ -142,6 +161,8 @@ def deliver(
     brief: bool,
     path: Path | None,
     color: bool | None,
+    picture: str,
+    opened: bool,
 ) -> None:
     """Write an explanation in the style asked for."""
     if style == "text":
@@ -150,8 +171,10 @@ def deliver(
     elif style == "json":
         text = result.to_json(entry=entry)
     elif style == "svg":
-        text = result.to_svg(None if entry is None else entry[0])
+        text = result.to_svg(None if entry is None else entry[0], program=picture == "program")
     else:
-        writers = {"markdown": result.to_markdown, "latex": result.to_latex}
+        writers = {"markdown": result.to_markdown, "latex": result.to_latex, "html": result.to_html}
         text = writers[style](entry=entry, brief=brief)
     output.deliver(text, path, style)
+    if opened and path is not None:
+        output.show(path)

@@ -72,9 +72,25 @@ def memory_of(text: str | None) -> Iterator[None]:
         yield
 
 
+def page_options(command: Command) -> Command:
+    """``--format``, a page among them, ``-o`` and ``--open``."""
+    return open_option(output_options(command, (*FORMATS, "html")))
+
+
 def picture_options(command: Command) -> Command:
-    """``--format``, a picture among them, and ``-o``."""
-    return output_options(command, (*FORMATS, "svg"))
+    """``--format``, pictures and pages among them, ``--picture``, ``-o`` and ``--open``."""
+    command = click.option(
+        "--picture", type=click.Choice(("product", "program")), default="product", show_default=True,
+        help="With --format svg: v times J, or the program and what flows back through it.",
+    )(command)  # fmt: skip
+    return open_option(output_options(command, (*FORMATS, "html", "svg")))
+
+
+def open_option(command: Command) -> Command:
+    """``--open``."""
+    return click.option(
+        "--open", "opened", is_flag=True, help="Write a page and open it in the browser.  [means --format html]"
+    )(command)
 
 
 def named(pairs: Sequence[str], option: str, form: str) -> dict[str, str]:

@@ -10,6 +10,8 @@ import errno
 import os
 import shutil
 import sys
+import tempfile
+import webbrowser
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
@@ -45,6 +47,21 @@ def check(output: Path | None) -> None:
     """Raise `InputError` before any work where it is plain that the result cannot be written."""
     if output is not None:
         check_place(output)
+
+
+def page_place(style: str, output: Path | None, opened: bool) -> tuple[str, Path | None]:
+    """The format and the file of what ``--open`` is to show: a page, in a file of its own where none is named."""
+    if not opened:
+        return style, output
+    if style not in ("text", "html"):
+        raise InputError("--open shows a page", found=(f"--format {style}",), hints=("--format html",))
+    return "html", output or Path(tempfile.mkdtemp(prefix="symgrad-")) / "page.html"
+
+
+def show(path: Path) -> None:
+    """Open a file in the browser, and say where it is."""
+    found = webbrowser.open(path.resolve().as_uri())
+    click.echo(f"{path}" if found else f"{path} (no browser was found to open it)", err=True)
 
 
 def deliver(text: str, output: Path | None, style: str = "text") -> None:

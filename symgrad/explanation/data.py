@@ -177,9 +177,16 @@ class Explanation:
         """As JSON, by the schema in ``docs/reference/json.md``."""
         return self._writers.json(self, **options)
 
-    def to_svg(self, wrt: str | None = None) -> str:
-        """v × J = vᵀJ as a picture, for the input ``wrt`` (the first one by default), with one column's sum."""
-        return self._writers.svg(self, wrt)
+    def to_svg(self, wrt: str | None = None, *, program: bool = False) -> str:
+        """v × J = vᵀJ as a picture, for the input ``wrt`` (the first one by default), with one column's sum.
+
+        With ``program``, the steps instead, and how long the cotangent is that comes back on each way.
+        """
+        return self._writers.svg(self, wrt, program=program)
+
+    def to_html(self, **options: Any) -> str:
+        """As a page for a browser, in one file, whose numbers can be edited; needs ``symgrad[pages]``."""
+        return self._writers.html(self, **options)
 
     def _repr_markdown_(self) -> str:
         return self.to_markdown()

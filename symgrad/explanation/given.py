@@ -41,4 +41,5 @@ class Writers:
     latex: Callable[..., str]
     json: Callable[..., str]
     svg: Callable[..., str]
+    html: Callable[..., str]
     matrix_svg: Callable[..., str]

@@ -3,23 +3,32 @@
 `symgrad.render.content` knows what is said, the writers how it looks; they do not know each other.
 """
 
-from symgrad.explanation import Writers
+from symgrad.explanation import Explanation, Writers
 from symgrad.render.derived import derived_json, derived_latex, derived_markdown, derived_text
 from symgrad.render.formula_latex import formula_latex
 from symgrad.render.formula_text import formula_text
+from symgrad.render.html import derived_html, to_html
 from symgrad.render.json import schema, to_json
 from symgrad.render.latex import to_latex
 from symgrad.render.letters import Names, names_of
 from symgrad.render.markdown import to_markdown
 from symgrad.render.picture import matrix_picture, product_picture
+from symgrad.render.program_picture import program_picture
 from symgrad.render.text import to_text
 
-WRITERS = Writers(to_text, to_markdown, to_latex, to_json, product_picture, matrix_picture)
+
+def picture(explanation: Explanation, name: str | None = None, *, program: bool = False) -> str:
+    """The product by one input, or the program and what flows back through it."""
+    return program_picture(explanation) if program else product_picture(explanation, name)
+
+
+WRITERS = Writers(to_text, to_markdown, to_latex, to_json, picture, to_html, matrix_picture)
 """How explanations are written: what `symgrad.explanation` is handed, because it does not know its renderers."""
 
 __all__ = [
     "WRITERS",
     "Names",
+    "derived_html",
     "derived_json",
     "derived_latex",
     "derived_markdown",
@@ -29,7 +38,9 @@ __all__ = [
     "matrix_picture",
     "names_of",
     "product_picture",
+    "program_picture",
     "schema",
+    "to_html",
     "to_json",
     "to_latex",
     "to_markdown",

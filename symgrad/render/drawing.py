@@ -19,9 +19,11 @@ STYLE = """
 .ink{fill:#1b1b1f}.soft{fill:#5f5f6a}.cell{fill:none;stroke:#c9c9d2;stroke-width:1}
 .frame{fill:none;stroke:#1b1b1f;stroke-width:2.5}.line{stroke:#5f5f6a;stroke-width:1.5}.bg{fill:#fff}
 text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
+.back{fill:#a02c3c;paint-order:stroke;stroke:#fff;stroke-width:3px}.box{fill:#f4f4f8;stroke:#8b8b98}
+.way{fill:none;stroke:#8b8b98;stroke-width:1.2}.flow{fill:none;stroke:#ee6677}.head{fill:#ee6677}
 .code{font-family:ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace}
 @media (prefers-color-scheme:dark){.ink{fill:#ececf1}.soft{fill:#a3a3af}.cell{stroke:#44444f}.frame{stroke:#ececf1}
-.line{stroke:#a3a3af}.bg{fill:#16161a}}
+.line{stroke:#a3a3af}.bg{fill:#16161a}.back{fill:#ff9aa8;stroke:#16161a}.box{fill:#24242b;stroke:#6d6d7a}}
 """
 PALETTE = (
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#e69f00", "#009e73", "#cc79a7", "#56b4e9",

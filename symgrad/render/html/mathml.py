@@ -1,0 +1,64 @@
+"""LaTeX as MathML, which browsers set and screen readers read.
+
+Comes in: LaTeX as `symgrad.render` writes it. Goes out: a ``<math>`` element as text. latex2mathml takes words apart
+into letters, which are put together again here, so that a name is one thing to light.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from xml.etree import ElementTree
+
+from symgrad.errors import InputError
+
+NAMESPACE = "http://www.w3.org/1998/Math/MathML"
+SPACE = f"{{{NAMESPACE}}}"
+STAND_INS = {r"\&": "\ue000", "<": "\ue001", ">": "\ue002"}
+"""latex2mathml writes text as it is: what is markup there goes by letters of nobody, and comes back in the tree."""
+BACK = {ord(stand_in): sign[-1] for sign, stand_in in STAND_INS.items()}
+
+
+def missing(package: str) -> InputError:
+    """What is said where the packages of pages are not installed."""
+    return InputError(
+        "pages need packages that a plain installation leaves out", found=(f"{package} is not installed",),
+        hints=('pip install "symgrad[pages]"', "--format markdown and --format svg need nothing more"),
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=8192)
+def mathml(latex: str) -> str:
+    """``latex`` as one ``<math>`` element; raises `InputError` where latex2mathml is not installed."""
+    try:
+        from latex2mathml.converter import convert
+    except ImportError:
+        raise missing("latex2mathml") from None
+    ElementTree.register_namespace("", NAMESPACE)
+    for sign, stand_in in STAND_INS.items():
+        latex = latex.replace(sign, stand_in)
+    root = ElementTree.fromstring(convert(latex))
+    for element in list(root.iter()):
+        join(element)
+        if element.text in STAND_INS.values():
+            element.tag = f"{SPACE}mo"
+        element.text = element.text and element.text.translate(BACK)
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def join(element: ElementTree.Element) -> None:
+    """Letters of one word beside each other become one element."""
+    kept: list[ElementTree.Element] = []
+    for child in list(element):
+        style = child.get("mathvariant")
+        if style and kept and kept[-1].get("mathvariant") == style and kept[-1].tag == f"{SPACE}mi":
+            kept[-1].text = (kept[-1].text or "") + (child.text or "")
+        else:
+            kept.append(child)
+            if style:
+                child.tag = f"{SPACE}mi"
+    if len(kept) < len(element):
+        element[:] = kept
+    for child in kept:
+        style = child.attrib.pop("mathvariant", None) if len(child.text or "") > 1 else None
+        if style == "monospace":
+            child.set("class", "tt")

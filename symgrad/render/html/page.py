@@ -1,0 +1,84 @@
+"""The page of an explanation: the answer, numbers to try, the backward beside the forward, and the folded story.
+
+Comes in: an explanation, or formulas alone. Goes out: one HTML file that needs nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from symgrad.backward import Line
+from symgrad.explanation import Explanation
+from symgrad.explanation.formulas import Derived
+from symgrad.numeric import as_float
+from symgrad.program import Program
+from symgrad.render.content import derivation_page, page_of
+from symgrad.render.html.pieces import environment, inline_picture
+from symgrad.render.html.product import panel, sheet, sheets
+from symgrad.render.html.travel import MOST_ENTRIES, travelling
+from symgrad.render.page import Page
+from symgrad.render.program_picture import program_picture
+
+
+def to_html(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False) -> str:
+    """The explanation as one HTML file; raises `InputError` where the packages of ``symgrad[pages]`` are missing.
+
+    With ``entry``, the story of that one entry; ``brief``, the answer alone. Both leave out what can be edited.
+    """
+    page = page_of(explanation, entry, brief)
+    if entry is not None or brief:
+        return rendered(page, version=explanation.torch_version)
+    return rendered(page, explanation=explanation, version=explanation.torch_version, **live(explanation))
+
+
+def derived_html(program: Program, derived: Sequence[Derived]) -> str:
+    """Formulas alone, for every size."""
+    return rendered(derivation_page(program, derived))
+
+
+def live(explanation: Explanation) -> dict[str, Any]:
+    """What can be edited and pointed at."""
+    data, lines = travelling(explanation), explanation.backward
+    backward = [line for line in lines.statements if line.text is not None]
+    return {
+        "data": json.dumps(data, ensure_ascii=False).replace("<", "\\u003c"),
+        "panels": [panel(explanation, g) for g in explanation.gradients.values()],
+        "inputs": list(sheets(explanation)),
+        "seed": sheet(explanation.program.seed, explanation.seed) if explanation.seed.size <= MOST_ENTRIES else None,
+        "weights": as_float(explanation.seed).reshape(-1).tolist(),
+        "results": [sheet(f"{g.name}.grad", g.value) for g in explanation.gradients.values()
+                    if g.value.size <= MOST_ENTRIES],
+        "out": sheet(explanation.program.output, explanation.output)
+        if explanation.output.size <= MOST_ENTRIES else None,
+        "why": data["why"],
+        "forward": [told(line, explanation.program) for line in lines.forward],
+        "backward": [told(line, explanation.program) for line in backward],
+        "program": inline_picture(program_picture(explanation), "program") if explanation.program.steps else None,
+    }  # fmt: skip
+
+
+def told(line: Line, program: Program) -> dict[str, Any]:
+    """A line of the forward or of the backward."""
+    shape = None if line.shape is None else "×".join(map(str, program.numbers(line.shape))) or "a number"
+    return {"code": line.shown, "of": line.of or line.name, "name": line.name, "shape": shape,
+            "reads": " ".join(sorted(line.names))}  # fmt: skip
+
+
+def rendered(page: Page, explanation: Explanation | None = None, version: str | None = None, **more: Any) -> str:
+    """The template with a page in it."""
+    title = "".join(part if isinstance(part, str) else getattr(part, "code", "") for part in page.title)
+    absent: dict[str, Any] = {"data": None, "panels": [], "inputs": [], "seed": None, "weights": [], "results": [],
+                              "out": None, "why": "", "forward": [], "backward": [], "program": None}  # fmt: skip
+    passed = None if explanation is None or not explanation.checked else explanation.passed
+    text: str = environment().get_template("page.html.jinja").render(
+        absent | more | {"page": page, "title": title, "passed": passed, "torch": version,
+                         "letter": more_letter(explanation)}
+    )  # fmt: skip
+    return text
+
+
+def more_letter(explanation: Explanation | None) -> str:
+    """What the seed is called."""
+    return "v" if explanation is None else explanation.program.seed

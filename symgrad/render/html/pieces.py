@@ -1,0 +1,116 @@
+"""Pieces of a page as HTML: words, formulas with their LaTeX and their code beside them, code whose names can be lit.
+
+Comes in: blocks of `symgrad.render.page`. Goes out: HTML. Whatever a user wrote is escaped, by Jinja2.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree import ElementTree
+
+from symgrad.numeric import plain
+from symgrad.render import mathmode, numbers
+from symgrad.render.html.mathml import mathml, missing
+from symgrad.render.page import Code, Equation, Grid, Math
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent / "templates"
+WORD = re.compile(r"[^\W\d]\w*(?:\.grad\b)?")
+KEYWORDS = frozenset({"with", "and", "more", "lines", "in", "section", "True", "False", "None", "keepdim", "dim"})
+WIDE = 76
+"""Characters beyond which each part of an equation gets a line of its own."""
+MOST_COPIED = 2_000
+"""Entries of an array that can be copied as code."""
+
+
+@cache
+def environment() -> Environment:
+    """The templates; raises `InputError` where Jinja2 is not installed."""
+    try:
+        from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    except ImportError:
+        raise missing("Jinja2") from None
+    found = Environment(
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    found.filters |= {
+        "mathml": marked_math,
+        "symbols": symbols,
+        "kind": lambda part: type(part).__name__,
+        "number": numbers.text,
+    }
+    found.globals |= {"rows_of": rows_of, "grid_of": grid_of, "cell_latex": mathmode.cell, "file": whole}
+    found.tests |= {"code": lambda part: isinstance(part, Code), "text": lambda part: isinstance(part, str)}
+    return found
+
+
+def whole(name: str) -> Any:
+    """A file of ours that stands in the page as it is."""
+    from markupsafe import Markup
+
+    return Markup((TEMPLATES / name).read_text(encoding="utf-8"))
+
+
+def marked_math(latex: str) -> Any:
+    """LaTeX as MathML, which is markup; latex2mathml escapes what stands in it."""
+    from markupsafe import Markup
+
+    return Markup(mathml(latex))
+
+
+def symbols(code: str) -> Any:
+    """Code, each name in it in an element of its own."""
+    from markupsafe import Markup, escape
+
+    found, last = Markup(), 0
+    for match in WORD.finditer(code):
+        found += escape(code[last : match.start()])
+        word = match[0]
+        if word in KEYWORDS or code[match.end() :].startswith("(") or code[: match.start()].endswith("."):
+            found += escape(word)
+        else:
+            found += Markup('<span data-s="{0}">{1}</span>').format(word.removesuffix(".grad"), word)
+        last = match.end()
+    return found + escape(code[last:])
+
+
+def rows_of(row: Equation) -> dict[str, Any]:
+    """One equation: its lines, each a list of formulas, and itself as LaTeX and as code."""
+    head, *rest = row.parts
+    joined = " = ".join(part.text for part in row.parts)
+    if len(joined) <= WIDE or len(rest) < 2:
+        lines: list[list[Math]] = [list(row.parts)]
+    else:
+        lines = [[head, rest[0]], *([part] for part in rest[1:])]
+    return {"lines": lines, "latex": mathmode.aligned(mathmode.equation(row)), "code": joined}
+
+
+def grid_of(grid: Grid) -> dict[str, Any]:
+    """An array of numbers: its formulas, and itself as code."""
+    values = plain(grid.values)
+    code = ""
+    if values.size <= MOST_COPIED:
+        code = f"{grid.name.text} = {numbers.data(values)}".replace("'", "")
+    return {"formulas": mathmode.grids(grid), "code": code}
+
+
+def inline_picture(svg: str, key: str) -> Any:
+    """A picture inside the page: its style is the page's, and what it is called is its own."""
+    from markupsafe import Markup
+
+    namespace = "http://www.w3.org/2000/svg"
+    ElementTree.register_namespace("", namespace)
+    root = ElementTree.fromstring(svg)
+    for style in root.findall(f"{{{namespace}}}style"):
+        root.remove(style)
+    for element in root.iter():
+        if "id" in element.attrib:
+            element.set("id", f"{key}-{element.get('id')}")
+    root.set("aria-labelledby", " ".join(f"{key}-{name}" for name in root.get("aria-labelledby", "").split()))
+    return Markup(ElementTree.tostring(root, encoding="unicode"))

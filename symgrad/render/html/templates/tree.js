@@ -1,0 +1,130 @@
+// Index equations in numbers: what symgrad/render/html/travel.py wrote down, evaluated entry by entry.
+// A tensor is {shape, values}; an equation {name, axes, shape, tree}. A condition that does not hold ends its product.
+"use strict";
+const symgradTree = (() => {
+  const erf = x => {  // Maclaurin's series, and beyond 3 the continued fraction of erfc (Abramowitz & Stegun 7.1.5, 7.1.14)
+    const a = Math.abs(x);
+    if (!(a < 3)) {
+      let tail = 0;
+      for (let n = 60; n > 0; n--) tail = n / 2 / (a + tail);
+      const rest = a > 6 ? 0 : Math.exp(-a * a) / ((a + tail) * Math.sqrt(Math.PI));
+      return Number.isNaN(x) ? NaN : Math.sign(x) * (1 - rest);
+    }
+    let term = x, total = x;
+    for (let n = 1; n < 100; n++) { term *= -x * x / n; total += term / (2 * n + 1); }
+    return 2 / Math.sqrt(Math.PI) * total;
+  };
+  const functions = {
+    exp: Math.exp, log: Math.log, sin: Math.sin, cos: Math.cos, tan: Math.tan, sinh: Math.sinh, cosh: Math.cosh,
+    tanh: Math.tanh, asin: Math.asin, acos: Math.acos, atan: Math.atan, asinh: Math.asinh, acosh: Math.acosh,
+    atanh: Math.atanh, atan2: Math.atan2, abs: Math.abs, sign: Math.sign, floor: Math.floor, max: Math.max, erf,
+    mod: (a, b) => ((a % b) + b) % b,
+    high: x => Number.isNaN(x) ? Infinity : x, low: x => Number.isNaN(x) ? -Infinity : x,
+    sigmoid: x => x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x)),
+    softplus: x => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
+  };
+  const relations = {
+    "=": (a, b) => a === b, "!=": (a, b) => a !== b, "<": (a, b) => a < b, "<=": (a, b) => a <= b,
+    ">": (a, b) => a > b, ">=": (a, b) => a >= b,
+  };
+  const power = (a, b) => b === -1 ? 1 / a : b === 0.5 ? Math.sqrt(a) : Math.pow(a, b);
+
+  function entry(tensor, at) {  // 0 outside: there a condition takes the term away
+    let place = 0;
+    for (let n = 0; n < tensor.shape.length; n++) {
+      if (!(at[n] >= 0 && at[n] < tensor.shape[n])) return 0;
+      place = place * tensor.shape[n] + at[n];
+    }
+    return tensor.values[place];
+  }
+
+  function value(tree, tensors, index) {
+    if (typeof tree === "number") return tree;
+    const [kind, first] = tree, go = part => value(part, tensors, index);
+    switch (kind) {
+      case "i": return index[first];
+      case "at": return entry(tensors[first], tree.slice(2).map(go));
+      case "+": { let total = 0; for (let n = 1; n < tree.length; n++) total += go(tree[n]); return total; }
+      case "*": {
+        let total = 1;
+        for (let n = 1; n < tree.length; n++) if (tree[n][0] === "?" && go(tree[n]) === 0) return 0;
+        for (let n = 1; n < tree.length; n++) total *= go(tree[n]);
+        return total;
+      }
+      case "^": return power(go(first), go(tree[2]));
+      case "?": return relations[first](go(tree[2]), go(tree[3])) ? 1 : 0;
+      case "f": return functions[first](...tree.slice(2).map(go));
+      case "sum": case "prod": {
+        const product = kind === "prod";
+        let total = product ? 1 : 0;
+        for (let k = 0; k < tree[2]; k++) {
+          index[first] = k;
+          total = product ? total * go(tree[3]) : total + go(tree[3]);
+        }
+        return total;
+      }
+      default: throw new Error("unknown " + kind);
+    }
+  }
+
+  function equation(found, tensors) {
+    const size = found.shape.reduce((a, b) => a * b, 1), values = new Array(size), index = [];
+    for (let place = 0; place < size; place++) {
+      let rest = place;
+      for (let n = found.axes.length - 1; n >= 0; n--) {
+        index[found.axes[n]] = rest % found.shape[n];
+        rest = Math.floor(rest / found.shape[n]);
+      }
+      values[place] = value(found.tree, tensors, index);
+    }
+    return {shape: found.shape, values};
+  }
+
+  // Everything that follows from the inputs and the seed: {tensors, gradients, jacobians}.
+  function everything(data, inputs, v) {
+    const tensors = {...inputs, [data.seed]: v}, jacobians = {};
+    for (const step of [...data.steps, ...data.stages]) tensors[step.name] = equation(step, tensors);
+    for (const found of data.jacobians) if (found.formula) {
+      const all = equation(found.formula, tensors).values, columns = found.shape[1];
+      jacobians[found.by] = all.flatMap((a, n) => a === 0 ? [] : [[Math.floor(n / columns), n % columns, a]]);
+    }
+    return {tensors, jacobians};
+  }
+
+  function weighed(cells, v, columns) {  // vᵀJ
+    const total = new Array(columns).fill(0);
+    for (const [row, column, cell] of cells) total[column] += v[row] * cell;
+    return total;
+  }
+
+  const near = (a, b, scale) => Object.is(a, b) || a === b || Math.abs(a - b) <= 1e-9 * Math.max(scale, Math.abs(a));
+  const largest = list => Math.max(0, ...list.filter(Number.isFinite).map(Math.abs));
+  function same(found, wanted, terms = 0) {  // terms: how large what was added up may be
+    const scale = Math.max(terms, largest(wanted));
+    return found.length === wanted.length && found.every((a, n) => near(a, wanted[n], scale));
+  }
+
+  // What does not come out in the page as it did in Python: the names.
+  function differing(data) {
+    const inputs = Object.fromEntries(data.inputs.map(x => [x.name, {shape: x.shape, values: x.values}]));
+    const found = everything(data, inputs, data.v), wrong = [];
+    if (found.tensors[data.output] && !same(found.tensors[data.output].values, data.out)) wrong.push(data.output);
+    data.gradients.forEach((g, n) => {
+      const own = found.tensors[g.name + "·grad"], cells = found.jacobians[g.name] || data.jacobians[n].cells;
+      const terms = cells ? largest(cells.map(c => c[2])) * largest(data.v.values) : largest(data.v.values);
+      if (own && !same(own.values, g.values, terms)) wrong.push(g.name + ".grad");
+      if (cells && !same(weighed(cells, data.v.values, data.jacobians[n].shape[1]), g.values, terms)) wrong.push("J by " + g.name);
+    });
+    return wrong;
+  }
+
+  const revived = list => list.map(a => typeof a === "string" ? {nan: NaN, inf: Infinity, "-inf": -Infinity}[a] : a);
+  function read(text) {
+    const data = JSON.parse(text);
+    for (const x of [...data.inputs, ...data.gradients, data.v]) x.values = revived(x.values);
+    data.out = revived(data.out);
+    for (const j of data.jacobians) if (j.cells) j.cells = j.cells.map(revived);
+    return data;
+  }
+  return {read, everything, weighed, differing, same};
+})();

@@ -1,0 +1,197 @@
+"""The formulas that travel with a page, so that other numbers can be tried in it.
+
+Comes in: an explanation. Goes out: plain data for ``tree.js``: the forward pass and the gradients as expression trees,
+small Jacobians as trees and as numbers. What the page's small interpreter does not know is left out, with the reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.calculus import local
+from symgrad.explanation import Explanation, Jacobian
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.lowering.reading import number
+from symgrad.numeric import Array, as_float
+from symgrad.ops.functions import high, low, sigmoid, softplus
+from symgrad.ops.functions import sign as signum
+from symgrad.program import Program
+from symgrad.shapes import Size
+
+MOST_WORK = 400_000
+"""Additions and multiplications that a page does after every key."""
+MOST_ENTRIES = 100
+"""Entries of a tensor that can be edited."""
+MOST_CELLS = 4_000
+"""Numbers of a Jacobian that travel."""
+FUNCTIONS: Mapping[Any, str] = {
+    sp.exp: "exp", sp.log: "log", sp.sin: "sin", sp.cos: "cos", sp.tan: "tan", sp.sinh: "sinh", sp.cosh: "cosh",
+    sp.tanh: "tanh", sp.asin: "asin", sp.acos: "acos", sp.atan: "atan", sp.asinh: "asinh", sp.acosh: "acosh",
+    sp.atanh: "atanh", sp.atan2: "atan2", sp.Abs: "abs", sp.sign: "sign", signum: "sign", sp.floor: "floor",
+    sp.Max: "max", sp.Mod: "mod", high: "high", low: "low", sigmoid: "sigmoid", softplus: "softplus", sp.erf: "erf",
+}  # fmt: skip
+"""What ``tree.js`` computes."""
+RELATIONS = {sp.Eq: "=", sp.Ne: "!=", sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">="}
+
+
+class NotHereError(Exception):
+    """A formula that the page cannot evaluate; its text is the reason."""
+
+
+def travelling(explanation: Explanation) -> dict[str, Any]:
+    """All that the page computes with; ``why`` says what it cannot, and then only the seed is edited, or nothing."""
+    program, values = explanation.program, explanation.values
+    data: dict[str, Any] = {
+        "seed": program.seed,
+        "output": program.output,
+        "inputs": [{"name": g.name, "shape": list(g.value.shape), "values": flat(g.value)} for g in explanation.inputs],
+        "v": {"shape": list(explanation.seed.shape), "values": flat(explanation.seed)},
+        "out": flat(explanation.output),
+        "gradients": [
+            {"name": g.name, "shape": list(g.value.shape), "values": flat(g.value)}
+            for g in explanation.gradients.values()
+        ],
+        "jacobians": [numbers_of(g.jacobian) for g in explanation.gradients.values()],
+        "steps": [], "stages": [], "why": "",
+    }  # fmt: skip
+    too_many = [n for n, shape in shapes(explanation) if math.prod(shape) > MOST_ENTRIES]
+    try:
+        if too_many:
+            raise NotHereError(f"{too_many[0]} has more than {MOST_ENTRIES} entries")
+        if explanation.downstream is not None:
+            raise NotHereError(f"{program.seed} is computed from {program.output}")
+        taken = Trees(program, values.sizes)
+        data["steps"] = [taken.equation(s.result.name, local(s, program).equation) for s in program.steps]
+        for gradient in explanation.gradients.values():
+            for name, equation in gradient.sweep.stages:
+                own = gradient.name + "·grad" if equation is gradient.sweep.equation else name
+                data["stages"].append(taken.equation(own, equation))
+        for found, gradient in zip(data["jacobians"], explanation.gradients.values(), strict=True):
+            jacobian = gradient.jacobian
+            if found["cells"] is not None and jacobian.formula is not None:
+                axes = (*jacobian.axes, *jacobian.inner)
+                found["formula"] = taken.equation(found["by"], Equation(axes, jacobian.formula))
+        if taken.work > MOST_WORK:
+            raise NotHereError("it is too much to be computed at every key")
+    except NotHereError as reason:
+        data |= {"steps": [], "stages": [], "why": str(reason)}
+        for found in data["jacobians"]:
+            found.pop("formula", None)
+    return data
+
+
+def shapes(explanation: Explanation) -> Iterable[tuple[str, tuple[int, ...]]]:
+    """The tensors that stand in the page."""
+    yield from ((g.name, g.value.shape) for g in explanation.inputs)
+    yield explanation.program.output, explanation.output.shape
+
+
+def flat(array: Array) -> list[float | str]:
+    """All entries, row by row; what JSON has no number for by name."""
+    return [v if math.isfinite(v) else str(v) for v in as_float(array).reshape(-1).tolist()]
+
+
+def numbers_of(jacobian: Jacobian) -> dict[str, Any]:
+    """One Jacobian: its size, and its numbers where they are few."""
+    rows, columns = jacobian.shape
+    found: dict[str, Any] = {"by": jacobian.name, "shape": [rows, columns], "cells": None}
+    if rows * columns <= MOST_CELLS:
+        dense = as_float(jacobian.dense())
+        found["cells"] = [
+            [r, c, v if math.isfinite(v) else str(v)]
+            for (r, c), v in zip(np.argwhere(dense != 0).tolist(), dense[dense != 0].tolist(), strict=True)
+        ]
+    return found
+
+
+class Trees:
+    """Expressions as nested lists, and how much work they are."""
+
+    def __init__(self, program: Program, sizes: Mapping[Size, int]) -> None:
+        self.sizes = sizes
+        self.known = {program.seed} | {t.name for t in program.inputs}
+        self.ids: dict[Index, int] = {}
+        self.work = 0
+
+    def equation(self, name: str, equation: Equation) -> dict[str, Any]:
+        """``name[axes] = tree``."""
+        sizes = [self.size(axis.size) for axis in equation.axes]
+        tree = self.tree(equation.right, math.prod(sizes))
+        self.known.add(name)
+        return {"name": name, "axes": [self.letter(a) for a in equation.axes], "shape": sizes, "tree": tree}
+
+    def letter(self, index: Index) -> int:
+        """The number of an index."""
+        return self.ids.setdefault(index, len(self.ids))
+
+    def size(self, size: Size) -> int:
+        """A size in numbers."""
+        return int(number(size, self.sizes))
+
+    def tree(self, node: Expr, often: int) -> Any:
+        """One node, evaluated so ``often``."""
+        self.work += often
+        if is_access(node):
+            name = name_of(node)
+            if name not in self.known:
+                raise NotHereError("a formula reads what the forward pass chose or solved for")
+            return ["at", name, *(self.tree(i, often) for i in indices_of(node))]
+        if isinstance(node, Index):
+            return ["i", self.letter(node)]
+        if node.is_Symbol and node in self.sizes:
+            return int(self.sizes[node])
+        if isinstance(node, (sp.Sum, sp.Product)):
+            return self.big(node, often)
+        if node.is_number and not node.args:
+            return self.number(node)
+        if isinstance(node, sp.KroneckerDelta):
+            return ["?", "=", *(self.tree(a, often) for a in node.args)]
+        if isinstance(node, Bracket):
+            return self.condition(node.args[0], often)
+        if isinstance(node, Ravel):
+            total: Expr = sp.S.Zero
+            for index, along in zip(node.indices, node.shape, strict=True):
+                total = total * along + index
+            return self.tree(total, often)
+        if isinstance(node, Unravel):
+            behind = math.prod(self.size(s) for s in node.shape[node.axis + 1 :])
+            whole = ["f", "floor", ["*", self.tree(node.number, often), ["^", behind, -1]]]
+            return ["f", "mod", whole, self.size(node.shape[node.axis])]
+        kinds = {"Add": "+", "Mul": "*", "Pow": "^"}
+        if node.func.__name__ in kinds:
+            return [kinds[node.func.__name__], *(self.tree(a, often) for a in node.args)]
+        if node.func in FUNCTIONS:
+            return ["f", FUNCTIONS[node.func], *(self.tree(a, often) for a in node.args)]
+        if node.is_number:
+            return self.number(node)
+        raise NotHereError(f"the page does not know the function {node.func.__name__}")
+
+    def big(self, node: Expr, often: int) -> Any:
+        """Σ or Π."""
+        tree_kind = "sum" if isinstance(node, sp.Sum) else "prod"
+        limits = [limit[0] for limit in node.limits]
+        sizes = [self.size(k.size) for k in limits]
+        body = self.tree(node.function, often * math.prod(sizes))
+        for index, size in zip(limits, sizes, strict=True):
+            body = [tree_kind, self.letter(index), size, body]
+        return body
+
+    def condition(self, relation: Expr, often: int) -> Any:
+        """1 where it holds."""
+        if relation.func not in RELATIONS:
+            raise NotHereError("a condition in the formula is not one that the page knows")
+        return ["?", RELATIONS[relation.func], *(self.tree(a, often) for a in relation.args)]
+
+    @staticmethod
+    def number(node: Expr) -> Any:
+        """A constant."""
+        found = complex(node)
+        if found.imag or not math.isfinite(found.real):
+            raise NotHereError("a constant in the formula is no number")
+        return int(node) if node.is_Integer and abs(int(node)) < 2**53 else found.real

@@ -1,0 +1,91 @@
+"""The picture of a program and of one backward through it: how long what comes back is, on every way.
+
+Comes in: an explanation, or a program with what was seen when it was pulled through. Goes out: SVG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from symgrad.explanation import Explanation
+from symgrad.numeric import Array, as_float
+from symgrad.numeric.sweeps import numeric_pullback
+from symgrad.program import Apply, Program
+from symgrad.render import numbers
+from symgrad.render.content.teller import teller_of
+from symgrad.render.flow_picture import Flow, Station, flow_picture, ways_of
+
+TITLE = "The program, and what flows back through it"
+BELOW = "thin, to the right: forward; below it, to the left: the cotangent, with its length"
+
+
+class Watched:
+    """What comes back on each way, added up where an operation reads a tensor twice."""
+
+    def __init__(self) -> None:
+        self.parts: dict[tuple[str, str], Array] = {}
+
+    def __call__(self, step: Apply, place: int, cotangent: Array, part: Array) -> None:
+        """One part of a gradient on its way."""
+        way = str(step.arguments[place]), step.result.name
+        found = as_float(np.asarray(part))
+        self.parts[way] = self.parts[way] + found if way in self.parts else found
+
+    @property
+    def lengths(self) -> dict[tuple[str, str], float]:
+        """The Euclidean lengths."""
+        return {way: length(part) for way, part in self.parts.items()}
+
+
+def length(array: Any) -> float:
+    """The Euclidean length of all entries."""
+    return float(np.linalg.norm(as_float(np.asarray(array)).reshape(-1)))
+
+
+def program_picture(explanation: Explanation) -> str:
+    """The program of an explanation."""
+    program, watched = explanation.program, Watched()
+    numeric_pullback(program, explanation.values, as_float(explanation.seed), tuple(explanation.gradients), watched)
+    teller = teller_of(program, None if explanation.expanded else explanation.expression)
+    return drawn(
+        program, program.forward_steps, watched.lengths, {program.output: explanation.seed},
+        shape_of=lambda name: np.shape(explanation.values[name]), said=teller.code, seed=program.seed,
+    )  # fmt: skip
+
+
+def drawn(
+    program: Program, steps: Iterable[Apply], lengths: Mapping[tuple[str, str], float], seeds: Mapping[str, Any], *,
+    shape_of: Callable[[str], tuple[int, ...]], said: Callable[[Apply], str] = lambda step: "",
+    labels: Mapping[str, str] | None = None, seed: str = "v",
+) -> str:  # fmt: skip
+    """A program with the lengths that were seen on its ways."""
+    labels, told = labels or {}, tuple(steps)
+    called = {t.name: labels.get(t.name, t.name) for t in program.tensors()}
+    read = {name for step in told for name in step.tensors} | set(seeds)
+    stations = [Station(called[t.name], "", shape(shape_of(t.name))) for t in program.inputs if t.name in read]
+    texts = [said(step) for step in told]
+    for n, step in enumerate(told):
+        text = " ".join(texts[n].split())
+        own = bool(text) and len(text) <= LONGEST_SAID and texts[n] not in texts[n + 1 :]
+        made = text if own else step.called
+        stations.append(Station(called[step.result.name], made, shape(shape_of(step.result.name))))
+    known = {station.name for station in stations}
+    readers = [(called[name], called[step.result.name]) for step in told for name in step.tensors]
+    renamed = {(called[a], called[b]): value for (a, b), value in lengths.items()}
+    ends = list(seeds)
+    return flow_picture(Flow(
+        TITLE, BELOW, tuple(stations), ways_of([w for w in readers if set(w) <= known], renamed),
+        called[ends[0]] if ends else "", seed, length(np.concatenate([np.ravel(as_float(s)) for s in seeds.values()])),
+    ))  # fmt: skip
+
+
+LONGEST_SAID = 19
+"""Characters of an operation as the user wrote it."""
+
+
+def shape(sizes: tuple[int, ...]) -> str:
+    """2×3; a scalar is a number."""
+    return numbers.size(sizes) if sizes else "a number"

@@ -1,0 +1,215 @@
+"""Pages in a real browser: nothing leaves them, nothing complains, what is pointed at is lit, what is edited follows.
+
+Without a browser these tests are skipped, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import symgrad
+from tests.browser import Opened, browser
+from tests.cases import STORIES
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
+
+DEEP = "h = tanh(x@w + b); softmax(h@u)"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as started:
+        yield started
+
+
+@pytest.fixture
+def opened(chromium: Any) -> Iterator[Opened]:
+    context = chromium.new_context(viewport={"width": 1200, "height": 900})
+    found = Opened(context.new_page())
+    yield found
+    assert found.complaints == []
+    assert all(url.startswith(("file:", "data:")) for url in found.requests)
+    assert len([url for url in found.requests if url.startswith("file:")]) <= 1
+    context.close()
+
+
+def written(path: Path, page: str) -> str:
+    path.write_text(page, encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture(scope="module")
+def forum(tmp_path_factory: pytest.TempPathFactory) -> str:
+    found = symgrad.explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]])
+    return written(tmp_path_factory.mktemp("pages") / "forum.html", found.to_html())
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> str:
+    found = symgrad.explain(
+        DEEP, x="randn(2,3)", w="randn(3,4)", b=[1, 2, 3, 4], u="randn(4,3)", seed="randn(2,3,seed=3)"
+    )
+    return written(tmp_path_factory.mktemp("pages") / "deep.html", found.to_html())
+
+
+def sheet(page: Any, name: str) -> np.ndarray:
+    """The numbers of a tensor as they stand in the page."""
+    shown = page.locator(f'.sheet[data-tensor="{name}"] output').all_text_contents()
+    return np.array([float(text) for text in shown])
+
+
+def type_into(page: Any, label: str, text: str, within: str = ".sheets") -> None:
+    page.locator(f'{within} input[aria-label="{label}"]').fill(text)
+
+
+def test_a_column_is_lit_and_its_sum_is_told(opened: Opened, forum: str) -> None:
+    page = opened.open(forum)
+    told = page.locator("#panel-0 .told")
+    assert told.text_content() == "x.grad[0,0] = 1·1 + 2·1 + 3·1 + 4·1 = 10"
+    page.locator('#panel-0 td[data-row="5"][data-col="4"]').hover()
+    assert told.text_content() == "x.grad[1,1] = 5·1 + 6·1 + 7·1 + 8·1 = 26"
+    assert page.locator('#panel-0 td.on[data-col="4"]').count() == 9  # eight rows and the sum
+    assert page.locator("#panel-0 td.on:not([data-col='4'])").count() == 0
+    page.locator('.sheet[data-tensor="x"] input[aria-label="x[0,2]"]').hover()  # an entry of the input
+    assert told.text_content().startswith("x.grad[0,2] = ")
+    page.locator('.sheet[data-tensor="out"] output').nth(2).hover()  # an entry of the output
+    assert told.text_content().startswith("out[0,2] has the weight 3: it adds 3·1 to x.grad[0,0]")
+    assert page.locator("#panel-0 td.on[data-row='2']").count() == 6
+    page.mouse.move(0, 0)
+    page.locator('#panel-0 th button[data-col="1"]').focus()  # by keyboard
+    assert told.text_content().startswith("x.grad[0,1] = ")
+
+
+def test_the_seed_and_the_inputs_are_edited_and_all_follows(opened: Opened, deep: str) -> None:
+    page = opened.open(deep)
+    assert page.evaluate("document.documentElement.dataset.formulas") == "travel"
+    rng = np.random.default_rng(0)
+    new = {"x": (2, 3), "w": (3, 4), "b": (4,), "u": (4, 3), "v": (2, 3)}
+    values = {name: np.round(rng.normal(size=shape), 2) for name, shape in new.items()}
+    for name, array in values.items():
+        for at in np.ndindex(*array.shape):
+            type_into(page, f"{name}[{','.join(map(str, at))}]", repr(float(array[at])))
+    seed = values.pop("v")
+    wanted = symgrad.explain(DEEP, seed=seed, check=False, **values)
+    np.testing.assert_allclose(sheet(page, "out"), wanted.output.reshape(-1), rtol=1e-4)
+    for name, gradient in wanted.gradients.items():
+        np.testing.assert_allclose(sheet(page, f"{name}.grad"), gradient.value.reshape(-1), rtol=1e-4, atol=1e-12)
+        sums = page.locator(f'.panel[data-by="{name}"] tfoot output').all_text_contents()
+        if sums:
+            np.testing.assert_allclose([float(s) for s in sums], gradient.value.reshape(-1), rtol=1e-4, atol=1e-12)
+    assert page.locator("#edited").is_visible()
+    page.locator("#reset").click()
+    assert not page.locator("#edited").is_visible()
+
+
+def test_what_is_no_number_changes_nothing_and_says_so(opened: Opened, forum: str) -> None:
+    page = opened.open(forum)
+    type_into(page, "x[0,0]", "two")
+    box = page.locator('.sheet[data-tensor="x"] input').first
+    assert box.get_attribute("aria-invalid") == "true"
+    assert sheet(page, "a.grad").tolist() == [6, 8, 10, 12] * 3
+    type_into(page, "x[0,0]", "1/2")
+    assert box.get_attribute("aria-invalid") == "false"
+    assert sheet(page, "a.grad").tolist()[:4] == [5.5, 7, 8.5, 10]
+    type_into(page, "v, the weight of out[0,0]", "−3", "#panel-0")  # the seed beside its row is the same seed
+    assert page.locator('.sheet[data-tensor="v"] input').first.input_value() == "−3"
+    assert sheet(page, "x.grad").tolist() == [6, 6, 6, 26, 26, 26]
+
+
+def test_a_name_lights_all_its_uses_and_a_line_its_forward_line(opened: Opened, deep: str) -> None:
+    page = opened.open(deep)
+    page.locator('.fact[data-s="w"]').focus()
+    lit = page.locator(".lit-symbol")
+    assert lit.count() > 5
+    assert {text.removesuffix(".grad").split()[0] for text in lit.all_text_contents()} == {"w"}
+    page.locator('li[data-of="h"]').hover()
+    assert page.locator(".lit-line code").all_text_contents()[0].startswith("h = tanh")
+    page.locator('li[data-of="u"]').focus()  # the gradient of an input: the lines that read it
+    assert "t4 = h @ u" in page.locator(".lit-line code").all_text_contents()
+
+
+def test_steps_fold_and_formulas_are_copied(opened: Opened, forum: str) -> None:
+    opened.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = opened.open(forum)
+    assert page.locator("details[open]").count() == 0
+    page.locator("details summary").nth(3).press("Enter")
+    assert page.locator("details[open]").count() == 1
+    row = page.locator("details[open] .equation").nth(1)
+    for which, part in (("LaTeX", r"\sum"), ("code", "x.grad[p,q] = Σ_k v[p,k]·a[q,k]")):
+        row.get_by_text(which, exact=True).click()
+        page.wait_for_function("document.getElementById('said').textContent === 'copied'")
+        found = page.evaluate("navigator.clipboard.readText()")
+        assert part in found
+    page.locator("details[open] p .m").first.press("Enter")  # a formula within a sentence
+    assert page.locator("#toolbar").is_visible()
+    page.locator('#toolbar [data-which="latex"]').press("Enter")
+    page.keyboard.press("Escape")
+    assert not page.locator("#toolbar").is_visible()
+    page.locator("#fold").click()
+    assert page.locator("details:not([open])").count() == 0
+    page.locator("#fold").click()
+    assert page.locator("details[open]").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 390])
+def test_everybody_can_read_it(chromium: Any, deep: str, forum: str, scheme: str, width: int) -> None:
+    context = chromium.new_context(color_scheme=scheme, viewport={"width": width, "height": 850})
+    for address in (deep, forum):
+        found = Opened(context.new_page())
+        page = found.open(address)
+        page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
+        page.wait_for_timeout(200)
+        assert found.violations() == []
+        assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        assert found.complaints == []
+    context.close()
+
+
+def test_tabs_are_walked_by_arrows(opened: Opened, deep: str) -> None:
+    page = opened.open(deep)
+    page.locator("#tab-0").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#tab-1").get_attribute("aria-selected") == "true"
+    assert page.locator(".panel:visible").get_attribute("data-by") == "w"
+
+
+def test_paper_has_everything_open(opened: Opened, deep: str) -> None:
+    page = opened.open(deep)
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator(".panel:visible").count() == 4
+    assert page.locator("details:not([open])").count() == 0
+    assert page.locator(".copy:visible").count() == 0
+
+
+def test_names_of_users_do_nothing(opened: Opened, tmp_path: Path) -> None:
+    import dataclasses
+
+    evil = symgrad.explain("x*a", x=[1, 2], a=[3, 4], check=False)
+    text = '"><img src=x onerror="document.title=\'broken\'"></script><script>document.title="broken"</script>'
+    page = opened.open(written(tmp_path / "evil.html", dataclasses.replace(evil, expression=text).to_html()))
+    assert "broken" not in re.sub(re.escape(text), "", page.title())
+    assert page.locator("img").count() == 0
+
+
+def test_every_operation_comes_out_in_the_page_as_in_python(opened: Opened, tmp_path: Path) -> None:
+    """What travels is computed again by the browser, for every operation of the table."""
+    opened.open(written(tmp_path / "one.html", symgrad.explain("x*a", check=False).to_html()))
+    travelled = 0
+    for case in STORIES:
+        import json
+
+        from symgrad.render.html.travel import travelling
+
+        data = travelling(case.story)
+        found = opened.page.evaluate("text => symgradTree.differing(symgradTree.read(text))", json.dumps(data))
+        assert found == [], case
+        travelled += bool(data["stages"])
+    assert travelled > 0.6 * len(STORIES), f"only {travelled} of {len(STORIES)} can be edited"
