@@ -104,7 +104,6 @@ def explain(
         raise InputError(
             "nothing to explain", hints=('symgrad explain "x@a"', "symgrad explain --call module:function")
         )
-<<<<<<< HEAD
     with options.memory_of(memory):
         result = explain_values(
             expression,
@@ -117,21 +116,7 @@ def explain(
             expand=expand,
             order=order,
         )
-        deliver(result, style, story, brief, path, color)
-=======
-    result = explain_values(
-        expression,
-        options.values_of(lets),
-        seed=None if seed is None else literal(seed),
-        wrt=wrt,
-        then=then,
-        shapes=options.shapes_of(shapes),
-        check=check,
-        expand=expand,
-        order=order,
-    )
-    deliver(result, style, story, brief, path, color, picture, opened)
->>>>>>> 1200ac9 (Explanations are pages for a browser whose numbers can be edited; the program is a picture with the length of what flows back)
+        deliver(result, style, story, brief, path, color, picture, opened)
     return 0 if result.passed else DISAGREED
 
 

@@ -14,6 +14,7 @@ from symgrad.backward.code import as_function, read_by
 from symgrad.calculus import Back, back
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, instantiate
+from symgrad.notebook import Listed
 from symgrad.numeric import Array
 from symgrad.program import Program
 from symgrad.shapes import Shape, Size
@@ -82,7 +83,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Backward:
+class Backward(Listed):
     """``forward`` and ``lines`` in the order of their computation; ``gradients`` by the tensor they belong to.
 
     ``inputs`` are the tensors that the forward pass begins with, as Python names them. ``seeds`` are what the weights

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from symgrad.closed_form import assigned
 from symgrad.errors import InputError
 from symgrad.explanation.entries import Entry, entry_story
 from symgrad.explanation.given import Given, Seed, Writers
-from symgrad.explanation.jacobian import Jacobian, written_by
+from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.singular import Singular
 from symgrad.explanation.ties import Passage, Tie, switches, ties
+from symgrad.explanation.written import Written
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
 from symgrad.language import arguments
@@ -93,7 +94,7 @@ class Gradient:
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Written):
     """What ``out.backward(v)`` computes for one expression, and the proofs.
 
     ``hessians`` holds second derivatives by pairs of inputs, where ``order=2`` asked for them; ``conventions``
@@ -161,48 +162,11 @@ class Explanation:
             raise InputError(f"there is no Hessian by {' and '.join(pair)} here", hints=("explain(…, order=2)",))
         return self.hessians[pair]
 
-    def to_text(self, **options: Any) -> str:
-        """For a terminal; ``width``, ``color`` and ``entry`` as `symgrad.render.to_text` takes them."""
-        return self._writers.text(self, **options)
-
-    def to_markdown(self, **options: Any) -> str:
-        """As Markdown with LaTeX formulas."""
-        return self._writers.markdown(self, **options)
-
-    def to_latex(self, **options: Any) -> str:
-        """As a LaTeX fragment."""
-        return self._writers.latex(self, **options)
-
-    def to_json(self, **options: Any) -> str:
-        """As JSON, by the schema in ``docs/reference/json.md``."""
-        return self._writers.json(self, **options)
-
-    def to_svg(self, wrt: str | None = None, *, program: bool = False) -> str:
-        """v × J = vᵀJ as a picture, for the input ``wrt`` (the first one by default), with one column's sum.
-
-        With ``program``, the steps instead, and how long the cotangent is that comes back on each way.
-        """
-        return self._writers.svg(self, wrt, program=program)
-
-    def to_html(self, **options: Any) -> str:
-        """As a page for a browser, in one file, whose numbers can be edited; needs ``symgrad[pages]``."""
-        return self._writers.html(self, **options)
-
-    def _repr_markdown_(self) -> str:
-        return self.to_markdown()
-
-    def _repr_latex_(self) -> str:
-        return self.to_latex()
-
     def __repr__(self) -> str:
         forms = ", ".join(
             "; ".join(assigned(f"{n}.grad", g.closed_form or "an index formula")) for n, g in self.gradients.items()
         )
         return f"<explanation of {self.expression!r}: {forms}>"
-
-    @property
-    def _writers(self) -> Writers:
-        return written_by(self.writers)
 
     @property
     def exact(self) -> bool:

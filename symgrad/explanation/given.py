@@ -42,4 +42,5 @@ class Writers:
     json: Callable[..., str]
     svg: Callable[..., str]
     html: Callable[..., str]
-    matrix_svg: Callable[..., str]
+    notebook: Callable[..., str]
+    matrix: Callable[..., str]

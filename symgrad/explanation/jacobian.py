@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from symgrad.calculus import jacobians
-from symgrad.errors import InputError, bug
+from symgrad.errors import InputError
 from symgrad.explanation.claims import Claim, Structure, proven
 from symgrad.explanation.evidence import Evidence, not_rounding, size_of
 from symgrad.explanation.given import Writers
 from symgrad.explanation.plan import LARGEST_DENSE, JacobianPlan, planned
 from symgrad.explanation.structure import COMPOSED, suggested
+from symgrad.explanation.written import written_by
 from symgrad.indexing import Equation, Index, add_up, fresh_axes
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import Expr, access, accesses, name_of
@@ -40,13 +41,6 @@ LARGEST_MATRIX = 100_000
 """Entries of the largest explicit symbolic matrix that is made, zeros not counted where they are many."""
 WEIGHTS, DIRECTION = "·v", "·u"
 """What an operator's arguments are called in its equations: like no tensor."""
-
-
-def written_by(writers: Writers | None) -> Writers:
-    """The writers, which only what is built beside the public functions lacks."""
-    if writers is None:
-        raise bug("an explanation without writers")
-    return writers
 
 
 def label(name: str, at: tuple[int, ...]) -> str:
@@ -257,7 +251,16 @@ class Jacobian:
 
     def to_svg(self) -> str:
         """A picture of the matrix: entry by entry where it is small, as where its entries are where it is large."""
-        return written_by(self.writers).matrix_svg(self)
+        return written_by(self.writers).matrix(self, "svg")
+
+    def _repr_html_(self) -> str:
+        return written_by(self.writers).matrix(self, "html")
+
+    def _repr_markdown_(self) -> str:
+        return written_by(self.writers).matrix(self, "markdown")
+
+    def _repr_latex_(self) -> str:
+        return written_by(self.writers).matrix(self, "latex")
 
     def _fits(self, limit: int, instead: str) -> None:
         rows, columns = self.shape

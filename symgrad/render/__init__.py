@@ -12,6 +12,7 @@ from symgrad.render.json import schema, to_json
 from symgrad.render.latex import to_latex
 from symgrad.render.letters import Names, names_of
 from symgrad.render.markdown import to_markdown
+from symgrad.render.notebook import explanation_html, jacobian_in
 from symgrad.render.picture import matrix_picture, product_picture
 from symgrad.render.program_picture import program_picture
 from symgrad.render.text import to_text
@@ -22,7 +23,7 @@ def picture(explanation: Explanation, name: str | None = None, *, program: bool 
     return program_picture(explanation) if program else product_picture(explanation, name)
 
 
-WRITERS = Writers(to_text, to_markdown, to_latex, to_json, picture, to_html, matrix_picture)
+WRITERS = Writers(to_text, to_markdown, to_latex, to_json, picture, to_html, explanation_html, jacobian_in)
 """How explanations are written: what `symgrad.explanation` is handed, because it does not know its renderers."""
 
 __all__ = [

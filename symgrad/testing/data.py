@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from symgrad.notebook import Listed
+
 PASSED, FAILED, NOT_MADE = "passed", "failed", "not made"
 WIDEST = 100
 
@@ -41,7 +43,7 @@ class Battery:
 
 
 @dataclass(frozen=True)
-class BackwardReport:
+class BackwardReport(Listed):
     """Everything that was tried on one candidate; ``findings`` are ranked, the most telling first.
 
     ``expression`` is what it was held against, ``oracle`` how the right gradient was got.

@@ -24,11 +24,13 @@ from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
 from symgrad.explanation.formulas import derive
 from symgrad.explanation.jacobian import Jacobian
 from symgrad.language import arguments
+from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values
 from symgrad.oracles.forms import check_form
 from symgrad.program import Apply, Pullback
 from symgrad.program import Program as Recording
 from symgrad.render import WRITERS
+from symgrad.render.program_picture import Watched, drawn
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.planned import WaysBack, settling
 from symgrad.tracing.seeds import numbers, seed_array
@@ -49,7 +51,7 @@ class Box:
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
+class Program(Listed):
     """What a PyTorch function did, once: this run's path, this run's random numbers.
 
     ``inputs`` are the tensors to differentiate by, ``data`` the others; ``outputs`` the results, in order;
@@ -179,6 +181,15 @@ class Program:
         return backward(
             self.recording, wanted, ends=ends, labels=self.labels, values=self.values, ones=ones, pull=numbers
         )
+
+    def to_svg(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> str:
+        """The program as a picture, with the length of what ``backward(seed)`` sends back on every way."""
+        seeds, watched = self._seeds(seed), Watched()
+        pull(self.recording, self.values, self.boxes, seeds, self._names(wrt), watched, self.origins)
+        return drawn(
+            self.recording, self.recording.forward_steps, watched.lengths, seeds, labels=self.labels,
+            shape_of=lambda name: np.shape(self.arrays[name]), seed=self.recording.seed,
+        )  # fmt: skip
 
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:
         """Ju: the change of the outputs for a change of some inputs."""

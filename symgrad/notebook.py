@@ -1,0 +1,38 @@
+r"""How notebooks show what is a text: in HTML as it stands, in Markdown as code, in LaTeX line by line.
+
+Comes in: an object whose ``str`` is worth reading. Goes out: the three forms that Jupyter asks for.
+"""
+
+from __future__ import annotations
+
+from html import escape
+
+SPELLED = {
+    "\\": r"\backslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%", "_": r"\_",
+    "^": r"\hat{}", "~": r"\sim{}",
+}  # fmt: skip
+MOST_LINES = 400
+
+
+class Listed:
+    """Shown in notebooks as ``str`` has it, in the letters of code."""
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="line-height:1.35">{escape(self._listing())}</pre>'
+
+    def _repr_markdown_(self) -> str:
+        return f"```text\n{self._listing()}\n```"
+
+    def _repr_latex_(self) -> str:
+        lines = [
+            f"\\texttt{{{''.join(SPELLED.get(sign, sign) for sign in line).replace(' ', '~')}}}"
+            for line in self._listing().splitlines()
+        ]
+        body = " \\\\\n".join(lines)
+        return f"$$\\begin{{array}}{{l}}\n{body}\n\\end{{array}}$$"
+
+    def _listing(self) -> str:
+        """The text, cut where it would fill a notebook."""
+        lines = str(self).splitlines()
+        more = [f"… {len(lines) - MOST_LINES:,} more lines"] if len(lines) > MOST_LINES else []
+        return "\n".join([*lines[:MOST_LINES], *more])

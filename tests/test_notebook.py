@@ -1,0 +1,76 @@
+"""What notebooks show: every form is there, in itself complete, and says the numbers."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import re
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import torch
+
+import symgrad
+from symgrad.testing import check_backward
+
+EVIL = "<script>alert(1)</script>"
+
+
+def everything() -> dict[str, Any]:
+    """One of each kind."""
+    explanation = symgrad.explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]])
+    captured = symgrad.capture(lambda x: torch.tanh(x * 2).sum(), torch.ones(3))
+    report = check_backward(lambda x: x * 2, "x*2", x=[1.0, 2.0])
+    return {
+        "explanation": explanation, "jacobian": explanation.gradients["x"].jacobian,
+        "backward": explanation.backward, "captured": captured, "report": report,
+    }  # fmt: skip
+
+
+SAID = {
+    "explanation": "v @ a.T", "jacobian": "8 by 6", "backward": "x.grad = v @ a.T", "captured": "tanh",
+    "report": "passes",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def shown() -> dict[str, Any]:
+    return everything()
+
+
+@pytest.mark.parametrize("kind", SAID)
+def test_every_form_is_there_and_says_it(shown: dict[str, Any], kind: str) -> None:
+    found = shown[kind]
+    html = found._repr_html_()
+    assert SAID[kind] in html
+    closed = re.sub(r"(<img [^>]*)>", r"\1/>", html)
+    ElementTree.fromstring(f"<div>{closed}</div>")
+    assert found._repr_markdown_()
+    latex = found._repr_latex_()
+    assert latex.count("{") - latex.count(r"\{") == latex.count("}") - latex.count(r"\}")
+
+
+def test_the_picture_in_a_notebook_is_an_image_with_words(shown: dict[str, Any]) -> None:
+    html = shown["explanation"]._repr_html_()
+    picture = base64.b64decode(re.search(r"base64,([\w+/=]+)", html)[1]).decode()
+    assert picture == shown["explanation"].to_svg()
+    assert "x.grad is 10, 10, 10, 26, 26, 26." in re.search(r'alt="([^"]*)"', html)[1]
+
+
+def test_what_a_user_wrote_is_no_markup(shown: dict[str, Any]) -> None:
+    for kind in ("explanation", "report"):
+        changed = dataclasses.replace(shown[kind], expression=EVIL)
+        assert EVIL not in changed._repr_html_()
+
+
+def test_a_captured_program_is_a_picture_of_what_flows_back() -> None:
+    weight = torch.nn.Linear(3, 2)
+    program = symgrad.capture(lambda x: torch.tanh(weight(x)).sum(), torch.ones(4, 3))
+    picture = program.to_svg()
+    ElementTree.fromstring(picture)
+    lengths = {match[0]: float(match[1]) for match in re.findall(r"from [\w.]+ to ([\w.]+) (\d[\d.e-]*\d|0)", picture)}
+    found = program.pullback()
+    for name in program.inputs:
+        wanted = float((found[name] ** 2).sum() ** 0.5)
+        assert lengths[name] == pytest.approx(wanted, rel=1e-4), name
