@@ -16,6 +16,7 @@ WHERE = {
         "DomainError", "InputError", "NotationError", "ShapeError", "SymgradError", "UndefinedError",
         "UnknownNameError", "UnsupportedError",
     ),
+    "symgrad.exercises": ("Exercise", "exercise"),
     "symgrad.explanation": ("Entry", "Explanation", "Gradient", "Hessian", "Jacobian", "Structure"),
     "symgrad.exporting": ("export",),
     "symgrad.higher": ("hessian", "hvp", "jvp"),
@@ -28,6 +29,7 @@ __all__ = [
     "Check",
     "DomainError",
     "Entry",
+    "Exercise",
     "Explanation",
     "Gradient",
     "Hessian",
@@ -44,6 +46,7 @@ __all__ = [
     "__version__",
     "capture",
     "derive",
+    "exercise",
     "explain",
     "export",
     "hessian",
@@ -65,6 +68,7 @@ if TYPE_CHECKING:
         UnknownNameError,
         UnsupportedError,
     )
+    from symgrad.exercises import Exercise, exercise
     from symgrad.explanation import Entry, Explanation, Gradient, Hessian, Jacobian, Structure
     from symgrad.exporting import export
     from symgrad.higher import hessian, hvp, jvp

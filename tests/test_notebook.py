@@ -21,7 +21,7 @@ def everything() -> dict[str, Any]:
     """One of each kind."""
     explanation = symgrad.explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]])
     captured = symgrad.capture(lambda x: torch.tanh(x * 2).sum(), torch.ones(3))
-    report = check_backward(lambda x: x * 2, "x*2", x=[1.0, 2.0])
+    report = check_backward(lambda x: x * 2, "x*2", x=torch.tensor([1.0, 2.0]))
     return {
         "explanation": explanation, "jacobian": explanation.gradients["x"].jacobian,
         "backward": explanation.backward, "captured": captured, "report": report,

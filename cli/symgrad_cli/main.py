@@ -9,6 +9,7 @@ from symgrad_cli.check import check
 from symgrad_cli.code import code
 from symgrad_cli.derive import derive
 from symgrad_cli.docs import docs
+from symgrad_cli.exercise import exercise
 from symgrad_cli.explain import explain
 from symgrad_cli.ops import ops
 from symgrad_cli.plan import plan

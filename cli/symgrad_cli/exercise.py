@@ -1,0 +1,42 @@
+"""``symgrad exercise EXPR``: asks for a gradient and checks the line that is typed."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from symgrad_cli import options
+from symgrad_cli.failures import DISAGREED, reporting
+
+
+@click.command()
+@click.argument("expression")
+@options.shape_option
+@click.option("--wrt", metavar="x", help="The input whose gradient is asked for.  [default: the first]")
+@click.option("--answer", metavar="LINE", help="Check this line and stop: exit status 0 where it is exact, else 1.")
+@options.traceback_option
+@reporting
+def exercise(expression: str, shapes: tuple[str, ...], wrt: str | None, answer: str | None, traceback: bool) -> int:
+    """Ask what backward(v) puts into the gradient, and check what is typed: exact, approximate, or wrong and why.
+
+    A line is Python in v, out and the inputs, such as "v @ a.T"; an empty line shows the closed form.
+    """
+    from symgrad.exercises import exercise as asked
+
+    question = asked(expression, wrt=wrt, shapes=options.shapes_of(shapes))
+    if answer is not None:
+        verdict = question.check(answer)
+        click.echo(str(verdict))
+        return 0 if verdict.right else DISAGREED
+    click.echo(question.question)
+    while True:
+        click.echo(f"{question.name}.grad = ", nl=False)
+        line = sys.stdin.readline()
+        if not line.strip():
+            click.echo(question.solution or "(there is no short closed form)")
+            return DISAGREED
+        verdict = question.check(line)
+        click.echo(f"  {verdict}")
+        if verdict.right:
+            return 0

@@ -1,0 +1,244 @@
+"""Exercises: the closed form is hidden, and a student's line is held against the formula.
+
+Comes in: an expression, then a line such as ``v @ a.T``. Goes out: a `Verdict`: exact, approximate, or wrong and
+why, by the diagnosis of the test tool. The line is read by the same whitelist as every text and never run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symgrad.api import explain_values
+from symgrad.errors import InputError, SymgradError, UnknownNameError
+from symgrad.explanation import Explanation
+from symgrad.explanation.formulas import Shapes
+from symgrad.language import arguments, inputs_of, read
+from symgrad.notebook import Listed
+from symgrad.numeric import Array, Values, as_float, forward
+from symgrad.numeric.assumed import matrix_of_kind
+from symgrad.numeric.sweeps import numeric_pullback
+from symgrad.oracles.forms import jittered, moves
+from symgrad.oracles.other_sizes import resized
+from symgrad.program import Program
+from symgrad.testing.bench import Trial, apart, place
+from symgrad.testing.diagnosis import Case, causes
+from symgrad.testing.rounding import rounding_of
+from symgrad.testing.seeds import Weights, seeds
+from symgrad.testing.truth import Formula
+
+EXACT, NEAR = 1e-9, 1e-3
+"""Of the largest entry: what rounding explains, and what counts as approximate."""
+RANGES = ((-2.0, 2.0), (-3.0, -0.5), (0.5, 2.5), (0.05, 0.95))
+"""Where numbers are drawn from; where a function has no value they are left out."""
+LEAD = {
+    "here": "", "sizes": "right at the sizes of the question, not at others: ",
+    "whole": "right but where an input is 0 or entries are equal: ",
+}  # fmt: skip
+LONGEST = 2_000
+"""Characters of a line."""
+
+
+@dataclass(frozen=True)
+class Verdict(Listed):
+    """What became of a line: ``kind`` is exact, approximate, wrong or unread; ``said`` are the words."""
+
+    kind: str
+    said: str
+
+    @property
+    def right(self) -> bool:
+        """Whether the line is the gradient."""
+        return self.kind == "exact"
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.said}"
+
+
+@dataclass(frozen=True, eq=False)
+class Exercise(Listed):
+    """A question, ``x.grad = ?``; ``check`` takes a line, ``solution`` is the closed form, None where there is none."""
+
+    expression: str
+    name: str
+    explanation: Explanation
+
+    @property
+    def question(self) -> str:
+        """What is asked, and in which names."""
+        program = self.explanation.program
+        sizes = ", ".join(f"{g.name} {size(g.value.shape)}" for g in self.explanation.inputs)
+        known = ", ".join(dict.fromkeys([program.seed, program.output, *(g.name for g in self.explanation.inputs)]))
+        return (
+            f"{program.output} = {self.expression.strip()}    ({sizes}, {program.output} "
+            f"{size(self.explanation.output.shape)})\n"
+            f"{program.output}.backward({program.seed}):  {self.name}.grad = ?    (in {known}; any size)"
+        )
+
+    @property
+    def solution(self) -> str | None:
+        """The closed form."""
+        return self.explanation.gradients[self.name].closed_form
+
+    def check(self, line: str) -> Verdict:
+        """Hold ``line`` against the formula: at several numbers, at several sizes, for several seeds."""
+        line = arguments.text_of(line, "the line").strip()
+        text = re.sub(rf"^{re.escape(self.name)}\.grad\s*=(?!=)\s*", "", line)
+        if not text or len(text) > LONGEST:
+            return Verdict("unread", "there is no line" if not text else f"a line has at most {LONGEST:,} characters")
+        worst, points = 0.0, 0
+        try:
+            for where, values in points_of(self.explanation):
+                trials = [self._trial(text, values, weights) for weights in seeds_of(self.explanation, values)]
+                points += 1
+                other = next((t for t in trials if t.got.shape != t.expected.shape), None)
+                if other is not None:
+                    return self._shaped(other, where)
+                worst = max(worst, *map(relative, trials))
+                if worst > NEAR:
+                    return Verdict("wrong", f"{LEAD.get(where, LEAD['sizes'])}{self._why(values, trials)}")
+        except SymgradError as error:
+            return Verdict("unread", str(error))
+        if worst <= EXACT:
+            return Verdict("exact", f"{self.name}.grad, at {points} points, {sizes_tried(self.explanation)}")
+        return Verdict("approximate", f"the largest difference is {worst:.1e} of the largest entry")
+
+    def _trial(self, text: str, values: Values, weights: Weights) -> Trial:
+        """One seed: what was expected, and what the line gives."""
+        expected = as_float(gradient(self.explanation, values, weights.seeds[0], self.name))
+        got = evaluated(text, known_by(self.explanation, values, weights.seeds[0]))
+        scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
+        return Trial(weights, expected, as_float(got), EXACT * max(scale, 1e-30), scale)
+
+    def _shaped(self, trial: Trial, where: str) -> Verdict:
+        """What is said of another shape."""
+        wanted, got = size(trial.expected.shape), size(trial.got.shape)
+        said = f"{self.name}.grad has the shape of {self.name}, {wanted}; this has {got}"
+        return Verdict("wrong", f"{LEAD.get(where, LEAD['sizes'])}{said}")
+
+    def _why(self, values: Values, trials: list[Trial]) -> str:
+        """The mistake that gives just this, and the worst entry."""
+        program = self.explanation.program
+        formula = Formula(self.expression, (program,), (values,), tuple(self.explanation.gradients))
+        others = dict.fromkeys((n for n in self.explanation.gradients if n != self.name), True)
+        case = Case(formula, self.name, tuple(trials), rounding_of(["float64"], None, EXACT), others,
+                    {self.name: tuple(trials)})  # fmt: skip
+        cause = causes(case)
+        worst = max(
+            trials, key=lambda t: float(np.where(np.isfinite(t.expected), t.gaps(t.expected), 0).max(initial=0))
+        )
+        at = np.unravel_index(int(np.argmax(np.where(worst.off, worst.gaps(worst.expected), -1))), worst.expected.shape)
+        where = tuple(int(i) for i in at)
+        wanted, found = apart(float(worst.expected[where]), float(worst.got[where]))
+        entry = (
+            f"with {program.seed} = {worst.weights.name}, {place(f'{self.name}.grad', where)} is {wanted}, not {found}"
+        )
+        return f"{cause.said}; {entry}" if cause.said else entry
+
+    def __str__(self) -> str:
+        return self.question
+
+    def __repr__(self) -> str:
+        return f"<exercise {self.expression!r}: {self.name}.grad = ?>"
+
+
+def exercise(expression: str, *, wrt: str | None = None, shapes: Shapes | None = None, **values: Any) -> Exercise:
+    """A question about ``expression``: what ``backward(v)`` puts into the gradient of ``wrt`` (the first input).
+
+    Raises `SymgradError` where the expression cannot be explained, `UnknownNameError` for an input that there is not.
+
+    >>> question = exercise("x@a")
+    >>> question.check("v @ a.T").kind, question.check("v * 2").kind
+    ('exact', 'wrong')
+    """
+    found = explain_values(expression, values, wrt=None, shapes=shapes, check=False)
+    name = next(iter(found.gradients), None) if wrt is None else arguments.name_of(wrt, "wrt")
+    if name is None:
+        raise InputError("there is no input to differentiate by", found=(expression,))
+    if name not in found.gradients:
+        raise UnknownNameError(f"there is no input {name!r}", found=(f"inputs: {', '.join(found.gradients)}",))
+    return Exercise(found.expression, name, found)
+
+
+def points_of(explanation: Explanation) -> Iterator[tuple[str, Values]]:
+    """Numbers that differ from each other and have both signs, whole ones with 0 among them, and other sizes."""
+    program = explanation.program
+    moving = frozenset(t.name for t in program.inputs if moves(program, t.name))
+    given = {g.name: g.value for g in explanation.inputs}
+    free = [g for g in explanation.inputs if g.name in moving and not g.value_given]
+    generator, first = np.random.default_rng(7), None
+    for low, high in RANGES:
+        drawn = {g.name: np.round(generator.uniform(low, high, size=np.shape(g.value)), 2) for g in free}
+        values = values_at(program, given | drawn)
+        if values is not None and free:
+            yield "here", values
+        first = values if first is None else first
+    first = explanation.values if first is None or not free else first
+    if not free:
+        yield "here", first
+    yield "here", jittered(first, program, moving)
+    for other in resized(first, program, moving):
+        yield "sizes", other
+    whole = {g.name: np.resize([0.0, 1.0, -1.0], np.shape(g.value)) for g in free}
+    values = values_at(program, given | whole) if free else None
+    if values is not None:
+        yield "whole", values
+
+
+def values_at(program: Program, inputs: Mapping[str, Array]) -> Values | None:
+    """The forward pass, where every number in it is finite."""
+    try:
+        found = forward(program, {name: matrix_of_kind(program, name, array) for name, array in inputs.items()})
+    except (SymgradError, ValueError, IndexError):
+        return None
+    return found if all(np.isfinite(as_float(found[t.name])).all() for t in program.tensors()) else None
+
+
+def seeds_of(explanation: Explanation, values: Values) -> Iterator[Weights]:
+    """Seeds for one point; a basis too where it is small."""
+    shape = np.shape(values[explanation.program.output])
+    yield from (w for w in seeds([shape], 0) if w.name != "zeros")
+
+
+def gradient(explanation: Explanation, values: Values, seed: Array, name: str) -> Array:
+    """What is right."""
+    return numeric_pullback(explanation.program, values, seed, [name])[name]
+
+
+def known_by(explanation: Explanation, values: Values, seed: Array) -> dict[str, Array]:
+    """The names that a line may use: the inputs, the output, the seed, and what the text itself names."""
+    program = explanation.program
+    own = {t.name: np.asarray(values[t.name]) for t in program.tensors() if not re.fullmatch(r"t\d+", t.name)}
+    return {**own, program.seed: seed}
+
+
+def evaluated(text: str, known: Mapping[str, Array]) -> Array:
+    """A line in numbers; raises `SymgradError` for what is not read."""
+    mentioned = inputs_of(text)
+    missing = sorted(mentioned - set(known))
+    if missing:
+        raise UnknownNameError(f"there is no {missing[0]!r} here", found=(f"names: {', '.join(known)}",))
+    reading = read(text, shapes={name: np.shape(array) for name, array in known.items() if name in mentioned})
+    program = reading.program
+    given = {**known, **reading.made}
+    return forward(program, {t.name: np.asarray(given[t.name]) for t in program.inputs})[program.output]
+
+
+def relative(trial: Trial) -> float:
+    """The largest difference, of the largest entry; where nothing is right, nothing can be wrong."""
+    gaps = np.where(np.isfinite(trial.expected), trial.gaps(trial.expected), 0.0)
+    return float(gaps.max(initial=0.0)) / (trial.scale or 1.0)
+
+
+def sizes_tried(explanation: Explanation) -> str:
+    """Whether other sizes were tried."""
+    return "also of other sizes" if explanation.program.sizes else "at the one size there is"
+
+
+def size(shape: tuple[int, ...]) -> str:
+    """2×3."""
+    return "×".join(map(str, shape)) or "a number"

@@ -1,0 +1,91 @@
+"""Exercises: right lines are exact, wrong ones are told why, and nothing a student types is run."""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+import symgrad
+from symgrad.closed_form import assigned
+from symgrad.errors import SymgradError
+from symgrad_cli.main import main
+from tests.cases import STORIES, Case, first_by_default
+
+SOFTMAX = "(out * (v - (v * out).sum(-1, keepdim=True))) @ w.T"
+
+
+@pytest.mark.parametrize(
+    ("expression", "line", "kind", "why"),
+    [
+        ("softmax(x@w)", SOFTMAX, "exact", "of other sizes"),
+        ("softmax(x@w)", f"x.grad = {SOFTMAX}", "exact", ""),
+        ("softmax(x@w)", f"1.00001*{SOFTMAX}", "approximate", "1.0e-05"),
+        ("softmax(x@w)", f"-{SOFTMAX}", "wrong", "the sign is turned"),
+        ("softmax(x@w)", "v @ w.T", "wrong", "v passes softmax unchanged"),
+        ("x@a", "2*v@a.T", "wrong", "every entry is 2 times"),
+        ("x@a", "v.sum()", "wrong", "the shape of x, 2×3; this has a number"),
+        ("relu(x)", "v", "wrong", "is 0, not"),
+        ("relu(x)", "v*(x > 0)", "exact", ""),
+        ("relu(x)", "v*(x >= 0)", "wrong", "right but where an input is 0"),
+        ("abs(x)", "v", "wrong", ""),
+        ("abs(x)", "v*x/abs(x)", "wrong", "right but where an input is 0"),
+        ("x.sum()", "v.expand(2)", "wrong", "right at the sizes of the question, not at others"),
+        ("x.sum()", "v.expand(x.shape)", "exact", ""),
+        ("h = tanh(x); h@w", "(v@w.T)*(1 - h**2)", "exact", ""),
+        ("x@a", "v @ b", "unread", "there is no 'b' here"),
+        ("x@a", "v @ a", "unread", "do not fit together"),
+        ("x@a", "", "unread", "no line"),
+        ("x@a", "v" * 3000, "unread", "at most"),
+        ("x@a", "__import__('os').system('true')", "unread", "two underscores"),
+        ("x@a", "open('/etc/passwd')", "unread", ""),
+        ("x@a", "[v for v in v]", "unread", ""),
+        ("x@a", "lambda: v", "unread", ""),
+    ],
+)  # fmt: skip
+def test_lines_and_verdicts(expression: str, line: str, kind: str, why: str) -> None:
+    verdict = symgrad.exercise(expression).check(line)
+    assert (verdict.kind, why in verdict.said) == (kind, True), verdict
+    assert verdict.right is (kind == "exact")
+
+
+@pytest.mark.parametrize("case", first_by_default(STORIES))
+def test_the_closed_form_is_right_and_its_double_is_wrong(case: Case) -> None:
+    """What symgrad itself answers passes its own exercise."""
+    for name, gradient in case.story.gradients.items():
+        form = gradient.closed_form
+        if form is None or not gradient.value.size:
+            continue
+        question = symgrad.exercises.Exercise(case.story.expression, name, case.story)
+        *named, last = assigned(name, form)
+        line = "; ".join([*named, last.partition(" = ")[2]])
+        verdict = question.check(line)
+        if verdict.kind == "unread":  # a form may use a word that texts do not know
+            continue
+        assert verdict.kind == "exact", (name, line, verdict)
+        if gradient.value.astype(float).any():
+            double = "; ".join([*named, f"2 * ({last.partition(' = ')[2]})"])
+            assert question.check(double).kind == "wrong"
+
+
+def test_the_solution_is_not_shown_before_it_is_asked_for() -> None:
+    question = symgrad.exercise("softmax(x@w)", wrt="w")
+    for shown in (repr(question), str(question), question._repr_html_(), question._repr_markdown_()):
+        assert "keepdim" not in shown
+    assert "x.T" in question.solution
+    with pytest.raises(SymgradError, match="no input 'q'"):
+        symgrad.exercise("x@a", wrt="q")
+
+
+def test_the_command_asks_checks_and_gives_up() -> None:
+    run = CliRunner()
+    found = run.invoke(main, ["exercise", "x@a", "--answer", "v @ a.T"])
+    assert (found.exit_code, found.stdout.split(":")[0]) == (0, "exact")
+    found = run.invoke(main, ["exercise", "x@a", "--answer", "a @ v.T"])
+    assert found.exit_code == 1
+    found = run.invoke(main, ["exercise", "x@a", "--wrt", "a"], input="v.T @ x\nx.T @ v\n")
+    assert found.exit_code == 0
+    assert "wrong" in found.stdout
+    assert "exact" in found.stdout
+    found = run.invoke(main, ["exercise", "x@a"], input="\n")
+    assert found.exit_code == 1
+    assert "v @ a.T" in found.stdout
