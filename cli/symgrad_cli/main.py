@@ -43,5 +43,5 @@ def main() -> None:
     """
 
 
-for verb in (explain, derive, plan, ops, docs, run, check, code):
+for verb in (explain, derive, plan, exercise, ops, docs, run, check, code):
     main.add_command(verb)
