@@ -78,7 +78,10 @@ def blocks(notation: Notation, factors: list[Expr], bound: list[Index], prefer: 
         raise NoForm
     inner = tuple(i for i in order if i in body.axes)
     body = permuted(body, inner)
-    found = sorted(windows, key=lambda w: inner.index(w.step if w.step in over else w.place))
+    chosen = {w: w.step if w.step in over else w.place for w in windows}
+    if not set(chosen.values()) <= set(inner):
+        raise NoForm
+    found = sorted(windows, key=lambda w: inner.index(chosen[w]))
     axes = tuple(outer.get(i, i) for i in inner)
     ways = (gathered,) if found[0].place in over else (repeated, overlapping)
     for way in ways:

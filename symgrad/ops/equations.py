@@ -69,6 +69,7 @@ def op(
     smooth: bool | None = None,
     decimals: bool = False,
     along: str = "",
+    least: int = 0,
     reading: Reading | None = None,
     **facts: Any,
 ) -> Op:
@@ -78,13 +79,13 @@ def op(
     ``examples`` are calls in the place of the one that follows from the name, ``more`` are further ones; ``forward`` is
     what computes it faster or more stably than its equation as it stands, ``torch`` what calls it otherwise than by name.
     With ``decimals`` an option 0.5 is written so, and not as 1/2. ``along`` is the option that says along which axes the
-    equation holds, which then is that of one line; its ``forward`` takes axis= and keepdims= as NumPy's do. What stands
+    equation holds (or the number of the axis), which then is that of one line of a tensor with ``least`` axes; its ``forward`` takes axis= and keepdims= as NumPy's do. What stands
     behind ``, n:`` says in words what the whole numbers n are that ``known`` finds.
     """
     said, texts, definition = call_of(call), dict(instead or {}), equation
     equation = equation.partition(", n: ")[0]
     if along:
-        line = Along(said, equation, texts, along)
+        line = Along(said, equation, texts, along, least)
         reading = line
         torch = torch or line.by_torch(by_spelling(home[0].format(said.name)))
         facts = {"prepare": line.prepare, "shape": line.shape, **facts}
@@ -145,7 +146,8 @@ def mentions_out(equation: str) -> bool:
 
 INDICES = re.compile(r"([A-Za-z_]\w*)\[([^\[\]]*)\]")
 CONDITION = re.compile(r"(?<![\w\]])\[((?:[^\[\]]|\[[^\]]*\])*)\]")
-CORNER = re.compile(r"[|⌊]|([A-Za-z_]\w*)\(")
+ROUNDED = re.compile(r"⌊([^⌊⌋]*)⌋")
+CORNER = re.compile(r"\||([A-Za-z_]\w*)\(")
 LETTERS = re.compile(r"(?:[ΣΠ]|mean)_\{?([a-z,]+)|^out\[([^\]]*)\]")
 NAMES = re.compile(r"[A-Za-z_]\w*")
 """What makes a corner or a jump: a condition on entries, |x|, ⌊x⌋, or a function that has one."""
@@ -160,7 +162,10 @@ def has_edges(text: str, call: Call) -> bool:
     """
     steady = {name for name in call.signature.parameters if name not in call.operands}
     letters = steady | {letter for found in LETTERS.findall(text) for group in found for letter in NAMES.findall(group)}
-    conditions = (set(NAMES.findall(match[1])) - letters for match in CONDITION.finditer(text))
+    sized = re.sub(r"size\([^()]*\)", "0", text)
+    conditions = (
+        set(NAMES.findall(match[1])) - letters for how in (CONDITION, ROUNDED) for match in how.finditer(sized)
+    )
     return any(conditions) or any(match[1] is None or jumps(match[1]) for match in CORNER.finditer(text))
 
 

@@ -18,6 +18,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
 from symgrad.ops.composites import prepare_layer_norm
 from symgrad.ops.domain import positive, whole
+from symgrad.ops.equations import F, op
 from symgrad.ops.exactness import in_floats
 from symgrad.ops.positions import from_zero
 from symgrad.ops.reductions import Reduction, variance
@@ -262,6 +263,14 @@ def batch_norm(
     else:
         mean, var = running_mean[at[1]], running_var[at[1]]
     return scaled((x[at] - mean) / sp.sqrt(var + number(eps)), weight, bias, [at[1]])
+
+
+# fmt: off
+op("local_response_norm(x, size: int, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = x[c] / (k + alpha/size·near)^beta"
+   " where near = Σ_j [c − ⌊size/2⌋ ≤ j]·[j ≤ c + ⌊(size − 1)/2⌋]·x[j]²",
+   "each entry divided by what its neighbours among the channels amount to", F, along="1", least=3,
+   examples=("F.local_response_norm(x, 2) with x:2x3x2", "F.local_response_norm(x, 3, 0.5, 1.0, 2.0) with x:1x4x2"))
+# fmt: on
 
 
 def prepare_instance_norm(

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import sympy as sp
 
+from symgrad.errors import ShapeError
 from symgrad.indexing import Index, add_up, fresh, fresh_axes, multiply_up
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
@@ -188,17 +189,19 @@ def together(indices: tuple[Expr, ...]) -> Any:
 
 @dataclass(frozen=True)
 class Along:
-    """An equation for one line of a tensor, ``dim`` saying along which axes; the other axes are as they are."""
+    """An equation for one line of a tensor, ``option`` saying along which axes, or the one axis' number."""
 
     call: Call
     text: str
     instead: Mapping[str, str]
     option: str = "dim"
+    least: int = 0
 
     @property
     def several(self) -> bool:
         """Whether it may run along several axes, or all."""
-        return self.call.signature.parameters[self.option].default is None
+        chosen = self.call.signature.parameters.get(self.option)
+        return chosen is not None and chosen.default is None
 
     @property
     def reduces(self) -> bool:
@@ -219,6 +222,11 @@ class Along:
         parameters = self.call.signature.parameters.values()
         usual = {p.name: p.default for p in parameters if p.name not in self.call.operands}
         found, rank = {**usual, **options}, max(len(shape) for shape in shapes if shape is not None)
+        if rank < self.least:
+            axes = f"{self.least} {'axis' if self.least == 1 else 'axes'}"
+            raise ShapeError(f"this takes a tensor with at least {axes}, not {rank}")
+        if self.option.isdigit():
+            return found
         dim = found[self.option]
         return {**found, self.option: axes_of(dim, rank) if self.several else axis_of(dim, rank)}
 
@@ -260,7 +268,7 @@ class Along:
         tree = Pointwise(self.call, self.text, self.instead).tree(views, options)
         given = {name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None}
         shape = next((view.shape for view in given.values() if view.constant is None), ())
-        dim: Any = options[self.option]
+        dim: Any = int(self.option) if self.option.isdigit() else options[self.option]
         axes = (dim if isinstance(dim, tuple) else (dim,)) if shape else ()
         stays = bool(tree.letters) or options.get("keepdim") is True
         others = tuple(i for a, i in enumerate(at) if not (stays and a in axes))

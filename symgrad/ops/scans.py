@@ -38,6 +38,13 @@ op("logcumsumexp(x, dim: int)", "out[i] = log(Σ_j [j ≤ i]·exp(x[j]))", "the 
 # fmt: on
 
 
+# fmt: off
+op("trapezoid(y, dx=1.0, dim: int=-1)", "out = dx·(Σ_j y[j]·([j > 0] + [j < size(y, -1) − 1]))/2",
+   "the area under points dx apart along dim, by trapezoids", ("torch.{}", "np.{}"), "torch.trapz", along="dim", least=1,
+   examples=("trapezoid(y) with y:4", "trapezoid(y, dx=0.5, dim=0)"))
+# fmt: on
+
+
 def last_extreme(x: Any, dim: int, largest: bool) -> Any:
     """Where the extreme so far is; the last of several equal ones, as torch counts."""
     if not np.size(x):

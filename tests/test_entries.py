@@ -1,0 +1,156 @@
+"""Entries that are their equations: what follows from a text, and that it follows when it is used and not before."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import symgrad
+from symgrad.errors import ShapeError
+from symgrad.notation.read import read_statement
+from symgrad.notation.tree import Name
+from symgrad.ops import TABLE, entries
+from symgrad.ops import equations as mechanism
+from symgrad.ops.equations import has_edges, with_indices
+from symgrad.ops.indexed import Indexed
+from symgrad.ops.readings import Along, Loss, Pointwise, holds, without
+from symgrad.ops.shaping import common_shape
+from symgrad.ops.signatures import call_of, example_of
+from symgrad.ops.spec import Data, Op, View
+from tests.compare import assert_same
+from tests.sampling import draw, seed_of
+
+PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "add-an-operation.md"
+
+
+def reading(op: Op) -> object:
+    """What an entry's equation is read as; None for a function."""
+    return getattr(op.index, "__self__", None)
+
+
+SAID = [op for op in entries() if isinstance(reading(op), (Pointwise, Along, Loss, Indexed))]
+
+
+def test_no_entry_becomes_a_function_again() -> None:
+    """The number may only grow."""
+    assert len(SAID) >= 150
+
+
+@pytest.mark.parametrize("op", SAID, ids=lambda op: op.name)
+def test_what_the_page_calls_its_equation_is_what_defines_it(op: Op) -> None:
+    found = reading(op)
+    text = found.entry.text if isinstance(found, Loss) else found.text  # type: ignore[attr-defined]  # one of SAID
+    assert op.definition.startswith(text)
+    assert read_statement(text).name == "out"
+
+
+POINTWISE = [op for op in SAID if isinstance(reading(op), Pointwise)]
+
+
+@pytest.mark.parametrize("op", POINTWISE, ids=lambda op: op.name)
+def test_a_forward_of_its_own_computes_what_the_equation_says(op: Op) -> None:
+    """Where NumPy's function stands in its place for its digits, the equation on the same arrays is the other witness."""
+    arrays = [draw(op.domain_of(n), (2, 3), np.random.default_rng(seed_of(op.name))) for n in op.operands]
+    options = op.prepare(((),) * len(arrays), **given(op))
+    found = reading(op)
+    assert isinstance(found, Pointwise)
+    assert op.numpy is not None
+    with np.errstate(all="ignore"):
+        assert_same(found.forward(*arrays, **options), op.numpy(*arrays, **options), what=op.name)
+
+
+def given(op: Op) -> dict[str, object]:
+    """Options, where the usual ones are not enough."""
+    needed = {"threshold": {"threshold": 0.5, "value": 1.0}, "clamp": {"min": -1, "max": 1}}
+    return {**op.defaults, **needed.get(op.name, {})}
+
+
+def test_no_text_is_read_until_an_entry_is_used() -> None:
+    code = "import symgrad.ops; from symgrad.ops.readings import spelled; print(spelled.cache_info().currsize)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "0"
+
+
+def test_a_call_says_which_parameters_are_tensors() -> None:
+    call = call_of("f(x, target: data, bias=None, eps=1e-5, k: int = 2, p: any=None)")
+    assert call.operands == ("x", "target", "bias")
+    assert (call.optional, call.data) == ({"bias"}, {"target"})
+    kinds = {name: p.annotation for name, p in call.signature.parameters.items()}
+    assert (kinds["x"], kinds["target"], kinds["eps"], kinds["k"]) == (View, Data, float, int)
+    assert example_of("f(x, b) with x:2x3 b:scalar", ("x", "b")).shapes == (("x", (2, 3)), ("b", ()))
+    assert example_of("f(x)", ("x", "b")).shapes == (("x", (2, 3)),)
+
+
+def test_what_is_left_out_falls_away() -> None:
+    text = "out = weight·x + bias − x"
+    assert without(text, frozenset({"bias"})) == read_statement("out = weight·x − x")
+    assert without(text, frozenset({"weight"})) == read_statement("out = x + bias − x")
+    assert without("out = −bias + x", frozenset({"bias"})).right == Name("x")
+
+
+def test_conditions_on_options() -> None:
+    assert holds("not eps=None", {"eps": 0.1})
+    assert not holds("not eps=None", {"eps": None})
+    assert holds("full and not log_input", {"full": True, "log_input": False})
+    assert not holds("approximate=tanh", {"approximate": "none"})
+
+
+@pytest.mark.parametrize(
+    ("text", "edge"),
+    [("out = x·[x > 0]", True), ("out = |x|", True), ("out = tanh(x)", False), ("out = floor(x)", True),
+     ("out[i] = Σ_j [j ≤ i]·x[j]", False), ("out[i] = Σ_j [x[j] ≤ x[i]]·x[j]", True), ("out = relu(x)", True),
+     ("out[c] = Σ_j [c − ⌊k/2⌋ ≤ j]·x[j]", False), ("out = Σ_j x[j]·[j < size(x, -1) − 1]", False)],
+)  # fmt: skip
+def test_corners_are_seen_in_the_letters_of_a_text(text: str, edge: bool) -> None:
+    assert has_edges(text, call_of("f(x, k=1)")) is edge
+
+
+def test_what_says_nothing_else_is_told_by_its_right_hand_side() -> None:
+    assert with_indices("out = x / (1 + |x|)", ("x",)) == "x[i] / (1 + |x[i]|)"
+    assert with_indices("out = exp(x)² + x²", ("x",)) == "exp(x[i])² + x[i]²"
+
+
+@pytest.mark.parametrize("name", ["relu", "leaky_relu", "elu", "hardtanh", "softshrink", "threshold"])
+def test_a_condition_is_a_choice(name: str) -> None:
+    """Where it fails, what is infinite there counts for nothing; what cannot be compared is no number, as in torch."""
+    op, points = TABLE[name], np.array([-np.inf, -1.0, -0.0, 0.0, 2.0, np.inf, np.nan])
+    assert op.numpy is not None
+    with np.errstate(all="ignore"):
+        found = op.numpy(points, **given(op))
+    expected = op.torch(torch, torch.tensor(points), **given(op)).numpy()
+    assert_same(expected, np.asarray(found, dtype=float), what=name)
+
+
+def test_exact_numbers_stay_exact() -> None:
+    found = symgrad.explain("F.leaky_relu(x, 0.25) * y", x=[1, -3], y=[2, 5], seed=[1, 1])
+    assert found.gradients["y"].value.tolist() == [1, -0.75]
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "said"),
+    [("torch.mm(x, a)", {"x": (2, 3), "a": (3,)}, "2 axes here, not 1"), ("torch.mv(x, a)", {"x": (2, 3), "a": (4,)}, "3"),
+     ("torch.tril(x)", {"x": (3,)}, "at least 2 axes here, not 1"), ("torch.trapezoid(y)", {"y": ()}, "at least 1 axis"),
+     ("F.local_response_norm(x, 2)", {"x": (2, 3)}, "at least 3 axes, not 2")],
+)  # fmt: skip
+def test_the_letters_say_which_shapes_fit(text: str, shapes: dict[str, tuple[int, ...]], said: str) -> None:
+    with pytest.raises(ShapeError, match=re.escape(said)):
+        symgrad.explain(text, shapes=shapes, check=False)
+
+
+def test_the_entries_of_the_page_are_those_of_the_table() -> None:
+    """The three that were added from it stand there as they stand in the table, the mechanism's own first three too."""
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    for name in ("trapezoid", "local_response_norm", "rrelu"):
+        assert f'"{TABLE[name].definition}"'.replace('"', "") in page.replace('" "', "").replace('"', ""), name
+    assert all(f"`{name}`" in page for name in ("forward", "instead", "least", "kinks", "domain", "reuse", "expands"))
+    assert mechanism.op.__doc__
+
+
+def test_the_function_of_a_word_is_the_entry_of_that_name() -> None:
+    assert all(op.shape is common_shape for op in POINTWISE)
