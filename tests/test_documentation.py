@@ -32,7 +32,7 @@ def blocks(language: str) -> list[tuple[str, str]]:
     return found
 
 
-RUNNABLE = [(name, body) for name, body in blocks("python") if not body.startswith("op(")]  # rows of the table
+RUNNABLE = blocks("python")
 
 
 @pytest.mark.parametrize(("name", "body"), RUNNABLE, ids=[name for name, _ in RUNNABLE])
