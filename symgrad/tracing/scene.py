@@ -30,6 +30,7 @@ from symgrad.tracing.observed import Observation
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.passages import passages
 from symgrad.tracing.program import Program
+from symgrad.tracing.sensors import Sensor
 from symgrad.tracing.story import Backward, Leaf
 from symgrad.tracing.told_lines import ToldLines, told_lines
 from symgrad.tracing.trace import Node, Where, as_array, beginnings, real_precision, upstream
@@ -78,6 +79,7 @@ class Scene:
         calls = {id(n.call): n.call for n in self.order if n.call is not None and n.call.graph is not None}
         for call in calls.values():
             call.observation = Observation(call, self.watch.recorder.guard)
+        self.sensor = Sensor(list(calls.values()))
         return [call.observation for call in calls.values()]
 
     def done(self) -> None:
@@ -143,6 +145,7 @@ class Scene:
         notes += chosen_by_torch(program)
         notes += ruled_by_torch(program, judge.rules) if any(row.ruled for row in rows) else []
         notes += remarks.overwritten_weights(self)
+        notes += self.sensor.told()
         spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
         if self.seeds[0] is not None:
             self.watch.weights.append((self.where, frames.argument(self.where.text) or seed_text(self.seeds)))

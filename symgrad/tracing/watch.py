@@ -122,7 +122,8 @@ class Watch:
         scene = guard(self.look, given)
         self.recorder.paused = given.batched  # its tensors are several in one
         try:
-            result = call(run, args, keywords)
+            with nullcontext() if scene is None else scene.sensor:
+                result = call(run, args, keywords)
         except Exception as error:
             guard(self.explain, scene, None, error)
             raise

@@ -1,0 +1,72 @@
+"""What `symgrad run` sees of a backward of the user's own that torch repairs without a word."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from symgrad.tracing import run_script
+from symgrad.tracing.tell import event_text
+
+FUNCTION = """
+import sys
+import torch
+from torch.autograd.function import once_differentiable
+
+
+class Add(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, b):
+        return x + b
+
+    @staticmethod
+    {mark}
+    def backward(ctx, v):
+        return {returned}
+
+
+x, b = torch.ones(4, 3, requires_grad=True), torch.ones({shape}, requires_grad=True)
+{before}
+(Add.apply(x, b) ** 2).sum().backward()
+"""
+ADDED = "Add.backward returned 4×3 for its input 2, which is 3 (own.py:15): torch added it up; outside its engine nobody would"
+
+
+def notes(place: Path, returned: str, shape: str = "3", mark: str = "", before: str = "") -> tuple[str, ...]:
+    """The notes on the only call."""
+    script = place / "own.py"
+    text = FUNCTION.format(returned=returned, shape=shape, mark=mark, before=before)
+    script.write_text(text if mark else text.replace("    \n    def backward", "\n    def backward"))
+    (call,) = run_script(str(script), [], tell=event_text).calls
+    return tuple(note for note in call.notes if "returned" in note)
+
+
+@pytest.mark.parametrize("mark", ["", "@once_differentiable"])
+def test_a_gradient_that_is_not_reduced_is_named_at_its_line(tmp_path: Path, mark: str) -> None:
+    assert notes(tmp_path, "v, v", mark=mark) == (ADDED,)
+
+
+def test_a_gradient_of_another_type_is_named(tmp_path: Path) -> None:
+    said = "Add.backward returned float16 for its input 1, which is float32 (own.py:15): torch cast it"
+    assert notes(tmp_path, "v.half(), v.sum(0)") == (said,)
+
+
+def test_of_a_right_backward_nothing_is_said(tmp_path: Path) -> None:
+    assert notes(tmp_path, "v, v.sum(0)") == ()
+    assert notes(tmp_path, "v, None", "4, 3") == ()
+
+
+def test_who_profiles_goes_on(tmp_path: Path) -> None:
+    before = "seen = []; sys.setprofile(lambda frame, event, value: seen.append(event))"
+    try:
+        assert notes(tmp_path, "v, v", before=before) == ()
+        assert sys.getprofile() is not None
+    finally:
+        sys.setprofile(None)
+
+
+def test_nothing_is_left_of_it(tmp_path: Path) -> None:
+    notes(tmp_path, "v, v")
+    assert sys.getprofile() is None
