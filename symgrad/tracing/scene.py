@@ -68,9 +68,8 @@ class Scene:
             known = {id(t) for _, t in self.leaves}
             read = {id(n.owner()): n for n in self.order if n.owner is not None}  # as it was when it was read
             wanted = [(read.get(id(t)) or watch.recorder.node_of(t), t) for t in self.asked]
-            self.leaves = (
-                wanted if self.kind == "grad" else [*self.leaves, *(p for p in wanted if id(p[1]) not in known)]
-            )
+            more = [p for p in wanted if id(p[1]) not in known]
+            self.leaves = wanted if self.kind == "grad" else [*self.leaves, *more]
         with unheard():
             self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
 
@@ -141,11 +140,9 @@ class Scene:
             row.after is not None and not np.isfinite(row.after).all() for row in rows
         ):
             notes += not_finite(program, born)
-        notes += remarks.hooked(program, targets, rows)
-        notes += chosen_by_torch(program)
+        notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program)]
         notes += ruled_by_torch(program, judge.rules) if any(row.ruled for row in rows) else []
-        notes += remarks.overwritten_weights(self)
-        notes += self.sensor.told()
+        notes += [*remarks.overwritten_weights(self), *self.sensor.told()]
         spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
         if self.seeds[0] is not None:
             self.watch.weights.append((self.where, frames.argument(self.where.text) or seed_text(self.seeds)))
