@@ -23,8 +23,10 @@ Primitives = Mapping[str, Callable[..., Play]]
 """By the kind of a node: what makes its function from what it is told."""
 
 UFUNCS: dict[str, Any] = {
-    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.true_divide, "power": np.float_power,
-    "exp": np.exp, "sqrt": np.sqrt, "negative": np.negative, "maximum": np.maximum, "minimum": np.minimum,
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.true_divide, "power": np.power,
+    "exp": np.exp, "sqrt": np.sqrt, "negative": np.negative,
+    "maximum": lambda a, b, out=None: np.maximum(a, b, out=out),
+    "minimum": lambda a, b, out=None: np.minimum(a, b, out=out),
     "absolute": np.absolute, "log": np.log, "sin": np.sin, "cos": np.cos, "tan": np.tan, "sinh": np.sinh,
     "cosh": np.cosh, "tanh": np.tanh, "arcsin": np.arcsin, "arccos": np.arccos, "arctan": np.arctan,
     "arcsinh": np.arcsinh, "arccosh": np.arccosh, "arctanh": np.arctanh, "arctan2": np.arctan2,
@@ -34,7 +36,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **UFUNCS,
     "sign": np.sign, "floor": np.floor, "remainder": np.remainder, "floor_divide": np.floor_divide,
     "equal": np.equal, "not_equal": np.not_equal, "less": np.less, "less_equal": np.less_equal,
-    "greater": np.greater, "greater_equal": np.greater_equal, "both": np.logical_and,
+    "greater": np.greater, "greater_equal": np.greater_equal, "both": np.logical_and, "any": np.logical_or,
+    "not": np.logical_not,
+    "clip": np.clip,
     "erf": special.erf, "erfc": special.erfc, "gammaln": special.gammaln, "gamma": special.gamma, "iv": special.iv,
     "erfinv": special.erfinv, "polygamma": lambda n, x: special.polygamma(np.asarray(n).astype(np.int64), x),
     "float": lambda x: np.asarray(x).astype(np.float64), "whole": lambda x: np.asarray(x).astype(np.int64),
@@ -42,6 +46,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 """Functions of entries, by name."""
 ROWS = 1 << 10
+LARGE, BLOCK = 1 << 12, 1 << 15
+"""From how many entries on a choice goes by bits, and how many at a time: as many as stay near the processor."""
 
 
 def product(left: Array, right: Array) -> Array:
@@ -63,9 +69,17 @@ def together(array: Array) -> Array:
 
 def summed(axes: tuple[int, ...]) -> Play:
     """The sum along axes; along the first ones row by row."""
+    return partial(along, axes)
+
+
+def along(axes: tuple[int, ...], array: Array) -> Array:
+    """The sum along axes; of everything in one go, along the first ones row by row."""
+    if len(axes) == array.ndim:
+        return np.asarray(np.add.reduce(array, axis=None))
     if axes == tuple(range(len(axes))):
-        return partial(rows_summed, len(axes))
-    return partial(np.add.reduce, axis=axes)
+        return rows_summed(len(axes), array)
+    found: Array = np.add.reduce(array, axis=axes)
+    return found
 
 
 def rows_summed(first: int, array: Array) -> Array:
@@ -101,11 +115,51 @@ def placed(place: int, length: int, array: Array) -> Array:
     return result
 
 
-def scanned(axis: int, backwards: bool, array: Array) -> Array:
-    """Sums of the entries so far."""
+SCANS: dict[str, Any] = {"sum": np.cumsum, "prod": np.cumprod, "logaddexp": np.logaddexp.accumulate}
+
+
+def scanned(function: str, axis: int, backwards: bool, array: Array) -> Array:
+    """What the entries so far come to."""
     if backwards:
-        return np.flip(np.cumsum(np.flip(array, axis), axis), axis)
-    return np.cumsum(array, axis)
+        array = np.flip(array, axis)
+    found: Array = SCANS[function](array, axis=axis)
+    return np.flip(found, axis) if backwards else found
+
+
+def masked(mask: Any, array: Any, out: Any = None) -> Array:
+    """An array where a condition holds, 0 elsewhere, be there an infinity."""
+    return by_bits(out, mask, array) if alike(mask, array) else np.where(mask, array, 0)
+
+
+def picked(mask: Any, array: Any, other: Any, out: Any = None) -> Array:
+    """One of two by a condition."""
+    return by_bits(out, mask, array, other) if alike(mask, array, other) else np.where(mask, array, other)
+
+
+def alike(mask: Any, *arrays: Any) -> bool:
+    """Whether arrays are large, lie in memory in the same order, and hold floats; or numbers."""
+    if np.size(mask) < LARGE or not mask.flags.c_contiguous:
+        return False
+    return all(
+        np.ndim(a) == 0 or (a.dtype == np.float64 and a.shape == mask.shape and a.flags.c_contiguous) for a in arrays
+    )
+
+
+def by_bits(out: Any, mask: Any, *arrays: Any) -> Array:
+    """One of two by the bits of floats: no slower where the condition changes from entry to entry."""
+    found = np.empty(mask.shape) if out is None else out
+    whole, kept = found.reshape(-1).view(np.int64), mask.reshape(-1).view(np.int8)
+    given = [np.asarray(a, dtype=np.float64).reshape(-1).view(np.int64) for a in arrays]
+    for start in range(0, kept.size, BLOCK):
+        part = slice(start, start + BLOCK)
+        bits = np.negative(kept[part], dtype=np.int64)
+        first, *second = (a[part] if a.size > 1 else a for a in given)
+        for other in second:
+            bits &= first ^ other
+            np.bitwise_xor(bits, other, out=whole[part])
+        if not second:
+            np.bitwise_and(bits, first, out=whole[part])
+    return found
 
 
 def reduced(function: str, axes: tuple[int, ...]) -> Play:
@@ -138,14 +192,16 @@ NUMPY: Primitives = {
     "item": lambda axis, place: lambda array: array[(slice(None),) * axis + (place,)],
     "window": windowed,
     "map": lambda name: FUNCTIONS[name],
-    "where": lambda: lambda mask, array, other: np.where(mask, array, other),
+    "where": lambda: picked,
+    "masked": lambda: masked,
+    "join": lambda axis: lambda *arrays: np.concatenate(arrays, axis),
     "reduce": reduced,
     "product": lambda: product,
     "take": lambda axis: partial(taken, axis),
     "put": lambda length: partial(put, length),
     "place": lambda place, length: partial(placed, place, length),
     "fold": lambda parts, length: lambda array: folded(array, parts, length),
-    "scan": lambda axis, backwards: partial(scanned, axis, backwards),
+    "scan": lambda function, axis, backwards: partial(scanned, function, axis, backwards),
 }
 
 __all__ = ["FUNCTIONS", "NUMPY", "UFUNCS", "Play", "Primitives"]

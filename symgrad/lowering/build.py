@@ -12,15 +12,22 @@ from collections.abc import Mapping, Sequence
 import sympy as sp
 
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, with_fresh_sums
-from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices, is_access, name_of
 from symgrad.lowering.bounds import holds_always
+from symgrad.lowering.cases import conditions as conditions_in
+from symgrad.lowering.cases import told
+from symgrad.lowering.choices import chosen
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
+from symgrad.lowering.factors import apart, one_hot, quotient, with_sizes
+from symgrad.lowering.families import Families
 from symgrad.lowering.graph import FLOAT, TRUTH, Graph, NoPlan
 from symgrad.lowering.names import EITHER, FINITE, FUNCTIONS, MOST_FACTORS, RELATIONS, real_number
-from symgrad.lowering.places import Places, scattered
+from symgrad.lowering.opened import opened
+from symgrad.lowering.pieces import pieces
+from symgrad.lowering.places import Places, joined, scattered
 from symgrad.lowering.products import Products
 from symgrad.lowering.reading import in_order, number, scatter_target
+from symgrad.lowering.scans import so_far
 from symgrad.lowering.terms import Term, Terms
 from symgrad.lowering.windows import Fold, absorb, kept_axes, moved, slices, slide
 from symgrad.ops.functions import finite
@@ -34,6 +41,7 @@ class Builder:
         self.graph, self.products, self.places = graph, products, places
         self.terms: Terms = products.terms
         self.sizes = sizes
+        self.families = Families(self.terms, self.value)
         self._known: dict[Expr, Term] = {}
 
     def size(self, size: Size) -> int:
@@ -49,6 +57,10 @@ class Builder:
         return self._known[node]
 
     def _value(self, node: Expr) -> Term:
+        if is_access(node) or node.is_Add:
+            found = pieces(node, self.size)
+            if found is not None:
+                return joined(self.terms, *found, self.value)
         if is_access(node):
             return self.places.entry(node, self.value)
         if isinstance(node, Index):
@@ -58,21 +70,19 @@ class Builder:
         if node.is_number:
             return self.terms.number(real_number(node))
         if isinstance(node, sp.Sum) and exponentials_only(node):
-            largest, shares = self.family(node)
-            return self.terms.map("multiply", self.terms.map("exp", largest), self.total(shares, node))
+            return self.families.summed(node)
         if isinstance(node, (sp.Sum, sp.Mul)):
             return self.product(node)
         if isinstance(node, sp.Product):
             return self.multiplied_up(node)
         if node.is_Add:
-            return self.added(node)
+            return chosen(node, self.terms, self.value) or self.added(node)
         if isinstance(node, sp.exp):
-            return self.exponential(node.exp)
+            return self.families.raised(node.exp)
         if isinstance(node, Share):
-            return self.exponential(node.args[0] - sp.log(node.args[1]))
+            return self.families.raised(node.args[0] - sp.log(node.args[1]))
         if isinstance(node, sp.log) and exponentials_only(node.args[0]):
-            largest, shares = self.family(node.args[0])
-            return self.terms.map("add", largest, self.terms.map("log", self.total(shares, node.args[0])))
+            return self.families.logarithm(node.args[0])
         if node.is_Pow:
             return self.power(*node.as_base_exp())
         if isinstance(node, (sp.KroneckerDelta, Bracket)):
@@ -153,63 +163,31 @@ class Builder:
             raise NoPlan
         if holds_always(relation, self.size):
             return self.terms.number(1)
-        left, right = (self.terms.numeric(self.value(a)) for a in relation.args)
+        left, right = (self.terms.numeric(self.value(a)) for a in apart(relation))
         return self.terms.map(RELATIONS[relation.func], left, right, holds=TRUTH)
-
-    # Exponentials ---------------------------------------------------------------------------------------
-
-    def family(self, node: Expr) -> tuple[Term, Term]:
-        """Of Σ_k exp(f(k)): the largest f(k), and exp(f(k) − the largest) for each k, 0 where a condition fails."""
-        bound = [limit[0] for limit in node.limits]
-        factors = split_factors(node.function)
-        exponent = self.terms.floats(self.value(sp.Add(*(f.exp for f in factors if isinstance(f, sp.exp)))))
-        masks = [self.value(f) for f in factors if not isinstance(f, sp.exp)]
-        masks = [m for m in masks if self.terms.constant(m) != 1]
-        if not set(bound) <= set(exponent.axes) or any(self.graph.holds(m.node) != TRUTH for m in masks):
-            raise NoPlan
-        counted = exponent
-        if masks:
-            mask = self.terms.times(masks)
-            axes = self.terms.union([exponent, mask])
-            shape = self.terms.shape(axes)
-            given = (self.terms.on(mask, axes), self.terms.on(exponent, axes), self.graph.number(float("-inf")))
-            counted = Term(self.graph.apply("where", (), given, shape), axes)
-        largest = self.terms.reduced("max", counted, bound)
-        return largest, self.terms.map("exp", self.terms.map("subtract", counted, largest))
-
-    def total(self, shares: Term, node: Expr) -> Term:
-        """The sum of a shifted family."""
-        return self.terms.reduced("sum", shares, [limit[0] for limit in node.limits])
-
-    def exponential(self, exponent: Expr) -> Term:
-        """exp(a − log Σ_k exp(f(k))) as exp(a − the largest f) / Σ_k exp(f(k) − the largest f)."""
-        rest, shifts, totals = [], [], []
-        for part in sp.Add.make_args(exponent):
-            times, inner = part.as_coeff_Mul()
-            if isinstance(inner, sp.log) and exponentials_only(inner.args[0]) and times.is_Integer:
-                largest, shares = self.family(inner.args[0])
-                shifts.append(self.terms.scaled(int(times), largest))
-                totals.append((int(times), self.total(shares, inner.args[0])))
-            else:
-                rest.append(part)
-        found = self.terms.floats(self.value(sp.Add(*rest)))
-        for shift in shifts:
-            found = self.terms.map("add", found, shift)
-        found = self.terms.map("exp", found)
-        for times, total in totals:
-            for _ in range(abs(times)):
-                found = self.terms.map("multiply" if times > 0 else "divide", found, total)
-        return found
 
     # Sums and products ----------------------------------------------------------------------------------
 
     def multiplied_up(self, node: Expr) -> Term:
         """A product along axes."""
         bound = [limit[0] for limit in node.limits]
+        running = self.running_product(node, bound)
+        if running is not None:
+            return running
         body = self.terms.numeric(self.value(node.function))
         if not set(bound) <= set(body.axes):
             raise NoPlan
         return self.terms.reduced("prod", body, bound)
+
+    def running_product(self, node: Expr, bound: Sequence[Index]) -> Term | None:
+        """Π_j ([j ≤ i]·f(j) + 1 − [j ≤ i]): the product of what has been reached."""
+        conditions = set(conditions_in(node.function))
+        if len(bound) != 1 or len(conditions) != 1:
+            return None
+        (condition,) = conditions
+        early, late = (told(node.function, {condition: sp.Integer(n)}) for n in (1, 0))
+        reached = so_far(condition, bound[0], early) if late == 1 else None
+        return None if reached is None else reached.scanned("prod", self.terms.numeric(self.value(early)), self.terms)
 
     def product(self, node: Expr) -> Term:
         """A product, sums in it and sums in those together: which is formed first, the sizes decide."""
@@ -248,6 +226,9 @@ class Builder:
 
     def slid(self, factors: Sequence[Expr], bound: Sequence[Index]) -> Term:
         """Σ over ``bound`` of a product; where windows slide, over the window."""
+        running = self.running_sum(factors, bound) if len(factors) > 1 else None
+        if running is not None:
+            return running
         if any(isinstance(f, Bracket) for f in factors):  # an index that slides is replaced: not where others bind it
             factors = [f if bound_indices(f).isdisjoint(bound) else with_fresh_sums(f) for f in factors]
         factors, bound, folds = slide(list(factors), list(bound), self.size) or (list(factors), list(bound), [])
@@ -256,9 +237,12 @@ class Builder:
         fewer = absorb(factors, lambda node: self.places.shapes[name_of(node)], self.size)
         zero = len(fewer) < len(factors)
         hot = [f for f in fewer if one_hot(f, fewer, bound)] if not folds else []
-        number_, parts = 1.0, []
+        fewer, below = ([f for f in fewer if f not in hot], []) if folds else quotient(with_sizes(fewer, hot), bound)
+        number_, divisor, parts = 1.0, 1.0, []
         for factor in fewer:
-            if factor in hot:
+            base, power = factor.as_base_exp()
+            if power == -1 and (size := self.terms.constant(self.value(base))) is not None and size:
+                divisor *= size
                 continue
             part = self.places.entry(factor, self.value, zero) if zero and is_access(factor) else self.value(factor)
             known = self.terms.constant(part)
@@ -272,6 +256,10 @@ class Builder:
         for work in folds:
             found = self.folded(found, work)
         found = self.terms.scaled(int(number_) if number_ == int(number_) and not parts else number_, found)
+        if divisor != 1:
+            found = self.terms.map("divide", self.terms.floats(found), self.terms.number(divisor))
+        for base in below:
+            found = self.over(found, self.terms.floats(self.value(base)))
         for delta in hot:
             place, index = sorted(delta.args, key=lambda a: isinstance(a, Index))
             found = self.terms.numeric(found)
@@ -280,6 +268,28 @@ class Builder:
             node = self.graph.apply("place", told, (found.node,), shape, self.graph.holds(found.node))
             found = Term(node, (index, *found.axes))
         return found
+
+    def over(self, above: Term, below: Term) -> Term:
+        """A quotient; by what has fewer axes as a product, so that the division is made once for each entry."""
+        above = self.terms.floats(above)
+        if set(above.axes) <= set(below.axes):
+            return self.terms.map("divide", above, below)
+        return self.terms.times([above, self.terms.map("divide", self.terms.number(1.0), below)])
+
+    def running_sum(self, factors: Sequence[Expr], bound: Sequence[Index]) -> Term | None:
+        """Σ_j [j ≤ i]·f(j): the sum of what has been reached."""
+        for condition in factors:
+            others = [f for f in factors if f is not condition]
+            for inner in bound:
+                mine = [f for f in others if inner in free_indices(f)]
+                reached = so_far(condition, inner, *mine)
+                if reached is None or any(reached.outer == k for k in bound):
+                    continue
+                rest = self.slid(mine, [k for k in bound if k != inner and any(k in free_indices(f) for f in mine)])
+                found = reached.scanned("sum", self.terms.numeric(rest), self.terms)
+                if found is not None and len(mine) == len(others):
+                    return found
+        return None
 
     def folded(self, term: Term, work: Fold) -> Term:
         """What stands at (index, inner) added at the target."""
@@ -295,16 +305,6 @@ class Builder:
         )
 
 
-def one_hot(factor: Expr, factors: Sequence[Expr], bound: Sequence[Index]) -> bool:
-    """Whether ``factor`` is δ(a number, p), p standing nowhere else."""
-    if not isinstance(factor, sp.KroneckerDelta):
-        return False
-    place, index = sorted(factor.args, key=lambda a: isinstance(a, Index))
-    if not (place.is_Integer and isinstance(index, Index) and index not in bound):
-        return False
-    return place >= 0 and not any(index in free_indices(f) for f in factors if f is not factor)
-
-
 def lowered(
     equations: Sequence[Equation],
     sizes: Mapping[Size, int],
@@ -318,13 +318,15 @@ def lowered(
     terms = Terms(graph, lengths, {})
     builder = Builder(graph, Products(terms), Places(terms, shapes, holds, sizes), sizes)
     for equation in equations:
-        for axis in equation.axes:
+        shape = [number(axis.size, sizes) for axis in equation.axes]
+        over = opened(equation, builder.size)
+        for axis in over.axes:
             lengths[axis] = number(axis.size, sizes)
-        terms.first = {axis: n for n, axis in enumerate(equation.axes)}
-        term = terms.floats(builder.value(equation.right))
-        if not set(term.axes) <= set(equation.axes):
+        terms.first = {axis: n for n, axis in enumerate(over.axes)}
+        term = terms.floats(builder.value(over.right))
+        if not set(term.axes) <= set(over.axes):
             raise NoPlan
-        found.append(terms.whole(term, equation.axes))
+        found.append(graph.reshape(terms.whole(term, over.axes), shape))
     return graph, found
 
 

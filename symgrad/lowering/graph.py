@@ -110,6 +110,8 @@ class Graph:
         if self.shape(place) == tuple(shape):
             return place
         node = self.nodes[place]
+        if node.kind == "number":
+            return self.expand(place, shape)
         if node.kind == "reshape":
             return self.reshape(node.operands[0], shape)
         return self.apply("reshape", (tuple(shape),), (place,), shape, node.holds)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, name_of
-from symgrad.lowering.graph import TRUTH, WHOLE, NoPlan
+from symgrad.lowering.graph import FLOAT, TRUTH, WHOLE, NoPlan
+from symgrad.lowering.pieces import Piece
 from symgrad.lowering.reading import number
 from symgrad.lowering.terms import Term, Terms
 from symgrad.lowering.windows import line
@@ -185,4 +186,30 @@ def scattered(
     return Term(graph.reshape(made, terms.shape(axes)), axes)
 
 
-__all__ = ["Places", "scattered"]
+def joined(terms: Terms, index: Index, parts: Sequence[Piece], value: Value) -> Term:
+    """Pieces of one axis, one after the other."""
+    made = []
+    for part in parts:
+        if part.inner is not None:
+            terms.lengths[part.inner] = part.length
+        made.append((part, terms.numeric(value(part.body))))
+    own = {part.inner for part in parts}
+    axes = (*(a for a in terms.union([term for _, term in made]) if a not in own), index)
+    axes = tuple(sorted(axes, key=lambda a: terms.first.get(a, len(terms.first))))
+    axis = axes.index(index)
+    holds = FLOAT if any(terms.graph.holds(term.node) == FLOAT for _, term in made) else WHOLE
+    nodes = []
+    for part, term in made:
+        term = terms.floats(term) if holds == FLOAT else term
+        inner = [a for a in axes if a != index]
+        if part.inner is not None:
+            inner.insert(axis, part.inner)
+        node = terms.whole(term, inner)
+        shape = terms.shape(inner)
+        nodes.append(node if part.inner is not None else terms.graph.reshape(node, [*shape[:axis], 1, *shape[axis:]]))
+    if len(nodes) == 1:
+        return Term(nodes[0], axes)
+    return Term(terms.graph.apply("join", (axis,), nodes, terms.shape(axes), holds), axes)
+
+
+__all__ = ["Places", "joined", "scattered"]

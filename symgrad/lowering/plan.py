@@ -15,6 +15,7 @@ from symgrad.lowering.arrays import UFUNCS, Play
 from symgrad.lowering.engine import ON_NUMPY, Engine
 from symgrad.lowering.graph import FLOAT, VIEWS, Graph
 
+SELECT = ("where", "masked")
 LARGE = 1 << 12
 """Entries from which on an array is let go after its last use."""
 
@@ -85,7 +86,11 @@ def planned(graph: Graph, wanted: Sequence[int], engine: Engine = ON_NUMPY) -> P
             given = tuple(at[o] for o in node.operands)
             dead = [o for o in node.operands if last[root[o]] == place and root[o] not in kept]
             over = None
-            if engine.writes and node.kind == "map" and node.told[0] in UFUNCS and node.shape:
+            if (
+                engine.writes
+                and node.shape
+                and (node.kind in SELECT or (node.kind == "map" and node.told[0] in UFUNCS))
+            ):
                 over = next((at[o] for o in dead if writable(graph, o, place)), None)
             calls.append(Call(function, given, at[place], tuple(ends.get(place, ())), over))
     alone = [root[p] for p in wanted]

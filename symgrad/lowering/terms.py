@@ -111,6 +111,11 @@ class Terms:
         kinds = [self.graph.holds(t.node) for t in (left, right)]
         if kinds == [TRUTH, TRUTH]:
             return self.map("both", left, right, holds=TRUTH)
+        if set(kinds) == {TRUTH, FLOAT} and self.constant(left) is None and self.constant(right) is None:
+            mask, array = (left, right) if kinds[0] == TRUTH else (right, left)
+            axes = self.union([mask, array])
+            given = (self.on(mask, axes), self.on(array, axes))
+            return Term(self.graph.apply("masked", (), given, self.shape(axes)), axes)
         return self.map("multiply", left, right, holds=FLOAT if FLOAT in kinds else WHOLE)
 
     def reduced(self, function: str, term: Term, bound: Collection[Index]) -> Term:

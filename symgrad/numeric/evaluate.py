@@ -23,15 +23,7 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
-from symgrad.lowering.reading import (
-    flat,
-    in_order,
-    is_mask,
-    is_rational,
-    names_read,
-    number,
-    scatter_target,
-)
+from symgrad.lowering.reading import flat, in_order, is_mask, is_rational, names_read, number, scatter_target
 from symgrad.lowering.windows import absorb, fold, kept_axes, line, slide, strided
 from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact
@@ -49,6 +41,7 @@ from symgrad.numeric.named import (
     union,
     unravel_rows,
 )
+from symgrad.numeric.playing import play, play_tame
 from symgrad.numeric.reading import in_turn, real_number
 from symgrad.numeric.tape import Tapes, called, whole
 from symgrad.ops.exactness import kept_short
@@ -61,14 +54,35 @@ TAPES = Tapes()
 def evaluate(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
     """The array that ``equation`` defines: one axis per index of its left-hand side."""
     used = {name: np.asarray(arrays[name]) for name in names_read(equation.right)}
-    exactly = all(is_exact(a) for a in used.values()) and is_rational(equation.right)
-    if exactly:
-        try:
-            shape = tuple(number(axis.size, sizes) for axis in equation.axes)
-            found = Evaluator({name: exact(a) for name, a in used.items()}, sizes, exactly).value(equation.right)
-            return np.array(np.broadcast_to(kept_short(found.on(equation.axes)), shape), dtype=object)
-        except (ZeroDivisionError, OverflowError):
-            pass
+    found = in_fractions(equation, used, sizes)
+    if found is None:
+        found = play_tame(equation, used, sizes)
+    return by_evaluator(equation, used, sizes) if found is None else found
+
+
+def evaluate_forward(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
+    """As `evaluate`, for an operation's own equation: infinities and what is no number go on as in NumPy and torch."""
+    used = {name: np.asarray(arrays[name]) for name in names_read(equation.right)}
+    found = in_fractions(equation, used, sizes)
+    if found is None:
+        found = play(equation, used, sizes)
+    return by_evaluator(equation, used, sizes) if found is None else found
+
+
+def in_fractions(equation: Equation, used: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array | None:
+    """The array that ``equation`` defines, in fractions where the arrays and the formula are exact; None elsewhere."""
+    if not (all(is_exact(a) for a in used.values()) and is_rational(equation.right)):
+        return None
+    try:
+        shape = tuple(number(axis.size, sizes) for axis in equation.axes)
+        found = Evaluator({name: exact(a) for name, a in used.items()}, sizes, exactly=True).value(equation.right)
+        return np.array(np.broadcast_to(kept_short(found.on(equation.axes)), shape), dtype=object)
+    except (ZeroDivisionError, OverflowError):
+        return None
+
+
+def by_evaluator(equation: Equation, used: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
+    """The array that ``equation`` defines, in float64, step by step."""
     inexact = {name: a if np.issubdtype(a.dtype, np.integer) else as_float(a) for name, a in used.items()}
     key = (equation, tuple(sizes.items()), tuple((a.shape, a.dtype.char) for a in inexact.values()))
     with np.errstate(all="ignore"):

@@ -21,12 +21,14 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Equation
 from symgrad.lowering.reading import number
 from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
-from symgrad.numeric.evaluate import evaluate
+from symgrad.numeric.evaluate import evaluate, evaluate_forward
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, holds_exact, is_exact
 from symgrad.ops import named
 from symgrad.ops.exactness import MOST_BITS, bits
-from symgrad.program import Apply, Constant, Program
+from symgrad.program import Apply, Constant, Program, Pullback
 from symgrad.shapes import Size, with_numbers
+
+Evaluation = Callable[[Equation, Mapping[str, Array], Mapping[Size, int]], Array]
 
 
 @dataclass(frozen=True)
@@ -132,14 +134,17 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
 def pulled(step: Apply, program: Program, values: Values) -> Array:
     """What a step computes whose operation is nothing but its equation: a pullback, or one that the text states."""
     form = standard(step, program)
-    return evaluated(derive(form.key).equation, form, values, {})
+    by = evaluate if isinstance(step.op, Pullback) else evaluate_forward
+    return evaluated(derive(form.key).equation, form, values, {}, by)
 
 
-def evaluated(equation: Equation, form: Standard, values: Values, more: Mapping[str, Array]) -> Array:
+def evaluated(
+    equation: Equation, form: Standard, values: Values, more: Mapping[str, Array], by: Evaluation = evaluate
+) -> Array:
     """A local equation in its standard names, on the program's arrays and sizes."""
     arrays = {own: values[name] for own, name in form.names.items() if name in values.arrays}
     sizes = {own: number(size, values.sizes) for own, size in form.sizes.items()}
-    return evaluate(equation, {**arrays, **more}, sizes)
+    return by(equation, {**arrays, **more}, sizes)
 
 
 def apply(function: Callable[..., Any], arguments: list[Array | None], options: Mapping[str, Any]) -> Array:

@@ -23,8 +23,9 @@ from symgrad.lowering.engine import Engine
 from symgrad.lowering.graph import FLOAT, WHOLE, Graph, NoPlan
 from symgrad.lowering.plan import Plan, planned
 from symgrad.lowering.reading import is_rational, names_read, number
-from symgrad.numeric.exact import Array, all_tame, as_float, is_exact
+from symgrad.numeric.exact import Array, all_tame, is_exact
 from symgrad.numeric.forward import Values
+from symgrad.numeric.playing import in_type
 from symgrad.program import Apply, Program
 from symgrad.shapes import Size
 
@@ -78,12 +79,6 @@ def stays_exact(equation: Equation, arrays: Mapping[str, Array]) -> bool:
     return is_rational(equation.right) and all(is_exact(arrays[name]) for name in names)
 
 
-def in_type(array: Array) -> Array:
-    """Whole numbers as they are, everything else in float64."""
-    found = np.asarray(array)
-    return found if np.issubdtype(found.dtype, np.integer) else as_float(found)
-
-
 @lru_cache(maxsize=4096)
 def graph_of(
     key: Key, places: tuple[int, ...], sizes: tuple[tuple[Size, int], ...], told: Shapes
@@ -109,4 +104,4 @@ def plan_of(
     return planned(*found, engine)
 
 
-__all__ = ["Prepared", "graph_of", "plan_of", "prepared"]
+__all__ = ["Prepared", "graph_of", "in_type", "plan_of", "prepared"]

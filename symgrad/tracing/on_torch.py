@@ -42,7 +42,8 @@ FUNCTIONS: Functions = {
     "divide": lambda a, b: a / b, "power": lambda a, b: a**b, "remainder": lambda a, b: a % b,
     "floor_divide": lambda a, b: a // b, "equal": lambda a, b: a == b, "not_equal": lambda a, b: a != b,
     "less": lambda a, b: a < b, "less_equal": lambda a, b: a <= b, "greater": lambda a, b: a > b,
-    "greater_equal": lambda a, b: a >= b, "both": torch.logical_and, "maximum": both_tensors(torch.maximum),
+    "greater_equal": lambda a, b: a >= b, "both": torch.logical_and, "any": torch.logical_or, "not": torch.logical_not,
+    "clip": torch.clamp, "maximum": both_tensors(torch.maximum),
     "minimum": both_tensors(torch.minimum), "exp": torch.exp, "sqrt": torch.sqrt, "negative": torch.neg,
     "absolute": torch.abs, "log": torch.log, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan,
     "sinh": torch.sinh, "cosh": torch.cosh, "tanh": torch.tanh, "arcsin": torch.asin, "arccos": torch.acos,
@@ -163,7 +164,19 @@ def cut(array: Any, along: slice, axis: int) -> Any:
 
 def where(mask: Any, array: Any, other: Any) -> Any:
     """One of two by a condition."""
-    return torch.where(mask, array, torch.full_like(array, other) if not isinstance(other, torch.Tensor) else other)
+    like = array if isinstance(array, torch.Tensor) else other
+    one, two = (a if isinstance(a, torch.Tensor) else torch.full_like(like, a) for a in (array, other))
+    return torch.where(mask, one, two)
+
+
+SCANS: Mapping[str, Any] = {"sum": torch.cumsum, "prod": torch.cumprod, "logaddexp": torch.logcumsumexp}
+
+
+def scanned(function: str, axis: int, backwards: bool) -> Play:
+    """What the entries so far come to."""
+    if backwards:
+        return lambda array: SCANS[function](array.flip(axis), axis).flip(axis)
+    return lambda array: SCANS[function](array, axis)
 
 
 def is_light(value: Any) -> bool:
@@ -176,7 +189,9 @@ def engine(dtype: Any, device: Any) -> Engine:
     """torch, in one type on one device."""
 
     def array(value: Any) -> Any:
-        found = torch.as_tensor(np.ascontiguousarray(value), device=device)
+        found = torch.as_tensor(
+            np.array(value, order="C"), device=device
+        )  # its own: torch takes none that may not be written
         return found.to(dtype) if found.is_floating_point() else found
 
     primitives: Primitives = {
@@ -188,6 +203,9 @@ def engine(dtype: Any, device: Any) -> Engine:
         "window": windowed,
         "map": partial(function_of, dtype),
         "where": lambda: where,
+        "masked": lambda: lambda mask, array: torch.where(mask, array, array.new_zeros(())),
+        "join": lambda axis: lambda *parts: torch.cat(parts, axis),
+        "scan": scanned,
         "reduce": reduced,
         "product": lambda: torch.matmul,
         "take": lambda axis: partial(taken, axis),

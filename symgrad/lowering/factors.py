@@ -1,0 +1,54 @@
+"""The factors of a product, as they are best computed: |x| for sign(x)·x, what is below the line, conditions by sides.
+
+Comes in: factors. Goes out: factors, without anything of arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sympy as sp
+
+from symgrad.indexing import Index
+from symgrad.indexing.symbols import Expr, accesses, free_indices
+from symgrad.lowering.windows import line
+from symgrad.ops.functions import sign
+
+
+def with_sizes(factors: Sequence[Expr], without: Sequence[Expr]) -> list[Expr]:
+    """The factors, sign(x)·x as |x|."""
+    found = [f for f in factors if f not in without]
+    for factor in list(found):
+        if isinstance(factor, sign) and factor.args[0] in found:
+            found.remove(factor)
+            found[found.index(factor.args[0])] = sp.Abs(factor.args[0])
+    return found
+
+
+def quotient(factors: Sequence[Expr], bound: Sequence[Index]) -> tuple[list[Expr], list[Expr]]:
+    """The factors above, and what is below that nothing sums over."""
+    below = [f for f in factors if f.is_Pow and f.exp == -1 and any(accesses(f)) and free_indices(f).isdisjoint(bound)]
+    return [f for f in factors if f not in below], [f.base for f in below]
+
+
+def apart(relation: Expr) -> tuple[Expr, Expr]:
+    """The two sides of a condition, indices that are subtracted moved to the other one: none is laid out on a grid."""
+    gap = line(relation.lhs - relation.rhs)
+    if gap is None or len(gap.slopes) < 2:
+        left, right = relation.args
+        return left, right
+    left = sum((slope * k for k, slope in gap.slopes if slope > 0), gap.constant)
+    return left, sum((-slope * k for k, slope in gap.slopes if slope < 0), sp.S.Zero)
+
+
+def one_hot(factor: Expr, factors: Sequence[Expr], bound: Sequence[Index]) -> bool:
+    """Whether ``factor`` is δ(a number, p), p standing nowhere else."""
+    if not isinstance(factor, sp.KroneckerDelta):
+        return False
+    place, index = sorted(factor.args, key=lambda a: isinstance(a, Index))
+    if not (place.is_Integer and isinstance(index, Index) and index not in bound):
+        return False
+    return place >= 0 and not any(index in free_indices(f) for f in factors if f is not factor)
+
+
+__all__ = ["apart", "one_hot", "quotient", "with_sizes"]

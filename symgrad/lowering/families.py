@@ -1,0 +1,99 @@
+"""Exponentials of one family: each raised only after the largest exponent of all has been taken off.
+
+Comes in: sums of exponentials, and what lowers the parts of them. Goes out: terms that neither overflow nor are lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import sympy as sp
+
+from symgrad.indexing.sums import split_factors
+from symgrad.indexing.symbols import Expr
+from symgrad.lowering.exponents import exponentials_only
+from symgrad.lowering.graph import TRUTH, NoPlan
+from symgrad.lowering.scans import so_far
+from symgrad.lowering.terms import Term, Terms
+
+
+class Families:
+    """Families of exponentials over one graph."""
+
+    def __init__(self, terms: Terms, value: Callable[[Expr], Term]) -> None:
+        self.terms, self.graph, self.value = terms, terms.graph, value
+
+    def family(self, node: Expr) -> tuple[Term, Term]:
+        """Of Σ_k exp(f(k)): the largest f(k), and exp(f(k) − the largest) for each k, 0 where a condition fails."""
+        bound = [limit[0] for limit in node.limits]
+        factors = split_factors(node.function)
+        exponent = self.terms.floats(self.value(sp.Add(*(f.exp for f in factors if isinstance(f, sp.exp)))))
+        masks = [self.value(f) for f in factors if not isinstance(f, sp.exp)]
+        masks = [m for m in masks if self.terms.constant(m) != 1]
+        if not set(bound) <= set(exponent.axes) or any(self.graph.holds(m.node) != TRUTH for m in masks):
+            raise NoPlan
+        counted = exponent
+        if masks:
+            mask = self.terms.times(masks)
+            axes = self.terms.union([exponent, mask])
+            shape = self.terms.shape(axes)
+            given = (self.terms.on(mask, axes), self.terms.on(exponent, axes), self.graph.number(float("-inf")))
+            counted = Term(self.graph.apply("where", (), given, shape), axes)
+        largest = self.terms.reduced("max", counted, bound)
+        return largest, self.terms.map("exp", self.terms.map("subtract", counted, largest))
+
+    def total(self, shares: Term, node: Expr) -> Term:
+        """The sum of a shifted family."""
+        return self.terms.reduced("sum", shares, [limit[0] for limit in node.limits])
+
+    def summed(self, node: Expr) -> Term:
+        """Σ_k exp(f(k))."""
+        largest, shares = self.family(node)
+        return self.terms.map("multiply", self.terms.map("exp", largest), self.total(shares, node))
+
+    def logarithm(self, node: Expr) -> Term:
+        """log Σ_k exp(f(k)); one after the other where the condition is that k has been reached."""
+        factors = split_factors(node.function)
+        masks = [f for f in factors if not isinstance(f, sp.exp)]
+        exponent = sp.Add(*(f.exp for f in factors if isinstance(f, sp.exp)))
+        if len(masks) == 1 == len(node.limits):
+            reached = so_far(masks[0], node.limits[0][0], exponent)
+            running = None
+            if reached is not None:
+                running = reached.scanned("logaddexp", self.terms.floats(self.value(exponent)), self.terms)
+            if running is not None:
+                return running
+        largest, shares = self.family(node)
+        return self.terms.map("add", largest, self.terms.map("log", self.total(shares, node)))
+
+    def raised(self, exponent: Expr) -> Term:
+        """exp(a − log Σ_k exp(f(k))) as exp(a − the largest f) / Σ_k exp(f(k) − the largest f)."""
+        rest, shifts, totals = [], [], []
+        for part in sp.Add.make_args(exponent):
+            times, inner = part.as_coeff_Mul()
+            if isinstance(inner, sp.log) and exponentials_only(inner.args[0]) and times.is_Integer and plain(inner):
+                largest, shares = self.family(inner.args[0])
+                shifts.append(self.terms.scaled(int(times), largest))
+                totals.append((int(times), self.total(shares, inner.args[0])))
+            else:
+                rest.append(part)
+        found = self.terms.floats(self.value(sp.Add(*rest)))
+        for shift in shifts:
+            found = self.terms.map("add", found, shift)
+        found = self.terms.map("exp", found)
+        for times, total in totals:
+            for _ in range(abs(times)):
+                found = self.terms.map("multiply" if times > 0 else "divide", found, total)
+        return found
+
+
+def plain(logarithm: Expr) -> bool:
+    """Whether log Σ_k exp(f(k)) is over all k, and not over those that have been reached."""
+    node = logarithm.args[0]
+    factors = split_factors(node.function)
+    masks = [f for f in factors if not isinstance(f, sp.exp)]
+    exponent = sp.Add(*(f.exp for f in factors if isinstance(f, sp.exp)))
+    return len(masks) != 1 or len(node.limits) != 1 or so_far(masks[0], node.limits[0][0], exponent) is None
+
+
+__all__ = ["Families"]

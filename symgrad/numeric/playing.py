@@ -1,0 +1,84 @@
+"""Index equations played as plans: lowered once for their shapes, then a list of array operations.
+
+Comes in: an equation, the arrays that it reads, the numbers of its sizes. Goes out: the array that it defines, in
+float64; None where it has no plan. `symgrad.numeric.evaluate` is the reference that plans are held against.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from symgrad.indexing import Equation
+from symgrad.lowering.build import lowered
+from symgrad.lowering.graph import FLOAT, WHOLE, NoPlan
+from symgrad.lowering.plan import Plan, planned
+from symgrad.lowering.reading import names_read
+from symgrad.numeric.exact import Array, all_tame, as_float
+from symgrad.shapes import Size
+
+ENOUGH = 1 << 12
+"""Entries from which on an equation has a plan at its first use, and not only at its second."""
+Told = tuple[tuple[str, tuple[int, ...], str], ...]
+
+
+@lru_cache(maxsize=4096)
+def plan_for(equation: Equation, sizes: tuple[tuple[Size, int], ...], told: Told) -> Plan | None:
+    """The plan of an equation for arrays of some shapes."""
+    shapes, holds = {name: shape for name, shape, _ in told}, {name: kind for name, _, kind in told}
+    try:
+        return planned(*lowered([equation], dict(sizes), shapes, holds))
+    except NoPlan:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def uses(equation: Equation, sizes: tuple[tuple[Size, int], ...], told: Told) -> list[None]:
+    """As long as an equation was met often."""
+    return []
+
+
+def play(
+    equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], at_once: bool = True
+) -> Array | None:
+    """The array that ``equation`` defines, in memory of its own; None where it has no plan.
+
+    Infinities and what is no number are taken as NumPy takes them; a condition that does not hold is 0 beside them.
+    ``at_once=False`` waits for the second use of an equation on small arrays.
+    """
+    given = {name: in_type(arrays[name]) for name in names_read(equation.right)}
+    told = tuple((name, a.shape, FLOAT if a.dtype.kind == "f" else WHOLE) for name, a in given.items())
+    key = (equation, tuple(sizes.items()), told)
+    if not at_once and sum(a.size for a in given.values()) < ENOUGH:
+        met = uses(*key)
+        if not met:
+            met.append(None)
+            return None
+    plan = plan_for(*key)
+    if plan is None:
+        return None
+    with np.errstate(all="ignore"):
+        (found,) = plan.play([given[name] for name in plan.inputs])
+    return np.asarray(found) if plan.own[0] else np.array(found)
+
+
+def play_tame(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array | None:
+    """As `play`, for numbers that are finite, and so are their squares and one over those; None for others.
+
+    What is 0·∞ on the way to a derivative is the evaluator's to say.
+    """
+    if not all(all_tame(np.asarray(arrays[name])) for name in names_read(equation.right)):
+        return None
+    found = play(equation, arrays, sizes, at_once=False)
+    return found if found is not None and all_tame(found) else None
+
+
+def in_type(array: Array) -> Array:
+    """Whole numbers as they are, everything else in float64."""
+    found = np.asarray(array)
+    return found if np.issubdtype(found.dtype, np.integer) else as_float(found)
+
+
+__all__ = ["in_type", "play", "play_tame"]

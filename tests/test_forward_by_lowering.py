@@ -1,0 +1,53 @@
+"""Every operation's forward by its own equation, played as a plan: what NumPy and torch compute, infinities and NaN too.
+
+An entry of the table whose equation does not read its own output needs no forward of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from symgrad.calculus import standard
+from symgrad.calculus.local import OUT, derive
+from symgrad.indexing import Equation
+from symgrad.lowering.reading import names_read, number
+from symgrad.numeric.forward import constant, options_of
+from symgrad.numeric.playing import play
+from symgrad.ops import named
+from tests.cases import Case, first_by_default
+from tests.compare import assert_same
+
+SPECIAL = (np.inf, -np.inf, np.nan, 1e300, -1e300, 1e-310, -0.0, 0.0, 800.0, -800.0)
+"""Numbers at which a forward that is not written with care ends."""
+
+
+def own_equation(case: Case) -> tuple[Equation, dict, dict] | None:
+    """The equation of a case's operation, what its names stand for, its sizes; None where it is about its own output."""
+    step = case.last
+    form = standard(step, case.program)
+    equation = derive(form.key).equation
+    if OUT in names_read(equation.right):
+        return None
+    return equation, dict(form.names), {own: number(s, case.program.sizes) for own, s in form.sizes.items()}
+
+
+def by_numpy(case: Case, arrays: dict) -> np.ndarray:
+    """The operation's own forward."""
+    step = case.last
+    op, options = named(step.op), options_of(step, case.program.sizes)
+    given = [arrays[a] if isinstance(a, str) else constant(a, case.program.sizes) for a in step.arguments]
+    with np.errstate(all="ignore"):
+        return np.asarray(op.numpy(*(None if a is None else np.asarray(a, float) for a in given), **options), float)
+
+
+@pytest.mark.parametrize("case", first_by_default(2))
+def test_the_equation_is_the_forward(case: Case) -> None:
+    found = own_equation(case)
+    if found is None or named(case.last.op).numpy is None:
+        return
+    equation, names, sizes = found
+    arrays = {own: case.values[name] for own, name in names.items() if name in case.values.arrays}
+    mine = play(equation, arrays, sizes)
+    assert mine is not None, "the equation has no plan"
+    assert_same(by_numpy(case, dict(case.values.arrays)), mine, tolerance=1e-12, what=case.name)
