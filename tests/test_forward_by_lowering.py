@@ -12,10 +12,11 @@ from symgrad.calculus import standard
 from symgrad.calculus.local import OUT, derive
 from symgrad.indexing import Equation
 from symgrad.lowering.reading import names_read, number
-from symgrad.numeric.forward import constant, options_of
+from symgrad.numeric.forward import constant, forward, options_of
 from symgrad.numeric.playing import play
 from symgrad.ops import named
-from tests.cases import Case, first_by_default
+from tests import torch_side
+from tests.cases import Case, cases, first_by_default
 from tests.compare import assert_same
 
 SPECIAL = (np.inf, -np.inf, np.nan, 1e300, -1e300, 1e-310, -0.0, 0.0, 800.0, -800.0)
@@ -51,3 +52,26 @@ def test_the_equation_is_the_forward(case: Case) -> None:
     mine = play(equation, arrays, sizes)
     assert mine is not None, "the equation has no plan"
     assert_same(by_numpy(case, dict(case.values.arrays)), mine, tolerance=1e-12, what=case.name)
+
+
+CAREFUL = (
+    "relu", "clamp", "maximum", "minimum", "sigmoid", "softplus", "gelu", "silu", "tanh", "elu", "logsumexp", "softmax",
+    "hardtanh", "relu6", "hardsigmoid", "leaky_relu", "nan_to_num", "fmax", "cumsum", "cat", "pad", "where",
+)  # fmt: skip
+"""Operations whose forward is watched at the ends of the numbers: others there follow their equations."""
+
+
+@pytest.mark.parametrize("name", CAREFUL)
+def test_at_the_ends_of_the_numbers(name: str) -> None:
+    """An infinity where it is not chosen spoils nothing, what is no number stays none: as torch has it."""
+    case = next(case for case in cases() if case.op.name == name)
+    found = own_equation(case)
+    assert found is not None
+    equation, names, sizes = found
+    for special in SPECIAL:
+        inputs = {n: np.array(a, float) for n, a in case.inputs.items()}
+        next(iter(inputs.values())).reshape(-1)[1] = special
+        values = forward(case.program, inputs).arrays
+        arrays = {own: values[n] for own, n in names.items() if n in values}
+        expected = torch_side.function_of(case.program)(*map(torch_side.tensor, inputs.values()))
+        assert_same(expected, play(equation, arrays, sizes), tolerance=1e-12, what=f"{name} beside {special}")

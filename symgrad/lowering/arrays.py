@@ -42,6 +42,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "erf": special.erf, "erfc": special.erfc, "gammaln": special.gammaln, "gamma": special.gamma, "iv": special.iv,
     "erfinv": special.erfinv, "polygamma": lambda n, x: special.polygamma(np.asarray(n).astype(np.int64), x),
     "float": lambda x: np.asarray(x).astype(np.float64), "whole": lambda x: np.asarray(x).astype(np.int64),
+    "steady": lambda x: np.where(np.isfinite(x), x, 0.0),
     **{function.__name__: function.evaluate for function in STABLE},
 }  # fmt: skip
 """Functions of entries, by name."""

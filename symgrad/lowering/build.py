@@ -16,7 +16,7 @@ from symgrad.indexing.symbols import Expr, bound_indices, free_indices, is_acces
 from symgrad.lowering.bounds import holds_always
 from symgrad.lowering.cases import conditions as conditions_in
 from symgrad.lowering.cases import told
-from symgrad.lowering.choices import chosen
+from symgrad.lowering.choices import chosen, clipped
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
 from symgrad.lowering.factors import apart, one_hot, quotient, with_sizes
 from symgrad.lowering.families import Families
@@ -37,8 +37,10 @@ from symgrad.shapes import Size
 class Builder:
     """Lowers expressions over one graph: what was lowered before is there already."""
 
-    def __init__(self, graph: Graph, products: Products, places: Places, sizes: Mapping[Size, int]) -> None:
-        self.graph, self.products, self.places = graph, products, places
+    def __init__(
+        self, graph: Graph, products: Products, places: Places, sizes: Mapping[Size, int], tame: bool = True
+    ) -> None:
+        self.graph, self.products, self.places, self.tame = graph, products, places, tame
         self.terms: Terms = products.terms
         self.sizes = sizes
         self.families = Families(self.terms, self.value)
@@ -67,12 +69,12 @@ class Builder:
             return self.places.counted(node)
         if node.is_Symbol and node in self.sizes:
             return self.terms.number(int(self.sizes[node]))
-        if node.is_number:
+        if node.is_number and not isinstance(node, (sp.Sum, sp.Product)):  # what is left of one may be Σ 0
             return self.terms.number(real_number(node))
         if isinstance(node, sp.Sum) and exponentials_only(node):
             return self.families.summed(node)
         if isinstance(node, (sp.Sum, sp.Mul)):
-            return self.product(node)
+            return (clipped(node, self.terms, self.value) if node.is_Mul else None) or self.product(node)
         if isinstance(node, sp.Product):
             return self.multiplied_up(node)
         if node.is_Add:
@@ -134,7 +136,7 @@ class Builder:
             above, below = sp.fraction(sp.together(node.args[0]))
             if below != 1:
                 return self.terms.map("floor_divide", self.value(above), self.value(below))
-        if isinstance(node, FINITE):
+        if isinstance(node, FINITE) and self.tame:
             if not is_access(node.args[0]):
                 raise NoPlan
             return self.terms.number(1.0) if isinstance(node, finite) else self.value(node.args[0])
@@ -310,13 +312,17 @@ def lowered(
     sizes: Mapping[Size, int],
     shapes: Mapping[str, tuple[int, ...]],
     holds: Mapping[str, str],
+    tame: bool = True,
 ) -> tuple[Graph, list[int]]:
-    """The graph of several equations, and the node of each result; `NoPlan` where one has none."""
+    """The graph of several equations, and the node of each result; `NoPlan` where one has none.
+
+    ``tame`` says that every number that is read is finite: what asks for that is left out.
+    """
     graph = Graph()
     found = []
     lengths: dict[Index, int] = {}
     terms = Terms(graph, lengths, {})
-    builder = Builder(graph, Products(terms), Places(terms, shapes, holds, sizes), sizes)
+    builder = Builder(graph, Products(terms), Places(terms, shapes, holds, sizes), sizes, tame)
     for equation in equations:
         shape = [number(axis.size, sizes) for axis in equation.axes]
         over = opened(equation, builder.size)

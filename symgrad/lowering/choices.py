@@ -48,6 +48,17 @@ def chosen(node: Expr, terms: Terms, value: Value) -> Term | None:
     return result
 
 
+def clipped(node: Expr, terms: Terms, value: Value) -> Term | None:
+    """[x > 0]·x as the larger of x and 0: what is no number stays none. None for any other product."""
+    found = cases(node)
+    if found is None:
+        return None
+    bodies = list(dict.fromkeys(found.bodies))
+    rest = default(found, bodies)
+    names = [nearest(found, list(found.runs(body)), body, rest) for body in bodies if body != rest] if rest else [None]
+    return chosen(node, terms, value) if names and all(names) else None
+
+
 def default(found: Cases, bodies: Sequence[Expr]) -> Expr | None:
     """What stands where no condition holds: what is no number goes on from there."""
     read = [found.left, *(bound for bound in found.bounds if not bound.is_number)]
@@ -124,4 +135,4 @@ def choice(mask: Term, one: Term, other: Term, terms: Terms) -> Term:
     return Term(terms.graph.apply("where", (), given, terms.shape(axes), kind), axes)
 
 
-__all__ = ["choice", "chosen"]
+__all__ = ["choice", "chosen", "clipped"]

@@ -23,8 +23,11 @@ class Families:
     def __init__(self, terms: Terms, value: Callable[[Expr], Term]) -> None:
         self.terms, self.graph, self.value = terms, terms.graph, value
 
-    def family(self, node: Expr) -> tuple[Term, Term]:
-        """Of Σ_k exp(f(k)): the largest f(k), and exp(f(k) − the largest) for each k, 0 where a condition fails."""
+    def family(self, node: Expr, steady: bool = False) -> tuple[Term, Term]:
+        """Of Σ_k exp(f(k)): the largest f(k), and exp(f(k) − the largest) for each k, 0 where a condition fails.
+
+        ``steady`` takes 0 for a largest one that is infinite: so is the logarithm then, as torch has it.
+        """
         bound = [limit[0] for limit in node.limits]
         factors = split_factors(node.function)
         exponent = self.terms.floats(self.value(sp.Add(*(f.exp for f in factors if isinstance(f, sp.exp)))))
@@ -40,6 +43,8 @@ class Families:
             given = (self.terms.on(mask, axes), self.terms.on(exponent, axes), self.graph.number(float("-inf")))
             counted = Term(self.graph.apply("where", (), given, shape), axes)
         largest = self.terms.reduced("max", counted, bound)
+        if steady:
+            largest = self.terms.map("steady", largest)
         return largest, self.terms.map("exp", self.terms.map("subtract", counted, largest))
 
     def total(self, shares: Term, node: Expr) -> Term:
@@ -63,7 +68,7 @@ class Families:
                 running = reached.scanned("logaddexp", self.terms.floats(self.value(exponent)), self.terms)
             if running is not None:
                 return running
-        largest, shares = self.family(node)
+        largest, shares = self.family(node, steady=True)
         return self.terms.map("add", largest, self.terms.map("log", self.total(shares, node)))
 
     def raised(self, exponent: Expr) -> Term:

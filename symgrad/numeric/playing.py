@@ -25,11 +25,11 @@ Told = tuple[tuple[str, tuple[int, ...], str], ...]
 
 
 @lru_cache(maxsize=4096)
-def plan_for(equation: Equation, sizes: tuple[tuple[Size, int], ...], told: Told) -> Plan | None:
+def plan_for(equation: Equation, sizes: tuple[tuple[Size, int], ...], told: Told, tame: bool) -> Plan | None:
     """The plan of an equation for arrays of some shapes."""
     shapes, holds = {name: shape for name, shape, _ in told}, {name: kind for name, _, kind in told}
     try:
-        return planned(*lowered([equation], dict(sizes), shapes, holds))
+        return planned(*lowered([equation], dict(sizes), shapes, holds, tame))
     except NoPlan:
         return None
 
@@ -41,22 +41,22 @@ def uses(equation: Equation, sizes: tuple[tuple[Size, int], ...], told: Told) ->
 
 
 def play(
-    equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], at_once: bool = True
+    equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], tame: bool = False
 ) -> Array | None:
     """The array that ``equation`` defines, in memory of its own; None where it has no plan.
 
     Infinities and what is no number are taken as NumPy takes them; a condition that does not hold is 0 beside them.
-    ``at_once=False`` waits for the second use of an equation on small arrays.
+    ``tame`` says that there are none of either, and waits for the second use of an equation on small arrays.
     """
     given = {name: in_type(arrays[name]) for name in names_read(equation.right)}
     told = tuple((name, a.shape, FLOAT if a.dtype.kind == "f" else WHOLE) for name, a in given.items())
     key = (equation, tuple(sizes.items()), told)
-    if not at_once and sum(a.size for a in given.values()) < ENOUGH:
+    if tame and sum(a.size for a in given.values()) < ENOUGH:
         met = uses(*key)
         if not met:
             met.append(None)
             return None
-    plan = plan_for(*key)
+    plan = plan_for(*key, tame)
     if plan is None:
         return None
     with np.errstate(all="ignore"):
@@ -71,7 +71,7 @@ def play_tame(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Si
     """
     if not all(all_tame(np.asarray(arrays[name])) for name in names_read(equation.right)):
         return None
-    found = play(equation, arrays, sizes, at_once=False)
+    found = play(equation, arrays, sizes, tame=True)
     return found if found is not None and all_tame(found) else None
 
 

@@ -55,6 +55,7 @@ FUNCTIONS: Functions = {
     "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
     "side": lambda x: torch.copysign(torch.ones_like(x), x),
     "whole": lambda x: x.to(torch.int64),
+    "steady": lambda x: torch.where(torch.isfinite(x), x, x.new_zeros(())),
 }  # fmt: skip
 """Functions of entries; what is not here has no plan on tensors."""
 
