@@ -7,6 +7,7 @@ family, windows are views, a δ that says where something goes is a put-add. Wha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import sympy as sp
@@ -257,6 +258,8 @@ class Builder:
         found = self.products.contract(parts, [k for k in bound if k not in moving])
         for work in folds:
             found = self.folded(found, work)
+        if not math.isfinite(number_):  # 1/0 of a size: arithmetic has to meet it
+            raise NoPlan
         found = self.terms.scaled(int(number_) if number_ == int(number_) and not parts else number_, found)
         if divisor != 1:
             found = self.terms.map("divide", self.terms.floats(found), self.terms.number(divisor))
