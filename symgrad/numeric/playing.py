@@ -41,17 +41,22 @@ def uses(equation: Equation, sizes: tuple[tuple[Size, int], ...], told: Told) ->
 
 
 def play(
-    equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], tame: bool = False
+    equation: Equation,
+    arrays: Mapping[str, Array],
+    sizes: Mapping[Size, int],
+    tame: bool = False,
+    at_once: bool = False,
 ) -> Array | None:
     """The array that ``equation`` defines, in memory of its own; None where it has no plan.
 
     Infinities and what is no number are taken as NumPy takes them; a condition that does not hold is 0 beside them.
-    ``tame`` says that there are none of either, and waits for the second use of an equation on small arrays.
+    ``tame`` says that there are none of either, and waits for the second use of an equation on small arrays unless the
+    plan is wanted ``at_once``.
     """
     given = {name: in_type(arrays[name]) for name in names_read(equation.right)}
     told = tuple((name, a.shape, FLOAT if a.dtype.kind == "f" else WHOLE) for name, a in given.items())
     key = (equation, tuple(sizes.items()), told)
-    if tame and sum(a.size for a in given.values()) < ENOUGH:
+    if tame and not at_once and sum(a.size for a in given.values()) < ENOUGH:
         met = uses(*key)
         if not met:
             met.append(None)
@@ -64,14 +69,16 @@ def play(
     return np.asarray(found) if plan.own[0] else np.array(found)
 
 
-def play_tame(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array | None:
+def play_tame(
+    equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int], at_once: bool = False
+) -> Array | None:
     """As `play`, for numbers that are finite, and so are their squares and one over those; None for others.
 
     What is 0·∞ on the way to a derivative is the evaluator's to say.
     """
     if not all(all_tame(np.asarray(arrays[name])) for name in names_read(equation.right)):
         return None
-    found = play(equation, arrays, sizes, tame=True)
+    found = play(equation, arrays, sizes, tame=True, at_once=at_once)
     return found if found is not None and all_tame(found) else None
 
 
