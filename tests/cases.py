@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
-from symgrad.documents.pages import worked
+from symgrad.documents.operation import worked
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation, derive_only
 from symgrad.explanation.formulas import Derived

@@ -12,12 +12,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from symgrad.api import explain
-from symgrad.documents.domains import where_defined
-from symgrad.documents.samples import sample_seed, sample_values
-from symgrad.explanation import Explanation, Given, Seed, build, derive_only
-from symgrad.language import read
-from symgrad.ops import COMPOUNDS, Compound, Example, Op
-from symgrad.render import WRITERS, derived_markdown
+from symgrad.documents.markdown import article_markdown
+from symgrad.documents.operation import article
+from symgrad.ops import COMPOUNDS, Compound, Op
 
 FORUM = "x@a"
 FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
@@ -25,10 +22,12 @@ FORUM_SEED = [[1, 2, 3, 4], [5, 6, 7, 8]]
 
 @dataclass(frozen=True)
 class Page:
-    """A file's place in the site, and its text."""
+    """A file's place in the site, its text, the pictures beside it; of an operation what kind of matrix J is."""
 
     path: PurePosixPath
     text: str
+    pictures: tuple[tuple[PurePosixPath, str], ...] = ()
+    structure: str = ""
 
 
 def file_name(op: Op) -> str:
@@ -37,51 +36,12 @@ def file_name(op: Op) -> str:
 
 
 def operation_page(op: Op, check: bool = True) -> Page:
-    """One operation: definition, spellings, derivatives for every size, kinks, and a worked example."""
-    parts = [f"# {op.name}", f"{op.says[0].upper()}{op.says[1:]}.", f"```text\n{op.definition}\n```"]
-    if op.spelled:
-        parts.append("Written as " + ", ".join(f"`{s}`" for s in op.spelled) + ".")
-    if defined := where_defined(op).sentences:
-        parts.append(" ".join(defined))
-    if op.kinks:
-        points = ", ".join(f"{k:g}" for k in op.kinks)
-        parts.append(
-            f"It has a kink (at {points}): the value of the derivative there is a convention, and this is torch's."
-        )
-    if isinstance(op.expands, str):
-        parts.append(f"In simpler operations: `{op.expands}`.")
-    parts.append("## For every size")
-    for example in distinct_ranks(op.examples):
-        parts.append(formulas(example))
-    parts += ["## An example in numbers", demoted(worked(op, op.examples[0], check).to_markdown())]
-    return Page(PurePosixPath("ops") / file_name(op), "\n\n".join(parts))
-
-
-def distinct_ranks(examples: Sequence[Example]) -> list[Example]:
-    """The examples that differ in more than numbers: by ranks or by options."""
-    seen: dict[tuple[object, ...], Example] = {}
-    for example in examples:
-        seen.setdefault((example.text, tuple(len(shape) for _, shape in example.shapes)), example)
-    return list(seen.values())
-
-
-def formulas(example: Example) -> str:
-    """Jacobian, pullback and closed form of one example, sizes left open."""
-    ranks = {name: tuple(1 if n == 1 else n for n in shape) for name, shape in example.shapes}
-    program = read(example.text, shapes=ranks).program
-    return f"### `{example.text}`\n\n" + derived_markdown(
-        program, derive_only(program, [t.name for t in program.inputs]), level=4, title=False
-    )
-
-
-def worked(op: Op, example: Example, check: bool) -> Explanation:
-    """One example at small round numbers, v the numbers 1, 2, 3, …"""
-    values = sample_values(op, example)
-    program = read(example.text, shapes=dict(example.shapes)).program
-    inputs = [Given(t.name, values[t.name], True, True) for t in program.inputs]
-    seed = Seed(sample_seed(program.numbers(program.out.shape)), "given", "1, 2, 3, …")
-    names = [t.name for t in program.inputs]
-    return build(example.text, program, inputs, seed, names, check=check, writers=WRITERS)
+    """One operation: the answer in one box, a worked example with its proof, and what is folded away."""
+    found = article(op, check)
+    stem = file_name(op).removesuffix(".md")
+    text, pictures = article_markdown(found, stem)
+    beside = tuple((PurePosixPath("ops") / name, svg) for name, svg in pictures.items())
+    return Page(PurePosixPath("ops") / file_name(op), text, beside, found.structure)
 
 
 def forum_page(check: bool = True) -> Page:

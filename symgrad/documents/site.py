@@ -44,5 +44,7 @@ def write_site(folder: Path, names: Sequence[str] = (), check: bool = True) -> I
     for op in ops:
         page = operation_page(op, check)
         yield write_whole(folder / page.path, page.text)
+        for path, svg in page.pictures:
+            write_whole(folder / path, svg)
     for page in (forum_page(check), kinks_page(ops), index_page(ops)):
         yield write_whole(folder / page.path, page.text)

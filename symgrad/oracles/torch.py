@@ -55,7 +55,7 @@ def run_torch(program: Program, inputs: Mapping[str, Array], seed: Array, wanted
     import torch
 
     version = torch.__version__.split("+")[0]
-    leaves = _leaves(inputs, wanted)
+    leaves = leaves_of(inputs, wanted)
     try:
         with warnings.catch_warnings(), torch.enable_grad():
             warnings.simplefilter("ignore")  # torch warns of what is said here anyway: 0/0, a target that broadcasts
@@ -81,7 +81,7 @@ def torch_second(
         return None
     import torch
 
-    leaves = _leaves(inputs, (first, second))
+    leaves = leaves_of(inputs, (first, second))
     result = torch.zeros(leaves[first].numel(), leaves[second].numel(), dtype=torch.float64)
     out = torch_forward(program, leaves)
     total = (torch.tensor(as_float(seed), dtype=torch.float64).reshape(out.shape) * out).sum()
@@ -96,7 +96,7 @@ def torch_second(
     return np.asarray(result.numpy()), torch.__version__.split("+")[0]
 
 
-def _leaves(inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Any]:
+def leaves_of(inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Any]:
     """The inputs as float64 tensors; those that are wanted collect gradients."""
     import torch
 

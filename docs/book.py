@@ -1,0 +1,60 @@
+"""Sphinx extension of our own site: a page of a few lines for every operation, before anything is read.
+
+Comes in: the table. Goes out: ``operations/by-name/NAME.md``, not kept in the repository, and a page for each family.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from symgrad.documents.operation import family_of, family_says
+from symgrad.documents.pages import file_name
+from symgrad.ops import entries
+
+PAGE = """# {name}
+
+```{{symgrad-operation}} {name}
+```
+
+```{{symgrad-stamp}}
+```
+"""
+FAMILY = """# {title}
+
+{says}
+
+```{{toctree}}
+:maxdepth: 1
+
+{pages}
+```
+"""
+
+
+def write(app: Any) -> None:
+    """The pages that are not there, or not as they have to be; those of operations that are gone go."""
+    folder = Path(app.srcdir) / "operations"
+    wanted: dict[Path, str] = {}
+    families: dict[str, list[str]] = {}
+    for op in entries():
+        wanted[folder / "by-name" / file_name(op)] = PAGE.format(name=op.name)
+        families.setdefault(family_of(op), []).append(f"../by-name/{file_name(op).removesuffix('.md')}")
+    for family, pages in families.items():
+        says = family_says(family)
+        title = family.replace("_", " ").capitalize()
+        wanted[folder / "families" / f"{family}.md"] = FAMILY.format(title=title, says=says, pages="\n".join(pages))
+    for name in ("by-name", "families"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for path in (folder / name).glob("*.md"):
+            if path not in wanted:
+                path.unlink()
+    for path, text in wanted.items():
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Called by Sphinx."""
+    app.connect("config-inited", lambda app, config: write(app))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,43 @@
+"""Our own site: ``python -m sphinx -W -n -j 2 docs docs/_build/html``.
+
+The book of operations is built, not kept: a page of three lines is written for every entry of the table, and its
+content comes from the directive ``symgrad-operation``. Nothing is fetched: formulas are MathML, pictures are inline.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import symgrad
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+project = "symgrad"
+author = "The symgrad authors"
+copyright = "the symgrad authors, BSD-3-Clause"
+version = release = symgrad.__version__
+
+extensions = ["sphinx.ext.autodoc", "sphinx_click", "myst_nb", "symgrad.sphinx", "book", "whole"]
+exclude_patterns = ["_build", "**.ipynb_checkpoints", "jupyter_execute"]
+html_theme = "furo"
+html_title = f"symgrad {symgrad.__version__}"
+html_math_renderer = "symgrad_mathml"
+html_copy_source = False
+html_show_sourcelink = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#2f5f93", "color-brand-content": "#2f5f93"},
+    "dark_css_variables": {"color-brand-primary": "#7fb2e5", "color-brand-content": "#7fb2e5"},
+}
+myst_enable_extensions = ["dollarmath", "colon_fence"]
+myst_heading_anchors = 4
+myst_dmath_double_inline = True
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 240
+autodoc_typehints = "signature"
+autodoc_member_order = "bysource"
+python_use_unqualified_type_names = True
+nitpick_ignore_regex = [("py:.*", r".*")]  # types of other projects: their documentation is not here to be linked to
+suppress_warnings = ["config.cache"]  # the table of a theme's options cannot be pickled, and need not be

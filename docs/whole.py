@@ -1,0 +1,84 @@
+"""Sphinx extension of our own site: when all pages are written, every link leads somewhere and every picture has words.
+
+Comes in: the folder of pages. Goes out: an error that names each broken link, each picture without words for those who
+do not see it, and everything that would be fetched from elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from sphinx.errors import SphinxError
+
+FETCHED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
+"""Elements for which a browser would go and fetch something."""
+
+
+class Reading(HTMLParser):
+    """The links, the places that can be linked to, and the pictures of one page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.places: set[str] = set()
+        self.fetched: list[str] = []
+        self.mute: list[str] = []
+        self.svg: list[bool] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """One element."""
+        found = {name: value or "" for name, value in attrs}
+        self.places |= {found[name] for name in ("id", "name") if name in found}
+        if tag == "a" and "href" in found:
+            self.links.append(found["href"])
+        if tag in FETCHED and FETCHED[tag] in found:
+            self.fetched.append(found[FETCHED[tag]])
+        if tag == "img" and not found.get("alt", "").strip():
+            self.mute.append(found.get("src", "a picture"))
+        if tag == "svg":
+            self.svg.append(found.get("role") == "img" and "aria-labelledby" not in found)
+
+
+def read(path: Path) -> Reading:
+    """One page."""
+    reading = Reading()
+    reading.feed(path.read_text(encoding="utf-8"))
+    return reading
+
+
+def faults(folder: Path) -> Iterator[str]:
+    """What is wrong with the pages in ``folder``."""
+    pages = {path.resolve(): read(path) for path in sorted(folder.rglob("*.html")) if "_static" not in path.parts}
+    for path, page in pages.items():
+        here = path.relative_to(folder.resolve())
+        for link in (*page.links, *page.fetched):
+            parts = urlsplit(link)
+            if parts.scheme in ("http", "https", "") and parts.netloc and link in page.fetched:
+                yield f"{here}: fetches {link}"
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.exists():
+                yield f"{here}: there is no {link}"
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].places:
+                yield f"{here}: nothing is called {link}"
+        yield from (f"{here}: {picture} has no words" for picture in page.mute)
+        yield from (f"{here}: a drawing has no words" for mute in page.svg if mute)
+
+
+def check(app: Any, exception: Exception | None) -> None:
+    """After the last page."""
+    if exception is None and app.builder.format == "html":
+        found = list(faults(Path(app.outdir)))
+        if found:
+            raise SphinxError(f"{len(found)} faults of the pages:\n" + "\n".join(found))
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Called by Sphinx."""
+    app.connect("build-finished", check)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

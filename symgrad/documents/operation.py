@@ -1,0 +1,198 @@
+"""The page of one operation: the answer, a worked example, the second derivative, torch's own lines, the proof.
+
+Comes in: an entry of the table. Goes out: an `Article` of the blocks that explanations are made of, with pictures.
+Nothing about a derivative is written here: formulas come from what was derived, numbers and proofs from `worked`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from symgrad.calculus import flows
+from symgrad.closed_form import assigned
+from symgrad.documents.domains import where_defined
+from symgrad.documents.samples import sample_seed, sample_values
+from symgrad.documents.shown import Article, Part, Piece, picture_of, readable
+from symgrad.errors import SymgradError
+from symgrad.explanation import Explanation, Given, Seed, build, derive_only, with_hessians
+from symgrad.explanation.formulas import Derived
+from symgrad.language import read
+from symgrad.ops import Example, Op
+from symgrad.oracles.torch_rule import torch_rules
+from symgrad.program import Program
+from symgrad.render import WRITERS
+from symgrad.render.content import derivation_page, page_of
+from symgrad.render.content.words import size_text
+from symgrad.render.page import Code, Grid, Grids, Listing, Page, Paragraph, Table, Words, named
+
+LINES = 160
+"""Characters of a line of code that anyone reads."""
+EXAMPLE = (2, 3)
+"""The shape that a worked example has where the table has one of it."""
+
+
+def article(op: Op, check: bool = True) -> Article:
+    """Everything that the page of an operation says."""
+    example = shown_example(op)
+    program = symbolic(example)
+    derived = derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
+    story = worked(op, example, check)
+    pictures = [picture_of(story, name) for name in story.gradients if flows(story.program, name)]
+    drawn = [picture for picture in pictures if picture is not None]
+    box = (*answer(derivation_page(program, derived), derived, example), *kinks(op), *drawn[:1])
+    parts = (
+        Part((f"An example: {sizes(story)}",), (*numbers(story), *drawn[1:])),
+        second(story, check),
+        torch_part(story),
+        Part(("Proof",), tuple(readable(page_of(story).sections[4].blocks, example.text))),
+        Part(("The same, step by step",), tuple(steps(story, example)), folded=True),
+        *(formulas(other) for other in distinct_ranks(op.examples) if other.text != example.text),
+    )
+    structure = next((d.structure.kind for d in derived if d.name not in op.data and flows(program, d.name)), "")
+    return Article(op, opening(op), box, tuple(part for part in parts if part.pieces), structure)
+
+
+def family_of(op: Op) -> str:
+    """The module of the table that an operation is in."""
+    own = op.index.__module__
+    if own != "symgrad.ops.pointwise":
+        return own.rpartition(".")[2]
+    for family in ("activations", "scalars"):
+        if any(entry is op for entry in vars(importlib.import_module(f"symgrad.ops.{family}")).values()):
+            return family
+    return "pointwise"
+
+
+def family_says(family: str) -> str:
+    """What a family is, in the words of its module."""
+    return (importlib.import_module(f"symgrad.ops.{family}").__doc__ or "").splitlines()[0].replace("``", "`")
+
+
+def shown_example(op: Op) -> Example:
+    """The first example in which every matrix is 2×3, where there is one, else the first."""
+
+    def plain(example: Example) -> bool:
+        return bool(example.shapes) and example.shapes[0][1] == EXAMPLE
+
+    return next(filter(plain, op.examples), op.examples[0])
+
+
+def distinct_ranks(examples: Sequence[Example]) -> list[Example]:
+    """The examples that differ in more than numbers: by ranks or by options."""
+    seen: dict[tuple[object, ...], Example] = {}
+    for example in examples:
+        seen.setdefault((example.text, tuple(len(shape) for _, shape in example.shapes)), example)
+    return list(seen.values())
+
+
+def symbolic(example: Example) -> Program:
+    """An example with its sizes left open; ones stay ones."""
+    ranks = {name: tuple(1 if n == 1 else n for n in shape) for name, shape in example.shapes}
+    return read(example.text, shapes=ranks).program
+
+
+def opening(op: Op) -> Words:
+    """What it is, how it is spelled, where it is defined."""
+    words: Words = (f"{op.says[0].upper()}{op.says[1:]}.",)
+    if op.spelled:
+        words = (*words, " Written as ")
+        for place, spelling in enumerate(op.spelled):
+            words = (*words, ", " if place else "", Code(spelling))
+        words = (*words, ".")
+    if isinstance(op.expands, str):
+        words = (*words, " In simpler operations: ", Code(op.expands), ".")
+    if defined := where_defined(op).sentences:
+        words = (*words, " ", " ".join(defined))
+    return words
+
+
+def answer(page: Page, derived: Sequence[Derived], example: Example) -> Iterator[Piece]:
+    """The equation, the Jacobian by each input, and each pullback as code."""
+    forward, jacobians, pullbacks = page.sections
+    yield from readable(forward.blocks, example.text)
+    yield from readable(jacobians.blocks, example.text)
+    lines = [line for d in derived if d.form for line in assigned(f"{d.name}.grad", d.form.text)]
+    if lines and all(len(line) <= LINES for line in lines):
+        yield Listing("\n".join(lines))
+    if len([d for d in derived if d.form]) < len(derived):
+        yield from readable(pullbacks.blocks, example.text)
+
+
+def kinks(op: Op) -> Iterator[Piece]:
+    """Where the derivative is a choice."""
+    if op.kinks:
+        points = ", ".join(f"{k:g}" for k in op.kinks)
+        yield Paragraph(
+            (f"It has a kink (at {points}): the value of the derivative there is a convention, and this is torch's.",)
+        )
+
+
+def worked(op: Op, example: Example, check: bool) -> Explanation:
+    """One example at small round numbers, v the numbers 1, 2, 3, …"""
+    values = sample_values(op, example)
+    program = read(example.text, shapes=dict(example.shapes)).program
+    inputs = [Given(t.name, values[t.name], True, True) for t in program.inputs]
+    seed = Seed(sample_seed(program.numbers(program.out.shape)), "given", "1, 2, 3, …")
+    names = [t.name for t in program.inputs]
+    return build(example.text, program, inputs, seed, names, check=check, writers=WRITERS)
+
+
+def sizes(story: Explanation) -> str:
+    """softmax(x), x 2×3."""
+    given = ", ".join(f"{g.name} {size_text(g.value.shape)}" for g in story.inputs)
+    return f"{story.expression} with {given}" if given else story.expression
+
+
+def numbers(story: Explanation) -> Iterator[Piece]:
+    """Inputs, output, seed and gradients of a worked example."""
+    program = story.program
+    yield Grids((*(Grid(named(g.name), g.value) for g in story.inputs), Grid(named(program.output), story.output)))
+    if story.output.size != 1:
+        yield Grids((Grid(named(program.seed), story.seed),))
+    moving = [g for g in story.gradients.values() if flows(program, g.name)]
+    yield Grids(tuple(Grid(named(f"{g.name}.grad"), g.value) for g in moving))
+
+
+def second(story: Explanation, check: bool) -> Part:
+    """The second derivative by every pair of inputs that something flows back to."""
+    moving = {name: g for name, g in story.gradients.items() if flows(story.program, name)}
+    heading: Words = ("The second derivative",)
+    if not moving:
+        return Part(heading, ())
+    try:
+        section = page_of(with_hessians(replace(story, gradients=moving))).sections[5]
+    except SymgradError as error:
+        return Part(heading, (Paragraph((f"Not derived: {error.problem}.",)),))
+    return Part(heading, tuple(readable(section.blocks, story.expression)), folded=len(moving) > 1)
+
+
+def torch_part(story: Explanation) -> Part:
+    """The lines of derivatives.yaml of the nodes that torch recorded."""
+    rules = torch_rules(story.program, {g.name: g.value for g in story.inputs})
+    if not rules:
+        return Part(("What torch writes",), ())
+    rows = tuple(((Code(rule.node),), (Code(name),), (Code(line),)) for rule in rules for name, line in rule.lines)
+    lead = (
+        f"The backward nodes that torch {story.torch_version} records for this call, from the output back, and "
+        "the lines it has for them in "
+    )
+    named_so: Words = (Code("derivatives.yaml"), "; ", Code("grad"), " is v, ", Code("result"), " the output:")
+    said = Paragraph((lead, *named_so))
+    return Part(("What torch writes",), (said, Table((("node",), ("by",), ("line",)), rows)), folded=True)
+
+
+def steps(story: Explanation, example: Example) -> Iterator[Piece]:
+    """The derivation in full, each section after its heading."""
+    for place, section in enumerate(page_of(story).sections[:4], start=1):
+        yield Paragraph((f"{place}. ", *section.heading), alarm=True)
+        yield from readable(section.blocks, example.text)
+
+
+def formulas(example: Example) -> Part:
+    """Jacobian, pullback and closed form of another example, sizes left open."""
+    program = symbolic(example)
+    derived = derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
+    found = tuple(answer(derivation_page(program, derived), derived, example))
+    return Part(("For every size: ", Code(example.text)), found, folded=True)

@@ -1,0 +1,92 @@
+"""What torch itself writes for a backward: the lines of ``derivatives.yaml``, which lies in the installed wheel.
+
+Comes in: a program and its inputs. Goes out: the backward nodes that torch recorded for it, each with its lines. A node
+is found by the name that torch's own generator gives it (``torchgen``, ``load_derivatives.py``: the function's name in
+title case, "Backward", and the how many-th of that name it is).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from symgrad.numeric import Array
+from symgrad.oracles.torch import leaves_of, torch_forward, torch_version
+from symgrad.program import Program
+
+WHERE = ("packaged", "autograd", "derivatives.yaml")
+NOT_LINES = frozenset({"name", "dispatch", "result", "output_differentiability"})
+"""Keys of an entry that are no backward: of these ``result`` is the forward mode."""
+MOST = 6
+"""Nodes of a graph that are shown."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A backward node, the function that torch called, and a line for each of its arguments."""
+
+    node: str
+    function: str
+    lines: tuple[tuple[str, str], ...]
+
+
+def torch_rules(program: Program, inputs: Mapping[str, Array]) -> tuple[Rule, ...]:
+    """The nodes from the output back to the inputs, those that the file knows; none without torch or its file."""
+    if torch_version() is None or not rules():
+        return ()
+    leaves = leaves_of(inputs, tuple(t.name for t in program.inputs if t.name not in program.made))
+    found = dict.fromkeys(nodes(torch_forward(program, leaves).grad_fn))
+    return tuple(rules()[name] for name in found if name in rules())[:MOST]
+
+
+def nodes(first: Any) -> Iterator[str]:
+    """The names of the backward nodes, nearest to the output first."""
+    waiting, seen = [first] if first is not None else [], set()
+    while waiting:
+        node = waiting.pop(0)
+        if node not in seen:
+            seen.add(node)
+            yield node.name()
+            waiting += [before for before, _ in node.next_functions if before is not None]
+
+
+@cache
+def rules() -> Mapping[str, Rule]:
+    """Every entry of the file by the name of its node; empty where there is no file, or nothing that reads it."""
+    home = importlib.util.find_spec("torchgen")
+    if home is None or not home.submodule_search_locations or importlib.util.find_spec("yaml") is None:
+        return {}
+    path = Path(home.submodule_search_locations[0]).joinpath(*WHERE)
+    if not path.is_file():
+        return {}
+    import yaml
+
+    with path.open(encoding="utf-8") as stream:
+        entries = yaml.load(stream, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    return named(entries)
+
+
+def named(entries: list[Mapping[str, Any]]) -> Mapping[str, Rule]:
+    """The entries by their nodes.
+
+    >>> entry = {"name": "mul.Tensor(Tensor self, Tensor other) -> Tensor", "self": "grad * other", "result": "…"}
+    >>> named([entry])["MulBackward0"].lines
+    (('self', 'grad * other'),)
+    """
+    count, found = Counter[str](), dict[str, Rule]()
+    for entry in entries:
+        lines = entry.get("dispatch", {}).get("Default", entry) if "dispatch" in entry else entry
+        told = tuple((str(key), " ".join(str(line).split())) for key, line in lines.items() if key not in NOT_LINES)
+        if not any(line not in ("not_differentiable", "non_differentiable") for _, line in told):
+            continue
+        base = entry["name"].partition("(")[0].partition(".")[0]
+        prefix = ("".join(part.title() for part in base.split("_")) + "Backward").replace("ForwardBackward", "Backward")
+        node = f"{prefix}{count[prefix]}"
+        count[prefix] += 1
+        found[node] = Rule(node, entry["name"], told)
+    return found

@@ -1,0 +1,58 @@
+"""A Sphinx extension: explanations in anybody's documentation, derived and proven while the page is built.
+
+    extensions = ["myst_parser", "symgrad.sphinx"]
+
+The directive ``symgrad`` shows an expression (`symgrad.sphinx.expression`), ``symgrad-run`` what `symgrad run` tells
+of a script and ``symgrad-python`` what a snippet prints (`symgrad.sphinx.scripts`), ``symgrad-operation`` an entry of
+the table (`symgrad.sphinx.operations`); the role ``symgrad`` is a closed form in a sentence. What a page claims is
+held against what was derived: a build with a claim that is not true fails (`symgrad.sphinx.truth`). It works with every
+parser and builder of Sphinx. ``html_math_renderer = "symgrad_mathml"`` sets formulas as MathML, without a script or a
+network.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+try:
+    import sphinx.application  # noqa: F401 -- asked for here, so that its absence is said in our words
+except ImportError as missing:
+    raise ImportError('symgrad.sphinx needs Sphinx: pip install "symgrad[docs]"') from missing
+
+import symgrad
+from symgrad.sphinx.expression import ClosedFormRole, ExpressionDirective
+from symgrad.sphinx.mathml import block_formula, inline_formula
+from symgrad.sphinx.nodes import folded, passed_over, picture, visitors
+from symgrad.sphinx.operations import OperationDirective, OperationsDirective, fill_in, listing
+from symgrad.sphinx.scripts import PythonDirective, RunDirective, StampDirective
+from symgrad.sphinx.truth import again, forget, merged, told
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+STYLE = "symgrad.css"
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Called by Sphinx."""
+    for node in (picture, folded):
+        plain = passed_over[node]
+        app.add_node(node, html=visitors[node], latex=plain, text=plain, man=plain, texinfo=plain)
+    app.add_node(listing)
+    app.add_directive("symgrad", ExpressionDirective)
+    app.add_directive("symgrad-run", RunDirective)
+    app.add_directive("symgrad-python", PythonDirective)
+    app.add_directive("symgrad-stamp", StampDirective)
+    app.add_directive("symgrad-operation", OperationDirective)
+    app.add_directive("symgrad-operations", OperationsDirective)
+    app.add_role("symgrad", ClosedFormRole())
+    app.add_html_math_renderer("symgrad_mathml", inline_formula, block_formula)
+    app.connect("env-get-outdated", again)
+    app.connect("env-purge-doc", forget)
+    app.connect("env-merge-info", merged)
+    app.connect("env-check-consistency", told)
+    app.connect("doctree-resolved", fill_in)
+    app.connect("builder-inited", lambda app: app.config.html_static_path.append(str(Path(__file__).parent / "static")))
+    app.add_css_file(STYLE)
+    return {"version": symgrad.__version__, "parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

@@ -1,0 +1,198 @@
+"""The directive ``symgrad``: an expression explained where it stands; and the role, a closed form in a sentence.
+
+    .. symgrad:: x@a
+       :seed: [[1,2,3,4],[5,6,7,8]]
+       :show: answer picture proof
+       :claims: x.grad = v @ a.T
+                x.grad = [[10,10,10],[26,26,26]]
+
+Options: ``let`` and ``shape`` (one a line, or with semicolons between), ``seed``, ``wrt``, ``then``, ``order``,
+``expand``, ``entry``; ``show``, what is shown (`PARTS`); ``says``, sentences that the whole page has to hold, one a
+line; ``claims``, closed forms or values; ``raises``, the kind of error where the expression is one that is refused. The
+build fails where one of these does not hold, and where an oracle disagrees. The role ``:symgrad:`x@a -> x``` is
+``x.grad = v @ a.T``; with a line after the arrow it fails where that is not the closed form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+
+from symgrad.api import derive, explain_values
+from symgrad.closed_form import assigned
+from symgrad.documents.shown import Picture, readable
+from symgrad.errors import InputError, SymgradError
+from symgrad.explanation import Explanation
+from symgrad.language import literal
+from symgrad.render.content import page_of
+from symgrad.render.page import Block, Page
+from symgrad.sphinx.claims import unclaimed, unsaid
+from symgrad.sphinx.nodes import Made, boxed, code_block, pieces
+from symgrad.sphinx.truth import untrue
+
+SECTION = {"equation": 0, "jacobian": 1, "seed": 2, "backward": 3, "proof": 4, "second": 5}
+"""Parts that are a section of the whole page."""
+PARTS = (*SECTION, "answer", "picture", "entries", "all", "text")
+DEFAULT = ("answer", "picture")
+
+
+def lines(text: str | None) -> list[str]:
+    """The lines of an option that are not empty."""
+    return [line.strip() for line in (text or "").splitlines() if line.strip()]
+
+
+def several(text: str | None) -> list[str]:
+    """The lines of an option, or what stands between its semicolons."""
+    return [part.strip() for line in lines(text) for part in line.split(";") if part.strip()]
+
+
+def parts(text: str | None) -> tuple[str, ...]:
+    """What ``show`` names."""
+    found = tuple(re.split(r"[\s,]+", (text or "").strip()))
+    for part in found:
+        if part not in PARTS:
+            raise ValueError(f"{part} is no part; there are {', '.join(PARTS)}")
+    return found
+
+
+def pairs(found: list[str], option: str) -> dict[str, str]:
+    """``NAME=VALUE`` lines."""
+    result = {}
+    for line in found:
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip().isidentifier():
+            raise InputError(f":{option}: needs NAME=VALUE", found=(line,))
+        result[name.strip()] = value.strip()
+    return result
+
+
+def shape(text: str) -> tuple[int | str, ...]:
+    """``2,3`` or ``m,3``; nothing is a scalar."""
+    return tuple(int(p) if p.isdigit() else p for p in re.split(r"[\s,()]+", text) if p)
+
+
+class ExpressionDirective(SphinxDirective):
+    """``symgrad``."""
+
+    required_arguments = 0
+    optional_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+    option_spec: ClassVar[dict[str, Callable[[str], Any]] | None] = {
+        "let": several, "shape": several, "seed": directives.unchanged, "wrt": directives.unchanged,
+        "then": directives.unchanged, "order": directives.nonnegative_int, "expand": directives.flag,
+        "entry": directives.unchanged, "show": parts, "says": lines, "claims": lines, "raises": directives.unchanged,
+    }  # fmt: skip
+
+    def run(self) -> Made:
+        """The nodes in one box; what is not true is remembered for the end of the build."""
+        expression = "\n".join([*self.arguments, *self.content]).strip()
+        refused = self.options.get("raises")
+        try:
+            story = self.explained(expression)
+            at = self.entry()
+            made = [node for part in self.options.get("show", DEFAULT) for node in shown(story, part, at)]
+        except SymgradError as error:
+            if refused != error.kind:
+                self.untrue(f"{expression}: {error}")
+            return [boxed([code_block(str(error))], "symgrad-error")]
+        if refused is not None:
+            self.untrue(f"{expression} is not refused, and :raises: says so")
+        for sentence in (*disagreeing(story), *unsaid(story.to_text(width=10_000), self.options.get("says", ()))):
+            self.untrue(sentence)
+        for sentence in unclaimed(story, self.options.get("claims", ())):
+            self.untrue(sentence)
+        box = boxed(made)
+        self.set_source_info(box)
+        return [box]
+
+    def explained(self, expression: str) -> Explanation:
+        """The explanation that the options ask for."""
+        given: dict[str, Any] = {
+            name: literal(text) for name, text in pairs(self.options.get("let", []), "let").items()
+        }
+        seed = self.options.get("seed")
+        return explain_values(
+            expression, given,
+            seed=None if seed is None else literal(seed), wrt=self.options.get("wrt"), then=self.options.get("then"),
+            shapes={name: shape(text) for name, text in pairs(self.options.get("shape", []), "shape").items()},
+            expand="expand" in self.options, order=self.options.get("order", 1),
+        )  # fmt: skip
+
+    def entry(self) -> tuple[str, tuple[int, ...]] | None:
+        """The entry whose story ``entries`` tells."""
+        text = self.options.get("entry")
+        if text is None:
+            return None
+        match = re.fullmatch(r"\s*(\w+?)(?:\.grad)?\s*(?:\[([\d,\s]*)\])?\s*", text)
+        if match is None:
+            raise InputError(":entry: names one entry of an input", found=(text,), hints=("x[0,1]",))
+        return match[1], tuple(int(part) for part in (match[2] or "").split(",") if part.strip())
+
+    def untrue(self, sentence: str) -> None:
+        """Something does not hold; the build will say so and fail."""
+        source, line = self.get_source_info()
+        untrue(self.env, f"{source}:{line}", sentence)
+
+
+def shown(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None) -> Made:
+    """One part of an explanation."""
+    if part == "picture":
+        name = at[0] if at is not None else None
+        return pieces([Picture(name or next(iter(story.gradients), ""), story.to_svg(name))])
+    if part == "text":
+        return [code_block(story.to_text(width=88, entry=at).rstrip())]
+    if part == "entries":
+        name = next(iter(story.gradients))
+        first = at or (name, (0,) * story.gradients[name].value.ndim)
+        return pieces(blocks_of(page_of(story, first), story))
+    if part == "answer":
+        return pieces(readable(page_of(story, None, True).lead, story.expression))
+    page = page_of(story)
+    if part == "all":
+        return pieces(blocks_of(page, story))
+    if part == "second" and len(page.sections) <= SECTION[part]:
+        raise InputError(":show: second needs :order: 2")
+    return pieces(readable(page.sections[SECTION[part]].blocks, story.expression))
+
+
+def blocks_of(page: Page, story: Explanation) -> Iterator[Block]:
+    """Everything on a page, one after the other."""
+    yield from readable(page.lead, story.expression)
+    for section in page.sections:
+        yield from readable(section.blocks, story.expression)
+
+
+def disagreeing(story: Explanation) -> Iterator[str]:
+    """The oracles that disagree with what was derived."""
+    for name, gradient in story.gradients.items():
+        for check in gradient.checks:
+            if check.passed is False:
+                yield f"{story.expression}: {name}.grad disagrees with {check.oracle}"
+
+
+class ClosedFormRole(SphinxRole):
+    """``symgrad``: closed forms, for every size."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """The lines as code."""
+        source, line = self.get_source_info()
+        expression, _, asked = self.text.partition("->")
+        wanted, equals, claim = (part.strip() for part in asked.partition("="))
+        try:
+            name = wanted.removesuffix(".grad")
+            _, found = derive(expression.strip(), wrt=name or None)
+        except SymgradError as error:
+            untrue(self.env, f"{source}:{line}", f"{self.text}: {error}")
+            return [nodes.literal("", self.text)], []
+        said = [text for d in found if d.form for text in assigned(f"{d.name}.grad", d.form.text)]
+        if not said:
+            untrue(self.env, f"{source}:{line}", f"{expression.strip()} has no closed form")
+        if equals and f"{wanted} = {claim}" not in said:
+            untrue(self.env, f"{source}:{line}", f"{wanted} = {claim} is claimed; it is {'; '.join(said)}")
+        return [nodes.literal("", "; ".join(said), classes=["symgrad-form"])], []

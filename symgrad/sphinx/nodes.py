@@ -1,0 +1,188 @@
+"""Blocks of an explanation as docutils nodes, so that every parser and builder of Sphinx can have them.
+
+Comes in: blocks and pictures. Goes out: nodes. Two are our own: a picture, which is inline SVG in HTML and its
+description elsewhere, and a part that is folded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
+from typing import Any
+
+from docutils import nodes
+
+from symgrad.documents.shown import Picture, Piece
+from symgrad.render import mathmode
+from symgrad.render.page import (
+    Code,
+    Equation,
+    Equations,
+    Grids,
+    Listing,
+    Math,
+    Matrix,
+    Paragraph,
+    Words,
+)
+
+Made = list[nodes.Node]
+NUMBERS = count()
+
+
+class picture(nodes.General, nodes.Element):  # noqa: N801 -- docutils names a node's visitor by its class
+    """An SVG and its description."""
+
+
+class folded(nodes.General, nodes.Element):  # noqa: N801 -- as above
+    """A part that the reader opens."""
+
+
+def pieces(found: Iterable[Piece]) -> Made:
+    """Blocks and pictures one after the other."""
+    return [node for piece in found for node in piece_nodes(piece)]
+
+
+def piece_nodes(piece: Piece) -> Iterator[nodes.Node]:
+    """One block."""
+    if isinstance(piece, Picture):
+        yield picture("", svg=piece.svg, alt=piece.alt)
+    elif isinstance(piece, Paragraph):
+        text = words(piece.words)
+        yield nodes.paragraph("", "", *([nodes.strong("", "", *text)] if piece.alarm else text))
+    elif isinstance(piece, Listing):
+        yield code_block(piece.code)
+    elif isinstance(piece, Equations):
+        yield from equations(piece.rows)
+    elif isinstance(piece, Grids):
+        for grid in piece.grids:
+            yield from map(formula, mathmode.grids(grid))
+    elif isinstance(piece, Matrix):
+        yield matrix(piece)
+    else:
+        yield table([[words(cell) for cell in piece.heading]], [[words(c) for c in row] for row in piece.rows])
+
+
+def code_block(code: str, language: str = "text") -> nodes.literal_block:
+    """Code as it stands."""
+    return nodes.literal_block(code, code, language=language)
+
+
+def formula(latex: str) -> nodes.Node:
+    """A formula on its own."""
+    return nodes.math_block(latex, latex, nowrap=True, number=None, label=None)
+
+
+def equations(rows: Sequence[Equation]) -> Iterator[nodes.Node]:
+    """Rows without remarks together; a remark stands below its row."""
+    together: list[Equation] = []
+    for row in rows:
+        together.append(row)
+        if row.remark:
+            yield aligned(together)
+            yield nodes.paragraph("", "", *words(row.remark))
+            together = []
+    if together:
+        yield aligned(together)
+
+
+def aligned(rows: list[Equation]) -> nodes.Node:
+    """Equations under one another."""
+    return formula(mathmode.aligned([line for row in rows for line in mathmode.equation(row)]))
+
+
+def words(parts: Words) -> Made:
+    """Words with code and formulas in them."""
+    return [word(part) for part in parts]
+
+
+def word(part: str | Code | Math) -> nodes.Node:
+    """One piece of words."""
+    if isinstance(part, str):
+        return nodes.Text(part)
+    return nodes.literal("", part.code) if isinstance(part, Code) else nodes.math(part.latex, part.latex)
+
+
+def matrix(block: Matrix) -> nodes.Node:
+    """A matrix with labelled rows and columns."""
+    heading: list[Made] = [[], *([word(column)] for column in block.columns)]
+    rows: list[list[Made]] = [
+        [[word(label)], *([nodes.Text("·") if cell is None else word(cell)] for cell in row)]
+        for label, row in zip(block.rows, block.cells, strict=True)
+    ]
+    return table([heading], rows, "symgrad-matrix", stub=True)
+
+
+def table(
+    heading: Sequence[Sequence[Made]], rows: Sequence[Sequence[Made]], kind: str = "", stub: bool = False
+) -> nodes.Node:
+    """Words in columns."""
+    width = len(heading[0])
+    group = nodes.tgroup("", cols=width)
+    for place in range(width):
+        group += nodes.colspec("", colwidth=1, **({"stub": 1} if stub and place == 0 else {}))
+    group += nodes.thead("", *map(row_node, heading))
+    group += nodes.tbody("", *map(row_node, rows))
+    return nodes.table("", group, classes=["symgrad-table", *([kind] if kind else [])])
+
+
+def row_node(cells: Sequence[Made]) -> nodes.Node:
+    """One row of a table."""
+    return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", *cell)) for cell in cells))
+
+
+def boxed(found: Made, kind: str = "symgrad") -> nodes.container:
+    """Nodes in one box."""
+    return nodes.container("", *found, classes=[kind])
+
+
+def titled(heading: Words, found: Made) -> nodes.Node:
+    """A part that can be folded."""
+    return folded("", nodes.paragraph("", "", *words(heading), classes=["symgrad-summary"]), *found)
+
+
+def unique(svg: str) -> str:
+    """The picture for the inside of a page: its ids are its own, and its sheet of colours is the page's."""
+    number = next(NUMBERS)
+    svg = re.sub(r"<style>.*?</style>", "", svg, count=1, flags=re.DOTALL)
+    svg = re.sub(r'\b(id|aria-labelledby)="([^"]*)"', lambda m: renamed(m, number), svg)
+    return svg.replace("<svg ", '<svg class="symgrad-svg" ', 1)
+
+
+def renamed(found: re.Match[str], number: int) -> str:
+    """Ids with a number."""
+    return f'{found[1]}="{" ".join(f"symgrad-{number}-{name}" for name in found[2].split())}"'
+
+
+def open_picture(self: Any, node: nodes.Element) -> None:
+    """The SVG in the page; what it says is its description."""
+    self.body.append(f'<div class="symgrad-picture" tabindex="0">{unique(node["svg"])}</div>\n')
+    raise nodes.SkipNode
+
+
+def open_folded(self: Any, node: nodes.Element) -> None:
+    """A part to be opened; its first paragraph is what can be clicked."""
+    self.body.append('<details class="symgrad-folded"><summary>')
+    for child in node.children[0].children:
+        child.walkabout(self)
+    self.body.append("</summary>\n")
+    for child in node.children[1:]:
+        child.walkabout(self)
+    self.body.append("</details>\n")
+    raise nodes.SkipNode
+
+
+def nothing(self: Any, node: nodes.Element) -> None:
+    """Neither before nor after."""
+
+
+def described(self: Any, node: nodes.Element) -> None:
+    """The picture's description, for builders without pictures."""
+    nodes.paragraph("", node["alt"]).walkabout(self)
+    raise nodes.SkipNode
+
+
+Visit = tuple[Callable[[Any, Any], None], Callable[[Any, Any], None]]
+visitors: dict[type[nodes.Element], Visit] = {picture: (open_picture, nothing), folded: (open_folded, nothing)}
+passed_over: dict[type[nodes.Element], Visit] = {picture: (described, nothing), folded: (nothing, nothing)}

@@ -1,0 +1,99 @@
+"""The directives ``symgrad-operation``, the page of an entry of the table, and ``symgrad-operations``, their index.
+
+Comes in: the name of an operation. Goes out: what `symgrad.documents.operation` says of it. The index by structure is
+filled in when all pages are read, by what each of them found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.util.docutils import SphinxDirective
+
+from symgrad.documents.operation import article, family_of
+from symgrad.documents.shown import Part
+from symgrad.ops import find
+from symgrad.render.page import Code
+from symgrad.sphinx.nodes import Made, boxed, code_block, pieces, titled, words
+from symgrad.sphinx.truth import kept, untrue
+
+NO_GRADIENT = "nothing flows back"
+
+
+class listing(nodes.General, nodes.Element):  # noqa: N801 -- docutils names a node's visitor by its class
+    """Where the index will stand."""
+
+
+class OperationDirective(SphinxDirective):
+    """``symgrad-operation``."""
+
+    required_arguments = 1
+
+    def run(self) -> Made:
+        """The box, and the parts below it as sections; folded ones one below the other."""
+        op = find(self.arguments[0])
+        source, line = self.get_source_info()
+        if op is None:
+            untrue(self.env, f"{source}:{line}", f"there is no operation {self.arguments[0]}")
+            return []
+        found = article(op)
+        kept(self.env).setdefault(self.env.docname, {})["operation"] = (op.name, op.says, found.structure)
+        made: Made = [
+            nodes.paragraph("", "", *words(found.opening)),
+            boxed([code_block(op.definition), *pieces(found.box)], "symgrad-answer"),
+        ]
+        return [*made, *(part_node(part) for part in found.parts)]
+
+
+def part_node(part: Part) -> nodes.Node:
+    """A section, or a folded part."""
+    if part.folded:
+        return titled(part.heading, pieces(part.pieces))
+    title = "".join(p if isinstance(p, str) else p.code if isinstance(p, Code) else p.text for p in part.heading)
+    section = nodes.section("", nodes.title("", "", *words(part.heading)), *pieces(part.pieces))
+    section["ids"].append(nodes.make_id(title))
+    section["names"].append(nodes.fully_normalize_name(title))
+    return section
+
+
+class OperationsDirective(SphinxDirective):
+    """``symgrad-operations``: the operations that the build has pages of, by name, by family or by structure."""
+
+    option_spec: ClassVar[dict[str, Callable[[str], Any]] | None] = {
+        "by": lambda text: directives.choice(text, ("name", "family", "structure"))
+    }
+
+    def run(self) -> Made:
+        """A place that is filled in later."""
+        return [listing("", by=self.options.get("by", "name"))]
+
+
+def fill_in(app: Any, doctree: nodes.document, docname: str) -> None:
+    """The index where it belongs, with links to the pages."""
+    for place in list(doctree.findall(listing)):
+        place.replace_self(index_nodes(app, docname, place["by"]))
+
+
+def index_nodes(app: Any, docname: str, by: str) -> Made:
+    """A list for each group."""
+    groups: dict[str, list[tuple[str, str, str]]] = {}
+    for page, left in kept(app.env).items():
+        if "operation" in left:
+            name, says, structure = left["operation"]
+            op = find(name)
+            group = structure or NO_GRADIENT if by == "structure" else name[0].upper()
+            if by == "family" and op is not None:
+                group = family_of(op).replace("_", " ")
+            groups.setdefault(group, []).append((name, says, page))
+    made: Made = []
+    for group in sorted(groups):
+        items = []
+        for name, says, page in sorted(groups[group]):
+            uri = app.builder.get_relative_uri(docname, page)
+            link = nodes.reference("", "", nodes.literal("", name), internal=True, refuri=uri)
+            items.append(nodes.list_item("", nodes.paragraph("", "", link, nodes.Text(f": {says}"))))
+        made += [nodes.rubric("", group), nodes.bullet_list("", *items)]
+    return made

@@ -1,0 +1,86 @@
+"""What ``--format latex`` writes is set by a real LaTeX, with amsmath and nothing else, in its three sizes.
+
+Without LaTeX these tests are skipped and say so; Debian's texlive-latex-base is enough.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import symgrad
+from symgrad.documents.operation import worked
+from symgrad.ops import entries
+from symgrad.ops.spec import Op
+
+LATEX = shutil.which("pdflatex")
+needs_latex = pytest.mark.skipif(LATEX is None, reason="pdflatex is not installed (Debian: texlive-latex-base)")
+HEAD = "\\documentclass{article}\n\\usepackage{amsmath}\n\\begin{document}\n"
+
+
+def compiled(folder: Path, *fragments: str) -> str:
+    """LaTeX's log of one document; an error in it is an error of the test."""
+    assert LATEX is not None
+    source = HEAD + "\n\\clearpage\n".join(fragments) + "\\end{document}\n"
+    (folder / "page.tex").write_text(source, encoding="ascii")
+    command = [LATEX, "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", "page.tex"]
+    ran = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, errors="replace", check=False, timeout=300
+    )
+    log = (folder / "page.log").read_text(encoding="utf-8", errors="replace")
+    assert ran.returncode == 0, "\n".join(re.findall(r"^!.*\n(?:.*\n){3}", log, re.MULTILINE))
+    assert (folder / "page.pdf").stat().st_size > 1000
+    return log
+
+
+def three_sizes(story: symgrad.Explanation) -> tuple[str, str, str]:
+    """The closed form, one entry, and everything with the matrix."""
+    name, gradient = next(iter(story.gradients.items()))
+    at = (0,) * gradient.value.ndim
+    return story.to_latex(brief=True), story.to_latex(entry=(name, at)), story.to_latex()
+
+
+def overfull(log: str) -> list[float]:
+    """By how many points boxes stand out of the page."""
+    return [float(found) for found in re.findall(r"Overfull \\hbox \(([\d.]+)pt too wide\)", log)]
+
+
+@needs_latex
+def test_the_three_sizes_are_set(tmp_path: Path) -> None:
+    stories = (
+        symgrad.explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]]),
+        symgrad.explain("softmax(x_train, dim=-1)", x_train=[[0.5, 1, 2], [3, -1, 0.25]]),
+        symgrad.explain("x@A@x", x=[1, 2], order=2),
+    )
+    log = compiled(tmp_path, *(size for story in stories for size in three_sizes(story)))
+    assert max(overfull(log), default=0) < 1, overfull(log)
+
+
+@needs_latex
+def test_what_is_too_wide_is_told_instead(tmp_path: Path) -> None:
+    """A matrix of 20 columns, and one that just fits with long entries, stay on the page."""
+    wide = symgrad.explain("x*y", shapes={"x": (20,), "y": (20,)}, check=False)
+    long = symgrad.explain(
+        "tanh(long_name@other_name)", shapes={"long_name": (2, 6), "other_name": (6, 2)}, check=False
+    )
+    log = compiled(tmp_path, wide.to_latex(), long.to_latex())
+    assert max(overfull(log), default=0) < 1, overfull(log)
+
+
+@needs_latex
+def test_an_error_is_seen(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="Undefined control sequence"):
+        compiled(tmp_path, r"$\nosuchcommand$")
+
+
+@needs_latex
+@pytest.mark.slow
+@pytest.mark.parametrize("tenth", range(10))
+def test_the_formulas_of_every_operation_are_set(tenth: int, tmp_path: Path) -> None:
+    ops: list[Op] = list(entries())[tenth::10]
+    pages = [worked(op, op.examples[0], check=False).to_latex() for op in ops]
+    compiled(tmp_path, *pages)

@@ -1,0 +1,203 @@
+"""The Sphinx extension in somebody else's documentation: what it shows, and that what is not true ends the build."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import pytest
+from sphinx.errors import SphinxError
+from sphinx.testing.util import SphinxTestApp
+
+from symgrad.oracles import Check, check_adjoint
+from symgrad.sphinx.mathml import mathml
+from symgrad.sphinx.truth import UntrueError
+
+CONF = 'project = "foreign"\nextensions = ["myst_parser", "symgrad.sphinx"]\nhtml_math_renderer = "symgrad_mathml"\n'
+TRUE = {
+    "index.rst": """
+Foreign
+=======
+
+.. toctree::
+
+   page
+   relu
+
+The product: :symgrad:`x@a -> x.grad = v @ a.T`.
+
+.. symgrad:: x@a
+   :seed: [[1,2,3,4],[5,6,7,8]]
+   :show: answer equation jacobian picture seed backward entries proof text
+   :claims: x.grad = v @ a.T
+            x.grad = [[10,10,10],[26,26,26]]
+            out = [[3,3,3,3],[3,3,3,3]]
+            x.jacobian = 8×6
+   :says: Equal to torch
+
+.. symgrad:: x@a
+   :let: x=[[1,2]]
+         a=[[1,2,3]]
+   :raises: shape
+""",
+    "page.md": """
+# A page
+
+Inline: {symgrad}`softmax(x)`.
+
+```{symgrad} x*y
+:let: x=[0.5,2]; y=[1,3]
+:seed: [1,1]
+:wrt: x
+:order: 2
+:show: second all
+:claims: x.grad = [1.0,3.0]
+```
+
+```{symgrad-run}
+:says: L = out[0] + out[1]
+import torch
+x = torch.ones(2, requires_grad=True)
+(x * 2).backward(torch.ones(2))
+```
+
+```{symgrad-python}
+:raises: grad can be implicitly created only for scalar outputs
+:says: tensor(4.)
+import torch
+x = torch.ones(2, requires_grad=True)
+print((x * 2).sum().detach())
+(x * 2).backward()
+```
+
+```{symgrad-stamp}
+```
+""",
+    "relu.md": "# relu\n\n```{symgrad-operation} relu\n```\n\n```{symgrad-operations}\n:by: structure\n```\n",
+}
+
+
+def project(folder: Path, pages: Mapping[str, str], builder: str = "html") -> SphinxTestApp:
+    """Somebody's documentation, read and written."""
+    (folder / "conf.py").write_text(CONF, encoding="utf-8")
+    for name, text in pages.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    app = SphinxTestApp(builder, srcdir=folder, freshenv=True)
+    try:
+        app.build()
+    finally:
+        app.cleanup()
+    return app
+
+
+def words_of(path: Path) -> str:
+    """What a reader of a page reads."""
+    return " ".join(unescape(re.sub(r"</?(?:span|strong)\b[^>]*>", "", path.read_text(encoding="utf-8"))).split())
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The pages of a project in which all is true, in reST and in MyST."""
+    folder = tmp_path_factory.mktemp("foreign")
+    app = project(folder, TRUE)
+    assert app.warning.getvalue() == ""
+    return Path(app.outdir)
+
+
+@pytest.mark.xdist_group("sphinx")
+def test_an_expression_in_rest_shows_its_parts(built: Path) -> None:
+    page = words_of(built / "index.html")
+    assert page.count("x.grad = v @ a.T") >= 3
+    for said in ("Equal to torch", "10 10 10", "added up: vᵀJ", "error[shape]", "∂", "equal"):
+        assert said in page
+    assert len(re.findall(r"<svg [^>]*role=\"img\"", page)) == 1
+    assert "<math" in page
+    assert "mathjax" not in page.lower()
+
+
+@pytest.mark.xdist_group("sphinx")
+def test_a_page_in_myst_runs_what_it_shows(built: Path) -> None:
+    page = words_of(built / "page.html")
+    assert "out * (v - (v * out).sum(-1, keepdim=True))" in page
+    assert "L = out[0] + out[1]" in page
+    assert "RuntimeError: grad can be implicitly created only for scalar outputs" in page
+    assert re.search(r"symgrad \d[\d.]*, torch \d", page)
+
+
+@pytest.mark.xdist_group("sphinx")
+def test_an_operation_has_its_answer_on_top_and_stands_in_the_index(built: Path) -> None:
+    page = words_of(built / "relu.html")
+    assert page.index("symgrad-answer") < page.index("The second derivative") < page.index("<details")
+    assert "It has a kink (at 0)" in page
+    assert "threshold_backward(grad, result, 0)" in page
+    assert 'href="#"><code' in page
+
+
+@pytest.mark.xdist_group("sphinx")
+def test_ids_of_pictures_are_their_own(built: Path) -> None:
+    for page in built.glob("*.html"):
+        found = re.findall(r'\sid="(symgrad-[^"]+)"', page.read_text(encoding="utf-8"))
+        assert len(found) == len(set(found))
+
+
+UNTRUE = {
+    "a closed form": ("```{symgrad} x@a\n:claims: x.grad = a @ v\n```", "x.grad = a @ v: it is v @ a.T"),
+    "a value": ("```{symgrad} x*x\n:let: x=[1,2]\n:claims: x.grad = [2,5]\n```", "it is [2, 4]"),
+    "a rounded value": ("```{symgrad} exp(x)\n:let: x=[1]\n:claims: x.grad = [2.71]\n```", "it is [2.718281828459045]"),
+    "a size": ("```{symgrad} x@a\n:claims: x.jacobian = 6×8\n```", "x.jacobian = 6×8"),
+    "no claim": ("```{symgrad} x@a\n:claims: y.grad = v\n```", "y.grad = v: this is no claim about x@a"),
+    "a sentence": ("```{symgrad} x@a\n:says: J is a permutation\n```", "J is a permutation: this is not said"),
+    "a refusal": ("```{symgrad} x@a\n:raises: shape\n```", "x@a is not refused"),
+    "what is refused": ("```{symgrad} nosuch(x)\n```", "error[name]"),
+    "the role": ("{symgrad}`x@a -> x.grad = a @ v`", "x.grad = a @ v is claimed"),
+    "an operation": ("```{symgrad-operation} nosuch\n```", "there is no operation nosuch"),
+    "a snippet that fails": ("```{symgrad-python}\n1/0\n```", "it ends in ZeroDivisionError: division by zero"),
+    "one that does not": ("```{symgrad-python}\n:raises: ZeroDivisionError\n1\n```", "it ends in no exception"),
+    "what a script is told": ("```{symgrad-run}\n:says: nothing like it\nprint()\n```", "nothing like it"),
+}
+"""By what is wrong: a page, and the sentence that ends its build."""
+
+
+@pytest.mark.xdist_group("sphinx")
+def test_every_claim_that_is_not_true_ends_the_build(tmp_path: Path) -> None:
+    pages = {f"page{n}.md": f"# Page\n\n{text}\n" for n, (text, _) in enumerate(UNTRUE.values())}
+    pages["index.md"] = "# Index\n\n```{toctree}\n:glob:\n\npage*\n```\n"
+    with pytest.raises(UntrueError) as raised:
+        project(tmp_path, pages)
+    told = str(raised.value)
+    assert told.startswith(f"{len(UNTRUE)} claims are not true")
+    for number, (what, (_, sentence)) in enumerate(UNTRUE.items()):
+        assert f"page{number}.md:" in told, what
+        assert sentence in told, what
+    assert not list((tmp_path / "_build").rglob("page*.html"))
+    with pytest.raises(SphinxError, match="claims are not true"):  # what was read is not taken for true
+        SphinxTestApp("html", srcdir=tmp_path, freshenv=False).build()
+
+
+@pytest.mark.xdist_group("sphinx")
+def test_an_oracle_that_disagrees_ends_the_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def other(*arguments: object) -> Check:
+        """An oracle of another mind."""
+        return replace(check_adjoint(*arguments), passed=False)
+
+    monkeypatch.setattr("symgrad.explanation.assemble.check_adjoint", other)
+    with pytest.raises(UntrueError, match=r"x\.grad disagrees with ⟨v, J u⟩"):
+        project(tmp_path, {"index.md": "# Index\n\n```{symgrad} x*x\n:let: x=[1,2]\n```\n"})
+
+
+@pytest.mark.xdist_group("sphinx")
+def test_other_builders_have_words_for_the_picture(tmp_path: Path) -> None:
+    app = project(tmp_path, {"index.md": "# Index\n\n```{symgrad} x*x\n:let: x=[1,2]\n```\n"}, "text")
+    page = " ".join((Path(app.outdir) / "index.txt").read_text(encoding="utf-8").split())
+    assert "J is 2 by 2, 2 of 4 entries can be nonzero" in page
+
+
+def test_formulas_are_whole_words_and_carry_their_latex() -> None:
+    made = mathml(r"\begin{aligned} \mathtt{x.grad}_{p} &= \mathrm{out}_{p} \cr &\quad + 1 < 2 \end{aligned}", "block")
+    assert "<mtext>x.grad</mtext>" in made
+    assert "<mtext>out</mtext>" in made
+    assert made.count("<mtr>") == 2
+    assert r"\mathtt{x.grad}_{p} &amp;=" in made
