@@ -66,17 +66,35 @@ def test_commands_run(command: str, tmp_path: Path) -> None:
     assert result.stdout
 
 
-def test_the_output_in_the_readme_is_real() -> None:
-    """The block under the first command is what that command prints."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = re.search(r"<!-- forum-output -->\n```text\n(.*?)```", text, re.DOTALL)
-    assert shown is not None
-    command = re.search(r"symgrad (explain .*)$", text, re.MULTILINE)
+def readme_command() -> list[str]:
+    """What the README's first command asks symgrad for."""
+    command = re.search(r"symgrad (explain .*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert command is not None
-    result = CliRunner().invoke(
-        main, [*shlex.split(command[1]), "--no-color"], env={"COLUMNS": "100"}, catch_exceptions=False
-    )
-    assert shown[1] == result.stdout
+    return shlex.split(command[1])
+
+
+def test_the_output_in_the_readme_is_real() -> None:
+    """The block under the first command is what that command opens with, and says that there is more."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"<!-- forum-output -->\n```text\n(.*?)     …\n```", text, re.DOTALL)
+    assert shown is not None
+    assert shown[1].count("\n") >= 10
+    result = CliRunner().invoke(main, [*readme_command(), "--no-color"], env={"COLUMNS": "100"}, catch_exceptions=False)
+    assert result.stdout.startswith(shown[1])
+
+
+def test_the_picture_in_the_readme_is_what_the_command_draws() -> None:
+    """docs/product.svg; SYMGRAD_UPDATE_GOLDENS=1 writes it. The README says its numbers in words."""
+    kept = ROOT / "docs" / "product.svg"
+    drawn = CliRunner().invoke(main, [*readme_command(), "--format", "svg"], catch_exceptions=False).stdout
+    if os.environ.get("SYMGRAD_UPDATE_GOLDENS"):
+        kept.write_text(drawn, encoding="utf-8")
+    assert kept.read_text(encoding="utf-8") == drawn
+    words = re.search(r'docs/product.svg" alt="([^"]+)"', (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert words is not None
+    for told in ("10 10 10, 26 26 26", "1·1 + 2·1 + 3·1 + 4·1 = 10"):
+        assert told in words[1]
+        assert told.replace(" ", ", ").replace(",,", ",") in drawn or told in drawn
 
 
 SCRIPTS = [
@@ -196,3 +214,21 @@ def test_links_lead_somewhere(page: Path) -> None:
     """Relative links between pages."""
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_pages_in_html_have_an_index_and_a_search(tmp_path: Path) -> None:
+    folder = tmp_path / "site"
+    found = CliRunner().invoke(main, ["docs", str(folder), "--ops", "exp", "--format", "html"], catch_exceptions=False)
+    assert found.exit_code == 0, found.stderr
+    assert found.stdout == f"2 pages in {folder}\n"
+    index = (folder / "index.html").read_text(encoding="utf-8")
+    assert 'href="op-exp.html"' in index
+    assert "diagonal" in index
+    assert (folder / "searchindex.js").is_file()
+
+
+def test_pages_in_html_without_sphinx_name_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("symgrad_cli.docs.find_spec", lambda name: None)
+    found = CliRunner().invoke(main, ["docs", str(tmp_path), "--ops", "exp", "--format", "html"])
+    assert found.exit_code == 2
+    assert 'pip install "symgrad[docs]"' in found.stderr

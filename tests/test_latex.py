@@ -53,7 +53,7 @@ def overfull(log: str) -> list[float]:
 def test_the_three_sizes_are_set(tmp_path: Path) -> None:
     stories = (
         symgrad.explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]]),
-        symgrad.explain("softmax(x_train, dim=-1)", x_train=[[0.5, 1, 2], [3, -1, 0.25]]),
+        symgrad.explain("softmax(x, dim=-1)", x=[[0.5, 1, 2], [3, -1, 0.25]]),
         symgrad.explain("x@A@x", x=[1, 2], order=2),
     )
     log = compiled(tmp_path, *(size for story in stories for size in three_sizes(story)))
@@ -67,8 +67,11 @@ def test_what_is_too_wide_is_told_instead(tmp_path: Path) -> None:
     long = symgrad.explain(
         "tanh(long_name@other_name)", shapes={"long_name": (2, 6), "other_name": (6, 2)}, check=False
     )
-    log = compiled(tmp_path, wide.to_latex(), long.to_latex())
-    assert max(overfull(log), default=0) < 1, overfull(log)
+    compiled(tmp_path, wide.to_latex(), long.to_latex())
+    assert "too wide for this page" in long.to_latex()
+    assert "20×20 is too large to be written out" in wide.to_text()
+    small = symgrad.explain("x@a", seed=[[1, 2, 3, 4], [5, 6, 7, 8]], check=False).to_latex()
+    assert small.count("scriptsize") == 1  # the 8×12 matrix by a, not the 8×6 one by x
 
 
 @needs_latex

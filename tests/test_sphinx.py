@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from sphinx.errors import SphinxError
@@ -201,3 +202,10 @@ def test_formulas_are_whole_words_and_carry_their_latex() -> None:
     assert "<mtext>out</mtext>" in made
     assert made.count("<mtr>") == 2
     assert r"\mathtt{x.grad}_{p} &amp;=" in made
+
+
+def test_code_in_a_formula_is_code() -> None:
+    made = mathml(r"J = \texttt{diag((x <= 1) * (x\_a >= -1))} + \texttt{a} < 2")
+    assert '<mtext class="tt">diag((x &lt;= 1) * (x_a &gt;= -1))</mtext>' in made
+    assert '<mtext class="tt">a</mtext>' in made
+    ElementTree.fromstring(made)

@@ -2,28 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from symgrad.errors import InputError
 from symgrad_cli import options, output
 from symgrad_cli.failures import reporting
+
+if TYPE_CHECKING:
+    from symgrad.ops import Op
 
 
 @click.command()
 @click.argument("folder", metavar="OUT_DIR", type=click.Path(file_okay=False))
 @click.option("--ops", "names", metavar="NAMES", help="Only these operations, separated by commas.")
 @click.option("--check/--no-check", default=True, help="Hold every example against the oracles.  [default: check]")
+@click.option(
+    "--format", "style", type=click.Choice(("md", "html")), default="md", show_default=True,
+    help="Markdown for a site of your own, or a site in HTML with index and search.",
+)  # fmt: skip
 @options.traceback_option
 @reporting
-def docs(folder: str, names: str | None, check: bool, traceback: bool) -> None:
-    """Write Markdown pages into OUT_DIR: one per operation, the forum example, and an index."""
-    from symgrad.documents import write_site
+def docs(folder: str, names: str | None, check: bool, style: str, traceback: bool) -> None:
+    """Write pages into OUT_DIR: one per operation, with its picture, and an index."""
+    from symgrad.documents.site import chosen, made, write_site
 
     wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
     if not folder:
         raise click.BadParameter("the name of the folder is empty", param_hint="OUT_DIR")
     if names is not None and not wanted:
         raise click.BadParameter("names no operation", param_hint="--ops")
-    count = sum(1 for _ in write_site(Path(folder), wanted, check))
+    if style == "html":
+        ops = chosen(wanted)
+        if not check:
+            raise InputError("--no-check is for Markdown: a site in HTML is built of what was checked")
+        made(Path(folder))
+        count = site_builder()(Path(folder), ops)
+    else:
+        count = sum(1 for _ in write_site(Path(folder), wanted, check))
     output.emit(f"{count} pages in {folder}")
+
+
+def site_builder() -> Callable[[Path, Sequence[Op]], int]:
+    """What builds HTML; raises `InputError` where the packages for it are not installed."""
+    missing = next((name for name in ("sphinx", "myst_parser", "latex2mathml") if find_spec(name) is None), None)
+    if missing is not None:
+        raise InputError(
+            "pages in HTML need packages that are not installed", found=(f"no {missing}",),
+            hints=('pip install "symgrad[docs]"', "--format md needs none"),
+        )  # fmt: skip
+    from symgrad.sphinx.site import build_site
+
+    return build_site

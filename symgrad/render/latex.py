@@ -27,6 +27,13 @@ from symgrad.render.page import (
     Words,
 )
 
+WIDE = 56
+"""Characters (of the Unicode text) beyond which every part of an equation gets a line: what an article's page holds."""
+PAGE, LETTER, GAP = 345, 5.2, 10
+"""The width of an article's page, of a letter and between two columns, in points."""
+SMALL = 0.7
+"""How much narrower a matrix is in the small type; what is still too wide is told instead."""
+
 
 def to_latex(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False) -> str:
     """The explanation as a LaTeX fragment.
@@ -40,14 +47,14 @@ def page_latex(page: Page) -> str:
     """Any page as a LaTeX fragment."""
     facts = ", ".join(f"{name} {size}" for name, size in page.facts)
     parts = [
-        "% needs \\usepackage{amsmath}",
+        "% needs \\usepackage{amsmath}\n\\begingroup\\sloppy",
         f"\\section*{{{words(page.title)}}}",
         f"Sizes: {escaped(facts)}.",
         *blocks(page.lead),
     ]
     for place, section in enumerate(page.sections, start=1):
         parts += [f"\\subsection*{{{place}. {words(section.heading)}}}", *blocks(section.blocks)]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, "\\endgroup"]) + "\n"
 
 
 def blocks(found: Iterable[Block]) -> list[str]:
@@ -73,18 +80,36 @@ def written(block: Block) -> list[str]:
 
 
 def equations(rows: Iterable[Equation]) -> str:
-    """Equations under one another, their remarks beside them."""
-    lines = []
+    """Equations under one another, short remarks beside them and long ones below."""
+    parts: list[str] = []
+    lines: list[str] = []
     for row in rows:
-        parts = mathmode.equation(row)
-        if row.remark:
-            parts[-1] += f" \\qquad \\text{{{words(row.remark)}}}"
-        lines += parts
+        lines += mathmode.equation(row, WIDE)
+        length = sum(len(part.text) + 3 for part in row.parts) + sum(len(plain(part)) for part in row.remark)
+        if row.remark and length <= WIDE:
+            lines[-1] += f" \\qquad \\text{{{words(row.remark)}}}"
+        elif row.remark:
+            parts += [display(lines), words(row.remark)]
+            lines = []
+    return "\n\n".join([*parts, display(lines)] if lines else parts)
+
+
+def display(lines: list[str]) -> str:
+    """Lines of equations on their own."""
     return f"\\[\n{mathmode.aligned(lines)}\n\\]"
+
+
+def plain(part: str | Code | Math) -> str:
+    """A piece of words as it reads."""
+    return part if isinstance(part, str) else part.code if isinstance(part, Code) else part.text
 
 
 def matrix(block: Matrix) -> str:
     """A matrix with labelled rows and columns, and lines between its blocks."""
+    size = points(block)
+    if size * SMALL > PAGE:
+        rows, across = len(block.rows), len(block.columns)
+        return f"(The matrix, {rows} rows of {across} columns, is too wide for this page.)"
     width = len(block.columns)
     step = block.column_block or width
     columns = "|".join("c" * min(step, width - start) for start in range(0, width, step))
@@ -94,7 +119,16 @@ def matrix(block: Matrix) -> str:
         cells = [label.latex, *(mathmode.cell(cell) for cell in row)]
         lines.append(" & ".join(cells) + (r" \\ \hline" if rule else r" \\"))
     body = "\n".join(lines)
-    return f"\\[\n\\begin{{array}}{{r|{columns}}}\n{body}\n\\end{{array}}\n\\]"
+    whole = f"\\[\n\\begin{{array}}{{r|{columns}}}\n{body}\n\\end{{array}}\n\\]"
+    return f"{{\\scriptsize\\arraycolsep=2pt\n{whole}}}" if size > PAGE else whole
+
+
+def points(block: Matrix) -> float:
+    """About how wide a matrix is."""
+    columns = zip(*([len(cell.text) if cell is not None else 1 for cell in row] for row in block.cells), strict=True)
+    widths = [max(len(label.text), *cells) for label, cells in zip(block.columns, columns, strict=True)]
+    labels = max((len(label.text) for label in block.rows), default=0)
+    return float(sum(LETTER * width + GAP for width in (labels, *widths)))
 
 
 def table(block: Table) -> str:

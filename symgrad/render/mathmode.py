@@ -38,30 +38,30 @@ def typewriter(code: str) -> str:
     return f"\\texttt{{{''.join(c if c in '<>|' else CHARACTERS.get(c, c) for c in code)}}}"
 
 
-def equation(row: Equation) -> list[str]:
+def equation(row: Equation, wide: int = WIDE) -> list[str]:
     r"""One equation as lines of an ``aligned`` environment; each part on a line of its own where it is wide."""
     head, *rest = row.parts
     if not rest:
         return [f"& {head.latex}"]
     width = sum(len(part.text) + 3 for part in row.parts)
-    if width <= WIDE:
+    if width <= wide:
         return [f"{head.latex} &= {' = '.join(part.latex for part in rest)}"]
     lines: list[str] = []
     for part in rest:
-        first, *more = broken(part)
+        first, *more = broken(part, wide)
         lines.append(f"{'' if lines else head.latex} &= {first}".strip())
         lines += [f"&\\quad {line}" for line in more]
     return lines
 
 
-def broken(part: Math) -> list[str]:
+def broken(part: Math, wide: int = WIDE) -> list[str]:
     """A wide sum of several parts over several lines."""
-    if not isinstance(part, Chained) or len(part.text) <= WIDE:
+    if not isinstance(part, Chained) or len(part.text) <= wide:
         return [part.latex]
     lines = [part.parts[0].latex]
     length = len(part.parts[0].text)
     for one in part.parts[1:]:
-        if length + len(one.text) + 3 > WIDE:
+        if length + len(one.text) + 3 > wide:
             lines.append(part.operator.latex.lstrip() + one.latex)
             length = 0
         else:

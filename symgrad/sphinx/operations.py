@@ -39,7 +39,11 @@ class OperationDirective(SphinxDirective):
         if op is None:
             untrue(self.env, f"{source}:{line}", f"there is no operation {self.arguments[0]}")
             return []
-        found = article(op)
+        try:
+            found = article(op)
+        except Exception as error:  # one page that cannot be made is told with the others, at the end
+            untrue(self.env, f"{source}:{line}", f"{op.name}: {type(error).__name__}: {error}")
+            return []
         kept(self.env).setdefault(self.env.docname, {})["operation"] = (op.name, op.says, found.structure)
         made: Made = [
             nodes.paragraph("", "", *words(found.opening)),

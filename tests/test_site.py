@@ -1,0 +1,100 @@
+"""The sources of our site: what is checked without building all of it, which CI does with warnings as errors."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from symgrad import errors
+from symgrad.documents.operation import family_of, family_says
+from symgrad.ops import entries
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+def extension(name: str) -> ModuleType:
+    """An extension that lies beside the pages."""
+    spec = importlib.util.spec_from_file_location(f"docs_{name}", DOCS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+QUESTIONS = sorted((DOCS / "questions").glob("[0-9]*.md"))
+
+
+def test_every_question_has_its_page() -> None:
+    assert [int(path.name[:2]) for path in QUESTIONS] == list(range(1, 42))
+    index = (DOCS / "questions" / "index.md").read_text(encoding="utf-8")
+    assert re.findall(r"^(\d\d-\S+)$", index, re.MULTILINE) == [path.stem for path in QUESTIONS]
+
+
+@pytest.mark.parametrize("path", QUESTIONS, ids=lambda path: path.stem)
+def test_a_question_has_a_picture_an_answer_and_something_that_is_checked(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert re.match(r"# .{20,}\n", text)
+    assert "picture" in text
+    assert re.search(r"^:?(?:says|claims|raises):", text, re.MULTILINE)
+    assert "vᵀJ" in text or "J" in text
+    assert text.rstrip().endswith("```{symgrad-stamp}\n```")
+
+
+def test_every_kind_of_error_has_its_page() -> None:
+    """Called as the message begins, with a message that is made when the page is built."""
+    kinds = {
+        kind.kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.SymgradError)
+    }
+    pages = {path.stem for path in (DOCS / "reference" / "errors").glob("*.md")} - {"index"}
+    assert pages == kinds - {"error"}
+    for name in pages:
+        text = (DOCS / "reference" / "errors" / f"{name}.md").read_text(encoding="utf-8")
+        assert text.startswith(f"# error[{name}]\n")
+        assert f":raises: {name}\n" in text
+
+
+def test_every_operation_has_a_family_that_says_what_it_is() -> None:
+    for op in entries():
+        assert len(family_says(family_of(op))) > 20, op.name
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "tutorial").glob("*.ipynb")), ids=lambda path: path.stem)
+def test_a_notebook_was_run_whole_and_without_an_error(path: Path) -> None:
+    """CI runs them again, while the site is built."""
+    cells = [c for c in json.loads(path.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code"]
+    assert len(cells) >= 5
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert len(outputs) >= 4
+    assert [output for output in outputs if output["output_type"] == "error"] == []
+
+
+GOOD = '<a href="b.html#here">b</a><img src="p.png" alt="a curve"><svg role="img" aria-labelledby="t"></svg>'
+FAULTS = {
+    "a page that is not there": ('<a href="c.html">c</a>', "a.html: there is no c.html"),
+    "a place that is not there": ('<a href="b.html#gone">b</a>', "a.html: nothing is called b.html#gone"),
+    "a picture without words": ('<img src="p.png">', "a.html: p.png has no words"),
+    "a drawing without words": ('<svg role="img"></svg>', "a.html: a drawing has no words"),
+    "a script from elsewhere": (
+        '<script src="https://cdn.example/x.js"></script>',
+        "a.html: fetches https://cdn.example/x.js",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_the_pages_is_seen(fault: str, tmp_path: Path) -> None:
+    faults = extension("whole").faults
+    (tmp_path / "p.png").write_bytes(b"")
+    (tmp_path / "b.html").write_text('<p id="here"></p>', encoding="utf-8")
+    (tmp_path / "a.html").write_text(GOOD, encoding="utf-8")
+    assert list(faults(tmp_path)) == []
+    wrong, told = FAULTS[fault]
+    (tmp_path / "a.html").write_text(GOOD + wrong, encoding="utf-8")
+    assert list(faults(tmp_path)) == [told]
