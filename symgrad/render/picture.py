@@ -29,6 +29,8 @@ LARGE, BINS = 480, 240
 """The longer side of a large matrix on the page, and the most rows and columns of its raster."""
 SIGNS = {1: PALETTE[0], -1: PALETTE[1]}
 """The colours of positive and of negative numbers where the entries have no short symbols."""
+ROOM = 6
+"""Characters of a number that a cell holds."""
 LONGEST = 9
 """Characters of an entry that a cell holds."""
 MOST_TERMS = 8
@@ -94,9 +96,17 @@ def cells_of(jacobian: Jacobian) -> tuple[tuple[Cell | None, ...], ...]:
             sources: dict[object, str] = {}
             return tuple(tuple(None if c is None else Cell(c.text, source(c, sources)) for c in row) for row in symbols)
     dense = jacobian.dense()
-    return tuple(
-        tuple(Cell(numbers.text(v), SIGNS[1 if v > 0 else -1]) if v != 0 else None for v in row) for row in dense
-    )
+    return tuple(tuple(Cell(brief(v), SIGNS[1 if v > 0 else -1]) if v != 0 else None for v in row) for row in dense)
+
+
+def brief(value: object) -> str:
+    """A number as a cell holds it: what is longer has two digits; the description has all.
+
+    >>> brief(-0.00069912), brief(108), brief(0.25)
+    ('-0.0007', '108', '0.25')
+    """
+    text = numbers.text(value)
+    return text if len(text) <= ROOM else f"{float(as_float(np.asarray(value))):.2g}"
 
 
 def source(cell: Formula, sources: dict[object, str]) -> str:
@@ -121,7 +131,7 @@ def table(drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | Non
     for r, (label, row) in enumerate(zip(jacobian.row_labels, cells, strict=True)):
         y = top + 10 + r * HIGH
         if weights is not None:
-            number(drawing, LEFT, y, numbers.text(weights[r]), bold=True)
+            number(drawing, LEFT, y, brief(weights[r]), bold=True)
             drawing.text(LEFT + SIDE + 12, y + BASE, "×", anchor="middle", kind="soft")
         drawing.text(at - 10, y + BASE, label, size=12, anchor="end")
         for c, cell in enumerate(row):
@@ -169,7 +179,7 @@ def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array) -
     drawing.frame(at + lit * SIDE - 1.5, top - 1.5, SIDE + 3, rows * HIGH + 3)
     drawing.text(at - 10, below + BASE, "added up: vᵀJ" if rows > 1 else "vᵀJ", size=12, anchor="end")
     for c in range(columns):
-        number(drawing, at + c * SIDE, below, numbers.text(flat[c]), bold=True)
+        number(drawing, at + c * SIDE, below, brief(flat[c]), bold=True)
     drawing.frame(at + lit * SIDE - 1.5, below - 1.5, SIDE + 3, HIGH + 3)
     label = jacobian.column_labels[lit].replace(jacobian.name, f"{jacobian.name}.grad", 1)
     told = f"{label} = {sum_text(jacobian, seed, lit)} = {numbers.text(flat[lit])}"
@@ -200,7 +210,7 @@ def in_shape(drawing: Drawing, jacobian: Jacobian, flat: Array, top: float) -> N
     drawing.text(LEFT, top - 8, f"{jacobian.name}.grad, in the shape of {jacobian.name}:", size=12, kind="soft")
     for place in range(high * wide):
         row, column = divmod(place, wide)
-        number(drawing, columns_at(jacobian) + column * SIDE, top + row * HIGH, numbers.text(flat[place]))
+        number(drawing, columns_at(jacobian) + column * SIDE, top + row * HIGH, brief(flat[place]))
 
 
 def density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
