@@ -257,6 +257,10 @@ RUNS_SCRIPTS = {
         "compile": 1,  # `symgrad run script.py` runs the user's own script, as `python script.py` would,
         "exec": 1,  # which is what that file is for; the text comes from nowhere else
     },
+    "symgrad/sphinx/scripts.py": {
+        "compile": 1,  # the directive `symgrad-python` runs a snippet of the documentation's own author
+        "exec": 1,  # while he builds his pages; .github/SECURITY.md says so
+    },
 }
 """By file: what it may use, and how often. Anything else there, and anything anywhere else, is a slip."""
 
