@@ -76,7 +76,7 @@ def check_backward(
     rest are constants; what is no tensor is an option. ``expression`` is Python text, a list of texts for several
     outputs, a captured program, or None: then the forward pass of ``fn`` is captured, and where it cannot be, held
     against differences. ``order=2`` differentiates the backward too. ``only`` and ``skip`` name batteries.
-    ``tolerance`` is relative to Σ|v|·|J|, and follows from the type unless given. Raises `SymgradError` where the
+    ``tolerance`` is relative to ``Σ|v|·|J|``, and follows from the type unless given. Raises `SymgradError` where the
     expression does not fit the inputs.
 
     >>> import torch
