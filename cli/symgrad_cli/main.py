@@ -14,6 +14,7 @@ from symgrad_cli.explain import explain
 from symgrad_cli.ops import ops
 from symgrad_cli.plan import plan
 from symgrad_cli.run import run
+from symgrad_cli.serve import serve
 from symgrad_cli.verbs import Verbs
 
 EPILOG = """
@@ -43,5 +44,5 @@ def main() -> None:
     """
 
 
-for verb in (explain, derive, plan, exercise, ops, docs, run, check, code):
+for verb in (explain, derive, plan, exercise, ops, docs, run, check, code, serve):
     main.add_command(verb)

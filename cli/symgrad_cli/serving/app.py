@@ -1,0 +1,141 @@
+"""The addresses of `symgrad serve`, and who may ask for them.
+
+Comes in: requests of a browser on this machine. Goes out: the page to type in, explanations, verdicts on lines. Only
+names of this machine are answered to; what changes anything or runs a script needs the token of the page.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+
+from symgrad_cli.serving.bounded import Bounded
+from symgrad_cli.serving.examples import EXAMPLES
+
+HERE = Path(__file__).parent
+LONGEST, LARGEST_BODY = 4_000, 64_000
+"""Characters of an expression, bytes of a request."""
+FIELDS = ("expression", "let", "shape", "seed", "wrt")
+SAFE = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+SHELL = (
+    "default-src 'none'; style-src 'self'; script-src 'self'; img-src data:; connect-src 'self'; frame-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+FRAMED = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; "
+    "sandbox allow-scripts; frame-ancestors 'self'"
+)
+FILES = {"/serve.js": ("serve.js", "text/javascript"), "/serve.css": ("serve.css", "text/css")}
+
+
+class Served:
+    """One server: its worker, its token, and whether it runs scripts."""
+
+    def __init__(self, bounded: Bounded, scripts: bool) -> None:
+        self.bounded, self.scripts, self.token = bounded, scripts, secrets.token_urlsafe(24)
+
+    async def shell(self, request: Request) -> Response:
+        """The page to type in."""
+        known = {"examples": EXAMPLES, "token": self.token, "scripts": self.scripts}
+        text = (HERE / "serve.html").read_text(encoding="utf-8")
+        text = text.replace("KNOWN", escape(json.dumps(known)))
+        return HTMLResponse(text, headers={**SAFE, "Content-Security-Policy": SHELL, "X-Frame-Options": "DENY"})
+
+    async def file(self, request: Request) -> Response:
+        """A file of ours, by its whole address."""
+        name, kind = FILES[request.url.path]
+        return Response((HERE / name).read_bytes(), media_type=kind, headers=SAFE)
+
+    async def page(self, request: Request) -> Response:
+        """The page of an expression, or what is wrong with it."""
+        job = {name: request.query_params.get(name, "") for name in FIELDS}
+        headers = {**SAFE, "Content-Security-Policy": FRAMED}
+        if not job["expression"].strip():
+            return HTMLResponse(told("Type an expression, such as x@a."), headers=headers)
+        if any(len(value) > LONGEST for value in job.values()):
+            return HTMLResponse(told(f"A text has at most {LONGEST:,} characters here."), 413, headers)
+        answer = await self.bounded.ask({"kind": "page", **job})
+        if "error" in answer:
+            return HTMLResponse(told(answer["error"]), 422, headers)
+        return HTMLResponse(answer["found"], headers=headers)
+
+    async def exercise(self, request: Request) -> Response:
+        """A question, or the verdict on a line."""
+        return await self.posted(request, "exercise", (*FIELDS, "line", "solution"))
+
+    async def script(self, request: Request) -> Response:
+        """What a script's backward calls compute; only where the server was started for it."""
+        if not self.scripts:
+            return refused(403, "this server runs no scripts: symgrad serve --scripts")
+        return await self.posted(request, "script", ("source",))
+
+    async def posted(self, request: Request, kind: str, fields: Sequence[str]) -> Response:
+        """The answer to what a page of this server asked; nobody else knows its token."""
+        given = request.headers.get("x-symgrad-token", "")
+        if not hmac.compare_digest(given.encode(), self.token.encode()):
+            return refused(403, "this was not asked by a page of this server")
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            return refused(415, "this takes JSON")
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > LARGEST_BODY:
+                return refused(413, f"a request has at most {LARGEST_BODY:,} bytes")
+        try:
+            found = json.loads(body)
+        except (ValueError, RecursionError):
+            return refused(400, "this is no JSON")
+        if not isinstance(found, dict) or not all(isinstance(found.get(n, ""), str) for n in fields):
+            return refused(400, "texts by name are expected")
+        job = {name: found.get(name, "") for name in fields}
+        if not job[fields[0]].strip():
+            return refused(422, f"there is no {fields[0]}")
+        if kind != "script" and any(len(value) > LONGEST for value in job.values()):
+            return refused(413, f"a text has at most {LONGEST:,} characters here")
+        answer = await self.bounded.ask({"kind": kind, **job})
+        return JSONResponse(answer, 422 if "error" in answer else 200, headers=SAFE)
+
+
+def told(text: str) -> str:
+    """A sentence as a page."""
+    return (
+        '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>symgrad</title><meta name="color-scheme" '
+        'content="light dark"><body style="font:16px/1.5 system-ui,sans-serif;margin:1.5rem"><main><h1 '
+        'style="font-size:1rem">symgrad</h1><pre role="alert" tabindex="0" style="white-space:pre-wrap">'
+        f"{escape(text)}</pre></main></body></html>"
+    )
+
+
+def refused(status: int, why: str) -> Response:
+    """What is not done, and why."""
+    return JSONResponse({"error": why}, status, headers=SAFE)
+
+
+def application(bounded: Bounded, scripts: bool, hosts: Sequence[str]) -> Starlette:
+    """The whole server; ``hosts`` are the names that it answers to."""
+    served = Served(bounded, scripts)
+
+    @asynccontextmanager
+    async def lifespan(app: Any) -> AsyncIterator[None]:
+        yield
+        await bounded.end()
+
+    routes = [
+        Route("/", served.shell), *(Route(path, served.file) for path in FILES), Route("/page", served.page),
+        Route("/exercise", served.exercise, methods=["POST"]), Route("/script", served.script, methods=["POST"]),
+    ]  # fmt: skip
+    guard = Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)
+    return Starlette(routes=routes, middleware=[guard], lifespan=lifespan)

@@ -1,0 +1,118 @@
+"""The worker of `symgrad serve`: one job a line of JSON in, one answer a line of JSON out.
+
+A process of its own, so that work that takes too long can be ended, and that takes no more memory than it may. Run as
+``python -m symgrad_cli.serving.worker MEGABYTES``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import symgrad
+from symgrad.errors import InputError, SymgradError
+from symgrad_cli import options
+
+SPARE = 4096
+"""Megabytes of addresses beside the memory: what libraries reserve and never use."""
+
+
+def split(text: str) -> list[str]:
+    """``x=[[1,2]]; w=ones`` as its parts."""
+    return [part for part in text.replace("\n", ";").split(";") if part.strip()]
+
+
+def page(job: Mapping[str, str]) -> str:
+    """The page of one expression; values from files are refused, since a link holds them."""
+    from symgrad.api import explain_values
+    from symgrad.language import literal
+
+    if any("@" in job.get(part, "") for part in ("let", "seed")):
+        raise InputError("values from files are not read here", hints=("x=[[1,2],[3,4]]", "x=randn(2,3)"))
+    seed = job.get("seed", "").strip()
+    found = explain_values(
+        job["expression"],
+        options.values_of(split(job.get("let", ""))),
+        seed=literal(seed) if seed else None,
+        shapes=options.shapes_of(split(job.get("shape", ""))),
+        wrt=job.get("wrt", "").strip() or None,
+    )
+    return found.to_html()
+
+
+def exercise(job: Mapping[str, str]) -> dict[str, str]:
+    """The question, and what became of a line."""
+    asked = symgrad.exercise(
+        job["expression"], wrt=job.get("wrt", "").strip() or None,
+        shapes=options.shapes_of(split(job.get("shape", ""))),
+    )  # fmt: skip
+    found = {"question": asked.question, "name": asked.name}
+    if job.get("line", "").strip():
+        verdict = asked.check(job["line"])
+        found |= {"kind": verdict.kind, "said": verdict.said}
+    if job.get("solution"):
+        found["solution"] = asked.solution or "(there is no short closed form)"
+    return found
+
+
+def script(job: Mapping[str, str]) -> str:
+    """What `symgrad run` says of a script; it runs as a process of its own, in an empty folder."""
+    with tempfile.TemporaryDirectory(prefix="symgrad-script-") as folder:
+        place = Path(folder) / "script.py"
+        place.write_text(job["source"], encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, "-m", "symgrad_cli", "run", place.name], cwd=folder, capture_output=True, text=True,
+            stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+JOBS = {"page": page, "exercise": exercise, "script": script}
+
+
+def answer(line: str) -> dict[str, Any]:
+    """One job done; what is wrong with it is an answer as well."""
+    job = json.loads(line)
+    try:
+        return {"found": JOBS[job["kind"]](job)}
+    except SymgradError as error:
+        return {"error": str(error)}
+    except MemoryError:
+        return {"error": "error[value]: this takes more memory than the server gives it"}
+    except RecursionError:
+        return {"error": "error[unsupported]: the expression is too deep to work with"}
+    except Exception as error:  # the server goes on; what this is, it says
+        return {"error": f"symgrad bug: {type(error).__name__}: {error}"}
+
+
+def bound(megabytes: int) -> None:
+    """Take no more memory than that, where the system can hold a process to it."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        limit = (megabytes + SPARE) << 20
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+def main() -> None:
+    """Answer until nobody asks."""
+    bound(int(sys.argv[1]))
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints is no answer
+    answer('{"kind": "page", "expression": "x*a"}')  # what is loaded once is no part of anybody's job
+    answers.write("{}\n")
+    answers.flush()
+    for line in sys.stdin:
+        answers.write(json.dumps(answer(line)) + "\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""The local server: what it answers, what it refuses, what it survives, and the page in a real browser."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from urllib.parse import quote
+
+import pytest
+from click.testing import CliRunner
+
+from symgrad_cli.main import main
+from symgrad_cli.serving.examples import EXAMPLES
+from symgrad_cli.serving.worker import answer
+from tests.browser import Opened, browser
+
+ask_worker = answer
+
+
+@contextmanager
+def serving(*options: str) -> Iterator[int]:
+    """A server in a process of its own, at a port of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "symgrad_cli", "serve", "--port", "0", *options], stderr=subprocess.PIPE, text=True
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        assert select.select([process.stderr], [], [], 60)[0], "the server does not start"
+        line = process.stderr.readline()
+        yield int(re.search(r":(\d+)/", line)[1])
+    finally:
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def request(port: int, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, str, dict[str, str]]:
+    connection = HTTPConnection("127.0.0.1", port, timeout=120)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    try:
+        connection.request(method, path, body or None, named)
+        found = connection.getresponse()
+        return found.status, found.read().decode(), dict(found.getheaders())
+    finally:
+        connection.close()
+
+
+def token_of(port: int) -> str:
+    page = request(port, "GET", "/")[1]
+    return json.loads(html.unescape(re.search(r'data-known="([^"]*)"', page)[1]))["token"]
+
+
+def post(port: int, path: str, data: object, token: str, **headers: str) -> tuple[int, dict]:
+    named = {"Content_Type": "application/json", "X_Symgrad_Token": token, **headers}
+    status, text, _ = request(port, "POST", path, json.dumps(data).encode(), **named)
+    return status, json.loads(text)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[int]:
+    with serving("--seconds", "60") as port:
+        yield port
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["title"])
+def test_every_example_has_a_page(example: dict[str, str]) -> None:
+    found = ask_worker(json.dumps({"kind": "page", **example}))
+    assert "error" not in found
+    assert found["found"].startswith("<!DOCTYPE html>")
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        {"kind": "page", "expression": "x*a", "let": "x=@/etc/passwd"},
+        {"kind": "page", "expression": "__import__('os').system('true')"},
+        {"kind": "page", "expression": "x*a", "shape": "x=100000,100000"},
+        {"kind": "page", "expression": "(" * 2000},
+        {"kind": "exercise", "expression": "x*a", "line": "open('/etc/passwd')", "wrt": "q"},
+    ],
+)
+def test_what_cannot_be_is_a_message(job: dict[str, str]) -> None:
+    found = ask_worker(json.dumps(job))
+    assert set(found) == {"error"}
+    assert "symgrad bug" not in found["error"]
+    assert "root:" not in found["error"]
+
+
+def test_scripts_go_only_with_this_machine() -> None:
+    found = CliRunner().invoke(main, ["serve", "--scripts", "--host", "0.0.0.0"])
+    assert found.exit_code == 2
+    assert "--scripts goes only with this machine" in found.stderr
+
+
+@pytest.mark.slow
+def test_hostile_requests_are_refused(server: int) -> None:
+    token = token_of(server)
+    for host in ("evil.example", "evil.example:80", "127.0.0.1.evil.example"):
+        assert request(server, "GET", "/", Host=host)[0] == 400
+        assert request(server, "GET", "/page?expression=x", Host=host)[0] == 400
+    for path in (
+        "/../../etc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "/serve.js/../app.py",
+        "/serving/app.py",
+        "/static/",
+    ):
+        status, text, _ = request(server, "GET", path)
+        assert status == 404, path
+        assert "root:" not in text
+    good = {"expression": "x@a", "line": "v @ a.T"}
+    assert post(server, "/exercise", good, "")[0] == 403
+    assert post(server, "/exercise", good, token[:-1])[0] == 403
+    assert post(server, "/exercise", good, token, Content_Type="text/plain")[0] == 415
+    assert post(server, "/exercise", {"expression": ["x"]}, token)[0] == 400
+    assert post(server, "/exercise", [], token)[0] == 400
+    assert post(server, "/exercise", {"expression": "x" * 70_000}, token)[0] == 413
+    assert post(server, "/exercise", {"expression": "x" * 5_000}, token)[0] == 413
+    assert post(server, "/script", {"source": "print(1)"}, token)[0] == 403  # it was not started for scripts
+    assert request(server, "GET", f"/page?expression={'x' * 5000}")[0] == 413
+    assert request(server, "DELETE", "/")[0] == 405
+    assert request(server, "GET", "/exercise")[0] == 405
+    status, text, headers = request(server, "GET", f"/page?expression={quote('<script>alert(1)</script>')}")
+    assert status == 422
+    assert "<script>alert" not in text
+    assert "sandbox allow-scripts" in headers["content-security-policy"]
+    assert "access-control-allow-origin" not in {name.lower() for name in headers}
+    status, found = post(server, "/exercise", good, token)  # after all that it works
+    assert (status, found["found"]["kind"]) == (200, "exact")
+
+
+@pytest.mark.slow
+def test_work_is_ended_and_the_next_is_done() -> None:
+    slow = quote("; ".join(f"h{n + 1} = logsumexp(h{n}@w, 0) * h{n}" for n in range(60)).replace("h0", "x"))
+    with serving("--seconds", "4") as port:
+        for _ in range(3):  # the first ones pay for what is loaded
+            status, text, _ = request(port, "GET", "/page?expression=x*a")
+        begun = time.monotonic()
+        status, text, _ = request(port, "GET", f"/page?expression={slow}&shape=x%3D20%2C20")
+        assert time.monotonic() - begun < 30
+        assert status == 422
+        assert "more than 4 seconds" in text
+        deadline = time.monotonic() + 90
+        while status != 200 and time.monotonic() < deadline:
+            status, text, _ = request(port, "GET", "/page?expression=x*a")
+        assert status == 200
+
+
+@pytest.mark.slow
+def test_a_script_runs_only_where_the_page_asks() -> None:
+    source = "import torch\nx = torch.ones(3, requires_grad=True)\n(x * x).sum().backward()\n"
+    with serving("--scripts", "--seconds", "120") as port:
+        token = token_of(port)
+        assert post(port, "/script", {"source": source}, "guessed")[0] == 403
+        assert request(port, "POST", "/script", b"source=x", Content_Type="application/x-www-form-urlencoded")[0] == 403
+        status, found = post(port, "/script", {"source": source}, token)
+        assert status == 200
+        assert "x.grad" in found["found"] or "2 * x" in found["found"]
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("browser")
+def test_the_page_appears_as_one_types(server: int) -> None:
+    with browser() as chromium:
+        found = Opened(chromium.new_context(viewport={"width": 1200, "height": 900}).new_page())
+        page = found.open(f"http://127.0.0.1:{server}/")
+        frame = page.frame_locator("#frame")
+        frame.locator(".answer").wait_for(timeout=90_000)
+        assert "v @ a.T" in frame.locator(".answer").text_content()
+        page.locator("[name=expression]").fill("tanh(x)*y")
+        page.locator("[name=seed]").fill("")
+        page.locator("[name=let]").fill("x=[0.5,1]; y=[2,3]")
+        frame.locator(".answer", has_text="y.grad").wait_for(timeout=90_000)
+        assert "expression=tanh" in page.url
+        link = page.locator("#link").get_attribute("href")
+        again = Opened(chromium.new_context().new_page())
+        other = again.open(f"http://127.0.0.1:{server}{link}")  # the link holds it all
+        assert other.locator("[name=let]").input_value() == "x=[0.5,1]; y=[2,3]"
+        other.frame_locator("#frame").locator(".answer", has_text="y.grad").wait_for(timeout=90_000)
+        page.locator("#show-exercise").click()
+        page.locator("#question", has_text="x.grad = ?").wait_for(timeout=90_000)
+        page.locator("[name=line]").fill("v * y * (1 - tanh(x)**2)")
+        page.locator("#ask button").first.click()
+        page.locator("#verdict", has_text="exact").wait_for(timeout=90_000)
+        assert page.locator("#show-script").is_hidden()
+        assert found.violations() == []
+        page.locator("#show-page").click()
+        page.locator("#examples").select_option("6")
+        frame.locator("h1", has_text="relu").wait_for(timeout=90_000)
+        assert found.complaints == []
+        assert all(url.startswith((f"http://127.0.0.1:{server}/", "data:")) for url in found.requests)
