@@ -22,6 +22,8 @@ from torch.overrides import TorchFunctionMode
 
 import symgrad
 from symgrad.errors import SymgradError
+from symgrad.numeric import numeric_pushforward
+from symgrad.oracles import adjoint
 from symgrad.oracles.report import Verdict
 from tests.compare import TOLERANCE, assert_same
 
@@ -269,6 +271,27 @@ def test_doubles_beside_a_larger_entry_are_not_rounding() -> None:
 def test_terms_that_cancel_are_known_to_their_last_digit() -> None:
     """Two uses of x leave ±1e300 there: 3e284 is as good as 0."""
     assert captured_agrees(drawn(12596, depth=4)) == "rounding"
+
+
+UNTAMED = {
+    "log(((x / x) - logaddexp(x, n)))": {"x": [1e-300, -1e300, 0.5], "n": [0, 0, 1]},
+    "(atan2(mean(x, 0, keepdim=True), (x / x)) * cumsum(x, 0))": {"x": [-1.0, 1e-300, 0.5]},
+    "sin(x / x + x[0]) * y": {"x": [0.3, 1e-300, -1e-300], "y": [1.0, 2.0, 3.0]},
+    "exp(x * x / x) * x.sum()": {"x": [1e300, 1e-300, 0.5]},
+}
+
+
+@pytest.mark.parametrize("text", UNTAMED)
+def test_no_oracle_accuses_where_digits_are_lost_on_the_way(text: str) -> None:
+    """x / x at 1e-300: two terms of 1e300 cancel, and each way of adding them up leaves other digits."""
+    assert text_is_fair(Drawn(0, text, {n: np.array(v) for n, v in UNTAMED[text].items()})) in ("agrees", "undefined")
+
+
+def test_where_digits_are_not_lost_every_oracle_may_accuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same texts at tame numbers, with a gradient that is a little off."""
+    monkeypatch.setattr(adjoint, "numeric_pushforward", lambda *given: 1.001 * numeric_pushforward(*given))
+    found = symgrad.explain("sin(x / x + x[0]) * y", x=[0.3, 2.0, -1.0], y=[1.0, 2.0, 3.0])
+    assert {c.oracle for g in found.gradients.values() for c in g.checks if c.passed is False} == {adjoint.NAME}
 
 
 @pytest.mark.parametrize("many", [9, pytest.param(25, marks=pytest.mark.slow)])

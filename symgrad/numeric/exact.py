@@ -112,7 +112,8 @@ def plus(first: Array, second: Array) -> Array:
             return np.asarray(kept_short(first + second))
         except OverflowError:
             pass
-    return as_float(first) + as_float(second)
+    with np.errstate(invalid="ignore", over="ignore"):  # ∞ − ∞ is NaN, and that is the answer
+        return as_float(first) + as_float(second)
 
 
 def total(parts: Sequence[Any]) -> Array:

@@ -248,7 +248,8 @@ def entry_rows(
     total = story.total
     remark: Words = ()
     if not np.isfinite(as_float(total)):  # a line that is worked out ends with what it comes to
-        total = sum(value for _, value in pairs)
+        with np.errstate(invalid="ignore", over="ignore"):  # ∞ − ∞ is NaN
+            total = sum(value for _, value in pairs)
         same = np.array_equal(as_float(total), as_float(story.total), equal_nan=True)
         remark = () if same else (f"step by step it is {numbers.text(story.total)}: see below",)
     for part in (seeded, in_numbers if in_full else done, number(total)):
