@@ -23,7 +23,7 @@ from symgrad.language import read
 from symgrad.numeric import forward, numeric_pullback, plain, where_exact
 from symgrad.ops import TABLE
 from symgrad.oracles import Dropped, dropped_forms
-from symgrad.oracles.forms import UNREAD
+from symgrad.oracles.forms import RESIZED, UNREAD
 from tests import torch_side
 from tests.cases import grouped
 from tests.compare import TOLERANCE, assert_same
@@ -196,6 +196,8 @@ def written_wrongly(form: Dropped, drawn: Expression, out: np.ndarray) -> bool:
     """
     if form.where == UNREAD:
         return True
+    if (form.where, form.why) == (RESIZED, "off by inf"):  # with one row, c and c.flip(0) have the distance 0
+        return False
     moving = [array for name, array in drawn.inputs.items() if name not in drawn.positions]
     return not any((array == np.round(array)).any() for array in moving) and not (out == 0).any()
 
