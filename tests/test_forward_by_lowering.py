@@ -11,6 +11,7 @@ import pytest
 from symgrad.calculus import standard
 from symgrad.calculus.local import OUT, derive
 from symgrad.indexing import Equation
+from symgrad.language import read
 from symgrad.lowering.reading import names_read, number
 from symgrad.numeric.forward import constant, forward, options_of
 from symgrad.numeric.playing import play
@@ -79,3 +80,22 @@ def test_at_the_ends_of_the_numbers(name: str) -> None:
         arrays = {own: values[n] for own, n in names.items() if n in values}
         expected = torch_side.function_of(case.program)(*map(torch_side.tensor, inputs.values()))
         assert_same(expected, play(equation, arrays, sizes), tolerance=1e-12, what=f"{name} beside {special}")
+
+
+@pytest.mark.parametrize("text", ["x.T", "x.repeat(2, 1)", "x.reshape(-1)", "x.expand(3, 2, 3)", "x[:, 1:]", "x + 0"])
+def test_the_result_is_the_callers_own(text: str) -> None:
+    """Written into, it changes neither what was read nor itself elsewhere."""
+    program = read(text, shapes={"x": (2, 3)}).program
+    x = np.arange(6.0).reshape(2, 3) + 0.5
+    step = program.steps[-1]
+    form = standard(step, program)
+    sizes = {own: number(size, program.sizes) for own, size in form.sizes.items()}
+    values = forward(program, {"x": x}).arrays
+    arrays = {own: np.array(values[n], float) for own, n in form.names.items() if n in values}
+    kept = {own: a.copy() for own, a in arrays.items()}
+    found = play(derive(form.key).equation, arrays, sizes)
+    first = found.copy()
+    found[(0,) * found.ndim] += 100
+    assert (found != first).sum() == 1
+    for own, a in arrays.items():
+        assert np.array_equal(a, kept[own])

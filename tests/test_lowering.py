@@ -296,6 +296,20 @@ def test_the_table_on_tensors(case: Case) -> None:
             assert_same(expected, found, tolerance=1e-8, seed=case.seed, what=what)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_on_tensors_it_compiles(backend: str) -> None:
+    """One graph, without a break, and the same numbers."""
+    function, shapes = PROGRAMS["attention"]
+    torch.manual_seed(0)
+    program = capture(function, *(torch.randn(shape, dtype=torch.float64) for shape in shapes))
+    seed = torch.randn(program.results[0].shape, dtype=torch.float64)
+    expected = program.pullback(seed, backend="torch")
+    compiled = torch.compile(lambda v: program.pullback(v, backend="torch"), backend=backend, fullgraph=True)
+    for name, gradient in compiled(seed).items():
+        assert_same(expected[name], gradient, what=f"{name} by {backend}")
+
+
 def test_what_has_no_plan_on_tensors_is_refused() -> None:
     x = torch.tensor([0.0, 1.0], dtype=torch.float64)
     program = capture(lambda x: x.sqrt() / x, x)

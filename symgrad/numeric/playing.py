@@ -6,7 +6,7 @@ float64; None where it has no plan. `symgrad.numeric.evaluate` is the reference 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -65,8 +65,17 @@ def play(
     if plan is None:
         return None
     with np.errstate(all="ignore"):
-        (found,) = plan.play([given[name] for name in plan.inputs])
-    return np.asarray(found) if plan.own[0] else np.array(found)
+        (played,) = plan.play([given[name] for name in plan.inputs])
+    found = np.asarray(played)
+    if plan.own[0] or not shares(found, (*given.values(), *plan.start)):
+        return found
+    return np.array(found)
+
+
+def shares(found: Array, others: Iterable[object]) -> bool:
+    """Whether an array may lie in the memory of another, or repeats entries of its own."""
+    repeats = any(stride == 0 < length - 1 for stride, length in zip(found.strides, found.shape, strict=True))
+    return repeats or any(isinstance(a, np.ndarray) and np.may_share_memory(found, a) for a in others)
 
 
 def play_tame(
