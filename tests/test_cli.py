@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -393,3 +395,31 @@ def test_calls_that_cannot_be_explained(layers, arguments, said):
     assert result.stdout == ""
     for words in said:
         assert words in result.stderr
+
+
+class Watched(io.StringIO):
+    """A standard error that somebody looks at, or nobody."""
+
+    def __init__(self, looked_at: bool) -> None:
+        super().__init__()
+        self.looked_at = looked_at
+
+    def isatty(self) -> bool:
+        return self.looked_at
+
+
+@pytest.mark.parametrize("looked_at", [True, False])
+def test_what_takes_long_says_so_to_a_terminal(looked_at: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, api = Watched(looked_at), importlib.import_module("symgrad.api")
+    real = api.explain_values
+
+    def slow(*arguments: object, **named: object) -> object:
+        time.sleep(1.3)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(api, "explain_values", slow)
+    monkeypatch.setattr(sys, "__stderr__", found)
+    result = CliRunner().invoke(main, ["explain", "x*a", "--no-check", "--brief"])
+    assert result.exit_code == 0
+    assert "symgrad: explaining … 1 s" in found.getvalue() if looked_at else found.getvalue() == ""
+    assert "explaining" not in result.stdout

@@ -27,7 +27,7 @@ from symgrad.tracing.script import status_of
 from symgrad.tracing.story import Note
 from symgrad.tracing.tell import event_text
 from symgrad.tracing.watch import Watch
-from symgrad_cli.run import patience
+from symgrad_cli.output import patience
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = sorted((ROOT / "tests" / "corpus").glob("*.py"))

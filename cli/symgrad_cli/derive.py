@@ -35,7 +35,8 @@ def derive(
 
     style, path = output.page_place(style, path, opened)
     output.check(path)
-    program, derived = symgrad.derive(expression, wrt=wrt, shapes=options.shapes_of(shapes))
+    with output.patience("deriving"):
+        program, derived = symgrad.derive(expression, wrt=wrt, shapes=options.shapes_of(shapes))
     writers = {
         "text": render.derived_text, "markdown": render.derived_markdown,
         "latex": render.derived_latex, "json": render.derived_json, "html": render.derived_html,

@@ -97,7 +97,8 @@ def explain(
                 "--call goes without an expression, --then and --expand",
                 hints=("symgrad explain --call module:function",),
             )
-        result = explain_call(target, lets, shapes, wrt, seed, check, order)
+        with output.patience("explaining"):
+            result = explain_call(target, lets, shapes, wrt, seed, check, order)
         deliver(result, style, story, brief, path, color, picture, opened)
         return 0 if result.passed else DISAGREED
     if expression is None:
@@ -105,17 +106,18 @@ def explain(
             "nothing to explain", hints=('symgrad explain "x@a"', "symgrad explain --call module:function")
         )
     with options.memory_of(memory):
-        result = explain_values(
-            expression,
-            options.values_of(lets),
-            seed=None if seed is None else literal(seed),
-            wrt=wrt,
-            then=then,
-            shapes=options.shapes_of(shapes),
-            check=check,
-            expand=expand,
-            order=order,
-        )
+        with output.patience("explaining"):
+            result = explain_values(
+                expression,
+                options.values_of(lets),
+                seed=None if seed is None else literal(seed),
+                wrt=wrt,
+                then=then,
+                shapes=options.shapes_of(shapes),
+                check=check,
+                expand=expand,
+                order=order,
+            )
         deliver(result, style, story, brief, path, color, picture, opened)
     return 0 if result.passed else DISAGREED
 

@@ -11,8 +11,11 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
+import time
 import webbrowser
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -113,3 +116,32 @@ def let_go(stream: IO[Any]) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
         os.close(nowhere)
+
+
+@contextmanager
+def patience(what: str) -> Iterator[None]:
+    """Say on standard error what is going on, where it takes longer than a second and somebody sits before it."""
+    stream = sys.__stderr__
+    if stream is None or stream.closed or not stream.isatty():
+        yield
+        return
+    begun = time.monotonic()
+    again = threading.Event()
+
+    def tell() -> None:
+        while not again.wait(1.0):
+            with suppress(OSError, ValueError):
+                stream.write(f"\rsymgrad: {what} … {time.monotonic() - begun:.0f} s")
+                stream.flush()
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        again.set()
+        thread.join()
+        if time.monotonic() - begun > 1:
+            with suppress(OSError, ValueError):
+                stream.write("\r\x1b[K")
+                stream.flush()

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +69,7 @@ def run(
             file.add(event_markdown(event) + "\n")
 
     wanted = call if code is None else code
-    session = run_script(script, list(arguments), tell=tell, only=only, call=wanted, patience=patience)
+    session = run_script(script, list(arguments), tell=tell, only=only, call=wanted, patience=output.patience)
     if code is not None:
         as_python = code_of(session, code)
         say(as_python, stdout) if file is None else file.add(as_python)
@@ -97,35 +93,6 @@ def code_of(session: Session, number: int) -> str:
     if found.told.source is None:
         raise InputError(f"call {number} has no lines", found=found.notes[:1])
     return found.told.source.code() + "\n"
-
-
-@contextmanager
-def patience(what: str) -> Iterator[None]:
-    """Say on standard error what is going on, where it takes longer than a second and somebody sits before it."""
-    stream = sys.__stderr__
-    if stream is None or stream.closed or not stream.isatty():
-        yield
-        return
-    begun = time.monotonic()
-    again = threading.Event()
-
-    def tell() -> None:
-        while not again.wait(1.0):
-            with suppress(OSError, ValueError):
-                stream.write(f"\rsymgrad: {what} … {time.monotonic() - begun:.0f} s")
-                stream.flush()
-
-    thread = threading.Thread(target=tell, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        again.set()
-        thread.join()
-        if time.monotonic() - begun > 1:
-            with suppress(OSError, ValueError):
-                stream.write("\r\x1b[K")
-                stream.flush()
 
 
 def say(text: str, stream: Any) -> None:
