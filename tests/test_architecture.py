@@ -138,6 +138,19 @@ def test_the_help_loads_no_mathematics(tmp_path: Path) -> None:
     assert "sympy" in loaded(f"{helps}; import symgrad; symgrad.derive", tmp_path, among=("sympy",))
 
 
+@pytest.mark.parametrize(
+    ("words", "loads"),
+    [
+        (("derive", "x@a"), {"click", "numpy", "opt_einsum", "sympy"}),
+        (("plan", "x@a"), {"click", "numpy", "opt_einsum", "sympy"}),
+        (("explain", "x@a", "--no-check"), {"click", "numpy", "opt_einsum", "sympy", "rich", "scipy"}),
+    ],
+)
+def test_a_command_loads_what_it_needs(tmp_path: Path, words: tuple[str, ...], loads: set[str]) -> None:
+    runs = f"import symgrad_cli.main as m; m.main({list(words)!r}, standalone_mode=False)"
+    assert loaded(runs, tmp_path, among=("numpy", "opt_einsum", "sympy", *HEAVY)) <= loads
+
+
 def test_each_public_name_comes_from_where_type_checkers_see_it() -> None:
     tree = ast.parse((ROOT / "symgrad" / "__init__.py").read_text(encoding="utf-8"))
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module != "typing"]

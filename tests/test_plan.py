@@ -14,7 +14,7 @@ import symgrad
 from symgrad.errors import InputError
 from symgrad.explanation.plan import planned
 from symgrad.indexing import fresh
-from symgrad.numeric import chain_jacobian, patterns, sparse_jacobian
+from symgrad.numeric import chain_jacobian, patterns, sparse, sparse_jacobian
 from symgrad.numeric.budget import bytes_of, memory_of
 from symgrad.numeric.composed import composed_places
 from symgrad.numeric.patterns import measured, pattern_of
@@ -195,6 +195,16 @@ def test_a_band_is_laid_out_without_its_square() -> None:
     found = enumerated(band, matrix.program.sizes, {}, most=4 * 10**5)  # the grid of both indices has 10¹⁰ points
     assert found is not None
     assert {array.size for array in found.values()} == {3 * (10**5 - 2)}
+
+
+@pytest.mark.parametrize("wrt", ["x", "w"])
+def test_both_orders_of_the_chain_are_one_matrix(wrt: str) -> None:
+    text = "h = tanh(x @ w); k = softmax(h + h * h, -1); (k @ w.T)[0]"
+    values = {"x": np.random.default_rng(1).normal(size=(4, 3)), "w": np.random.default_rng(2).normal(size=(3, 5))}
+    found = symgrad.explain(text, wrt=[wrt], check=False, **values)
+    back, on = (way(found.program, wrt, found.values) for way in (sparse._from_the_output, sparse._from_the_input))
+    assert_same(back, on, seed=1, what="the chain from both ends")
+    assert_same(found.gradients[wrt].jacobian.dense(), on, seed=1, what="the formula and the chain")
 
 
 def test_an_exact_zero_has_no_entries() -> None:

@@ -89,9 +89,10 @@ def from_array(array: Array, name: str) -> Array:
     if array.dtype.kind != "f":
         return np.array(array, dtype=np.int64)
     result = np.array(array, dtype=np.float64)
-    bad = np.argwhere(~np.isfinite(result))
-    if len(bad):
-        raise not_finite(float(result[tuple(bad[0])]), tuple(int(i) for i in bad[0]), name)
+    finite = np.isfinite(result)
+    if not finite.all():
+        bad = np.argwhere(~finite)[0]
+        raise not_finite(float(result[tuple(bad)]), tuple(int(i) for i in bad), name)
     return result
 
 

@@ -7,7 +7,7 @@ the outputs and columns the inputs, both row by row. Where the entries are follo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus.local import local
+from symgrad.calculus.local import Derivative, local
 from symgrad.errors import bug
 from symgrad.indexing import Equation, Index, fresh, over_terms
 from symgrad.indexing.deltas import is_delta
@@ -26,7 +26,7 @@ from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, total
 from symgrad.numeric.forward import Values
 from symgrad.numeric.places import Part, Placed, Sizes, counted, enumerated, length, parts_of, placed, tuples
 from symgrad.numeric.played import played
-from symgrad.program import Program
+from symgrad.program import Apply, Program
 from symgrad.shapes import Size
 
 LARGEST_STEP = 4_000_000
@@ -243,7 +243,16 @@ def sparse_jacobian(
 
 
 def chain_jacobian(program: Program, wanted: str, values: Values) -> Any:
-    """The whole Jacobian as a product of the steps' sparse Jacobians, added over the ways through the program."""
+    """The whole Jacobian as a product of the steps' sparse Jacobians, added over the ways through the program.
+
+    From the output back, or from the input on where that has fewer entries: what is carried is as narrow as that end.
+    """
+    height, width = int(np.size(values[program.output])), int(np.size(values[wanted]))
+    return _from_the_input(program, wanted, values) if width < height else _from_the_output(program, wanted, values)
+
+
+def _from_the_output(program: Program, wanted: str, values: Values) -> Any:
+    """∂out/∂t for each tensor t, from the last to ``wanted``."""
     from scipy import sparse
 
     size = int(np.size(values[program.output]))
@@ -252,14 +261,36 @@ def chain_jacobian(program: Program, wanted: str, values: Values) -> Any:
         if step.result.name not in carried:
             continue
         through = carried[step.result.name]
-        for position, d in local(step, program).derivatives.items():
-            argument = step.arguments[position]
-            if not isinstance(argument, str):
-                raise bug("a derivative by a constant")
+        for argument, d in _locals(step, program):
             part = through @ sparse_jacobian(d.axes, d.inner, d.formula, values).sparse()
             carried[argument] = carried[argument] + part if argument in carried else part
-    inputs = int(np.size(values[wanted]))
-    return carried.get(wanted, sparse.csr_array((size, inputs)))
+    return carried.get(wanted, sparse.csr_array((size, int(np.size(values[wanted])))))
+
+
+def _from_the_input(program: Program, wanted: str, values: Values) -> Any:
+    """∂t/∂wanted for each tensor t, from the first to the output."""
+    from scipy import sparse
+
+    size = int(np.size(values[wanted]))
+    carried: dict[str, Any] = {wanted: sparse.csr_array(sparse.eye_array(size, dtype=np.float64))}
+    for step in program.steps:
+        parts = [
+            sparse_jacobian(d.axes, d.inner, d.formula, values).sparse() @ carried[argument]
+            for argument, d in _locals(step, program)
+            if argument in carried
+        ]
+        if parts:
+            carried[step.result.name] = sum(parts[1:], start=parts[0])
+    return carried.get(program.output, sparse.csr_array((int(np.size(values[program.output])), size)))
+
+
+def _locals(step: Apply, program: Program) -> Iterator[tuple[str, Derivative]]:
+    """What a step reads, place by place, and the derivative by it."""
+    for position, d in local(step, program).derivatives.items():
+        argument = step.arguments[position]
+        if not isinstance(argument, str):
+            raise bug("a derivative by a constant")
+        yield argument, d
 
 
 def term_sizes(program: Program, wanted: str, values: Values, weights: Array) -> Array | None:

@@ -1,0 +1,140 @@
+"""Timings side by side, and the page that a run of the benchmarks writes.
+
+Comes in: calls that give the same, ours first. Goes out: medians of processor time, taken in turns in one process, and
+`docs/explanation/performance.md` with the machine, the versions and the date.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import importlib.metadata
+import math
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "performance.md"
+PACKAGES = ("numpy", "scipy", "sympy", "torch", "jax", "casadi", "symengine", "tensorgrad")
+MISSING = "missing"
+ENOUGH = 0.3
+"""Seconds that a call is repeated for, at most `ROUNDS` times."""
+ROUNDS = 15
+
+
+@dataclass
+class Row:
+    """One workload: our first call and the later ones, in seconds, each peer's or why it has none, the aim and whether it was met."""
+
+    work: str
+    first: float | None
+    later: float
+    peers: dict[str, float | str]
+    aim: str
+    met: bool | None
+
+
+@dataclass
+class Page:
+    """What one run found."""
+
+    rows: list[Row] = field(default_factory=list)
+    growth: list[tuple[str, float, float, str]] = field(default_factory=list)
+
+
+FOUND = Page()
+
+
+def seconds(call: Callable[[], Any]) -> float:
+    """The processor time of one call: what else the machine does counts less."""
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+def in_turns(calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
+    """Median times of calls that take turns; what is slow has fewer turns."""
+    once = {name: seconds(call) for name, call in calls.items()}
+    rounds = max(1, min(ROUNDS, int(ENOUGH / max(max(once.values()), 1e-9))))
+    times: dict[str, list[float]] = {name: [] for name in calls}
+    for _ in range(rounds):
+        for name, call in calls.items():
+            many = max(1, min(20, int(1e-3 / max(once[name], 1e-9))))  # the clock is not finer
+            times[name].append(seconds(lambda call=call, many=many: [call() for _ in range(many)]) / many)
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def there(package: str) -> bool:
+    """Whether a peer is installed."""
+    try:
+        importlib.import_module(package)
+    except ImportError:
+        return False
+    return True
+
+
+def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
+    """The slope of log cost against log size, by least squares."""
+    x, y = [math.log(s) for s in sizes], [math.log(c) for c in costs]
+    mean = statistics.fmean(x), statistics.fmean(y)
+    above = sum((a - mean[0]) * (b - mean[1]) for a, b in zip(x, y, strict=True))
+    return above / sum((a - mean[0]) ** 2 for a in x)
+
+
+def in_words(found: float | str) -> str:
+    """A time, or why there is none."""
+    if isinstance(found, str):
+        return found
+    return f"{found * 1e6:.0f} µs" if found < 1e-3 else f"{found * 1e3:.3g} ms" if found < 1 else f"{found:.3g} s"
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as Markdown: beside each peer's time how many times ours that is."""
+    lines = ["| work | first call | later calls | peers | aim | met |", "| --- | --- | --- | --- | --- | --- |"]
+    for row in rows:
+        peers = "; ".join(
+            f"{name} {in_words(found)}" + ("" if isinstance(found, str) else f" (**{found / row.later:.3g} ×**)")
+            for name, found in row.peers.items()
+        )
+        first = "" if row.first is None else in_words(row.first)
+        met = {True: "yes", False: "no", None: ""}[row.met]
+        lines.append(f"| {row.work} | {first} | {in_words(row.later)} | {peers or '–'} | {row.aim} | {met} |")
+    return "\n".join(lines)
+
+
+def written(found: Page) -> str:
+    """The page."""
+    versions = [f"Python {platform.python_version()}"]
+    for package in PACKAGES:
+        try:
+            versions.append(f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            versions.append(f"{package} {MISSING}")
+    growth = [f"| {what} | {slope:.2f} | {aim:.1f} | {how} |" for what, slope, aim, how in found.growth]
+    return "\n".join([
+        "# Performance", "",
+        "Written by `python -m pytest --benchmark-only -n 0 tests/benchmarks`, which asserts of each workload that its peers give the same before it is timed.",
+        "Processor time, medians, taken in turns in one process with one thread; the peers' columns say how many times ours theirs is.",
+        "A first call derives, with every package loaded; nothing is asserted about time, so this page is what one run on one machine found.", "",
+        f"{machine()}; {', '.join(versions)}; {datetime.date.today().isoformat()}.", "",
+        table(found.rows), "",
+        "## Growth", "",
+        "Exponents fitted over several sizes: 0 is the same at every size, 1 grows in proportion.", "",
+        "| what | exponent | expected | over |", "| --- | --- | --- | --- |", *growth, "",
+    ])  # fmt: skip
+
+
+def machine() -> str:
+    """What it ran on."""
+    info = Path("/proc/cpuinfo")
+    names = (
+        [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]
+        if info.exists()
+        else []
+    )
+    return f"{names[0] if names else platform.processor() or platform.machine()}, {os.cpu_count()} cores"
