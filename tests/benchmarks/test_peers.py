@@ -178,7 +178,7 @@ def jacobians(function: Callable[[Any], Any], x: Any, jaxs: Callable[[Any, Any],
 def test_sparse_tanh(benchmark: Any) -> None:
     x = RNG.normal(size=(64, 64))
     peers = jacobians(torch.tanh, torch.tensor(x), lambda jax, x: jax.numpy.tanh(x))
-    ours = lambda: symgrad.jacobian("tanh(x)", "x", x=x, check=False).sparse()  # noqa: E731
+    ours = lambda: symgrad.jacobian("tanh(x)", "x", x=x, check=False).sparse()  # noqa: E731 -- one call, named
     met = ahead(100, "torch.func.jacrev", 15)
     aim = "jacrev: 15 × ahead on the first call, 100 × later"
     measured(benchmark, "sparse J of tanh at 64²", ours, peers, numbers, aim, met)
@@ -186,13 +186,13 @@ def test_sparse_tanh(benchmark: Any) -> None:
 
 def test_large_sparse_tanh(benchmark: Any) -> None:
     x = RNG.normal(size=(720, 720))
-    ours = lambda: symgrad.jacobian("tanh(x)", "x", x=x, check=False).sparse()  # noqa: E731
+    ours = lambda: symgrad.jacobian("tanh(x)", "x", x=x, check=False).sparse()  # noqa: E731 -- one call, named
     tracemalloc.start()
     found = ours()
     peak = tracemalloc.get_traced_memory()[1] / 1e6
     tracemalloc.stop()
     assert_same(1 - np.tanh(x).reshape(-1) ** 2, found.diagonal(), what="the diagonal", tolerance=1e-12)
-    met = lambda first, later, found: later < 0.1 and peak < 100  # noqa: E731
+    met = lambda first, later, found: later < 0.1 and peak < 100  # noqa: E731 -- one call, named
     measured(benchmark, f"sparse J of tanh at 720², {peak:.0f} MB", ours, {}, numbers, "0.1 s and 100 MB", met)
 
 
@@ -202,7 +202,7 @@ def test_sparse_softmax(benchmark: Any) -> None:
     peers = jacobians(
         lambda x: torch.softmax(x @ there_, -1), torch.tensor(x), lambda jax, x: jax.nn.softmax(x @ a, -1)
     )
-    ours = lambda: symgrad.jacobian("softmax(x@a, -1)", "x", x=x, a=a, check=False).sparse()  # noqa: E731
+    ours = lambda: symgrad.jacobian("softmax(x@a, -1)", "x", x=x, a=a, check=False).sparse()  # noqa: E731 -- one call, named
     aim = "below jacrev from the second call"
     measured(benchmark, "sparse J of softmax(x@a), n = 32", ours, peers, numbers, aim, ahead(1, "torch.func.jacrev"))
 
@@ -227,9 +227,9 @@ def test_quadratic_form(benchmark: Any) -> None:
     x, A = RNG.normal(size=2048), RNG.normal(size=(2048, 2048))
     there_ = torch.tensor(A)
     peers = hessians(lambda x: x @ there_ @ x, torch.tensor(x), lambda jax, x: x @ A @ x)
-    ours = lambda: symgrad.hessian("x@A@x", "x", x=x, A=A, check=False).value  # noqa: E731
+    ours = lambda: symgrad.hessian("x@A@x", "x", x=x, A=A, check=False).value  # noqa: E731 -- one call, named
     aim = "8 × below torch.func.hessian later; first call 60 ms beyond the numbers"
-    met = lambda first, later, found: found["torch.func.hessian"] >= 8 * later and first - later < 0.06  # noqa: E731
+    met = lambda first, later, found: found["torch.func.hessian"] >= 8 * later and first - later < 0.06  # noqa: E731 -- one call, named
     measured(benchmark, "Hessian of xᵀAx, n = 2048", ours, peers, numbers, aim, met)
 
 
@@ -244,9 +244,9 @@ def test_logistic(benchmark: Any) -> None:
     peers = hessians(
         lambda w: torch.nn.functional.binary_cross_entropy_with_logits(X_ @ w, y_), torch.tensor(w), by_jax
     )
-    ours = lambda: symgrad.hessian(BCE, "w", X=X, w=w, y=y, check=False).value  # noqa: E731
+    ours = lambda: symgrad.hessian(BCE, "w", X=X, w=w, y=y, check=False).value  # noqa: E731 -- one call, named
     aim = "8 × below torch.func.hessian later; first call 60 ms beyond the numbers"
-    met = lambda first, later, found: found["torch.func.hessian"] >= 8 * later and first - later < 0.06  # noqa: E731
+    met = lambda first, later, found: found["torch.func.hessian"] >= 8 * later and first - later < 0.06  # noqa: E731 -- one call, named
     measured(benchmark, "Hessian of the logistic loss, 400×200", ours, peers, numbers, aim, met)
 
 
@@ -265,7 +265,7 @@ def test_formula_beside_tensorgrad(benchmark: Any) -> None:
         assert isinstance(delta, sp.KroneckerDelta)
         assert str(entry.base) == "a"
 
-    ours = lambda: symgrad.jacobian("x@a", "x", check=False).formula  # noqa: E731
+    ours = lambda: symgrad.jacobian("x@a", "x", check=False).formula  # noqa: E731 -- one call, named
     peers = {"tensorgrad": ("tensorgrad", theirs)}
     measured(benchmark, "formula of ∂(x@a)/∂x", ours, peers, same, "–", lambda first, later, found: True)
     FOUND.rows[-1].met = None
@@ -281,7 +281,7 @@ def test_explaining_with_check(benchmark: Any) -> None:
         assert found.passed
         return found.to_text()
 
-    met = lambda first, later, found: first < 1  # noqa: E731
+    met = lambda first, later, found: first < 1  # noqa: E731 -- one call, named
     measured(benchmark, "`explain` of x@a at 720×720 with check, and its text", ours, {}, numbers, "1 s", met)
 
 
