@@ -28,7 +28,7 @@ from symgrad.language.ranks import assignments
 from symgrad.language.syntax import parse
 from symgrad.language.tokens import DEPTH, LENGTH
 from symgrad.ops import entries, named
-from symgrad.ops.spec import SPELLINGS
+from symgrad.ops.spec import SPELLINGS, no_alignment
 from symgrad.program import Constant, Program
 from symgrad.shapes import Sizes
 from symgrad.source import Source
@@ -208,7 +208,7 @@ def test_a_slip_of_the_table_is_told_by_the_ranks_it_expects_or_called_a_bug(mon
     def slip(*_: object, **__: object) -> object:
         raise IndexError
 
-    monkeypatch.setitem(SPELLINGS, "slip", replace(named("mv"), shape=slip))
+    monkeypatch.setitem(SPELLINGS, "slip", replace(named("mv"), shape=slip, align=no_alignment))
     with pytest.raises(ShapeError, match="slip takes a tensor with 2 axes here, not 1"):
         read("slip(x, a)", shapes={"x": (3,)})
     with pytest.raises(AssertionError, match="symgrad bug: mv trips over its operands: x is 2×3, a is a vector of 3"):

@@ -46,26 +46,6 @@ def flip(at: At, x: View, dims: Ints) -> Expr:
     return x[[size - 1 - i if a in dims else i for a, (i, size) in enumerate(zip(at, x.shape, strict=True))]]
 
 
-def mirror(name: str, axis: int) -> Any:
-    """fliplr or flipud."""
-
-    @operation(
-        name=name,
-        says=f"the entries in reverse order along axis {axis}",
-        numpy=lambda x: np.flip(x, axis),
-        torch=lambda torch, x: torch.flip(x, (axis,)),
-        spelled=(f"torch.{name}", f"Tensor.{name}", f"np.{name}"),
-        ranks={"x": (2,)},
-        shape=lambda sizes, shapes: at_least(shapes[0], axis + 1),
-        examples=(example(f"{name}(x)", x=(2, 3)),),
-    )
-    def flipped(at: At, x: View) -> Expr:
-        """out[i] = x[n − 1 − i]"""
-        return x[put(at, axis, x.shape[axis] - 1 - at[axis])]
-
-    return flipped
-
-
 def at_least(shape: Shape, rank: int) -> Shape:
     """``shape``, which has to have so many axes."""
     if len(shape) < rank:
@@ -73,7 +53,12 @@ def at_least(shape: Shape, rank: int) -> Shape:
     return shape
 
 
-flipud, fliplr = mirror("flipud", 0), mirror("fliplr", 1)
+# fmt: off
+op("flipud(x)", "out[i] = x[size(x, -1) − 1 − i]", "the entries in reverse order along axis 0", along="0", least=1,
+   forward=np.flipud, ranks={"x": (2,)}, examples=("flipud(x)",))
+op("fliplr(x)", "out[i] = x[size(x, -1) − 1 − i]", "the entries in reverse order along axis 1", along="1", least=2,
+   forward=np.fliplr, ranks={"x": (2,)}, examples=("fliplr(x)",))
+# fmt: on
 
 
 def prepare_roll(shapes: tuple[Shape, ...], shifts: Ints, dims: Ints = ()) -> dict[str, Hashable]:

@@ -14,12 +14,11 @@ import sympy as sp
 
 from symgrad import special
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import add_up, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
 from symgrad.ops.equations import op
 from symgrad.ops.reductions import Reduction, divisor, entries_of, spread, variance
-from symgrad.ops.shaping import axis_of, broadcast
+from symgrad.ops.shaping import axis_of
 from symgrad.ops.spec import At, View, example, kept, operation
 from symgrad.shapes import Shape, Sizes
 
@@ -69,35 +68,11 @@ def prepare_loss(shapes: tuple[Shape, ...], reduction: str = "mean", **options: 
     return {"reduction": reduction, **options}
 
 
-def loss_shape(sizes: Sizes, shapes: tuple[Shape, ...], reduction: str) -> Shape:
-    """A scalar, or the common shape where nothing is added up."""
-    common = sizes.broadcast_shapes(shapes)
-    return common if reduction == "none" else ()
-
-
 def numpy_reduced(values: Any, reduction: str) -> Any:
     """The values as they are, added or averaged."""
     if reduction == "none":
         return values
     return np.sum(values) if reduction == "sum" else np.sum(values) / divisor(np.size(values))
-
-
-@operation(
-    says="the mean of the squared differences",
-    numpy=lambda x, y, reduction: numpy_reduced((x - y) * (x - y), reduction),
-    torch=lambda torch, x, y, reduction: torch.nn.functional.mse_loss(x, y, reduction=reduction),
-    shape=loss_shape, align=lambda sizes, shapes, reduction: broadcast(sizes, shapes), prepare=prepare_loss,
-    spelled=("F.mse_loss",), expands="mean((x - y) ** 2)",
-    examples=(example("mse_loss(x, y)", x=(2, 3), y=(2, 3)), example('mse_loss(x, y, reduction="sum")', x=(3,), y=(3,))),
-)  # fmt: skip
-def mse_loss(at: At, x: View, y: View, reduction: str = "mean") -> Expr:
-    """out = Σ_i (x[i] − y[i])² / n"""
-    if reduction == "none":
-        return (x[at] - y[at]) ** 2
-    shape = x.shape if x.constant is None else y.shape
-    inner = fresh_axes(shape)
-    squares = add_up((x[inner] - y[inner]) ** 2, inner)
-    return squares if reduction == "sum" else squares / sp.Mul(*shape)
 
 
 # Normalisation --------------------------------------------------------------------------------------

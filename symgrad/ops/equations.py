@@ -104,7 +104,7 @@ def op(
     reading = reading or Pointwise(said, equation, texts, decimals)
     values = forward or (reading.forward if isinstance(reading, (Pointwise, Loss)) else None)
     known = facts.get("known", {})
-    held = (*(("out",) if mentions_out(equation) else ()), *known)
+    held = (*(("out",) if any(map(mentions_out, (equation, *texts.values()))) else ()), *known)
     names = tuple(pattern.format(said.name) for pattern in home) + tuple(also.split())
     edges = kinks if isinstance(kinks, tuple) else (float(kinks),)
     shown = f"{'F.' if home is F else ''}{said.name}({', '.join(said.operands)})"

@@ -17,8 +17,9 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, Mod, add_up, delta, fresh, fresh_axes, unravel
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import whole
+from symgrad.ops.equations import op
 from symgrad.ops.positions import from_zero, positions
-from symgrad.ops.shaping import axis_of, broadcast, number
+from symgrad.ops.shaping import axis_of, number
 from symgrad.ops.spec import At, Data, View, example, operation
 from symgrad.shapes import Shape, Sizes, size_of
 
@@ -199,22 +200,13 @@ def index_select(at: At, x: View, dim: int, index: Data) -> Expr:
 # Masks ----------------------------------------------------------------------------------------------
 
 
-@operation(
-    says="value where the mask is not 0, x[i] elsewhere",
-    numpy=lambda x, mask, value: np.where(np.asarray(mask) != 0, value, x),
-    torch=lambda torch, x, mask, value: torch.where(mask != 0, value, x),
-    shape=lambda sizes, shapes: sizes.broadcast_shapes(shapes),
-    align=broadcast,
-    domain={"mask": whole(0, 1)},
-    smooth=False,
-    spelled=("torch.masked_fill", "Tensor.masked_fill", "aten.masked_fill"),
-    ranks={"value": (0,)},
-    examples=(example("masked_fill(x, mask != 0, 2.0)", x=(2, 3), mask=(2, 3)),),
-)
-def masked_fill(at: At, x: View, mask: Data, value: View) -> Expr:
-    """out[i] = value where mask[i], x[i] elsewhere"""
-    held = Bracket(sp.Ne(mask[at], 0))
-    return (1 - held) * x[at] + held * value[at]
+# fmt: off
+op("masked_fill(x, mask: data, value)", "out = (1 − [mask ≠ 0])·x + [mask ≠ 0]·value",
+   "value where the mask is not 0, x[i] elsewhere", ("torch.{}", "Tensor.{}", "aten.{}"), ranks={"value": (0,)},
+   shape=lambda sizes, shapes: sizes.broadcast_shapes(shapes), domain={"mask": whole(0, 1)},
+   torch=lambda torch, x, mask, value: torch.where(mask != 0, value, x),
+   examples=("masked_fill(x, mask != 0, 2.0) with x:2x3 mask:2x3",))
+# fmt: on
 
 
 # Written at positions -------------------------------------------------------------------------------

@@ -137,6 +137,8 @@ STIRLING = "stirling = [target > 1]·(target·log(target) − target + log(2·π
 
 # one operation, one row
 # fmt: off
+loss("mse_loss(x, y)", "out = (x − y)²", "the mean of the squared differences", expands="mean((x - y) ** 2)",
+     examples=("mse_loss(x, y)", 'mse_loss(x, y, reduction="sum") with x:3 y:3'))
 loss("l1_loss(x, target)", "out = |x − target|", "the mean distance", kinks=0, domain=apart)
 loss("smooth_l1_loss(x, target, beta=1.0)", "out = near·d²/(2·beta) + (1 − near)·(|d| − beta/2)"
      " where d = x − target, near = [|d| < beta]", "the mean distance, rounded off near 0", domain=apart, kinks=0,

@@ -24,7 +24,7 @@ from symgrad.notation.tree import Access, Binary, Name, Negative, Node, Statemen
 from symgrad.ops.on_arrays import Arrays, Mask
 from symgrad.ops.shaping import axes_of, axis_of, common_shape, number, reduced_shape
 from symgrad.ops.signatures import Call
-from symgrad.ops.spec import At, Held, Options, View
+from symgrad.ops.spec import At, Held, Options, View, kept
 from symgrad.ops.words import functions
 from symgrad.shapes import Shape, Sizes
 
@@ -234,8 +234,12 @@ class Along:
     def shape(self) -> Callable[..., Shape]:
         """The operands' common shape, without the axes or with 1 there where one line gives one entry."""
         if not self.reduces:
-            return common_shape
+            return kept if len(self.call.operands) == 1 else self.common
         return reduced_shape if self.several else self.without_one
+
+    def common(self, sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
+        """The operands' common shape."""
+        return common_shape(sizes, shapes)
 
     def without_one(self, sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
         """The shape without one axis."""
@@ -269,7 +273,7 @@ class Along:
         given = {name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None}
         shape = next((view.shape for view in given.values() if view.constant is None), ())
         dim: Any = int(self.option) if self.option.isdigit() else options[self.option]
-        axes = (dim if isinstance(dim, tuple) else (dim,)) if shape else ()
+        axes = tuple(range(len(shape))) if dim is None else (dim if isinstance(dim, tuple) else (dim,)) if shape else ()
         stays = bool(tree.letters) or options.get("keepdim") is True
         others = tuple(i for a, i in enumerate(at) if not (stays and a in axes))
         tensors: dict[str, Any] = {name: Line(view, axes, others) for name, view in given.items()}

@@ -91,12 +91,6 @@ def torch_product(torch: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> An
     return torch.prod(x, dim[0], keepdim=keepdim) if len(dim) == 1 else torch.prod(x).reshape([1] * (keepdim * x.dim()))
 
 
-def average_of_winners(over: Reduction, x: View, out: Held) -> Expr:
-    """The average of the entries that equal the output: each of several winners counts alike."""
-    winners = over.sum(lambda i: Bracket(sp.Eq(x[i], out[over.at])), hint="k")
-    return over.sum(lambda i: x[i] * Bracket(sp.Eq(x[i], out[over.at]))) / winners
-
-
 WINNERS = "out = (Σ_j x[j]·[x[j] = out]) / (Σ_k [x[k] = out])"
 distinct = {"x": reals(distinct=True)}
 
@@ -135,44 +129,23 @@ def extremum(largest: bool) -> dict[str, Any]:
     word, pick = ("max", np.argmax) if largest else ("min", np.argmin)
     values = np.amax if largest else np.amin
     return {
-        "numpy": lambda x, dim, keepdim: values(x, axis=dim, keepdims=keepdim and dim is not None),
+        "known": {"n": lambda x, dim, keepdim: None if dim is None else pick(x, axis=dim[0], keepdims=keepdim)},
+        "forward": lambda x, axis, keepdims: values(x, axis=axis, keepdims=keepdims and axis is not None),
         "torch": lambda torch, x, dim, keepdim: (
             getattr(torch, word)(x) if dim is None else getattr(torch, word)(x, dim[0], keepdim=keepdim).values
         ),
-        "places": ".indices",
-        "known": {"n": lambda x, dim, keepdim: None if dim is None else pick(x, axis=dim[0], keepdims=keepdim)},
-        "shape": one_axis_shape,
-        "prepare": one_axis_or_all,
-        "spelled": (f"torch.{word}", f"Tensor.{word}"),
-        "domain": {"x": reals(distinct=True)},
-        "examples": (example(f"{word}(x)", x=(2, 3)), example(f"{word}(x, dim=1).values", x=(2, 3))),
-        "kinks": (0.0,),
-        "smooth": False,
-    }
+        "home": METHOD, "along": "dim", "instead": {"dim=None": WINNERS}, "places": ".indices", "kinks": 0,
+        "shape": one_axis_shape, "prepare": one_axis_or_all, "domain": distinct,
+        "examples": (f"{word}(x)", f"{word}(x, dim=1).values"),
+    }  # fmt: skip
 
 
-def winner(at: At, x: View, out: Held, n: Held, dim: Dim, keepdim: bool) -> Expr:
-    """Along one axis the entry at the position n that won; over all axes the average of the winners."""
-    if dim is None:
-        return average_of_winners(Reduction(at, x.shape, tuple(range(x.rank)), False), x, out)
-    return x[Reduction(at, x.shape, dim, keepdim).full((n[at],))]
-
-
-@operation(
-    name="max", says="the largest entry; along one dim the first of several equal ones wins", **extremum(largest=True)
-)
-def max_(at: At, x: View, out: Held, n: Held, dim: Dim = None, keepdim: bool = False) -> Expr:
-    """out[i] = x[i, n[i]], n: where the largest is"""
-    return winner(at, x, out, n, dim, keepdim)
-
-
-@operation(
-    name="min", says="the smallest entry; along one dim the first of several equal ones wins", **extremum(largest=False)
-)
-def min_(at: At, x: View, out: Held, n: Held, dim: Dim = None, keepdim: bool = False) -> Expr:
-    """out[i] = x[i, n[i]], n: where the smallest is"""
-    return winner(at, x, out, n, dim, keepdim)
-
+# fmt: off
+op("max(x, dim: any=None, keepdim: bool=False)", "out = x[n], n: where the largest is",
+   "the largest entry; along one dim the first of several equal ones wins", **extremum(largest=True))
+op("min(x, dim: any=None, keepdim: bool=False)", "out = x[n], n: where the smallest is",
+   "the smallest entry; along one dim the first of several equal ones wins", **extremum(largest=False))
+# fmt: on
 
 # Spread and size ------------------------------------------------------------------------------------
 

@@ -148,19 +148,11 @@ def prepare_order(shapes: tuple[Shape, ...], n: int) -> dict[str, Any]:
     return {"n": n}
 
 
-@operation(
-    says="the derivative number n of digamma",
-    numpy=lambda x, n: special.polygamma(n, np.asarray(x, dtype=np.float64)),
-    torch=lambda torch, x, n: torch.polygamma(n, x),
-    shape=kept,
-    prepare=prepare_order,
-    domain={"x": positive()},
-    spelled=("torch.polygamma", "torch.special.polygamma", "aten.polygamma"),
-    examples=(example("polygamma(1, x)", x=(2, 3)),),
-)
-def polygamma(at: At, n: int, x: View) -> Expr:
-    """out[i] = ψ⁽ⁿ⁾(x[i])"""
-    return sp.polygamma(n, x[at])
+# fmt: off
+op("polygamma(n: int, x)", "out = polygamma(n, x)", "the derivative number n of digamma",
+   ("torch.{}", "torch.special.{}", "aten.{}"), prepare=prepare_order, shape=kept,
+   domain=positive(), torch=lambda torch, x, n: torch.polygamma(n, x), examples=("polygamma(1, x)",))
+# fmt: on
 
 
 @operation(

@@ -13,12 +13,12 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import TORCH, op
+from symgrad.ops.reductions import WINNERS
 from symgrad.ops.shaping import axis_of
-from symgrad.ops.spec import At, Held, View, example, operation
+from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Sizes
 
 
@@ -224,26 +224,17 @@ def median_values(x: Any, dim: Any, keepdim: bool) -> Any:
     return pick(x, middle(x, dim, keepdim), dim, keepdim)
 
 
-@operation(
-    says="the middle entry, the lower one of two; over all axes several equal ones share the derivative",
-    numpy=median_values,
-    torch=lambda torch, x, dim, keepdim: torch.median(x) if dim is None else torch.median(x, dim, keepdim).values,
-    known={"n": middle},
-    shape=one_shape,
-    smooth=False,
-    domain={"x": reals(distinct=True)},
-    returns=("values", "indices"),
-    prepare=lambda shapes, dim=None, keepdim=False: {
-        "dim": None if dim is None else axis_of(dim, len(shapes[0])),
-        "keepdim": keepdim,
-    },
-    spelled=("torch.median", "Tensor.median", "aten.median"),
-    examples=(example("median(x)", x=(2, 3)), example("median(x, 1).values", x=(2, 3))),
-)
-def median(at: At, x: View, out: Held, n: Held, dim: Any = None, keepdim: bool = False) -> Expr:
-    """out[i] = x[i, n[i]], n: where the median is"""
-    if dim is not None:
-        return chosen(at, x, n, dim, keepdim)
-    inner, again = [tuple(fresh("jk"[s], size) for size in x.shape) for s in (0, 1)]
-    winners = add_up(Bracket(sp.Eq(x[again], out[()])), again)
-    return add_up(x[inner] * Bracket(sp.Eq(x[inner], out[()])), inner) / winners
+def prepare_median(shapes: tuple[Shape, ...], dim: Any = None, keepdim: bool = False) -> dict[str, Hashable]:
+    """The axis from the front, or None for all."""
+    return {"dim": None if dim is None else axis_of(dim, len(shapes[0])), "keepdim": keepdim}
+
+
+# fmt: off
+op("median(x, dim: any=None, keepdim: bool=False)", "out = x[n], n: where the median is",
+   "the middle entry, the lower one of two; over all axes several equal ones share the derivative", TORCH, along="dim",
+   instead={"dim=None": WINNERS}, prepare=prepare_median, shape=one_shape, known={"n": middle},
+   returns=("values", "indices"), domain={"x": reals(distinct=True)},
+   torch=lambda torch, x, dim, keepdim: torch.median(x) if dim is None else torch.median(x, dim, keepdim).values,
+   forward=lambda x, axis, keepdims: median_values(x, axis, keepdims),
+   examples=("median(x)", "median(x, 1).values"))
+# fmt: on
