@@ -53,6 +53,36 @@ def test_a_gradient_of_another_type_is_named(tmp_path: Path) -> None:
     assert notes(tmp_path, "v.half(), v.sum(0)") == (said,)
 
 
+STRIDED = """
+import torch
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+
+    @staticmethod
+    def backward(ctx, v):
+        {read}
+        return v * torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+
+
+x = torch.ones(2, 3, requires_grad=True)
+(Double.apply(x).T * torch.arange(6.0).reshape(3, 2)).sum().backward()
+"""
+
+
+@pytest.mark.parametrize("read", ["v = v.as_strided((2, 3), (3, 1))", "pass", "v = v + 1"])
+def test_a_backward_that_takes_v_to_lie_in_order_is_named(tmp_path: Path, read: str) -> None:
+    script = tmp_path / "strided.py"
+    script.write_text(STRIDED.format(read=read))
+    (call,) = run_script(str(script), [], tell=event_text).calls
+    said = "Double.backward reads v as if its entries lay in order, and gives just what comes of that: v came with strides (1, 2); v.contiguous() puts them in order"
+    assert (said in call.notes) == ("as_strided" in read)
+    assert any("is not the derivative" in note for note in call.notes) == (read != "pass")
+
+
 def test_of_a_right_backward_nothing_is_said(tmp_path: Path) -> None:
     assert notes(tmp_path, "v, v.sum(0)") == ()
     assert notes(tmp_path, "v, None", "4, 3") == ()

@@ -7,7 +7,7 @@ What ran in the forward is lifted and derived; nothing of the user's is run agai
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,6 +48,21 @@ def compared(program: Program) -> Iterator[str]:
             yield f"{name}.backward gives here what its forward derives to"
         else:
             yield f"{name}.backward is not the derivative of its forward: {apart(v, declared, real)}"
+            ordered = in_memory(weights)
+            misread = None if ordered is None else derived(box, as_float(as_array(ordered)))
+            if misread is not None and difference(misread, declared, precision_of(kind)[0], None, 0.0)[1]:
+                yield (
+                    f"{name}.backward reads v as if its entries lay in order, and gives just what comes of that: "
+                    f"v came with strides {tuple(weights.stride())}; v.contiguous() puts them in order"
+                )
+
+
+def in_memory(v: Any) -> Any:
+    """The entries in the order in which they lie, in the shape of ``v``; None where that is the order they are in."""
+    if v.is_contiguous():
+        return None
+    steps = np.cumprod([1, *tuple(v.shape)[:0:-1]])[::-1].tolist()
+    return v.as_strided(v.shape, steps)
 
 
 def derived(box: Observed, v: Array) -> Array | None:
