@@ -39,7 +39,15 @@ PROGRAMS: dict[str, dict[str, tuple[int, ...]]] = {
 }
 REFUSED = ("zeros_like", "ones_like", "matrix_norm", "pdist", "quantile", "i1", "interpolate", "grid_sample", "np_dot")
 """Operations of which an example or all have no code, or nothing flows back."""
-OTHERWISE = ("view_as_complex", "layer_norm(x)", "kron(x", "eigenvectors", "svd(", "lu_factors")
+OTHERWISE = (
+    "view_as_complex",
+    "layer_norm(x)",
+    "kron(x",
+    "take_along_dim(x, indices)",
+    "eigenvectors",
+    "svd(",
+    "lu_factors",
+)
 """Texts whose forward pass torch does not run as it stands, or not in every layout, or not to the same vectors."""
 
 

@@ -33,11 +33,23 @@ AGAIN = "  # differentiated again: what was saved on the way has to depend on th
 class Beside(ast.NodeTransformer):
     """What torch makes of numbers alone, on the device and in the type of a tensor ``beside`` it.
 
-    ``torch.arange(n)`` → ``torch.arange(n, device=x.device)``, and of two numbers ``torch.where`` would make float32.
+    ``torch.arange(n)`` → ``torch.arange(n, device=x.device)``. Of two numbers ``torch.where`` would make float32, and so
+    would a number divided by a count.
     """
 
     def __init__(self, beside: str) -> None:
         self.beside = beside
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.BinOp:
+        """A number by a count."""
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Div) and is_number(node.left) and is_count(node.right):
+            node.left = self.typed(node.left)
+        return node
+
+    def typed(self, value: ast.expr) -> ast.Call:
+        """A number as a tensor of its own."""
+        return ast.Call(ast.Attribute(ast.Name(self.beside), "new_full"), [ast.Tuple([]), value], [])
 
     def visit_Call(self, node: ast.Call) -> ast.Call:
         """What makes a tensor of numbers alone."""
@@ -45,8 +57,23 @@ class Beside(ast.NodeTransformer):
         if ast.unparse(node.func) == "torch.arange" and not any(k.arg == "device" for k in node.keywords):
             node.keywords.append(ast.keyword("device", ast.Attribute(ast.Name(self.beside), "device")))
         if ast.unparse(node.func) == "torch.where" and len(node.args) == 3 and all(map(is_number, node.args[1:])):
-            node.args[1] = ast.Call(ast.Attribute(ast.Name(self.beside), "new_full"), [ast.Tuple([]), node.args[1]], [])
+            node.args[1] = self.typed(node.args[1])
         return node
+
+
+def is_count(value: ast.expr) -> bool:
+    """Whether whole numbers are added up: ``(x == y).sum(0) + 1``."""
+    if isinstance(value, ast.Compare):
+        return True
+    if isinstance(value, ast.BinOp) and isinstance(value.op, (ast.Add, ast.Sub, ast.Mult, ast.BitAnd)):
+        sides = [side for side in (value.left, value.right) if not is_number(side)]
+        return bool(sides) and all(map(is_count, sides))
+    return isinstance(value, ast.Call) and (
+        ast.unparse(value.func) in ("F.one_hot", "torch.arange")
+        or (
+            isinstance(value.func, ast.Attribute) and value.func.attr in ("sum", "clamp") and is_count(value.func.value)
+        )
+    )
 
 
 def in_torch(statement: Statement, beside: str) -> Statement:
