@@ -33,8 +33,8 @@ AGAIN = "  # differentiated again: what was saved on the way has to depend on th
 class Beside(ast.NodeTransformer):
     """What torch makes of numbers alone, on the device and in the type of a tensor ``beside`` it.
 
-    ``torch.arange(n)`` → ``torch.arange(n, device=x.device)``. Of two numbers ``torch.where`` would make float32, and so
-    would a number divided by a count.
+    ``torch.arange(n)`` → ``torch.arange(n, device=x.device)``. Of two numbers ``torch.where`` would make float32, and
+    so would a number divided by a count.
     """
 
     def __init__(self, beside: str) -> None:
