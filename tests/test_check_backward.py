@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
+from symgrad.testing import check_backward
 from tests.candidates import Candidate
 from tests.correct_backwards import CORRECT
 from tests.faulty_backwards import FAULTS
@@ -72,3 +76,35 @@ def test_the_corpora_are_what_the_documentation_says() -> None:
     assert len(CORRECT) >= 40
     assert len({c.name for c in (*FAULTS, *CORRECT)}) == len(FAULTS) + len(CORRECT)
     assert set(goldens()) == {c.name for c in FAULTS if c.name not in RANDOM}
+
+
+@pytest.mark.parametrize(
+    ("pull", "said"),
+    [
+        (lambda v, x, a: (a @ v, x.T @ v), "equals a @ v: the sides of @ stand the other way round, and the transpose"),
+        (lambda v, x, a: (v @ a.T, v @ x.T), "equals v @ x.T: the sides of @ stand the other way round"),
+        (lambda v, x, a: (a.T @ v, x.T @ v), "equals a.T @ v: the sides of @ stand the other way round"),
+    ],
+)
+def test_the_sides_of_a_product_the_other_way_round_are_named(pull: Any, said: str) -> None:
+    generator = np.random.default_rng(0)
+    pair = (lambda x, a: x @ a), pull
+    report = check_backward(pair, "x @ a", x=generator.normal(size=(3, 3)), a=generator.normal(size=(3, 3)))
+    assert [f.kind for f in report.findings] == ["swapped"]
+    assert said in report.findings[0].message
+
+
+def test_an_equation_is_what_a_backward_is_held_against_and_its_size_rule_decides() -> None:
+    x, w = torch.randn(6, dtype=torch.float64), torch.randn(3, dtype=torch.float64)
+
+    def correlated(x: Any, w: Any) -> Any:
+        return x.unfold(0, len(w), 1) @ w
+
+    assert check_backward(correlated, "out[i] = sum_j x[i+j]*w[j]", x=x, w=w, order=2).passed
+    report = check_backward(correlated, "out[i] = sum_j x[i+j]*w[j]*2", x=x, w=w)
+    assert [f.kind for f in report.findings] == ["forward"]
+
+    def differences(x: Any) -> Any:
+        return x[2:] - 2 * x[1:-1] + x[:-2]
+
+    assert check_backward(differences, "out[i] = x[i+2] - 2*x[i+1] + x[i]", x=x).passed

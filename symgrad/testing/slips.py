@@ -6,6 +6,7 @@ confirms them (`symgrad.testing.diagnosis`).
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,14 +83,15 @@ def transposed_forms(formula: Formula, name: str) -> Iterator[Slip]:
         return
     known = {program.output: as_float(values[program.output])}
     known |= {t.name: as_float(values[t.name]) for t in program.inputs}
-    for text, said in turned(form.text, (program.seed, *known)):
+    names = (program.seed, *known)
+    for kind, text, said in (*(("", *found) for found in turned(form.text, names)), *exchanged(form.text, names)):
 
         def made(trial: Trial, text: str = text) -> Array:
             return as_float(evaluate_text(text, {**known, program.seed: trial.weights.seeds[0]}))
 
         alone = not any(re.search(rf"(?<![\w.]){re.escape(n)}(?!\w|\.shape)", form.text) for n in known)
         axis = alone and np.ndim(values[name]) != np.ndim(values[program.output])
-        yield Slip("wrong_axis" if axis else "transposed", f"equals {text}: {said}", made)
+        yield Slip(kind or ("wrong_axis" if axis else "transposed"), f"equals {text}: {said}", made)
 
 
 def turned(text: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -104,6 +106,21 @@ def turned(text: str, names: Sequence[str]) -> Iterator[tuple[str, str]]:
             else:
                 yield f"{before}{name}.T{after}", f"{name} is transposed, and should not be"
                 yield f"{before}{name}.mT{after}", f"{name} is transposed, and should not be"
+
+
+def exchanged(text: str, names: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """``text`` with the sides of one @ the other way round, then with an operand turned as well."""
+    said = "the sides of @ stand the other way round"
+    tree = ast.parse(text.replace("; ", "\n"))
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+            node.left, node.right = node.right, node.left
+            found.append("; ".join(map(ast.unparse, tree.body)))
+            node.left, node.right = node.right, node.left
+    yield from (("swapped", other, said) for other in found)
+    for other in found:
+        yield from (("swapped", both, f"{said}, and {more}") for both, more in turned(other, names))
 
 
 def scaled(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Slip]:
