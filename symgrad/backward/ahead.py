@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -18,6 +17,7 @@ from symgrad.backward.derived import code_of
 from symgrad.backward.groups import Group, moves
 from symgrad.backward.merging import mentions, put
 from symgrad.backward.names import UNNAMED, Names
+from symgrad.backward.signs import copied
 from symgrad.backward.slots import filled_tree
 from symgrad.backward.standard import Standard, put_in
 from symgrad.closed_form.pieces import NoForm
@@ -143,7 +143,7 @@ def as_methods(value: ast.expr | None, program: Program) -> ast.expr | None:
         for step, entry in entries
         if entry is not None and f"Tensor.{entry.name}" in entry.spelled and moves(step, tensors)
     }
-    return value if value is None or not words else AsMethods(words).visit(deepcopy(value))
+    return value if value is None or not words else AsMethods(words).visit(copied(value))
 
 
 def told_ahead(

@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from symgrad.calculus.local import Key, derive, local, standard
+from symgrad.calculus.local import Key, derive, standard
 from symgrad.indexing.symbols import is_access
 from symgrad.ops import entry_of
 from symgrad.program import Apply, Program, Tensor
@@ -156,8 +156,14 @@ def logistic(step: Apply, reader: Apply, tensors: Mapping[str, Tensor]) -> bool:
     """Whether a step is e = exp(z) and the one that reads it 1 + e."""
     if not all(written_inside(own) and len(own.tensors) == 1 for own in (step, reader)):
         return False
-    below, above = (local(own, of_one(own, tensors)).equation.right for own in (step, reader))
-    return isinstance(below, sp.exp) and is_access(below.args[0]) and bool(above.is_Add) and is_access(above - 1)
+    return logistic_pair(*(standard(own, of_one(own, tensors)).key for own in (step, reader)))
+
+
+@lru_cache(maxsize=4096)
+def logistic_pair(below: Key, above: Key) -> bool:
+    """Whether two operations are exp(z) and 1 + e."""
+    inner, outer = (derive(key).equation.right for key in (below, above))
+    return isinstance(inner, sp.exp) and is_access(inner.args[0]) and bool(outer.is_Add) and is_access(outer - 1)
 
 
 @lru_cache(maxsize=4096)

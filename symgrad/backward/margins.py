@@ -13,7 +13,8 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from copy import deepcopy
+
+from symgrad.backward.signs import copied
 
 SIGNS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Mod: operator.mod,
@@ -24,7 +25,7 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 def without_margins(expression: ast.expr, shapes: Shapes) -> ast.expr:
     """``expression`` without what is 0 around a tensor; the given tree stays as it is."""
-    found: ast.expr = Margins(shapes).visit(deepcopy(expression))
+    found: ast.expr = Margins(shapes).visit(copied(expression))
     return found
 
 

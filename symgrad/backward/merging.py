@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, field
 
 from symgrad.backward.beside import side_by_side
 from symgrad.backward.margins import Shapes, without_margins
 from symgrad.backward.phrasing import in_one_fraction, is_reciprocal, without_turns
-from symgrad.backward.signs import negated, with_signs
+from symgrad.backward.signs import copied, negated, with_signs
 
 LONGEST = 64
 """Characters of a line that another was merged into."""
@@ -89,7 +88,7 @@ class Put(ast.NodeTransformer):
 
 def put(expression: ast.expr, definitions: Mapping[str, ast.expr]) -> ast.expr:
     """``expression`` with names replaced; the given tree stays as it is."""
-    found: ast.expr = Put(definitions).visit(deepcopy(expression))
+    found: ast.expr = Put(definitions).visit(copied(expression))
     return found
 
 
