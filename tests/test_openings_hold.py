@@ -127,7 +127,7 @@ TABLE = [
 @pytest.mark.parametrize("case", TABLE)
 def test_every_example_of_the_table_opens_with_what_holds(case: Case) -> None:
     count = held(case.story, case.name, without(case) or case.example.text in OTHERWISE)
-    if case.example.text not in OTHERWISE and len(opening(case.story)) < MOST:
+    if not without(case) and case.example.text not in OTHERWISE and len(opening(case.story)) < MOST:
         printed = [n for n in case.story.gradients if f"{n}.grad = " in " ".join(opening(case.story))]
         assert count or not printed or "…" in " ".join(opening(case.story)), opening(case.story)
 
