@@ -62,6 +62,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"expression": "sum(x*x)", "wrt": "x", "direction": X, "seed": None, "shapes": None, "x": X},
     ),
     "capture": (symgrad.capture, {"fn": torch.tanh, "args": torch.tensor(X)}),
+    "export": (
+        symgrad.export,
+        {"source": "x*y", "to": "torch", "style": None, "name": None, "wrt": "x", "shapes": None, "forward_only": False},
+    ),
+    "exercise": (symgrad.exercise, {"expression": "x*y", "wrt": "x", "shapes": None, "x": X}),
     "check_backward": (
         symgrad.testing.check_backward,
         {"fn": torch.tanh, "expression": "tanh(x)", "tolerance": None, "order": 1, "only": None, "skip": None,

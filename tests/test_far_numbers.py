@@ -88,3 +88,19 @@ def test_the_terms_of_an_entry_of_a_jacobian_cancel(far: float, n: int) -> None:
     text, values = "exp(logaddexp(x * n, n))", {"x": [far] * 2, "n": [n] * 2}
     assert_same(np.exp(n) * np.eye(2), symgrad.jacobian(text, "n", **values).dense())
     assert_same([np.exp(n)] * 2, symgrad.explain(text, wrt="n", check=False, **values).gradients["n"].value)
+
+
+@pytest.mark.parametrize("near", [0.0, 1e-33, -1e-17, 3e-12, 1e-9, -2e-8, 1e-7])
+def test_the_slope_of_sinc_near_its_top_is_small(near: float) -> None:
+    """cos(πx)/x − sin(πx)/(πx²) is a difference of 1/x's, of which nothing is left in floats."""
+    found = symgrad.explain("torch.special.sinc(x)", x=np.array([near]), check=False)
+    assert_same([-(math.pi**2) * near / 3], found.gradients["x"].value, tolerance=5e-8)
+
+
+def test_a_sum_that_holds_no_tensor_is_no_number_of_sympys() -> None:
+    """Where a size is 1, a count of windows is Σ_j [j < 1]: SymPy calls one over it a number, and has none."""
+    (row,) = fresh_axes([sp.Integer(2)], "i")
+    (place,) = fresh_axes([sp.Integer(2)], "j")
+    x = access("x", [row])
+    count = sp.Sum(symgrad.indexing.Bracket(sp.Lt(place, 1, evaluate=False)), (place, 0, 1))
+    assert_same([3.0, 4.0], evaluate(Equation((row,), x / count), {"x": np.array([3.0, 4.0])}, {}))

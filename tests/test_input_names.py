@@ -169,7 +169,7 @@ V_TAKEN = "import torch\nv = torch.tensor([0.0, 2.0], requires_grad=True)\n"
         ),
         ("y = v.round()\ny.backward(torch.ones(2))\n", "gᵀJ by v is 0"),
         ("v.register_hook(lambda n: 2 * n)\n(v * 3).backward(torch.ones(2))\n", "what the hook makes of gᵀJ"),
-        ("y = v * v.detach()\ny.backward(torch.ones(2))\n", "its part of gᵀJ is left out"),
+        ("y = v * v.detach()\ny.backward(torch.ones(2))\n", "for g = ones"),
     ],
 )
 def test_notes_of_a_run_call_the_seed_as_it_is_called(

@@ -379,6 +379,8 @@ FOUND = [
     ("F.glu(x, 0)", {"x": (4, 2)}),
     ("F.hinge_embedding_loss(outer(d, d), y)", {"d": (2,), "y": (2, 2)}),
     ("torch.linalg.matrix_norm(a, 1).minimum(y).sum()", {"a": (2, 3), "y": (3,)}),
+    ("F.avg_pool2d(a, 2, ceil_mode=True)", {"a": (1, 2, 1, 1)}),
+    ("F.avg_pool2d(c, 3, stride=2, padding=1, count_include_pad=False)", {"c": (1, 2, 1, 1)}),
     (
         (
             "c = F.conv_transpose3d(y, a, b, stride=2, padding=1, output_padding=1); "

@@ -69,9 +69,11 @@ def export(
         return x_grad, a_grad
     """
     chosen = one_of(to, LIBRARIES, "library")
-    way = one_of(style or ("functions" if chosen == "numpy" else "class"), STYLES, "style")
+    way = one_of(("functions" if chosen == "numpy" else "class") if style is None else style, STYLES, "style")
+    forward_only = arguments.flag_of(forward_only, "forward_only")
     if chosen == "numpy" and way == "class":
         raise InputError("NumPy differentiates nothing: there is no class", hints=('style="functions"',))
+    name = None if name is None else arguments.text_of(name, "name")
     wished = arguments.names_of(wrt, "wrt")
     found = captured(source, wished) if isinstance(source, Captured) else texts(source, wished, shapes)
     try:
@@ -89,9 +91,10 @@ def export(
 
 def one_of(wish: object, every: Sequence[str], what: str) -> str:
     """``wish``, if it is one of ``every``."""
-    if wish in every:
-        return str(wish)
-    raise InputError(f"there is no {what} {wish!r}", found=(", ".join(every),))
+    if isinstance(wish, str) and wish in every:
+        return wish
+    told = repr(wish) if isinstance(wish, str) else f"of type {type(wish).__name__}"
+    raise InputError(f"there is no {what} {told}", found=(", ".join(every),))
 
 
 def texts(source: Any, wanted: Sequence[str] | None, shapes: Shapes | None) -> Source:

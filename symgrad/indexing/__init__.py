@@ -7,7 +7,7 @@ from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, rav
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.deltas import add_up, delta
 from symgrad.indexing.equation import Equation, instantiate, replace_accesses, with_fresh_sums
-from symgrad.indexing.sums import multiply_up, over_terms, split_factors, total
+from symgrad.indexing.sums import is_constant, multiply_up, over_terms, split_factors, total
 from symgrad.indexing.symbols import Index, access, accesses, bound_indices, fresh, fresh_axes, tensor
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "fresh",
     "fresh_axes",
     "instantiate",
+    "is_constant",
     "multiply_up",
     "over_terms",
     "ravel",

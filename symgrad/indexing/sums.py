@@ -40,6 +40,11 @@ def sum_over(body: Expr, index: Index) -> Expr:
     return over(sp.Sum, body, sp.Tuple(index, 0, index.size - 1))
 
 
+def is_constant(expression: Expr) -> bool:
+    """Whether a number by itself, with nothing left to add up: SymPy calls 1/Σ_j [j < 1] a number and has none."""
+    return bool(expression.is_number) and not expression.has(sp.Sum, sp.Product)
+
+
 def split_factors(term: Expr) -> list[Expr]:
     """The factors of a product, with exp(a + b) taken apart into exp(a)·exp(b)."""
     factors: list[Expr] = []

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import sympy as sp
 
-from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, with_fresh_sums
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_constant, with_fresh_sums
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices, is_access, name_of
 from symgrad.lowering.bounds import holds_always
 from symgrad.lowering.cases import conditions as conditions_in
@@ -70,7 +70,7 @@ class Builder:
             return self.places.counted(node)
         if node.is_Symbol and node in self.sizes:
             return self.terms.number(int(self.sizes[node]))
-        if node.is_number and not isinstance(node, (sp.Sum, sp.Product)):  # what is left of one may be Σ 0
+        if is_constant(node):
             return self.terms.number(real_number(node))
         if isinstance(node, sp.Sum) and exponentials_only(node):
             return self.families.summed(node)

@@ -19,7 +19,7 @@ import sympy as sp
 
 from symgrad import special
 from symgrad.errors import bug
-from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_constant
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
@@ -121,12 +121,12 @@ class Evaluator:
             return Named(np.arange(number(node.size, self.sizes)), (node,))
         if node.is_Symbol and node in self.sizes:
             return self._number(sp.Integer(self.sizes[node]))
-        if isinstance(node, sp.Sum):  # before numbers: what is left of one may be Σ 0, which SymPy has no number for
+        if is_constant(node):
+            return self._number(node)
+        if isinstance(node, sp.Sum):
             return self._sum(node)
         if isinstance(node, sp.Product):
             return self._product(node)
-        if node.is_number:
-            return self._number(node)
         if node.is_Mul:
             return self._multiply(self._stable_factors(node))
         if node.is_Add:

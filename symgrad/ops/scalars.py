@@ -82,7 +82,7 @@ op("hypot(x, y)", "out = √(x² + y²)", "√(x[i]² + y[i]²)", TORCH, "np.hyp
    forward=floats(np.hypot))  # overflow
 op("deg2rad(x)", "out = x·π/180", "π/180·x[i]", TORCH, "np.deg2rad")
 op("rad2deg(x)", "out = x·180/π", "180/π·x[i]", TORCH, "np.rad2deg")
-op("sinc(x)", "out = zero + (1 − zero)·sin(π·(x + zero)) / (π·(x + zero)) where zero = [x² = 0]",
+op("sinc(x)", "out = zero + (1 − zero)·sin(π·(x + zero)) / (π·(x + zero)) where zero = [x² < 1e-16]",
    "sin(π·x[i])/(π·x[i]), 1 at 0", TORCH, "torch.special.sinc np.sinc", kinks=0)
 
 # Rounding -------------------------------------------------------------------------------------------

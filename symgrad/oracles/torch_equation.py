@@ -14,7 +14,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.errors import bug
-from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
+from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_constant
 from symgrad.indexing.symbols import Expr, bound_indices, indices_of, is_access, name_of
 from symgrad.numeric.budget import check_grid
 from symgrad.ops.functions import Stable
@@ -61,7 +61,7 @@ class Grid:
             return torch.arange(int(node.size)).reshape(shape)
         if is_access(node):
             return self.entry(self.tensors[name_of(node)], [self.of(i) for i in indices_of(node)])
-        if node.is_number:
+        if is_constant(node):
             return self.number(node)
         if isinstance(node, (sp.Sum, sp.Product)):
             return self.added(node)

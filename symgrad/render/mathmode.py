@@ -38,6 +38,30 @@ def typewriter(code: str) -> str:
     return f"\\texttt{{{''.join(c if c in '<>|' else CHARACTERS.get(c, c) for c in code)}}}"
 
 
+CODE, MARK = r"\texttt{", "Code"
+"""How code begins in a formula, and what stands for it until the formula is translated."""
+
+
+def without_code(text: str) -> tuple[str, list[str]]:
+    r"""``text`` with a mark for each piece of code, and the pieces as they read.
+
+    >>> without_code(r"a = \texttt{x\_1 < \{y\}} + 1")
+    ('a = \\text{Code0.} + 1', ['x_1 < {y}'])
+    """
+    codes: list[str] = []
+    while (start := text.find(CODE)) >= 0:
+        end, depth = start + len(CODE), 1
+        while depth and end < len(text):
+            depth += {"{": 1, "}": -1}.get(text[end], 0) if text[end - 1] != "\\" else 0
+            end += 1
+        plain = text[start + len(CODE) : end - 1]
+        for sign, written in CHARACTERS.items():
+            plain = plain.replace(written, sign) if sign != "\n" else plain
+        text = f"{text[:start]}\\text{{{MARK}{len(codes)}.}}{text[end:]}"
+        codes.append(plain)
+    return text, codes
+
+
 def equation(row: Equation, wide: int = WIDE) -> list[str]:
     r"""One equation as lines of an ``aligned`` environment; each part on a line of its own where it is wide."""
     head, *rest = row.parts

@@ -13,12 +13,10 @@ from typing import Any
 from docutils import nodes
 from latex2mathml.converter import convert
 
-from symgrad.render.mathmode import CHARACTERS
+from symgrad.render.mathmode import MARK, without_code
 
 WORD = re.compile(r"\\(?:mathrm|mathtt)\{((?:[A-Za-z0-9.]|\\_)+)\}")
 """A name in upright letters: one word to browsers, not a product of letters."""
-CODE, MARK = r"\texttt{", "Code"
-"""How code begins in a formula, and what stands for it until the formula is translated."""
 PLAIN = (
     (r"\begin{aligned}", r"\begin{array}{rl}"), (r"\end{aligned}", r"\end{array}"), (r"\cr", r"\\"),
     (r"\thinspace", r"\,"), (r"\thickspace", r"\;"),
@@ -47,26 +45,6 @@ def plain_word(word: re.Match[str]) -> str:
     """A name as text."""
     plain = word[1].replace("\\_", "_")
     return f"\\text{{{plain}}}"
-
-
-def without_code(text: str) -> tuple[str, list[str]]:
-    r"""``text`` with a mark for each piece of code, and the pieces as they read.
-
-    >>> without_code(r"a = \texttt{x\_1 < \{y\}} + 1")
-    ('a = \\text{Code0.} + 1', ['x_1 < {y}'])
-    """
-    codes: list[str] = []
-    while (start := text.find(CODE)) >= 0:
-        end, depth = start + len(CODE), 1
-        while depth and end < len(text):
-            depth += {"{": 1, "}": -1}.get(text[end], 0) if text[end - 1] != "\\" else 0
-            end += 1
-        plain = text[start + len(CODE) : end - 1]
-        for sign, written in CHARACTERS.items():
-            plain = plain.replace(written, sign) if sign != "\n" else plain
-        text = f"{text[:start]}\\text{{{MARK}{len(codes)}.}}{text[end:]}"
-        codes.append(plain)
-    return text, codes
 
 
 def inline_visit(self: Any, node: nodes.Element) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 from sphinx.errors import SphinxError
+from sphinx.util.docutils import docutils_namespace
 
 from symgrad.documents.pages import file_name
 from symgrad.errors import InputError
@@ -62,8 +63,9 @@ def build_site(folder: Path, ops: Sequence[Op]) -> int:
             (source / f"op-{stem}.md").write_text(PAGE.format(name=op.name), encoding="utf-8")
         warnings = io.StringIO()
         try:
-            app = Sphinx(source, source, built, Path(temporary) / "read", "html", status=None, warning=warnings)
-            app.build()
+            with docutils_namespace():  # what Sphinx registers goes again, for whoever builds next in this process
+                app = Sphinx(source, source, built, Path(temporary) / "read", "html", status=None, warning=warnings)
+                app.build()
         except SphinxError as error:
             raise InputError("the site could not be built", found=(str(error),)) from None
         if app.statuscode or warnings.getvalue():

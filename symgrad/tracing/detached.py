@@ -74,7 +74,8 @@ def slopes(program: Program) -> Iterator[str]:
             if np.shape(ones) == declared.shape and np.ptp(declared) == np.ptp(real) == 0:
                 said = f"the slope that was declared is {short(declared.flat[0])}, the real one {short(real.flat[0])}"
             elif declared.size <= MOST:
-                said = f"for v = ones {short(declared)} is what is declared, {short(real)} the real one"
+                both = f"{short(declared)} is what is declared, {short(real)} the real one"
+                said = f"for {program.recording.seed} = ones {both}"
             else:
                 said = "without it there would be another slope"
             yield f"a part of the way from {program.labels.get(own, own)} is cut in {at} by .detach(): {said}"

@@ -10,6 +10,7 @@ from functools import lru_cache
 from xml.etree import ElementTree
 
 from symgrad.errors import InputError
+from symgrad.render.mathmode import MARK, without_code
 
 NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 SPACE = f"{{{NAMESPACE}}}"
@@ -34,11 +35,16 @@ def mathml(latex: str) -> str:
     except ImportError:
         raise missing("latex2mathml") from None
     ElementTree.register_namespace("", NAMESPACE)
+    latex, codes = without_code(latex)
     for sign, stand_in in STAND_INS.items():
         latex = latex.replace(sign, stand_in)
     root = ElementTree.fromstring(convert(latex))
+    marked = {f"{MARK}{place}.": code for place, code in enumerate(codes)}
     for element in list(root.iter()):
         join(element)
+        if element.tag == f"{SPACE}mtext" and element.text in marked:
+            element.text = marked[element.text]
+            element.set("class", "tt")
         if element.text in STAND_INS.values():
             element.tag = f"{SPACE}mo"
         element.text = element.text and element.text.translate(BACK)
