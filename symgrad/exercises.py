@@ -33,6 +33,8 @@ from symgrad.testing.truth import Formula
 
 EXACT, NEAR = 1e-9, 1e-3
 """Of the largest entry: what rounding explains, and what counts as approximate."""
+LEAST = 1e-6
+"""A gradient that is smaller than this may be what cancelling leaves of 0: of it no share is asked for."""
 RANGES = ((-2.0, 2.0), (-3.0, -0.5), (0.5, 2.5), (0.05, 0.95))
 """Where numbers are drawn from; where a function has no value they are left out."""
 LEAD = {
@@ -111,8 +113,8 @@ class Exercise(Listed):
         """One seed: what was expected, and what the line gives."""
         expected = as_float(gradient(self.explanation, values, weights.seeds[0], self.name))
         got = evaluated(text, known_by(self.explanation, values, weights.seeds[0]))
-        scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
-        return Trial(weights, expected, as_float(got), EXACT * max(scale, 1e-30), scale)
+        scale = max(float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)), LEAST)
+        return Trial(weights, expected, as_float(got), EXACT * scale, scale)
 
     def _shaped(self, trial: Trial, where: str) -> Verdict:
         """What is said of another shape."""
@@ -231,7 +233,7 @@ def evaluated(text: str, known: Mapping[str, Array]) -> Array:
 def relative(trial: Trial) -> float:
     """The largest difference, of the largest entry; where nothing is right, nothing can be wrong."""
     gaps = np.where(np.isfinite(trial.expected), trial.gaps(trial.expected), 0.0)
-    return float(gaps.max(initial=0.0)) / (trial.scale or 1.0)
+    return float(gaps.max(initial=0.0)) / trial.scale
 
 
 def sizes_tried(explanation: Explanation) -> str:

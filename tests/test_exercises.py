@@ -8,10 +8,15 @@ from click.testing import CliRunner
 import symgrad
 from symgrad.closed_form import assigned
 from symgrad.errors import SymgradError
+from symgrad.exercises import Exercise
 from symgrad_cli.main import main
 from tests.cases import STORIES, Case, first_by_default
 
 SOFTMAX = "(out * (v - (v * out).sum(-1, keepdim=True))) @ w.T"
+
+
+LOSSY = ("scaled_dot_product_attention", "renorm")
+"""Their forms lose some digits: a row of one entry, 1e-7 beside a norm."""
 
 
 @pytest.mark.parametrize(
@@ -55,13 +60,14 @@ def test_the_closed_form_is_right_and_its_double_is_wrong(case: Case) -> None:
         form = gradient.closed_form
         if form is None or not gradient.value.size:
             continue
-        question = symgrad.exercises.Exercise(case.story.expression, name, case.story)
+        question = Exercise(case.story.expression, name, case.story)
         *named, last = assigned(name, form)
         line = "; ".join([*named, last.partition(" = ")[2]])
         verdict = question.check(line)
         if verdict.kind == "unread":  # a form may use a word that texts do not know
             continue
-        assert verdict.kind == "exact", (name, line, verdict)
+        rounded = case.op.name in LOSSY and verdict.kind == "approximate"
+        assert verdict.kind == "exact" or rounded, (name, line, verdict)
         if gradient.value.astype(float).any():
             double = "; ".join([*named, f"2 * ({last.partition(' = ')[2]})"])
             assert question.check(double).kind == "wrong"

@@ -6,6 +6,7 @@ Comes in: the text of a form, and how a name is given. Goes out: the text with t
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Callable
 
@@ -26,7 +27,7 @@ def named_twice(text: str, name: Callable[[str], str]) -> str:
         if not long:
             return text
         part = max(long, key=len)
-        text = text.replace(part, name(part))
+        text = re.sub(rf"(?<![\w.]){re.escape(part)}", name(part).replace("\\", r"\\"), text)
     return text
 
 

@@ -118,7 +118,7 @@ class InArrays(ast.NodeTransformer):
             body.keywords = [
                 k
                 for k in body.keywords
-                if not (isinstance(k.value, ast.Name) and k.value.id in defaults and k.value.id not in bound)
+                if not (isinstance(k.value, ast.Name) and k.value.id not in bound and nothing(defaults.get(k.value.id)))
             ]
         filled = {slot: bound.get(slot, defaults.get(slot)) for slot in (*slots, *bound)}
         return put(body, {slot: value for slot, value in filled.items() if isinstance(value, ast.expr)})
@@ -129,13 +129,18 @@ class InArrays(ast.NodeTransformer):
             raise self.refused("pad with these arguments")
         texts = [ast.unparse(side) for side in margins.elts]
         pairs = [f"({texts[n]}, {texts[n + 1]})" for n in range(0, len(texts), 2)][::-1]
-        whole = f"[(0, 0)] * (x.ndim - {len(pairs)}) + [{', '.join(pairs)}]"
-        inner = put(ast.parse(whole, mode="eval").body, {"x": value})  # type: ignore[dict-item]  # a tree of an expression
+        whole = f"[(0, 0)] * (_padded.ndim - {len(pairs)}) + [{', '.join(pairs)}]"
+        inner = put(ast.parse(whole, mode="eval").body, {"_padded": value})  # type: ignore[dict-item]  # a tree of an expression
         return self.call("np.pad", value, inner)
 
     def call(self, name: str, *arguments: ast.AST) -> ast.Call:
         """A call of a function by its name."""
         return ast.Call(ast.parse(name, mode="eval").body, list(arguments), [])  # type: ignore[arg-type]  # trees of expressions
+
+
+def nothing(default: ast.AST | None) -> bool:
+    """Whether a default is what every library takes where nothing is said."""
+    return isinstance(default, ast.Constant) and default.value in (None, False)
 
 
 def in_library(parts: Parts, library: str) -> Parts:

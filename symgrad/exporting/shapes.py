@@ -32,7 +32,8 @@ def misfit(inputs: Sequence[Tensor], required: Sequence[Size], rank: str) -> tup
     needs = [in_text(size, inputs) for size in required]
     wrong += [f"{text} < 0" for text in needs if text is not None]
     said = [f"{t.name}: {'×'.join(str(s).replace(' ', '') for s in t.shape) or 'one number'}" for t in inputs]
-    return " or ".join(wrong), ", ".join(said)
+    count = ".numel()" if rank.endswith("()") else ".size"
+    return " or ".join(wrong).replace(".numel()", count), ", ".join(said)
 
 
 def known_size(size: Size, before: Sequence[Tensor], tensor: Tensor, axis: int) -> str | None:

@@ -85,7 +85,7 @@ RULES = (
     ("to", "x, like: x.astype(like.dtype)"),
     ("numel", "x: x.size"),
     ("outer", "x, y: np.outer(x, y)"),
-    ("dot", "x, y: x @ y"),
+    ("dot", "x, y: np.dot(x, y)"),
     ("mm", "x, y: x @ y"),
     ("bmm", "x, y: x @ y"),
     ("matmul", "x, y: x @ y"),

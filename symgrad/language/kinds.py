@@ -49,12 +49,14 @@ KEPT = frozenset({
     "tensordot", "kron", "cross", "linear", "bilinear", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
     "conv_transpose2d", "conv_transpose3d", "addmm", "addmv", "addr", "addbmm", "baddbmm", "addcmul",
     "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "l1_loss",
-    "hinge_embedding_loss",
+    "hinge_embedding_loss", "local_response_norm",
 })  # fmt: skip
 """The result is of the kind that the operands meet in."""
 JOINS = frozenset({"add", "diff", "index_add", "scatter_add", "scatter_reduce", "index_reduce", "col2im", "addr"})
 """They add, which for truth values is torch's "or"."""
-AVERAGES = frozenset({"avg_pool1d", "avg_pool2d", "avg_pool3d", "scatter_reduce", "index_reduce"})
+AVERAGES = frozenset(
+    {"local_response_norm", "avg_pool1d", "avg_pool2d", "avg_pool3d", "scatter_reduce", "index_reduce"}
+)
 REMEDY = "1.0 * (…) makes numbers of it"
 
 

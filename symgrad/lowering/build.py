@@ -32,7 +32,7 @@ from symgrad.lowering.scans import so_far
 from symgrad.lowering.terms import Term, Terms
 from symgrad.lowering.windows import Fold, absorb, kept_axes, moved, slices, slide
 from symgrad.ops.functions import finite
-from symgrad.shapes import Size
+from symgrad.shapes import Size, with_numbers
 
 
 class Builder:
@@ -48,7 +48,9 @@ class Builder:
         self._known: dict[Expr, Term] = {}
 
     def size(self, size: Size) -> int:
-        """A size as a number."""
+        """A size as a number; half of an odd one is none, and has no plan."""
+        if not with_numbers(size, self.sizes).is_Integer:
+            raise NoPlan
         return number(size, self.sizes)
 
     def value(self, node: Expr) -> Term:

@@ -129,6 +129,9 @@ class Graph:
         """Axes of one entry repeated."""
         if self.shape(place) == tuple(shape):
             return place
+        own = self.shape(place)
+        if len(own) > len(shape) or any(n not in (1, m) for n, m in zip(own[::-1], tuple(shape)[::-1], strict=False)):
+            raise NoPlan  # what reads an axis twice, as x[i,i] does, has no such view
         return self.apply("expand", (tuple(shape),), (place,), shape, self.holds(place))
 
     # Entries --------------------------------------------------------------------------------------------

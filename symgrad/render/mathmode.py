@@ -24,7 +24,9 @@ CHARACTERS = {
     "×": r"$\times$", "⊗": r"$\otimes$", "∘": r"$\circ$", "·": r"$\cdot$", "−": "$-$", "…": r"\ldots{}",
     "∂": r"$\partial$", "⟨": r"$\langle$", "⟩": r"$\rangle$", "ᵀ": r"$^{\top}$", "≤": r"$\leq$", "≥": r"$\geq$",
     "≠": r"$\neq$", "√": r"$\surd$", "⌊": r"$\lfloor$", "⌋": r"$\rfloor$", "→": r"$\to$", "–": "--", "’": "'",
-    "²": "$^{2}$", "³": "$^{3}$", "\n": " ", **{letter: f"$\\{name}$" for letter, name in GREEK.items()},
+    "²": "$^{2}$", "³": "$^{3}$", "¹": "$^{1}$", "⁰": "$^{0}$", "⁻": "$^{-}$",
+    **{sign: f"$^{{{n}}}$" for n, sign in enumerate("⁴⁵⁶⁷⁸⁹", 4)},
+    "\n": " ", **{letter: f"$\\{name}$" for letter, name in GREEK.items()},
 }  # fmt: skip
 
 
