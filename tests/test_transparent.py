@@ -136,6 +136,9 @@ def watched(path):
 def outcome(run, path):
     """Everything that can be seen of one run from equal beginnings."""
     torch.manual_seed(0), random.seed(0), np.random.seed(0)
+    if dynamo := sys.modules.get("torch._dynamo"):  # what earlier tests of this process compiled is counted there
+        dynamo.reset()
+        dynamo.utils.counters.clear()
     found, out, err = Outcome(), io.StringIO(), io.StringIO()
     default = torch.get_default_dtype()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
