@@ -17,6 +17,7 @@ from torch.jit._builtins import _find_builtin, _register_builtin
 
 from symgrad.errors import InputError, UnsupportedError
 from symgrad.tracing import frames
+from symgrad.tracing.arguments import argument_names
 from symgrad.tracing.lift import Lifter
 from symgrad.tracing.mode import Recorder
 from symgrad.tracing.names import node_names
@@ -87,7 +88,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
             copies[id(value)] = (leaf, leaf.clone() if leaf.requires_grad else leaf, value)
         return copies[id(value)][1]
 
-    bound = _labels(fn, args, kwargs)
+    bound = argument_names(fn, args, kwargs)
     given, spoken = mapped((args, kwargs), fresh)
     if args and isinstance(args[0], tuple) and hasattr(args[0], "_fields"):
         raise UnsupportedError("named tuples as arguments are not supported yet")
@@ -145,39 +146,6 @@ def _contents(result: Any) -> Any:
     if hasattr(result, "__dict__") and not isinstance(result, type):
         return dict(vars(result))
     return ()
-
-
-def _labels(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[int, str]:
-    """What the function calls its arguments, by identity; parts of containers are numbered."""
-    target = fn.forward if isinstance(fn, torch.nn.Module) else fn
-    try:
-        bound = inspect.signature(target).bind(*args, **kwargs).arguments
-    except (TypeError, ValueError):
-        bound = {f"x{n + 1}" if n else "x": a for n, a in enumerate(args)} | kwargs
-    found: dict[int, str] = {}
-
-    def visit(name: str, value: Any) -> None:
-        if isinstance(value, torch.Tensor):
-            found.setdefault(id(value), name)
-        elif isinstance(value, (tuple, list)):
-            for n, part in enumerate(value):
-                visit(f"{name}[{n}]", part)
-        elif isinstance(value, dict):
-            for key, part in value.items():
-                visit(f"{name}.{key}", part)
-
-    try:
-        parameters = inspect.signature(target).parameters
-    except (TypeError, ValueError):
-        parameters = {}  # type: ignore[assignment]  # a mapping that is only read
-    for name, value in bound.items():
-        kind = parameters[name].kind if name in parameters else None
-        if kind is inspect.Parameter.VAR_KEYWORD:
-            for key, part in value.items():
-                visit(key, part)
-        else:
-            visit(name, value)
-    return found
 
 
 def _known(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:

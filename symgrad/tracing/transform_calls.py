@@ -58,14 +58,10 @@ class Transforms:
 
         @wraps(transform)
         def transforming(*args: Any, **kwargs: Any) -> Any:
-            call = caller(sys._getframe(1))
-            try:
-                bound = signature.bind(*args, **kwargs).arguments
-                function = bound.pop("func")
-            except (TypeError, KeyError):
-                return call(transform, args, kwargs)  # torch says what is wrong
-            if not callable(function) or torch.compiler.is_compiling():
+            call, bound = caller(sys._getframe(1)), watchable(signature, args, kwargs)
+            if bound is None:
                 return call(transform, args, kwargs)
+            function = bound.pop("func")
             beside = self.beside(function)
             plain = call(transform, (beside,), bound)
             facts = (word, function, bound.get("argnums", 0), bool(bound.get("has_aux")))
@@ -90,14 +86,10 @@ class Transforms:
 
         @wraps(transform)
         def transforming(*args: Any, **kwargs: Any) -> Any:
-            call = caller(sys._getframe(1))
-            try:
-                bound = signature.bind(*args, **kwargs).arguments
-                function, primals = bound["func"], tuple(bound["primals"])
-            except (TypeError, KeyError):
+            call, bound = caller(sys._getframe(1)), watchable(signature, args, kwargs)
+            if bound is None:
                 return call(transform, args, kwargs)
-            if not callable(function) or torch.compiler.is_compiling():
-                return call(transform, args, kwargs)
+            function, primals = bound["func"], bound.get("primals", ())
             beside = self.beside(function)
             others = (beside, *args[1:]) if args else ()
             spoken = kwargs if args else kwargs | {"func": beside}
@@ -214,6 +206,16 @@ class Transforms:
             watch.busy = False
         if event is not None:
             watch.say(event)
+
+
+def watchable(signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any] | None:
+    """The arguments of a call of a transform by name; None where torch is to say what is wrong, or compiles."""
+    try:
+        bound = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return None
+    whole = callable(bound.get("func")) and isinstance(bound.get("primals", ()), tuple)
+    return bound if whole and not torch.compiler.is_compiling() else None
 
 
 def title_of(function: Any) -> str:

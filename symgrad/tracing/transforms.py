@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from symgrad.tracing import frames
+from symgrad.tracing.arguments import argument_names
 from symgrad.tracing.decompose import NEW
 from symgrad.tracing.gradients import Gradient
 from symgrad.tracing.guard import Guard
@@ -163,7 +164,7 @@ class Ask:
         """The function begins: what it is given are inputs, or what the function around it knows."""
         outer = [*tensors_in(self.given)]
         self.inside.enabled = torch.is_grad_enabled()
-        labels = parameters(self.function, args, keywords)
+        labels = argument_names(self.function, args, keywords)
         for theirs, own in zip(outer, tensors_in((args, keywords)), strict=True):
             if self.inner:
                 self.inside.known[id(own)] = own, self.inside.node(theirs)
@@ -225,29 +226,6 @@ def refusal(function: Any, known: Facts, args: tuple[Any, ...], keywords: dict[s
     if stopped:
         return f"{name} runs under no_grad inside a transform, which is not followed"
     return ""
-
-
-def parameters(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[int, str]:
-    """What a function calls the tensors that it is given, by their identity; parts of containers by their keys."""
-    try:
-        bound = dict(inspect.signature(function).bind(*args, **keywords).arguments)
-    except (TypeError, ValueError):
-        bound = {f"x{n + 1}" if n else "x": part for n, part in enumerate(args)} | keywords
-    found: dict[int, str] = {}
-
-    def visit(name: str, value: Any) -> None:
-        if isinstance(value, torch.Tensor):
-            found.setdefault(id(value), name)
-        elif isinstance(value, (tuple, list)):
-            for n, part in enumerate(value):
-                visit(f"{name}[{n}]", part)
-        elif isinstance(value, dict):
-            for key, part in value.items():
-                visit(str(key), part)
-
-    for name, value in bound.items():
-        visit(name, value)
-    return found
 
 
 def draws(known: Facts, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:

@@ -158,20 +158,25 @@ def test_formula(benchmark: Any, n: int) -> None:
     measured(benchmark, f"`jacobian(\"{text}\", \"x\").formula`, n = {n}", ours, {}, numbers, "15 ms first, 1 ms repeated", met)  # fmt: skip
 
 
-def jacobians(function: Callable[[Any], Any], x: Any, jaxs: Callable[[Any, Any], Any]) -> dict[str, Any]:
-    """Peers for the whole Jacobian of a function of one tensor."""
+def by_jax(word: str, x: Any, jaxs: Callable[[Any, Any], Any]) -> Callable[[], Callable[[], Any]]:
+    """One of jax's transforms under jit, in float64; jax is imported where it is asked for."""
 
-    def by_jax() -> Callable[[], Any]:
+    def compiled() -> Callable[[], Any]:
         import jax
 
         jax.config.update("jax_enable_x64", True)
-        compiled, array = jax.jit(jax.jacrev(lambda x: jaxs(jax, x))), jax.numpy.asarray(x.numpy())
-        return lambda: compiled(array).block_until_ready()
+        transform, array = jax.jit(getattr(jax, word)(lambda x: jaxs(jax, x))), jax.numpy.asarray(x.numpy())
+        return lambda: transform(array).block_until_ready()
 
+    return compiled
+
+
+def jacobians(function: Callable[[Any], Any], x: Any, jaxs: Callable[[Any, Any], Any]) -> dict[str, Any]:
+    """Peers for the whole Jacobian of a function of one tensor."""
     return {
         "torch.func.jacrev": ("torch", lambda: lambda: torch.func.jacrev(function)(x)),
         "autograd.functional.jacobian": ("torch", lambda: lambda: torch.autograd.functional.jacobian(function, x)),
-        "jax.jacrev under jit": ("jax", by_jax),
+        "jax.jacrev under jit": ("jax", by_jax("jacrev", x, jaxs)),
     }
 
 
@@ -209,17 +214,9 @@ def test_sparse_softmax(benchmark: Any) -> None:
 
 def hessians(function: Callable[[Any], Any], x: Any, jaxs: Callable[[Any, Any], Any]) -> dict[str, Any]:
     """Peers for the Hessian of a function of one vector."""
-
-    def by_jax() -> Callable[[], Any]:
-        import jax
-
-        jax.config.update("jax_enable_x64", True)
-        compiled, array = jax.jit(jax.hessian(lambda x: jaxs(jax, x))), jax.numpy.asarray(x.numpy())
-        return lambda: compiled(array).block_until_ready()
-
     return {
         "torch.func.hessian": ("torch", lambda: lambda: torch.func.hessian(function)(x)),
-        "jax.hessian under jit": ("jax", by_jax),
+        "jax.hessian under jit": ("jax", by_jax("hessian", x, jaxs)),
     }
 
 

@@ -14,3 +14,14 @@ print({k: tuple(v.shape) for k, v in per_sample.items()})
 w = torch.ones(2, requires_grad=True)
 vmap(lambda t: t * 2)(w).sum().backward()
 print(w.grad)
+
+for word, wrong in (("vjp", (torch.sin,)), ("jvp", (torch.sin, [x], [x])), ("jvp", (torch.sin, x, x)), ("vjp", ())):
+    try:
+        getattr(torch.func, word)(*wrong)
+    except (RuntimeError, TypeError) as error:
+        print(type(error).__name__, error)
+for word in ("grad", "jacrev", "hessian", "vmap"):
+    try:
+        getattr(torch.func, word)(3)(x)
+    except (RuntimeError, TypeError) as error:
+        print(type(error).__name__, error)
