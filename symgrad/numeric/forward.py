@@ -23,6 +23,7 @@ from symgrad.lowering.reading import number
 from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
 from symgrad.numeric.evaluate import evaluate, evaluate_forward
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, holds_exact, is_exact
+from symgrad.numeric.positions import check_places
 from symgrad.ops import named
 from symgrad.ops.exactness import MOST_BITS, bits
 from symgrad.program import Apply, Constant, Program, Pullback
@@ -135,7 +136,16 @@ def pulled(step: Apply, program: Program, values: Values) -> Array:
     """What a step computes whose operation is nothing but its equation: a pullback, or one that the text states."""
     form = standard(step, program)
     by = evaluate if isinstance(step.op, Pullback) else evaluate_forward
-    return evaluated(derive(form.key).equation, form, values, {}, by)
+    equation = derive(form.key).equation
+    if isinstance(step.op, str) and named(step.op).data:
+        by = at_places
+    return evaluated(equation, form, values, {}, by)
+
+
+def at_places(equation: Equation, arrays: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array:
+    """The forward of what reads positions; raises `IndexError` for those that are not there."""
+    check_places(equation, arrays, sizes)
+    return evaluate_forward(equation, arrays, sizes)
 
 
 def evaluated(

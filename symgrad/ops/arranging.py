@@ -34,7 +34,6 @@ def put(at: At, axis: int, index: Expr) -> list[Expr]:
 
 @operation(
     says="the entries in reverse order along dims",
-    numpy=lambda x, dims: np.flip(x, dims),
     torch=lambda torch, x, dims: torch.flip(x, dims),
     shape=kept,
     prepare=lambda shapes, dims: {"dims": axes_of(sequence(dims), len(shapes[0])) if sequence(dims) else ()},
@@ -73,7 +72,6 @@ def prepare_roll(shapes: tuple[Shape, ...], shifts: Ints, dims: Ints = ()) -> di
 
 @operation(
     says="moves the entries along dims; what leaves at one end comes in at the other",
-    numpy=lambda x, shifts, dims: np.roll(x, shifts, dims) if dims else np.roll(x, shifts[0]),
     torch=lambda torch, x, shifts, dims: torch.roll(x, shifts, dims),
     shape=kept,
     prepare=prepare_roll,
@@ -125,7 +123,6 @@ def turned_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dims: tuple[in
 
 @operation(
     says="a quarter turn, k times, from the first of dims towards the second",
-    numpy=lambda x, k, dims: np.rot90(x, k, dims),
     torch=lambda torch, x, k, dims: torch.rot90(x, k, dims),
     shape=turned_shape,
     prepare=prepare_rot90,
@@ -172,7 +169,6 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: i
 
 @operation(
     says="a diagonal of the matrices in the axes dim1 and dim2, as the last axis",
-    numpy=lambda x, offset, dim1, dim2: np.diagonal(x, offset, dim1, dim2),
     torch=lambda torch, x, offset, dim1, dim2: torch.diagonal(x, offset, dim1, dim2),
     shape=diagonal_shape,
     prepare=prepare_diagonal,
@@ -203,18 +199,8 @@ def embed_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: int,
     return tuple(side if a in (dim1, dim2) else next(others) for a in range(len(x) + 1))
 
 
-def embedded(x: Any, offset: int, dim1: int, dim2: int) -> Any:
-    """NumPy's forward."""
-    x = np.asarray(x)
-    side, places = x.shape[-1] + abs(offset), np.arange(x.shape[-1])
-    result = np.zeros((*x.shape[:-1], side, side), dtype=x.dtype)
-    result[..., places - min(offset, 0), places + max(offset, 0)] = x
-    return np.moveaxis(result, (-2, -1), (dim1, dim2))
-
-
 @operation(
     says="the last axis as a diagonal of new matrices",
-    numpy=embedded,
     torch=lambda torch, x, offset, dim1, dim2: torch.diag_embed(x, offset, dim1, dim2),
     shape=embed_shape,
     prepare=prepare_embed,
@@ -257,7 +243,6 @@ def moved(rank: int, source: tuple[int, ...], destination: tuple[int, ...]) -> l
 
 @operation(
     says="moves axes to other places; the rest keep their order",
-    numpy=lambda x, source, destination: np.moveaxis(x, source, destination),
     torch=lambda torch, x, source, destination: torch.movedim(x, source, destination),
     shape=lambda sizes, shapes, source, destination: tuple(
         shapes[0][a] for a in moved(len(shapes[0]), source, destination)
@@ -286,7 +271,6 @@ def without_place(sizes: Sizes, shape: Shape, dim: int, place: int) -> Shape:
 
 @operation(
     says="the entries at one place of dim",
-    numpy=lambda x, dim, index: np.take(x, index, axis=dim),
     torch=lambda torch, x, dim, index: torch.select(x, dim, index),
     shape=lambda sizes, shapes, dim, index: without_place(sizes, shapes[0], dim, index),
     prepare=lambda shapes, dim, index: {"dim": axis_of(dim, len(shapes[0])), "index": index},
@@ -316,14 +300,6 @@ def narrow_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, start: int, 
 
 @operation(
     says="length entries along dim, from start on",
-    numpy=lambda x, dim, start, length: np.take(
-        x,
-        range(
-            start % max(np.shape(x)[dim], 1) if start < 0 else start,
-            (start % np.shape(x)[dim] if start < 0 else start) + int(length),
-        ),
-        axis=dim,
-    ),
     torch=lambda torch, x, dim, start, length: torch.narrow(x, dim, start, int(length)),
     shape=narrow_shape,
     prepare=lambda shapes, dim, start, length: {"dim": axis_of(dim, len(shapes[0])), "start": start, "length": length},
@@ -362,11 +338,6 @@ def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size) ->
     return (*shape[:dim], kept, *shape[dim + 1 :])
 
 
-def piece(x: Any, dim: int, start: int, length: int) -> Any:
-    """NumPy: ``length`` entries from ``start`` on, fewer at the end."""
-    return np.take(x, range(start, min(start + length, np.shape(x)[dim])), axis=dim)
-
-
 def chunk_length(shape: Any, chunks: int, dim: int) -> Size:
     """How long all but the last of ``chunks`` parts are."""
     return sp.floor((size_of(shape[dim]) + chunks - 1) / chunks)
@@ -386,9 +357,6 @@ def chunk_shape(sizes: Sizes, shapes: tuple[Shape, ...], chunks: int, dim: int, 
 
 @operation(
     says="one of the parts into which dim is cut, as nearly equal as can be",
-    numpy=lambda x, chunks, dim, part: piece(
-        x, dim, part * int(chunk_length(np.shape(x), chunks, dim)), int(chunk_length(np.shape(x), chunks, dim))
-    ),
     torch=lambda torch, x, chunks, dim, part: torch.chunk(x, chunks, dim)[part],
     shape=chunk_shape,
     prepare=lambda shapes, chunks, part, dim=0: {"chunks": chunks, "dim": cut_axis(shapes[0], dim), "part": part},
@@ -428,12 +396,6 @@ def split_start(sections: Ints, part: int) -> Size:
 
 @operation(
     says="one of the parts of given lengths into which dim is cut",
-    numpy=lambda x, split_size_or_sections, dim, part: piece(
-        x,
-        dim,
-        int(split_start(split_size_or_sections, part)),
-        int(split_size_or_sections[part] if isinstance(split_size_or_sections, tuple) else split_size_or_sections),
-    ),
     torch=lambda torch, x, split_size_or_sections, dim, part: torch.split(
         x,
         list(map(int, split_size_or_sections))
@@ -461,7 +423,6 @@ def split_part(at: At, x: View, split_size_or_sections: Ints, dim: int = 0, *, p
 
 @operation(
     says="the entries at one place of dim: one of the parts of unbind",
-    numpy=lambda x, dim, part: np.take(x, part, axis=dim),
     torch=lambda torch, x, dim, part: torch.unbind(x, dim)[part],
     shape=lambda sizes, shapes, dim, part: without_place(sizes, shapes[0], dim, part),
     returns=("part",),
@@ -506,7 +467,6 @@ def repeated(at: At, x: View, repeats: tuple[Any, ...]) -> Expr:
 
 @operation(
     says="the tensor several times along each axis",
-    numpy=lambda x, repeats: np.tile(x, numbers(repeats)),
     torch=lambda torch, x, repeats: x.repeat(*numbers(repeats)),
     shape=repeated_shape,
     prepare=prepare_repeat,
@@ -526,7 +486,6 @@ def prepare_tile(shapes: tuple[Shape, ...], dims: Ints) -> dict[str, Hashable]:
 
 @operation(
     says="the tensor several times along each axis",
-    numpy=lambda x, dims: np.tile(x, numbers(dims)),
     torch=lambda torch, x, dims: torch.tile(x, numbers(dims)),
     shape=lambda sizes, shapes, dims: repeated_shape(sizes, shapes, dims),
     prepare=prepare_tile,
@@ -547,7 +506,6 @@ def prepare_interleave(shapes: tuple[Shape, ...], repeats: Any, dim: Any = None)
 
 @operation(
     says="every entry several times in a row",
-    numpy=lambda x, repeats, dim: np.repeat(x, repeats, axis=dim),
     torch=lambda torch, x, repeats, dim: torch.repeat_interleave(x, repeats, dim),
     shape=lambda sizes, shapes, repeats, dim: (
         (sp.Mul(*shapes[0]) * repeats,)
@@ -571,7 +529,6 @@ def repeat_interleave(at: At, x: View, repeats: int, dim: Any = None) -> Expr:
 # Padded ---------------------------------------------------------------------------------------------
 
 MODES = ("constant", "reflect", "replicate", "circular")
-NUMPY_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 
 def prepare_pad(shapes: tuple[Shape, ...], pad: Ints, mode: str = "constant", value: Any = None) -> dict[str, Hashable]:
@@ -612,18 +569,6 @@ def padded_shape(sizes: Sizes, shapes: tuple[Shape, ...], pad: tuple[int, ...], 
     return tuple(size_of(n + a + b) for n, (a, b) in pairs)
 
 
-def padded_values(x: Any, pad: Any, mode: str, value: Any) -> Any:
-    """NumPy's forward; a negative margin cuts."""
-    x = np.asarray(x)
-    margins = margins_of(pad, x.ndim)
-    cut = x[tuple(slice(max(-a, 0), n - max(-b, 0)) for (a, b), n in zip(margins, x.shape, strict=True))]
-    widths = [(max(a, 0), max(b, 0)) for a, b in margins]
-    if mode == "constant":
-        return np.pad(cut, widths, constant_values=value)
-    filled: Any = NUMPY_MODES[mode]
-    return np.pad(cut, widths, mode=filled)
-
-
 def sources(place: Expr, size: Size, before: int, after: int, mode: str) -> list[tuple[Expr, Expr]]:
     """Where the entry at ``place`` of a padded axis comes from: indices, and when each is the one."""
     if not (before or after):
@@ -640,7 +585,6 @@ def sources(place: Expr, size: Size, before: int, after: int, mode: str) -> list
 
 @operation(
     says="margins around the last axes: a constant, a reflection, the entries at the edge, or the other end",
-    numpy=padded_values,
     torch=lambda torch, x, pad, mode, value: torch.nn.functional.pad(x, pad, mode, float(value)),
     shape=padded_shape,
     prepare=prepare_pad,
@@ -683,9 +627,6 @@ def unfold_shape(sizes: Sizes, shapes: tuple[Shape, ...], dimension: int, size: 
 
 @operation(
     says="windows along one axis, each as the last axis of the result",
-    numpy=lambda x, dimension, size, step: np.lib.stride_tricks.sliding_window_view(x, size, axis=dimension)[
-        (slice(None),) * dimension + (slice(None, None, step),)
-    ],
     torch=lambda torch, x, dimension, size, step: x.unfold(dimension, size, step),
     shape=unfold_shape,
     prepare=prepare_unfold,
@@ -705,7 +646,6 @@ def shuffle_shape(sizes: Sizes, shapes: tuple[Shape, ...], upscale_factor: int) 
 
 @operation(
     says="channels laid out as pixels: r² channels become one with r times the height and width",
-    numpy=lambda x, upscale_factor: pixel_values(np.asarray(x), upscale_factor),
     torch=lambda torch, x, upscale_factor: torch.nn.functional.pixel_shuffle(x, upscale_factor),
     shape=shuffle_shape,
     spelled=("F.pixel_shuffle", "torch.pixel_shuffle", "aten.pixel_shuffle"),
@@ -722,11 +662,3 @@ def pixel_shuffle(at: At, x: View, upscale_factor: int) -> Expr:
 
     (y, a), (z, b) = pair(h, x.shape[-2]), pair(w, x.shape[-1])
     return x[[*lead, (c * r + a) * r + b, y, z]]
-
-
-def pixel_values(x: Any, r: int) -> Any:
-    """NumPy's forward."""
-    *lead, c, h, w = x.shape
-    parts = x.reshape(*lead, c // r**2, r, r, h, w)
-    k = len(lead)
-    return parts.transpose(*range(k), k, k + 3, k + 1, k + 4, k + 2).reshape(*lead, c // r**2, h * r, w * r)

@@ -163,22 +163,6 @@ def windows_of(
     return seen[steps]
 
 
-def convolved(x: Any, weight: Any, bias: Any = None, *, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    """NumPy's forward: windows times weights, a group at a time."""
-    space = np.ndim(weight) - 2
-    batch = np.reshape(x, (1, *np.shape(x))) if np.ndim(x) == space + 1 else x
-    pads = [tuple(map(int, p)) for p in margins(padding, np.shape(weight), dilation)]
-    seen = windows_of(batch, np.shape(weight)[2:], stride, pads, dilation)
-    parts = []
-    for own, kernels in zip(np.split(seen, groups, axis=1), np.split(weight, groups, axis=0), strict=True):
-        axes = [1, *range(2 + space, 2 + 2 * space)]
-        part = np.tensordot(own, kernels, axes=(axes, list(range(1, 2 + space))))
-        parts.append(np.moveaxis(part, -1, 1))
-    result = np.concatenate(parts, axis=1)
-    result = result if bias is None else result + np.reshape(bias, (-1, *[1] * space))
-    return result[0] if np.ndim(x) == space + 1 else result
-
-
 def convolution(space: int) -> Op:
     """conv1d, conv2d or conv3d."""
     name, letters = f"conv{space}d", "noijkl"[: space + 2]
@@ -190,7 +174,6 @@ def convolution(space: int) -> Op:
     @operation(
         name=name,
         says=f"slides every weight over the last {space} {'axis' if space == 1 else 'axes'} and adds up the products",
-        numpy=convolved,
         torch=lambda torch, *tensors, **options: getattr(torch.nn.functional, name)(*tensors, **options),
         shape=lambda sizes, shapes, **options: convolved_shape(sizes, check_ranks(shapes, space), **options),
         prepare=prepare,
@@ -257,35 +240,6 @@ def transposed_shape(
     return (*x[: -space - 1], channels, *fitting(sizes, [spread(*axis) for axis in along]))
 
 
-def transposed_values(
-    x: Any, weight: Any, bias: Any = None, *, stride: Any, padding: Any, output_padding: Any, dilation: Any, groups: int
-) -> Any:
-    """NumPy's forward: each entry times the weight is added where the window lies, place by place."""
-    space = np.ndim(weight) - 2
-    batch = np.reshape(x, (1, *np.shape(x))) if np.ndim(x) == space + 1 else np.asarray(x)
-    weight = np.asarray(weight)
-    along = zip(batch.shape[2:], weight.shape[2:], stride, [0] * space, dilation, output_padding, strict=True)
-    size = [int(spread(*axis)) for axis in along]
-    wide = np.zeros(
-        (len(batch), weight.shape[1] * groups, *(max(s, 0) for s in size)), dtype=np.result_type(batch, weight)
-    )
-    wide = wide if wide.dtype != object else wide + 0
-    inner, outer = weight.shape[0] // groups, weight.shape[1]
-    for g in range(groups):
-        products = np.tensordot(batch[:, g * inner : (g + 1) * inner], weight[g * inner : (g + 1) * inner], axes=(1, 0))
-        products = np.moveaxis(products, 1 + space, 1)
-        for r in np.ndindex(*weight.shape[2:]):
-            places = tuple(
-                slice(d * q, d * q + a * (n - 1) + 1, a)
-                for d, q, a, n in zip(dilation, r, stride, batch.shape[2:], strict=True)
-            )
-            wide[(slice(None), slice(g * outer, (g + 1) * outer), *places)] += products[(..., *r)]
-    cut = tuple(slice(p, s - p) for p, s in zip(padding, size, strict=True))
-    result = wide[(slice(None), slice(None), *cut)]
-    result = result if bias is None else result + np.reshape(bias, (-1, *[1] * space))
-    return result[0] if np.ndim(x) == space + 1 else result
-
-
 def transposed(space: int) -> Op:
     """conv_transpose1d, 2d or 3d."""
     name, letters = f"conv_transpose{space}d", "noijkl"[: space + 2]
@@ -296,7 +250,6 @@ def transposed(space: int) -> Op:
     @operation(
         name=name,
         says="adds every entry times the weight where a convolution would have read it",
-        numpy=transposed_values,
         torch=lambda torch, *tensors, **options: getattr(torch.nn.functional, name)(*tensors, **options),
         shape=lambda sizes, shapes, **options: transposed_shape(sizes, check_ranks(shapes, space), **options),
         prepare=prepare_transposed,

@@ -18,7 +18,7 @@ from symgrad.indexing import Bracket, Mod, add_up, delta, fresh, fresh_axes, unr
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import whole
 from symgrad.ops.equations import op
-from symgrad.ops.positions import from_zero, positions
+from symgrad.ops.positions import from_zero
 from symgrad.ops.shaping import axis_of, number
 from symgrad.ops.spec import At, Data, View, example, operation
 from symgrad.shapes import Shape, Sizes, size_of
@@ -69,7 +69,6 @@ def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[st
 
 @operation(
     says="for every class a row of zeros with a 1 in the class's place",
-    numpy=lambda x, num_classes: np.eye(int(num_classes), dtype=np.int64)[from_zero(x)],
     torch=lambda torch, x, num_classes: torch.nn.functional.one_hot(x.long(), int(num_classes)).to(torch.float64),
     shape=classes_shape, prepare=prepare_one_hot, spelled=("F.one_hot",), domain={"x": whole(0, 2)},
     smooth=False, pathless=True,
@@ -87,18 +86,8 @@ def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: A
     return shapes[1]
 
 
-def gathered(x: Any, index: Any, dim: int) -> Any:
-    """NumPy's forward: x is cut to the positions' sizes on the other axes."""
-    x, n = np.asarray(x), from_zero(index)
-    if not x.ndim:
-        return x
-    cut = tuple(slice(None) if a == dim else slice(length) for a, length in enumerate(n.shape))
-    return np.take_along_axis(x[cut], n, axis=dim)
-
-
 @operation(
     says="along dim the entries at the given positions, one for each",
-    numpy=lambda x, index, dim: gathered(x, index, dim),
     torch=lambda torch, x, index, dim: torch.gather(x, dim, index.long()),
     shape=gather_shape,
     prepare=lambda shapes, dim, sparse_grad=False: prepare_dim(shapes, dim),
@@ -133,11 +122,6 @@ def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shap
 
 @operation(
     says="along dim the entries at the given positions; without dim those of the whole tensor, row by row",
-    numpy=lambda x, indices, dim: (
-        np.take_along_axis(np.asarray(x), positions(indices), dim)
-        if dim is not None
-        else np.ravel(x)[np.ravel(from_zero(indices))]
-    ),
     torch=lambda torch, x, indices, dim: torch.take_along_dim(x, indices.long(), dim),
     shape=along_shape,
     align=along_align,
@@ -158,7 +142,6 @@ def take_along_dim(at: At, x: View, indices: Data, dim: Any = None) -> Expr:
 
 @operation(
     says="the entries with the given numbers, counted row by row",
-    numpy=lambda x, index: np.ravel(x)[positions(index)],
     torch=lambda torch, x, index: torch.take(x, index.long()),
     shape=lambda sizes, shapes: shapes[1],
     spelled=("torch.take", "Tensor.take", "aten.take"),
@@ -180,7 +163,6 @@ def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 
 @operation(
     says="the entries along dim at the given positions",
-    numpy=lambda x, index, dim: np.take(x, np.atleast_1d(from_zero(index)), axis=dim) if np.ndim(x) else x,
     torch=lambda torch, x, index, dim: torch.index_select(x, dim, index.long()),
     shape=lambda sizes, shapes, dim: selected_shape(sizes, shapes, dim) if shapes[0] else (),
     prepare=prepare_dim,
@@ -247,17 +229,8 @@ def as_rows(x: Any) -> Any:
     return np.atleast_1d(np.array(x, copy=True))
 
 
-def added_at(x: Any, index: Any, source: Any, dim: int, alpha: Any) -> Any:
-    """NumPy's forward."""
-    result = as_rows(x)
-    where: Any = (slice(None),) * dim + (np.atleast_1d(from_zero(index)),)
-    np.add.at(result, where, np.asarray(source) * alpha)
-    return result.reshape(np.shape(x))
-
-
 @operation(
     says="x plus the slices of the source, each added at its position along dim",
-    numpy=added_at,
     torch=lambda torch, x, index, source, dim, alpha: torch.index_add(x, dim, index.long(), source, alpha=float(alpha)),
     shape=sum_shape,
     prepare=lambda shapes, dim, alpha=1: {"dim": axis_of(dim, len(shapes[0])), "alpha": alpha},
@@ -290,24 +263,19 @@ def scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     return x
 
 
-def scattered(x: Any, index: Any, source: Any, dim: int, add: bool) -> Any:
+def scattered(x: Any, index: Any, src: Any, dim: int) -> Any:
     """NumPy's forward."""
     result, n = np.array(x, copy=True), from_zero(index)
     places = list(np.indices(n.shape))
     if not places:
-        return result + source if add else np.asarray(source)
+        return np.asarray(src)
     places[dim] = n
-    values = np.asarray(source)[tuple(slice(length) for length in n.shape)] if np.ndim(source) else source
-    if add:
-        np.add.at(result, tuple(places), values)
-    else:
-        result[tuple(places)] = values
+    result[tuple(places)] = np.asarray(src)[tuple(slice(length) for length in n.shape)] if np.ndim(src) else src
     return result
 
 
 @operation(
     says="x plus the entries of src, each added at its position along dim",
-    numpy=lambda x, index, src, dim: scattered(x, index, src, dim, add=True),
     torch=lambda torch, x, index, src, dim: torch.scatter_add(x, dim, index.long(), src),
     shape=scatter_shape,
     prepare=prepare_dim,
@@ -327,7 +295,7 @@ def scatter_add(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
 
 @operation(
     says="x with the entries of src written at their positions along dim (each position once)",
-    numpy=lambda x, index, src, dim: scattered(x, index, src, dim, add=False),
+    numpy=scattered,  # a place that is written twice keeps the last
     torch=lambda torch, x, index, src, dim: torch.scatter(
         x, dim, index.long(), src if src.dim() else src.expand(index.shape)
     ),
@@ -347,7 +315,7 @@ def scatter(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
 
 @operation(
     says="x with the slices at the given positions along dim replaced by those of the source (each position once)",
-    numpy=lambda x, index, source, dim: copied(x, index, source, dim),
+    numpy=lambda x, index, source, dim: copied(x, index, source, dim),  # a place that is written twice keeps the last
     torch=lambda torch, x, index, source, dim: torch.index_copy(x, dim, index.long(), source),
     shape=add_shape,
     prepare=prepare_dim,
@@ -371,7 +339,6 @@ def copied(x: Any, index: Any, source: Any, dim: int) -> Any:
 
 @operation(
     says="x with a number at the given positions along dim",
-    numpy=lambda x, index, value, dim: copied(x, index, value, dim),
     torch=lambda torch, x, index, value, dim: torch.index_fill(x, dim, index.long(), value),
     prepare=prepare_dim,
     domain={"index": whole(0, 1)},

@@ -19,7 +19,6 @@ from symgrad.ops import openings
 from symgrad.ops.composites import prepare_layer_norm
 from symgrad.ops.domain import positive, whole
 from symgrad.ops.equations import F, op
-from symgrad.ops.exactness import in_floats
 from symgrad.ops.positions import from_zero
 from symgrad.ops.reductions import Reduction, variance
 from symgrad.ops.shaping import number
@@ -51,13 +50,8 @@ def linear_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
     return (*x[:-1], *weight[:-1])
 
 
-rows_by = in_floats(lambda x, weight: np.tensordot(x, weight, ([-1], [-1])))
-"""x @ weight.T."""
-
-
 @operation(
     says="a linear layer: x @ weight.T + bias",
-    numpy=lambda x, weight, bias=None: rows_by(x, weight) + (0 if bias is None else bias),
     torch=lambda torch, x, weight, bias=None: torch.nn.functional.linear(x, weight, bias),
     shape=linear_shape,
     spelled=("F.linear", "aten.linear"),
@@ -92,9 +86,6 @@ def bilinear_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 @operation(
     says="a bilinear layer: one number xᵀ·W·y for each matrix W of the weight",
-    numpy=lambda x, y, weight, bias=None: (
-        np.einsum("...i,kij,...j->...k", x, weight, y) + (0 if bias is None else bias)
-    ),
     torch=lambda torch, x, y, weight, bias=None: torch.nn.functional.bilinear(x, y, weight, bias),
     shape=bilinear_shape,
     spelled=("F.bilinear", "torch.bilinear"),
@@ -120,11 +111,6 @@ def moments(at: At, x: View, axes: Sequence[int]) -> tuple[Expr, Expr]:
 def scaled(normal: Expr, weight: View | None, bias: View | None, at: Sequence[Expr]) -> Expr:
     """normal·w + b."""
     return normal * (1 if weight is None else weight[at]) + (0 if bias is None else bias[at])
-
-
-def along(factor: Any, rank: int, axis: int) -> Any:
-    """NumPy: a vector laid along one axis; 1 and 0 stay."""
-    return factor if np.ndim(factor) == 0 else np.reshape(factor, [-1 if a == axis else 1 for a in range(rank)])
 
 
 def channels_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
@@ -172,44 +158,6 @@ def prepare_batch_norm(
     return {"training": bool(training), "eps": eps}
 
 
-def mean_over(x: Any, axes: Sequence[int]) -> Any:
-    """NumPy: the mean over some axes, which stay with size 1; of nothing it is no number, and no warning."""
-    return np.sum(x, axis=tuple(axes), keepdims=True) / np.float64(np.prod([x.shape[a] for a in axes]))
-
-
-def mean_and_variance(x: Any, axes: Sequence[int]) -> tuple[Any, Any]:
-    """NumPy: mean and variance over some axes."""
-    mean = mean_over(x, axes)
-    return mean, mean_over((x - mean) ** 2, axes)
-
-
-def normalised(x: Any, mean: Any, var: Any, weight: Any, bias: Any, eps: float) -> Any:
-    """NumPy: over axis 1 the given statistics."""
-    rank = np.ndim(x)
-    scale = 1 if weight is None else along(weight, rank, 1)
-    return (x - mean) / np.sqrt(var + eps) * scale + (0 if bias is None else along(bias, rank, 1))
-
-
-def batch_norm_values(
-    x: Any,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Any = None,
-    bias: Any = None,
-    *,
-    training: bool,
-    eps: float,
-) -> Any:
-    """NumPy's forward."""
-    x = np.asarray(x, float)
-    if training:
-        axes = tuple(a for a in range(x.ndim) if a != 1)
-        mean, var = mean_and_variance(x, axes)
-    else:
-        mean, var = along(running_mean, x.ndim, 1), along(running_var, x.ndim, 1)
-    return normalised(x, mean, var, weight, bias, eps)
-
-
 def copies(tensors: Sequence[Any]) -> list[Any]:
     """torch writes into running statistics: copies of them."""
     return [None if t is None else t.detach().clone() for t in tensors]
@@ -224,7 +172,6 @@ def torch_batch_norm(
 
 @operation(
     says="each channel to mean 0 and variance 1: of the batch in training, by running statistics otherwise",
-    numpy=batch_norm_values,
     torch=torch_batch_norm,
     shape=batch_shape,
     prepare=prepare_batch_norm,
@@ -283,27 +230,8 @@ def prepare_instance_norm(
     return {"use_input_stats": bool(use_input_stats), "eps": eps}
 
 
-def instance_norm_values(
-    x: Any,
-    running_mean: Any = None,
-    running_var: Any = None,
-    weight: Any = None,
-    bias: Any = None,
-    *,
-    use_input_stats: bool,
-    eps: float,
-) -> Any:
-    """NumPy's forward."""
-    x = np.asarray(x, float)
-    if not use_input_stats:
-        return batch_norm_values(x, running_mean, running_var, weight, bias, training=False, eps=eps)
-    axes = tuple(range(2, x.ndim))
-    return normalised(x, *mean_and_variance(x, axes), weight, bias, eps)
-
-
 @operation(
     says="each channel of each sample to mean 0 and variance 1",
-    numpy=instance_norm_values,
     shape=instance_shape,
     prepare=prepare_instance_norm,
     torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
@@ -354,18 +282,8 @@ def grouped_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_groups: int, eps:
     return shape
 
 
-def group_norm_values(x: Any, weight: Any = None, bias: Any = None, *, num_groups: int, eps: float) -> Any:
-    """NumPy's forward."""
-    x = np.asarray(x, float)
-    flat = x.reshape(x.shape[0], num_groups, int(np.prod(x.shape[1:])) // num_groups)
-    mean, var = mean_and_variance(flat, (2,))
-    normal = (flat - mean) / np.sqrt(var + eps)
-    return normalised(normal.reshape(x.shape), 0, 1, weight, bias, 0)
-
-
 @operation(
     says="each group of channels of each sample to mean 0 and variance 1",
-    numpy=group_norm_values,
     shape=grouped_shape,
     prepare=prepare_group_norm,
     torch=lambda torch, x, weight=None, bias=None, *, num_groups, eps: torch.nn.functional.group_norm(
@@ -418,11 +336,6 @@ def rms_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: An
 
 @operation(
     says="divides by the root of the mean square over the trailing axes",
-    numpy=lambda x, weight=None, *, normalized_shape, eps: (
-        x
-        / np.sqrt(mean_over(np.square(np.asarray(x, float)), tuple(range(-len(normalized_shape), 0))) + eps)
-        * (1 if weight is None else weight)
-    ),
     torch=lambda torch, x, weight=None, *, normalized_shape, eps: torch.nn.functional.rms_norm(
         x, tuple(x.shape[-len(normalized_shape) :]), weight, eps
     ),
@@ -537,20 +450,8 @@ def attention_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> 
     return (*query[:-1], value[-1])
 
 
-def attention_values(query: Any, key: Any, value: Any, mask: Any = None, *, is_causal: bool, scale: Any) -> Any:
-    """NumPy's forward."""
-    query, key, value = (np.asarray(t, float) for t in (query, key, value))
-    scores = query @ np.swapaxes(key, -1, -2) * (1 / np.sqrt(query.shape[-1]) if scale is None else float(scale))
-    scores = scores if mask is None else scores + mask
-    if is_causal:
-        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
-    return weights / weights.sum(axis=-1, keepdims=True) @ value
-
-
 @operation(
     says="averages of the values, weighed by softmax of how well query and key agree (a mask is added to the scores)",
-    numpy=attention_values,
     shape=attention_shape,
     align=attention_align,
     prepare=prepare_attention,

@@ -151,26 +151,6 @@ def max_pooling(space: int) -> Op:
 max_pool1d, max_pool2d, max_pool3d = (max_pooling(space) for space in (1, 2, 3))
 
 
-def averages(
-    x: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool, divisor_override: Any
-) -> Any:
-    """NumPy's forward: the sum of every window by the number of its entries."""
-    ones = (1,) * len(kernel_size)
-    sums = windows_flat(x, kernel_size, stride, padding, ones, 0, ceil_mode).sum(axis=-1)
-    if divisor_override is not None:
-        return sums / divisor_override
-    plane = np.ones(np.shape(x)[-len(kernel_size) :])
-    if count_include_pad:
-        plane = np.pad(plane, [(p, p) for p in padding], constant_values=1)
-        if ceil_mode:  # what sticks out beyond the padding does not count
-            need = windows_flat(x, kernel_size, stride, padding, ones, 0, ceil_mode).shape[-len(kernel_size) - 1 : -1]
-            ends = [(n - 1) * a + k - m for n, a, k, m in zip(need, stride, kernel_size, plane.shape, strict=True)]
-            plane = np.pad(plane, [(0, max(end, 0)) for end in ends])
-        counted = windows_of(plane, kernel_size, stride, [(0, 0)] * len(kernel_size), ones)
-        return sums / counted.sum(axis=tuple(range(-len(kernel_size), 0)))
-    return sums / windows_flat(plane, kernel_size, stride, padding, ones, 0, ceil_mode).sum(axis=-1)
-
-
 def average_pooling(space: int) -> Op:
     """avg_pool1d, 2d or 3d."""
     name = f"avg_pool{space}d"
@@ -209,7 +189,6 @@ def average_pooling(space: int) -> Op:
     @operation(
         name=name,
         says=f"the average of every window of the last {space} {'axis' if space == 1 else 'axes'}",
-        numpy=averages,
         torch=by_torch,
         shape=averaged_shape,
         prepare=prepare,

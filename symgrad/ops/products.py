@@ -88,7 +88,6 @@ def tensordot_subscripts(ranks: tuple[int, int], dims: Any) -> tuple[tuple[str, 
 
 @operation(
     says="the sum of products over given axes of two tensors",
-    numpy=lambda x, y, dims: np.tensordot(x, y, axes=dims),
     torch=lambda torch, x, y, dims: torch.tensordot(x, y, dims=tuple(map(list, dims))),
     prepare=prepare_tensordot,
     shape=lambda sizes, shapes, dims: contraction_shape(
@@ -111,7 +110,6 @@ def kron_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 @operation(
     says="every entry of x times all of y, as one matrix of blocks",
-    numpy=np.kron,
     torch=lambda torch, x, y: torch.kron(x, y),
     shape=kron_shape,
     spelled=("torch.kron", "Tensor.kron", "np.kron"),
@@ -246,9 +244,6 @@ def pairwise_distance(
 
 @operation(
     says="x divided by its length along dim",
-    numpy=lambda x, p, dim, eps: (
-        x / np.maximum(numpy_length(x, p, dim if np.ndim(x) else (), keepdims=True), float(eps))
-    ),
     torch=lambda torch, x, p, dim, eps: torch.nn.functional.normalize(x, float(p), dim, float(eps)),
     smooth=False,
     domain={"x": reals(avoid=(0.0,))},

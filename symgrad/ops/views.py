@@ -59,7 +59,7 @@ def expand_shape(sizes: Sizes, shapes: tuple[Shape, ...], shape: Shape) -> Shape
 
 @operation(
     says="repeats a tensor along new axes and axes of size 1, as broadcasting does",
-    numpy=lambda x, shape: np.broadcast_to(x, numbers(shape)),
+    numpy=lambda x, shape: np.broadcast_to(x, numbers(shape)),  # a view of x, as the next ones: no copy
     torch=lambda torch, x, shape: x.expand(numbers(shape)),
     shape=expand_shape, spelled=("Tensor.expand", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"),
     prepare=prepare_expand,
@@ -129,7 +129,8 @@ def plain_matrix(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 @operation(
     name="T", says="the transpose of a matrix",
-    numpy=np.transpose, torch=lambda torch, x: x.t(), shape=plain_matrix,
+    numpy=np.transpose,
+    torch=lambda torch, x: x.t(), shape=plain_matrix,
     spelled=("Tensor.T", "Tensor.t", "torch.t", "np.transpose"), ranks={"x": (2,)},
     examples=(example("x.T", x=(2, 3)),),
 )  # fmt: skip
@@ -140,7 +141,8 @@ def matrix_transpose(at: At, x: View) -> Expr:
 
 @operation(
     name="mT", says="exchanges the last two axes",
-    numpy=lambda x: np.swapaxes(x, -1, -2), torch=lambda torch, x: x.mT, shape=matrix_only,
+    numpy=lambda x: np.swapaxes(x, -1, -2),
+    torch=lambda torch, x: x.mT, shape=matrix_only,
     spelled=("Tensor.mT", "torch.adjoint"), ranks={"x": (2, 3)},
     examples=(example("x.mT", x=(2, 2, 3)), example("x.mT", x=(2, 3))),
 )  # fmt: skip
@@ -215,9 +217,6 @@ def flat_shape(sizes: Sizes, shapes: tuple[Shape, ...], start_dim: int, end_dim:
 
 @operation(
     says="joins the axes from start_dim to end_dim into one, row by row",
-    numpy=lambda x, start_dim, end_dim: np.reshape(
-        x, (*np.shape(x)[:start_dim], int(np.prod(np.shape(x)[start_dim : end_dim + 1])), *np.shape(x)[end_dim + 1 :])
-    ),
     torch=lambda torch, x, start_dim, end_dim: torch.flatten(x, start_dim, end_dim),
     shape=flat_shape, prepare=prepare_flatten, spelled=("torch.flatten", "Tensor.flatten", "torch.ravel", "np.ravel"),
     examples=(example("flatten(x)", x=(2, 3)), example("flatten(x, 1)", x=(2, 2, 3))),
@@ -232,7 +231,8 @@ def flatten(at: At, x: View, start_dim: int = 0, end_dim: int = -1) -> Expr:
 
 @operation(
     says="adds an axis of size 1 at dim",
-    numpy=lambda x, dim: np.expand_dims(x, dim), torch=lambda torch, x, dim: torch.unsqueeze(x, dim),
+    numpy=lambda x, dim: np.expand_dims(x, dim),
+    torch=lambda torch, x, dim: torch.unsqueeze(x, dim),
     shape=lambda sizes, shapes, dim: (*shapes[0][:dim], sp.Integer(1), *shapes[0][dim:]),
     prepare=lambda shapes, dim: {"dim": axis_of(dim, len(shapes[0]) + 1)},
     spelled=("torch.unsqueeze", "Tensor.unsqueeze", "np.expand_dims"),
@@ -251,7 +251,8 @@ def prepare_squeeze(shapes: tuple[Shape, ...], dim: Any = None) -> dict[str, Has
 
 @operation(
     says="drops axes of size 1",
-    numpy=lambda x, dim: np.squeeze(x, axis=dim), torch=lambda torch, x, dim: torch.squeeze(x, dim),
+    numpy=lambda x, dim: np.squeeze(x, axis=dim),
+    torch=lambda torch, x, dim: torch.squeeze(x, dim),
     shape=lambda sizes, shapes, dim: tuple(s for a, s in enumerate(shapes[0]) if a not in dim),
     prepare=prepare_squeeze, spelled=("torch.squeeze", "Tensor.squeeze", "np.squeeze"),
     examples=(example("x.squeeze()", x=(2, 1, 3)), example("x.squeeze(1)", x=(2, 1))),
@@ -343,7 +344,8 @@ def open_item(open_: Opening, item: Item, size: Size | None) -> Item:
 
 @operation(
     says="the entries at an index or slice of each axis",
-    numpy=lambda x, key: np.asarray(x)[python_key(key)], torch=lambda torch, x, key: x[python_key(key)],
+    numpy=lambda x, key: np.asarray(x)[python_key(key)],
+    torch=lambda torch, x, key: x[python_key(key)],
     shape=sliced_shape, prepare=lambda shapes, key: {"key": tuple(key)}, resolve=resolved, spelled=("Tensor.__getitem__",),
     slots=open_items,
     examples=(example("x[0]", x=(2, 3)), example("x[:, 1:]", x=(2, 3)), example("x[:, None]", x=(2,)),
@@ -385,7 +387,6 @@ def joined(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 
 @operation(
     says="joins tensors along an axis they have",
-    numpy=lambda *tensors, dim: np.concatenate(tensors, axis=dim),
     torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim),
     shape=joined, prepare=prepare_joint, spelled=("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"),
     examples=(example("cat([x, y])", x=(2,), y=(3,)), example("cat([x, y], dim=1)", x=(2, 2), y=(2, 1)),
@@ -415,7 +416,7 @@ def stacked(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 
 @operation(
     says="joins tensors of one shape along a new axis",
-    numpy=lambda *tensors, dim: np.stack(tensors, axis=dim), torch=lambda torch, *tensors, dim: torch.stack(tensors, dim),
+    torch=lambda torch, *tensors, dim: torch.stack(tensors, dim),
     shape=stacked, prepare=lambda shapes, dim=0: {"dim": axis_of(dim, len(shapes[0]) + 1)},
     spelled=("torch.stack", "np.stack"),
     examples=(example("stack([x, y])", x=(3,), y=(3,)), example("stack([x, y], dim=1)", x=(2,), y=(2,))),
@@ -438,7 +439,7 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 @operation(
     says="a vector as a diagonal matrix, or the diagonal of a matrix",
-    numpy=np.diag, torch=lambda torch, x: torch.diag(x), shape=diagonal_shape,
+    torch=lambda torch, x: torch.diag(x), shape=diagonal_shape,
     spelled=("torch.diag", "Tensor.diag", "np.diag"), ranks={"x": (1, 2)},
     examples=(example("diag(x)", x=(3,)), example("diag(x)", x=(3, 3)), example("diag(x)", x=(2, 3))),
 )  # fmt: skip

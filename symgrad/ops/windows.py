@@ -19,7 +19,7 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import add_up, delta, fresh, ravel, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.arranging import at_least
-from symgrad.ops.convolutions import fitting, inside, per_axis, slid, windows_of
+from symgrad.ops.convolutions import fitting, inside, per_axis, slid
 from symgrad.ops.domain import whole
 from symgrad.ops.positions import from_zero
 from symgrad.ops.spec import At, Data, Op, View, example, operation
@@ -61,21 +61,10 @@ def unfolded_shape(sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, **
     return (*x[:-3], x[-3] * int(np.prod(kernel_size)), sp.Mul(*places))
 
 
-def unfolded(x: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
-    """NumPy's forward."""
-    x = np.asarray(x)
-    seen = windows_of(x, kernel_size, stride, [(p, p) for p in padding], dilation)  # (…, c, i, j, r, s)
-    lead = x.ndim - 3
-    seen = np.moveaxis(seen, (-2, -1), (lead + 1, lead + 2))
-    places = int(np.prod(seen.shape[lead + 3 :]))
-    return seen.reshape(*x.shape[:-3], x.shape[-3] * int(np.prod(kernel_size)), places)
-
-
 @operation(
     name="im2col",
     written="F.unfold({})",
     says="every window over the last two axes as a column",
-    numpy=unfolded,
     torch=lambda torch, x, **options: torch.nn.functional.unfold(x, **options),
     shape=unfolded_shape,
     prepare=prepare_unfold,
@@ -138,32 +127,10 @@ def folded_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any, kern
     return (*x[:-2], x[-2] / area, *output_size)
 
 
-def folded(x: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Any:
-    """NumPy's forward: every window is added where it lies, shift by shift."""
-    x = np.asarray(x)
-    space = [int(n) for n in output_size]
-    places = [
-        (n + 2 * p - d * (k - 1) - 1) // a + 1
-        for n, p, d, k, a in zip(space, padding, dilation, kernel_size, stride, strict=True)
-    ]
-    parts = x.reshape(*x.shape[:-2], -1, *kernel_size, *places)
-    wide = np.zeros((*x.shape[:-2], parts.shape[x.ndim - 2], *(n + 2 * p for n, p in zip(space, padding, strict=True))))
-    wide = wide if x.dtype != object else wide.astype(object)
-    for r, s in np.ndindex(*kernel_size):
-        y, z = (
-            slice(d * q, d * q + a * (n - 1) + 1, a)
-            for d, q, a, n in zip(dilation, (r, s), stride, places, strict=True)
-        )
-        wide[..., y, z] += parts[..., r, s, :, :]
-    y, z = (slice(p, p + n) for p, n in zip(padding, space, strict=True))
-    return wide[..., y, z]
-
-
 @operation(
     name="col2im",
     written="F.fold({})",
     says="columns laid as windows over two axes, added up where they overlap",
-    numpy=folded,
     torch=lambda torch, x, output_size, **options: torch.nn.functional.fold(x, tuple(map(int, output_size)), **options),
     shape=folded_shape,
     prepare=prepare_fold,
@@ -218,20 +185,8 @@ def unshuffled_shape(sizes: Sizes, shapes: tuple[Shape, ...], downscale_factor: 
     return (*x[:-3], x[-3] * r**2, size_of(x[-2]) / r, size_of(x[-1]) / r)
 
 
-def pixels_apart(x: Any, downscale_factor: int) -> Any:
-    """NumPy's forward."""
-    x, r = np.asarray(x), downscale_factor
-    if not x.size:
-        return x
-    *lead, c, h, w = x.shape
-    parts = x.reshape(*lead, c, h // r, r, w // r, r)
-    k = len(lead)
-    return parts.transpose(*range(k + 1), k + 2, k + 4, k + 1, k + 3).reshape(*lead, c * r * r, h // r, w // r)
-
-
 @operation(
     says="pixels laid out as channels: one channel becomes r² with 1/r of the height and width",
-    numpy=pixels_apart,
     torch=lambda torch, x, downscale_factor: torch.nn.functional.pixel_unshuffle(x, downscale_factor),
     shape=unshuffled_shape,
     prepare=prepare_factor,
@@ -309,7 +264,7 @@ def unpooling(space: int) -> Op:
     @operation(
         name=name,
         says="zeros but for the entries of x, each written at its number in the plane (each number once)",
-        numpy=values,
+        numpy=values,  # which of two entries for one place stays is open
         torch=by_torch,
         shape=unpooled_shape,
         prepare=prepare,
