@@ -621,6 +621,7 @@ def unfold_shape(sizes: Sizes, shapes: tuple[Shape, ...], dimension: int, size: 
     if length is not None and length < size:
         raise ShapeError(f"a window of {size} does not fit on an axis of size {length}")
     room = size_of(x[dimension] - size)
+    sizes.require(room)
     places = room + 1 if step == 1 else sp.floor(room / step) + 1
     return (*x[:dimension], places, *x[dimension + 1 :], sp.Integer(size))
 
@@ -641,6 +642,9 @@ def unfold(at: At, x: View, dimension: int, size: int, step: int) -> Expr:
 def shuffle_shape(sizes: Sizes, shapes: tuple[Shape, ...], upscale_factor: int) -> Shape:
     """(…, c·r², h, w) gives (…, c, h·r, w·r)."""
     x, r = at_least(shapes[0], 3), upscale_factor
+    channels = sizes.number(x[-3])
+    if channels is not None and channels % r**2:
+        raise ShapeError(f"{channels} channels are no whole number of blocks of {r**2}")
     return (*x[:-3], size_of(x[-3]) / r**2, x[-2] * r, x[-1] * r)
 
 
