@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 import torch
 
+from symgrad.language import read
 from symgrad.tracing import run_script
+from symgrad.tracing.folding import Block, Folding
 from symgrad.tracing.layout import cut, table, wrapped
 from symgrad.tracing.likeness import Outline, unlike
 from symgrad.tracing.numbers import digits
@@ -332,9 +334,49 @@ def test_a_turn_that_differs_is_told(old, new):
     assert next(line for line in lines if line not in BACK) in shown
 
 
+SLICES = [f"v_t{n} = v_t{n + 1} * x[{4 * n}:{4 * n + 4}, :2] + 0.5" for n in range(9, 0, -1)]
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_numbers_that_go_on_by_the_same_step_are_told(last):
+    found = folded(SLICES, TENSORS, GIVEN, last)
+    shown, head = ([line for line, number in found if (number is None) == fold] for fold in (False, True))
+    assert shown == [SLICES[-1 if last else 0]]
+    others = "x[36:40, :2], x[32:36, :2], x[28:32, :2], …, x[8:12, :2] for x[4:8, :2]; then:"
+    assert head[0].endswith(
+        others if last else "with x[32:36, :2], x[28:32, :2], x[24:28, :2], …, x[4:8, :2] for x[36:40, :2]"
+    )
+
+
+@pytest.mark.parametrize(("old", "new"), [("20:24", "20:25"), ("20:24", "20:23"), ("0.5", "1.5"), (":2", ":3")])
+def test_numbers_that_jump_are_told(old, new):
+    lines = [line.replace(old, new) if line.startswith("v_t5 ") else line for line in SLICES]
+    shown = [line for line, number in folded(lines, TENSORS, GIVEN) if number is not None]
+    assert next(line for line in lines if line not in SLICES) in shown
+
+
+@pytest.mark.parametrize(("kind", "steps"), [("GRU", 6), ("LSTM", 7), ("RNN", 24)])
+def test_the_steps_of_a_recurrent_layer_are_told_once(tmp_path, kind, steps):
+    """Forward all but once, backward all between the first and the last: those two read other things."""
+    _, told = play(
+        tmp_path,
+        f"rnn, x = torch.nn.{kind}(3, 5, batch_first=True), torch.randn(4, {steps}, 3)\n"
+        "rnn(x)[0][:, -1].pow(2).sum().backward()\n",
+    )
+    flat = " ".join(told.split())
+    assert re.search(rf"… th\S+ (\d+ )?lines? {steps - 1} times before", flat)
+    more = re.search(r"… th\S+ (?:\d+ )?lines? (\d+) times more, with v_t", flat)
+    assert more is not None
+    assert int(more[1]) >= steps - 3
+
+
 @pytest.mark.parametrize(
     "body",
     [
+        "h = torch.tanh(h @ w + rows[n])",
+        "h = torch.tanh(h @ w + rows[6 - n])",
+        "h = torch.tanh(h @ w + rows[n * n % 7])",
+        "h = torch.tanh(h @ w + rows[n] * rows[n // 2])",
         "h = torch.tanh(h @ (w if n % 2 else w.T))",
         "h = torch.tanh(h @ w) + (old if n > 2 else 0 * h); old, older = older if n > 2 else h, h",
         "h = torch.tanh(h @ w); h = h * (n + 1)",
@@ -347,6 +389,7 @@ def test_turns_that_differ_are_not_folded_away(tmp_path, body):
         tmp_path,
         "w = torch.randn(2, 2, dtype=torch.float64, requires_grad=True)\n"
         "h = older = torch.ones(1, 2, dtype=torch.float64)\n"
+        "rows = (torch.ones(7, 1, 2, dtype=torch.float64) * w[0]).unbind()\n"
         f"for n in range(7):\n    {body}\nh.sum().backward()\n",
     )
     lines, count, turns, size = session.calls[0].program, 0, 1, 0
@@ -370,6 +413,48 @@ def test_turns_that_differ_are_not_folded_away(tmp_path, body):
         Scene.operations = original
     assert seen == [count]
     assert session.agrees
+
+
+@pytest.mark.parametrize(
+    ("body", "lines"),
+    [
+        ("h = x @ w; loss = 0; g = h.tanh(); (g * h).sum().backward()", ["h = x @ w", "g = tanh(h)", "out = sum(?)"]),
+        ("out = (\n    (x @ w).relu()\n    + (x @ w).tanh()\n).sum()\nout.backward()",
+         ["? = x @ w", "? = relu(?)", "? = x @ w", "? = tanh(?)", "? = ? + ?", "out = sum(?)"]),
+        ("a, b = x @ w, (x @ w).sin(); (a * b).sum().backward()",
+         ["a = x @ w", "? = x @ w", "b = sin(?)", "? = a * b", "out = sum(?)"]),
+        ("f = lambda a: (a @ w).exp()\nf(x).sum().backward()", ["? = x @ w", "? = exp(?)", "out = sum(?)"]),
+        ("f = lambda a: (a @ w).exp(); h = f(x); h.sum().backward()", ["? = x @ w", "h = exp(?)", "out = sum(h)"]),
+        ("q = sum((x @ w).exp() for _ in range(2)); q.sum().backward()",
+         ["? = x @ w", "? = exp(?)", "? = x @ w", "? = exp(?)", "q_2 = q + ?", "out = sum(q_2)"]),
+        ("if True: q = (x @ w).exp(); q.sum().backward()", ["? = x @ w", "q = exp(?)", "out = sum(q)"]),
+        ("é = x @ w; q = é.exp(); q.sum().backward()", ["é = x @ w", "q = exp(é)", "out = sum(q)"]),
+    ],
+)  # fmt: skip
+def test_a_name_is_that_of_the_statement_and_not_of_the_line(tmp_path, body, lines):
+    given = "x, w = torch.randn(2, 3), torch.randn(3, 3, requires_grad=True)\n"
+    session, _ = play(tmp_path, given + body + "\n")
+    told = [re.sub(r"\bt\d+\b", "?", line) for line in session.calls[0].program]
+    assert [line for line in told if line in lines] == lines
+
+
+@pytest.mark.parametrize(
+    ("order", "rows"),
+    [
+        ("12345", [("t1, t2, …, t5",)]),
+        ("54321", [("t5, t4, …, t1",)]),
+        ("13524", [("t1, t3, t5",)]),
+        ("11111", [()]),
+        ("14253", [("t1, t2", "t4, t5")]),  # two turns of six steps
+    ],
+)
+def test_what_is_read_in_turn_is_said_and_nothing_else(order, rows):
+    parts = "; ".join(f"t{n} = {name}.exp()" for n, name in enumerate("abcde", 1))
+    turns = "; ".join(f"t{2 * n + 6} = t{2 * n + 5 if n else 1}.relu() + t{of}; t{2 * n + 7} = t{2 * n + 6}.tanh()"
+                      for n, of in enumerate(order))  # fmt: skip
+    program = read(f"{parts}; {turns}; t15 * 2").program
+    found = [item for item in Folding(program, program.steps, {}).items() if isinstance(item, Block)]
+    assert [block.rows for block in found] == rows
 
 
 @pytest.mark.parametrize(

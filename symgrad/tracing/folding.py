@@ -2,8 +2,8 @@
 
 Comes in: the steps of a program that are told. Goes out: items, single steps and blocks. Two turns of a block do the
 same operations with the same options on tensors of the same shapes, and each reads what the one before it read, moved
-by one turn: a step of the same turn, of the turn before, something made before the block, or one of a row of inputs
-whose names differ in a number only. What does not fit is not folded.
+by one turn: a step of the same turn, of the turn before, something made before the block, one of a row of equal steps
+before it, or one of a row of inputs whose names differ in a number only. What does not fit is not folded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,12 @@ NUMBER = re.compile(r"\d+")
 
 @dataclass(frozen=True)
 class Block:
-    """``count`` turns of ``steps`` steps, from step ``begin`` on; ``names`` are what the block's tensors are called."""
+    """``count`` turns of ``steps`` steps, from step ``begin`` on; ``names`` are what the block's tensors are called.
+
+    What has no name goes by that of the last turn, which is the first one that the backward comes to.
+    ``carries``: a turn reads what the one before it made; ``varying`` is what each turn reads another one of, ``rows``
+    are those that have no name in common.
+    """
 
     begin: int
     steps: int
@@ -34,6 +39,7 @@ class Block:
     names: Mapping[str, str]
     carries: bool
     varying: tuple[str, ...]
+    rows: tuple[str, ...]
 
     @property
     def end(self) -> int:
@@ -57,6 +63,7 @@ class Folding:
         self.reads: list[Reads] = [
             tuple(("step", self.number[n]) if n in self.number else ("given", n) for n in names) for names in self.names
         ]
+        self.shapes = [step.result.shape for step in told]
         known: dict[object, int] = {}
         self.kinds = [known.setdefault(self.kind(step, program), len(known)) for step in told]
 
@@ -111,33 +118,49 @@ class Folding:
         """Whether step ``n`` reads what the one a turn before it read, a turn on; the first turn starts outside."""
         if len(self.reads[n]) != len(self.reads[n - steps]):
             return False
-        for (kind, here), (before, there) in zip(self.reads[n], self.reads[n - steps], strict=True):
+        pairs = zip(self.reads[n], self.reads[n - steps], strict=True)
+        for place, ((kind, here), (before, there)) in enumerate(pairs):
             if kind == "given":
                 if before != "given":
                     return False
             elif not isinstance(here, int):
                 return False
-            elif before == "step" and here in (there, int(there) + steps):
+            elif before == "step" and (here == there or self.a_turn_on(here, int(there), n, place, steps, begin)):
                 continue
             elif not (second and begin <= here < begin + steps and (before == "given" or int(there) < begin)):
                 return False
         return True
 
+    def a_turn_on(self, here: int, there: int, n: int, place: int, steps: int, begin: int) -> bool:
+        """Whether a turn reads the same step of itself, or the next of alike steps before the block."""
+        if there >= begin or here >= begin:
+            return there >= begin and here == there + steps
+        alike = self.told[here].op == self.told[there].op and self.shapes[here] == self.shapes[there]
+        return alike and (n - 2 * steps < begin or self.reads[n - 2 * steps][place] == ("step", 2 * there - here))
+
     def named(self, begin: int, steps: int, count: int) -> Block | None:
         """The block with one name for what its turns call by several; None where they have nothing in common."""
         names: dict[str, str] = {}
         varying: list[str] = []
+        rows: list[str] = []
         carries = False
         for n in range(begin, begin + steps):
             turns = [self.told[n + steps * turn].result.name for turn in range(count)]
             labels = [self.labels.get(t, t) for t in turns]
             spoken = [label for label in labels if not UNNAMED.fullmatch(label)]  # the last turn's may go unused
             common = stem(spoken or labels)
-            names |= dict.fromkeys(turns, common or self.labels.get(turns[0], turns[0]))
+            names |= dict.fromkeys(turns, common or labels[-1])
         for n in range(begin + steps, begin + 2 * steps):
             for place, (kind, read) in enumerate(self.reads[n]):
                 carries |= kind == "step" and isinstance(read, int) and begin <= read < begin + steps
-                if kind == "given":
+                if isinstance(read, int) and read < begin:
+                    row = [self.names[n + steps * (turn - 1)][place] for turn in range(count)]
+                    if len(set(row)) > 1:
+                        labels = [self.labels.get(name, name) for name in row]
+                        common = stem(labels)
+                        names |= dict.fromkeys(row, common or labels[-1])
+                        (varying if common else rows).append(common or in_turn(labels))
+                elif kind == "given":
                     given = [self.names[n + steps * (turn - 1)][place] for turn in range(count)]
                     later = [self.labels.get(name, name) for name in given[1:]]
                     first = self.reads[n - steps][place]
@@ -148,7 +171,12 @@ class Folding:
                     names |= dict.fromkeys(given[1:], common)
                     if len(set(given[1:])) > 1:
                         varying.append(common)
-        return Block(begin, steps, count, names, carries, tuple(dict.fromkeys(varying)))
+        return Block(begin, steps, count, names, carries, tuple(dict.fromkeys(varying)), tuple(dict.fromkeys(rows)))
+
+
+def in_turn(labels: Sequence[str]) -> str:
+    """``t5, t6, …, t10``"""
+    return ", ".join([*labels[:2], "…", labels[-1]] if len(labels) > 3 else labels)
 
 
 def stem(labels: Sequence[str]) -> str | None:

@@ -9,9 +9,11 @@ import ast
 import linecache
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from symgrad.tracing.standing_in import MARK
@@ -52,7 +54,14 @@ def here(turn: int = 0) -> Where:
     if frame is None:
         return Where("?", 0, "", turn)
     file, line = frame.f_code.co_filename, frame.f_lineno
-    return Where(file, line, linecache.getline(file, line).strip(), turn)
+    return Where(file, line, linecache.getline(file, line).strip(), turn, column(frame.f_code, frame.f_lasti))
+
+
+@lru_cache(maxsize=4096)
+def column(code: CodeType, at: int) -> int:
+    """Where in its line an instruction begins, in bytes as `ast` counts; −1 where Python was told not to keep that."""
+    place = next(islice(code.co_positions(), at // 2, None), (None, None, None, None))
+    return -1 if place[2] is None else place[2]
 
 
 def frames(start: FrameType | None) -> Iterator[FrameType]:
@@ -63,20 +72,43 @@ def frames(start: FrameType | None) -> Iterator[FrameType]:
         start = start.f_back
 
 
-@lru_cache(maxsize=2048)
-def assigned(file: str, line: int) -> tuple[str, ...] | None:
-    """The names that the statement in this line assigns to, one for each result, or None."""
-    return assignments(file).get(line)
+INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+"""Parts of a statement that run by themselves, later or several times."""
+Span = tuple[tuple[int, int], tuple[int, int]]
+"""Line and column where a part of a text begins, and where it ends."""
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """A statement that assigns to plain ``names``, one for each result; of a ``loop`` its head, what it runs over.
+
+    ``within`` are the lambdas and comprehensions in it: what runs in them is not what is assigned.
+    """
+
+    begin: tuple[int, int]
+    end: tuple[int, int]
+    names: tuple[str, ...]
+    loop: bool
+    within: tuple[Span, ...]
+
+
+def assigned(where: Where) -> Assigned | None:
+    """The statement at this place, if it assigns; None also where the line has several and the column is not known."""
+    found, here = assignments(where.file).get(where.line, ()), (where.line, where.column)
+    if where.column < 0:
+        return found[0] if len(found) == 1 and not found[0].within else None
+    around = next((s for s in found if s.begin <= here < s.end), None)
+    return None if around is None or any(begin <= here < end for begin, end in around.within) else around
 
 
 @lru_cache(maxsize=64)
-def assignments(file: str) -> dict[int, tuple[str, ...]]:
-    """Line → the plain names assigned there, for every line of the statement; of a loop what it runs over."""
+def assignments(file: str) -> dict[int, list[Assigned]]:
+    """Line → the statements that assign there, for every line of each."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError, RecursionError):
         return {}
-    found: dict[int, tuple[str, ...]] = {}
+    found: dict[int, list[Assigned]] = {}
     for node in ast.walk(tree):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(
             node, (ast.AugAssign, ast.AnnAssign, ast.For)) else []  # fmt: skip
@@ -84,9 +116,17 @@ def assignments(file: str) -> dict[int, tuple[str, ...]]:
         names = tuple(part.id for part in parts if isinstance(part, ast.Name))
         if len(targets) == 1 and names and len(names) == len(parts) and isinstance(node, ast.stmt):
             last = node.iter if isinstance(node, ast.For) else node
-            for line in range(node.lineno, (last.end_lineno or node.lineno) + 1):
-                found[line] = names
+            _, end = span(last)
+            within = tuple(span(part) for part in ast.walk(last) if isinstance(part, INNER))
+            statement = Assigned((node.lineno, node.col_offset), end, names, isinstance(node, ast.For), within)
+            for line in range(node.lineno, end[0] + 1):
+                found.setdefault(line, []).append(statement)
     return found
+
+
+def span(node: ast.stmt | ast.expr) -> Span:
+    """Where a part of a tree stands in its text."""
+    return (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
 
 
 @lru_cache(maxsize=512)
@@ -107,12 +147,6 @@ def loop_around(file: str, first: int, last: int) -> str | None:
     if isinstance(inner, ast.For):
         return f"for {ast.unparse(inner.target)} in {ast.unparse(inner.iter)}"
     return f"while {ast.unparse(inner.test)}" if isinstance(inner, ast.While) else None
-
-
-@lru_cache(maxsize=2048)
-def heads(file: str, line: int) -> bool:
-    """Whether a loop begins in this line: what is made there is what it runs over, one for each turn."""
-    return linecache.getline(file, line).lstrip().startswith("for ")
 
 
 def argument(text: str) -> str | None:

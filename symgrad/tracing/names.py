@@ -36,12 +36,12 @@ def node_names(
         )
         if where is None or (asked_here and all(node.gradient is None for node in run)):
             continue
-        targets = frames.assigned(where.file, where.line)
-        if targets is None:
+        statement = frames.assigned(where)
+        if statement is None:
             continue
-        several = len(targets) > 1
+        targets, several = statement.names, len(statement.names) > 1
         together = [n for n in run if n.gradient is not None and n.gradient is run[-1].gradient] or run[-1:]
-        for node in run if several or frames.heads(where.file, where.line) else together:
+        for node in run if several or statement.loop else together:
             fits = not several or node.siblings == len(targets)
             if fits and (given or node.kind != "data"):
                 names.setdefault(id(node), targets[node.index] if several else one_of(node, targets[0]))
@@ -54,14 +54,14 @@ def one_of(node: Node, name: str) -> str:
 
 
 def runs(order: Sequence[Node]) -> list[list[Node]]:
-    """What was computed, in the order of time, by executions of one line."""
-    made = [n for n in order if n.where is not None and n.kind != "leaf"]
+    """What was computed, in the order of time, by executions of one statement, or of one line where none assigns."""
+    made = [(n, n.where) for n in order if n.where is not None and n.kind != "leaf"]
     found: list[list[Node]] = []
-    for node in sorted(made, key=lambda n: n.where.turn if n.where is not None else 0):
-        before = found[-1][-1].where if found else None
-        same = before is not None and node.where is not None and before.line == node.where.line
-        if same and before is not None and node.where is not None and before.file == node.where.file:
-            found[-1].append(node)
-        else:
-            found.append([node])
+    before: object = None
+    for node, where in sorted(made, key=lambda pair: pair[1].turn):
+        here = where.file, frames.assigned(where) or where.line
+        if here != before:
+            found.append([])
+        found[-1].append(node)
+        before = here
     return found

@@ -53,6 +53,7 @@ def head(block: Block, program: Program, turn: Sequence[Apply]) -> str:
         loop = frames.loop_around(files.pop(), numbers[0], numbers[-1])
         place += f" in “{shortened(loop, LONGEST)}”" if loop is not None else ""
     varying = f", another {', '.join(block.varying[:3])} each time" if block.varying else ""
+    varying += "".join(f", with {row} in turn" for row in block.rows[:3])
     carried = "; what is read before it is made is from the turn before" if block.carries else ""
     steps = "this step" if block.steps == 1 else f"these {block.steps} steps"
     return f"{steps} × {block.count}{place}{varying}{carried}:"

@@ -42,12 +42,13 @@ COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float6
 
 @dataclass(frozen=True)
 class Where:
-    """A line of the user's: file, number, text, and the function it stands in; ``turn`` tells executions apart."""
+    """A line of the user's: file, number, text; ``turn`` tells executions apart, ``column`` is −1 where not known."""
 
     file: str
     line: int
     text: str
     turn: int = 0
+    column: int = field(default=-1, compare=False)
 
     @property
     def short(self) -> str:

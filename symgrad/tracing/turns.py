@@ -1,8 +1,8 @@
 """The lines of a deep network's backward: each gradient where it can be computed, equal layers once.
 
 Comes in: lines as text, from the output back. Goes out: fewer of them. Two turns are equal if one is the other under
-other names of tensors, and if what a turn reads from the one before it is the same line of it each time; then the
-first is told, and of the others what changes.
+other names of tensors, with whole numbers that are the same or go on by the same step, and if what a turn reads from
+the one before it is the same line of it each time; then the first is told, and of the others what changes.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ NAMED = 3
 """Names of later turns that are written before the last."""
 NAME = re.compile(r"(?<![\w.'])[A-Za-z_0-9][\w.]*")
 NUMBER = re.compile(r"\d+")
+WHOLE = re.compile(r"(?<![\w.])\d+(?![\w.])")
+SUBSCRIPT = re.compile(r"\[[^][]*\]|\d+")
 
 
 def woven(lines: Backward, forms: Mapping[str, str], also: Sequence[Line]) -> list[str]:
@@ -54,10 +56,15 @@ def woven(lines: Backward, forms: Mapping[str, str], also: Sequence[Line]) -> li
 
 @dataclass(frozen=True)
 class Words:
-    """One line: what it says but for names of tensors, and those names, the first being the one it makes."""
+    """One line: what it says but for names of tensors and whole numbers; ``names``, the first the one it makes.
+
+    ``spoken`` is what a number is told by, the subscript that it stands in.
+    """
 
     kind: str
     names: tuple[str, ...]
+    numbers: tuple[int, ...]
+    spoken: tuple[str, ...]
 
 
 def words(line: str, known: Collection[str]) -> Words:
@@ -74,7 +81,16 @@ def words(line: str, known: Collection[str]) -> Words:
         return match[0]
 
     kind = NAME.sub(taken, line)
-    return Words(kind, tuple(names))
+    found = list(WHOLE.finditer(kind))
+    parts = [(part.span(), spoken(kind, part, names)) for part in SUBSCRIPT.finditer(kind)]
+    told = tuple(next(text for (begin, end), text in parts if begin <= n.start() < end) for n in found)
+    return Words(WHOLE.sub("#", kind), tuple(names), tuple(int(n[0]) for n in found), told)
+
+
+def spoken(kind: str, part: re.Match[str], names: Sequence[str]) -> str:
+    """A subscript with the name that it stands behind; ``kind`` has a dot for each of the ``names``."""
+    before = kind[: part.start()]
+    return f"{names[before.count('·') - 1]}{part[0]}" if before.endswith("·") else part[0]
 
 
 def folded(
@@ -99,7 +115,7 @@ def folded(
     at = 0
     while at < len(lines):
         lengths = [place - at for place in places[apart[at].kind] if place > at][:TRIES]
-        counts = [(steps, n) for steps in lengths if (n := turns(apart, makers, at, steps)) >= LEAST]
+        counts = [(steps, n) for steps in lengths if (n := turns(apart, makers, at, steps, last)) >= LEAST]
         steps, count = max(counts, key=lambda pair: (pair[0] * (pair[1] - 1), -pair[0]), default=(1, 1))
         if steps * (count - 1) < WORTH:
             told.append((lines[at], at))
@@ -107,14 +123,17 @@ def folded(
             continue
         shown = at + steps * (count - 1) if last else at
         block: list[tuple[str, int | None]] = [(lines[n], n) for n in range(shown, shown + steps)]
-        head = others(apart, at, steps, count, given, last)
+        head = others(apart, at, steps, count, {*given, *(word.names[0] for word in apart[:at] if word.names)}, last)
         told += [(head, None), *block] if last else [*block, (head, None)]
         at += steps * count
     return told
 
 
-def turns(apart: Sequence[Words], makers: Mapping[str, int], begin: int, steps: int) -> int:
-    """How many turns of ``steps`` lines follow each other, the first included."""
+def turns(apart: Sequence[Words], makers: Mapping[str, int], begin: int, steps: int, last: bool) -> int:
+    """How many turns of ``steps`` lines follow each other, the first included.
+
+    Two things from outside may be one of the turn before in the second turn, where the ``last`` turn is told.
+    """
     count = 1
     while begin + (count + 1) * steps <= len(apart):
         renamed: dict[str, str] = {}
@@ -122,15 +141,25 @@ def turns(apart: Sequence[Words], makers: Mapping[str, int], begin: int, steps: 
             before, here = apart[n - steps], apart[n]
             if before.kind != here.kind or len(before.names) != len(here.names):
                 return count
+            if count > 1 and not goes_on(apart[n - 2 * steps].numbers, before.numbers, here.numbers):
+                return count
             for old, new in zip(before.names, here.names, strict=True):
                 if renamed.setdefault(old, new) != new:
                     return count
-                if not a_turn_on(old, new, makers, begin, steps, count == 1):
+                if a_turn_on(old, new, makers, begin, steps, count == 1):
+                    continue
+                if makers.get(new, begin) >= begin or not in_a_row(apart, makers, old, new):
                     return count
-        if len(set(renamed.values())) < len(renamed):
+        own = [new for old, new in renamed.items() if makers.get(old, -1) >= begin or not last or count > 1]
+        if len(set(own)) < len(own):
             return count
         count += 1
     return count
+
+
+def goes_on(first: Sequence[int], second: Sequence[int], third: Sequence[int]) -> bool:
+    """Whether each number is as far from the second turn to the third as from the first to the second."""
+    return all(c - b == b - a for a, b, c in zip(first, second, third, strict=True))
 
 
 def a_turn_on(old: str, new: str, makers: Mapping[str, int], begin: int, steps: int, second: bool) -> bool:
@@ -143,20 +172,31 @@ def a_turn_on(old: str, new: str, makers: Mapping[str, int], begin: int, steps: 
     return old == new or made == anew == -1
 
 
+def in_a_row(apart: Sequence[Words], makers: Mapping[str, int], old: str, new: str) -> bool:
+    """Whether two lines are the same but for their numbers: parts of one thing."""
+    made, anew = (apart[makers[name]] if name in makers else None for name in (old, new))
+    return made is not None and anew is not None and (made.kind, made.names[1:]) == (anew.kind, anew.names[1:])
+
+
 def others(apart: Sequence[Words], begin: int, steps: int, count: int, given: Collection[str], last: bool) -> str:
     """What the other turns read in the place of what this one does, by the number in which the names differ."""
     which = "this line" if steps == 1 else f"these {steps} lines"
     rows: dict[tuple[str, ...], None] = {}
     for n in range(begin, begin + steps):
-        for place, name in enumerate(apart[n].names):
+        for place in range(len(apart[n].names)):
             row = [apart[n + steps * turn].names[place] for turn in range(count)]
-            if place and name in given and len(set(row)) > 1:
+            if place and len(set(row)) > 1 and all(other in given for other in row):
                 rows.setdefault(tuple(row))
+    counted: dict[tuple[str, ...], None] = {}
+    for n in range(begin, begin + steps):
+        for place, number in enumerate(apart[n].numbers):
+            if apart[n + steps].numbers[place] != number:
+                counted.setdefault(tuple(apart[n + steps * turn].spoken[place] for turn in range(count)))
     told = f"… {which} {count - 1} times {'before' if last else 'more'}"
-    if rows:
-        names = common(list(rows))
-        rest, own = (names[:-1], names[-1]) if last else (names[1:], names[0])
-        told += f", with {listed(rest)} for {own}"
+    changing = [common(list(rows))] if rows else []
+    for turn, row in enumerate([*changing, *map(list, counted)]):
+        rest, own = (row[:-1], row[-1]) if last else (row[1:], row[0])
+        told += f"{' and' if turn else ', with'} {listed(rest)} for {own}"
     return f"{told}; then:" if last else told
 
 
