@@ -23,9 +23,11 @@ Examples:
   symgrad run train.py --epochs 2
   symgrad run --only conv1.weight --call 3 train.py
   symgrad run --code 1 train.py
-  symgrad run --format markdown -o story.md train.py
+  symgrad run --format html -o story.html train.py
+  symgrad run --open train.py
 """
-FORMATS = ("text", "markdown", "json")
+PAGES = ("html", "svg")
+FORMATS = ("text", "markdown", "json", "html", "svg")
 
 
 @click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -39,22 +41,24 @@ FORMATS = ("text", "markdown", "json")
 )
 @click.option("-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
               help="Write the explanation to FILE; the script's own output stays where it was.")  # fmt: skip
+@options.open_option
 @options.traceback_option
 @reporting
 def run(
     script: str, arguments: tuple[str, ...], only: tuple[str, ...], call: int | None, code: int | None, style: str,
-    path: Path | None, traceback: bool,
+    path: Path | None, opened: bool, traceback: bool,
 ) -> int:  # fmt: skip
     """Run SCRIPT as python would, and explain each call of backward and grad in it.
 
     ARGUMENTS after SCRIPT are the script's own. Its output, its exit status and its exceptions stay what they
-    are; an explanation follows each call.
+    are; an explanation follows each call. A page (html) has the source beside the story; it goes to a file, as does a
+    picture (svg) of one call.
     """
     from symgrad.tracing import run_script
     from symgrad.tracing.layout import wrapped
-    from symgrad.tracing.tell import WIDTH, closing, event_markdown, event_text, legend, to_json, to_markdown
+    from symgrad.tracing.tell import WIDTH, closing, event_markdown, event_text, legend
 
-    output.check(path)
+    style, path = place(style, path, opened, code)
     file = None if path is None else Growing(path)
     stdout = sys.stdout  # the script may put another in its place: what it catches is its own
     width = output.width() if file is None and sys.stdout is not None and sys.stdout.isatty() else WIDTH
@@ -68,8 +72,8 @@ def run(
         elif style == "markdown" and file is not None:
             file.add(event_markdown(event) + "\n")
 
-    wanted = call if code is None else code
-    session = run_script(script, list(arguments), tell=tell, only=only, call=wanted, patience=output.patience)
+    session = run_script(script, list(arguments), tell=tell, only=only, call=call if code is None else code,
+                         patience=output.patience, pictures=style in PAGES)  # fmt: skip
     if code is not None:
         as_python = code_of(session, code)
         say(as_python, stdout) if file is None else file.add(as_python)
@@ -79,10 +83,42 @@ def run(
     elif style == "markdown" and file is not None:
         file.add(closing(session))
     else:
-        output.deliver(to_markdown(session) if style == "markdown" else to_json(session), path, style)
+        output.deliver(whole(session, style), path, style)
     if file is not None:
         file.close()
+    if opened and path is not None:
+        output.show(path)
     return session.status or (0 if session.agrees else DISAGREED)
+
+
+def place(style: str, path: Path | None, opened: bool, code: int | None) -> tuple[str, Path | None]:
+    """The format and where it goes; raises `InputError` before the script runs where it could not be written."""
+    from symgrad.render.html import need_packages
+
+    style, path = output.page_place(style, path, opened)
+    if style in PAGES and code is not None:
+        raise InputError(f"--code N is Python, --format {style} is not", hints=("--call N",))
+    if style in PAGES and path is None:
+        raise InputError(
+            f"--format {style} goes to a file: standard output is the script's own", hints=("-o FILE", "--open")
+        )
+    if style == "html":
+        need_packages()
+    output.check(path)
+    return style, None if path is None else path.absolute()  # the script may go to another folder
+
+
+def whole(session: Session, style: str) -> str:
+    """A run as Markdown, JSON, a page, or the picture of its first call that has one."""
+    from symgrad.tracing.page import page_html
+    from symgrad.tracing.tell import to_json, to_markdown
+
+    if style == "svg":
+        found = next((call.picture for call in session.calls if call.picture), None)
+        if found is None:
+            raise InputError("no call of backward or grad was seen that could be drawn", hints=("--call N",))
+        return found
+    return {"markdown": to_markdown, "json": to_json, "html": page_html}[style](session)
 
 
 def code_of(session: Session, number: int) -> str:

@@ -39,6 +39,21 @@ class Watched:
         """The Euclidean lengths."""
         return {way: length(part) for way, part in self.parts.items()}
 
+    def past(self, unsaid: Mapping[str, str]) -> Watched:
+        """What comes back where the steps that are ``unsaid``, by what they read, are passed on the way."""
+        found = Watched()
+        for (source, target), part in self.parts.items():
+            if target in unsaid:
+                continue
+            first = source
+            while first in unsaid:
+                source, first = first, unsaid[first]
+            back = part if first == source else self.parts.get((first, source))
+            if back is not None:
+                way = first, target
+                found.parts[way] = found.parts[way] + back if way in found.parts else back
+        return found
+
 
 def length(array: Any) -> float:
     """The Euclidean length of all entries."""
@@ -63,7 +78,12 @@ def drawn(
 ) -> str:  # fmt: skip
     """A program with the lengths that were seen on its ways."""
     labels, told = labels or {}, tuple(steps)
-    called = {t.name: labels.get(t.name, t.name) for t in program.tensors()}
+    called: dict[str, str] = {}
+    taken: set[str] = set()
+    for tensor in (*program.inputs, *(step.result for step in told)):
+        name = labels.get(tensor.name, tensor.name)
+        called[tensor.name] = name if name not in taken else f"{name} ({tensor.name})"
+        taken.add(called[tensor.name])
     read = {name for step in told for name in step.tensors} | set(seeds)
     stations = [Station(called[t.name], "", shape(shape_of(t.name))) for t in program.inputs if t.name in read]
     texts = [said(step) for step in told]

@@ -1,7 +1,8 @@
 """What is said of leaves beside their numbers: in which order, and why one gets zero.
 
 Comes in: the nodes of a call, its program, and the sweep as it goes. Goes out: the order in which the forward pass
-reads the leaves, and for a gradient that is zero the steps through which nothing comes back, as the sweep saw them.
+reads the leaves, the size and structure of their Jacobians, and for a gradient that is zero the steps through which
+nothing comes back, as the sweep saw them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array
 from symgrad.program import Apply
 from symgrad.tracing.numbers import MOST
@@ -92,4 +94,29 @@ class Flow:
         return f"nothing comes back through {text}" + (f" (line {line.line})" if line is not None else "")
 
 
-__all__ = ["Flow", "as_read"]
+SHORT = 14
+"""Programs with more steps than this get no Jacobian in one piece."""
+
+
+def structure(program: Program, name: str) -> str:
+    """J's size and structure, where that is cheap."""
+    found = size(program, name)
+    if len(program.ends) > 1 or len(program.recording.steps) > SHORT or found == "1×1":
+        return found
+    try:
+        read = program.jacobian(program.labels[name]).structure
+    except SymgradError:
+        return found
+    kind = read.notation or read.kind
+    for own, label in program.labels.items():
+        kind = kind.replace(own, label) if own != label else kind
+    return f"{found} {kind}".rstrip().replace("diag(", "diagonal(")
+
+
+def size(program: Program, name: str) -> str:
+    """``3×3``: rows of J are outputs, columns entries of the leaf."""
+    rows = sum(int(np.prod(np.shape(program.arrays[e]), dtype=object)) for e in dict.fromkeys(program.ends))
+    return f"{rows}×{int(np.prod(np.shape(program.arrays[name]), dtype=object))}"
+
+
+__all__ = ["Flow", "as_read", "size", "structure"]

@@ -30,8 +30,9 @@ from symgrad.oracles.forms import check_form
 from symgrad.program import Apply, Pullback
 from symgrad.program import Program as Recording
 from symgrad.render import WRITERS
-from symgrad.render.program_picture import Watched, drawn
+from symgrad.render.program_picture import Watched
 from symgrad.tracing.pairs import convention
+from symgrad.tracing.pictures import picture
 from symgrad.tracing.planned import WaysBack, settling
 from symgrad.tracing.seeds import numbers, seed_array
 from symgrad.tracing.sweeps import pull, push
@@ -186,10 +187,7 @@ class Program(Listed):
         """The program as a picture, with the length of what ``backward(seed)`` sends back on every way."""
         seeds, watched = self._seeds(seed), Watched()
         pull(self.recording, self.values, self.boxes, seeds, self._names(wrt), watched, self.origins)
-        return drawn(
-            self.recording, self.recording.forward_steps, watched.lengths, seeds, labels=self.labels,
-            shape_of=lambda name: np.shape(self.arrays[name]), seed=self.recording.seed,
-        )  # fmt: skip
+        return picture(self, seeds, watched)
 
     def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:
         """Ju: the change of the outputs for a change of some inputs."""

@@ -15,9 +15,11 @@ import numpy as np
 
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import as_float
+from symgrad.render.program_picture import Watched
 from symgrad.tracing import detached, diagnose, frames, kinks, leaves, own_backward, paths, remarks
 from symgrad.tracing.agreement import Judge
 from symgrad.tracing.births import births, not_finite, watching
+from symgrad.tracing.entrywise import entrywise
 from symgrad.tracing.given import Found, Given, seed_text, stands_for
 from symgrad.tracing.guard import unheard
 from symgrad.tracing.lessons import lessons
@@ -29,6 +31,7 @@ from symgrad.tracing.names import node_names
 from symgrad.tracing.observed import Observation
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.passages import passages
+from symgrad.tracing.pictures import picture
 from symgrad.tracing.program import Program
 from symgrad.tracing.sensors import Sensor
 from symgrad.tracing.story import Backward, Leaf
@@ -42,8 +45,6 @@ if TYPE_CHECKING:
 
 HANDFUL = 6
 """With more leaves than this, formulas are shown on request only."""
-SHORT = 14
-"""Programs with more steps than this get no Jacobian in one piece."""
 
 
 class Scene:
@@ -103,7 +104,7 @@ class Scene:
         targets = self.targets(lifted, result)
         program = self.program(lifted, targets)
         shown = self.operations(program)
-        key = (self.where.file, self.where.line)
+        key = self.where.file, self.where.line
         outline = Outline(
             shown,
             tuple((program.labels[t.name], tuple(np.shape(program.arrays[t.name]))) for t in program.recording.inputs),
@@ -118,7 +119,9 @@ class Scene:
         seeds = self.weights(lifted)
         judge = Judge(program, seeds, self.types(lifted))
         met, letter = kinks.Passages(), program.recording.seed
-        judge.pull(watching(births(born), flow.seen, *(() if repeated else (met.seen,))))
+        ways = Watched()
+        drawn = [ways] if self.watch.pictures and not repeated else []
+        judge.pull(watching(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
         self.passed = flow.small_of(self.order, lifted.refs)
         lost = bool(born) and all(birth.of_nothing for birth in born)
         few = len(targets) <= HANDFUL or bool(self.watch.only)
@@ -162,6 +165,8 @@ class Scene:
             told=told,
             letter=letter,
             lead=(convention(spoken),) if spoken and not repeated else (),
+            picture=picture(program, seeds, ways) if ways.parts else "",
+            entries=entrywise(program, told.source) if self.watch.pictures else None,
         )
 
     def unexplained(self, problem: str, found: tuple[str, ...], error: Exception | None) -> Backward:
@@ -258,7 +263,7 @@ class Scene:
     ) -> Leaf:  # fmt: skip
         """One row."""
         program = judge.program
-        jacobian = self.structure(program, name) if formulas else self.size(program, name)
+        jacobian = leaves.structure(program, name) if formulas else leaves.size(program, name)
         form = told.forms.get(program.labels[name])
         before = self.before.get(id(tensor)) if self.kind == "backward" else None
         added = as_float(judge.derived[name])
@@ -288,26 +293,6 @@ class Scene:
             hooked,
             ruled,
         )
-
-    def structure(self, program: Program, name: str) -> str:
-        """J's size and structure, where that is cheap."""
-        size = self.size(program, name)
-        if len(program.ends) > 1 or len(program.recording.steps) > SHORT or size == "1×1":
-            return size
-        try:
-            structure = program.jacobian(program.labels[name]).structure
-        except SymgradError:
-            return size
-        kind = structure.notation or structure.kind
-        for own, label in program.labels.items():
-            kind = kind.replace(own, label) if own != label else kind
-        return f"{size} {kind}".rstrip().replace("diag(", "diagonal(")
-
-    @staticmethod
-    def size(program: Program, name: str) -> str:
-        """``3×3``: rows of J are outputs, columns entries of the leaf."""
-        rows = sum(int(np.prod(np.shape(program.arrays[e]), dtype=object)) for e in dict.fromkeys(program.ends))
-        return f"{rows}×{int(np.prod(np.shape(program.arrays[name]), dtype=object))}"
 
     def operations(self, program: Program) -> tuple[str, ...]:
         """The program's lines."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from symgrad.numeric.exact import Array
+from symgrad.render.page import Equations
 from symgrad.tracing.told_lines import ToldLines
 from symgrad.tracing.trace import Where
 
@@ -64,7 +65,8 @@ class Backward:
     ``failure`` is the exception's own text; ``reasons`` explain it. ``repeated`` says that an earlier call from
     the same line ran the same program but for what ``unlike`` names, ``explained`` that it could be explained at all.
     ``told`` is the backward, line by line; ``letter`` what the seed is called in it: v, unless a tensor is.
-    ``lead`` has to be known to read the table.
+    ``lead`` has to be known to read the table. ``picture`` is the program as SVG, and ``entries`` are the
+    lines entry by entry, where a page was asked for.
     """
 
     number: int
@@ -85,6 +87,8 @@ class Backward:
     told: ToldLines = field(default_factory=ToldLines)
     letter: str = "v"
     lead: tuple[str, ...] = ()
+    picture: str = ""
+    entries: Equations | None = None
 
     @property
     def agrees(self) -> bool:
@@ -108,13 +112,18 @@ class Note:
 
 @dataclass
 class Session:
-    """A script's run: its events, the calls that were only counted, and how it ended."""
+    """A script's run: its events, the calls that were only counted, and how it ended.
+
+    ``source`` is the text that ran, ``file`` what Python calls it.
+    """
 
     script: str
     events: list[Backward | Note] = field(default_factory=list)
     counted: dict[str, int] = field(default_factory=dict)
     status: int = 0
     torch_version: str = ""
+    source: str = ""
+    file: str = ""
 
     @property
     def calls(self) -> list[Backward]:

@@ -43,11 +43,12 @@ class ToldLines:
     output back, ``opened`` says what they mention and the program's own listing does not have; ``forms`` are the
     gradients by their names; ``flow`` the lengths on the way, ``warning`` what is extreme about them. ``end`` is the
     output, if it is one number whose weight is 1. ``source`` are the lines themselves, ``labels`` the
-    names of the script.
+    names of the script. ``places`` are the user's lines that the forward ones stand for.
     """
 
     forward: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
+    places: tuple[Any, ...] = ()
     opened: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
     forms: Mapping[str, str] = field(default_factory=dict)
@@ -118,6 +119,7 @@ def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool, asked: bo
     return ToldLines(
         tuple(forward),
         tuple(shapes),
+        tuple(program.lines.get(line.of) for line in found.forward),
         tuple(opened),
         tuple(back),
         forms,

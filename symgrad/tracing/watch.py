@@ -41,7 +41,10 @@ UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 
 
 class Watch:
-    """One watched run. ``only`` names leaves and ``call`` the number of a call that is wanted in detail."""
+    """One watched run. ``only`` names leaves and ``call`` the number of a call that is wanted in detail.
+
+    With ``pictures`` what is told line by line is drawn as well.
+    """
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class Watch:
         only: Sequence[str] = (),
         call: int | None = None,
         patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
+        pictures: bool = False,
     ) -> None:
         self.session = Session(script, torch_version=torch.__version__.split("+")[0])
         self.recorder = Recorder(self.heard)
@@ -59,7 +63,7 @@ class Watch:
         self.number = 0
         here = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _let_go(here()))
-        self.sampling, self.patience = Sampling(), patience
+        self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
         self.shown: dict[tuple[str, int], Outline] = {}
         self.filled: dict[int, tuple[weakref.ref[Any], Where, str]] = {}
         self.names: dict[int, str] = {}

@@ -63,7 +63,7 @@ def told(line: Line, program: Program) -> dict[str, Any]:
     """A line of the forward or of the backward."""
     shape = None if line.shape is None else "×".join(map(str, program.numbers(line.shape))) or "a number"
     return {"code": line.shown, "of": line.of or line.name, "name": line.name, "shape": shape,
-            "reads": " ".join(sorted(line.names))}  # fmt: skip
+            "reads": " ".join(sorted(line.names)), "where": None}  # fmt: skip
 
 
 def rendered(page: Page, explanation: Explanation | None = None, version: str | None = None, **more: Any) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
@@ -26,6 +27,13 @@ WIDE = 76
 """Characters beyond which each part of an equation gets a line of its own."""
 MOST_COPIED = 2_000
 """Entries of an array that can be copied as code."""
+
+
+def need_packages() -> None:
+    """Raise `InputError` where a package of pages is missing, before any work."""
+    for module, package in (("jinja2", "Jinja2"), ("latex2mathml", "latex2mathml")):
+        if find_spec(module) is None:
+            raise missing(package)
 
 
 @cache

@@ -25,18 +25,33 @@
     const line = target.closest && target.closest(".lines-of li");
     if (!line) return;
     line.classList.add("lit-line");
-    const forward = all("[data-makes]"), of = line.dataset.of;
+    const both = line.closest(".both"), forward = all("[data-makes]", both), of = line.dataset.of;
+    if (!of && !line.dataset.makes) return;
     if (of !== undefined) {
       const made = forward.filter(f => f.dataset.makes === of);
       const found = made.length ? made : forward.filter(f => f.dataset.reads.split(" ").includes(of));
       for (const f of found) f.classList.add("lit-line");
     } else {
-      const own = line.dataset.makes, back = all("[data-of]");
+      const own = line.dataset.makes, back = all("[data-of]", both);
       const reads = (line.dataset.reads || "").split(" ");
       for (const b of back) if (b.dataset.of === own || (reads.includes(b.dataset.of) && !forward.some(f => f.dataset.makes === b.dataset.of))) b.classList.add("lit-line");
     }
   }
-  const onTo = event => { lightSymbol(symbolOf(event.target)); lightLine(event.target); };
+
+  // Of a run: the line of source of what is pointed at, and what happened at a line of source.
+  function lightSource(target) {
+    const here = target.closest && (target.closest("[data-at]") || target.closest(".source li"));
+    if (!here) return;
+    for (const old of all(".lit-source, .lit-event")) old.classList.remove("lit-source", "lit-event");
+    const at = here.dataset.at;
+    const row = at === undefined ? here : at && document.getElementById(at);
+    if (!row) return;
+    row.classList.add("lit-source");
+    if (at === undefined) { for (const told of all(`.event[data-at="${row.id}"], .brief [data-at="${row.id}"]`)) told.classList.add("lit-event"); return; }
+    const box = row.closest(".source"), above = row.offsetTop - box.scrollTop;
+    if (above < 0 || above > box.clientHeight - row.offsetHeight) box.scrollTop = row.offsetTop - box.clientHeight / 2;
+  }
+  const onTo = event => { lightSymbol(symbolOf(event.target)); lightLine(event.target); lightSource(event.target); };
   document.addEventListener("pointerover", onTo);
   document.addEventListener("focusin", onTo);
 
@@ -97,7 +112,7 @@
 
   const fold = document.getElementById("fold");
   if (fold) fold.addEventListener("click", () => {
-    const parts = all(".story details"), open = parts.some(d => !d.open);
+    const parts = all(".story > details"), open = parts.some(d => !d.open);
     for (const part of parts) part.open = open;
     fold.setAttribute("aria-pressed", String(open));
     fold.textContent = open ? "close all" : "open all";
