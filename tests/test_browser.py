@@ -5,9 +5,12 @@ Without a browser these tests are skipped, with the reason.
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,8 +20,12 @@ import pytest
 
 import symgrad
 from symgrad.render.html.travel import travelling
+from symgrad.tracing.page import page_html
+from symgrad.tracing.story import Note, Session
+from symgrad.tracing.trace import Where
 from tests.browser import Opened, browser
 from tests.cases import cases
+from tests.test_run_page import TRAIN
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -61,6 +68,15 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> str:
         DEEP, x="randn(2,3)", w="randn(3,4)", b=[1, 2, 3, 4], u="randn(4,3)", seed="randn(2,3,seed=3)"
     )
     return written(tmp_path_factory.mktemp("pages") / "deep.html", found.to_html())
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("pages")
+    (folder / "train.py").write_text(TRAIN, encoding="utf-8")
+    done = [sys.executable, "-m", "symgrad_cli", "run", "--format", "html", "-o", "run.html", "train.py"]
+    subprocess.run(done, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return (folder / "run.html").as_uri()
 
 
 def sheet(page: Any, name: str) -> np.ndarray:
@@ -164,9 +180,9 @@ def test_steps_fold_and_formulas_are_copied(opened: Opened, forum: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 390])
-def test_everybody_can_read_it(chromium: Any, deep: str, forum: str, scheme: str, width: int) -> None:
+def test_everybody_can_read_it(chromium: Any, deep: str, forum: str, ran: str, scheme: str, width: int) -> None:
     context = chromium.new_context(color_scheme=scheme, viewport={"width": width, "height": 850})
-    for address in (deep, forum):
+    for address in (deep, forum, ran):
         found = Opened(context.new_page())
         page = found.open(address)
         page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")
@@ -175,6 +191,52 @@ def test_everybody_can_read_it(chromium: Any, deep: str, forum: str, scheme: str
         assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
         assert found.complaints == []
     context.close()
+
+
+def test_what_happened_lights_its_line_of_source(opened: Opened, ran: str) -> None:
+    page = opened.open(ran)
+    lit = page.locator(".lit-source")
+    page.locator(".event summary").first.hover()
+    assert [text.strip() for text in lit.all_text_contents()] == ["loss.backward()"]
+    page.locator('li[data-makes="h"]').hover()
+    assert [text.strip() for text in lit.all_text_contents()] == ["h = torch.relu(x @ W1.T + b1)"]
+    page.locator('li[data-of="h"]').focus()  # by keyboard, and from the backward
+    assert [text.strip() for text in lit.all_text_contents()] == ["h = torch.relu(x @ W1.T + b1)"]
+    assert page.locator('li[data-makes="h"].lit-line').count() == 1
+    page.locator(".source li.marked", has_text="(W1 * 2).backward()").focus()
+    assert page.locator(".event.lit-event").count() == 1
+    assert "fails" in page.locator(".event.lit-event > summary").text_content()
+
+
+def test_a_line_far_down_in_the_source_comes_into_view(opened: Opened, tmp_path: Path) -> None:
+    where = [Where("s.py", 700, "b.backward()"), Where("s.py", 2, "a.backward()")]
+    session = Session("s.py", [Note(w, "something") for w in where], source="pass\n" * 800, file="s.py")
+    page = opened.open(written(tmp_path / "far.html", page_html(session)))
+    for number, line in enumerate((700, 2)):
+        page.locator(".event").nth(number).locator("summary").hover()
+        box, row = page.locator(".source").bounding_box(), page.locator(f"#file-0-{line}").bounding_box()
+        assert box["y"] <= row["y"] <= box["y"] + box["height"], line
+
+
+def test_a_run_folds_copies_and_prints(opened: Opened, ran: str) -> None:
+    opened.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = opened.open(ran)
+    page.locator("#fold").click()
+    assert page.locator(".event[open]").count() == 0
+    page.locator("#fold").click()
+    assert page.locator(".event:not([open])").count() == 0
+    page.locator("summary", has_text="As Python that runs").first.press("Enter")
+    page.locator(".listing .copy").first.click()
+    page.wait_for_function("document.getElementById('said').textContent === 'copied'")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert ast.parse(copied).body[-1].name == "backward"
+    page.locator("summary", has_text="entry by entry").first.press("Enter")
+    page.locator(".equation .copy", has_text="LaTeX").first.click()
+    page.wait_for_function("navigator.clipboard.readText().then(text => text.includes('frac'))")
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    assert page.locator(".copy:visible").count() == 0
 
 
 def test_tabs_are_walked_by_arrows(opened: Opened, deep: str) -> None:

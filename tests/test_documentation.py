@@ -48,12 +48,22 @@ def test_python_runs(name: str, body: str) -> None:
             thing()
 
 
-COMMANDS = re.findall(r"`(symgrad [^`]*)`", (ROOT / "README.md").read_text(encoding="utf-8"))
+COMMANDS = list(dict.fromkeys(
+    command
+    for page in (ROOT / "README.md", ROOT / "docs" / "how-to" / "pages-and-pictures.md")
+    for command in re.findall(r"`(symgrad [^`]*)`", page.read_text(encoding="utf-8"))
+))  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_commands_run(command: str, tmp_path: Path) -> None:
-    """Each command of the README's table."""
+def test_commands_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each command of the README's table and of the page about pages: it prints, writes its file, or opens a page."""
+    monkeypatch.chdir(tmp_path)
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or True)
+    if " serve" in command:
+        pytest.importorskip("uvicorn", reason="uvicorn is not installed: pip install symgrad[serve]")
+        monkeypatch.setattr("uvicorn.Server.run", lambda self, sockets=None: None)  # it listens; test_serve asks it
     script = tmp_path / "script.py"
     script.write_text(
         "import torch\nx = torch.ones(2, requires_grad=True)\n(x * 2).sum().backward()\n", encoding="utf-8"
@@ -61,9 +71,17 @@ def test_commands_run(command: str, tmp_path: Path) -> None:
     arguments = shlex.split(
         command.replace("OUT_DIR", f"{tmp_path} --ops exp --no-check").replace("SCRIPT", str(script))
     )[1:]
-    result = CliRunner().invoke(main, arguments, catch_exceptions=False)
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout
+    before = set(tmp_path.iterdir())
+    result = CliRunner().invoke(main, arguments, input="\n", catch_exceptions=False)
+    gave_up = command.startswith("symgrad exercise") and "--answer" not in command
+    assert result.exit_code == (1 if gave_up else 0), result.stderr
+    if "-o" in arguments:
+        assert (tmp_path / arguments[arguments.index("-o") + 1]).stat().st_size > 500
+    elif "--open" in arguments:
+        assert len(opened) == 1
+    else:
+        assert result.stdout or "serves at" in result.stderr
+    assert "-o" in arguments or "OUT_DIR" in command or set(tmp_path.iterdir()) == before
 
 
 def readme_command() -> list[str]:

@@ -6,7 +6,7 @@ reads what has no name there, or whose numbers are not the line's, is left out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -85,19 +85,21 @@ def formula(program: Program, line: Line, known: Mapping[str, Array]) -> Entries
 
 
 def through_views(program: Program, right: Expr, known: Mapping[str, Array]) -> Expr:
-    """``t4[q,j]`` is ``W2[j,q]``, where t4 has no name on the page and only rearranges what has."""
-    makers = {step.result.name: step for step in program.recording.steps}
+    """``t4[q,j]`` is ``W2[j,q]``, where t4 is not defined on the page and only rearranges what is."""
+    given = {tensor.name for tensor in program.recording.inputs}
+    page = {t.name: t.name if t.name in given else program.labels.get(t.name, t.name)
+            for t in program.recording.tensors()}  # fmt: skip
+    makers = {page[step.result.name]: step for step in program.recording.steps}
+
+    def looked(name: str, at: Any) -> Expr:
+        if name in known or name not in makers:
+            return access(name, at)
+        made = local(makers[name], program.recording).equation
+        if not is_access(made.right):
+            return access(name, at)
+        return replace_accesses(made.at(at), lambda own, inner: access(page.get(own, own), inner))
+
     for _ in range(DEPTH):
-        missing = [name for name in names_read(right) if name not in known and name in makers]
-        if not missing:
-            break
-
-        def looked(name: str, at: Any, missing: Collection[str] = missing) -> Expr:
-            if name not in missing:
-                return access(name, at)
-            made = local(makers[name], program.recording).equation
-            return made.at(at) if is_access(made.right) else access(name, at)
-
         right = replace_accesses(right, looked)
     return right
 

@@ -6,7 +6,8 @@ the page is bounded: so many calls are told in full, those after them on a line 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +16,10 @@ from symgrad.backward import Line
 from symgrad.errors import SymgradError
 from symgrad.render.html.pieces import environment, inline_picture
 from symgrad.render.page import Equations, Grid, Grids, named
+from symgrad.tracing.layout import cut
 from symgrad.tracing.listed_source import Listing, listings
 from symgrad.tracing.numbers import MOST as FEW
-from symgrad.tracing.sides import back_lines, forward_lines, is_long, meaning
+from symgrad.tracing.sides import MOST, PAGE, back_lines, is_long, meaning
 from symgrad.tracing.story import Backward, Leaf, Note, Session
 from symgrad.tracing.summary import MANY, NAMED, summary, summed_up
 from symgrad.tracing.tell import agreement, change, closing, legend
@@ -31,8 +33,7 @@ MOST_AGAIN, MOST_LENGTHS = 40, 8
 """Rows and columns of the table of calls that repeat one."""
 LARGEST = 144
 """Entries of a gradient whose numbers are all there."""
-WIDTH = 100
-"""Characters of the lines of a long program."""
+NAME = re.compile(r"[^\W\d][\w.]*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +169,7 @@ def told(event: Backward | Note, key: str) -> Told:
     flow = [f"lengths: {event.told.flow}"] if event.told.flow else []
     return Told(
         key, event.where, title_of(event), said, good, forward, backward,
-        () if forward else event.program[:WIDTH],
+        () if forward else tuple(cut(event.program, PAGE)),
         f"{event.told.letter(event.letter)}_name is {meaning(event)}." if backward else "",
         f"{event.letter} = {event.seed}{event.weights}" if event.seed else "",
         tuple(row(leaf, event) for leaf in leaves),
@@ -218,30 +219,37 @@ def lines_of(event: Backward) -> tuple[tuple[dict[str, Any], ...], tuple[dict[st
     told, source = event.told, event.told.source
     if source is None or is_long(event):
         folded = back_lines(event)
-        return tuple(map(plain, forward_lines(event, WIDTH) if folded else ())), tuple(map(plain, folded))
-    ahead = [
-        shown(code, line, shape, where)
-        for code, line, shape, where in zip(told.forward, source.forward, told.shapes, told.places, strict=True)
+        pairs = told.ahead()
+        ahead = pairs if len(pairs) <= MOST else [(line, "") for line in cut(event.program, PAGE)]
+        letter = f"{told.letter(event.letter)}_"
+        return tuple(read(*pair) for pair in ahead if folded), tuple(read(text, "", letter) for text in folded)
+    made = {line.of: where for line, where in zip(source.forward, told.places, strict=True)}
+    forward = [
+        shown(code, line, made, shape)
+        for code, line, shape in zip(told.forward, source.forward, told.shapes, strict=True)
     ]
-    back = [shown(line.shown, line) for line in source.lines if line.text is not None]
-    named = {leaf.name: leaf for leaf in event.leaves}
-    gradients = [
-        shown(f"{line.name} = {told.forms[label]}" if label in told.forms else line.shown, line)
-        for line in source.gradients.values()
-        if (label := line.name.removesuffix(".grad")) in named and (line.text is not None or label in told.forms)
-    ]
-    return tuple(ahead), (*back, *gradients)
+    back = [shown(line.shown, line, made) for line in source.lines if line.text is not None]
+    asked = {leaf.name for leaf in event.leaves}
+    for line in source.gradients.values():
+        label = line.name.removesuffix(".grad")
+        form = told.forms.get(label, line.text)
+        if label in asked and form is not None:
+            back.append(shown(f"{line.name} = {form}", line, made))
+    return tuple(forward), tuple(back)
 
 
-def shown(code: str, line: Line, shape: str = "", where: Where | None = None) -> dict[str, Any]:
+def shown(code: str, line: Line, made: Mapping[str, Where | None], shape: str = "") -> dict[str, Any]:
     """One line as the template draws it."""
     return {"code": code, "of": line.of or line.name, "name": line.of or line.name, "shape": shape,
-            "reads": " ".join(sorted(line.names)), "where": where}  # fmt: skip
+            "reads": " ".join(sorted(line.names)), "where": made.get(line.of)}  # fmt: skip
 
 
-def plain(text: str) -> dict[str, Any]:
-    """A line of a long program, which lights nothing else."""
-    return {"code": text, "of": "", "name": "", "shape": "", "reads": "", "where": None}
+def read(text: str, shape: str, letter: str = "") -> dict[str, Any]:
+    """A line of a long program: what it is of is read off its left side."""
+    name, sign, right = text.partition(" = ")
+    name = name.removeprefix(letter).removesuffix(".grad") if sign else ""
+    return {"code": text, "of": name, "name": name, "shape": shape, "reads": " ".join(NAME.findall(right)),
+            "where": None}  # fmt: skip
 
 
 __all__ = ["page_html"]
