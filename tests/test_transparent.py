@@ -126,7 +126,7 @@ def watched(path):
 
     types.ModuleType = Module
     try:
-        session = run_script(str(path), [], tell=event_text)
+        session = run_script(str(path), [], tell=event_text, pictures=True)
     finally:
         types.ModuleType = original
         sys.excepthook = sys.__excepthook__
