@@ -15,7 +15,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import ranges
-from symgrad.notation.tree import Access, Dots, Statement, walk
+from symgrad.notation.tree import Access, Big, Dots, Statement, walk
 from symgrad.ops.readings import Pointwise, numbers
 from symgrad.ops.shaping import number
 from symgrad.ops.signatures import Call
@@ -90,5 +90,6 @@ class Indexed:
         }
         shapes = tuple(None if view is None else view.shape for view in views)
         tensors |= {name: View(name, (), number(value)) for name, value in numbers(options)}
-        found = self.found(tree, shapes, Sizes(), options)
+        summed = any(isinstance(node, Big) for node in walk(tree.right))
+        found = self.found(tree, shapes, Sizes(), options) if summed else {}
         return Meaning(tensors, letters, found, functions(), lead).of(tree.right)
