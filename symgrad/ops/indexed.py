@@ -40,7 +40,7 @@ class Indexed:
 
     def patterns(self, tree: Statement) -> dict[str, Pattern]:
         """How each operand is read."""
-        found = {}
+        found = {name: Pattern(0, False) for name in self.call.operands}
         for node in walk(tree.right):
             if isinstance(node, Access) and node.name in self.call.operands:
                 more = any(isinstance(slot, Dots) for slot in node.slots)

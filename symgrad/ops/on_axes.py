@@ -117,7 +117,7 @@ class OnAxes:
         lines: dict[str, Shape] = {}
         for name, count in counts.items():
             own = named[name] or ()
-            lines[name] = sizes_on(own, range(len(own)) if name in self.apart else placed(count, axes, len(own)))
+            lines[name] = sizes_on(own, self.spots(name, count, axes, len(own)))
         found = Finder(tree, lines, sizes, self.known(options))
         letters = found.find().found
         found.check()
@@ -128,6 +128,10 @@ class OnAxes:
             return ()
         left = dict(zip(placed(len(tree.slots), axes, rank), tree.letters, strict=True))
         return tuple(sizes.find(letters[left[a].name]) if a in left else next(others) for a in range(rank))
+
+    def spots(self, name: str, count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+        """The axes that the indices of a tensor are on."""
+        return tuple(range(count)) if name in self.apart else placed(count, axes, rank)
 
     def known(self, options: Options) -> dict[str, Size]:
         """What the options are that an equation may name."""
@@ -143,8 +147,7 @@ class OnAxes:
         tensors: dict[str, Any] = {}
         for name, view in zip(self.call.operands, views, strict=False):
             if view is not None and name in counts:
-                own = range(view.rank) if name in self.apart else placed(counts[name], axes, view.rank)
-                tensors[name] = Placed(view, tuple(own), others)
+                tensors[name] = Placed(view, self.spots(name, counts[name], axes, view.rank), others)
             elif view is not None:
                 tensors[name] = Whole(view, at if view.rank else ())
         tensors |= {name: Whole(View(name, (), value), at) for name, value in self.known(options).items()}
