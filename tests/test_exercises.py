@@ -51,6 +51,7 @@ def test_lines_and_verdicts(expression: str, line: str, kind: str, why: str) -> 
     verdict = symgrad.exercise(expression).check(line)
     assert (verdict.kind, why in verdict.said) == (kind, True), verdict
     assert verdict.right is (kind == "exact")
+    assert "--" not in verdict.said, "an option of explain is no advice here"
 
 
 @pytest.mark.parametrize("case", first_by_default(STORIES))
