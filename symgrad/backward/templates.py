@@ -22,8 +22,8 @@ from symgrad.backward.standard import Standard, own_values
 from symgrad.calculus import Sweep, flows, pullback
 from symgrad.closed_form import closed_form, grid, lowered
 from symgrad.errors import SymgradError
-from symgrad.indexing import Equation, replace_accesses
-from symgrad.indexing.symbols import access
+from symgrad.indexing import Equation
+from symgrad.indexing.equation import with_names
 from symgrad.numeric import Array, Values, as_float, evaluate, forward
 from symgrad.numeric.budget import MOST_IN_GRID
 from symgrad.oracles.forms import check_form, reader_of
@@ -86,9 +86,7 @@ def called(sweep: Sweep, names: Mapping[str, str]) -> Sweep:
     """``sweep`` with other names for what its formulas read."""
 
     def renamed(equation: Equation) -> Equation:
-        return Equation(
-            equation.axes, replace_accesses(equation.right, lambda name, at: access(names.get(name, name), at))
-        )
+        return Equation(equation.axes, with_names(equation.right, names))
 
     return replace(sweep, stages=tuple((name, renamed(e)) for name, e in sweep.stages)) if names else sweep
 

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import sympy as sp
 
 from symgrad.closed_form.pieces import Axes, Piece, aligned
 from symgrad.indexing import Bracket, Index
-from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, free_indices, indices_of, is_access, name_of
 from symgrad.program import Program
 
 MOST_BELOW = 1000
 """What a fraction is divided by at most; others are decimals, as 1e-05 is."""
 
 
-def indices_in(node: Expr) -> set[Index]:
+def indices_in(node: Expr) -> frozenset[Index]:
     """The free indices of an expression."""
-    return {s for s in node.free_symbols if isinstance(s, Index)}
+    return free_indices(node)
 
 
 def reads_tensor(node: Expr) -> bool:
@@ -42,6 +43,7 @@ def mentions_seed(node: Expr, program: Program) -> bool:
     return any(program.carries_weights(name_of(n)) for n in sp.preorder_traversal(node) if is_access(n))
 
 
+@lru_cache(maxsize=4096)
 def weight(node: Expr) -> tuple[int, str]:
     """Short factors first; by text where they are as long."""
     return int(sp.count_ops(node)), str(node)

@@ -115,7 +115,7 @@ class Notation:
             return entry(self, node)
         if isinstance(node, sp.Sum):
             return write_sum(self, node, prefer)
-        if node.is_Number or (node.free_symbols and not indices_in(node) and not reads_tensor(node)):
+        if node.is_Number or (not indices_in(node) and not reads_tensor(node) and node.free_symbols):
             return self.number(node)
         if node.is_Add:
             return self.add(node, prefer)

@@ -12,7 +12,19 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.indexing.brackets import Bracket, bracket
-from symgrad.indexing.symbols import Expr, Index, access, fresh, indices_of, is_access, name_of
+from symgrad.indexing.relabel import like, relabel
+from symgrad.indexing.symbols import (
+    Expr,
+    Index,
+    access,
+    accesses,
+    bound_indices,
+    fresh,
+    indices_of,
+    is_access,
+    name_of,
+    over,
+)
 from symgrad.shapes import Shape, Size, Slot
 
 
@@ -30,7 +42,7 @@ class Equation:
 
     def at(self, indices: tuple[Expr, ...]) -> Expr:
         """The right-hand side at ``indices``, its sums renamed."""
-        return with_fresh_sums(self.right).xreplace(dict(zip(self.axes, indices, strict=True)))
+        return relabel(with_fresh_sums(self.right), dict(zip(self.axes, indices, strict=True)))
 
 
 def evaluated(node: Expr, args: Sequence[Expr]) -> Expr:
@@ -60,24 +72,40 @@ def with_fresh_sums(expression: Expr) -> Expr:
         if not isinstance(node, (sp.Sum, sp.Product)):
             return None
         new = {limit[0]: fresh(limit[0].name, limit[0].size) for limit in node.limits}
-        body = with_fresh_sums(node.function).xreplace(new)
-        limits = [(new[k], low, high) for k, low, high in node.limits]
-        return node.func(body, *limits)
+        limits = [sp.Tuple(new[k], low, high) for k, low, high in node.limits]
+        return over(node.func, relabel(with_fresh_sums(node.function), new), *limits)
 
-    return rebuild(expression, renamed) if expression.has(sp.Sum, sp.Product) else expression
+    return rebuild(expression, renamed, like) if bound_indices(expression) else expression
 
 
-def replace_accesses(expression: Expr, change: Callable[[str, tuple[Expr, ...]], Expr | None]) -> Expr:
+def replace_accesses(
+    expression: Expr,
+    change: Callable[[str, tuple[Expr, ...]], Expr | None],
+    make: Callable[[Expr, Sequence[Expr]], Expr] = evaluated,
+) -> Expr:
     """``expression`` with each access ``name[indices]`` replaced by ``change(name, indices)``, if not None."""
 
     def changed(node: Expr) -> Expr | None:
         if not is_access(node):
             return None
-        inner = tuple(replace_accesses(i, change) for i in indices_of(node))
+        inner = tuple(replace_accesses(i, change, make) for i in indices_of(node))
         answer = change(name_of(node), inner)
+        if answer is None and all(a is b for a, b in zip(inner, indices_of(node), strict=True)):
+            return node
         return access(name_of(node), inner) if answer is None else answer
 
-    return rebuild(expression, changed)
+    return rebuild(expression, changed, make)
+
+
+def with_names(expression: Expr, names: Mapping[str, str]) -> Expr:
+    """``expression`` with other names for the tensors that it reads."""
+
+    def renamed(name: str, at: tuple[Expr, ...]) -> Expr | None:
+        return access(names[name], at) if names.get(name, name) != name else None
+
+    read = {name_of(entry) for entry in accesses(expression)}
+    apart = len({names.get(name, name) for name in read}) == len(read)  # else x·y may become x²
+    return replace_accesses(expression, renamed, like if apart else evaluated)
 
 
 def instantiate(equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]) -> Equation:
@@ -85,10 +113,10 @@ def instantiate(equation: Equation, names: Mapping[str, str], sizes: Mapping[Siz
 
     With a number in a slot, conditions may hold for every index: those are left out.
     """
-    bound = {limit[0] for node in equation.right.atoms(sp.Sum, sp.Product) for limit in node.limits}
+    bound = bound_indices(equation.right)
     swap = {k: fresh(k.name, k.size.xreplace(dict(sizes))) for k in (*equation.axes, *bound)}
-    right = replace_accesses(equation.right, lambda name, at: access(names.get(name, name), at))
-    right = right.xreplace({**sizes, **swap})
+    right = relabel(with_names(equation.right, names), swap)
+    right = right.xreplace({size: other for size, other in sizes.items() if size != other})
     if any(isinstance(size, Slot) for size in sizes):
         right = rebuild(right, lambda node: bracket(node.args[0]) if isinstance(node, Bracket) else None)
     return Equation(tuple(swap[k] for k in equation.axes), right)

@@ -42,7 +42,11 @@ def sum_over(body: Expr, index: Index) -> Expr:
 
 def is_constant(expression: Expr) -> bool:
     """Whether a number by itself, with nothing left to add up: SymPy calls 1/Σ_j [j < 1] a number and has none."""
-    return bool(expression.is_number) and not expression.has(sp.Sum, sp.Product)
+    if isinstance(expression, (sp.Sum, sp.Product)):
+        return False
+    if not (expression.args and isinstance(expression, sp.Expr)):
+        return bool(expression.is_number)
+    return all(map(is_constant, expression.args))  # SymPy asks a sum whether it is none before its terms
 
 
 def split_factors(term: Expr) -> list[Expr]:

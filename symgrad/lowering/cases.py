@@ -7,6 +7,7 @@ chosen spoils nothing.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -75,7 +76,8 @@ def told(node: Expr, truth: Mapping[Expr, Expr]) -> Expr:
     if isinstance(node, Bracket):
         return truth.get(node, node)
     if node.is_Add or node.is_Mul or (node.is_Pow and node.exp.is_Integer):
-        return node.func(*(told(part, truth) for part in node.args))
+        parts = [told(part, truth) for part in node.args]
+        return node if all(map(operator.is_, parts, node.args)) else node.func(*parts)
     return node
 
 

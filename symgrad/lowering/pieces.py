@@ -6,6 +6,7 @@ what it is between them, over an index of that length: the pieces are computed b
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -113,7 +114,8 @@ def begun(rest: Expr, index: Index, start: int, number: Number) -> Expr:
 def settled(node: Expr, index: Index, start: int, number: Number) -> Expr:
     """``node`` with the conditions on an index decided, where they are what they are at ``start``."""
     if node.is_Add or node.is_Mul:
-        return node.func(*(part if is_access(part) else settled(part, index, start, number) for part in node.args))
+        parts = [part if is_access(part) else settled(part, index, start, number) for part in node.args]
+        return node if all(map(operator.is_, parts, node.args)) else node.func(*parts)
     if not any(change.index == index for change in changes(node, number)):
         return node
     relation = node.args[0] if isinstance(node, Bracket) else sp.Eq(*node.args, evaluate=False)

@@ -139,7 +139,7 @@ class Elementwise:
         parts = []
         for factor in sorted(factors, key=is_mask, reverse=True):
             parts.append(self._scalar(factor, places, read))
-            if parts[-1].is_zero and is_mask(factor):
+            if is_mask(factor) and parts[-1].is_zero:
                 return sp.S.Zero
         return sp.Mul(*parts)
 

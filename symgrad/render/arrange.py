@@ -15,7 +15,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.indexing import Bracket, Index
+from symgrad.indexing import Bracket, Index, is_constant
 from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.render.letters import Names
 
@@ -150,7 +150,7 @@ def _text(node: Expr) -> str:
 
 def factor_key(factor: Expr, names: Names) -> Key:
     """Where a factor stands in its product."""
-    if factor.is_number:
+    if is_constant(factor):
         return (0, _text(factor))
     read = list(accesses(factor)) + [shown.entry for shown in sorted(factor.atoms(Shown), key=lambda s: _text(s.entry))]
     if isinstance(factor, sp.KroneckerDelta):
