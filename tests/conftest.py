@@ -7,7 +7,8 @@ so that a red run is the change's own doing. ``nightly`` draws new ones, many of
 ``one_in(n)``: of a test's many examples one in n is run by default, and the others are slow; at night all are run.
 
 Python's search for cycles rests while the tests are collected, leaves alone what was there before the first test, and
-is rarer: libraries and tests are a million objects that stay, and looking through them took a tenth of all time.
+is rarer: libraries and tests are a million objects that stay, and looking through them took a tenth of all time. At the
+end it rests as well: Python would look through all that was derived twice more, and it is freed with the process.
 """
 
 import gc
@@ -62,3 +63,9 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
         gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """No search for cycles while the process ends."""
+    gc.freeze()
+    gc.disable()

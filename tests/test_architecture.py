@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tokenize
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -31,6 +31,10 @@ TESTS = sorted((ROOT / "tests").rglob("*.py"))
 
 Slip = tuple[int, str]
 """A line number, and what is wrong there."""
+
+
+PARSED = pytest.mark.xdist_group("architecture: parsed files")
+"""Tests that share a process, and what it has parsed."""
 
 
 @cache
@@ -90,7 +94,7 @@ BREACHES = {
 """By name: a file, the line that is added to it, and the complaint that has to follow."""
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("breach", BREACHES)
 def test_the_contracts_can_fail(tmp_path: Path, breach: str) -> None:
     file, line, complaint = BREACHES[breach]
@@ -121,11 +125,19 @@ HEAVY = ("click", "rich", "scipy", "torch")
 
 def loaded(statements: str, cwd: Path, among: tuple[str, ...] = HEAVY) -> set[str]:
     """The packages of ``among`` that are loaded after ``statements``."""
-    report = python("-c", f"{statements}; import sys; print('loaded:', *sys.modules)", cwd=cwd)
+    (found,) = loaded_after([statements], cwd, among)
+    return found
+
+
+def loaded_after(steps: Sequence[str], cwd: Path, among: tuple[str, ...] = HEAVY) -> list[set[str]]:
+    """The packages of ``among`` that are loaded after each step, one process doing one after the other."""
+    told = "; ".join(f"{step}; import sys; print('\\nloaded:', *sys.modules)" for step in steps)
+    report = python("-c", told, cwd=cwd)
     assert report.returncode == 0, report.stderr
-    modules = report.stdout.rpartition("loaded:")[2].split()
-    assert "symgrad" in modules
-    return set(among) & set(modules)
+    lists = [line.split()[1:] for line in report.stdout.splitlines() if line.startswith("loaded:")]
+    assert len(lists) == len(steps)
+    assert "symgrad" in lists[0]
+    return [set(among) & set(modules) for modules in lists]
 
 
 def test_import_symgrad_loads_nothing_heavy(tmp_path: Path) -> None:
@@ -134,21 +146,25 @@ def test_import_symgrad_loads_nothing_heavy(tmp_path: Path) -> None:
 
 def test_the_help_loads_no_mathematics(tmp_path: Path) -> None:
     helps = "import symgrad_cli.main as m; m.main(['--help'], standalone_mode=False)"
-    assert loaded(helps, tmp_path, among=("numpy", "sympy", *HEAVY)) == {"click"}
-    assert "sympy" in loaded(f"{helps}; import symgrad; symgrad.derive", tmp_path, among=("sympy",))
+    steps = [helps, "import symgrad; symgrad.derive"]
+    told, used = loaded_after(steps, tmp_path, among=("numpy", "sympy", *HEAVY))
+    assert told == {"click"}
+    assert "sympy" in used
 
 
-@pytest.mark.parametrize(
-    ("words", "loads"),
-    [
-        (("derive", "x@a"), {"click", "numpy", "opt_einsum", "sympy"}),
-        (("plan", "x@a"), {"click", "numpy", "opt_einsum", "sympy"}),
-        (("explain", "x@a", "--no-check"), {"click", "numpy", "opt_einsum", "sympy", "rich", "scipy"}),
-    ],
+NEEDS = (
+    (("derive", "x@a"), {"click", "numpy", "opt_einsum", "sympy"}),
+    (("plan", "x@a"), {"click", "numpy", "opt_einsum", "sympy"}),
+    (("explain", "x@a", "--no-check"), {"click", "numpy", "opt_einsum", "sympy", "rich", "scipy"}),
 )
-def test_a_command_loads_what_it_needs(tmp_path: Path, words: tuple[str, ...], loads: set[str]) -> None:
-    runs = f"import symgrad_cli.main as m; m.main({list(words)!r}, standalone_mode=False)"
-    assert loaded(runs, tmp_path, among=("numpy", "opt_einsum", "sympy", *HEAVY)) <= loads
+"""Commands, each with what it may load; one needs no less than those before it."""
+
+
+def test_a_command_loads_what_it_needs(tmp_path: Path) -> None:
+    steps = [f"import symgrad_cli.main as m; m.main({list(words)!r}, standalone_mode=False)" for words, _ in NEEDS]
+    found = loaded_after(steps, tmp_path, among=("numpy", "opt_einsum", "sympy", *HEAVY))
+    for (words, needed), seen in zip(NEEDS, found, strict=True):
+        assert seen <= needed, words
 
 
 def test_each_public_name_comes_from_where_type_checkers_see_it() -> None:
@@ -162,8 +178,7 @@ def test_each_public_name_comes_from_where_type_checkers_see_it() -> None:
         symgrad.nothing  # noqa: B018 - asking is what is tested
 
 
-@pytest.mark.one_in(4)
-@pytest.mark.parametrize("package", HEAVY)
+@pytest.mark.parametrize("package", ["click", *(pytest.param(p, marks=pytest.mark.slow) for p in HEAVY[1:])])
 def test_the_import_check_can_fail(tmp_path: Path, package: str) -> None:
     assert package in loaded(f"import symgrad; import {package}", tmp_path)
 
@@ -192,6 +207,7 @@ def unasserted(text: str) -> Iterator[Slip]:
                 yield node.lineno, f"comparison without assert: {ast.unparse(asked)}"
 
 
+@PARSED
 def test_every_comparison_is_asserted() -> None:
     assert slips(TESTS, unasserted) == []
 
@@ -291,6 +307,7 @@ def runs_unexpected(file: str, text: str) -> list[Slip]:
     return found + [(1, f"exemption that is not used: {name}") for name, count in left.items() if count]
 
 
+@PARSED
 def test_no_text_and_no_file_is_ever_run() -> None:
     paths = LIBRARY + COMMANDS
     assert set(RUNS_SCRIPTS) <= {path.relative_to(ROOT).as_posix() for path in paths}
@@ -375,6 +392,8 @@ def exemptions(text: str) -> Iterator[Slip]:
         r"|(type|pyright|mypy):\s*ignore(\[[^\]]*\])?"
         r"|pragma:\s*no\s+\w+"
     )
+    if not directive.search(text):
+        return
     for token in tokenize.generate_tokens(StringIO(text).readline):
         if token.type == tokenize.COMMENT and directive.search(token.string):
             reason = directive.sub("", token.string)
@@ -436,6 +455,7 @@ def silent(text: str) -> Iterator[Slip]:
         yield 1, "no module docstring"
 
 
+@PARSED
 def test_every_module_says_why_it_exists() -> None:
     assert slips(LIBRARY + COMMANDS, silent) == []
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import pytest
@@ -731,12 +732,15 @@ def audit(event: str, arguments: tuple[object, ...]) -> None:
         watching.append(event)
 
 
-sys.addaudithook(audit)
+listening = cache(lambda: sys.addaudithook(audit))
+AUDITED = pytest.mark.xdist_group("language: audit")
+"""A hook stays for as long as the process: the tests that need it share one, which has it from the first of them on."""
 
 
 def watched(text: str, way: dict) -> Reading | str:
     """The reading of ``text``, or the kind of its error, under the eyes of the audit hook."""
     global active
+    listening()
     watching.clear()
     active = True
     try:
@@ -749,6 +753,7 @@ def watched(text: str, way: dict) -> Reading | str:
         active = False
 
 
+@AUDITED
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("part", range(3))
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
@@ -765,9 +770,11 @@ def test_any_text_gives_a_reading_or_a_symgrad_error_soon_and_runs_nothing(part:
         assert result in ("syntax", "name", "shape", "value", "domain", "unsupported")
 
 
+@AUDITED
 @pytest.mark.parametrize("slip", [lambda: exec("1 + 1"), lambda: sp.sympify("x + 1")])
 def test_the_audit_sees_what_runs(slip: Callable[[], object]) -> None:
     global active
+    listening()
     watching.clear()
     active = True
     try:

@@ -17,15 +17,13 @@ from symgrad.backward.names import UNNAMED
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation
 from tests import torch_side
-from tests.cases import Case, cases
+from tests.cases import STORIES, Case, first_by_default
 from tests.compare import assert_same
 from tests.expressions import Expression, expressions
 from tests.test_lines_of_the_table import OTHERWISE, without
 
 WIDE = 100_000
 MOST = 6
-SOME = 23
-"""One example of the table in so many is tried by default."""
 
 
 def opening(explanation: Explanation) -> list[str]:
@@ -118,13 +116,7 @@ def held(explanation: Explanation, what: str, found_ahead: bool = False) -> int:
     return len(found)
 
 
-TABLE = [
-    pytest.param(case, marks=() if n % SOME == 0 else (pytest.mark.slow,), id=case.name)
-    for n, case in enumerate(cases())
-]
-
-
-@pytest.mark.parametrize("case", TABLE)
+@pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_every_example_of_the_table_opens_with_what_holds(case: Case) -> None:
     count = held(case.story, case.name, without(case) or case.example.text in OTHERWISE)
     if not without(case) and case.example.text not in OTHERWISE and len(opening(case.story)) < MOST:

@@ -95,7 +95,7 @@ def joint_axes(pieces: Sequence[Piece], target: Axes) -> Axes:
 
 def components(factors: Sequence[Expr], apart: set[Index]) -> list[list[Expr]]:
     """Factors grouped so that those which share a free index, other than those ``apart``, are together."""
-    groups: list[tuple[set[Index], list[Expr]]] = []
+    groups: list[tuple[frozenset[Index], list[Expr]]] = []
     for factor in factors:
         free = indices_in(factor) - apart
         joined = [g for g in groups if g[0] & free]
@@ -103,7 +103,7 @@ def components(factors: Sequence[Expr], apart: set[Index]) -> list[list[Expr]]:
         groups = [g for g in groups if not any(g is j for j in joined)] + [merged]
     loose = [g for g in groups if not g[0]]
     if len(groups) > 2 and len(loose) > 1:
-        groups = [g for g in groups if g[0]] + [(set(), [f for g in loose for f in g[1]])]
+        groups = [g for g in groups if g[0]] + [(frozenset(), [f for g in loose for f in g[1]])]
     if len(groups) == 3 and len(loose) == 1:
         bound = [g for g in groups if g[0]]
         groups = [(bound[0][0], [*bound[0][1], *loose[0][1]]), bound[1]]

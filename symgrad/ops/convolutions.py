@@ -142,7 +142,7 @@ def convolve(at: At, x: View, weight: View, bias: View | None, options: dict[str
 
 def group_of(channel: Index, size: Size, groups: int) -> Expr:
     """The group that a channel belongs to."""
-    return Unravel(sp.S.Zero, channel, sp.Integer(groups), size_of(size) / groups)
+    return Unravel(sp.S.Zero, channel, size_of(groups), size_of(size) / groups)
 
 
 MOST_READ = 200_000_000
@@ -291,7 +291,7 @@ def transposed(space: int) -> Op:
         else:
             channel = fresh("c", size_of(weight.shape[0]) / groups)
             own = group_of(out, weight.shape[1] * groups, groups)
-            source, target = own * channel.size + channel, Unravel(sp.S.One, out, sp.Integer(groups), weight.shape[1])
+            source, target = own * channel.size + channel, Unravel(sp.S.One, out, size_of(groups), weight.shape[1])
         term = x[[*lead, source, *sources]] * weight[[source, target, *shifts]] * sp.Mul(*meets)
         result = add_up(term, [*shifts, channel, *sources])
         return result if bias is None else result + bias[out]

@@ -17,6 +17,9 @@ sweep = importlib.util.module_from_spec(SPEC)
 sys.modules["conformance_sweep"] = sweep
 SPEC.loader.exec_module(sweep)
 
+pytestmark = pytest.mark.xdist_group("conformance")
+"""One process loads torch's database, which takes it seconds."""
+
 DERIVED = (
     "add",
     "mul",
