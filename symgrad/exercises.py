@@ -104,9 +104,7 @@ class Exercise(Listed):
                 if worst > NEAR:
                     return Verdict("wrong", f"{LEAD.get(where, LEAD['sizes'])}{self._why(values, trials)}")
         except SymgradError as error:
-            error.hints = tuple(
-                hint for hint in error.hints if not hint.startswith("--")
-            )  # the sizes are the question's
+            error.hints = tuple(hint for hint in error.hints if "--" not in hint)  # the sizes are the question's
             return Verdict("unread", str(error))
         if worst <= EXACT:
             return Verdict("exact", f"{self.name}.grad, at {points} points, {sizes_tried(self.explanation)}")

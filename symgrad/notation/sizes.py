@@ -201,6 +201,7 @@ class Finder:
         symbol = letter_symbol(letter.name)
         own = [slot for slot in self.slots if letters_in(slot.index) == {symbol}]
         alone = [slot for slot in own if slot.index == symbol]
+        alone = [slot for slot in alone if not self.inside(slot.size - 1 - symbol, slot)] or alone
         bounds = [(b, slot) for slot in own if slot.index != symbol for b in self.bounds(slot, symbol)]
         return self.least(letter, self.unified(alone), bounds)
 

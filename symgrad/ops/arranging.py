@@ -13,10 +13,11 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Mod, Unravel, bracket, delta
+from symgrad.indexing import Mod, Unravel, bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.equations import TORCH, op
 from symgrad.ops.shaping import axes_of, axis_of, number
+from symgrad.ops.slots import Opening
 from symgrad.ops.spec import At, View, example, kept, operation
 from symgrad.ops.views import numbers, sequence
 from symgrad.shapes import Shape, Size, Sizes, size_of
@@ -148,14 +149,6 @@ for name, sign, says in (("tril", "≤", "the lower triangle, from a diagonal on
 # fmt: on
 
 
-def prepare_diagonal(shapes: tuple[Shape, ...], offset: int = 0, dim1: int = 0, dim2: int = 1) -> dict[str, Hashable]:
-    """Two different axes."""
-    axes = axis_of(dim1, len(shapes[0])), axis_of(dim2, len(shapes[0]))
-    if axes[0] == axes[1]:
-        raise InputError("a diagonal lies in two different axes", found=(f"dim1={dim1}, dim2={dim2}",))
-    return {"offset": offset, "dim1": axes[0], "dim2": axes[1]}
-
-
 def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: int, dim2: int) -> Shape:
     """The other axes, and the diagonal as the last one."""
     (x,) = shapes
@@ -167,57 +160,17 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: i
     return (*(s for a, s in enumerate(x) if a not in (dim1, dim2)), size_of(length))
 
 
-@operation(
-    says="a diagonal of the matrices in the axes dim1 and dim2, as the last axis",
-    torch=lambda torch, x, offset, dim1, dim2: torch.diagonal(x, offset, dim1, dim2),
-    shape=diagonal_shape,
-    prepare=prepare_diagonal,
-    spelled=("torch.diagonal", "Tensor.diagonal", "aten.diagonal", "np.diagonal", "torch.linalg.diagonal"),
-    ranks={"x": (2, 3)},
-    examples=(
-        example("diagonal(x)", x=(3, 3)),
-        example("diagonal(x, 1)", x=(2, 3)),
-        example("diagonal(x, 0, 0, 2)", x=(2, 2, 3)),
-    ),
-)
-def diagonal(at: At, x: View, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expr:
-    """out[…,i] = x[…, i, i + offset]"""
-    others, place = iter(at[:-1]), at[-1]
-    rows, columns = place - min(offset, 0), place + max(offset, 0)
-    return x[[rows if a == dim1 else columns if a == dim2 else next(others) for a in range(x.rank)]]
-
-
-def prepare_embed(shapes: tuple[Shape, ...], offset: int = 0, dim1: int = -2, dim2: int = -1) -> dict[str, Hashable]:
-    """Two different axes of the result."""
-    return prepare_diagonal(((*shapes[0], sp.S.One),), offset, dim1, dim2)
-
-
-def embed_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: int, dim2: int) -> Shape:
-    """The last axis becomes a square matrix in the axes dim1 and dim2."""
-    (x,) = shapes
-    others, side = iter(x[:-1]), x[-1] + abs(offset)
-    return tuple(side if a in (dim1, dim2) else next(others) for a in range(len(x) + 1))
-
-
-@operation(
-    says="the last axis as a diagonal of new matrices",
-    torch=lambda torch, x, offset, dim1, dim2: torch.diag_embed(x, offset, dim1, dim2),
-    shape=embed_shape,
-    prepare=prepare_embed,
-    spelled=("torch.diag_embed", "Tensor.diag_embed", "aten.diag_embed"),
-    ranks={"x": (1, 2)},
-    examples=(
-        example("diag_embed(x)", x=(2, 3)),
-        example("diag_embed(x, 1)", x=(2,)),
-        example("diag_embed(x, -1, 0, 2)", x=(2, 2)),
-    ),
-)
-def diag_embed(at: At, x: View, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Expr:
-    """out[…,i,j] = δ(i + offset, j)·x[…,i]"""
-    others = [i for a, i in enumerate(at) if a not in (dim1, dim2)]
-    row, column = at[dim1] + min(offset, 0), at[dim2] - max(offset, 0)
-    first = bracket(sp.Ge(row, 0, evaluate=False)) * bracket(sp.Lt(row, x.shape[-1], evaluate=False))
-    return first * delta(row, column) * x[[*others, row]]
+# fmt: off
+op("diagonal(x, offset: int=0, dim1: int=0, dim2: int=1)", "out[i] = x[i,i + offset]",
+   "a diagonal of the matrices in the axes dim1 and dim2, as the last axis", TORCH, "np.{0} torch.linalg.{0}",
+   instead={"offset<0": "out[i] = x[i − offset,i]"}, axes="dim1 dim2", shape=diagonal_shape, ranks={"x": (2, 3)},
+   examples=("diagonal(x) with x:3x3", "diagonal(x, 1)", "diagonal(x, 0, 0, 2) with x:2x2x3"))
+op("diag_embed(x, offset: int=0, dim1: int=-2, dim2: int=-1)", "out[i<n + offset,j<n + offset] = [i < n]·δ(i, j − offset)"
+   "·x[i] where n = size(x, 0)", "the last axis as a diagonal of new matrices", TORCH, axes="dim1 dim2", least=1,
+   instead={"offset<0": "out[i<n − offset,j<n − offset] = [i + offset ≥ 0]·δ(i + offset, j)·x[i + offset] where n = size"
+            "(x, 0)"}, ranks={"x": (1, 2)},
+   examples=("diag_embed(x)", "diag_embed(x, 1) with x:2", "diag_embed(x, -1, 0, 2) with x:2x2"))
+# fmt: on
 
 
 def prepare_movedim(shapes: tuple[Shape, ...], source: Ints, destination: Ints) -> dict[str, Hashable]:
@@ -269,49 +222,21 @@ def without_place(sizes: Sizes, shape: Shape, dim: int, place: int) -> Shape:
     return (*shape[:dim], *shape[dim + 1 :])
 
 
-@operation(
-    says="the entries at one place of dim",
-    torch=lambda torch, x, dim, index: torch.select(x, dim, index),
-    shape=lambda sizes, shapes, dim, index: without_place(sizes, shapes[0], dim, index),
-    prepare=lambda shapes, dim, index: {"dim": axis_of(dim, len(shapes[0])), "index": index},
-    slots=lambda open_, shapes, dim, index: {"index": open_(index, shapes[0][dim] - 1)},
-    spelled=("torch.select", "Tensor.select", "aten.select"),
-    examples=(example("select(x, 1, 0)", x=(2, 3)), example("select(x, 0, -1)", x=(3,))),
-)
-def select(at: At, x: View, dim: int, index: int) -> Expr:
-    """out[i] = x[i, index]"""
-    return x[[*at[:dim], sp.sympify(index, strict=True) if index >= 0 else x.shape[dim] + index, *at[dim:]]]
+def open_start(open_: Opening, shapes: tuple[Shape, ...], dim: int, start: int, length: Size) -> dict[str, Hashable]:
+    """Where a part begins; from the end it reaches no further."""
+    return {"start": open_(start, shapes[0][dim] - length) if start >= 0 else start}
 
 
-def narrow_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, start: int, length: Size) -> Shape:
-    """``length`` along dim; the axis has to reach so far."""
-    (x,) = shapes
-    if not x:
-        raise ShapeError("narrow needs at least one axis")
-    size, count = sizes.number(x[dim]), sizes.number(size_of(length))
-    if size is not None and count is not None:
-        first = start + size if start < 0 else start
-        if not (0 <= first <= first + count <= size):
-            raise ShapeError(f"an axis of size {size} does not hold {count} entries from {start} on")
-    sizes.require(-start - length if start < 0 else x[dim] - start - length)
-    sizes.require(x[dim] + start if start < 0 else sp.S.Zero)
-    return (*x[:dim], size_of(length), *x[dim + 1 :])
-
-
-@operation(
-    says="length entries along dim, from start on",
-    torch=lambda torch, x, dim, start, length: torch.narrow(x, dim, start, int(length)),
-    shape=narrow_shape,
-    prepare=lambda shapes, dim, start, length: {"dim": axis_of(dim, len(shapes[0])), "start": start, "length": length},
-    slots=lambda open_, shapes, dim, start, length: {
-        "start": open_(start, shapes[0][dim] - length) if start >= 0 else start  # from the end it reaches no further
-    },
-    spelled=("torch.narrow", "Tensor.narrow", "torch.narrow_copy", "Tensor.narrow_copy", "aten.narrow"),
-    examples=(example("narrow(x, 0, 1, 2)", x=(4,)), example("narrow(x, 1, 0, 2)", x=(2, 3))),
-)
-def narrow(at: At, x: View, dim: int, start: int, length: int) -> Expr:
-    """out[i] = x[start + i]"""
-    return x[put(at, dim, at[dim] + (start if start >= 0 else x.shape[dim] + start))]
+# fmt: off
+op("select(x, dim: int, index: int)", "out = x[index]", "the entries at one place of dim", TORCH, axes="dim", least=1,
+   instead={"index<0": "out = x[size(x, 0) + index]"},
+   slots=lambda open_, shapes, dim, index: {"index": open_(index, shapes[0][dim] - 1)},
+   examples=("select(x, 1, 0)", "select(x, 0, -1) with x:3"))
+op("narrow(x, dim: int, start: int, length: any)", "out[i<length] = x[start + i]", "length entries along dim, from start on",
+   TORCH, "torch.narrow_copy Tensor.narrow_copy", axes="dim", least=1, slots=open_start,
+   instead={"start<0": "out[i<length] = x[size(x, 0) + start + i]"},
+   examples=("narrow(x, 0, 1, 2) with x:4", "narrow(x, 1, 0, 2)"))
+# fmt: on
 
 
 def cut_axis(shape: Shape, dim: int) -> int:
@@ -607,36 +532,21 @@ def pad(at: At, x: View, pad: Ints, mode: str = "constant", value: Any = None) -
     return result
 
 
-def prepare_unfold(shapes: tuple[Shape, ...], dimension: int, size: int, step: int) -> dict[str, Hashable]:
-    """Windows of ``size`` every ``step`` entries."""
-    return {"dimension": axis_of(dimension, len(shapes[0])), "size": int(size), "step": int(step)}
+def one_fits(sizes: Sizes, shapes: tuple[Shape, ...], dimension: int, size: int, step: int) -> tuple[Shape, ...]:
+    """The operand, which is as long as one window at least."""
+    length = shapes[0][dimension]
+    number = sizes.number(length)
+    if number is not None and number < size:
+        raise ShapeError(f"a window of {size} does not fit on an axis of size {number}")
+    sizes.require(length - size)
+    return shapes
 
 
-def unfold_shape(sizes: Sizes, shapes: tuple[Shape, ...], dimension: int, size: int, step: int) -> Shape:
-    """The places of the window on its axis, and the window as the last axis."""
-    (x,) = shapes
-    if not x:
-        raise ShapeError("unfold needs at least one axis")
-    length = sizes.number(x[dimension])
-    if length is not None and length < size:
-        raise ShapeError(f"a window of {size} does not fit on an axis of size {length}")
-    room = size_of(x[dimension] - size)
-    sizes.require(room)
-    places = room + 1 if step == 1 else sp.floor(room / step) + 1
-    return (*x[:dimension], places, *x[dimension + 1 :], sp.Integer(size))
-
-
-@operation(
-    says="windows along one axis, each as the last axis of the result",
-    torch=lambda torch, x, dimension, size, step: x.unfold(dimension, size, step),
-    shape=unfold_shape,
-    prepare=prepare_unfold,
-    spelled=("Tensor.unfold", "aten.unfold"),
-    examples=(example("x.unfold(0, 2, 1)", x=(4,)), example("x.unfold(1, 2, 2)", x=(2, 5))),
-)
-def unfold(at: At, x: View, dimension: int, size: int, step: int) -> Expr:
-    """out[i,r] = x[step·i + r]"""
-    return x[put(at[:-1], dimension, step * at[dimension] + at[-1])]
+# fmt: off
+op("unfold(x, dimension: int, size: int, step: int)", "out[i,r<size] = x[step·i + r]",
+   "windows along one axis, each as the last axis of the result", ("Tensor.{}", "aten.{}"), axes="dimension", least=1,
+   align=one_fits, examples=("x.unfold(0, 2, 1) with x:4", "x.unfold(1, 2, 2) with x:2x5"))
+# fmt: on
 
 
 def shuffle_shape(sizes: Sizes, shapes: tuple[Shape, ...], upscale_factor: int) -> Shape:

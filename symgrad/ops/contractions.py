@@ -12,11 +12,11 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import NotationError, ShapeError
-from symgrad.indexing import Bracket, add_up, fresh
+from symgrad.indexing import add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.exactness import in_floats
-from symgrad.ops.spec import At, View, example, operation
+from symgrad.ops.spec import At, View, example, no_alignment, operation
 from symgrad.shapes import Shape, Size, Sizes
 
 
@@ -105,39 +105,12 @@ def numpy_dot(at: At, x: View, a: View) -> Expr:
     return add_up(x[[*at[: x.rank - 1], inner]] * a[[*rest[:place], inner, *rest[place:]]], [inner])
 
 
-def corner(sizes: Sizes, shape: Shape) -> Size:
-    """How many entries the diagonal of a matrix has: as many as its shorter side; unknown sides are equal."""
-    return sizes.lesser(*shape)
-
-
 def trace_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
-    """A number, of a matrix."""
+    """A number, of a matrix; sides that nobody knows are equal."""
     if len(shapes[0]) != 2:
         raise ShapeError(f"trace takes a matrix, not a tensor with {len(shapes[0])} axes")
-    corner(sizes, shapes[0])
+    sizes.lesser(*shapes[0])
     return ()
-
-
-@operation(
-    says="the sum of the diagonal", numpy=np.trace, torch=lambda torch, x: torch.trace(x), shape=trace_shape,
-    spelled=("torch.trace", "Tensor.trace", "np.trace"), ranks={"x": (2,)}, letters="",
-    examples=(example("trace(x)", x=(3, 3)), example("trace(x)", x=(2, 3)), example("trace(x)", x=(3, 2))),
-)  # fmt: skip
-def trace(at: At, x: View) -> Expr:
-    """out = Σ_i x[i,i]"""
-    i, columns = fresh("i", x.shape[0]), x.shape[1]
-    inside = sp.S.One if x.shape[0] == columns else Bracket(sp.Lt(i, columns, evaluate=False))
-    return add_up(x[i, i] * inside, [i])
-
-
-def matmul_subscripts(ranks: Sequence[int]) -> tuple[tuple[str, str], str]:
-    """The subscripts of ``@``: vectors are rows on the left and columns on the right, leading axes are a batch."""
-    left, right = ranks
-    batch = "bcdefgh"[: max(left, right, 2) - 2]
-    x = "j" if left == 1 else batch + "ij"
-    a = "j" if right == 1 else batch + "jk"
-    output = batch + ("i" if left > 1 else "") + ("k" if right > 1 else "")
-    return (x, a), output
 
 
 def matmul_align(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
@@ -151,35 +124,16 @@ def matmul_align(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
     return (x if len(x) == 1 else (*batch, *x[-2:]), a if len(a) == 1 else (*batch, *a[-2:]))
 
 
-def matmul_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
-    """m×k @ k×n is m×n."""
-    aligned = matmul_align(sizes, shapes)
-    terms, output = matmul_subscripts([len(s) for s in aligned])
-    return contraction_shape(sizes, aligned, terms, output)
-
-
-@operation(
-    says="matrix product; vectors count as a row on the left and a column on the right, leading axes as a batch",
-    numpy=in_floats(np.matmul),
-    torch=lambda torch, x, a: torch.matmul(x, a),
-    shape=matmul_shape,
-    align=matmul_align,
-    spelled=("torch.matmul", "Tensor.matmul", "np.matmul", "torch.linalg.matmul"),
-    ranks={"x": (2, 1, 3, 4), "a": (2, 1, 3, 4)},
-    letters="ikjl",
-    examples=(
-        example("x @ a", x=(2, 3), a=(3, 4)),
-        example("x @ a", x=(3,), a=(3, 2)),
-        example("x @ a", x=(2, 3), a=(3,)),
-        example("x @ a", x=(3,), a=(3,)),
-        example("x @ a", x=(2, 2, 3), a=(3, 2)),
-        example("x @ x.T", x=(2, 3)),
-    ),
-)
-def matmul(at: At, x: View, a: View) -> Expr:
-    """out[i,k] = Σ_j x[i,j]·a[j,k]"""
-    terms, output = matmul_subscripts((x.rank, a.rank))
-    return contraction_index(at, (x, a), terms, output)
+# fmt: off
+op("trace(x)", "out = Σ_i [i < size(x, 1)]·x[i,i]", "the sum of the diagonal", shape=trace_shape, align=no_alignment,
+   letters="", examples=("trace(x) with x:3x3", "trace(x) with x:2x3", "trace(x) with x:3x2"))
+matmul = op("matmul(x, a)", "out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]", "matrix product; vectors count as a row on the left and a column"
+   " on the right, leading axes as a batch", also="torch.linalg.matmul", align=matmul_align, forward=in_floats(np.matmul),
+   instead={"rank(x)=1 and rank(a)=1": "out = Σ_j x[j]·a[j]", "rank(x)=1": "out[…,k] = Σ_j x[j]·a[…,j,k]",
+            "rank(a)=1": "out[…,i] = Σ_j x[…,i,j]·a[j]"}, letters="ikjl", ranks=dict.fromkeys("xa", (2, 1, 3, 4)),
+   examples=("x @ a with x:2x3 a:3x4", "x @ a with x:3 a:3x2", "x @ a with x:2x3 a:3", "x @ a with x:3 a:3",
+             "x @ a with x:2x2x3 a:3x2", "x @ x.T with x:2x3"))
+# fmt: on
 
 
 def einsum_prepare(shapes: tuple[Shape, ...], equation: Hashable) -> dict[str, Hashable]:

@@ -16,10 +16,11 @@ from typing import Any
 
 from symgrad.ops.domain import Domain, reals
 from symgrad.ops.indexed import Indexed
+from symgrad.ops.on_axes import OnAxes
 from symgrad.ops.readings import Along, Loss, Pointwise, Reading
 from symgrad.ops.shaping import broadcast, common_shape
 from symgrad.ops.signatures import Call, call_of, example_of
-from symgrad.ops.spec import TABLE, Op, as_given, register, unresolved
+from symgrad.ops.spec import TABLE, Op, as_given, no_alignment, register, unresolved
 from symgrad.ops.words import ALSO, JUMPS
 
 NUMPY = ("torch.{}", "Tensor.{}", "np.{}")
@@ -30,19 +31,38 @@ METHOD = ("torch.{}", "Tensor.{}")
 """Where torch has an operation, its own call first."""
 
 
-def by_spelling(path: str) -> Callable[..., Any]:
-    """torch's function of this name, options as plain numbers; a number among tensors becomes one."""
+def by_spelling(path: str, call: Call | None = None, whole: Sequence[str] = ()) -> Callable[..., Any]:
+    """torch's function of this name, options as plain numbers; a number among tensors becomes one.
+
+    With a ``call`` whose options stand among its tensors the arguments are in its order; those ``whole`` are integers.
+    """
     steps = path.removeprefix("torch.").replace("F.", "nn.functional.", 1).split(".")
 
     def by_torch(torch: Any, *tensors: Any, **options: Any) -> Any:
-        function: Any = torch
-        for step in steps:
+        function: Any = tensors[0] if steps[0] == "Tensor" else torch
+        for step in steps[1:] if steps[0] == "Tensor" else steps:
             function = getattr(function, step)
+        if not callable(function):
+            return function
         kind = next((t.dtype for t in tensors if isinstance(t, torch.Tensor)), torch.float64)
         given = [
             t if t is None or isinstance(t, torch.Tensor) else torch.as_tensor(float(t), dtype=kind) for t in tensors
         ]
-        return function(*given, **{name: plain(value) for name, value in options.items()})
+        given = (
+            [t.long() if n in whole and t is not None else t for n, t in zip(call.operands, given, strict=False)]
+            if call
+            else given
+        )
+        if steps[0] == "Tensor":
+            del given[0]
+        named = {name: plain(value) for name, value in options.items()}
+        if call and call.operands != tuple(call.signature.parameters)[: len(call.operands)]:
+            there = {**dict(zip(call.operands, given, strict=False)), **named}
+            order = list(call.signature.parameters)
+            before = order[: order.index(call.operands[-1]) + 1]
+            given = [there[name] for name in before if name in there]
+            named = {name: value for name, value in named.items() if name not in before}
+        return function(*given, **named)
 
     return by_torch
 
@@ -70,6 +90,9 @@ def op(
     decimals: bool = False,
     along: str = "",
     least: int = 0,
+    axes: str = "",
+    apart: str = "",
+    repeated: bool = False,
     reading: Reading | None = None,
     **facts: Any,
 ) -> Op:
@@ -79,8 +102,10 @@ def op(
     ``examples`` are calls in the place of the one that follows from the name, ``more`` are further ones; ``forward`` is
     what computes it faster or more stably than its equation as it stands, ``torch`` what calls it otherwise than by name.
     With ``decimals`` an option 0.5 is written so, and not as 1/2. ``along`` is the option that says along which axes the
-    equation holds (or the number of the axis), which then is that of one line of a tensor with ``least`` axes; its ``forward`` takes axis= and keepdims= as NumPy's do. What stands
-    behind ``, n:`` says in words what the whole numbers n are that ``known`` finds.
+    equation holds (or the number of the axis), which then is that of one line of a tensor with ``least`` axes; its
+    ``forward`` takes axis= and keepdims= as NumPy's do. ``axes`` are options that name one axis each, on which its
+    indices are (`symgrad.ops.on_axes`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no others.
+    What stands behind ``, n:`` says in words what the whole numbers n are that ``known`` finds.
     """
     said, texts, definition = call_of(call), dict(instead or {}), equation
     equation = equation.partition(", n: ")[0]
@@ -91,6 +116,10 @@ def op(
         facts = {"prepare": line.prepare, "shape": line.shape, **facts}
         examples = examples or line.examples
         forward = forward and line.forward(forward)
+    if axes:
+        placed = OnAxes(said, equation, texts, tuple(axes.split()), frozenset(apart.split()), least, repeated)
+        reading = placed
+        facts = {"prepare": placed.prepare, "shape": placed.shape, "align": no_alignment, **facts}
     if reading is None and INDICES.search(equation):
         reading = Indexed(said, equation, texts)
     if isinstance(reading, Indexed):
@@ -109,6 +138,7 @@ def op(
     edges = kinks if isinstance(kinks, tuple) else (float(kinks),)
     shown = f"{'F.' if home is F else ''}{said.name}({', '.join(said.operands)})"
     samples = domain if domain is not None else reals(avoid=edges) if edges else {}
+    integers = [n for n, d in samples.items() if d.whole and n in said.data] if isinstance(samples, Mapping) else []
     return register(
         Op(
             name=said.name,
@@ -126,7 +156,7 @@ def op(
             prepare=facts.pop("prepare", as_given),
             resolve=unresolved,
             numpy=values,
-            torch=torch or by_spelling(names[0]),
+            torch=torch or by_spelling(names[0], said, integers),
             spelled=names,
             domain=samples if isinstance(samples, Mapping) else dict.fromkeys(said.operands, samples),
             examples=tuple(example_of(text, said.operands) for text in (*(examples or (shown,)), *more)),

@@ -17,9 +17,9 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, Mod, add_up, delta, fresh, fresh_axes, unravel
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import whole
-from symgrad.ops.equations import op
+from symgrad.ops.equations import TORCH, op
 from symgrad.ops.positions import from_zero
-from symgrad.ops.shaping import axis_of, number
+from symgrad.ops.shaping import axis_of
 from symgrad.ops.spec import At, Data, View, example, operation
 from symgrad.shapes import Shape, Sizes, size_of
 
@@ -86,21 +86,12 @@ def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: A
     return shapes[1]
 
 
-@operation(
-    says="along dim the entries at the given positions, one for each",
-    torch=lambda torch, x, index, dim: torch.gather(x, dim, index.long()),
-    shape=gather_shape,
-    prepare=lambda shapes, dim, sparse_grad=False: prepare_dim(shapes, dim),
-    spelled=("torch.gather", "Tensor.gather", "aten.gather"),
-    domain={"index": whole(0, 1)},
-    examples=(
-        example("gather(x, 1, index)", x=(2, 3), index=(2, 2)),
-        example("gather(x, 0, index)", x=(3,), index=(4,)),
-    ),
-)
-def gather(at: At, x: View, dim: int, index: Data, sparse_grad: bool = False) -> Expr:
-    """out[i,j] = x[i, n[i,j]]"""
-    return x[put(at, dim, index[at]) if x.rank else ()]
+# fmt: off
+op("gather(x, dim: int, index: data, sparse_grad: bool=False)", "out[i] = x[index[i]]",
+   "along dim the entries at the given positions, one for each", TORCH, axes="dim", shape=gather_shape,
+   domain={"index": whole(0, 1)},
+   examples=("gather(x, 1, index) with x:2x3 index:2x2", "gather(x, 0, index) with x:3 index:4"))
+# fmt: on
 
 
 def along_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> Shape:
@@ -158,26 +149,16 @@ def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     x, index = shapes
     if len(index) > 1:
         raise ShapeError(f"index_select takes a vector of positions, not a tensor with {len(index)} axes")
+    if not x:
+        return ()
     return (*x[:dim], index[0] if index else sp.S.One, *x[dim + 1 :])
 
 
-@operation(
-    says="the entries along dim at the given positions",
-    torch=lambda torch, x, index, dim: torch.index_select(x, dim, index.long()),
-    shape=lambda sizes, shapes, dim: selected_shape(sizes, shapes, dim) if shapes[0] else (),
-    prepare=prepare_dim,
-    spelled=("torch.index_select", "Tensor.index_select", "aten.index_select"),
-    domain={"index": whole(0, 1)},
-    ranks={"index": (1,)},
-    examples=(
-        example("index_select(x, 1, index)", x=(2, 3), index=(2,)),
-        example("index_select(x, 0, index)", x=(2, 2), index=(3,)),
-    ),
-)
-def index_select(at: At, x: View, dim: int, index: Data) -> Expr:
-    """out[i,j] = x[i, n[j]]"""
-    return x[put(at, dim, index[at[dim]] if index.rank else index[()]) if x.rank else ()]
-
+# fmt: off
+op("index_select(x, dim: int, index: data)", "out[i] = x[index[i]]", "the entries along dim at the given positions", TORCH,
+   axes="dim", apart="index", shape=selected_shape, domain={"index": whole(0, 1)}, ranks={"index": (1,)},
+   examples=("index_select(x, 1, index) with x:2x3 index:2", "index_select(x, 0, index) with x:2x2 index:3"))
+# fmt: on
 
 # Masks ----------------------------------------------------------------------------------------------
 
@@ -229,20 +210,12 @@ def as_rows(x: Any) -> Any:
     return np.atleast_1d(np.array(x, copy=True))
 
 
-@operation(
-    says="x plus the slices of the source, each added at its position along dim",
-    torch=lambda torch, x, index, source, dim, alpha: torch.index_add(x, dim, index.long(), source, alpha=float(alpha)),
-    shape=sum_shape,
-    prepare=lambda shapes, dim, alpha=1: {"dim": axis_of(dim, len(shapes[0])), "alpha": alpha},
-    domain={"index": whole(0, 1)},
-    spelled=("torch.index_add", "Tensor.index_add", "aten.index_add"),
-    ranks={"index": (1,)},
-    examples=(example("index_add(x, 0, index, source)", x=(3, 2), index=(4,), source=(4, 2)),),
-)
-def index_add(at: At, x: View, dim: int, index: Data, source: View, alpha: Any = 1) -> Expr:
-    """out[i] = x[i] + Σ_k δ(n[k], i)·s[k]"""
-    inner, meets, entry = slices(at, x, dim, index, source)
-    return x[at] + number(alpha) * add_up(meets * entry, inner)
+# fmt: off
+op("index_add(x, dim: int, index: data, source, alpha: any=1)", "out[i] = x[i] + alpha·(Σ_k δ(index[k], i)·source[k])",
+   "x plus the slices of the source, each added at its position along dim", TORCH, axes="dim", apart="index",
+   shape=sum_shape, domain={"index": whole(0, 1)}, ranks={"index": (1,)},
+   examples=("index_add(x, 0, index, source) with x:3x2 index:4 source:4x2",))
+# fmt: on
 
 
 def written(at: At, dim: int, index: View, shape: Shape, entry: Any) -> Expr:
@@ -313,42 +286,21 @@ def scatter(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
     return x[at] * Bracket(sp.Eq(hit, 0)) + written(at, dim, index, x.shape, lambda k: src[k] if src.rank else src[()])
 
 
-@operation(
-    says="x with the slices at the given positions along dim replaced by those of the source (each position once)",
-    numpy=lambda x, index, source, dim: copied(x, index, source, dim),  # a place that is written twice keeps the last
-    torch=lambda torch, x, index, source, dim: torch.index_copy(x, dim, index.long(), source),
-    shape=add_shape,
-    prepare=prepare_dim,
-    domain={"index": whole(0, 1)},
-    spelled=("torch.index_copy", "Tensor.index_copy", "aten.index_copy"),
-    ranks={"index": (1,)},
-    examples=(example("index_copy(x, 0, index, source)", x=(3, 2), index=(1,), source=(1, 2)),),
-)
-def index_copy(at: At, x: View, dim: int, index: Data, source: View) -> Expr:
-    """out[i] = s[k] where n[k] = i, x[i] elsewhere"""
-    inner, meets, entry = slices(at, x, dim, index, source)
-    return x[at] * Bracket(sp.Eq(add_up(meets, inner), 0)) + add_up(meets * entry, inner)
-
-
 def copied(x: Any, index: Any, source: Any, dim: int) -> Any:
     """NumPy's forward."""
-    result, n = as_rows(x), np.atleast_1d(from_zero(index))
+    result, n = np.atleast_1d(np.array(x, copy=True)), np.atleast_1d(from_zero(index))
     result[(slice(None),) * dim + (n,)] = source
     return result.reshape(np.shape(x))
 
 
-@operation(
-    says="x with a number at the given positions along dim",
-    torch=lambda torch, x, index, value, dim: torch.index_fill(x, dim, index.long(), value),
-    prepare=prepare_dim,
-    domain={"index": whole(0, 1)},
-    shape=lambda sizes, shapes, dim: add_shape(sizes, shapes[:2], dim),
-    spelled=("torch.index_fill", "Tensor.index_fill", "aten.index_fill"),
-    ranks={"index": (1,), "value": (0,)},
-    examples=(example("index_fill(x, 1, index, 2.0)", x=(2, 3), index=(2,)),),
-)
-def index_fill(at: At, x: View, dim: int, index: Data, value: View) -> Expr:
-    """out[i] = value where some n[k] = i, x[i] elsewhere"""
-    inner, meets, entry = slices(at, x, dim, index, value)
-    hit = add_up(meets, inner)
-    return x[at] * Bracket(sp.Eq(hit, 0)) + Bracket(sp.Ne(hit, 0)) * entry
+# fmt: off
+op("index_copy(x, dim: int, index: data, source)", "out[i] = x[i]·[h = 0] + (Σ_j δ(index[j], i)·source[j])"
+   " where h = Σ_k δ(index[k], i)", "x with the slices at the given positions along dim replaced by those of the source"
+   " (each position once)", TORCH, axes="dim", apart="index", shape=add_shape, forward=copied,  # the last one stays
+   domain={"index": whole(0, 1)}, ranks={"index": (1,)}, smooth=True,
+   examples=("index_copy(x, 0, index, source) with x:3x2 index:1 source:1x2",))
+op("index_fill(x, dim: int, index: data, value)", "out[i] = x[i]·[h = 0] + [h ≠ 0]·value where h = Σ_k δ(index[k], i)",
+   "x with a number at the given positions along dim", TORCH, axes="dim", apart="index",
+   shape=lambda sizes, shapes, dim: add_shape(sizes, shapes[:2], dim), domain={"index": whole(0, 1)}, smooth=True,
+   ranks={"index": (1,), "value": (0,)}, examples=("index_fill(x, 1, index, 2.0) with x:2x3 index:2",))
+# fmt: on

@@ -15,7 +15,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import ranges
-from symgrad.notation.tree import Access, Dots, Statement, walk
+from symgrad.notation.tree import Access, Big, Dots, Statement, walk
 from symgrad.ops.readings import Pointwise, numbers
 from symgrad.ops.shaping import number
 from symgrad.ops.signatures import Call
@@ -40,7 +40,7 @@ class Indexed:
 
     def patterns(self, tree: Statement) -> dict[str, Pattern]:
         """How each operand is read."""
-        found = {}
+        found = {name: Pattern(0, False) for name in self.call.operands}
         for node in walk(tree.right):
             if isinstance(node, Access) and node.name in self.call.operands:
                 more = any(isinstance(slot, Dots) for slot in node.slots)
@@ -90,5 +90,6 @@ class Indexed:
         }
         shapes = tuple(None if view is None else view.shape for view in views)
         tensors |= {name: View(name, (), number(value)) for name, value in numbers(options)}
-        found = self.found(tree, shapes, Sizes(), options)
+        summed = any(isinstance(node, Big) for node in walk(tree.right))
+        found = self.found(tree, shapes, Sizes(), options) if summed else {}
         return Meaning(tensors, letters, found, functions(), lead).of(tree.right)

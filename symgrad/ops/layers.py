@@ -35,68 +35,27 @@ def unify_vector(sizes: Sizes, shape: Shape | None, size: Any, name: str) -> Non
     sizes.unify(shape[0], size)
 
 
-def linear_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
-    """(…, in) and (out, in) give (…, out); a weight without out gives (…)."""
-    x, weight, *bias = shapes
-    if not x or len(weight) not in (1, 2):
-        raise ShapeError("linear takes x with at least one axis and a matrix (out, in) or a vector (in)")
-    sizes.unify(x[-1], weight[-1])
-    if bias and bias[0] is not None:
-        if len(weight) == 1:
-            if bias[0] != ():
-                raise ShapeError("the bias of a linear map to one number is one number")
-        else:
-            unify_vector(sizes, bias[0], weight[0], "the bias")
-    return (*x[:-1], *weight[:-1])
-
-
-@operation(
-    says="a linear layer: x @ weight.T + bias",
-    torch=lambda torch, x, weight, bias=None: torch.nn.functional.linear(x, weight, bias),
-    shape=linear_shape,
-    spelled=("F.linear", "aten.linear"),
-    ranks={"x": (2, 1, 3), "weight": (2,), "bias": (1,)},
-    letters="ikjl",
-    examples=(
-        example("F.linear(x, weight, bias)", x=(2, 3), weight=(4, 3), bias=(4,)),
-        example("F.linear(x, weight)", x=(3,), weight=(2, 3)),
-        example("F.linear(x, weight, bias)", x=(2, 2, 3), weight=(2, 3), bias=(2,)),
-    ),
-)
-def linear(at: At, x: View, weight: View, bias: View | None = None) -> Expr:
-    """out[i,k] = Σ_j x[i,j]·w[k,j] + b[k]"""
-    inner = fresh("j", weight.shape[-1])
-    lead, out = (at, ()) if weight.rank == 1 else (at[:-1], at[-1:])
-    result = add_up(x[[*lead, inner]] * weight[[*out, inner]], [inner])
-    return result if bias is None else result + bias[out]
-
-
-def bilinear_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
-    """(…, m), (…, n) and (k, m, n) give (…, k)."""
-    x, y, weight, *bias = shapes
-    if len(x) != len(y) or not x or len(weight) != 3:
+def same_lead(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    """The two inputs of a bilinear layer have the same leading axes."""
+    x, y, *_ = shapes
+    if len(x) != len(y) or not x:
         raise ShapeError("bilinear takes two tensors with as many axes each and a weight with three")
     for a, b in zip(x[:-1], y[:-1], strict=True):
         sizes.unify(a, b)
-    sizes.unify(x[-1], weight[1])
-    sizes.unify(y[-1], weight[2])
-    unify_vector(sizes, bias[0] if bias else None, weight[0], "the bias")
-    return (*x[:-1], weight[0])
+    return shapes
 
 
-@operation(
-    says="a bilinear layer: one number xᵀ·W·y for each matrix W of the weight",
-    torch=lambda torch, x, y, weight, bias=None: torch.nn.functional.bilinear(x, y, weight, bias),
-    shape=bilinear_shape,
-    spelled=("F.bilinear", "torch.bilinear"),
-    ranks={"x": (2,), "y": (2,), "weight": (3,), "bias": (1,)},
-    examples=(example("F.bilinear(x, y, weight, bias)", x=(2, 3), y=(2, 2), weight=(2, 3, 2), bias=(2,)),),
-)
-def bilinear(at: At, x: View, y: View, weight: View, bias: View | None = None) -> Expr:
-    """out[i,k] = Σ_{j,l} x[i,j]·w[k,j,l]·y[i,l] + b[k]"""
-    j, k = fresh("j", weight.shape[1]), fresh("l", weight.shape[2])
-    result = add_up(x[[*at[:-1], j]] * weight[at[-1], j, k] * y[[*at[:-1], k]], [j, k])
-    return result if bias is None else result + bias[at[-1]]
+# fmt: off
+op("linear(x, weight, bias=None)", "out[…,k] = Σ_j x[…,j]·weight[k,j] + bias[k]", "a linear layer: x @ weight.T + bias", F,
+   instead={"rank(weight)=1": "out[…] = Σ_j x[…,j]·weight[j] + bias"}, letters="ikjl",
+   ranks={"x": (2, 1, 3), "weight": (2,), "bias": (1,)},
+   examples=("F.linear(x, weight, bias) with x:2x3 weight:4x3 bias:4", "F.linear(x, weight) with x:3 weight:2x3",
+             "F.linear(x, weight, bias) with x:2x2x3 weight:2x3 bias:2"))
+op("bilinear(x, y, weight, bias=None)", "out[…,k] = Σ_{i,j} x[…,i]·weight[k,i,j]·y[…,j] + bias[k]",
+   "a bilinear layer: one number xᵀ·W·y for each matrix W of the weight", F, "torch.bilinear", align=same_lead,
+   ranks={"x": (2,), "y": (2,), "weight": (3,), "bias": (1,)}, letters="ijkl",
+   examples=("F.bilinear(x, y, weight, bias) with x:2x3 y:2x2 weight:2x3x2 bias:2",))
+# fmt: on
 
 
 # Normalisation --------------------------------------------------------------------------------------
@@ -450,52 +409,22 @@ def attention_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> 
     return (*query[:-1], value[-1])
 
 
-@operation(
-    says="averages of the values, weighed by softmax of how well query and key agree (a mask is added to the scores)",
-    shape=attention_shape,
-    align=attention_align,
-    prepare=prepare_attention,
-    torch=lambda torch, *tensors, is_causal, scale: torch.nn.functional.scaled_dot_product_attention(
-        *tensors, is_causal=is_causal, scale=None if scale is None else float(scale)
-    ),
-    spelled=("F.scaled_dot_product_attention", "torch._C._nn.scaled_dot_product_attention"),
-    expands=openings.attention,
-    ranks={"query": (2, 3, 4), "key": (2, 3, 4), "value": (2, 3, 4)},
-    letters="bhld",
-    examples=(
-        example("F.scaled_dot_product_attention(query, key, value)", query=(2, 2), key=(3, 2), value=(3, 2)),
-        example(
-            "F.scaled_dot_product_attention(query, key, value, is_causal=True)", query=(3, 2), key=(3, 2), value=(3, 2)
-        ),
-        example(
-            "F.scaled_dot_product_attention(query, key, value, attn_mask)",
-            query=(2, 2),
-            key=(3, 2),
-            value=(3, 2),
-            attn_mask=(2, 3),
-        ),
-    ),
-)
-def scaled_dot_product_attention(
-    at: At,
-    query: View,
-    key: View,
-    value: View,
-    attn_mask: View | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: Any = None,
-    enable_gqa: bool = False,
-) -> Expr:
-    """out[l,e] = Σ_s exp(score[l,s])·v[s,e] / Σ_s exp(score[l,s]), score[l,s] = Σ_d q[l,d]·k[s,d] / √D + mask[l,s]"""
-    lead, place = at[:-2], at[-2]
+def attended(factor: str, past: str = "") -> str:
+    """The equation of attention."""
+    score = f"{factor}(Σ_c query[…,i,c]·key[…,j,c]) + attn_mask[…,i,j]"
+    return f"out[…,i,d] = (Σ_j p[i,j]·value[…,j,d]) / (Σ_k p[i,k]) where p[i,j] = exp({score}){past}"
 
-    def weight(s: Any) -> Expr:
-        inner = fresh("d", query.shape[-1])
-        factor = 1 / sp.sqrt(query.shape[-1]) if scale is None else number(scale)
-        score = factor * add_up(query[[*lead, place, inner]] * key[[*lead, s, inner]], [inner])
-        score += 0 if attn_mask is None else attn_mask[[*lead, place, s]]
-        return sp.exp(score) * (Bracket(sp.Le(s, place, evaluate=False)) if is_causal else 1)
 
-    j, k = fresh("j", key.shape[-2]), fresh("k", key.shape[-2])
-    return add_up(weight(j) * value[[*lead, j, at[-1]]], [j]) / add_up(weight(k), [k])
+# fmt: off
+op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale: any=None, "
+   "enable_gqa=False)", attended("scale·"), "averages of the values, weighed by softmax of how well query and key agree (a"
+   " mask is added to the scores)", F, "torch._C._nn.scaled_dot_product_attention",
+   instead={"is_causal and scale=None": attended("1/√(size(query, -1))·", "·[j ≤ i]"),
+            "is_causal": attended("scale·", "·[j ≤ i]"), "scale=None": attended("1/√(size(query, -1))·")},
+   align=attention_align, prepare=prepare_attention, expands=openings.attention, letters="bhld",
+   ranks=dict.fromkeys(("query", "key", "value"), (2, 3, 4)),
+   torch=lambda torch, *tensors, is_causal, scale: torch.nn.functional.scaled_dot_product_attention(
+       *tensors, is_causal=is_causal, scale=None if scale is None else float(scale)),
+   examples=tuple(f"F.scaled_dot_product_attention(query, key, value{more} with query:{n}x2 key:3x2 value:3x2{mask}"
+                  for more, n, mask in ((")", 2, ""), (", is_causal=True)", 3, ""), (", attn_mask)", 2, " attn_mask:2x3"))))
+# fmt: on

@@ -82,8 +82,13 @@ def without(text: str, absent: frozenset[str]) -> Statement:
 
 
 def holds(condition: str, options: Options) -> bool:
-    """Whether options are as ``"log_target"``, ``"min=None"`` or ``"full and not log_input"`` says."""
+    """Whether options are as ``"log_target"``, ``"rank(x)=1"``, ``"offset<0"`` or ``"full and not log_input"`` says."""
     for part in condition.split(" and "):
+        if part.endswith("<0"):
+            value: Any = options[part[:-2]]
+            if not value < 0:
+                return False
+            continue
         name, _, wanted = part.removeprefix("not ").partition("=")
         found = str(options.get(name)) == wanted if wanted else bool(options.get(name))
         if found == part.startswith("not "):
@@ -105,6 +110,7 @@ class Pointwise:
         there = dict(zip(self.call.operands, values, strict=False))
         absent = frozenset(name for name in self.call.operands if there.get(name) is None)
         known = {**options, **{name: None if name in absent else name for name in self.call.operands}}
+        known |= {f"rank({name})": rank_of(value) for name, value in there.items() if name not in absent}
         text = next((other for condition, other in self.instead.items() if holds(condition, known)), self.text)
         return without(text, absent)
 
@@ -128,6 +134,11 @@ class Pointwise:
         found = found.yes.astype(np.int64) if isinstance(found, Mask) else found
         shape = np.broadcast_shapes(*(np.shape(a) for a in values.values()))
         return found if np.shape(found) == shape else np.broadcast_to(found, shape)
+
+
+def rank_of(value: Any) -> int:
+    """How many axes an operand has, be it at hand as a shape, as a view or as an array."""
+    return len(value) if isinstance(value, tuple) else value.rank if isinstance(value, View) else np.ndim(value)
 
 
 def numbers(options: Options) -> list[tuple[str, Any]]:

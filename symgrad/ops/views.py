@@ -15,10 +15,11 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import bracket, ravel, unravel
 from symgrad.indexing.symbols import Expr
+from symgrad.ops.equations import METHOD, op
 from symgrad.ops.shaping import axes_of, axis_of
 from symgrad.ops.slicing import cut
 from symgrad.ops.slots import Opening
-from symgrad.ops.spec import At, View, example, operation
+from symgrad.ops.spec import At, View, example, no_alignment, operation
 from symgrad.shapes import Shape, Size, Sizes
 
 Ints = Any  # one int or a sequence of ints, as users write sizes and axes
@@ -98,57 +99,30 @@ def swapped(rank: int, first: int, second: int) -> tuple[int, ...]:
     return tuple({first: second, second: first}.get(axis, axis) for axis in range(rank))
 
 
-@operation(
-    says="exchanges two axes",
-    numpy=lambda x, dim0, dim1: np.transpose(x, swapped(np.ndim(x), dim0, dim1)),
-    torch=lambda torch, x, dim0, dim1: torch.transpose(x, dim0, dim1),
-    shape=lambda sizes, shapes, dim0, dim1: tuple(shapes[0][a] for a in swapped(len(shapes[0]), dim0, dim1)),
-    prepare=lambda shapes, dim0, dim1: {n: axis_of(d, len(shapes[0])) for n, d in (("dim0", dim0), ("dim1", dim1))},
-    spelled=("torch.transpose", "Tensor.transpose", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"),
-    examples=(example("x.transpose(0, 1)", x=(2, 3)), example("x.transpose(0, -1)", x=(2, 3, 2))),
-)  # fmt: skip
-def transpose(at: At, x: View, dim0: int, dim1: int) -> Expr:
-    """out[i,j] = x[j,i]"""
-    return x[[at[a] for a in swapped(x.rank, dim0, dim1)]]
+def rows_only(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+    """.mT exchanges the last two axes."""
+    if len(shapes[0]) < 2:
+        raise ShapeError(f"a transpose needs two axes, this has {len(shapes[0])}", hints=("x[None, :] is a row",))
+    return shapes
 
 
-def matrix_only(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
-    """.T and .mT exchange the last two axes."""
-    (shape,) = shapes
-    if len(shape) < 2:
-        raise ShapeError(f"a transpose needs two axes, this has {len(shape)}", hints=("x[None, :] is a row",))
-    return (*shape[:-2], shape[-1], shape[-2])
-
-
-def plain_matrix(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+def matrix_only(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
     """.T is for matrices; torch deprecates it elsewhere."""
     if len(shapes[0]) != 2:
         raise ShapeError(f".T is for matrices, this has {len(shapes[0])} axes", hints=(".mT exchanges the last two",))
-    return matrix_only(sizes, shapes)
+    return shapes
 
 
-@operation(
-    name="T", says="the transpose of a matrix",
-    numpy=np.transpose,
-    torch=lambda torch, x: x.t(), shape=plain_matrix,
-    spelled=("Tensor.T", "Tensor.t", "torch.t", "np.transpose"), ranks={"x": (2,)},
-    examples=(example("x.T", x=(2, 3)),),
-)  # fmt: skip
-def matrix_transpose(at: At, x: View) -> Expr:
-    """out[i,j] = x[j,i]"""
-    return x[at[1], at[0]]
-
-
-@operation(
-    name="mT", says="exchanges the last two axes",
-    numpy=lambda x: np.swapaxes(x, -1, -2),
-    torch=lambda torch, x: x.mT, shape=matrix_only,
-    spelled=("Tensor.mT", "torch.adjoint"), ranks={"x": (2, 3)},
-    examples=(example("x.mT", x=(2, 2, 3)), example("x.mT", x=(2, 3))),
-)  # fmt: skip
-def batch_transpose(at: At, x: View) -> Expr:
-    """out[…,i,j] = x[…,j,i]"""
-    return x[[*at[:-2], at[-1], at[-2]]]
+# fmt: off
+op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges two axes",
+   ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"), axes="dim0 dim1", repeated=True,
+   forward=lambda x, dim0, dim1: np.transpose(x, swapped(np.ndim(x), dim0, dim1)),  # no copy
+   examples=("x.transpose(0, 1) with x:2x3", "x.transpose(0, -1) with x:2x3x2"))
+op("T(x)", "out[i,j] = x[j,i]", "the transpose of a matrix", ("Tensor.{}", "Tensor.t", "torch.t", "np.transpose"),
+   align=matrix_only, forward=np.transpose, examples=("x.T with x:2x3",))  # no copy
+op("mT(x)", "out[…,i,j] = x[…,j,i]", "exchanges the last two axes", ("Tensor.{}", "torch.adjoint"), align=rows_only,
+   forward=lambda x: np.swapaxes(x, -1, -2), ranks={"x": (2, 3)}, examples=("x.mT with x:2x2x3", "x.mT with x:2x3"))
+# fmt: on
 
 
 # Reshaping ------------------------------------------------------------------------------------------
@@ -437,14 +411,8 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
     raise ShapeError(f"diag takes a vector or a matrix, not {len(shape)} axes")
 
 
-@operation(
-    says="a vector as a diagonal matrix, or the diagonal of a matrix",
-    torch=lambda torch, x: torch.diag(x), shape=diagonal_shape,
-    spelled=("torch.diag", "Tensor.diag", "np.diag"), ranks={"x": (1, 2)},
-    examples=(example("diag(x)", x=(3,)), example("diag(x)", x=(3, 3)), example("diag(x)", x=(2, 3))),
-)  # fmt: skip
-def diag(at: At, x: View) -> Expr:
-    """out[i,j] = δ_ij·x[i]"""
-    if x.rank == 2:
-        return x[at[0], at[0]]
-    return sp.KroneckerDelta(at[0], at[1]) * x[at[0]]
+# fmt: off
+op("diag(x)", "out[i,j] = δ(i, j)·x[i]", "a vector as a diagonal matrix, or the diagonal of a matrix", METHOD, "np.diag",
+   instead={"rank(x)=2": "out[i] = x[i,i]"}, shape=diagonal_shape, align=no_alignment, letters="ij", ranks={"x": (1, 2)},
+   examples=("diag(x) with x:3", "diag(x) with x:3x3", "diag(x) with x:2x3"))
+# fmt: on

@@ -1,0 +1,157 @@
+"""An equation on some axes of a tensor that options name: ``out[i,j] = x[j,i]`` on dim0 and dim1, for every rank.
+
+Comes in: the text, the names of the options (or numbers of axes). Goes out: the shape that follows, the options with axes
+counted from the front, the right-hand side. A tensor that the text reads with as many indices as there are axes has them
+there; with more, the others are its last ones; with fewer, all of them are its last ones, and it lacks the axes. On the
+other axes every tensor has the output's own indices, but for those that are ``apart``: they have only what the text says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sympy as sp
+
+from symgrad.errors import InputError, ShapeError
+from symgrad.indexing.symbols import Expr
+from symgrad.notation.meaning import Meaning
+from symgrad.notation.sizes import Finder
+from symgrad.notation.tree import Access, Big, Statement, walk
+from symgrad.ops.readings import Pointwise, Whole, numbers
+from symgrad.ops.shaping import axis_of, number
+from symgrad.ops.signatures import Call
+from symgrad.ops.spec import At, Held, Options, View
+from symgrad.ops.words import functions
+from symgrad.shapes import Shape, Size, Sizes
+
+Shapes = tuple[Shape | None, ...]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A tensor with the indices of the text on ``axes`` and the output's own on the others."""
+
+    view: View
+    axes: tuple[int, ...]
+    others: tuple[Expr, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """The axes that the text names."""
+        return sizes_on(self.view.shape, self.axes)
+
+    def __getitem__(self, indices: Sequence[Expr]) -> Expr:
+        if not self.view.rank:
+            return self.view[()]
+        named, others = dict(zip(self.axes, indices, strict=True)), iter(self.others)
+        return self.view[[named[a] if a in named else next(others) for a in range(self.view.rank)]]
+
+
+def sizes_on(shape: Shape, axes: Sequence[int]) -> Shape:
+    """The sizes of some axes; a number is a line of one entry."""
+    return tuple(shape[a] for a in axes) if shape else (sp.S.One,) * len(axes)
+
+
+def placed(count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """The axes that ``count`` indices of a text are on."""
+    behind = count - len(axes) if count >= len(axes) else count
+    return (*(axes if count >= len(axes) else ()), *range(rank - behind, rank))
+
+
+@dataclass(frozen=True)
+class OnAxes:
+    """An equation on the axes that ``options`` name."""
+
+    call: Call
+    text: str
+    instead: Mapping[str, str]
+    options: tuple[str, ...]
+    apart: frozenset[str] = frozenset()
+    least: int = 0
+    repeated: bool = False
+
+    def tree(self, values: Sequence[Any], options: Options) -> Statement:
+        """The equation under these options, without what is left out."""
+        return Pointwise(self.call, self.text, self.instead).tree(values, options)
+
+    def counts(self, tree: Statement) -> dict[str, int]:
+        """How many indices each tensor has in the text."""
+        return {node.name: len(node.slots) for node in walk(tree.right) if isinstance(node, Access)}
+
+    def axes(self, options: Options) -> tuple[int, ...]:
+        """The axes, counted from the front."""
+        given: list[Any] = [int(name) if name.isdigit() else options[name] for name in self.options]
+        return tuple(given)
+
+    def others(self, tree: Statement, shapes: Shapes) -> int:
+        """On how many axes the text says nothing."""
+        counts = self.counts(tree)
+        named = zip(self.call.operands, shapes, strict=False)
+        ranks = [len(s) - counts.get(n, 0) for n, s in named if s is not None and n not in self.apart and s != ()]
+        return max(ranks, default=0)
+
+    def prepare(self, shapes: Shapes, **given: Hashable) -> dict[str, Hashable]:
+        """The axes from the front."""
+        parameters = self.call.signature.parameters.values()
+        found = {**{p.name: p.default for p in parameters if p.name not in self.call.operands}, **given}
+        tree, first = self.tree(shapes, found), shapes[0] or ()
+        if len(first) < self.least:
+            axes = f"{self.least} {'axis' if self.least == 1 else 'axes'}"
+            raise ShapeError(f"this takes a tensor with at least {axes}, not {len(first)}")
+        held = first or self.counts(tree).get(self.call.operands[0], 0) < len(self.options)
+        rank = self.others(tree, shapes) + len(self.options) if held else 0
+        for name in self.options:
+            if not name.isdigit():
+                found[name] = axis_of(found[name], rank)
+        if not self.repeated and len(set(self.axes(found))) < len(self.options):
+            told = ", ".join(f"{name}={given.get(name, found[name])}" for name in self.options)
+            raise InputError("this takes two different axes", found=(told,))
+        return found
+
+    def shape(self, sizes: Sizes, shapes: Shapes, **options: Hashable) -> Shape:
+        """The sizes of the letters on the left, on the axes where they stand."""
+        tree, axes, first = self.tree(shapes, options), self.axes(options), shapes[0] or ()
+        counts, named = self.counts(tree), dict(zip(self.call.operands, shapes, strict=False))
+        lines: dict[str, Shape] = {}
+        for name, count in counts.items():
+            own = named[name] or ()
+            lines[name] = sizes_on(own, self.spots(name, count, axes, len(own)))
+        found = Finder(tree, lines, sizes, self.known(options))
+        letters = found.find().found
+        found.check()
+        own_axes = set(placed(counts.get(self.call.operands[0], 0), axes, len(first)))
+        others = iter([size for a, size in enumerate(first) if a not in own_axes])
+        rank = self.others(tree, shapes) + len(tree.slots)
+        if not first and len(tree.slots) == counts.get(self.call.operands[0]):
+            return ()
+        left = dict(zip(placed(len(tree.slots), axes, rank), tree.letters, strict=True))
+        return tuple(sizes.find(letters[left[a].name]) if a in left else next(others) for a in range(rank))
+
+    def spots(self, name: str, count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
+        """The axes that the indices of a tensor are on."""
+        return tuple(range(count)) if name in self.apart else placed(count, axes, rank)
+
+    def known(self, options: Options) -> dict[str, Size]:
+        """What the options are that an equation may name."""
+        return {name: number(value) for name, value in numbers(options)}
+
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+        """The right-hand side, the letters of the left being the output's indices on these axes."""
+        tree, axes = self.tree(views, options), self.axes(options)
+        counts = self.counts(tree)
+        spots = placed(len(tree.slots), axes, len(at))
+        letters = {letter.name: at[a] if at else sp.S.Zero for letter, a in zip(tree.letters, spots, strict=True)}
+        others = tuple(index for a, index in enumerate(at) if a not in spots)
+        tensors: dict[str, Any] = {}
+        for name, view in zip(self.call.operands, views, strict=False):
+            if view is not None and name in counts:
+                tensors[name] = Placed(view, self.spots(name, counts[name], axes, view.rank), others)
+            elif view is not None:
+                tensors[name] = Whole(view, at if view.rank else ())
+        tensors |= {name: Whole(View(name, (), value), at) for name, value in self.known(options).items()}
+        lines = {name: line.shape for name, line in tensors.items() if isinstance(line, Placed)}
+        summed = any(isinstance(node, Big) for node in walk(tree.right))
+        found = Finder(tree, lines, Sizes(), self.known(options)).find().found if summed else {}
+        return Meaning(tensors, letters, found, functions()).of(tree.right)
