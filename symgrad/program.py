@@ -13,6 +13,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from math import prod
 
 from symgrad.errors import Span, bug
 from symgrad.shapes import Shape, Size, with_numbers
@@ -175,6 +176,15 @@ class Program:
         if unknown:
             raise bug(f"the sizes {', '.join(unknown)} have no number")
         return tuple(int(v) for v in values)
+
+    @cached_property
+    def entries(self) -> Mapping[str, int]:
+        """How many entries each tensor has; 0 where a size is open."""
+        found = {}
+        for tensor in self.tensors():
+            sizes = [with_numbers(size, self.sizes) for size in tensor.shape]
+            found[tensor.name] = prod(map(int, sizes)) if all(size.is_Integer for size in sizes) else 0
+        return found
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -48,6 +48,10 @@ def size_of(value: Any) -> Size:
 
 def with_numbers(expression: Any, sizes: Mapping[Size, int]) -> Any:
     """An expression in sizes with the numbers that ``sizes`` knows put in."""
+    if expression.is_Integer:
+        return expression
+    if expression.is_Symbol:
+        return sp.Integer(sizes[expression]) if expression in sizes else expression
     return expression.xreplace({size: sp.Integer(number) for size, number in sizes.items()})
 
 

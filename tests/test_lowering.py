@@ -24,8 +24,9 @@ from symgrad.language import read
 from symgrad.lowering.build import lowered
 from symgrad.lowering.plan import planned
 from symgrad.lowering.reading import names_read, number
-from symgrad.numeric import forward
-from symgrad.numeric.evaluate import in_floats
+from symgrad.numeric import as_float, forward
+from symgrad.numeric.evaluate import evaluate, evaluate_forward, played
+from symgrad.numeric.evaluator import in_floats
 from symgrad.numeric.plans import in_type
 from symgrad.tracing.on_torch import engine
 from symgrad.tracing.planned import Unplanned
@@ -104,6 +105,28 @@ def test_a_plan_at_other_sizes(case: Case) -> None:
                 expected = in_floats(equation, sizes, arrays)
             if np.isfinite(found).all():
                 assert_same(expected, found, seed=case.seed, what=f"{what} at {dict(shapes)}")
+
+
+def laid_out(array: np.ndarray) -> np.ndarray:
+    """The same entries, backwards and with gaps in memory."""
+    held = np.zeros((*array.shape[::-1], 3), dtype=array.dtype)
+    there = held[(*[slice(None, None, -1)] * array.ndim, slice(1, 2))][..., 0].T if array.ndim else array.copy()
+    there[...] = array
+    return there
+
+
+@pytest.mark.parametrize("case", first_by_default(12))
+def test_whichever_way_an_equation_is_evaluated(case: Case) -> None:
+    """A cached plan knows no call before it: not its layout, nor what became of its result."""
+    for what, equation, arrays, sizes in local_equations(case.program, case.values, case.seed):
+        with np.errstate(all="ignore"):
+            expected = in_floats(equation, sizes, arrays)
+        strange = {name: laid_out(array) for name, array in arrays.items()}
+        for way, given in product((evaluate, evaluate_forward, played), (arrays, strange, arrays)):
+            found = way(equation, given, sizes)
+            if way is not evaluate_forward or np.isfinite(as_float(found)).all():
+                assert_same(expected, found, seed=case.seed, what=f"{what}, {way}")
+            found[...] = 7
 
 
 # --- captured programs --------------------------------------------------------------------------------------

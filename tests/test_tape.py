@@ -8,7 +8,7 @@ import pytest
 from symgrad.calculus import local_pullback, positions, standard
 from symgrad.calculus.local import SEED
 from symgrad.lowering.reading import number
-from symgrad.numeric.evaluate import in_floats
+from symgrad.numeric.evaluator import in_floats
 from symgrad.numeric.exact import as_float
 from symgrad.numeric.tape import Tape, Tapes, Traced, called, taped
 from tests.cases import cases

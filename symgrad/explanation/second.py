@@ -23,7 +23,7 @@ from symgrad.explanation.jacobian import Jacobian
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import Array, Values, plain, where_exact
-from symgrad.numeric.played import played
+from symgrad.numeric.evaluate import played
 from symgrad.oracles import Check, check_form, second_checks
 from symgrad.program import Program
 

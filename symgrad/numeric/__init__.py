@@ -2,7 +2,7 @@
 
 from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, exact, finite, is_exact, plain, where_exact
-from symgrad.numeric.forward import Values, forward
+from symgrad.numeric.forward import Values, forward, forward_from
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
 from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward
 from symgrad.numeric.symbols import evaluate_symbols, symbol_matrix
@@ -17,6 +17,7 @@ __all__ = [
     "exact",
     "finite",
     "forward",
+    "forward_from",
     "is_exact",
     "numeric_pullback",
     "numeric_pushforward",

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
 
 from symgrad.errors import InputError
 from symgrad.program import Apply, Program
@@ -71,15 +70,9 @@ def bytes_of(size: int | str) -> int:
 
 def entries(program: Program) -> tuple[int, Apply | None]:
     """How many entries the tensors of ``program`` have together, and the step with the largest result."""
-    counts = [(count(program, step.result.shape), step) for step in program.steps]
-    largest = max(counts, key=lambda pair: pair[0], default=(0, None))[1]
-    return sum(n for n, _ in counts) + sum(count(program, tensor.shape) for tensor in program.inputs), largest
-
-
-def count(program: Program, shape: Sequence[Any]) -> int:
-    """The entries of one tensor; 0 where a size is open."""
-    numbers = [with_numbers(size, program.sizes) for size in shape]
-    return math.prod(int(n) for n in numbers) if all(n.is_Integer for n in numbers) else 0
+    counts = program.entries
+    largest = max(program.steps, key=lambda step: counts[step.result.name], default=None)
+    return sum(counts.values()), largest
 
 
 def check_program(program: Program, most: int = MOST_ENTRIES) -> None:
@@ -89,7 +82,7 @@ def check_program(program: Program, most: int = MOST_ENTRIES) -> None:
     if total <= most:
         return
     span, found = None, [f"{total:,} entries in all tensors together"]
-    if largest is not None and 3 * count(program, largest.result.shape) > total:
+    if largest is not None and 3 * program.entries[largest.result.name] > total:
         shape = "×".join(str(with_numbers(size, program.sizes)) for size in largest.result.shape)
         span, found = largest.span, [*found, f"{shape} here"]
     raise InputError(

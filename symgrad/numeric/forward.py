@@ -101,35 +101,50 @@ def forward(program: Program, inputs: Mapping[str, Array]) -> Values:
         given = np.asarray(inputs[tensor.name])
         arrays[tensor.name] = exact(given) if small and is_exact(given) else as_float(given)
     for step in program.steps:
-        if not isinstance(step.op, str):
-            arrays[step.result.name] = pulled(step, program, Values(arrays, program.sizes))
-            continue
-        op = named(step.op)
-        options = options_of(step, program.sizes)
-        arguments = [arrays[a] if isinstance(a, str) else constant(a, program.sizes) for a in step.arguments]
-        try:
-            arrays[step.result.name] = (
-                pulled(step, program, Values(arrays, program.sizes))
-                if op.numpy is None
-                else apply(op.numpy, arguments, options)
-            )
-        except MemoryError:
-            raise InputError(f"{op.name} does not fit into memory here", span=step.span) from None
-        except IndexError as error:
-            raise InputError(
-                f"{op.name} reads or writes at a position that is not there", span=step.span, found=(str(error),)
-            ) from None
-        except ValueError as error:
-            if not any(a is not None and a.size == 0 for a in arguments):
-                raise
-            raise ShapeError(
-                f"{op.name} has no value for a tensor without entries", span=step.span, found=(str(error),)
-            ) from None
-        for name, rule in op.known.items():
-            known = rule(*arguments, **options)
-            if known is not None:
-                arrays[known_name(step, name)] = np.asarray(known)
+        compute(step, program, arrays)
     return Values(arrays, program.sizes)
+
+
+def forward_from(program: Program, values: Values, moved: Mapping[str, Array]) -> Values:
+    """``values`` in float64 with other numbers in the tensors ``moved``: what is computed from none of them stays."""
+    reached = program.reached(moved)
+    arrays = {**values.arrays, **{name: as_float(array) for name, array in moved.items()}}
+    for step in program.steps:
+        if step.result.name in reached and step.result.name not in moved:
+            compute(step, program, arrays)
+    return Values(arrays, program.sizes)
+
+
+def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
+    """Put what one step computes among ``arrays``, with the integers that it found."""
+    if not isinstance(step.op, str):
+        arrays[step.result.name] = pulled(step, program, Values(arrays, program.sizes))
+        return
+    op = named(step.op)
+    options = options_of(step, program.sizes)
+    arguments = [arrays[a] if isinstance(a, str) else constant(a, program.sizes) for a in step.arguments]
+    try:
+        arrays[step.result.name] = (
+            pulled(step, program, Values(arrays, program.sizes))
+            if op.numpy is None
+            else apply(op.numpy, arguments, options)
+        )
+    except MemoryError:
+        raise InputError(f"{op.name} does not fit into memory here", span=step.span) from None
+    except IndexError as error:
+        raise InputError(
+            f"{op.name} reads or writes at a position that is not there", span=step.span, found=(str(error),)
+        ) from None
+    except ValueError as error:
+        if not any(a is not None and a.size == 0 for a in arguments):
+            raise
+        raise ShapeError(
+            f"{op.name} has no value for a tensor without entries", span=step.span, found=(str(error),)
+        ) from None
+    for name, rule in op.known.items():
+        known = rule(*arguments, **options)
+        if known is not None:
+            arrays[known_name(step, name)] = np.asarray(known)
 
 
 def pulled(step: Apply, program: Program, values: Values) -> Array:

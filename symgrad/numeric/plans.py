@@ -1,7 +1,7 @@
 """The pullback of one step as a plan: derived and lowered once for its operation and shapes, played on arrays.
 
 Comes in: a step of a program, its forward values, the places among its arguments that are wanted. Goes out: a
-`Prepared`, or None where the evaluator of `symgrad.numeric.evaluate` has to do it: exact numbers, values that are not
+`Prepared`, or None where the evaluator of `symgrad.numeric.evaluator` has to do it: exact numbers, values that are not
 finite, equations without a plan. The evaluator is what a plan is held against.
 """
 

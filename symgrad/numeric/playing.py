@@ -1,7 +1,7 @@
 """Index equations played as plans: lowered once for their shapes, then a list of array operations.
 
 Comes in: an equation, the arrays that it reads, the numbers of its sizes. Goes out: the array that it defines, in
-float64; None where it has no plan. `symgrad.numeric.evaluate` is the reference that plans are held against.
+float64; None where it has no plan. `symgrad.numeric.evaluator` is the reference that plans are held against.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def play(
     with np.errstate(all="ignore"):
         (played,) = plan.play([given[name] for name in plan.inputs])
     found = np.asarray(played)
-    if plan.own[0] or not shares(found, (*given.values(), *plan.start)):
+    if found.flags.writeable and (plan.own[0] or not shares(found, (*given.values(), *plan.start))):
         return found
     return np.array(found)
 

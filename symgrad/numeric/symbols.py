@@ -18,7 +18,7 @@ from symgrad.errors import InputError
 from symgrad.indexing import Bracket, Equation, Index
 from symgrad.indexing.symbols import Expr, access, accesses, indices_of, is_access, name_of
 from symgrad.lowering.reading import number
-from symgrad.numeric.evaluate import Evaluator
+from symgrad.numeric.evaluator import Evaluator
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward import Values
 from symgrad.numeric.named import Named
