@@ -209,7 +209,7 @@ class Program:
         """Whether ``name`` is the seed's or that of a gradient on its way back."""
         return name == self.seed or name.startswith(self.back)
 
-    @property
+    @cached_property
     def forward_steps(self) -> tuple[Apply, ...]:
         """The steps but those that only derivatives read."""
         beside = self.reaching(name for step in self.steps for _, name in step.beside) - self.relevant()
@@ -217,6 +217,10 @@ class Program:
 
     def relevant(self) -> frozenset[str]:
         """Names of the tensors that the output depends on."""
+        return self._relevant
+
+    @cached_property
+    def _relevant(self) -> frozenset[str]:
         return self.reaching((self.output,))
 
     def reaching(self, ends: Iterable[str]) -> frozenset[str]:

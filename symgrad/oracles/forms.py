@@ -21,7 +21,7 @@ import numpy as np
 from symgrad.calculus import Sweep, flows, local_pullback, positions, standard
 from symgrad.errors import DomainError, SymgradError, UndefinedError
 from symgrad.language.read import LOSSES, Reading, inputs_of, read
-from symgrad.numeric import Array, Values, as_float, evaluate, forward
+from symgrad.numeric import Array, Values, as_float, evaluate, forward, is_exact
 from symgrad.oracles.array_text import Read, evaluate_arrays
 from symgrad.oracles.other_sizes import misread, resized
 from symgrad.oracles.report import Check, compare
@@ -103,6 +103,7 @@ def _checked(
         if difference:
             return where, Check(NAME, None, False, note=f"it does not hold for {said(found)}: {difference}")
         inputs = {t.name: found[t.name] for t in program.inputs}
+        weights = weights if all(map(is_exact, inputs.values())) else as_float(weights)
         known = {program.seed: weights, program.output: found[program.output], **inputs}
         try:
             written = read_back(text, known)

@@ -96,7 +96,7 @@ class Program(Listed):
         lines = Lines(self)
         return tuple(lines.text(step) for step in self.told)
 
-    @property
+    @cached_property
     def told(self) -> tuple[Apply, ...]:
         """The steps but those that only broadcast an operand of the next."""
         return told_steps(self.recording, self.labels)
