@@ -17,12 +17,16 @@ from symgrad.backward.groups import groups
 from symgrad.backward.names import Names
 from symgrad.backward.slots import always_defined, filled
 from symgrad.calculus import sweeps
+from symgrad.oracles.differences import check_differences
 from symgrad.shapes import Slot
-from symgrad.tracing import capture
+from symgrad.tracing import capture, words
+from symgrad.tracing.passages import passages
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 
 local = importlib.import_module("symgrad.calculus.local")
+forwards = importlib.import_module("symgrad.numeric.forward")
+program_of_run = importlib.import_module("symgrad.tracing.program")
 
 
 @pytest.fixture
@@ -239,3 +243,29 @@ def test_a_group_is_the_same_at_other_sizes_and_positions():
     fixed = form.at(dict.fromkeys(form.slots.found, 2))
     assert "2" in str(fixed.program.steps[0].options)
     assert "p0" not in str(fixed.program)
+
+
+# --- once, and only what is reached -------------------------------------------------------------------------
+
+
+def test_the_steps_that_are_told_are_chosen_once(monkeypatch) -> None:
+    chosen = []
+    told = words.told_steps
+    monkeypatch.setattr(program_of_run, "told_steps", lambda *asked: chosen.append(asked) or told(*asked))
+
+    program = capture(lambda x: x.sin().cos().exp().tanh().sum(), torch.ones(2, 2))
+    assert len(passages(program)) == 5
+    assert len(chosen) == 1
+
+
+def test_differences_compute_what_an_input_reaches(monkeypatch) -> None:
+    computed = []
+    compute = forwards.compute
+    monkeypatch.setattr(forwards, "compute", lambda *asked: computed.append(asked) or compute(*asked))
+    found = symgrad.explain(
+        "a = tanh(x); b = tanh(a); c = tanh(b); sum(c * y)", x=[1.0, 2.0], y=[3.0, 4.0], check=False
+    )
+    inputs = {given.name: given.value for given in found.inputs}
+    del computed[:]
+    assert check_differences(found.program, inputs, found.seed, "y", found.gradients["y"].value).passed
+    assert len(computed) == len(found.program.steps) + 2 * 2 * 2  # c * y and its sum, for each entry up and down
