@@ -150,7 +150,7 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
 def pulled(step: Apply, program: Program, values: Values) -> Array:
     """What a step computes whose operation is nothing but its equation: a pullback, or one that the text states."""
     form = standard(step, program)
-    by = evaluate if isinstance(step.op, Pullback) else evaluate_forward
+    by: Evaluation = evaluate if isinstance(step.op, Pullback) else evaluate_forward
     equation = derive(form.key).equation
     if isinstance(step.op, str) and named(step.op).data:
         by = at_places
