@@ -29,31 +29,13 @@ from symgrad.tracing.graph_parts import (
 )
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.rewrites import SAME
+from symgrad.tracing.spelling import NEW
 from symgrad.tracing.trace import Node, as_array, mapped, same
 from symgrad.tracing.verify import disagreement
 from symgrad.tracing.weight_calls import COUNTED
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter
-
-NEW = (
-    "rand_like",
-    "randn_like",
-    "bernoulli",
-    "zeros_like",
-    "ones_like",
-    "full_like",
-    "empty_like",
-    "randint_like",
-    "new_zeros",
-    "new_ones",
-    "new_full",
-    "new_empty",
-    "detach",
-    "native_dropout_mask",
-    "sign_like",
-)
-"""Operations whose result does not follow the values they are given: it is data."""
 
 
 PRODUCTS = ("addmm", "addmv", "baddbmm")

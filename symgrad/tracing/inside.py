@@ -17,11 +17,10 @@ from symgrad.errors import SymgradError
 from symgrad.language.calls import Ref
 from symgrad.tracing.aliases import storage
 from symgrad.tracing.boxes import replaced, result_of
-from symgrad.tracing.decompose import NEW
 from symgrad.tracing.graph_parts import has_nan, plain_kernels, table
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.phases import FREE
-from symgrad.tracing.spelling import plain_spelling, spelled
+from symgrad.tracing.spelling import NEW, plain_spelling, spelled
 from symgrad.tracing.trace import Call, Node, Where, mapped, tensors_in, upstream
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ from symgrad.tracing import again, choices, complexes, detached, phases, rewrite
 from symgrad.tracing.binding import Refusals, bound, meaning
 from symgrad.tracing.boxes import BlackBox, origin_of, refuse_written_behind
 from symgrad.tracing.casts import rounded
+from symgrad.tracing.labels import UNNAMED, settled_labels
 from symgrad.tracing.lifted import RESERVED, Lifted, Refused, identifier
 from symgrad.tracing.observed import looked_at
 from symgrad.tracing.singular import Origin
@@ -36,7 +37,6 @@ from symgrad.tracing.trace import UNRECORDED, Node, Where, mapped, upstream
 from symgrad.tracing.trials import trial
 from symgrad.tracing.values import evaluate
 from symgrad.tracing.verify import disagreement, precision
-from symgrad.tracing.words import UNNAMED, settled_labels
 
 LOOKUPS = frozenset({"take", "gather", "index_select", "take_along_dim", "embedding", "index"})
 """Entries that read positions from a tensor of integers."""

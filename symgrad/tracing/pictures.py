@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.program import Apply, Argument, Program
 from symgrad.render.program_picture import Watched, drawn
-from symgrad.tracing.words import goes_without_saying
+from symgrad.tracing.labels import goes_without_saying
 
 if TYPE_CHECKING:
     from symgrad.tracing.program import Program as Captured

@@ -31,12 +31,13 @@ from symgrad.program import Apply, Pullback
 from symgrad.program import Program as Recording
 from symgrad.render import WRITERS
 from symgrad.render.program_picture import Watched
+from symgrad.tracing.labels import told_steps
 from symgrad.tracing.pairs import convention
 from symgrad.tracing.pictures import picture
 from symgrad.tracing.planned import WaysBack, settling
 from symgrad.tracing.seeds import numbers, seed_array
 from symgrad.tracing.sweeps import pull, push
-from symgrad.tracing.words import Lines, listing, relabelled, renamed, told_in_one_line, told_steps
+from symgrad.tracing.words import Lines, listing, relabelled, renamed, told_in_one_line
 
 if TYPE_CHECKING:
     from symgrad.tracing.on_torch import OnTorch

@@ -21,10 +21,10 @@ from symgrad.tracing.aliases import places_of
 from symgrad.tracing.boxes import replayed
 from symgrad.tracing.choices import put
 from symgrad.tracing.compositions import composed
+from symgrad.tracing.labels import UNNAMED
 from symgrad.tracing.lifted import TWICE, Refused
 from symgrad.tracing.spelling import plain_spelling, reflected
 from symgrad.tracing.trace import Call, Node, Where, plainly
-from symgrad.tracing.words import UNNAMED
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift import Lifter

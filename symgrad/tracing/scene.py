@@ -16,7 +16,7 @@ import numpy as np
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import as_float
 from symgrad.render.program_picture import Watched
-from symgrad.tracing import detached, diagnose, frames, kinks, leaves, own_backward, paths, remarks
+from symgrad.tracing import diagnose, frames, kinks, leaves, own_backward, paths, remarks
 from symgrad.tracing.agreement import Judge
 from symgrad.tracing.births import births, not_finite, watching
 from symgrad.tracing.entrywise import entrywise
@@ -34,6 +34,7 @@ from symgrad.tracing.passages import passages
 from symgrad.tracing.pictures import picture
 from symgrad.tracing.program import Program
 from symgrad.tracing.sensors import Sensor
+from symgrad.tracing.slopes import slopes
 from symgrad.tracing.story import Backward, Leaf
 from symgrad.tracing.told_lines import ToldLines, told_lines
 from symgrad.tracing.trace import Node, Where, as_array, beginnings, real_precision, upstream
@@ -138,7 +139,7 @@ class Scene:
             ties = kinks.found(program, seeds, met)
             notes += [*zeros(program, seeds, rows, ties), *remarks.broadcast_losses(program)]
             notes += [*kinks.lines(program, ties), *lessons(self, program, seeds, rows, told)]
-            notes += [*paths.missing(self, lifted), *detached.slopes(program), *own_backward.compared(program)]
+            notes += [*paths.missing(self, lifted), *slopes(program), *own_backward.compared(program)]
         if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
             row.after is not None and not np.isfinite(row.after).all() for row in rows
         ):

@@ -40,6 +40,24 @@ IN_PLACE_OPERATORS = (
 RANDOM = ("dropout", "rand", "bernoulli", "normal", "multinomial", "gumbel", "rrelu", "poisson", "exponential",
           "standard_gamma", "scaled_dot_product", "lstm", "gru", "rnn", "attention", "fractional")  # fmt: skip
 """Words in the names of functions that may draw random numbers."""
+NEW = (
+    "rand_like",
+    "randn_like",
+    "bernoulli",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "empty_like",
+    "randint_like",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+    "new_empty",
+    "detach",
+    "native_dropout_mask",
+    "sign_like",
+)
+"""Operations whose result does not follow the values they are given: it is data."""
 WRITES_STATE = ("batch_norm", "instance_norm")
 """Functions that also write tensors they are given (running statistics)."""
 LIMITED = "F.embedding"

@@ -17,10 +17,11 @@ import numpy as np
 from symgrad.backward import Backward, Line
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
+from symgrad.tracing.labels import cast_of
 from symgrad.tracing.numbers import digits
 from symgrad.tracing.sweeps import pull_by_lot
 from symgrad.tracing.turns import folded, woven
-from symgrad.tracing.words import cast_of, shape_text
+from symgrad.tracing.words import shape_text
 
 if TYPE_CHECKING:
     from symgrad.tracing.program import Program

@@ -17,10 +17,9 @@ import torch
 
 from symgrad.tracing import frames
 from symgrad.tracing.arguments import argument_names
-from symgrad.tracing.decompose import NEW
 from symgrad.tracing.gradients import Gradient
 from symgrad.tracing.guard import Guard
-from symgrad.tracing.spelling import Facts, asks_in_place, plain_spelling
+from symgrad.tracing.spelling import NEW, Facts, asks_in_place, plain_spelling
 from symgrad.tracing.trace import Call, Node, Where, mapped, tensors_in
 
 INNER: Any = torch._C._functorch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,9 @@ import numpy as np
 from symgrad.closed_form.pieces import ADD, NoForm, bracketed
 from symgrad.closed_form.source_text import INFIX, Writer, number_text
 from symgrad.ops import entry_of
-from symgrad.program import Apply, Constant, Program, free_name
+from symgrad.program import Apply, Constant, Program
 from symgrad.tracing.binding import Refusals
+from symgrad.tracing.labels import HIDDEN, UNNAMED, cast_of, told_steps
 
 if TYPE_CHECKING:
     from symgrad.tracing.program import Program as Captured
@@ -21,10 +22,6 @@ if TYPE_CHECKING:
 
 NOT_CHECKED = "torch's own, not checked"
 """What is said of a number that torch computed and nothing derived stands beside."""
-CAST = re.compile(r"(bfloat16|half)_\d+")
-"""What the recording calls an operand that autocast rounded."""
-UNNAMED, HIDDEN = re.compile(r"t\d+"), re.compile(r"wide\d+")
-"""What the recording calls a tensor without a name, and an explanation one that was only broadcast."""
 
 
 NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
@@ -120,22 +117,6 @@ def shape_text(shape: Any) -> str:
     return "×".join(str(n) for n in shape) if len(shape) else "scalar"
 
 
-def told_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]:
-    """The steps but those that only broadcast an operand of the next, or that only derivatives read."""
-    return tuple(s for s in program.forward_steps if not goes_without_saying(s, labels))
-
-
-def goes_without_saying(step: Apply, labels: Mapping[str, str]) -> bool:
-    """Whether a step only broadcasts and has no name, or only rounds as autocast does: it is said where it is read."""
-    return (step.op == "expand" and step.result.name not in labels) or cast_of(step) != ""
-
-
-def cast_of(step: Apply) -> str:
-    """The method by which a step rounds as autocast does; empty where it does anything else."""
-    found = CAST.fullmatch(step.result.name) if step.op == "identity" else None
-    return found[1] if found is not None else ""
-
-
 def told_in_one_line(program: Program, pulled: Mapping[str, str]) -> str:
     """``h = x @ a; out = relu(h)``; a single step goes without ``out =``. ``pulled`` as in `OneStep`."""
     named = frozenset(t.name for t in program.tensors() if not HIDDEN.fullmatch(t.name))
@@ -145,35 +126,6 @@ def told_in_one_line(program: Program, pulled: Mapping[str, str]) -> str:
     if len(steps) == 1 and steps[0].result.name == program.output:
         return right_side(program, steps[0], named, pulled)
     return "; ".join(f"{step.result.name} = {right_side(program, step, named, pulled)}" for step in steps)
-
-
-def settled_labels(
-    program: Program, ends: Sequence[str], labels: Mapping[str, str], cotangents: Mapping[str, tuple[str, str]]
-) -> dict[str, str]:
-    """Labels for every step that is told: those without a name are numbered, an only output is ``out``.
-
-    ``cotangents`` are the steps of a backward: a letter, and the tensor that they belong to.
-    """
-    found = dict(labels)
-    told = [step.result.name for step in told_steps(program, labels)]
-    free = [name for name in told if UNNAMED.fullmatch(name) and labels.get(name, name) == name]
-    unnamed = set(free)
-    taken = {label for name, label in labels.items() if name not in unnamed}
-    number = 0
-    for name in free:
-        if name == ends[-1] and len(set(ends)) == 1 and "out" not in taken:
-            found[name] = "out"
-            continue
-        number += 1
-        while f"t{number}" in taken:
-            number += 1
-        found[name] = f"t{number}"
-    taken |= set(found.values())
-    for name, (letter, tensor) in cotangents.items():
-        if name not in found:
-            found[name] = free_name((f"{letter}_{found.get(tensor, tensor)}",), taken)
-            taken.add(found[name])
-    return found
 
 
 def renamed(program: Program, labels: Mapping[str, str]) -> Program:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from symgrad.explanation import Tie
 from symgrad.explanation.reasons import Vanishing
 from symgrad.numeric.exact import Array, as_float
+from symgrad.tracing.labels import UNNAMED
 from symgrad.tracing.story import Leaf
 from symgrad.tracing.summary import MANY, listed
-from symgrad.tracing.words import UNNAMED, relabelled, right_side
+from symgrad.tracing.words import relabelled, right_side
 
 if TYPE_CHECKING:
     from symgrad.tracing.program import Program

@@ -1,0 +1,64 @@
+"""Which steps of a program are told, and under which names.
+
+Comes in: a recording, and the names that its author gave. Goes out: the steps that a listing has, and a name for each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from symgrad.program import Apply, Program, free_name
+
+CAST = re.compile(r"(bfloat16|half)_\d+")
+"""What the recording calls an operand that autocast rounded."""
+UNNAMED, HIDDEN = re.compile(r"t\d+"), re.compile(r"wide\d+")
+"""What the recording calls a tensor without a name, and an explanation one that was only broadcast."""
+
+
+def told_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]:
+    """The steps but those that only broadcast an operand of the next, or that only derivatives read."""
+    return tuple(s for s in program.forward_steps if not goes_without_saying(s, labels))
+
+
+def goes_without_saying(step: Apply, labels: Mapping[str, str]) -> bool:
+    """Whether a step only broadcasts and has no name, or only rounds as autocast does: it is said where it is read."""
+    return (step.op == "expand" and step.result.name not in labels) or cast_of(step) != ""
+
+
+def cast_of(step: Apply) -> str:
+    """The method by which a step rounds as autocast does; empty where it does anything else."""
+    found = CAST.fullmatch(step.result.name) if step.op == "identity" else None
+    return found[1] if found is not None else ""
+
+
+def settled_labels(
+    program: Program, ends: Sequence[str], labels: Mapping[str, str], cotangents: Mapping[str, tuple[str, str]]
+) -> dict[str, str]:
+    """Labels for every step that is told: those without a name are numbered, an only output is ``out``.
+
+    ``cotangents`` are the steps of a backward: a letter, and the tensor that they belong to.
+    """
+    found = dict(labels)
+    told = [step.result.name for step in told_steps(program, labels)]
+    free = [name for name in told if UNNAMED.fullmatch(name) and labels.get(name, name) == name]
+    unnamed = set(free)
+    taken = {label for name, label in labels.items() if name not in unnamed}
+    number = 0
+    for name in free:
+        if name == ends[-1] and len(set(ends)) == 1 and "out" not in taken:
+            found[name] = "out"
+            continue
+        number += 1
+        while f"t{number}" in taken:
+            number += 1
+        found[name] = f"t{number}"
+    taken |= set(found.values())
+    for name, (letter, tensor) in cotangents.items():
+        if name not in found:
+            found[name] = free_name((f"{letter}_{found.get(tensor, tensor)}",), taken)
+            taken.add(found[name])
+    return found
+
+
+__all__ = ["HIDDEN", "UNNAMED", "cast_of", "goes_without_saying", "settled_labels", "told_steps"]
