@@ -15,6 +15,7 @@ from symgrad.testing import check_backward
 from tests.candidates import Candidate
 from tests.correct_backwards import CORRECT
 from tests.faulty_backwards import FAULTS
+from tests.kernel_backwards import RIGHT, WRONG
 
 GOLDENS = Path(__file__).parent / "golden" / "faulty_backwards.txt"
 LINE = re.compile(r"\.py:\d+\)")
@@ -41,17 +42,17 @@ def goldens() -> dict[str, str]:
     return {part.partition("\n")[0]: f"## {part.rstrip()}\n" for part in parts}
 
 
-RANDOM = ("random",)
+RANDOM = ("random", "dropout drawn again")
 """Faults whose numbers are other ones each time."""
 
 
 @pytest.mark.skipif(UPDATE not in os.environ, reason=f"writes the goldens; set {UPDATE}")
 def test_goldens_are_written() -> None:
-    GOLDENS.write_text("\n".join(message(c) for c in FAULTS if c.name not in RANDOM), encoding="utf-8")
+    GOLDENS.write_text("\n".join(message(c) for c in (*FAULTS, *WRONG) if c.name not in RANDOM), encoding="utf-8")
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("candidate", named(FAULTS))
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("candidate", named((*FAULTS, *WRONG)))
 def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
     """Caught, named as a reader would, and in the words of the golden."""
     report = candidate.report()
@@ -61,8 +62,8 @@ def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
         assert message(candidate) == goldens()[candidate.name]
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.parametrize("candidate", named(CORRECT))
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("candidate", named((*CORRECT, *RIGHT)))
 def test_no_right_backward_is_accused(candidate: Candidate) -> None:
     """And something was compared."""
     report = candidate.report()
@@ -74,8 +75,9 @@ def test_no_right_backward_is_accused(candidate: Candidate) -> None:
 def test_the_corpora_are_what_the_documentation_says() -> None:
     assert len(FAULTS) >= 60
     assert len(CORRECT) >= 40
-    assert len({c.name for c in (*FAULTS, *CORRECT)}) == len(FAULTS) + len(CORRECT)
-    assert set(goldens()) == {c.name for c in FAULTS if c.name not in RANDOM}
+    every = (*FAULTS, *WRONG, *CORRECT, *RIGHT)
+    assert len({c.name for c in every}) == len(every)
+    assert set(goldens()) == {c.name for c in (*FAULTS, *WRONG) if c.name not in RANDOM}
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from symgrad.oracles import check_form
 from symgrad.render import formula_text
 from symgrad.testing.bench import Trial, place
 from symgrad.testing.rounding import EPSILON, LOWER, Rounding
+from symgrad.testing.share_slips import share_slips, weighted_slips
 from symgrad.testing.slips import Slip, whole_slips
 from symgrad.testing.step_slips import step_slips
 from symgrad.testing.truth import Formula
@@ -30,6 +31,10 @@ from symgrad.testing.wrong_line import wrong_step
 
 LONGEST = 100
 """A longer formula of one entry is left out of the message."""
+SMALLEST = 1e-3
+"""Ulps of float32 below which a difference is not that of a computation in it."""
+FIRST = 4
+"""Entries that are listed where they are no slice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,10 +69,46 @@ def causes(case: Case) -> Cause:
         return Cause("value", "")
     if case.none or not any(t.got.any() for t in case.trials):
         return missing(case)
-    for slip in chain(whole_slips(case.formula, case.name, case.trials, case.others), guarded(step_slips(case))):
-        if confirmed(slip, case.trials):
+    formula, name, trials = case.formula, case.name, case.trials
+    parts = share_slips(formula, name, trials)
+    whole = whole_slips(formula, name, trials, case.others)
+    for slip in chain(whole, parts, guarded(step_slips(case)), guarded(weighted_slips(formula, name, trials))):
+        if confirmed(slip, trials):
             return Cause(slip.kind, slip.said)
-    return rounding(case) or line(case) or Cause("value", "")
+    return rounding(case) or line(case) or somewhere(case)
+
+
+def somewhere(case: Case) -> Cause:
+    """Where it differs, if that is not everywhere: an edge, a column, entries that nothing comes back to."""
+    off = np.any([t.off for t in case.trials], axis=0)
+    count = int(off.sum())
+    if off.ndim == 0 or count in (0, off.size):
+        return Cause("value", "")
+    which = region(f"{case.name}.grad", off)
+    if not any(t.got[off].any() for t in case.trials):
+        return Cause("missing_path", f"nothing comes back to {which}, whatever v is; the other entries are right")
+    return Cause("value", "", (f"only {which} differ{'s' if count == 1 else ''}, whatever v is",))
+
+
+def region(name: str, mask: Array) -> str:
+    """Some entries of a tensor: as a slice where they are one, else the first of them and how many."""
+    kept = [np.flatnonzero(mask.any(axis=tuple(a for a in range(mask.ndim) if a != n))) for n in range(mask.ndim)]
+    if mask[np.ix_(*kept)].all():
+        spans = [span(indices, size) for indices, size in zip(kept, mask.shape, strict=True)]
+        if all(spans):
+            return f"{name}[{','.join(spans)}]"
+    first = ", ".join(f"[{','.join(map(str, at))}]" for at in np.argwhere(mask)[:FIRST])
+    count = int(mask.sum())
+    return f"{name} at {first}" + (f" and {count - FIRST} more" if count > FIRST else "")
+
+
+def span(indices: Array, size: int) -> str:
+    """Indices of an axis as a slice; empty where they are not next to each other."""
+    if len(indices) == 1:
+        return str(indices[0])
+    if len(indices) != indices[-1] - indices[0] + 1:
+        return ""
+    return f"{indices[0] or ''}:{'' if indices[-1] == size - 1 else indices[-1] + 1}"
 
 
 def guarded(slips: Iterator[Slip]) -> Iterator[Slip]:
@@ -112,6 +153,10 @@ def rounding(case: Case) -> Cause | None:
     for dtype in lower:
         if computed_in(case, dtype):
             return Cause("precision", f"this is what inputs rounded to {dtype} give: {lost}")
+    single = max(gap / (EPSILON[LOWER["float64"][0]] * t.scale) if t.scale else 0.0 for t, gap in gaps)
+    if case.rounding.dtype == "float64" and SMALLEST < single <= 1:
+        said = f"every difference is below one ulp of float32 ({single:.2g}), and {lost}"
+        return Cause("precision", f"{said}: is something on the way in float32?")
     return None
 
 

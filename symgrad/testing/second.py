@@ -24,8 +24,8 @@ ONCE = "once_differentiable"
 def double_backward(bench: Bench) -> Outcome:
     """∂(Σ w·x.grad) by every input and by v, for random w."""
     formula = bench.formula
-    if formula is None or len(formula.programs) > 1:
-        return not_made("double_backward", "there is no formula" if formula is None else "several outputs")
+    if formula is None:
+        return not_made("double_backward", "there is no formula")
     if not bench.candidate.masks:
         return not_made("double_backward", "a pair has no graph")
     generator = np.random.default_rng(bench.number + 1)
@@ -51,17 +51,32 @@ def double_backward(bench: Bench) -> Outcome:
 
 
 def second(formula: Formula, bench: Bench, name: str, weights: Array) -> dict[str, Array]:
-    """What the symbols say: the backward as a program, pulled back once more."""
-    program, values = formula.programs[0], formula.values[0]
-    twice = back(program, (name,))
-    seeds = {str(weight): bench.mixed[0] for weight in twice.weights.values() if isinstance(weight, str)}
+    """What the symbols say: by every input the shares of all outputs together, and by the seed of each output."""
+    count = len(formula.programs)
+    total = {n: np.zeros(bench.candidate.shapes[n]) for n in bench.candidate.names if n in formula.inputs}
+    for number, seed in enumerate(bench.mixed):
+        label = f"v{number + 1}" if count > 1 else "v"
+        for by, share in of_output(formula, number, seed, name, weights, tuple(total), label).items():
+            total[by] = total[by] + share if by in total else share
+    return total
+
+
+def of_output(
+    formula: Formula, number: int, seed: Array, name: str, weights: Array, wanted: tuple[str, ...], label: str
+) -> dict[str, Array]:
+    """The backward of one output as a program, pulled back once more; ``label`` is what its seed is called."""
+    program, values = formula.programs[number], formula.values[number]
     given = {t.name: values[t.name] for t in program.inputs}
-    names = [n for n in bench.candidate.names if n in given]
+    if name not in given:
+        return {label: np.zeros(np.shape(seed))}
+    twice = back(program, (name,))
     if not isinstance(twice.cotangents.get(name), str):
-        return {n: np.zeros(np.shape(given[n])) for n in names}
+        return {label: np.zeros(np.shape(seed))}
+    seeds = {str(weight): seed for weight in twice.weights.values() if isinstance(weight, str)}
+    names = [n for n in wanted if n in given]
     point = forward(twice.program, {**given, **seeds})
     found = numeric_pullback(twice.program, point, weights, [*names, *seeds])
-    return {**{n: as_float(found[n]) for n in names}, "v": as_float(next(iter(found[s] for s in seeds)))}
+    return {**{n: as_float(found[n]) for n in names}, label: as_float(next(iter(found[s] for s in seeds)))}
 
 
 def compared(bench: Bench, name: str, right: dict[str, Array], came: object) -> Iterator[Finding]:

@@ -7,29 +7,27 @@ for one, whose local pullback is another: family by family, all steps of each; o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import flowing, local_pullback, local_pushforward, positions, standard
-from symgrad.calculus.local import SEED, TANGENT, Standard
+from symgrad.calculus import flowing, local_pushforward, positions
+from symgrad.calculus.local import SEED, TANGENT
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.language import expand_composites
-from symgrad.numeric import Array, Values, as_float, forward
+from symgrad.numeric import Array, as_float, forward
 from symgrad.numeric.exact import plus
 from symgrad.numeric.forward import evaluated
 from symgrad.numeric.sweeps import pull_step
-from symgrad.program import Apply, Program
 from symgrad.testing.bench import Trial
+from symgrad.testing.option_slips import axes, options
+from symgrad.testing.places import Change, Place
 from symgrad.testing.slips import Slip, square
 from symgrad.testing.term_slips import altered_equations
 from symgrad.testing.truth import Formula
 
-Change = Callable[[Array], Array]
-"""What another local pullback makes of a cotangent."""
 MOST = 600
 """Mistakes that are tried for one gradient."""
 MOST_ENTRIES = 64
@@ -53,64 +51,6 @@ class Wrong(Protocol):
     @property
     def others(self) -> Mapping[str, bool]:
         """Of the other inputs, whether theirs is right."""
-
-
-@dataclass(frozen=True, eq=False)
-class Place:
-    """One operand of one step, in a program that computes output ``number``."""
-
-    program: Program
-    values: Values
-    number: int
-    step: Apply
-    position: int
-
-    @property
-    def form(self) -> Standard:
-        """The step in standard names."""
-        return standard(self.step, self.program)
-
-    @property
-    def equation(self) -> Equation:
-        """Its local pullback."""
-        return local_pullback(self.form.key, self.position)
-
-    @property
-    def operand(self) -> Array:
-        """The operand's numbers."""
-        return self.values[str(self.step.arguments[self.position])]
-
-    @property
-    def result(self) -> Array:
-        """The step's result."""
-        return self.values[self.step.result.name]
-
-    @property
-    def alone(self) -> bool:
-        """Whether the program is this step."""
-        return len([s for s in self.program.steps if s.op != "expand"]) < 2
-
-    @property
-    def said(self) -> str:
-        """``, in h = relu(t1)``; nothing where there is no other step."""
-        arguments = ", ".join(a if isinstance(a, str) else str(a.value) for a in self.step.arguments)
-        return "" if self.alone else f", in {self.step.result.name} = {self.step.called}({arguments})"
-
-    @property
-    def seed(self) -> str:
-        """What the cotangent of the result is called: v where what follows only passes it on."""
-        name = self.step.result.name
-        return self.program.seed if name == self.program.output or self.alone else f"v_{name}"
-
-    def leads_to(self, names: Sequence[str]) -> bool:
-        """Whether anything flows on from here to one of some inputs."""
-        operand = str(self.step.arguments[self.position])
-        return operand in names or operand in flowing(self.program, names)
-
-    def pulled(self, cotangent: Array, values: Values | None = None, step: Apply | None = None) -> Array:
-        """The local pullback, with other numbers or another step in its place."""
-        point = self.values if values is None else values
-        return as_float(pull_step(step or self.step, self.program, point, cotangent, [self.position])[self.position])
 
 
 def step_slips(case: Wrong) -> Iterator[Slip]:
@@ -236,21 +176,20 @@ def transposed(place: Place) -> Iterator[tuple[str, str, Change]]:
             yield "transposed", said, lambda cotangent, v=turned: place.pulled(cotangent, v)  # type: ignore[misc]  # a default binds
 
 
-def axes(place: Place) -> Iterator[tuple[str, str, Change]]:
-    """Another axis in the place of the one that an option names."""
-    rank = np.ndim(place.operand)
-    for number, (option, value) in enumerate(place.step.options):
-        single = value if isinstance(value, int) else value[0] if isinstance(value, tuple) and len(value) == 1 else None
-        if not isinstance(single, int) or isinstance(single, bool) or not -rank <= single < rank:
-            continue
-        for other in range(rank):
-            if other == single % rank:
-                continue
-            options = list(place.step.options)
-            options[number] = (option, (other,) if isinstance(value, tuple) else other)
-            step = replace(place.step, options=tuple(options))
-            said = f"this is what axis {other} gives, and {place.step.called} is along axis {single % rank}{place.said}"
-            yield "wrong_axis", said, lambda cotangent, s=step: place.pulled(cotangent, None, s)  # type: ignore[misc]  # a default binds
+def flipped(place: Place) -> Iterator[tuple[str, str, Change]]:
+    """An operand, or what comes out, with the entries of its last axes in reverse order."""
+    for count in (1, 2):
+        axes = tuple(range(-count, 0))
+        reverse = f"in reverse order along {'its last axis' if count == 1 else 'its last two axes'}{place.said}"
+        if np.ndim(place.operand) >= count:
+            said = f"what comes back is {reverse}"
+            yield "flipped", said, lambda cotangent, a=axes: np.flip(place.pulled(cotangent), a)  # type: ignore[misc]  # a default binds
+        for name in dict.fromkeys(place.form.names.values()):
+            array = place.values.arrays.get(name)
+            if array is not None and array.ndim >= count and array.shape[-1] > 1:
+                turned = place.values.with_arrays({name: np.flip(array, axes)})
+                said = f"{name} is read {reverse}, or should be"
+                yield "flipped", said, lambda cotangent, v=turned: place.pulled(cotangent, v)  # type: ignore[misc]  # a default binds
 
 
 def scaled(place: Place) -> Iterator[tuple[str, str, Change]]:
@@ -306,4 +245,4 @@ def operands(place: Place) -> Iterator[tuple[str, str, Change]]:
                 yield "wrong_operand", said, lambda cotangent, v=swapped: place.pulled(cotangent, v)  # type: ignore[misc]  # a default binds
 
 
-FAMILIES: Sequence[Family] = (left_out, terms, transposed, axes, scaled, diagonal, operands)
+FAMILIES: Sequence[Family] = (left_out, terms, transposed, axes, scaled, diagonal, operands, options, flipped)

@@ -182,9 +182,14 @@ class TorchRun:
         if watched:
             return self.watched(pairs)
         found, heard = self.engine(pairs)
-        if heard.failure:
+        written = any(not same_entries(s, seed) for (_, s), seed in zip(pairs, self.counting(seeds), strict=True))
+        if heard.failure or written:  # once more, to say which
             return self.watched(self.pairs(seeds, layouts))
         return Pull(found, "", heard.printed)
+
+    def counting(self, seeds: Seeds) -> list[Array]:
+        """The seeds of the outputs that count."""
+        return [s for t, s in zip(self.tensors, seeds, strict=True) if s is not None and t.requires_grad]
 
     def engine(self, pairs: Sequence[tuple[Any, Any]]) -> tuple[dict[str, Array | None], Heard]:
         """One call of the engine."""
@@ -213,6 +218,11 @@ class TorchRun:
         return Pull(
             gradients, heard.failure, heard.printed, tuple(changes), tuple(notes.returned), tuple(notes.functions)
         )  # fmt: skip
+
+
+def same_entries(tensor: Any, seed: Array) -> bool:
+    """Whether a tensor still holds the seed that it was made of."""
+    return bool(torch.equal(tensor, torch.as_tensor(seed, dtype=torch.float64).to(tensor)))
 
 
 def placed(values: Array, dtype: Any, device: Any, layout: Layout | None) -> Any:

@@ -20,6 +20,7 @@ from symgrad.language import arguments, inputs_of, read
 from symgrad.numeric import Array, Values, as_float, forward, is_exact, numeric_pullback
 from symgrad.program import Program
 from symgrad.testing.attempts import Candidate, Seeds, Variation
+from symgrad.testing.shaking import shaken_pullback
 from symgrad.tracing import Program as Captured
 from symgrad.tracing import capture
 from symgrad.tracing.words import renamed
@@ -70,15 +71,13 @@ class Formula:
         parts = [self.part(n, seed) for n, seed in enumerate(seeds) if seed is not None]
         return {name: np.asarray(sum(part[name] for part in parts)) for name in self.wanted}
 
-    def shaken(self, share: float, number: int) -> Formula:
-        """The same with the last digit of every forward value moved: what rounding on the way may do."""
-        generator = np.random.default_rng(number)
-        found = []
-        for values in self.values:
-            arrays = {n: a for n, a in values.arrays.items() if a.dtype.kind == "f"}
-            moved = {n: a * (1 + share * generator.choice((-1.0, 0.0, 1.0), a.shape)) for n, a in arrays.items()}
-            found.append(values.with_arrays(moved))
-        return replace(self, values=tuple(found))
+    def shaken(self, seeds: Seeds, name: str, share: float, number: int) -> Array:
+        """vᵀJ by one input with the last digits of all that stands in it moved: what rounding on the way may do."""
+        found = np.zeros(np.shape(self.inputs.get(name, 0.0)))
+        for program, values, seed in zip(self.programs, self.values, seeds, strict=True):
+            if seed is not None and any(t.name == name for t in program.inputs):
+                found = found + shaken_pullback(program, values, seed, [name], share, number)[name]
+        return found
 
     def at(self, inputs: Mapping[str, Array]) -> Formula:
         """The same at other numbers."""

@@ -1,0 +1,81 @@
+"""What rounding may do to a gradient: the derived pullback with the last digits of all that stands in it moved.
+
+Comes in: a program with its values, and how much of each number is uncertain. Goes out: vᵀJ with that noise. The
+forward values are moved, and each local pullback by a share of the sum of the magnitudes of its terms: 1 − tanh² has
+few digits where tanh is near 1, however it is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+import sympy as sp
+
+from symgrad.calculus import flowing, local_pullback, positions, standard
+from symgrad.calculus.local import SEED
+from symgrad.errors import SymgradError
+from symgrad.indexing import Equation
+from symgrad.numeric import Array, Values, as_float
+from symgrad.numeric.exact import plus
+from symgrad.numeric.forward import evaluated
+from symgrad.numeric.sweeps import pull_step
+from symgrad.program import Apply, Program
+
+SIGNS = (-1.0, 0.0, 1.0)
+
+
+def moved_values(values: Values, share: float, generator: np.random.Generator) -> Values:
+    """Every floating number with its last digit moved."""
+    arrays = {n: a for n, a in values.arrays.items() if a.dtype.kind == "f"}
+    return values.with_arrays({n: a * (1 + share * generator.choice(SIGNS, a.shape)) for n, a in arrays.items()})
+
+
+def shaken_pullback(
+    program: Program, values: Values, seed: Array, wanted: Sequence[str], share: float, number: int
+) -> Mapping[str, Array]:
+    """vᵀJ with noise from generator ``number``."""
+    generator = np.random.default_rng(number)
+    point = moved_values(values, share, generator)
+    reached = flowing(program, wanted)
+    carried: dict[str, Array] = {program.output: np.asarray(seed)}
+    for step in reversed(program.steps):
+        cotangent = carried.get(step.result.name)
+        places = positions(step, reached)
+        if cotangent is None or not places:
+            continue
+        for place, part in pull_step(step, program, point, cotangent, places).items():
+            noise = share * magnitude(step, program, values, cotangent, place)
+            noisy = as_float(part) + noise * generator.choice(SIGNS, part.shape)
+            name = str(step.arguments[place])
+            carried[name] = plus(carried[name], noisy) if name in carried else noisy
+    return {name: as_float(carried.get(name, np.zeros(values[name].shape))) for name in wanted}
+
+
+def magnitude(step: Apply, program: Program, values: Values, cotangent: Array, place: int) -> Array:
+    """Σ |terms| of one local pullback, entry by entry; 0 where that cannot be evaluated."""
+    form = standard(step, program)
+    try:
+        return np.abs(
+            as_float(evaluated(in_magnitudes(local_pullback(form.key, place)), form, values, {SEED: cotangent}))
+        )
+    except SymgradError:
+        return np.zeros(np.shape(values[str(step.arguments[place])]))
+
+
+@lru_cache(maxsize=512)
+def in_magnitudes(equation: Equation) -> Equation:
+    """An equation whose terms cannot cancel."""
+    return Equation(equation.axes, magnitudes(equation.right))
+
+
+def magnitudes(node: sp.Expr) -> sp.Expr:
+    """Sums of magnitudes, products of magnitudes; what is neither is taken as it is."""
+    if node.is_Add or node.is_Mul:
+        return node.func(*map(magnitudes, node.args))
+    if isinstance(node, sp.Sum):
+        return node.func(magnitudes(node.function), *node.limits)
+    if node.is_Pow and node.exp.is_Integer and node.exp > 0:
+        return magnitudes(node.base) ** node.exp
+    return sp.Abs(node)
