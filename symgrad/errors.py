@@ -1,7 +1,8 @@
 """What can go wrong, in the user's words: one exception class, seven kinds.
 
 Comes in: a problem, and where it is known the span of text it is about, what was found, what would do.
-Goes out: a message of up to four parts, always in the order what, where, found, try.
+Goes out: a message of up to four parts, always in the order what, where, found, try; below a traceback and on the
+command line the page about its kind is named, too.
 The parts stay attributes, so that a renderer never parses text.
 """
 
@@ -38,6 +39,17 @@ class SymgradError(Exception):
         self.excerpt = excerpt
         self.found = found
         self.hints = hints
+        if self.page:
+            self.add_note(f"    see:   {self.page}")  # a traceback ends with it
+
+    @property
+    def page(self) -> str:
+        """The page of the documentation about this kind, from the root of the repository.
+
+        >>> ShapeError("sizes").page
+        'docs/reference/errors/shape.md'
+        """
+        return "" if self.kind == SymgradError.kind else f"docs/reference/errors/{self.kind}.md"
 
     def __str__(self) -> str:
         lines = [f"error[{self.kind}]: {self.problem}"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import traceback
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +14,7 @@ import pytest
 from symgrad import errors
 from symgrad.documents.operation import family_of, family_says
 from symgrad.ops import entries
+from symgrad_cli.failures import reporting
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -57,6 +59,25 @@ def test_every_kind_of_error_has_its_page() -> None:
         text = (DOCS / "reference" / "errors" / f"{name}.md").read_text(encoding="utf-8")
         assert text.startswith(f"# error[{name}]\n")
         assert f":raises: {name}\n" in text
+
+
+@pytest.mark.parametrize("kind", sorted(errors.SymgradError.__subclasses__(), key=lambda kind: kind.kind))
+def test_a_message_names_the_page_of_its_kind(
+    kind: type[errors.SymgradError], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the command line, and below a traceback; the page is there and begins as the message does."""
+
+    @reporting
+    def verb() -> None:
+        raise kind("something is wrong", hints=("something else",))
+
+    with pytest.raises(SystemExit):
+        verb()
+    *_, last = capsys.readouterr().err.splitlines()
+    label, _, page = last.strip().partition("   ")
+    assert label == "see:"
+    assert (DOCS.parent / page).read_text(encoding="utf-8").startswith(f"# error[{kind.kind}]\n")
+    assert last in "".join(traceback.format_exception(kind("something is wrong")))
 
 
 def test_every_operation_has_a_family_that_says_what_it_is() -> None:

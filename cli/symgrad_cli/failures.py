@@ -10,7 +10,7 @@ from typing import ParamSpec
 
 import click
 
-from symgrad.errors import SymgradError
+from symgrad.errors import SymgradError, UnsupportedError
 
 P = ParamSpec("P")
 DISAGREED, MISUSED = 1, 2
@@ -20,6 +20,11 @@ def complain(text: str) -> None:
     """Say on stderr what is wrong, if there is one that takes it."""
     with contextlib.suppress(OSError, ValueError):
         click.echo(text, err=True)
+
+
+def message(error: SymgradError) -> str:
+    """What is wrong, and the page about errors of its kind."""
+    return "\n".join((str(error), *getattr(error, "__notes__", ())))
 
 
 def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
@@ -32,12 +37,12 @@ def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
         except SymgradError as error:
             if kwargs.get("traceback"):
                 raise
-            complain(str(error))
+            complain(message(error))
             sys.exit(MISUSED)
         except RecursionError:
             if kwargs.get("traceback"):
                 raise
-            complain("error[unsupported]: the expression is too deep to work with")
+            complain(message(UnsupportedError("the expression is too deep to work with")))
             sys.exit(MISUSED)
         if status:
             sys.exit(status)
