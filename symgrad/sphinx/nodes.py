@@ -6,29 +6,17 @@ description elsewhere, and a part that is folded.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count
 from typing import Any
 
 from docutils import nodes
 
 from symgrad.documents.shown import Picture, Piece
 from symgrad.render import mathmode
-from symgrad.render.page import (
-    Code,
-    Equation,
-    Equations,
-    Grids,
-    Listing,
-    Math,
-    Matrix,
-    Paragraph,
-    Words,
-)
+from symgrad.render.html.pieces import inline_picture
+from symgrad.render.page import Code, Equation, Equations, Grids, Listing, Math, Matrix, Paragraph, Words
 
 Made = list[nodes.Node]
-NUMBERS = count()
 
 
 class picture(nodes.General, nodes.Element):  # noqa: N801 -- docutils names a node's visitor by its class
@@ -142,22 +130,11 @@ def titled(heading: Words, found: Made) -> nodes.Node:
     return folded("", nodes.paragraph("", "", *words(heading), classes=["symgrad-summary"]), *found)
 
 
-def unique(svg: str) -> str:
-    """The picture for the inside of a page: its ids are its own, and its sheet of colours is the page's."""
-    number = next(NUMBERS)
-    svg = re.sub(r"<style>.*?</style>", "", svg, count=1, flags=re.DOTALL)
-    svg = re.sub(r'\b(id|aria-labelledby)="([^"]*)"', lambda m: renamed(m, number), svg)
-    return svg.replace("<svg ", '<svg class="symgrad-svg" ', 1)
-
-
-def renamed(found: re.Match[str], number: int) -> str:
-    """Ids with a number."""
-    return f'{found[1]}="{" ".join(f"symgrad-{number}-{name}" for name in found[2].split())}"'
-
-
 def open_picture(self: Any, node: nodes.Element) -> None:
-    """The SVG in the page; what it says is its description."""
-    self.body.append(f'<div class="symgrad-picture" tabindex="0">{unique(node["svg"])}</div>\n')
+    """The SVG in the page, whose sheet of colours is the page's; what it says is its description."""
+    self.symgrad_pictures = number = getattr(self, "symgrad_pictures", 0) + 1
+    svg = inline_picture(node["svg"], f"symgrad-{number}")
+    self.body.append(f'<div class="symgrad-picture" tabindex="0">{svg}</div>\n')
     raise nodes.SkipNode
 
 
