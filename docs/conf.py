@@ -39,5 +39,13 @@ nb_execution_timeout = 240
 autodoc_typehints = "signature"
 autodoc_member_order = "bysource"
 python_use_unqualified_type_names = True
-nitpick_ignore_regex = [("py:.*", r".*")]  # types of other projects: their documentation is not here to be linked to
+nitpick_ignore_regex = [("py:.*", r"(collections|numpy|sympy)\..*")]  # their documentation is not here to be linked to
+nitpick_ignore = [  # stages of the derivation: they stand in signatures, and are no part of the interface
+    ("py:class", f"symgrad.{inside}")
+    for inside in (
+        "program.Program", "indexing.symbols.Index", "indexing.equation.Equation", "calculus.sweeps.Sweep",
+        "calculus.steps.Step", "numeric.forward.Values", "explanation.claims.Claim", "explanation.ties.Tie", "explanation.singular.Singular",
+        "explanation.given.Writers", "closed_form.form.Form",
+    )
+]  # fmt: skip
 suppress_warnings = ["config.cache"]  # the table of a theme's options cannot be pickled, and need not be
