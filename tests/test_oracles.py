@@ -25,6 +25,7 @@ from symgrad.numeric import forward, named
 from symgrad.ops import TABLE
 from symgrad.oracles import Elementwise, check_differences, check_form, compare, forms
 from symgrad.oracles.elementwise import apart
+from symgrad.oracles.other_sizes import resized
 from tests.compare import assert_same
 
 # modules that the package's functions of the same names hide
@@ -261,6 +262,16 @@ def test_sizes_that_do_not_come_out_whole_are_not_tried(shape: tuple[int, ...]) 
     """Half of an odd number is no size."""
     found = symgrad.explain("F.glu(x)", x=np.arange(np.prod(shape), dtype=float).reshape(shape), check=False)
     assert found.gradients["x"].closed_form is not None
+
+
+def test_half_of_the_channels_is_no_size_where_they_are_odd() -> None:
+    """What an equation takes an axis apart into has to come out whole as well, where a form is tried."""
+    shapes = {"x": (1, 4, 5), "weight": (2, 2, 2)}
+    found = symgrad.explain("F.conv1d(x, weight, groups=2)", shapes=shapes, check=False)
+    program, values = found.program, forward(found.program, {n: np.ones(s) for n, s in shapes.items()})
+    points = list(resized(values, program, ["x"]))
+    assert points
+    assert all(point["x"].shape[1] % 2 == 0 and point["out"].shape[1] % 2 == 0 for point in points)
 
 
 @pytest.mark.parametrize("shape", [(0, 1, 4, 4), (1, 2, 4, 0), (2, 0, 6)])

@@ -15,6 +15,7 @@ import numpy as np
 
 from symgrad.calculus import local
 from symgrad.errors import SymgradError
+from symgrad.indexing import Ravel, Unravel
 from symgrad.indexing.symbols import is_access
 from symgrad.numeric import Values, as_float, evaluate, forward
 from symgrad.numeric.assumed import matrix_of_kind
@@ -68,8 +69,18 @@ def candidates(given: Sequence[int]) -> tuple[Iterator[dict[int, int]], Iterator
 
 
 def fits(program: Program, sizes: Mapping[Size, int]) -> bool:
-    """Whether everything that the program requires holds at ``sizes``, and every axis has a whole size there."""
-    axes = {with_numbers(size, sizes) for tensor in program.tensors() for size in tensor.shape}
+    """Whether everything that the program requires holds at ``sizes``, and every axis has a whole size there.
+
+    So has each of those that an equation takes an axis apart into: half of the channels, for two groups.
+    """
+    parts = {
+        size
+        for step in program.forward_steps
+        for node in local(step, program).equation.right.atoms(Ravel, Unravel)
+        for size in node.shape
+    }
+    every = {size for tensor in program.tensors() for size in tensor.shape} | parts
+    axes = {with_numbers(size, sizes) for size in every}
     required = (with_numbers(size, sizes) for size in program.required)
     return all(n.is_Integer and n >= 0 for n in axes) and all(n >= 0 for n in required)
 
