@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symgrad.api import explain_values, seed_of
-from symgrad.calculus import back
 from symgrad.errors import ShapeError
 from symgrad.explanation import Explanation, Hessian, of_one_number
-from symgrad.explanation.second import named_by_user, second_of
+from symgrad.explanation.second import is_alone, named_by_user, second_of, slope
 from symgrad.language import arguments, value_from
 from symgrad.numeric import Array, forward, numeric_pushforward, plain, where_exact
 from symgrad.question import ask, names_wanted, value_of
@@ -81,12 +80,10 @@ def hvp(
     wrt = arguments.name_of(wrt, "wrt")
     found = of_one_number(explain_values(expression, values, seed=seed, wrt=[wrt], shapes=shapes, check=False))
     tangent = _direction(found, wrt, direction)
-    twice = back(found.program, (wrt,))
-    given = {t.name: found.values[t.name] for t in found.program.inputs}
-    weights = {str(name): where_exact(found.seed) for name in twice.weights.values()}
-    if not isinstance(twice.cotangents.get(wrt), str):
-        return plain(0 * tangent)
-    return plain(numeric_pushforward(twice.program, forward(twice.program, {**given, **weights}), wrt, tangent))
+    gradient = slope(found.program, wrt, is_alone(found.program, found.seed_info))
+    known = found.values.with_arrays({found.program.seed: where_exact(found.seed)})
+    there = forward(gradient, {tensor.name: known[tensor.name] for tensor in gradient.inputs})
+    return plain(numeric_pushforward(gradient, there, wrt, tangent))
 
 
 def _direction(found: Explanation, wrt: str, direction: Any) -> Array:

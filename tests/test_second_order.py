@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from click.testing import CliRunner
 import symgrad
 from symgrad.calculus import second
 from symgrad.closed_form import form
-from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.errors import InputError, ShapeError
 from symgrad.explanation.second import hessian_of
 from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read
@@ -24,6 +26,7 @@ from tests import torch_side
 from tests.cases import STORIES, Case, first_by_default
 from tests.compare import assert_same
 
+explained = importlib.import_module("symgrad.explanation.second")
 POINT = np.random.default_rng(5).uniform(0.2, 1.5, size=200)
 
 
@@ -168,10 +171,63 @@ def test_a_direction_has_the_shape_of_its_input(function: object) -> None:
         function("sum(x * x)", "x", [1, 2, 3], x=[1, 2])
 
 
-def test_a_formula_that_nobody_could_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second, "LIMIT", 5)
-    with pytest.raises(UnsupportedError, match="too long"):
-        symgrad.hessian("sum(tanh(tanh(x) * x))", "x", x=[1, 2])
+@pytest.fixture
+def no_formula(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every gradient is too long to be one formula."""
+    monkeypatch.setattr(second, "LIMIT", 0)
+    explained._derived.cache_clear()
+    yield
+    explained._derived.cache_clear()
+
+
+DEEP = "h = F.layer_norm(q @ k, (4,)); g = F.layer_norm(relu(h @ w) + h, (4,)); sum(g ** 3)"
+"""A text whose second derivative nobody would read."""
+
+
+@pytest.mark.usefixtures("no_formula")
+@pytest.mark.parametrize("number", range(len(BOOK + OTHERS)))
+def test_without_a_formula_it_is_the_jacobian_of_the_backward(number: int) -> None:
+    text, wrt, shapes = (BOOK + OTHERS)[number][:3]
+    numbers = values(**shapes)
+
+    def function(moved: torch.Tensor) -> torch.Tensor:
+        return torch_side.evaluate(text, {n: moved if n == wrt else torch_side.tensor(a) for n, a in numbers.items()})
+
+    expected = torch.autograd.functional.hessian(function, torch_side.tensor(numbers[wrt])).numpy()
+    found = symgrad.hessian(text, wrt, check=False, **numbers)
+    assert (found.formula, found.closed_form) == (None, None)
+    assert_same(expected, found.value, what=text)
+    rows, columns = found.jacobian.shape
+    assert_same(expected.reshape(rows, columns), found.jacobian.operator().matmat(np.eye(columns)), what=f"{text}, H·u")
+
+
+def test_a_deep_program_has_second_derivatives() -> None:
+    found = symgrad.explain(DEEP, wrt=["q"], order=2, **values(q=(2, 3), k=(3, 4), w=(4, 4)))
+    (hessian,) = found.hessians.values()
+    assert hessian.formula is None
+    assert [check.passed for check in hessian.checks].count(True) >= 2
+    assert found.passed
+    assert "the formula is too long to be read" in found.to_text()
+    assert [h["text"] for h in json.loads(found.to_json())["hessians"]] == [None]
+
+
+@pytest.mark.parametrize("text", ["sum(x ** 3)", "sum(tanh(x))", "sum(exp(x)) * sum(x)"])
+def test_what_is_kept_of_one_size_is_not_taken_for_another(text: str) -> None:
+    for size in (2, 3, 1):
+        x, u = POINT[:size], POINT[-size:]
+        found = symgrad.hessian(text, "x", x=x, check=False)
+        assert_same(found.value @ u, symgrad.hvp(text, "x", u, x=x), what=f"H·u of {text} at {size}")
+        assert_same(found.value @ u, found.jacobian.operator().matvec(u), what=f"the operator of {text} at {size}")
+
+
+def test_what_does_not_depend_on_an_input_has_no_curvature() -> None:
+    for text, numbers in (("x", {"x": 3.0}), ("sum(y) + 0 * sum(x)", {"x": [1.0, 2.0], "y": [3.0]}),
+                          ("sum(round(x))", {"x": [1.2, 2.1]}), ("x.detach().sum()", {"x": [1.2, 2.1]})):  # fmt: skip
+        found = symgrad.hessian(text, "x", check=False, **numbers)
+        assert not np.any(found.value)
+        u = np.ones(np.shape(numbers["x"]))
+        assert not np.any(found.jacobian.operator().matvec(u.reshape(-1)))
+        assert not np.any(symgrad.hvp(text, "x", u, **numbers))
 
 
 def test_no_short_form_is_looked_for_in_a_formula_of_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

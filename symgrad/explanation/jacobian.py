@@ -20,15 +20,13 @@ from symgrad.explanation.given import Writers
 from symgrad.explanation.plan import LARGEST_DENSE, JacobianPlan, planned
 from symgrad.explanation.structure import COMPOSED, suggested
 from symgrad.explanation.written import written_by
-from symgrad.indexing import Equation, Index, add_up, fresh_axes
-from symgrad.indexing.canonical import canonical
-from symgrad.indexing.symbols import Expr, access, accesses, name_of
+from symgrad.indexing import Index, fresh_axes
+from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import (
     Array,
     Values,
     as_float,
     chain_jacobian,
-    evaluate,
     numeric_pullback,
     numeric_pushforward,
     symbol_matrix,
@@ -39,8 +37,6 @@ from symgrad.program import Program
 
 LARGEST_MATRIX = 100_000
 """Entries of the largest explicit symbolic matrix that is made, zeros not counted where they are many."""
-WEIGHTS, DIRECTION = "·v", "·u"
-"""What an operator's arguments are called in its equations: like no tensor."""
 
 
 def label(name: str, at: tuple[int, ...]) -> str:
@@ -85,7 +81,7 @@ class Jacobian:
 
     ``formula`` is ∂out[axes]/∂x[inner] in SymPy, for every size, or None when it would be too long to read;
     numbers then come from the chain of local Jacobians. ``told`` are claims about its structure, where those that the
-    formula suggests are not what is meant. ``second``: it is that of a gradient, not of the program's output.
+    formula suggests are not what is meant.
     """
 
     name: str
@@ -98,7 +94,6 @@ class Jacobian:
     out_shape: tuple[int, ...]
     in_shape: tuple[int, ...]
     writers: Writers | None = None
-    second: bool = False
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -220,11 +215,10 @@ class Jacobian:
         """
         from scipy.sparse.linalg import LinearOperator
 
-        forward, backward = self._second_sweeps() if self.second else (self._pushed, self._pulled)
         return LinearOperator(
             self.shape, dtype=np.float64,
-            matvec=lambda u: as_float(forward(np.reshape(u, self.in_shape))).reshape(-1),
-            rmatvec=lambda v: as_float(backward(np.reshape(v, self.out_shape))).reshape(-1),
+            matvec=lambda u: as_float(self._pushed(np.reshape(u, self.in_shape))).reshape(-1),
+            rmatvec=lambda v: as_float(self._pulled(np.reshape(v, self.out_shape))).reshape(-1),
         )  # fmt: skip
 
     def _pushed(self, direction: Array) -> Array:
@@ -232,18 +226,6 @@ class Jacobian:
 
     def _pulled(self, weights: Array) -> Array:
         return numeric_pullback(self.program, self.values, as_float(weights), [self.name])[self.name]
-
-    def _second_sweeps(self) -> tuple[Any, Any]:
-        """Hu and vᵀH by the formula of H."""
-        assert self.formula is not None
-        pushed = add_up(self.formula * access(DIRECTION, self.inner), self.inner)
-        pulled = add_up(access(WEIGHTS, self.axes) * self.formula, self.axes)
-        equations = Equation(self.axes, canonical(pushed)), Equation(self.inner, canonical(pulled))
-
-        def at(equation: Equation, name: str, array: Array) -> Array:
-            return evaluate(equation, {**self.values.arrays, name: as_float(array)}, self.values.sizes)
-
-        return (lambda u: at(equations[0], DIRECTION, u)), (lambda v: at(equations[1], WEIGHTS, v))
 
     def as_torch(self) -> Array:
         """The numbers in torch's layout: ``out.shape + x.shape``, as `torch.autograd.functional.jacobian` has them."""

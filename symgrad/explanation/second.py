@@ -13,19 +13,22 @@ from itertools import combinations_with_replacement
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import Sweep, second_derivative
+from symgrad.calculus import Sweep, back, second_derivative
 from symgrad.closed_form import closed_form
-from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.errors import InputError, ShapeError
 from symgrad.explanation.claims import certain
 from symgrad.explanation.data import Explanation
 from symgrad.explanation.given import Seed, Writers
 from symgrad.explanation.jacobian import Jacobian
-from symgrad.indexing import Equation
+from symgrad.indexing import Equation, fresh_axes
 from symgrad.indexing.symbols import Expr, accesses, name_of
 from symgrad.numeric import Array, Values, plain, where_exact
 from symgrad.numeric.evaluate import played
+from symgrad.numeric.forward import Later
 from symgrad.oracles import Check, check_form, second_checks
-from symgrad.program import Program
+from symgrad.program import Apply, Program, Tensor, free_name
+
+HESSIAN = certain("hessian", "", "the Jacobian of the gradient")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +53,8 @@ class Hessian:
         return self.written()
 
     @property
-    def formula(self) -> Expr:
-        """The index formula."""
-        assert self.jacobian.formula is not None
+    def formula(self) -> Expr | None:
+        """The index formula; None where it would be too long to read."""
         return self.jacobian.formula
 
     @property
@@ -62,48 +64,77 @@ class Hessian:
 
 
 @lru_cache(maxsize=256)
-def _derived(program: Program, first: str, second: str, alone: bool) -> Equation | None:
-    """The second derivative as one equation, derived once; ``alone``: the weight of the one output is 1."""
+def _derived(program: Program, letter: str, first: str, second: str, alone: bool) -> Equation | None:
+    """The second derivative as one equation, derived once; ``alone``: the weight of the one output is 1.
+
+    Programs are the same at all sizes, whatever ``letter`` their seed has.
+    """
     return second_derivative(program, first, second, Equation((), sp.S.One) if alone else None)
 
 
-def curvature(program: Program, seed: Seed, first: str, second: str) -> Equation:
-    """∂²L/∂first∂second as one index equation; raises `UnsupportedError` when the formula would be too long."""
-    equation = _derived(program, first, second, not program.out.shape and seed.origin == "scalar")
-    if equation is None:
-        raise UnsupportedError(
-            f"the second derivative by {first} and {second} is too long to be written as one formula",
-            hints=("a shorter expression",),
-        )
-    return equation
+def is_alone(program: Program, seed: Seed) -> bool:
+    """Whether the weight is 1 and goes without saying."""
+    return not program.out.shape and seed.origin == "scalar"
+
+
+def curvature(program: Program, seed: Seed, first: str, second: str) -> Equation | None:
+    """∂²L/∂first∂second as one index equation; None where it would be too long."""
+    return _derived(program, program.seed, first, second, is_alone(program, seed))
+
+
+def slope(program: Program, first: str, alone: bool) -> Program:
+    """The program whose output is ∂L/∂first: ``program`` and its backward."""
+    found = _slope(program, program.seed, first, alone)
+    return replace(found, sizes=program.sizes, spoken=program.spoken, made=program.made)
+
+
+@lru_cache(maxsize=256)
+def _slope(program: Program, letter: str, first: str, alone: bool) -> Program:
+    """`slope`, made once for all sizes and whatever the text makes itself."""
+    found = back(program, (first,), ones=alone)
+    if isinstance(found.cotangents.get(first), str):
+        return found.program
+    constant = "ones_like" if first in found.cotangents else "zeros_like"  # L is the input itself, or does not read it
+    result = Tensor(free_name((f"{letter}_{first}",), found.program.names), program.tensor(first).shape)
+    whole = found.program
+    return replace(whole, steps=(*whole.steps, Apply(constant, (first,), (), result)), output=result.name)
 
 
 def second_of(
     program: Program, values: Values, seed: Seed, first: str, second: str, writers: Writers | None
 ) -> Hessian:
-    """The Hessian by two inputs in numbers, nothing checked; raises `UnsupportedError` when its formula is too long."""
+    """The Hessian by two inputs in numbers, nothing checked: the Jacobian of the backward.
+
+    As one formula where that is not too long, else as the product of the backward's steps.
+    """
     weights = where_exact(seed.value)
     equation, known = curvature(program, seed, first, second), values.with_arrays({program.seed: weights})
-    found = played(equation, known.arrays, known.sizes)
-    rank = len(program.tensor(first).shape)
+    gradient = slope(program, first, is_alone(program, seed))
+    later = Later(gradient, lambda: {tensor.name: known[tensor.name] for tensor in gradient.inputs})
     shapes = program.numbers(program.tensor(first).shape), program.numbers(program.tensor(second).shape)
-    matrix = Jacobian(
-        second, program, known, equation.axes[:rank], equation.axes[rank:], equation.right,
-        (certain("hessian", "", "the Jacobian of the gradient"),), *shapes, writers, second=True,
-    )  # fmt: skip
+    whole = Values(later, values.sizes)
+    rank = len(program.tensor(first).shape)
+    axes = (
+        fresh_axes((*program.tensor(first).shape, *program.tensor(second).shape)) if equation is None else equation.axes
+    )
+    right = None if equation is None else equation.right
+    matrix = Jacobian(second, gradient, whole, axes[:rank], axes[rank:], right, (HESSIAN,), *shapes, writers)
+    if equation is None:
+        return Hessian(first, second, plain(matrix.as_torch()), matrix, False, (), lambda: None)
     constant = _constant(program, equation.right, (first, second))
 
     def written() -> str | None:
         return _form(program, values, weights, equation, first)[0]
 
-    return Hessian(first, second, plain(found), matrix, constant, (), written)
+    return Hessian(first, second, plain(played(equation, known.arrays, known.sizes)), matrix, constant, (), written)
 
 
 def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
     """The Hessian by two inputs of an explanation, with its proofs where that has some."""
     program, values, seed = explanation.program, explanation.values, explanation.seed_info
     found = second_of(program, values, seed, first, second, explanation.writers)
-    form, form_check = _form(program, values, seed.value, curvature(program, seed, first, second), first)
+    equation = curvature(program, seed, first, second)
+    form, form_check = (None, None) if equation is None else _form(program, values, seed.value, equation, first)
     checks: tuple[Check, ...] = ()
     if explanation.checked:
         inputs = {given.name: given.value for given in explanation.inputs}

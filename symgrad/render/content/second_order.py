@@ -57,9 +57,11 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
     yield Paragraph(say("For {pair}:", pair=pair))
     axes = (*matrix.axes, *matrix.inner)
     names = teller.names.inner(axes)
-    whole = teller.fold(IndexEquation(axes, hessian.formula))
-    formula = Formula(whole.right.xreplace(dict(zip(whole.axes, axes, strict=True))), names)
-    if len(formula.text) <= LONGEST:
+    formula = None
+    if hessian.formula is not None:
+        whole = teller.fold(IndexEquation(axes, hessian.formula))
+        formula = Formula(whole.right.xreplace(dict(zip(whole.axes, axes, strict=True))), names)
+    if formula is not None and len(formula.text) <= LONGEST:
         letters = [names.letter(i) for i in axes]
         rank = len(matrix.axes)
         left = second_partial(say.L, named(first, letters[:rank]), named(second, letters[rank:]))
