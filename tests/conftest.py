@@ -6,6 +6,9 @@ so that a red run is the change's own doing. ``nightly`` draws new ones, many of
 
 ``one_in(n)``: of a test's many examples one in n is run by default, and the others are slow; at night all are run.
 
+The default tests of a file run in one process, one after the other: what they derive, and the libraries that they alone
+need, is there once. Slow ones are spread over all processes.
+
 Python's search for cycles rests while the tests are collected, leaves alone what was there before the first test, and
 is rarer: libraries and tests are a million objects that stay, and looking through them took a tenth of all time. At the
 end it rests as well: Python would look through all that was derived twice more, and it is freed with the process.
@@ -39,9 +42,16 @@ def by_default(number: int, every: int, test: str = "") -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Mark the other examples of what is ``one_in(n)`` as slow, before pytest looks for what is slow."""
-    if settings.get_current_profile_name() == "nightly":
-        return
+    """Mark the other examples of what is ``one_in(n)`` as slow, before pytest looks for what is slow; keep files whole."""
+    if settings.get_current_profile_name() != "nightly":
+        leave_to_the_slow(items)
+    for item in items:
+        if not any(map(item.get_closest_marker, ("xdist_group", "slow", "night"))):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def leave_to_the_slow(items: Sequence[pytest.Item]) -> None:
+    """Mark the other examples of what is ``one_in(n)`` as slow."""
     examples: dict[str, list[tuple[pytest.Item, int]]] = {}
     for item in items:
         mark = item.get_closest_marker("one_in")

@@ -46,7 +46,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """In the process that prints: an example counts for its test, and that for its file."""
     seconds = sum(value for name, value in report.user_properties if name == SECONDS)
-    test = report.nodeid.partition("[")[0]
+    test = report.nodeid.partition("[")[0].partition("@")[0]  # behind it xdist has the group
     by_test[test] += seconds
     by_file[test.partition("::")[0]] += seconds
 

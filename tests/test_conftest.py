@@ -41,3 +41,14 @@ def test_the_others_are_slow_and_slow_ones_are_not_counted() -> None:
     pytest_collection_modifyitems([*first, *other])  # type: ignore[list-item]  # stand-ins for pytest's items
     assert [example.slow for example in first] in ([False, True, True], [True, True, False])
     assert not any(example.slow for example in other)
+
+
+def test_the_default_tests_of_a_file_share_a_process_and_slow_ones_are_spread() -> None:
+    own = pytest.mark.xdist_group("matmul")
+    tests = [
+        Example("a.py::test_x"), Example("a.py::test_y[1]"), Example("a.py::test_z", own),
+        Example("b.py::test_x"), Example("b.py::test_y", pytest.mark.slow),
+    ]  # fmt: skip
+    pytest_collection_modifyitems(tests)  # type: ignore[arg-type]  # stand-ins for pytest's items
+    groups = [test.get_closest_marker("xdist_group") for test in tests]
+    assert [group and group.args for group in groups] == [("a.py",), ("a.py",), ("matmul",), ("b.py",), None]
