@@ -185,7 +185,7 @@ DERIVED = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", DERIVED)
 def test_captured(name):
     fn, *tensors = DERIVED[name]

@@ -66,7 +66,7 @@ DERIVED: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", list(DERIVED))
 def test_derived(name: str) -> None:
     fn, *tensors = DERIVED[name]

@@ -76,7 +76,7 @@ def recurrent(read, steps):
     return run, x, cell
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", READ)
 def test_the_steps_of_a_recurrent_network_cost_as_many_derivations_as_one(name, counted):
     def lines(steps):
@@ -122,6 +122,7 @@ def layers(count, equal):
     return "; ".join([*lines, tensors[-1]])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("equal", [True, False], ids=["one matrix", "a matrix each"])
 def test_the_text_of_twice_as_many_layers_is_twice_the_work(equal, counted, monkeypatch):
     """Pulls through a step are counted, in one piece or by name; a sweep for each input would be their square."""

@@ -37,7 +37,7 @@ EXAMPLES = first_by_default()
 """The first example of every operation is held to every check in the default run, the others in the slow one."""
 each = pytest.mark.parametrize("case", EXAMPLES)
 FORMULAS = first_by_default(DERIVED)
-"""For the formulas at every size, and for the whole Jacobian: one operation in three in the default run."""
+"""For the formulas at every size, and for the whole Jacobian: one operation in four in the default run."""
 each_derived = pytest.mark.parametrize("case", FORMULAS)
 ROWS = 8
 """Of so many outputs a seed asks for the one alone, spread over them; the slow tests form the Jacobian of torch."""
@@ -143,7 +143,7 @@ def test_the_jacobian_is_torchs(case: Case) -> None:
             assert_true(said, np.where(np.abs(rows) < 1e-13, 0.0, rows), tensors, f"{case.name} by {name}")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("directions", [2, pytest.param(None, marks=pytest.mark.slow)])
 @each_derived
 def test_the_jacobian_is_what_differences_find(case: Case, directions: int | None) -> None:
@@ -251,7 +251,7 @@ def test_the_pullback_is_torchs_backward(case: Case) -> None:
         assert_same(by_rows, moved.reshape(-1), seed=case.seed, what=f"J·u by {name}")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @each
 def test_pullback_and_pushforward_are_adjoint(case: Case) -> None:
     generator = np.random.default_rng(case.seed)
@@ -418,7 +418,7 @@ def changed_shapes(case: Case) -> list[dict[str, tuple[int, ...]]]:
     return found
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @each
 def test_shapes_that_torch_refuses_are_shape_errors(case: Case) -> None:
     for shapes in changed_shapes(case):

@@ -56,7 +56,7 @@ def shape_of(entry: Expr, program: Program) -> Shape:
     return found.get(name_of(entry), own)
 
 
-@pytest.mark.parametrize("case", first_by_default())
+@pytest.mark.parametrize("case", first_by_default(2))
 def test_what_a_page_prints_reads_back(case: Case) -> None:
     equation = local(case.last, case.program).equation
     names = names_of(case.program).entry(equation.axes, case.last.result.name)

@@ -55,6 +55,7 @@ def told(tmp_path, body, double=True):
     return session, event, " ".join(event_text(event, 200).split())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("double", [True, False])
 @pytest.mark.parametrize(("body", "name"), RULED.values(), ids=list(RULED))
 def test_a_run_names_torchs_rule(tmp_path, body, name, double):

@@ -155,6 +155,7 @@ GOLDEN = ROOT / "tests" / "golden"
 QUESTIONS = sorted(path.name for path in (GOLDEN / "run").glob("*.txt"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_questions_that_people_ask(tmp_path, name):
@@ -381,7 +382,7 @@ net(torch.randn(2, 3, 5, 5)).sum().backward()
 }
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(tmp_path, name):
     session, _ = play(tmp_path, f"torch.manual_seed(0)\ntorch.set_default_dtype(torch.float64)\n{NETWORKS[name]}")

@@ -99,6 +99,7 @@ def test_a_captured_estimator_is_explained() -> None:
 
 def test_a_loop_that_detaches_keeps_no_past() -> None:
     recorder, old = Recorder(), []
+    gc.freeze()  # what other tests left behind is not looked through
     with recording(recorder):
         w = torch.ones(3, requires_grad=True)
         state, mean = w * 1, torch.zeros(3)
