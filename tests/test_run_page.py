@@ -6,6 +6,7 @@ import contextlib
 import html
 import io
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -155,15 +156,20 @@ def test_what_a_script_says_stays_text() -> None:
     assert Reader(page).open == []
 
 
-def test_the_command_leaves_standard_output_to_the_script(tmp_path: Path) -> None:
+def test_the_command_leaves_standard_output_to_the_script(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     script, page = tmp_path / "train.py", tmp_path / "page.html"
     script.write_text(TRAIN + "import os\nos.chdir('/')\n", encoding="utf-8")
-    plain = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path("train.py", run_name="__main__")
+    plain = capfd.readouterr()
     told = subprocess.run(
         [sys.executable, "-m", "symgrad_cli", "run", "--format", "html", "-o", "page.html", "train.py"],
         cwd=tmp_path, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert (told.stdout, told.stderr) == (plain.stdout, plain.stderr)
+    assert plain.out
+    assert (told.stdout, told.stderr) == (plain.out, plain.err)
     assert Reader(page.read_text(encoding="utf-8")).open == []
 
 

@@ -355,6 +355,7 @@ def test_numbers_that_jump_are_told(old, new):
     assert next(line for line in lines if line not in SLICES) in shown
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("kind", "steps"), [("GRU", 6), ("LSTM", 7), ("RNN", 24)])
 def test_the_steps_of_a_recurrent_layer_are_told_once(tmp_path, kind, steps):
     """Forward all but once, backward all between the first and the last: those two read other things."""
