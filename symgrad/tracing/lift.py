@@ -36,7 +36,7 @@ from symgrad.tracing.steps import in_one_list
 from symgrad.tracing.trace import UNRECORDED, Node, Where, mapped, upstream
 from symgrad.tracing.trials import trial
 from symgrad.tracing.values import evaluate
-from symgrad.tracing.verify import disagreement, precision
+from symgrad.tracing.verify import disagreement, equal, precision
 
 LOOKUPS = frozenset({"take", "gather", "index_select", "take_along_dim", "embedding", "index"})
 """Entries that read positions from a tensor of integers."""
@@ -259,7 +259,7 @@ class Lifter:
         """Note what ``node`` is called from now on, and where it was written."""
         if ref.name not in self.labels and not self.within and not self.compares_own(ref):
             self.arrays[ref.name] = value
-        elif not np.array_equal(self.arrays[ref.name], value):
+        elif not equal(self.arrays[ref.name], value):
             self.own.add(ref.name)
         self.refs[id(node)] = ref
         label = self.names.get(id(node))
