@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from symgrad import capture
+from tests.benchmarks.ratios import FOUND, Row
 from tests.compare import assert_same
 
 ROUNDS = 9
@@ -85,6 +86,14 @@ def side_by_side(*calls: Callable[[], Any], rounds: int = ROUNDS) -> list[float]
     return [statistics.median(column) for column in zip(*times, strict=True)]
 
 
+def captured_row(name: str, captured: float, eager: float, steps: int) -> Row:
+    """What capturing costs: 2.5 × the eager forward where that is large, else 2 × and 150 µs for each operation."""
+    wide = name == "transformer layer, 512 wide"
+    most = 2.5 * eager if wide else 2 * eager + 150e-6 * steps
+    aim = "at most 2.5 × eager" if wide else "at most 2 × eager and 150 µs an operation"
+    return Row(f"capture of {name}", None, captured, {"the forward": eager}, aim, captured <= most)
+
+
 @pytest.mark.parametrize("name", WORK)
 def test_pulling_back(benchmark: Any, capsys: Any, name: str) -> None:
     """The gradients by all parameters against torch.autograd.grad; capture against the eager forward."""
@@ -122,6 +131,12 @@ def test_pulling_back(benchmark: Any, capsys: Any, name: str) -> None:
             assert_same(expected, on_tensors()[own], tolerance=1e-8, what=f"{name}, {own}, on tensors")
         tensors, beside = side_by_side(on_tensors, theirs)
         captured, eager = side_by_side(lambda: capture(model, x), lambda: model(x), rounds=3)
+        least = f"at most {aim} × torch's backward"
+        FOUND.rows += [
+            Row(f"vᵀJ of {name}, NumPy", first, mine, {"torch's backward": torchs}, least, mine <= aim * torchs),
+            Row(f"vᵀJ of {name}, tensors", None, tensors, {"torch's backward": beside}, least, tensors <= aim * beside),
+            captured_row(name, captured, eager, len(program.operations)),
+        ]
         benchmark.extra_info.update(ratio=mine / torchs, on_torch=tensors / beside, aim=aim, capture=captured / eager)
         benchmark.pedantic(ours, rounds=1)
     finally:
