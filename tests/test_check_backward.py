@@ -11,12 +11,16 @@ import numpy as np
 import pytest
 import torch
 
+from symgrad.errors import SymgradError
 from symgrad.testing import check_backward
-from tests.candidates import Candidate
+from symgrad.testing.seeds import seeds
+from tests.candidates import Candidate, function, with_ctx
 from tests.correct_backwards import CORRECT
 from tests.faulty_backwards import FAULTS
 from tests.kernel_backwards import RIGHT, WRONG
 
+WIDEST = 92
+"""pytest writes eight columns before a message, and a terminal has 100."""
 GOLDENS = Path(__file__).parent / "golden" / "faulty_backwards.txt"
 LINE = re.compile(r"\.py:\d+\)")
 FORM = re.compile(r", \w+\.grad = .*?(?=  \()")
@@ -58,6 +62,7 @@ def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
     report = candidate.report()
     assert not report.passed
     assert report.findings[0].kind in candidate.kinds
+    assert max(map(len, report.to_text().splitlines())) <= WIDEST
     if candidate.name not in RANDOM:
         assert message(candidate) == goldens()[candidate.name]
 
@@ -110,3 +115,96 @@ def test_an_equation_is_what_a_backward_is_held_against_and_its_size_rule_decide
         return x[2:] - 2 * x[1:-1] + x[:-2]
 
     assert check_backward(differences, "out[i] = x[i+2] - 2*x[i+1] + x[i]", x=x).passed
+
+
+def test_a_function_class_means_its_apply_and_a_misuse_is_told_at_the_callers_line() -> None:
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return 2 * x
+
+        @staticmethod
+        def backward(ctx: Any, v: Any) -> Any:
+            return 2 * v
+
+    x = torch.ones(3, dtype=torch.float64)
+    assert check_backward(Double, "2 * x", x=x).passed
+    with pytest.raises(SymgradError) as caught:
+        check_backward(Double, "twice(x)", x=x)
+    assert len(caught.traceback) == 2
+    assert caught.value.__cause__ is None
+
+
+def test_names_that_are_not_the_users_own_are_explained() -> None:
+    """t3 stands in no text of the user's; h does."""
+    x = torch.tensor([[0.5, -1.0], [2.0, 0.25]], dtype=torch.float64)
+    wrong = function(lambda x: torch.rsqrt((x * x).mean(-1) + 1), lambda v, x: (v * 2)[:, None] * x)
+    (finding,) = check_backward(wrong, "rsqrt((x * x).mean(-1) + 1)", x=x, only="value").findings
+    named = set(re.findall(r"\bt\d\b", finding.message.partition("\nwhere")[0]))
+    told = set(re.findall(r"^where (t\d) = ", finding.message, re.MULTILINE))
+    assert named <= told
+    (finding,) = check_backward(
+        function(lambda x: torch.tanh(x @ x), lambda v, x: v @ x.T), "h = x @ x; tanh(h)", x=x, only="value"
+    ).findings
+    assert "where h" not in finding.message
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_what_is_written_into_a_basis_seed_alone_is_seen(writes: bool) -> None:
+    def backward(v: Any, x: Any) -> Any:
+        if writes and int((v != 0).sum()) == 1:
+            v.mul_(1).add_(v != 0)
+        return torch.cos(x) * ((v > 1).to(v) if writes and v.max() == 2 and int((v != 0).sum()) == 1 else v)
+
+    x = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64)
+    report = check_backward(function(torch.sin, backward), "sin(x)", x=x, only=("value", "purity"))
+    assert [f.kind for f in report.findings] == (["mutates_seed"] if writes else [])
+
+
+def test_a_second_derivative_of_several_outputs_counts_them_all() -> None:
+    x = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64)
+
+    class Both(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.save_for_backward(x)
+            ctx.lost = 2 * x
+            return x**2, torch.sin(x)
+
+        @staticmethod
+        def backward(ctx: Any, a: Any, b: Any) -> Any:
+            (x,) = ctx.saved_tensors
+            return a * ctx.lost + b * torch.cos(x)
+
+    report = check_backward(Both, ["x ** 2", "sin(x)"], x=x, order=2)
+    assert [f.kind for f in report.findings] == ["double_backward"]
+    right = check_backward(lambda x: (x**2, torch.sin(x)), ["x ** 2", "sin(x)"], x=x, order=2)
+    assert right.passed
+    assert {b.name: b.count for b in right.batteries}["double_backward"] == 3
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_entry_of_a_random_seed_is_blind(seed: int) -> None:
+    x = torch.tensor([[1.5]], dtype=torch.float64)
+    backward = with_ctx(
+        lambda ctx, x: (ctx.save_for_backward(x), x * x)[1],
+        lambda ctx, v: 2 * v * ctx.saved_tensors[0] + v * v,
+        "Square",
+    )
+    report = check_backward(backward, "x * x", x=x, seed=seed, only="value")
+    random = [w for w in seeds([(1, 1), (2,)], seed) if "random" in w.name]
+    assert all((part != 0).all() for w in random for part in w.seeds)
+    assert not report.passed
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_compiled_candidate_whose_graph_serves_once_is_judged_by_its_numbers(backend: str) -> None:
+    """aot_eager gives its buffers away: a second backward through one graph raises."""
+    x = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    right = torch.compile(lambda x: torch.softmax(x, -1) * x, backend=backend)
+    report = check_backward(right, "softmax(x, dim=-1) * x", x=x, order=2)
+    assert report.passed, report.to_text()
+    wrong = torch.compile(lambda x: torch.softmax(x, -1) * x.detach(), backend=backend)
+    assert not check_backward(wrong, "softmax(x, dim=-1) * x", x=x).passed

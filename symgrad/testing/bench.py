@@ -59,7 +59,7 @@ class Bench:
     weights: tuple[Weights, ...]
     pulls: tuple[Pull, ...]
     expected: tuple[Mapping[str, Array], ...] = ()
-    rows: Mapping[str, Sequence[Array]] = field(default_factory=dict)
+    rows: Mapping[str, Array] = field(default_factory=dict)
     number: int = 0
 
     @property
@@ -84,12 +84,22 @@ class Bench:
 
     def trials(self, name: str) -> list[Trial]:
         """All seeds for one input; an input that got no gradient got zeros."""
+        return self.tried[name]
+
+    @cached_property
+    def tried(self) -> dict[str, list[Trial]]:
+        """The trials of every input."""
+        return {name: self.trials_of(name) for name in self.candidate.names}
+
+    def trials_of(self, name: str) -> list[Trial]:
+        """Each seed once."""
         found = []
+        sizes = np.abs(self.rows[name]) if name in self.rows else None
         floor = 0.0 if name in self.rows else max((largest_of(e[name]) for e in self.expected), default=0.0)
         for weights, pull, expected in zip(self.weights, self.pulls, self.expected, strict=True):
             came, right = pull.gradients.get(name), expected[name]
             got = np.zeros(right.shape) if came is None else came
-            scale = max(floor, scales(self.rows.get(name, ()), weights.seeds, right))
+            scale = max(floor, scales(sizes, weights.seeds, right))
             largest = 0.0 if scale else largest_of(got)
             limit = self.rounding.allowed * max(scale, largest, 1e-30)
             found.append(Trial(weights, right, got, limit, scale or largest))
@@ -107,28 +117,56 @@ def bench_of(
     """The plain run, every seed pulled back once; a v of the left null space is added where J is known."""
     shapes = [out.shape for out in run.outputs]
     weights = list(seeds(shapes, number))
-    expected, rows = [], {}
+    expected: list[Mapping[str, Array]] = []
+    rows: dict[str, Array] = {}
     if truth is not None:
-        expected = [truth.pull(w.seeds) for w in weights]
-        basis = [
-            n for n, w in enumerate(weights) if "onehot" in w.name or (w.name.endswith("1") and "int" not in w.name)
-        ]
-        if len(basis) == sum(out.size for out in run.outputs):
-            rows = {name: [expected[n][name] for n in basis] for name in candidate.names}
-            whole = [np.concatenate([expected[n][name].reshape(-1) for name in candidate.names]) for n in basis]
-            blind = null_seed(whole, shapes)
-            if blind is not None:
-                weights.append(blind)
-                expected.append(truth.pull(blind.seeds))
-    pulls, basic = [], "onehot"
+        expected, rows = expected_of(truth, weights, candidate.names)
+        blind = null_seed(rows, shapes)
+        if blind is not None:
+            weights.append(blind)
+            expected.append(combined(blind, rows) if whole(rows) else truth.pull(blind.seeds))
+    pulls: list[Pull] = []
     for w in weights:
-        pulls.append(run.pull(w.seeds, watched=basic not in w.name))
+        pulls.append(run.pull(w.seeds, watched="onehot" not in w.name))
         if pulls[-1].failure and len(pulls) == 1:
             weights, expected = weights[:1], expected[:1]
             break
     return Bench(
         candidate, run, truth, rounding, arrays, tuple(weights), tuple(pulls), tuple(expected), rows, number
     )  # fmt: skip
+
+
+def expected_of(
+    truth: Truth, weights: Sequence[Weights], names: Sequence[str]
+) -> tuple[list[Mapping[str, Array]], dict[str, Array]]:
+    """The right gradient for each seed, and the rows of J where the seeds hold the whole basis.
+
+    vᵀJ is linear in v: where every row is known and finite the other seeds weigh them, and nothing is pulled twice.
+    """
+    basis = {n for n, w in enumerate(weights) if w.basic}
+    if len(basis) != sum(seed.size for seed in weights[0].seeds):
+        return [truth.pull(w.seeds) for w in weights], {}
+    pulled = {n: truth.pull(weights[n].seeds) for n in basis}
+    if not pulled:
+        return [truth.pull(w.seeds) for w in weights], {}
+    rows = {name: np.stack([pulled[n][name] for n in sorted(basis)]) for name in names}
+    straight = whole(rows)
+    every: list[Mapping[str, Array]] = [
+        pulled[n] if n in basis else combined(w, rows) if straight else truth.pull(w.seeds)
+        for n, w in enumerate(weights)
+    ]
+    return every, rows
+
+
+def whole(rows: Mapping[str, Array]) -> bool:
+    """Whether every entry of J is a number."""
+    return all(bool(np.isfinite(array).all()) for array in rows.values())
+
+
+def combined(weights: Weights, rows: Mapping[str, Array]) -> dict[str, Array]:
+    """vᵀJ from the rows of J."""
+    flat = np.concatenate([seed.reshape(-1) for seed in weights.seeds])
+    return {name: np.tensordot(flat, array, 1) for name, array in rows.items()}
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import symgrad
-from symgrad.errors import InputError
+from symgrad.errors import InputError, SymgradError
 from symgrad.explanation.formulas import Shapes
 from symgrad.language import arguments
 from symgrad.oracles import torch_version
@@ -84,8 +84,27 @@ def check_backward(
     >>> report.passed, [battery.name for battery in report.batteries][:2]
     (True, ['value', 'contract'])
     """
+    __tracebackhide__ = True
+    try:
+        return checked(fn, expression, inputs, tolerance, order, (only, skip), wrt, shapes, seed)
+    except SymgradError as error:
+        raise error.with_traceback(None) from None  # the caller's line and the message: what is between says nothing
+
+
+def checked(
+    fn: Any,
+    expression: Any,
+    inputs: Mapping[str, Any],
+    tolerance: float | None,
+    order: int,
+    batteries: tuple[str | Sequence[str] | None, str | Sequence[str] | None],
+    wrt: str | Sequence[str] | None,
+    shapes: Shapes | None,
+    seed: int,
+) -> BackwardReport:
+    """The check itself; ``batteries`` are those that are asked for, and those that are left out."""
     order = arguments.order_of(order)
-    chosen = chosen_batteries(arguments.names_of(only, "only"), arguments.names_of(skip, "skip"), order)
+    chosen = chosen_batteries(arguments.names_of(batteries[0], "only"), arguments.names_of(batteries[1], "skip"), order)
     request = requested(fn, expression, inputs, arguments.names_of(wrt, "wrt"))
     number, known = arguments.number_of(seed, "seed"), arguments.shapes_of(shapes)
     allowed = None if tolerance is None else share_of(tolerance)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -11,7 +12,8 @@ from typing import Any
 from symgrad.notebook import Listed
 
 PASSED, FAILED, NOT_MADE = "passed", "failed", "not made"
-WIDEST = 100
+WIDEST = 92
+"""Columns of the text: pytest writes eight more before each line of a message."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +76,17 @@ class BackwardReport(Listed):
             said = [f"this is not the backward of {self.expression!r}"]
             for finding in self.findings:
                 first, *rest = str(finding).splitlines()
-                said += ["", first, *(f"    {line}" for line in rest)]
+                said += ["", *wrapped(first, "", "    ")]
+                said += [part for line in rest for part in wrapped(line, "    ", "        ")]
             said.append("")
         for battery in self.batteries:
             line = f"  {battery.name:<16} {battery.verdict:<9} {battery.count:>2}"
-            said += textwrap.wrap(f"{line}  {battery.note}".rstrip(), WIDEST, subsequent_indent=" " * 32) or [line]
+            said += wrapped(f"{line}  {battery.note}".rstrip(), "", " " * 32)
         if self.findings:
             known = ", ".join(f"{name} {version}" for name, version in self.versions.items())
             given = ", ".join(f"{name} {what}" for name, what in self.inputs.items())
-            said.append(f"  ({'; '.join(part for part in (given, f'seed {self.seed}', known) if part)})")
+            ends = "; ".join(part for part in (given, f"seed {self.seed}", known) if part)
+            said += wrapped(f"({ends})", "  ", "   ")
         return "\n".join(said)
 
     def to_json(self) -> str:
@@ -91,3 +95,20 @@ class BackwardReport(Listed):
 
     def __str__(self) -> str:
         return self.to_text()
+
+
+def wrapped(text: str, first: str, rest: str) -> list[str]:
+    """A line in as many as it takes, clause by clause; no word is broken, and no sum from its index."""
+    if len(first + text) <= WIDEST:
+        return [first + text]
+    clauses = [part + ";" for part in text.split("; ")]
+    clauses[-1] = clauses[-1][:-1]
+    found: list[str] = []
+    for clause in clauses:
+        begin = rest if found else first
+        joined = re.sub(r"(Σ\S*) ", "\\1\u00a0", clause)
+        found += textwrap.wrap(
+            joined, WIDEST, initial_indent=begin, subsequent_indent=rest, break_long_words=False,
+            break_on_hyphens=False, replace_whitespace=False,
+        )  # fmt: skip
+    return [line.replace("\u00a0", " ") for line in found]

@@ -36,7 +36,9 @@ class Request:
 
 
 def requested(function: Any, expression: Any, inputs: Mapping[str, Any], wrt: Sequence[str] | None) -> Request:
-    """The candidate and its numbers."""
+    """The candidate and its numbers; of an autograd.Function its ``apply`` is meant."""
+    if isinstance(function, type) and callable(getattr(function, "apply", None)) and hasattr(function, "backward"):
+        function = function.apply  # type: ignore[attr-defined]  # looked for on the line before
     pair = isinstance(function, tuple) and len(function) == 2 and all(callable(f) for f in function)
     if not pair and not callable(function):
         raise arguments.wrong(

@@ -46,11 +46,11 @@ def rounding_of(dtypes: Sequence[str], tolerance: float | None, floor: float) ->
     return Rounding(coarsest, max(share, floor) if tolerance is None else share)
 
 
-def scales(rows: Sequence[Array], seeds: Sequence[Array], expected: Array) -> float:
-    """The largest Σ|v|·|J|, where all rows of J are known; else the largest entry."""
+def scales(sizes: Array | None, seeds: Sequence[Array], expected: Array) -> float:
+    """The largest Σ|v|·|J|, where all rows of |J| are known; else the largest entry."""
     largest = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
-    if rows:
+    if sizes is not None and len(sizes):
         flat = np.concatenate([np.abs(seed).reshape(-1) for seed in seeds])
-        sums = np.tensordot(flat, np.abs(np.stack(rows)), 1)
+        sums = np.tensordot(flat, sizes, 1)
         largest = max(largest, float(sums[np.isfinite(sums)].max(initial=0.0)))
     return largest

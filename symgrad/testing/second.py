@@ -16,6 +16,7 @@ from symgrad.numeric import Array, as_float, forward, numeric_pullback, numeric_
 from symgrad.testing.bench import Bench, Outcome, Trial, apart, not_made, outcome, place, shown
 from symgrad.testing.data import Finding
 from symgrad.testing.rounding import EPSILON
+from symgrad.testing.seeds import drawn_integers
 from symgrad.testing.truth import Formula
 
 ONCE = "once_differentiable"
@@ -33,10 +34,11 @@ def double_backward(bench: Bench) -> Outcome:
     for name in bench.candidate.names:
         if name not in formula.inputs:
             continue
-        weights = generator.integers(-3, 4, bench.candidate.shapes[name]).astype(np.float64)
+        weights = drawn_integers(generator, bench.candidate.shapes[name], 3)
         pull = bench.candidate.second(name, bench.mixed, weights)
         if ONCE in pull.failure:
-            return not_made("double_backward", "declared once-differentiable")
+            compiled = "compiled" in pull.failure
+            return not_made("double_backward", "torch.compile has none" if compiled else "declared once-differentiable")
         try:
             right = second(formula, bench, name, weights)
         except SymgradError as error:
@@ -108,7 +110,7 @@ def duality(bench: Bench) -> Outcome:
     generator = np.random.default_rng(bench.number + 2)
     found, count = [], 0
     for name in bench.candidate.names:
-        u = generator.integers(-3, 4, bench.candidate.shapes[name]).astype(np.float64)
+        u = drawn_integers(generator, bench.candidate.shapes[name], 3)
         pushed = bench.candidate.pushed(name, u)
         if pushed is None:
             continue

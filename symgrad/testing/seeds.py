@@ -6,7 +6,7 @@ give zeros, and so has a v of the left null space of J.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,13 +25,15 @@ class Weights:
 
     name: str
     seeds: tuple[Array, ...]
+    basic: bool = False
+    """Whether it is 1 in one place and 0 elsewhere."""
 
 
 def seeds(shapes: Sequence[tuple[int, ...]], number: int) -> Iterator[Weights]:
     """Random integers from generator ``number``, the basis (some of it, where it is large), zeros and ones."""
     generator = np.random.default_rng(number)
     for trial in range(RANDOM):
-        drawn = tuple(generator.integers(-4, 5, size=shape).astype(np.float64) for shape in shapes)
+        drawn = tuple(drawn_integers(generator, shape, 4) for shape in shapes)
         yield Weights(f"random integers {trial + 1}", drawn)
     sizes = [int(np.prod(shape, dtype=object)) for shape in shapes]
     places = [(n, at) for n, shape in enumerate(shapes) for at in range(sizes[n])]
@@ -43,15 +45,22 @@ def seeds(shapes: Sequence[tuple[int, ...]], number: int) -> Iterator[Weights]:
         found[n].reshape(-1)[at] = 1.0
         where = ",".join(str(int(i)) for i in np.unravel_index(at, shapes[n])) if shapes[n] else ""
         which = f"output {n + 1}: " if len(shapes) > 1 else ""
-        yield Weights(f"{which}onehot({where})" if where else f"{which}1", found)
+        yield Weights(f"{which}onehot({where})" if where else f"{which}1", found, True)
     yield Weights("zeros", tuple(np.zeros(shape) for shape in shapes))
     if sum(sizes) > MOST_ROWS:
         yield Weights("ones", tuple(np.ones(shape) for shape in shapes))
 
 
-def null_seed(rows: Sequence[Array], shapes: Sequence[tuple[int, ...]]) -> Weights | None:
-    """A v with vᵀJ = 0, from the rows of J; None where there is only 0."""
-    matrix = np.stack([row.reshape(-1) for row in rows]) if rows else np.zeros((0, 0))
+def drawn_integers(generator: np.random.Generator, shape: tuple[int, ...], largest: int) -> Array:
+    """Whole numbers, none of them 0: an entry with the weight 0 hides what is wrong there."""
+    found = generator.integers(-largest, largest + 1, size=shape)
+    return np.where(found == 0, largest + 1, found).astype(np.float64)
+
+
+def null_seed(rows: Mapping[str, Array], shapes: Sequence[tuple[int, ...]]) -> Weights | None:
+    """A v with vᵀJ = 0, from the rows of J by every input; None where there is only 0."""
+    flat = [array.reshape(len(array), -1) for array in rows.values()]
+    matrix = np.concatenate(flat, 1) if flat else np.zeros((0, 0))
     if not matrix.size or not np.isfinite(matrix).all():
         return None
     left, singular, _ = np.linalg.svd(matrix)

@@ -137,6 +137,8 @@ def changed(kind: str, what: str, where: str, before: Array | None, tensor: Any)
         return None
     if before.shape != after.shape:
         return Change(kind, what, where, float("nan"), float("nan"))
+    if np.array_equal(before, after):
+        return None
     differ = np.argwhere((before != after) & ~(np.isnan(before) & np.isnan(after)))
     if not len(differ):
         return None

@@ -22,6 +22,8 @@ from symgrad.testing.spying import changed, functions_of, named, nodes_of, snaps
 
 ONCE, ERROR = "declared once_differentiable", "torch::autograd::Error"
 """The node that stands in the graph of a gradient that says that it cannot be differentiated again."""
+DONATED, NO_SECOND = "donated buffers", "does not currently support double backward"
+"""What torch says of a compiled graph that is asked twice, or differentiated again."""
 LEAF = "a leaf variable that requires grad"
 
 
@@ -46,6 +48,8 @@ class Tensors:
         self.dtypes = {name: known[name].dtype for name in self.names}
         self.writes = False
         """Whether the function writes into its inputs, which is then done to copies of the leaves."""
+        self.frees = False
+        """Whether its graph serves one backward only, as torch.compile's may: each pull then runs forward again."""
 
     def leaves(self, variation: Variation) -> dict[str, Any]:
         """Fresh leaves, constants and options, in the order given."""
@@ -75,7 +79,7 @@ class Tensors:
     def once(self, variation: Variation) -> TorchRun:
         """One forward pass."""
         with self.requiring(variation.required):
-            return TorchRun(self, self.leaves(variation))
+            return TorchRun(self, self.leaves(variation), variation)
 
     @contextlib.contextmanager
     def requiring(self, required: frozenset[str] | None) -> Iterator[None]:
@@ -137,14 +141,16 @@ class Tensors:
             names = [*run.asked, *(f"v{n + 1}" if len(weighing) > 1 else "v" for n in range(len(weighing)))]
             gradients = {n: None if g is None else numbers_of(g) for n, g in zip(names, found, strict=True)}
             return Pull(gradients)
-        return Pull({}, heard.failure, heard.printed)
+        return Pull({}, f"{ONCE}: compiled" if NO_SECOND in heard.failure else heard.failure, heard.printed)
 
 
 class TorchRun:
     """One forward pass of a torch function, whose graph is kept."""
 
-    def __init__(self, owner: Tensors, leaves: dict[str, Any]) -> None:
-        self.owner, self.leaves = owner, leaves
+    def __init__(self, owner: Tensors, leaves: dict[str, Any], variation: Variation) -> None:
+        self.owner, self.leaves, self.variation = owner, leaves, variation
+        self.used = False
+        """Whether backward ran through the graph."""
         self.tensors: tuple[Any, ...] = ()
         before = {name: snapshot(leaf) for name, leaf in leaves.items()}
         given = [leaf.clone() if owner.writes and isinstance(leaf, torch.Tensor) else leaf for leaf in leaves.values()]
@@ -176,6 +182,18 @@ class TorchRun:
 
     def pull(self, seeds: Seeds, layouts: Sequence[Layout | None] = (), watched: bool = False) -> Pull:
         """``torch.autograd.grad`` on the graph that is kept; what raises is looked at."""
+        found = self.fresh().pull_here(seeds, layouts, watched)
+        if DONATED in found.failure and not self.owner.frees:
+            self.owner.frees = True
+            found = self.fresh().pull_here(seeds, layouts, watched)
+        return found
+
+    def fresh(self) -> TorchRun:
+        """This run, or the same once more where its graph is used up."""
+        return self.owner.run(self.variation) if self.owner.frees and self.used else self
+
+    def pull_here(self, seeds: Seeds, layouts: Sequence[Layout | None], watched: bool) -> Pull:
+        """By this graph."""
         pairs = self.pairs(seeds, layouts)
         if not pairs or not self.asked:
             return Pull(dict.fromkeys(self.asked))
@@ -184,7 +202,8 @@ class TorchRun:
         found, heard = self.engine(pairs)
         written = any(not same_entries(s, seed) for (_, s), seed in zip(pairs, self.counting(seeds), strict=True))
         if heard.failure or written:  # once more, to say which
-            return self.watched(self.pairs(seeds, layouts))
+            again = self.fresh()
+            return again.watched(again.pairs(seeds, layouts))
         return Pull(found, "", heard.printed)
 
     def counting(self, seeds: Seeds) -> list[Array]:
@@ -195,9 +214,10 @@ class TorchRun:
         """One call of the engine."""
         outs, weights = zip(*pairs, strict=True)
         found: Sequence[Any] = [None] * len(self.asked)
+        self.used = True
         with listening() as heard:
             found = torch.autograd.grad(
-                outs, list(self.asked.values()), weights, retain_graph=True, allow_unused=True
+                outs, list(self.asked.values()), weights, retain_graph=not self.owner.frees, allow_unused=True
             )  # fmt: skip
         return {n: None if g is None else numbers_of(g) for n, g in zip(self.asked, found, strict=True)}, heard
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from symgrad.calculus import Sweep, pullback
 from symgrad.errors import InputError, ShapeError, SymgradError
-from symgrad.language import arguments, inputs_of, read
+from symgrad.language import Reading, arguments, inputs_of, read
 from symgrad.numeric import Array, Values, as_float, forward, is_exact, numeric_pullback
 from symgrad.program import Program
 from symgrad.testing.attempts import Candidate, Seeds, Variation
@@ -142,16 +142,30 @@ def of_text(
     text: str, arrays: Mapping[str, Array], scalars: Mapping[str, Any], shapes: Mapping[str, Sequence[Any]]
 ) -> tuple[Program, Values]:
     """One expression; inputs that it does not mention are options of the candidate, or nothing flows to them."""
-    mentioned = inputs_of(text)
+    mentioned = names_in(text)
     numbers = {name: value for name, value in scalars.items() if name in mentioned}
     known: dict[str, Any] = {name: tuple(s) for name, s in shapes.items()}
     known |= {name: a.shape for name, a in arrays.items() if name in mentioned} | dict.fromkeys(numbers, ())
-    reading = read(text, shapes=known, scalars=numbers)
+    reading = reading_of(text, tuple(known.items()), tuple(numbers.items()))
     given = {**arrays, **{name: np.asarray(value) for name, value in numbers.items()}, **reading.made}
     missing = [t.name for t in reading.program.inputs if t.name not in given]
     if missing:
         raise InputError(f"{text!r} needs a value for {', '.join(missing)}", hints=(f"{missing[0]}=torch.randn(…)",))
     return reading.program, forward(reading.program, {t.name: given[t.name] for t in reading.program.inputs})
+
+
+@lru_cache(maxsize=256)
+def names_in(text: str) -> frozenset[str]:
+    """The inputs of a text."""
+    return inputs_of(text)
+
+
+@lru_cache(maxsize=256)
+def reading_of(
+    text: str, shapes: tuple[tuple[str, tuple[Any, ...]], ...], numbers: tuple[tuple[str, Any], ...]
+) -> Reading:
+    """A text at some shapes, read once: a test-suite checks the same formula again and again."""
+    return read(text, shapes=dict(shapes), scalars=dict(numbers))
 
 
 def of_captured(program: Captured, arrays: Mapping[str, Array], wanted: Sequence[str]) -> Formula:

@@ -16,9 +16,10 @@ from symgrad.testing.bench import Bench, Outcome, Trial, apart, largest_of, not_
 from symgrad.testing.data import Finding
 from symgrad.testing.diagnosis import Case, Cause, causes, formulas
 from symgrad.testing.kinks import GRADCHECK, Excuse, excused
+from symgrad.testing.legend import legend
 from symgrad.testing.rounding import EPSILON
 
-ALIKE = 1e-9
+ALIKE = 1e-6
 """Relative to the larger one: differences that are alike."""
 SHAKES, SPREAD, FARTHER, NOTHING = 4, 4.0, 64.0, 4.0
 """How often rounding is tried, how many times what it moved a gradient may be off, and how much farther it is tried."""
@@ -184,6 +185,8 @@ def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none:
     seed = f"v = {trial.weights.name}" + (f", {line}" if line else "")
     total = len(excuse.trials)
     lines += [*cause.more, f"{seed}  ({len(bad)} of {total} seeds differ{beside_torch(bench, name, trial, at)})"]
+    if formula is not None:
+        lines += legend(formula, lines)
     evidence = {
         "seed": trial.weights.name, "entry": list(at), "got": float(trial.got[at]),
         "expected": float(trial.expected[at]), "formula": entry, "line": line, "cause": cause.said,
