@@ -11,10 +11,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from symgrad.closed_form import assigned
 from symgrad.documents import Page, forum_page, index_page, operation_page
-from symgrad.documents.operation import distinct_ranks
+from symgrad.documents.operation import LINES, distinct_ranks, shown_example
 from symgrad.documents.pages import file_name
 from symgrad.documents.shown import LONGEST, Picture, readable
+from symgrad.explanation.formulas import derive_only
+from symgrad.language import read
 from symgrad.ops import Op, entries, find
 from symgrad.render.page import Code, Listing, Paragraph
 from symgrad_cli.main import main
@@ -148,6 +151,21 @@ OPS = list(entries())
 SAMPLE = ["matmul", "softmax", "floor", "cross_entropy"]
 
 
+def in_code(text: str) -> str:
+    """Everything in the listings of a part of a page, without blanks: long lines are broken there."""
+    return "".join(re.sub(r"\s+", "", body) for body in re.findall(r"```text\n(.*?)```", text, re.DOTALL))
+
+
+def derived_lines(op: Op) -> list[str | None]:
+    """The closed forms that are derived anew for the example of a page, in the same letters; None where there is none."""
+    example = shown_example(op)
+    ranks = {name: tuple(1 if n == 1 else n for n in shape) for name, shape in example.shapes}
+    program = read(example.text, shapes=ranks).program
+    forms = derive_only(program, [tensor.name for tensor in program.inputs if tensor.name not in program.made])
+    lines = [None if d.form is None else "".join(assigned(f"{d.name}.grad", d.form.text)) for d in forms]
+    return [None if line is None else re.sub(r"\s+", "", line) for line in lines]
+
+
 def page_of(op: Op) -> Page:
     """The page of an operation, held against what every page keeps: the answer first, nothing that runs off a screen."""
     page = operation_page(op)
@@ -163,6 +181,11 @@ def page_of(op: Op) -> Page:
     assert op.definition in answer
     for example in distinct_ranks(op.examples):
         assert example.text in page.text.replace("\\", "")
+    derived, said = derived_lines(op), in_code(answer)
+    for line in derived:
+        assert line is None or line in said or len(line) > LINES, line
+    if None not in derived:
+        assert said.count(".grad=") <= len(derived)
     for path, svg in page.pictures:
         assert f"]({path.name})" in page.text
         assert len(Picture("", svg).alt) > 20
