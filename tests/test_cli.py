@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import json
@@ -423,3 +424,42 @@ def test_what_takes_long_says_so_to_a_terminal(looked_at: bool, monkeypatch: pyt
     assert result.exit_code == 0
     assert "symgrad: explaining … 1 s" in found.getvalue() if looked_at else found.getvalue() == ""
     assert "explaining" not in result.stdout
+
+
+NARROW = [
+    ("explain", "x@a", "--seed", "[[1,2,3,4],[5,6,7,8]]"), ("derive", "tanh(x@w + b)"),
+    ("derive", "F.cross_entropy(x, y)", "--shape", "x=5,3"), ("ops", "softmax"),
+    ("plan", "x@a", "--shape", "x=720,720", "--shape", "a=720,720"),
+    ("explain", "tanh(x)", "--shape", "x=64,64", "--no-check"), ("code", "softmax(x, dim=-1)", "--shape", "x=3,4"),
+    ("exercise", "x@a", "--answer", "v @ a.T"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", NARROW, ids=lambda arguments: " ".join(arguments[:2]))
+def test_what_is_printed_fits_a_terminal_of_eighty_columns(arguments: tuple[str, ...]) -> None:
+    found = CliRunner().invoke(main, arguments, env={"COLUMNS": "80"}, catch_exceptions=False)
+    assert found.exit_code == 0, found.stderr
+    assert max(map(len, found.stdout.splitlines())) <= 80
+
+
+def test_the_table_is_cut_at_the_edge_of_a_terminal_and_whole_in_a_pipe() -> None:
+    pty = pytest.importorskip("pty", reason="this system has no terminals of its own")
+    whole = CliRunner().invoke(main, ["ops"], env={"COLUMNS": "80"}).stdout.splitlines()
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "symgrad_cli", "ops"]
+    env = os.environ | {"COLUMNS": "80"}
+    with subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=env) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # what Linux says when the other side is closed
+            while part := os.read(ours, 65536):
+                shown += part
+        process.wait()
+    os.close(ours)
+    lines = shown.decode().splitlines()
+    assert len(lines) == len(whole)
+    assert max(map(len, lines)) == 80 < max(map(len, whole))
+    assert all(
+        line == own or (line.endswith("…") and own.startswith(line[:-1]))
+        for line, own in zip(lines, whole, strict=True)
+    )

@@ -37,10 +37,12 @@ def derive(
     output.check(path)
     with output.patience("deriving"):
         program, derived = symgrad.derive(expression, wrt=wrt, shapes=options.shapes_of(shapes))
-    writers = {
-        "text": render.derived_text, "markdown": render.derived_markdown,
-        "latex": render.derived_latex, "json": render.derived_json, "html": render.derived_html,
-    }  # fmt: skip
-    output.deliver(writers[style](program, derived), path, style)
+    if style == "text":
+        written = render.derived_text(program, derived, width=output.width())
+    else:
+        writers = {"markdown": render.derived_markdown, "latex": render.derived_latex, "json": render.derived_json,
+                   "html": render.derived_html}  # fmt: skip
+        written = writers[style](program, derived)
+    output.deliver(written, path, style)
     if opened and path is not None:
         output.show(path)

@@ -30,7 +30,7 @@ def listed(name: str | None, kinks: bool, at: float | None) -> None:
     elif op is None:
         width = max(len(op.name) for op in entries())
         for entry in entries():
-            output.emit(f"{entry.name:{width}}  {entry.definition}")
+            output.emit(output.fitting(f"{entry.name:{width}}  {entry.definition}"))
     else:
         show(op)
 
@@ -53,7 +53,8 @@ def table(found: Iterable[Kink]) -> None:
         return
     widths = [max(len(r[n]) for r in rows) for n in range(len(HEADING))]
     for cells in rows:
-        output.emit("  ".join(f"{cell:{w}}" for cell, w in zip(cells, widths, strict=True)).rstrip())
+        line = "  ".join(f"{cell:{w}}" for cell, w in zip(cells, widths, strict=True))
+        output.emit(output.fitting(line.rstrip()))
 
 
 def show_compound(compound: Compound) -> None:
@@ -74,4 +75,4 @@ def show(op: Op) -> None:
     for example in op.examples:
         program, derived = symgrad.derive(example.text, shapes=dict(example.shapes))
         output.emit(f"{example.text}\n")
-        output.emit(f"{derived_text(program, derived)}\n")
+        output.emit(f"{derived_text(program, derived, width=output.width())}\n")

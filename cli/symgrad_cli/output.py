@@ -46,6 +46,13 @@ def width() -> int:
     return min(WIDEST, max(60, shutil.get_terminal_size((100, 24)).columns))
 
 
+def fitting(line: str) -> str:
+    """``line`` cut where the terminal ends; whole where it goes to a pipe or a file."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return line
+    return line if len(line) <= width() else f"{line[: width() - 1]}…"
+
+
 def check(output: Path | None) -> None:
     """Raise `InputError` before any work where it is plain that the result cannot be written."""
     if output is not None:

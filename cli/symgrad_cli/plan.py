@@ -40,8 +40,10 @@ def plan(
     """
     from symgrad.api import plans
     from symgrad.render.planned import plans_json, plans_text
+    from symgrad.tracing.layout import wrapped
 
     output.check(path)
     with options.memory_of(memory):
         found, assumed = plans(expression, options.values_of(lets), wrt=wrt, shapes=options.shapes_of(shapes))
-    output.deliver((plans_json if style == "json" else plans_text)(expression, found, assumed), path, style)
+    written = (plans_json if style == "json" else plans_text)(expression, found, assumed)
+    output.deliver(written if style == "json" else wrapped(written, output.width()), path, style)
