@@ -208,3 +208,38 @@ def test_a_compiled_candidate_whose_graph_serves_once_is_judged_by_its_numbers(b
     assert report.passed, report.to_text()
     wrong = torch.compile(lambda x: torch.softmax(x, -1) * x.detach(), backend=backend)
     assert not check_backward(wrong, "softmax(x, dim=-1) * x", x=x).passed
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_jax_function_with_a_vjp_of_its_own_is_a_candidate(wrong: bool) -> None:
+    jax = pytest.importorskip("jax")
+
+    @jax.custom_vjp
+    def softmax(x: Any) -> Any:
+        return jax.nn.softmax(x, -1)
+
+    def ahead(x: Any) -> Any:
+        y = jax.nn.softmax(x, -1)
+        return y, y
+
+    def back(y: Any, v: Any) -> Any:
+        return (y * (v - (v * y).mean(-1, keepdims=True) * (1 if wrong else y.shape[-1])),)
+
+    softmax.defvjp(ahead, back)
+    x = np.random.default_rng(0).normal(size=(2, 3))
+    report = check_backward(softmax, "softmax(x, dim=-1)", x=x)
+    assert [f.kind for f in report.findings] == (["scaled"] if wrong else []), report.to_text()
+    assert report.inputs == {"x": "2×3 float32"}  # JAX computes in it unless it is told otherwise
+    if wrong:
+        assert "1/3 of what it should be" in report.findings[0].message
+
+
+def test_a_backward_whose_numbers_were_held_against_nothing_is_not_said_to_pass() -> None:
+    def opaque(x: Any) -> Any:
+        return np.sin(x)
+
+    x = np.ones(3, dtype=np.float32)
+    report = check_backward((opaque, lambda v, x: v), None, x=x)  # float32: differences say nothing
+    assert report.passed
+    assert report.to_text().startswith("nothing was found in the backward of ")
+    assert "held against nothing" in report.to_text()

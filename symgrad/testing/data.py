@@ -72,6 +72,8 @@ class BackwardReport(Listed):
           value            passed     4
         """
         said = [f"the backward of {self.expression!r} passes"]
+        if any(b.name == "value" and b.verdict == NOT_MADE for b in self.batteries):
+            said = [f"nothing was found in the backward of {self.expression!r}; its numbers were held against nothing"]
         if self.findings:
             said = [f"this is not the backward of {self.expression!r}"]
             for finding in self.findings:

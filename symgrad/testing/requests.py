@@ -16,6 +16,7 @@ from symgrad.errors import InputError, UnknownNameError, UnsupportedError
 from symgrad.language import arguments, inputs_of, value_from
 from symgrad.numeric import Array, as_float
 from symgrad.testing.attempts import Candidate
+from symgrad.testing.jax_pairs import in_jax_types, is_jax, jax_pair
 from symgrad.testing.pairs import Pair
 
 
@@ -39,7 +40,10 @@ def requested(function: Any, expression: Any, inputs: Mapping[str, Any], wrt: Se
     """The candidate and its numbers; of an autograd.Function its ``apply`` is meant."""
     if isinstance(function, type) and callable(getattr(function, "apply", None)) and hasattr(function, "backward"):
         function = function.apply  # type: ignore[attr-defined]  # looked for on the line before
-    pair = isinstance(function, tuple) and len(function) == 2 and all(callable(f) for f in function)
+    jax = is_jax(function)
+    if jax:
+        inputs = in_jax_types(inputs)
+    pair = jax or (isinstance(function, tuple) and len(function) == 2 and all(callable(f) for f in function))
     if not pair and not callable(function):
         raise arguments.wrong(
             function, "the candidate has to be a function, or a pair (forward, backward)", "torch.tanh"
@@ -61,7 +65,7 @@ def requested(function: Any, expression: Any, inputs: Mapping[str, Any], wrt: Se
     scalars = {n: v for n, v in given.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     candidate: Candidate
     if pair:
-        candidate = Pair(function, given, wanted)
+        candidate = Pair(jax_pair(function, given, wanted) if jax else function, given, wanted)
     else:
         from symgrad.testing.tensors import Tensors  # loads torch, which a pair does without
 
