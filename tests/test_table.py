@@ -296,3 +296,26 @@ def test_shapes_that_do_not_fit_are_shape_errors(text: str, shapes: dict[str, tu
         symgrad.explain(text, shapes=shapes, check=False)
     assert caught.value.kind == "shape", caught.value
     assert caught.value.span is not None
+
+
+NOT_READ_ALONE = {"chunk_part", "split_part"}
+"""Operations whose examples need the sizes that their listing gives beside the text."""
+
+
+@pytest.mark.one_in(20)
+@pytest.mark.parametrize("op", tuple(entries()), ids=lambda op: op.name)
+def test_every_operation_is_derived_at_sizes_that_nobody_gave(op) -> None:
+    if op.name in NOT_READ_ALONE:
+        with pytest.raises(SymgradError):
+            symgrad.derive(op.examples[0].text)
+        return
+    _, found = symgrad.derive(op.examples[0].text)
+    assert found
+
+
+@pytest.mark.parametrize(
+    ("text", "form"), [("narrow(x, 0, 1, 2)", True), ("x[1:3]", True), ("F.pixel_shuffle(x, 2)", False)]
+)
+def test_a_form_is_tried_at_sizes_that_the_text_allows(text: str, form: bool) -> None:
+    (derived,) = symgrad.derive(text)[1]
+    assert (derived.form is not None) is form

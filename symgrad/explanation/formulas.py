@@ -25,6 +25,7 @@ from symgrad.numeric import Array, Values, forward
 from symgrad.numeric.assumed import matrix_of_kind, read_as_whole
 from symgrad.numeric.budget import check_program
 from symgrad.oracles import Check, check_form
+from symgrad.oracles.other_sizes import fits
 from symgrad.program import Program
 
 Shapes = Mapping[str, Sequence[int | str]]
@@ -119,6 +120,8 @@ def sample(program: Program, shapes: Shapes) -> tuple[Program, Values, Array] | 
             program, sizes={**dict(zip(symbols, numbers(len(symbols)), strict=True)), **known, **program.sizes}
         )
         try:
+            if not fits(program, sized.sizes):
+                continue
             check_program(sized, MOST_SAMPLED)
             inputs: dict[str, Array] = {
                 t.name: generator.uniform(0.3, 0.9, size=sized.numbers(t.shape)) for t in program.inputs
