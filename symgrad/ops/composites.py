@@ -10,16 +10,14 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from symgrad import special
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
 from symgrad.ops.equations import op
-from symgrad.ops.reductions import Reduction, divisor, entries_of, spread, variance
+from symgrad.ops.reductions import Reduction, divisor
 from symgrad.ops.shaping import axis_of
-from symgrad.ops.spec import At, View, example, kept, operation
+from symgrad.ops.spec import At, View, kept, no_alignment
 from symgrad.shapes import Shape, Sizes
 
 Axis = Any  # an int as users write it; a tuple of one int once prepared
@@ -108,37 +106,13 @@ def layer_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: 
     return kept(sizes, shapes)
 
 
-def layer_norm_values(x: Any, weight: Any = None, bias: Any = None, *, normalized_shape: Any, eps: float) -> Any:
-    """(x − mean) / √(var + eps)·weight + bias over the trailing axes."""
-    axes = tuple(range(-len(normalized_shape), 0))
-    x = np.asarray(x, float)
-    mean = np.sum(x, axis=axes, keepdims=True) / entries_of(x, axes)
-    normal = (x - mean) / np.sqrt(spread(x, axes, 0, keepdim=True) + eps)
-    return normal * (1 if weight is None else weight) + (0 if bias is None else bias)
-
-
-@operation(
-    says="shifts and scales the trailing axes to mean 0 and variance 1",
-    numpy=layer_norm_values,
-    torch=lambda torch, x, weight=None, bias=None, *, normalized_shape, eps: torch.nn.functional.layer_norm(
-        x, tuple(x.shape[-len(normalized_shape) :]), weight, bias, eps
-    ),
-    shape=layer_norm_shape, prepare=prepare_layer_norm, spelled=("F.layer_norm",), expands=openings.layer_norm,
-    examples=(example("layer_norm(x)", x=(2, 3)), example("layer_norm(x, (3,))", x=(3,)),
-              example("F.layer_norm(x, (3,), weight, bias)", x=(2, 3), weight=(3,), bias=(3,))),
-)  # fmt: skip
-def layer_norm(
-    at: At,
-    x: View,
-    normalized_shape: Any = None,
-    weight: View | None = None,
-    bias: View | None = None,
-    eps: float = 1e-5,
-) -> Expr:
-    """out[i] = (x[i] − mean) / √(var + eps)·w[i] + b[i]"""
-    dim = tuple(range(x.rank - len(normalized_shape), x.rank))
-    over = along(at, x, dim)
-    mean = over.sum(lambda i: x[i], hint="k") / over.count
-    normal = (x[at] - mean) / sp.sqrt(variance(over, x, 0) + sp.Rational(str(eps)))
-    inner = [at[a] for a in dim]
-    return normal * (1 if weight is None else weight[inner]) + (0 if bias is None else bias[inner])
+# fmt: off
+op("layer_norm(x, normalized_shape: any=None, weight=None, bias=None, eps=1e-05)",
+   "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps)·weight[i] + bias[i] where μ = mean_j x[j]",
+   "shifts and scales the trailing axes to mean 0 and variance 1", ("F.{}",), along="normalized_shape",
+   align=no_alignment, shape=layer_norm_shape, prepare=prepare_layer_norm, expands=openings.layer_norm,
+   torch=lambda torch, x, weight=None, bias=None, *, normalized_shape, eps: torch.nn.functional.layer_norm(
+       x, tuple(x.shape[-len(normalized_shape) :]), weight, bias, eps),
+   examples=("layer_norm(x) with x:2x3", "layer_norm(x, (3,)) with x:3",
+             "F.layer_norm(x, (3,), weight, bias) with x:2x3 weight:3 bias:3"))
+# fmt: on

@@ -20,9 +20,8 @@ from symgrad.ops.composites import prepare_layer_norm
 from symgrad.ops.domain import positive, whole
 from symgrad.ops.equations import F, op
 from symgrad.ops.positions import from_zero
-from symgrad.ops.reductions import Reduction, variance
 from symgrad.ops.shaping import number
-from symgrad.ops.spec import At, Data, Held, View, example, kept, operation
+from symgrad.ops.spec import At, Data, Held, View, example, kept, no_alignment, operation
 from symgrad.shapes import Shape, Sizes
 
 
@@ -59,17 +58,6 @@ op("bilinear(x, y, weight, bias=None)", "out[…,k] = Σ_{i,j} x[…,i]·weight[
 
 
 # Normalisation --------------------------------------------------------------------------------------
-
-
-def moments(at: At, x: View, axes: Sequence[int]) -> tuple[Expr, Expr]:
-    """Mean and variance of the entries along ``axes``."""
-    over = Reduction(at, x.shape, tuple(axes), keepdim=True)
-    return over.sum(lambda i: x[i], hint="k") / over.count, variance(over, x, 0)
-
-
-def scaled(normal: Expr, weight: View | None, bias: View | None, at: Sequence[Expr]) -> Expr:
-    """normal·w + b."""
-    return normal * (1 if weight is None else weight[at]) + (0 if bias is None else bias[at])
 
 
 def channels_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
@@ -129,46 +117,20 @@ def torch_batch_norm(
     return torch.nn.functional.batch_norm(x, *copies([mean, var]), weight, bias, **options)
 
 
-@operation(
-    says="each channel to mean 0 and variance 1: of the batch in training, by running statistics otherwise",
-    torch=torch_batch_norm,
-    shape=batch_shape,
-    prepare=prepare_batch_norm,
-    spelled=("F.batch_norm",),
-    expands=openings.batch_norm,
-    ranks={"x": (2, 3, 4)},
-    domain={"running_var": positive()},
-    letters="ncij",
-    examples=(
-        example("F.batch_norm(x, None, None, weight, bias, training=True)", x=(3, 2), weight=(2,), bias=(2,)),
-        example("F.batch_norm(x, None, None, training=True)", x=(2, 2, 3)),
-        example(
-            "F.batch_norm(x, running_mean, running_var, weight, bias)",
-            x=(3, 2),
-            running_mean=(2,),
-            running_var=(2,),
-            weight=(2,),
-            bias=(2,),
-        ),
-    ),
-)
-def batch_norm(
-    at: At,
-    x: View,
-    running_mean: Data | None = None,
-    running_var: Data | None = None,
-    weight: View | None = None,
-    bias: View | None = None,
-    training: bool = False,
-    momentum: Any = 0.1,
-    eps: float = 1e-5,
-) -> Expr:
-    """out[n,c,i] = (x[n,c,i] − mean[c]) / √(var[c] + eps)·w[c] + b[c]"""
-    if training or running_mean is None or running_var is None:
-        mean, var = moments(at, x, [a for a in range(x.rank) if a != 1])
-    else:
-        mean, var = running_mean[at[1]], running_var[at[1]]
-    return scaled((x[at] - mean) / sp.sqrt(var + number(eps)), weight, bias, [at[1]])
+NORMAL = "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps){0} where μ = mean_j x[j]"
+GIVEN = "out[i] = (x[i] − running_mean) / √(running_var + eps)·weight + bias"
+STATISTICS = "running_mean: data=None, running_var: data=None, weight=None, bias=None"
+
+# fmt: off
+op(f"batch_norm(x, {STATISTICS}, training=False, momentum: any=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
+   "each channel to mean 0 and variance 1: of the batch in training, by running statistics otherwise", F,
+   instead={"not training": GIVEN}, along="all but channels", align=no_alignment, shape=batch_shape,
+   prepare=prepare_batch_norm, torch=torch_batch_norm, expands=openings.batch_norm, ranks={"x": (2, 3, 4)},
+   domain={"running_var": positive()}, letters="ncij", smooth=True,
+   examples=("F.batch_norm(x, None, None, weight, bias, training=True) with x:3x2 weight:2 bias:2",
+             "F.batch_norm(x, None, None, training=True) with x:2x2x3",
+             "F.batch_norm(x, running_mean, running_var, weight, bias) with x:3x2 running_mean:2 running_var:2 weight:2 bias:2"))
+# fmt: on
 
 
 # fmt: off
@@ -189,39 +151,15 @@ def prepare_instance_norm(
     return {"use_input_stats": bool(use_input_stats), "eps": eps}
 
 
-@operation(
-    says="each channel of each sample to mean 0 and variance 1",
-    shape=instance_shape,
-    prepare=prepare_instance_norm,
-    torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
-        x, *copies([mean, var]), weight, bias, **options
-    ),
-    spelled=("F.instance_norm",),
-    ranks={"x": (3, 4)},
-    domain={"running_var": positive()},
-    letters="ncij",
-    examples=(
-        example("F.instance_norm(x)", x=(2, 2, 3)),
-        example("F.instance_norm(x, None, None, weight, bias)", x=(1, 2, 3), weight=(2,), bias=(2,)),
-    ),
-)
-def instance_norm(
-    at: At,
-    x: View,
-    running_mean: Data | None = None,
-    running_var: Data | None = None,
-    weight: View | None = None,
-    bias: View | None = None,
-    use_input_stats: bool = True,
-    momentum: Any = 0.1,
-    eps: float = 1e-5,
-) -> Expr:
-    """out[n,c,i] = (x[n,c,i] − mean[n,c]) / √(var[n,c] + eps)·w[c] + b[c]"""
-    if use_input_stats or running_mean is None or running_var is None:
-        mean, var = moments(at, x, range(2, x.rank))
-    else:
-        mean, var = running_mean[at[1]], running_var[at[1]]
-    return scaled((x[at] - mean) / sp.sqrt(var + number(eps)), weight, bias, [at[1]])
+# fmt: off
+op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: any=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
+   "each channel of each sample to mean 0 and variance 1", F, instead={"not use_input_stats": GIVEN}, along="space",
+   align=no_alignment, shape=instance_shape, prepare=prepare_instance_norm, ranks={"x": (3, 4)}, letters="ncij",
+   torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
+       x, *copies([mean, var]), weight, bias, **options),
+   domain={"running_var": positive()}, smooth=True,
+   examples=("F.instance_norm(x) with x:2x2x3", "F.instance_norm(x, None, None, weight, bias) with x:1x2x3 weight:2 bias:2"))
+# fmt: on
 
 
 def prepare_group_norm(shapes: tuple[Shape, ...], num_groups: int, eps: float = 1e-5) -> dict[str, Hashable]:
@@ -271,7 +209,8 @@ def group_norm(
     count = size * sp.Mul(*x.shape[2:])
     mean = sum_over(lambda e: e, "k") / count
     var = sum_over(lambda e: (e - mean) ** 2, "c") / count
-    return scaled((x[at] - mean) / sp.sqrt(var + number(eps)), weight, bias, [at[1]])
+    normal = (x[at] - mean) / sp.sqrt(var + number(eps)) * (1 if weight is None else weight[at[1]])
+    return normal if bias is None else normal + bias[at[1]]
 
 
 def prepare_rms_norm(shapes: tuple[Shape, ...], normalized_shape: Any = None, eps: Any = None) -> dict[str, Hashable]:
@@ -293,22 +232,14 @@ def rms_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: An
     return kept(sizes, shapes)
 
 
-@operation(
-    says="divides by the root of the mean square over the trailing axes",
-    torch=lambda torch, x, weight=None, *, normalized_shape, eps: torch.nn.functional.rms_norm(
-        x, tuple(x.shape[-len(normalized_shape) :]), weight, eps
-    ),
-    shape=rms_norm_shape,
-    prepare=prepare_rms_norm,
-    spelled=("F.rms_norm", "torch.rms_norm"),
-    examples=(example("F.rms_norm(x, (3,))", x=(2, 3)), example("F.rms_norm(x, (3,), weight)", x=(2, 3), weight=(3,))),
-)
-def rms_norm(at: At, x: View, normalized_shape: Any, weight: View | None = None, eps: Any = None) -> Expr:
-    """out[i] = x[i] / √(Σ_j x[j]²/n + eps)·w[i]"""
-    dim = tuple(range(x.rank - len(normalized_shape), x.rank))
-    over = Reduction(at, x.shape, dim, keepdim=True)
-    normal = x[at] / sp.sqrt(over.sum(lambda i: x[i] ** 2) / over.count + number(eps))
-    return scaled(normal, weight, None, [at[a] for a in dim])
+# fmt: off
+op("rms_norm(x, normalized_shape: any, weight=None, eps: any=None)", "out[i] = x[i] / √(mean_j x[j]² + eps)·weight[i]",
+   "divides by the root of the mean square over the trailing axes", F, "torch.rms_norm", along="normalized_shape",
+   align=no_alignment, shape=rms_norm_shape, prepare=prepare_rms_norm,
+   torch=lambda torch, x, weight=None, *, normalized_shape, eps: torch.nn.functional.rms_norm(
+       x, tuple(x.shape[-len(normalized_shape) :]), weight, eps),
+   examples=("F.rms_norm(x, (3,)) with x:2x3", "F.rms_norm(x, (3,), weight) with x:2x3 weight:3"))
+# fmt: on
 
 
 # Embedding and attention ----------------------------------------------------------------------------

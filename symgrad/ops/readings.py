@@ -20,7 +20,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
 from symgrad.notation.scope import spelled_out
-from symgrad.notation.tree import Access, Binary, Name, Negative, Node, Statement, rebuilt
+from symgrad.notation.tree import Access, Binary, Name, Negative, Node, Statement, rebuilt, walk
 from symgrad.ops.on_arrays import Arrays, Mask
 from symgrad.ops.shaping import axes_of, axis_of, common_shape, number, reduced_shape
 from symgrad.ops.signatures import Call
@@ -198,9 +198,20 @@ def together(indices: tuple[Expr, ...]) -> Any:
     return indices[0] if len(indices) == 1 else indices or sp.S.Zero
 
 
+SPACES: Mapping[str, Callable[[int], tuple[int, ...]]] = {
+    "all but channels": lambda rank: (0, *range(2, rank)),
+    "space": lambda rank: tuple(range(2, rank)),
+}
+"""Axes that go by their place: (batch, channels, space…)."""
+
+
 @dataclass(frozen=True)
 class Along:
-    """An equation for one line of a tensor, ``option`` saying along which axes, or the one axis' number."""
+    """An equation for one line of a tensor, ``option`` saying along which axes, the one axis' number, or a place.
+
+    An operand that the text names without indices is a vector over the channels, axis 1; one with fewer axes than the
+    first has the last ones alone.
+    """
 
     call: Call
     text: str
@@ -248,6 +259,21 @@ class Along:
             return kept if len(self.call.operands) == 1 else self.common
         return reduced_shape if self.several else self.without_one
 
+    def axes(self, options: Options, rank: int) -> tuple[int, ...]:
+        """The axes of a line."""
+        if self.option in SPACES:
+            return SPACES[self.option](rank)
+        dim: Any = int(self.option) if self.option.isdigit() else options[self.option]
+        if self.option == "normalized_shape":
+            return tuple(range(rank - len(dim), rank))
+        return tuple(range(rank)) if dim is None else (dim if isinstance(dim, tuple) else (dim,)) if rank else ()
+
+    def line(self, view: View, axes: tuple[int, ...], others: tuple[Expr, ...], rank: int) -> Line:
+        """An operand on a line."""
+        if view.constant is None and view.rank < rank:
+            return Line(view, tuple(range(view.rank)), ())
+        return Line(view, axes, others)
+
     def common(self, sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
         """The operands' common shape."""
         return common_shape(sizes, shapes)
@@ -283,14 +309,15 @@ class Along:
         tree = Pointwise(self.call, self.text, self.instead).tree(views, options)
         given = {name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None}
         shape = next((view.shape for view in given.values() if view.constant is None), ())
-        dim: Any = int(self.option) if self.option.isdigit() else options[self.option]
-        axes = tuple(range(len(shape))) if dim is None else (dim if isinstance(dim, tuple) else (dim,)) if shape else ()
+        axes = self.axes(options, len(shape))
         stays = bool(tree.letters) or options.get("keepdim") is True
         others = tuple(i for a, i in enumerate(at) if not (stays and a in axes))
-        tensors: dict[str, Any] = {name: Line(view, axes, others) for name, view in given.items()}
+        read = {node.name for node in walk(tree.right) if isinstance(node, Access)}
+        tensors: dict[str, Any] = {name: self.line(view, axes, others, len(shape)) for name, view in given.items()}
+        tensors |= {name: Whole(view, at[1:2] if view.rank else ()) for name, view in given.items() if name not in read}
         tensors |= {name: Whole(view, at) for name, view in held.items()}
         tensors |= {name: Whole(View(name, (), number(value)), at) for name, value in numbers(options)}
-        letters = {letter.name: at[axes[0]] if axes else sp.S.Zero for letter in tree.letters}
+        letters = {letter.name: together(tuple(at[a] for a in axes)) for letter in tree.letters}
         sizes = tuple(shape[a] for a in axes)
         return InLines(tensors, letters, {}, functions(), axes=sizes).of(tree.right)
 
