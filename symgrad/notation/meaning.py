@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import sympy as sp
 
 from symgrad.errors import bug
-from symgrad.indexing import Bracket, Index, Mod, add_up, bracket, delta, fresh, multiply_up
+from symgrad.indexing import Bracket, Index, Mod, Unravel, add_up, bracket, delta, fresh, multiply_up
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.notation.tree import (
     Absolute,
@@ -110,7 +110,8 @@ class Meaning:
                 return left * right
             case "/":
                 return left / right
-        return Mod(left, right)
+        numbered = row_major(left, right)
+        return Mod(left, right) if numbered is None else numbered[1]
 
     @of.register
     def _(self, node: Power) -> Expr:
@@ -126,6 +127,10 @@ class Meaning:
 
     @of.register
     def _(self, node: Floor) -> Expr:
+        if isinstance(node.operand, Binary) and node.operand.sign == "/":
+            numbered = row_major(self.of(node.operand.left), self.of(node.operand.right))
+            if numbered is not None:
+                return numbered[0]
         inner = self.of(node.operand)
         return self.functions["floor"](inner) if any(accesses(inner)) else sp.floor(inner)
 
@@ -171,6 +176,18 @@ class Meaning:
 
 CONSTANTS: Mapping[str, Expr] = {"π": sp.pi, "pi": sp.pi, "e": sp.E, "∞": sp.oo}
 """Names that stand for a number everywhere."""
+
+
+def row_major(number: Expr, length: Expr) -> tuple[Expr, Expr] | None:
+    """Which row of so many entries an index is in and where, if the rows come out even: ⌊i/n⌋ and i mod n."""
+    if not isinstance(number, Index) or not length.is_positive:
+        return None
+    rows = sp.cancel(number.size / length)
+    if sp.fraction(rows)[1] != 1 or not rows.is_integer:
+        return None
+    if rows == 1 or length == 1:
+        return (sp.S.Zero, number) if rows == 1 else (number, sp.S.Zero)
+    return Unravel(sp.S.Zero, number, rows, length), Unravel(sp.S.One, number, rows, length)
 
 
 def compared(relation: str, left: Expr, right: Expr) -> Expr:

@@ -5,7 +5,7 @@ Each output entry is one input entry (or a constant), found by arithmetic on its
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from itertools import product
 from typing import Any
 
@@ -15,8 +15,8 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Mod, Unravel, bracket
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.equations import TORCH, op
-from symgrad.ops.shaping import axes_of, axis_of, number
+from symgrad.ops.equations import METHOD, TORCH, op
+from symgrad.ops.shaping import axes_of, axis_of, moved, number
 from symgrad.ops.slots import Opening
 from symgrad.ops.spec import At, View, example, kept, operation
 from symgrad.ops.views import numbers, sequence
@@ -33,17 +33,17 @@ def put(at: At, axis: int, index: Expr) -> list[Expr]:
 # Mirrored and turned --------------------------------------------------------------------------------
 
 
-@operation(
-    says="the entries in reverse order along dims",
-    torch=lambda torch, x, dims: torch.flip(x, dims),
-    shape=kept,
-    prepare=lambda shapes, dims: {"dims": axes_of(sequence(dims), len(shapes[0])) if sequence(dims) else ()},
-    spelled=("torch.flip", "Tensor.flip", "aten.flip", "np.flip"),
-    examples=(example("flip(x, (0,))", x=(3,)), example("flip(x, (0, 1))", x=(2, 3))),
-)
-def flip(at: At, x: View, dims: Ints) -> Expr:
-    """out[i] = x[n − 1 − i]"""
-    return x[[size - 1 - i if a in dims else i for a, (i, size) in enumerate(zip(at, x.shape, strict=True))]]
+def flipped(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
+    """Each axis of dims from its end."""
+    return moved(len(shapes[0]), lambda a: f"size(x, {a}) − 1 − i{a}" if a in dims else f"i{a}")
+
+
+# fmt: off
+op("flip(x, dims: any)", "out[i] = x[size(x, 0) − 1 − i]", "the entries in reverse order along dims", TORCH, "np.flip",
+   instead=flipped,
+   prepare=lambda shapes, dims: {"dims": axes_of(sequence(dims), len(shapes[0])) if sequence(dims) else ()},
+   examples=("flip(x, (0,)) with x:3", "flip(x, (0, 1))"))
+# fmt: on
 
 
 def at_least(shape: Shape, rank: int) -> Shape:
@@ -114,32 +114,23 @@ def prepare_rot90(shapes: tuple[Shape, ...], k: int = 1, dims: Ints = (0, 1)) ->
     return {"k": int(k) % 4, "dims": axes}
 
 
-def turned_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> Shape:
-    """An odd number of quarter turns exchanges the two axes."""
-    shape = list(shapes[0])
-    if k % 2:
-        shape[dims[0]], shape[dims[1]] = shape[dims[1]], shape[dims[0]]
-    return tuple(shape)
-
-
-@operation(
-    says="a quarter turn, k times, from the first of dims towards the second",
-    torch=lambda torch, x, k, dims: torch.rot90(x, k, dims),
-    shape=turned_shape,
-    prepare=prepare_rot90,
-    spelled=("torch.rot90", "Tensor.rot90", "np.rot90"),
-    ranks={"x": (2,)},
-    examples=(example("rot90(x)", x=(2, 3)), example("rot90(x, 2)", x=(2, 3)), example("rot90(x, -1)", x=(2, 3))),
-)
-def rot90(at: At, x: View, k: int = 1, dims: Ints = (0, 1)) -> Expr:
-    """out[i,j] = x[j, n − 1 − i]"""
+def turned(shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> str:
+    """Where an entry was before the turns."""
     first, second = dims
-    i, j, places = at[first], at[second], list(at)
-    m, n = x.shape[first], x.shape[second]
-    places[first], places[second] = [(i, j), (j, n - 1 - i), (m - 1 - i, n - 1 - j), (m - 1 - j, i)][k]
-    return x[places]
+    back = [f"size(x, {a}) − 1 − i{b}" for a, b in ((first, first), (second, second))]
+    crossed = [f"size(x, {first}) − 1 − i{second}", f"size(x, {second}) − 1 − i{first}"]
+    places = [
+        (f"i{first}", f"i{second}"), (f"i{second}", crossed[1]), (back[0], back[1]), (crossed[0], f"i{first}"),
+    ][k]  # fmt: skip
+    return moved(len(shapes[0]), lambda a: dict(zip((first, second), places, strict=True)).get(a, f"i{a}"))
 
 
+# fmt: off
+op("rot90(x, k: int=1, dims: any=(0, 1))", "out[i,j] = x[j,size(x, 1) − 1 − i]",
+   "a quarter turn, k times, from the first of dims towards the second", METHOD, "np.rot90", instead=turned,
+   prepare=prepare_rot90, ranks={"x": (2,)},
+   examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))
+# fmt: on
 # fmt: off
 for name, sign, says in (("tril", "≤", "the lower triangle, from a diagonal on; 0 above"),
                          ("triu", "≥", "the upper triangle, from a diagonal on; 0 below")):
@@ -186,28 +177,19 @@ def prepare_movedim(shapes: tuple[Shape, ...], source: Ints, destination: Ints) 
     return {"source": tuple(origin), "destination": tuple(target)}
 
 
-def moved(rank: int, source: tuple[int, ...], destination: tuple[int, ...]) -> list[int]:
-    """Which axis of the operand each axis of the result is."""
-    order = [a for a in range(rank) if a not in source]
+def shifted(shapes: tuple[Shape, ...], source: tuple[int, ...], destination: tuple[int, ...]) -> str:
+    """The axes of source at destination, the others in order."""
+    order = [a for a in range(len(shapes[0])) if a not in source]
     for place, axis in sorted(zip(destination, source, strict=True)):
         order.insert(place, axis)
-    return order
+    return moved(len(order), lambda a: f"i{order.index(a)}")
 
 
-@operation(
-    says="moves axes to other places; the rest keep their order",
-    torch=lambda torch, x, source, destination: torch.movedim(x, source, destination),
-    shape=lambda sizes, shapes, source, destination: tuple(
-        shapes[0][a] for a in moved(len(shapes[0]), source, destination)
-    ),
-    prepare=prepare_movedim,
-    spelled=("torch.movedim", "torch.moveaxis", "Tensor.movedim", "Tensor.moveaxis", "np.moveaxis"),
-    examples=(example("movedim(x, 0, 2)", x=(2, 3, 4)), example("movedim(x, (0, 1), (2, 0))", x=(2, 3, 2))),
-)
-def movedim(at: At, x: View, source: Ints, destination: Ints) -> Expr:
-    """out[j,k,i] = x[i,j,k]"""
-    order = moved(x.rank, source, destination)
-    return x[[at[order.index(a)] for a in range(x.rank)]]
+# fmt: off
+op("movedim(x, source: any, destination: any)", "out[j,k,i] = x[i,j,k]", "moves axes to other places; the rest keep their"
+   " order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", instead=shifted, prepare=prepare_movedim, forward=np.moveaxis,  # no copy
+   examples=("movedim(x, 0, 2) with x:2x3x4", "movedim(x, (0, 1), (2, 0)) with x:2x3x2"))
+# fmt: on
 
 
 # Parts ----------------------------------------------------------------------------------------------
@@ -371,36 +353,19 @@ def prepare_repeat(shapes: tuple[Shape, ...], repeats: Ints) -> dict[str, Hashab
     return {"repeats": tuple(amounts)}
 
 
-def repeated_shape(sizes: Sizes, shapes: tuple[Shape, ...], repeats: tuple[Any, ...]) -> Shape:
-    """Each axis so many times as long."""
-    (x,) = shapes
-    long = (*[sp.S.One] * (len(repeats) - len(x)), *x)
-    return tuple(size_of(n * r) for n, r in zip(long, repeats, strict=True))
+def copies_of(times: str) -> Callable[..., str]:
+    """Each axis several times over: the equation, by the option that says how often."""
 
+    def text(shapes: tuple[Shape, ...], **options: tuple[Any, ...]) -> str:
+        rank, count = len(shapes[0]), len(options[times])
+        new = count - rank
 
-def repeated(at: At, x: View, repeats: tuple[Any, ...]) -> Expr:
-    """Each axis is numbered (which copy, where in it)."""
-    places = at[len(at) - x.rank :]
-    times = repeats[len(repeats) - x.rank :]
-    return x[
-        [
-            i if r == 1 else sp.S.Zero if n == 1 else Unravel(sp.S.One, i, size_of(r), n)
-            for i, r, n in zip(places, times, x.shape, strict=True)
-        ]
-    ]
+        def size(a: int) -> str:
+            return f"{times}{a}·size(x, {a - new})" if a >= new else f"{times}{a}"
 
+        return moved(count, lambda a: f"i{a} mod size(x, {a - new})" if a >= new else "", size)
 
-@operation(
-    says="the tensor several times along each axis",
-    torch=lambda torch, x, repeats: x.repeat(*numbers(repeats)),
-    shape=repeated_shape,
-    prepare=prepare_repeat,
-    spelled=("Tensor.repeat", "aten.repeat"),
-    examples=(example("x.repeat(2)", x=(3,)), example("x.repeat(2, 1, 2)", x=(2, 3))),
-)
-def repeat(at: At, x: View, repeats: Ints) -> Expr:
-    """out[k·n + i] = x[i]"""
-    return repeated(at, x, repeats)
+    return text
 
 
 def prepare_tile(shapes: tuple[Shape, ...], dims: Ints) -> dict[str, Hashable]:
@@ -409,17 +374,15 @@ def prepare_tile(shapes: tuple[Shape, ...], dims: Ints) -> dict[str, Hashable]:
     return {"dims": (*[1] * (len(shapes[0]) - len(amounts)), *amounts)}
 
 
-@operation(
-    says="the tensor several times along each axis",
-    torch=lambda torch, x, dims: torch.tile(x, numbers(dims)),
-    shape=lambda sizes, shapes, dims: repeated_shape(sizes, shapes, dims),
-    prepare=prepare_tile,
-    spelled=("torch.tile", "Tensor.tile", "np.tile"),
-    examples=(example("tile(x, (2,))", x=(2, 3)), example("tile(x, (2, 1))", x=(3,))),
-)
-def tile(at: At, x: View, dims: Ints) -> Expr:
-    """out[k·n + i] = x[i]"""
-    return repeated(at, x, dims)
+# fmt: off
+op("repeat(x, repeats: any)", "out[i<repeats·size(x, 0)] = x[i mod size(x, 0)]", "the tensor several times along each axis",
+   ("Tensor.{}", "aten.{}"), instead=copies_of("repeats"), prepare=prepare_repeat, torch=lambda torch, x, repeats: x.repeat(*numbers(repeats)),
+   examples=("x.repeat(2) with x:3", "x.repeat(2, 1, 2) with x:2x3"))
+op("tile(x, dims: any)", "out[i<dims·size(x, 0)] = x[i mod size(x, 0)]", "the tensor several times along each axis",
+   instead=copies_of("dims"), prepare=prepare_tile,
+   torch=lambda torch, x, dims: torch.tile(x, numbers(dims)),
+   examples=("tile(x, (2,))", "tile(x, (2, 1)) with x:3"))
+# fmt: on
 
 
 def prepare_interleave(shapes: tuple[Shape, ...], repeats: Any, dim: Any = None) -> dict[str, Hashable]:

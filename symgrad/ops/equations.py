@@ -17,7 +17,7 @@ from typing import Any
 from symgrad.ops.domain import Domain, reals
 from symgrad.ops.indexed import Indexed
 from symgrad.ops.on_axes import OnAxes
-from symgrad.ops.readings import Along, Loss, Pointwise, Reading
+from symgrad.ops.readings import Along, Instead, Loss, Pointwise, Reading
 from symgrad.ops.shaping import broadcast, common_shape
 from symgrad.ops.signatures import Call, call_of, example_of
 from symgrad.ops.spec import TABLE, Op, as_given, no_alignment, register, unresolved
@@ -79,7 +79,7 @@ def op(
     home: Sequence[str] = NUMPY,
     also: str = "",
     *,
-    instead: Mapping[str, str] | None = None,
+    instead: Instead | None = None,
     kinks: float | tuple[float, ...] = (),
     domain: Domain | Mapping[str, Domain] | None = None,
     examples: Sequence[str] = (),
@@ -98,7 +98,8 @@ def op(
 ) -> Op:
     """Put the operation that ``call`` names into the table: ``out`` is what its equation says.
 
-    ``home`` says how torch spells it, ``also`` adds spellings, ``instead`` is the equation under other options.
+    ``home`` says how torch spells it, ``also`` adds spellings, ``instead`` is the equation under other options, or a
+    function that writes it for the shapes and options at hand: what goes over as many axes as there are.
     ``examples`` are calls in the place of the one that follows from the name, ``more`` are further ones; ``forward`` is
     what computes it faster or more stably than its equation as it stands, ``torch`` what calls it otherwise than by name.
     With ``decimals`` an option 0.5 is written so, and not as 1/2. ``along`` is the option that says along which axes the
@@ -107,7 +108,8 @@ def op(
     indices are (`symgrad.ops.on_axes`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no others.
     What stands behind ``, n:`` says in words what the whole numbers n are that ``known`` finds.
     """
-    said, texts, definition = call_of(call), dict(instead or {}), equation
+    said, texts, definition = call_of(call), instead or {}, equation
+    others: tuple[str, ...] = () if callable(texts) else tuple(texts.values())
     equation = equation.partition(", n: ")[0]
     if along:
         line = Along(said, equation, texts, along, least)
@@ -129,11 +131,14 @@ def op(
             for name, slots in INDICES.findall(equation)
             if name in said.operands and "…" not in slots
         }
-        facts = {"shape": reading.shape, "align": reading.align, "letters": letters, "ranks": ranks, **facts}
+        own = (
+            {"align": no_alignment} if callable(texts) else {"align": reading.align, "letters": letters, "ranks": ranks}
+        )
+        facts = {"shape": reading.shape, **own, **facts}
     reading = reading or Pointwise(said, equation, texts, decimals)
     values = forward or (reading.forward if isinstance(reading, (Pointwise, Loss)) else None)
     known = facts.get("known", {})
-    held = (*(("out",) if any(map(mentions_out, (equation, *texts.values()))) else ()), *known)
+    held = (*(("out",) if any(map(mentions_out, (equation, *others))) else ()), *known)
     names = tuple(pattern.format(said.name) for pattern in home) + tuple(also.split())
     edges = kinks if isinstance(kinks, tuple) else (float(kinks),)
     shown = f"{'F.' if home is F else ''}{said.name}({', '.join(said.operands)})"
@@ -163,7 +168,7 @@ def op(
             kinks=edges,
             smooth=smooth
             if smooth is not None
-            else not (known or any(has_edges(text, said) for text in (equation, *texts.values()))),
+            else not (known or any(has_edges(text, said) for text in (equation, *others))),
             **facts,
         )
     )

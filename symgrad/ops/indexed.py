@@ -16,7 +16,7 @@ from symgrad.notation.meaning import Meaning
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import ranges
 from symgrad.notation.tree import Access, Big, Dots, Statement, walk
-from symgrad.ops.readings import Pointwise, numbers
+from symgrad.ops.readings import Instead, Pointwise, numbers
 from symgrad.ops.shaping import number
 from symgrad.ops.signatures import Call
 from symgrad.ops.spec import At, Held, Options, View
@@ -32,7 +32,7 @@ class Indexed:
 
     call: Call
     text: str
-    instead: Mapping[str, str]
+    instead: Instead
 
     def tree(self, values: Sequence[Any], options: Options) -> Statement:
         """The equation under these options, without what is left out."""

@@ -19,7 +19,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.sizes import Finder
 from symgrad.notation.tree import Access, Big, Statement, walk
-from symgrad.ops.readings import Pointwise, Whole, numbers
+from symgrad.ops.readings import Instead, Pointwise, Whole, numbers
 from symgrad.ops.shaping import axis_of, number
 from symgrad.ops.signatures import Call
 from symgrad.ops.spec import At, Held, Options, View
@@ -66,7 +66,7 @@ class OnAxes:
 
     call: Call
     text: str
-    instead: Mapping[str, str]
+    instead: Instead
     options: tuple[str, ...]
     apart: frozenset[str] = frozenset()
     least: int = 0

@@ -28,6 +28,9 @@ from symgrad.ops.spec import At, Held, Options, View, kept
 from symgrad.ops.words import functions
 from symgrad.shapes import Shape, Sizes
 
+Instead = Mapping[str, str] | Callable[..., str]
+"""The equation under other options, or how it is written for the shapes and options at hand."""
+
 
 class Reading(Protocol):
     """What `symgrad.ops.equations.op` makes of a text."""
@@ -102,7 +105,7 @@ class Pointwise:
 
     call: Call
     text: str
-    instead: Mapping[str, str]
+    instead: Instead
     decimals: bool = False
 
     def tree(self, values: Sequence[Any], options: Options) -> Statement:
@@ -110,8 +113,11 @@ class Pointwise:
         there = dict(zip(self.call.operands, values, strict=False))
         absent = frozenset(name for name in self.call.operands if there.get(name) is None)
         known = {**options, **{name: None if name in absent else name for name in self.call.operands}}
-        known |= {f"rank({name})": rank_of(value) for name, value in there.items() if name not in absent}
-        text = next((other for condition, other in self.instead.items() if holds(condition, known)), self.text)
+        known |= {f"rank({name})": len(shape_of(value)) for name, value in there.items() if name not in absent}
+        if callable(self.instead):
+            text = self.instead(tuple(None if v is None else shape_of(v) for v in values), **options)
+        else:
+            text = next((other for condition, other in self.instead.items() if holds(condition, known)), self.text)
         return without(text, absent)
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
@@ -136,14 +142,15 @@ class Pointwise:
         return found if np.shape(found) == shape else np.broadcast_to(found, shape)
 
 
-def rank_of(value: Any) -> int:
-    """How many axes an operand has, be it at hand as a shape, as a view or as an array."""
-    return len(value) if isinstance(value, tuple) else value.rank if isinstance(value, View) else np.ndim(value)
+def shape_of(value: Any) -> Shape:
+    """The shape of an operand, be it at hand as a shape, as a view or as an array."""
+    return value if isinstance(value, tuple) else value.shape if isinstance(value, View) else np.shape(value)
 
 
 def numbers(options: Options) -> list[tuple[str, Any]]:
-    """The options that an equation may name."""
-    given = [(n, int(v) if isinstance(v, bool) else v) for n, v in options.items()]
+    """The options that an equation may name, the parts of a tuple with their numbers behind it: stride0, stride1."""
+    parts = [(f"{n}{k}", v) for n, vs in options.items() if isinstance(vs, tuple) for k, v in enumerate(vs)]
+    given = [(n, int(v) if isinstance(v, bool) else v) for n, v in (*options.items(), *parts)]
     return [(name, value) for name, value in given if not isinstance(value, (str, tuple, type(None)))]
 
 
@@ -215,7 +222,7 @@ class Along:
 
     call: Call
     text: str
-    instead: Mapping[str, str]
+    instead: Instead
     option: str = "dim"
     least: int = 0
 

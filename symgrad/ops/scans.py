@@ -7,6 +7,7 @@ end. Running extremes select: the forward pass finds which entry is the extreme 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from symgrad.ops.domain import reals
 from symgrad.ops.equations import TORCH, op
 from symgrad.ops.reductions import WINNERS
 from symgrad.ops.shaping import axis_of
-from symgrad.ops.spec import At, View, example, operation
+from symgrad.ops.spec import At, View
 from symgrad.shapes import Shape, Sizes
 
 
@@ -87,19 +88,15 @@ def prepare_diff(shapes: tuple[Shape, ...], n: int = 1, dim: int = -1) -> dict[s
     return {"n": n, "dim": axis_of(dim, len(shapes[0]))}
 
 
-@operation(
-    says="differences of neighbours along dim, n times over",
-    numpy=lambda x, n, dim: np.diff(x, n, axis=dim),
-    torch=lambda torch, x, n, dim: torch.diff(x, n, dim),
-    shape=lambda sizes, shapes, n, dim: (*shapes[0][:dim], shapes[0][dim] - n, *shapes[0][dim + 1 :]),
-    prepare=prepare_diff,
-    spelled=("torch.diff", "Tensor.diff", "np.diff"),
-    examples=(example("diff(x)", x=(4,)), example("diff(x, 2, 0)", x=(4, 2))),
-)
-def diff(at: At, x: View, n: int = 1, dim: int = -1) -> Expr:
-    """out[i] = x[i + 1] − x[i]"""
-    return sp.Add(*((-1) ** (n - k) * sp.binomial(n, k) * x[put(at, dim, at[dim] + k)] for k in range(n + 1)))
+def differences(shapes: tuple[Shape, ...], n: int, dim: int) -> str:
+    """n-th differences: binomial coefficients with alternating signs."""
+    return "out[i] = " + " + ".join(f"({(-1) ** (n - k) * comb(n, k)})·x[i + {k}]" for k in range(n + 1))
 
+
+# fmt: off
+op("diff(x, n: int=1, dim: int=-1)", "out[i] = x[i + 1] − x[i]", "differences of neighbours along dim, n times over",
+   instead=differences, axes="dim", prepare=prepare_diff, examples=("diff(x) with x:4", "diff(x, 2, 0) with x:4x2"))
+# fmt: on
 
 # Sorted ---------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import sympy as sp
@@ -63,3 +63,14 @@ def reduced_shape(
     """The shape without the reduced axes, or with 1 in their place."""
     kept = [sp.Integer(1) if a in dim else size for a, size in enumerate(shapes[0]) if keepdim or a not in dim]
     return tuple(kept)
+
+
+def moved(count: int, places: Callable[[int], str], sizes: Callable[[int], str] | None = None) -> str:
+    """``out[i0,i1] = x[…]`` for an output with so many axes: where each index of x is, and how far each of out runs.
+
+    >>> moved(2, lambda a: f"i{1 - a}")
+    'out[i0,i1] = x[i1,i0]'
+    """
+    left = ",".join(f"i{a}" + (f"<{sizes(a)}" if sizes else "") for a in range(count))
+    right = ",".join(filter(None, map(places, range(count))))
+    return f"out{f'[{left}]' if left else ''} = x{f'[{right}]' if right else ''}"

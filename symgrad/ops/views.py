@@ -16,7 +16,7 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import bracket, ravel, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.equations import METHOD, op
-from symgrad.ops.shaping import axes_of, axis_of
+from symgrad.ops.shaping import axes_of, axis_of, moved
 from symgrad.ops.slicing import cut
 from symgrad.ops.slots import Opening
 from symgrad.ops.spec import At, View, example, no_alignment, operation
@@ -58,32 +58,19 @@ def expand_shape(sizes: Sizes, shapes: tuple[Shape, ...], shape: Shape) -> Shape
     return tuple(sp.sympify(s, strict=True) for s in result)
 
 
-@operation(
-    says="repeats a tensor along new axes and axes of size 1, as broadcasting does",
-    numpy=lambda x, shape: np.broadcast_to(x, numbers(shape)),  # a view of x, as the next ones: no copy
-    torch=lambda torch, x, shape: x.expand(numbers(shape)),
-    shape=expand_shape, spelled=("Tensor.expand", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"),
-    prepare=prepare_expand,
-    examples=(example("x.expand(2, 3)", x=(3,)), example("x.expand(2, 3)", x=(2, 1))),
-)  # fmt: skip
-def expand(at: At, x: View, shape: Ints) -> Expr:
-    """out[i,j] = x[j]"""
-    lead = len(at) - x.rank
-    return x[[sp.S.Zero if size == 1 else at[lead + a] for a, size in enumerate(x.shape)]]
+def expanded(shapes: tuple[Shape, ...], shape: Shape) -> str:
+    """x without the indices of new axes, with 0 on axes of size 1."""
+    (old,), lead = shapes, len(shape) - len(shapes[0])
+    return moved(len(shape), lambda a: "" if a < lead else "0" if old[a - lead] == 1 else f"i{a}")
 
 
-@operation(
-    says="puts the axes in the order dims",
-    numpy=lambda x, dims: np.transpose(x, dims),
-    torch=lambda torch, x, dims: torch.permute(x, dims),
-    shape=lambda sizes, shapes, dims: tuple(shapes[0][d] for d in dims),
-    prepare=lambda shapes, dims: {"dims": whole_order(sequence(dims), len(shapes[0]))},
-    spelled=("torch.permute", "Tensor.permute"),
-    examples=(example("x.permute(2, 0, 1)", x=(2, 3, 4)), example("permute(x, (1, 0))", x=(2, 3))),
-)  # fmt: skip
-def permute(at: At, x: View, dims: Ints) -> Expr:
-    """out[i,j,k] = x[k,i,j]"""
-    return x[[at[dims.index(a)] for a in range(x.rank)]]
+# fmt: off
+op("expand(x, shape: any)", "out[i,j] = x[j]", "repeats a tensor along new axes and axes of size 1, as broadcasting does",
+   ("Tensor.{}", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"), instead=expanded, shape=expand_shape,
+   prepare=prepare_expand, forward=lambda x, shape: np.broadcast_to(x, numbers(shape)),  # no copy
+   torch=lambda torch, x, shape: x.expand(numbers(shape)),
+   examples=("x.expand(2, 3) with x:3", "x.expand(2, 3) with x:2x1"))
+# fmt: on
 
 
 def whole_order(dims: tuple[Any, ...], rank: int) -> tuple[int, ...]:
@@ -113,7 +100,14 @@ def matrix_only(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
     return shapes
 
 
+def permuted(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
+    """The axes of x in the order dims."""
+    return moved(len(dims), lambda a: f"i{dims.index(a)}")
+
+
 # fmt: off
+op("permute(x, dims: any)", "out[j,k,i] = x[i,j,k]", "puts the axes in the order dims", METHOD, instead=permuted,
+   prepare=lambda shapes, dims: {"dims": whole_order(sequence(dims), len(shapes[0]))}, forward=lambda x, dims: np.transpose(x, dims), examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"))  # no copy
 op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges two axes",
    ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"), axes="dim0 dim1", repeated=True,
    forward=lambda x, dim0, dim1: np.transpose(x, swapped(np.ndim(x), dim0, dim1)),  # no copy
@@ -203,18 +197,18 @@ def flatten(at: At, x: View, start_dim: int = 0, end_dim: int = -1) -> Expr:
     return x[[*at[:start_dim], *inner, *at[start_dim + 1 :]]]
 
 
-@operation(
-    says="adds an axis of size 1 at dim",
-    numpy=lambda x, dim: np.expand_dims(x, dim),
-    torch=lambda torch, x, dim: torch.unsqueeze(x, dim),
-    shape=lambda sizes, shapes, dim: (*shapes[0][:dim], sp.Integer(1), *shapes[0][dim:]),
-    prepare=lambda shapes, dim: {"dim": axis_of(dim, len(shapes[0]) + 1)},
-    spelled=("torch.unsqueeze", "Tensor.unsqueeze", "np.expand_dims"),
-    examples=(example("x.unsqueeze(0)", x=(3,)), example("unsqueeze(x, -1)", x=(2, 3))),
-)  # fmt: skip
-def unsqueeze(at: At, x: View, dim: int) -> Expr:
-    """out[i,0] = x[i]"""
-    return x[[*at[:dim], *at[dim + 1 :]]]
+def unsqueezed(shapes: tuple[Shape, ...], dim: int) -> str:
+    """x without the index at dim."""
+    rank = len(shapes[0])
+    left = ",".join(f"i{a}<1" if a == dim else f"i{a}" for a in range(rank + 1))
+    return f"out[{left}] = {moved(rank + 1, lambda a: '' if a == dim else f'i{a}').partition(' = ')[2]}"
+
+
+def squeezed(shapes: tuple[Shape, ...], dim: tuple[int, ...]) -> str:
+    """x with 0 on the axes that go."""
+    kept = [a for a in range(len(shapes[0])) if a not in dim]
+    places = ",".join(f"i{kept.index(a)}" if a in kept else "0" for a in range(len(shapes[0])))
+    return f"{moved(len(kept), str).partition(' = ')[0]} = x{f'[{places}]' if places else ''}"
 
 
 def prepare_squeeze(shapes: tuple[Shape, ...], dim: Any = None) -> dict[str, Hashable]:
@@ -223,18 +217,14 @@ def prepare_squeeze(shapes: tuple[Shape, ...], dim: Any = None) -> dict[str, Has
     return {"dim": tuple(a for a in axes_of(dim, len(shape)) if shape[a] == 1)}
 
 
-@operation(
-    says="drops axes of size 1",
-    numpy=lambda x, dim: np.squeeze(x, axis=dim),
-    torch=lambda torch, x, dim: torch.squeeze(x, dim),
-    shape=lambda sizes, shapes, dim: tuple(s for a, s in enumerate(shapes[0]) if a not in dim),
-    prepare=prepare_squeeze, spelled=("torch.squeeze", "Tensor.squeeze", "np.squeeze"),
-    examples=(example("x.squeeze()", x=(2, 1, 3)), example("x.squeeze(1)", x=(2, 1))),
-)  # fmt: skip
-def squeeze(at: At, x: View, dim: Any = None) -> Expr:
-    """out[i] = x[i,0]"""
-    kept = iter(at)
-    return x[[sp.S.Zero if a in dim else next(kept) for a in range(x.rank)]]
+# fmt: off
+op("unsqueeze(x, dim: int)", "out[i,j<1] = x[i]", "adds an axis of size 1 at dim", METHOD, "np.expand_dims",
+   instead=unsqueezed, prepare=lambda shapes, dim: {"dim": axis_of(dim, len(shapes[0]) + 1)}, forward=lambda x, dim: np.expand_dims(x, dim),
+   examples=("x.unsqueeze(0) with x:3", "unsqueeze(x, -1)"))  # no copy
+op("squeeze(x, dim: any=None)", "out[i] = x[i,0]", "drops axes of size 1", instead=squeezed, prepare=prepare_squeeze,
+   forward=lambda x, dim: np.squeeze(x, axis=dim),  # no copy
+   examples=("x.squeeze() with x:2x1x3", "x.squeeze(1) with x:2x1"))
+# fmt: on
 
 
 # Cutting and joining --------------------------------------------------------------------------------
