@@ -45,11 +45,16 @@ from symgrad.shapes import Shape, Size, Sizes
 class Slot:
     """One index of one entry: linear in the letters, on an axis of this size, beside these conditions (each ≥ 0)."""
 
-    text: str
+    entry: Access
     span: Span
     index: Expr
     size: Size
     held: tuple[Expr, ...]
+
+    @property
+    def text(self) -> str:
+        """The entry as it is written."""
+        return written(self.entry)
 
 
 @dataclass
@@ -98,6 +103,14 @@ class Finder:
 
     def find(self) -> Ranges:
         """Every letter's size."""
+        self.find_summed()
+        left = [letter for letter in self.statement.letters if letter.bound is None]
+        for letter in left:
+            self.result.found[letter.name] = self.on_the_left(letter, {other.name for other in left} - {letter.name})
+        return self.result
+
+    def find_summed(self) -> Mapping[str, Size]:
+        """The sizes of the letters of sums, and of those whose size is said."""
         summed = [letter for node in sums(self.statement.right) for letter in node.letters]
         for letter in (*summed, *self.statement.letters):
             if letter.bound is not None:
@@ -105,10 +118,7 @@ class Finder:
         for letter in summed:
             if letter.bound is None:
                 self.result.found[letter.name] = self.of_sum(letter)
-        left = [letter for letter in self.statement.letters if letter.bound is None]
-        for letter in left:
-            self.result.found[letter.name] = self.on_the_left(letter, {other.name for other in left} - {letter.name})
-        return self.result
+        return self.result.found
 
     # What the text holds -----------------------------------------------------------------------------------
 
@@ -131,7 +141,7 @@ class Finder:
             axis = place if not any(isinstance(s, Dots) for s in node.slots[:place]) else len(shape) - after
             index = self.linear(slot)
             if index is not None:
-                yield Slot(written(node), slot.span, index, shape[axis], held)
+                yield Slot(node, slot.span, index, shape[axis], held)
 
     def gaps(self, node: Node) -> Iterator[Expr]:
         """What is not negative where a condition holds."""
@@ -333,7 +343,7 @@ class Finder:
 
 def letters_in(expression: Expr) -> set[Expr]:
     """The letters of a linear index expression."""
-    return {symbol for symbol in expression.free_symbols if str(symbol).startswith("·")}
+    return {symbol for symbol in expression.free_symbols if symbol.name.startswith("·")}
 
 
 def sums(node: Node) -> Iterator[Big]:

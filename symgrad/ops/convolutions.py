@@ -16,9 +16,9 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Unravel, add_up, bracket, delta, fresh
-from symgrad.indexing.symbols import Expr, Index
-from symgrad.ops.spec import At, Op, View, example, operation
+from symgrad.indexing import bracket
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.equations import op
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
@@ -122,27 +122,24 @@ def convolved_shape(
     return (*x[: -space - 1], weight[0], *fitting(sizes, places))
 
 
-def convolve(at: At, x: View, weight: View, bias: View | None, options: dict[str, Any]) -> Expr:
-    """The definition, for any number of axes of space."""
-    space, groups = weight.rank - 2, options["groups"]
-    lead, out, places = at[: -space - 1], at[-space - 1], at[-space:]
-    channel = fresh("c", weight.shape[1])
-    shifts = [fresh(h, k) for h, k in zip("rst", weight.shape[2:], strict=False)]
-    pads = margins(options["padding"], weight.shape, options["dilation"])
-    reached = [
-        a * i + d * r - p
-        for a, i, d, r, (p, _) in zip(options["stride"], places, options["dilation"], shifts, pads, strict=True)
-    ]
-    padded = [inside(e, n) for e, n, p in zip(reached, x.shape[-space:], pads, strict=True) if p != (0, 0)]
-    source = channel if groups == 1 else group_of(out, weight.shape[0], groups) * weight.shape[1] + channel
-    term = x[[*lead, source, *reached]] * weight[[out, channel, *shifts]] * sp.Mul(*padded)
-    result = add_up(term, [channel, *shifts])
-    return result if bias is None else result + bias[out]
+def window(stride: Sequence[int], before: Sequence[Any], dilation: Sequence[int]) -> tuple[list[str], str]:
+    """What a window reads on each axis of space, and that it is inside where there is padding before it."""
+    space, places, held = len(stride), [], ""
+    for axis, (a, p, d) in enumerate(zip(stride, before, dilation, strict=True)):
+        places.append(f"{a}·{'ijk'[axis]} + {d}·{'rst'[axis]} − {p}")
+        held += "" if p == 0 else f"·[{places[-1]} ≥ 0]·[{places[-1]} < size(x, {axis - space})]"
+    return places, held
 
 
-def group_of(channel: Index, size: Size, groups: int) -> Expr:
-    """The group that a channel belongs to."""
-    return Unravel(sp.S.Zero, channel, size_of(groups), size_of(size) / groups)
+def convolved(shapes: tuple[Shape, ...], stride: Any, padding: Any, dilation: Any, groups: int) -> str:
+    """The equation, for any number of axes of space."""
+    space = len(stride)
+    same = [f"⌊{d}·(size(weight, {a + 2}) − 1)/2⌋" for a, d in enumerate(dilation)]
+    places, held = window(stride, same if padding == "same" else padding, dilation)
+    left, shifts = ",".join("ijk"[:space]), ",".join("rst"[:space])
+    channel = "c" if groups == 1 else f"⌊o/(size(weight, 0)/{groups})⌋·size(weight, 1) + c"
+    product = f"x[…,{channel},{','.join(places)}]·weight[o,c,{shifts}]{held}"
+    return f"out[…,o,{left}] = (Σ_{{c,{shifts}}} {product}) + bias[o]"
 
 
 MOST_READ = 200_000_000
@@ -163,53 +160,21 @@ def windows_of(
     return seen[steps]
 
 
-def convolution(space: int) -> Op:
-    """conv1d, conv2d or conv3d."""
-    name, letters = f"conv{space}d", "noijkl"[: space + 2]
-    small = {1: ((1, 2, 5), (2, 2, 3)), 2: ((1, 2, 4, 3), (2, 2, 2, 2)), 3: ((1, 1, 3, 2, 2), (1, 1, 2, 2, 1))}[space]
-    x, weight = small
-    wide = {1: (1, 2, 6), 2: (1, 2, 4, 4), 3: (1, 1, 4, 4, 3)}[space]  # no size comes to 1, which would broadcast
-    alone = f"F.{name}(x, weight)"
-
-    @operation(
-        name=name,
-        says=f"slides every weight over the last {space} {'axis' if space == 1 else 'axes'} and adds up the products",
-        torch=lambda torch, *tensors, **options: getattr(torch.nn.functional, name)(*tensors, **options),
-        shape=lambda sizes, shapes, **options: convolved_shape(sizes, check_ranks(shapes, space), **options),
-        prepare=prepare,
-        letters=letters,
-        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
-        spelled=(f"torch.{name}", f"F.{name}"),
-        examples=(
-            example(alone, x=x, weight=weight),
-            example(f"F.{name}(x, weight, bias, padding=1)", x=x, weight=weight, bias=(weight[0],)),
-            example(f"F.{name}(x, weight, stride=2)", x=wide, weight=weight),
-            *(
-                (example(f"F.{name}(x, weight, dilation=2, groups=2)", x=wide, weight=(2, 1, *weight[2:])),)
-                if space < 3
-                else ()
-            ),
-            *((example(f'F.{name}(x, weight, padding="same")', x=x, weight=weight),) if space == 1 else ()),
-        ),
-    )
-    def conv(
-        at: At,
-        x: View,
-        weight: View,
-        bias: View | None = None,
-        stride: Ints = 1,
-        padding: Ints | str = 0,
-        dilation: Ints = 1,
-        groups: int = 1,
-    ) -> Expr:
-        """out[n,o,i] = Σ_{c,r} x[n, c, stride·i + dilation·r − padding]·w[o,c,r] + b[o]"""
-        options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
-        return convolve(at, x, weight, bias, options)
-
-    return conv
-
-
-conv1d, conv2d, conv3d = (convolution(space) for space in (1, 2, 3))
+BIAS = {1: "weight:2x2x3 bias:2", 2: "weight:2x2x2x2 bias:2", 3: "weight:1x1x2x2x1 bias:1"}
+# fmt: off
+for space, x, wide, own in ((1, "1x2x5", "1x2x6", "2x1x3"), (2, "1x2x4x3", "1x2x4x4", "2x1x2x2"), (3, "1x1x3x2x2", "1x1x4x4x3", "")):
+    name, kernel = f"conv{space}d", BIAS[space].split()[0]
+    op(f"{name}(x, weight, bias=None, stride: any=1, padding: any | str=0, dilation: any=1, groups: int=1)",
+       "out[n,o,i] = Σ_{c,r} x[n,c,stride·i + dilation·r − padding]·weight[o,c,r] + bias[o]",
+       f"slides every weight over the last {space} {'axis' if space == 1 else 'axes'} and adds up the products",
+       ("torch.{}", "F.{}"), instead=convolved, prepare=prepare, letters="noijkl"[: space + 2],
+       shape=lambda sizes, shapes, space=space, **options: convolved_shape(sizes, check_ranks(shapes, space), **options),
+       ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)}, smooth=True,
+       examples=(f"F.{name}(x, weight) with x:{x} {kernel}", f"F.{name}(x, weight, bias, padding=1) with x:{x} {BIAS[space]}",
+                 f"F.{name}(x, weight, stride=2) with x:{wide} {kernel}",
+                 *((f"F.{name}(x, weight, dilation=2, groups=2) with x:{wide} weight:{own}",) if own else ()),
+                 *((f'F.{name}(x, weight, padding="same") with x:{x} {kernel}',) if space == 1 else ())))
+# fmt: on
 
 # Transposed -----------------------------------------------------------------------------------------
 
@@ -240,63 +205,31 @@ def transposed_shape(
     return (*x[: -space - 1], channels, *fitting(sizes, [spread(*axis) for axis in along]))
 
 
-def transposed(space: int) -> Op:
-    """conv_transpose1d, 2d or 3d."""
-    name, letters = f"conv_transpose{space}d", "noijkl"[: space + 2]
-    x, weight = {1: ((1, 2, 3), (2, 2, 2)), 2: ((1, 1, 2, 2), (1, 2, 2, 3)), 3: ((1, 1, 2, 1, 2), (1, 1, 2, 2, 1))}[
-        space
-    ]
-
-    @operation(
-        name=name,
-        says="adds every entry times the weight where a convolution would have read it",
-        torch=lambda torch, *tensors, **options: getattr(torch.nn.functional, name)(*tensors, **options),
-        shape=lambda sizes, shapes, **options: transposed_shape(sizes, check_ranks(shapes, space), **options),
-        prepare=prepare_transposed,
-        letters=letters,
-        spelled=(f"torch.{name}", f"F.{name}"),
-        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
-        examples=(
-            example(f"F.{name}(x, weight)", x=x, weight=weight),
-            example(
-                f"F.{name}(x, weight, bias, stride=2, padding=1, output_padding=1)",
-                x=(*x[:2], *[2] * space),
-                weight=weight,
-                bias=(weight[1],),
-            ),
-        ),
-    )
-    def conv_transpose(
-        at: At,
-        x: View,
-        weight: View,
-        bias: View | None = None,
-        stride: Ints = 1,
-        padding: Ints = 0,
-        output_padding: Ints = 0,
-        groups: int = 1,
-        dilation: Ints = 1,
-    ) -> Expr:
-        """out[n,o,p] = Σ_{c,i,r} δ(p, stride·i + dilation·r − padding)·x[n,c,i]·w[c,o,r] + b[o]"""
-        lead, out, places = at[: -space - 1], at[-space - 1], at[-space:]
-        shifts = [fresh(h, k) for h, k in zip("rst", weight.shape[2:], strict=False)]
-        sources = [fresh(h, n) for h, n in zip("ijk", x.shape[-space:], strict=False)]
-        meets = [
-            delta(p, a * i + d * r - q)
-            for p, a, i, d, r, q in zip(places, stride, sources, dilation, shifts, padding, strict=True)
-        ]
-        if groups == 1:
-            channel = fresh("c", weight.shape[0])
-            source, target = channel, out
-        else:
-            channel = fresh("c", size_of(weight.shape[0]) / groups)
-            own = group_of(out, weight.shape[1] * groups, groups)
-            source, target = own * channel.size + channel, Unravel(sp.S.One, out, size_of(groups), weight.shape[1])
-        term = x[[*lead, source, *sources]] * weight[[source, target, *shifts]] * sp.Mul(*meets)
-        result = add_up(term, [*shifts, channel, *sources])
-        return result if bias is None else result + bias[out]
-
-    return conv_transpose
+def spread_out(
+    shapes: tuple[Shape, ...], stride: Any, padding: Any, output_padding: Any, dilation: Any, groups: int
+) -> str:
+    """The equation, for any number of axes of space."""
+    space, axes = len(stride), zip(stride, dilation, padding, strict=True)
+    meets = "".join(f"·δ(p{n}, {a}·{'ijk'[n]} + {d}·{'rst'[n]} − {q})" for n, (a, d, q) in enumerate(axes))
+    left, sources, shifts = ",".join(f"p{n}" for n in range(space)), ",".join("ijk"[:space]), ",".join("rst"[:space])
+    channel, target, bound = "c", "o", "c"
+    if groups > 1:
+        channel, target = f"⌊o/size(weight, 1)⌋·(size(weight, 0)/{groups}) + c", "o mod size(weight, 1)"
+        bound = f"c<size(weight, 0)/{groups}"
+    product = f"x[…,{channel},{sources}]·weight[{channel},{target},{shifts}]{meets}"
+    return f"out[…,o,{left}] = (Σ_{{{shifts},{bound},{sources}}} {product}) + bias[o]"
 
 
-conv_transpose1d, conv_transpose2d, conv_transpose3d = (transposed(space) for space in (1, 2, 3))
+# fmt: off
+for space, x, more, weight, bias in ((1, "1x2x3", "1x2x2", "2x2x2", 2), (2, "1x1x2x2", "1x1x2x2", "1x2x2x3", 2),
+                                     (3, "1x1x2x1x2", "1x1x2x2x2", "1x1x2x2x1", 1)):
+    name = f"conv_transpose{space}d"
+    op(f"{name}(x, weight, bias=None, stride: any=1, padding: any=0, output_padding: any=0, groups: int=1, dilation: any=1)",
+       "out[n,o,p] = Σ_{c,i,r} δ(p, stride·i + dilation·r − padding)·x[n,c,i]·weight[c,o,r] + bias[o]",
+       "adds every entry times the weight where a convolution would have read it", ("torch.{}", "F.{}"),
+       instead=spread_out, prepare=prepare_transposed, letters="noijkl"[: space + 2],
+       shape=lambda sizes, shapes, space=space, **options: transposed_shape(sizes, check_ranks(shapes, space), **options),
+       ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
+       examples=(f"F.{name}(x, weight) with x:{x} weight:{weight}",
+                 f"F.{name}(x, weight, bias, stride=2, padding=1, output_padding=1) with x:{more} weight:{weight} bias:{bias}"))
+# fmt: on

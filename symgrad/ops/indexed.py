@@ -14,7 +14,7 @@ from symgrad.errors import ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.scope import Pattern
-from symgrad.notation.sizes import ranges
+from symgrad.notation.sizes import Finder, ranges
 from symgrad.notation.tree import Access, Big, Dots, Statement, walk
 from symgrad.ops.readings import Instead, Pointwise, numbers
 from symgrad.ops.shaping import number
@@ -88,8 +88,9 @@ class Indexed:
         tensors: dict[str, Any] = {
             name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None
         }
-        shapes = tuple(None if view is None else view.shape for view in views)
+        shapes = {name: view.shape for name, view in tensors.items()}
         tensors |= {name: View(name, (), number(value)) for name, value in numbers(options)}
         summed = any(isinstance(node, Big) for node in walk(tree.right))
-        found = self.found(tree, shapes, Sizes(), options) if summed else {}
+        known = {name: number(value) for name, value in numbers(options)}
+        found = Finder(tree, shapes, Sizes(), known).find_summed() if summed else {}
         return Meaning(tensors, letters, found, functions(), lead).of(tree.right)

@@ -153,5 +153,5 @@ class OnAxes:
         tensors |= {name: Whole(View(name, (), value), at) for name, value in self.known(options).items()}
         lines = {name: line.shape for name, line in tensors.items() if isinstance(line, Placed)}
         summed = any(isinstance(node, Big) for node in walk(tree.right))
-        found = Finder(tree, lines, Sizes(), self.known(options)).find().found if summed else {}
+        found = Finder(tree, lines, Sizes(), self.known(options)).find_summed() if summed else {}
         return Meaning(tensors, letters, found, functions()).of(tree.right)

@@ -10,12 +10,13 @@ from __future__ import annotations
 import ast
 import inspect
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from symgrad.ops.spec import Data, Example, View, is_operand
 
 KINDS: dict[str, Any] = {
-    "float": float, "int": int, "str": str, "bool": bool, "any": Any, "float | None": float | None, "data": Data,
+    "float": float, "int": int, "str": str, "bool": bool, "any": Any, "any | str": Any | str, "float | None": float | None, "data": Data,
 }  # fmt: skip
 """What may stand behind a colon."""
 
@@ -27,7 +28,7 @@ class Call:
     name: str
     signature: inspect.Signature
 
-    @property
+    @cached_property
     def operands(self) -> tuple[str, ...]:
         """The tensors."""
         return tuple(p.name for p in self.signature.parameters.values() if is_operand(p.annotation))
