@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import sympy as sp
 import torch
 
 import symgrad
 from symgrad.errors import ShapeError
+from symgrad.indexing import fresh_axes
+from symgrad.indexing.canonical import canonical
 from symgrad.notation.read import read_statement
 from symgrad.notation.tree import Name
 from symgrad.ops import TABLE, entries
 from symgrad.ops import equations as mechanism
 from symgrad.ops.equations import has_edges, with_indices
 from symgrad.ops.indexed import Indexed
+from symgrad.ops.on_axes import OnAxes
 from symgrad.ops.readings import Along, Loss, Pointwise, holds, without
 from symgrad.ops.shaping import common_shape
 from symgrad.ops.signatures import call_of, example_of
 from symgrad.ops.spec import Data, Op, View
 from symgrad.ops.words import ALSO, functions
+from tests.cases import cases
 from tests.compare import assert_same
 from tests.sampling import draw, seed_of
 
@@ -35,12 +42,12 @@ def reading(op: Op) -> object:
     return getattr(op.index, "__self__", None)
 
 
-SAID = [op for op in entries() if isinstance(reading(op), (Pointwise, Along, Loss, Indexed))]
+SAID = [op for op in entries() if isinstance(reading(op), (Pointwise, Along, Loss, Indexed, OnAxes))]
 
 
 def test_no_entry_becomes_a_function_again() -> None:
     """The number may only grow."""
-    assert len(SAID) >= 158
+    assert len(SAID) >= 203
 
 
 @pytest.mark.parametrize("op", SAID, ids=lambda op: op.name)
@@ -49,6 +56,26 @@ def test_what_the_page_calls_its_equation_is_what_defines_it(op: Op) -> None:
     text = found.entry.text if isinstance(found, Loss) else found.text  # type: ignore[attr-defined]  # one of SAID
     assert op.definition.startswith(text)
     assert read_statement(text).name == "out"
+
+
+WRITERS = [op for op in SAID if callable(getattr(reading(op), "instead", None))]
+
+
+@pytest.mark.parametrize("op", WRITERS, ids=lambda op: op.name)
+def test_the_row_of_an_entry_that_writes_its_equation_is_that_of_an_example(op: Op) -> None:
+    """The options standing in it by their names."""
+    found: Any = reading(op)
+    row, alike = dataclasses.replace(found, instead={}), []
+    for case in (case for case in cases() if case.op.name == op.name):
+        shapes = {t.name: t.shape for t in (*case.program.inputs, *(s.result for s in case.program.steps))}
+        views = [View(n, shapes[str(a)]) for n, a in zip(op.operands, case.last.arguments, strict=False)]
+        at, options = fresh_axes(case.last.result.shape), dict(case.last.options)
+        if len(at) >= len(row.tree(views, options).letters):
+            left, right = (canonical(way.index(at, views, {}, options)) for way in (found, row))
+            alike.append(sp.expand(left - right) == 0)
+        if any(alike):
+            return
+    raise AssertionError(f"the equation of the row is not that of an example: {alike}")
 
 
 POINTWISE = [op for op in SAID if isinstance(reading(op), Pointwise) and op.shape is common_shape]

@@ -142,6 +142,11 @@ def convolved(shapes: tuple[Shape, ...], stride: Any, padding: Any, dilation: An
     return f"out[…,o,{left}] = (Σ_{{c,{shifts}}} {product}) + bias[o]"
 
 
+def named(option: str, space: int) -> tuple[str, ...]:
+    """An option by its name on each axis of space."""
+    return tuple(f"{option}{axis}" for axis in range(space))
+
+
 MOST_READ = 200_000_000
 """Entries that all places of a window read together."""
 
@@ -165,7 +170,7 @@ BIAS = {1: "weight:2x2x3 bias:2", 2: "weight:2x2x2x2 bias:2", 3: "weight:1x1x2x2
 for space, x, wide, own in ((1, "1x2x5", "1x2x6", "2x1x3"), (2, "1x2x4x3", "1x2x4x4", "2x1x2x2"), (3, "1x1x3x2x2", "1x1x4x4x3", "")):
     name, kernel = f"conv{space}d", BIAS[space].split()[0]
     op(f"{name}(x, weight, bias=None, stride: any=1, padding: any | str=0, dilation: any=1, groups: int=1)",
-       "out[n,o,i] = Σ_{c,r} x[n,c,stride·i + dilation·r − padding]·weight[o,c,r] + bias[o]",
+       convolved((), named("stride", space), named("padding", space), named("dilation", space), 1),
        f"slides every weight over the last {space} {'axis' if space == 1 else 'axes'} and adds up the products",
        ("torch.{}", "F.{}"), instead=convolved, prepare=prepare, letters="noijkl"[: space + 2],
        shape=lambda sizes, shapes, space=space, **options: convolved_shape(sizes, check_ranks(shapes, space), **options),
@@ -225,7 +230,7 @@ for space, x, more, weight, bias in ((1, "1x2x3", "1x2x2", "2x2x2", 2), (2, "1x1
                                      (3, "1x1x2x1x2", "1x1x2x2x2", "1x1x2x2x1", 1)):
     name = f"conv_transpose{space}d"
     op(f"{name}(x, weight, bias=None, stride: any=1, padding: any=0, output_padding: any=0, groups: int=1, dilation: any=1)",
-       "out[n,o,p] = Σ_{c,i,r} δ(p, stride·i + dilation·r − padding)·x[n,c,i]·weight[c,o,r] + bias[o]",
+       spread_out((), named("stride", space), named("padding", space), (), named("dilation", space), 1),
        "adds every entry times the weight where a convolution would have read it", ("torch.{}", "F.{}"),
        instead=spread_out, prepare=prepare_transposed, letters="noijkl"[: space + 2],
        shape=lambda sizes, shapes, space=space, **options: transposed_shape(sizes, check_ranks(shapes, space), **options),

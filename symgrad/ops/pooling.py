@@ -8,17 +8,19 @@ pooling adds up a window and divides by its size; entries of the padding count a
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Bracket, add_up, bracket, fresh, unravel
+from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.convolutions import fitting, inside, per_axis, slid, windows_of
+from symgrad.ops.convolutions import fitting, named, per_axis, slid, windows_of
 from symgrad.ops.domain import reals
+from symgrad.ops.equations import op
 from symgrad.ops.spec import At, Held, Op, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
@@ -151,145 +153,110 @@ def max_pooling(space: int) -> Op:
 max_pool1d, max_pool2d, max_pool3d = (max_pooling(space) for space in (1, 2, 3))
 
 
-def average_pooling(space: int) -> Op:
-    """avg_pool1d, 2d or 3d."""
-    name = f"avg_pool{space}d"
-    shape = {1: (1, 2, 6), 2: (1, 2, 4, 4), 3: (1, 1, 4, 4, 4)}[space]  # no size comes to 1, which would broadcast
+def prepare_average(
+    space: int,
+    shapes: tuple[Shape, ...],
+    kernel_size: Ints,
+    stride: Ints = None,
+    padding: Ints = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: Any = None,
+) -> dict[str, Hashable]:
+    """One integer for each axis of space; what each window is divided by."""
+    if divisor_override is not None and (space == 1 or divisor_override == 0):
+        raise InputError("divisor_override is a number other than 0, for 2 and 3 axes of space")
+    found = common_options(space, kernel_size, stride, padding)
+    counts = {"count_include_pad": count_include_pad, "divisor_override": divisor_override}
+    return {**found, "ceil_mode": bool(ceil_mode), **counts}
 
-    def prepare(
-        shapes: tuple[Shape, ...],
-        kernel_size: Ints,
-        stride: Ints = None,
-        padding: Ints = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: Any = None,
-    ) -> dict[str, Hashable]:
-        if divisor_override is not None and (space == 1 or divisor_override == 0):
-            raise InputError("divisor_override is a number other than 0, for 2 and 3 axes of space")
-        options = common_options(space, kernel_size, stride, padding)
-        return {
-            **options,
-            "ceil_mode": bool(ceil_mode),
-            "count_include_pad": count_include_pad,
-            "divisor_override": divisor_override,
-        }
 
-    def averaged_shape(sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, **options: Any) -> Shape:
-        shape = pooled_shape(sizes, shapes, kernel_size, **options)
-        if space == 3:  # torch's average over three axes does not count the padding as room
-            spatial = zip(shapes[0][-3:], kernel_size, strict=True)
-            fitting(sizes, [slid(n, sp.Integer(k), 1, sp.S.Zero, sp.S.Zero, 1) for n, k in spatial])
-        return shape
+def averaged_shape(sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, **options: Any) -> Shape:
+    """As of any pooling; torch's average over three axes does not count the padding as room."""
+    if len(kernel_size) == 3:
+        spatial = zip(shapes[0][-3:], kernel_size, strict=True)
+        fitting(sizes, [slid(n, sp.Integer(k), 1, sp.S.Zero, sp.S.Zero, 1) for n, k in spatial])
+    return pooled_shape(sizes, shapes, kernel_size, **options)
 
-    def by_torch(torch: Any, x: Any, divisor_override: Any, **options: Any) -> Any:
+
+def averaged(
+    shapes: tuple[Shape, ...], kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool,
+    divisor_override: Any,
+) -> str:  # fmt: skip
+    """The equation, for any number of axes of space."""
+    space, places, held, counted = len(kernel_size), [], "", ""
+    for axis, (a, p) in enumerate(zip(stride, padding, strict=True)):
+        places.append(f"{a}·{'ijk'[axis]} + {'rst'[axis]} − {p}")
+        size = f"size(x, {axis - space})"
+        if p or ceil_mode:
+            held += f"·[{places[-1]} ≥ 0]·[{places[-1]} < {size}]"
+        if ceil_mode:  # entries of the padding count, those of a window that sticks out further do not
+            counted += f"·[{places[-1]} < {size} + {p}]"
+    left, shifts = ",".join("ijk"[:space]), ",".join(f"{r}<{k}" for r, k in zip("rst", kernel_size, strict=False))
+    counted = counted if count_include_pad else held
+    count = f"(Σ_{{{shifts}}} 1{counted})" if counted else f"({'·'.join(map(str, kernel_size))})"
+    divisor = count if divisor_override is None else f"({divisor_override})"
+    return f"out[…,{left}] = (Σ_{{{shifts}}} x[…,{','.join(places)}]{held}) / {divisor}"
+
+
+def by_torch(name: str) -> Callable[..., Any]:
+    """torch's average, of which that over one axis has no divisor."""
+
+    def called(torch: Any, x: Any, divisor_override: Any, **options: Any) -> Any:
         more = {} if divisor_override is None else {"divisor_override": divisor_override}
         return getattr(torch.nn.functional, name)(x, **options, **more)
 
-    @operation(
-        name=name,
-        says=f"the average of every window of the last {space} {'axis' if space == 1 else 'axes'}",
-        torch=by_torch,
-        shape=averaged_shape,
-        prepare=prepare,
-        letters="ncijk",
-        spelled=(f"F.{name}", *(("torch.avg_pool1d",) if space == 1 else (f"aten.{name}",))),
-        ranks={"x": (space + 2, space + 1)},
-        examples=(
-            example(f"F.{name}(x, 2)", x=shape),
-            example(f"F.{name}(x, 3, stride=2, padding=1)", x=shape),
-            example(f"F.{name}(x, 3, stride=2, padding=1, count_include_pad=False)", x=shape),
-            example(f"F.{name}(x, 2, ceil_mode=True)", x=(*shape[:2], *[3] * space)),
-            *(
-                (example(f"F.{name}(x, 3, stride=2, padding=1, ceil_mode=True)", x=(*shape[:2], *[4] * space)),)
-                if space == 1
-                else ()
-            ),
-        ),
-    )
-    def avg_pool(
-        at: At,
-        x: View,
-        kernel_size: Ints,
-        stride: Ints = None,
-        padding: Ints = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-        divisor_override: Any = None,
-    ) -> Expr:
-        """out[c,i] = Σ_r x[c, stride·i + r − padding] / R"""
-        shifts = [fresh(h, sp.Integer(k)) for h, k in zip("rst", kernel_size, strict=False)]
-        reached = [a * i + r - p for a, i, r, p in zip(stride, at[-space:], shifts, padding, strict=True)]
-        axes = list(zip(reached, x.shape[-space:], padding, strict=True))
-        held = sp.Mul(*(inside(e, n) for e, n, p in axes if p or ceil_mode))
-        sums = add_up(x[[*at[:-space], *reached]] * held, shifts)
-        if divisor_override is not None:
-            return sums / sp.sympify(divisor_override, strict=True)
-        if count_include_pad:  # entries of the padding count, those of a window that sticks out further do not
-            held = sp.Mul(*(bracket(sp.Lt(e, n + p, evaluate=False)) for e, n, p in axes)) if ceil_mode else sp.S.One
-        return sums / add_up(held, shifts) if held != 1 else sums / int(np.prod(kernel_size))
-
-    return avg_pool
+    return called
 
 
-avg_pool1d, avg_pool2d, avg_pool3d = (average_pooling(space) for space in (1, 2, 3))
+# fmt: off
+for space, home, x in ((1, "torch", "1x2x6"), (2, "aten", "1x2x4x4"), (3, "aten", "1x1x4x4x4")):  # no size comes to 1
+    name, odd, more = f"avg_pool{space}d", "1x1x3x3x3" if space == 3 else f"1x2{'x3' * space}", "3, stride=2, padding=1"
+    op(f"{name}(x, kernel_size: any, stride: any=None, padding: any=0, ceil_mode=False, count_include_pad=True, "
+       "divisor_override: any=None)", averaged((), named("kernel_size", space), named("stride", space), named("padding", space), False, True, None),
+       f"the average of every window of the last {space} {'axis' if space == 1 else 'axes'}", ("F.{}", f"{home}.{{}}"),
+       instead=averaged, prepare=partial(prepare_average, space), shape=averaged_shape, torch=by_torch(name), smooth=True,
+       letters="ncijk", ranks={"x": (space + 2, space + 1)},
+       examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, {more}) with x:{x}",
+                 f"F.{name}(x, {more}, count_include_pad=False) with x:{x}", f"F.{name}(x, 2, ceil_mode=True) with x:{odd}",
+                 *((f"F.{name}(x, {more}, ceil_mode=True) with x:1x2x4",) if space == 1 else ())))
+# fmt: on
 
 # Adaptive -------------------------------------------------------------------------------------------
 
 
-def adaptive_pooling(space: int) -> Op:
-    """adaptive_avg_pool1d, 2d or 3d: windows of nearly equal length that cover the axis."""
-    name = f"adaptive_avg_pool{space}d"
-    shape = {1: (1, 2, 5), 2: (1, 2, 4, 5), 3: (1, 1, 2, 3, 4)}[space]
-
-    def prepare(shapes: tuple[Shape, ...], output_size: Ints) -> dict[str, Hashable]:
-        values = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * space
-        if len(values) != space:
-            raise InputError(f"output_size has to be one size or {space}", found=(f"output_size={output_size!r}",))
-        sizes = [old if new is None else size_of(new) for old, new in zip(shapes[0][-space:], values, strict=True)]
-        if not all(s.is_Symbol or (s.is_Integer and s >= 1) for s in sizes):
-            raise InputError("output_size has to be integers from 1 up", found=(f"output_size={output_size!r}",))
-        return {"output_size": tuple(sizes)}
-
-    def pooled(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any) -> Shape:
-        if len(shapes[0]) not in (space + 1, space + 2):
-            raise ShapeError(
-                f"the input has {len(shapes[0])} axes, it needs {space + 2}, or {space + 1} without a batch"
-            )
-        return (*shapes[0][:-space], *output_size)
-
-    @operation(
-        name=name,
-        says="the averages of windows of nearly equal length that cover the last axes",
-        numpy=adaptive_averages,
-        shape=pooled,
-        prepare=prepare,
-        letters="ncijk",
-        ranks={"x": (space + 2, space + 1)},
-        torch=lambda torch, x, output_size: getattr(torch.nn.functional, name)(x, tuple(map(int, output_size))),
-        spelled=(f"F.{name}", *(("torch.adaptive_avg_pool1d",) if space == 1 else (f"aten._{name}",))),
-        examples=(
-            example(f"F.{name}(x, 2)", x=shape),
-            example(f"F.{name}(x, 1)", x=shape),
-            example(f"F.{name}(x, 3)", x=shape),
-        ),
-    )
-    def adaptive_avg_pool(at: At, x: View, output_size: Ints) -> Expr:
-        """out[c,i] = the average of x[c,j] over ⌊i·n/m⌋ ≤ j < ⌈(i+1)·n/m⌉"""
-        inner = [fresh(h, n) for h, n in zip("jkl", x.shape[-space:], strict=False)]
-        held = [covers(i, j, size_of(m)) for i, j, m in zip(at[-space:], inner, output_size, strict=True)]
-        sums = add_up(x[[*at[:-space], *inner]] * sp.Mul(*held), inner)
-        return sums / sp.Mul(*(add_up(h, [j]) for h, j in zip(held, inner, strict=True)))
-
-    return adaptive_avg_pool
+def prepare_adaptive(space: int, shapes: tuple[Shape, ...], output_size: Ints) -> dict[str, Hashable]:
+    """A size for each axis of space; None keeps the axis."""
+    values = tuple(output_size) if isinstance(output_size, (tuple, list)) else (output_size,) * space
+    if len(values) != space:
+        raise InputError(f"output_size has to be one size or {space}", found=(f"output_size={output_size!r}",))
+    sizes = [old if new is None else size_of(new) for old, new in zip(shapes[0][-space:], values, strict=True)]
+    if not all(s.is_Symbol or (s.is_Integer and s >= 1) for s in sizes):
+        raise InputError("output_size has to be integers from 1 up", found=(f"output_size={output_size!r}",))
+    return {"output_size": tuple(sizes)}
 
 
-def covers(place: Expr, entry: Any, places: Size) -> Expr:
-    """[⌊i·n/m⌋ ≤ j < ⌈(i+1)·n/m⌉] in whole numbers: i·n < (j+1)·m and j·m < (i+1)·n."""
-    if places == 1:
-        return sp.S.One
-    first = Bracket(sp.Lt(place * entry.size, (entry + 1) * places, evaluate=False))
-    return first * Bracket(sp.Lt(entry * places, (place + 1) * entry.size, evaluate=False))
+def adaptive_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any) -> Shape:
+    """The leading axes, and the sizes asked for."""
+    space = len(output_size)
+    if len(shapes[0]) not in (space + 1, space + 2):
+        raise ShapeError(f"the input has {len(shapes[0])} axes, it needs {space + 2}, or {space + 1} without a batch")
+    return (*shapes[0][:-space], *output_size)
+
+
+def adapted(shapes: tuple[Shape, ...], output_size: Any) -> str:
+    """The equation: the average over ⌊i·n/m⌋ ≤ j < ⌈(i + 1)·n/m⌉, in whole numbers i·n < (j + 1)·m and j·m < (i + 1)·n."""
+    space, held, counts = len(output_size), [], []
+    for axis, m in enumerate(output_size):
+        i, j, size, places = "ijk"[axis], "rst"[axis], f"size(x, {axis - space})", f"output_size{axis}"
+        if m == 1:
+            counts.append(size)
+            continue
+        held.append(f"[{i}·{size} < ({j} + 1)·{places}]·[{j}·{places} < ({i} + 1)·{size}]")
+        counts.append(f"(Σ_{{{j}<{size}}} {held[-1]})")
+    left, inner = ",".join("ijk"[:space]), ",".join("rst"[:space])
+    sums = f"Σ_{{{inner}}} {'·'.join([f'x[…,{inner}]', *held])}"
+    return f"out[…,{left}] = ({sums}) / ({'·'.join(counts)})"
 
 
 def adaptive_averages(x: Any, output_size: Sequence[int]) -> Any:
@@ -303,4 +270,13 @@ def adaptive_averages(x: Any, output_size: Sequence[int]) -> Any:
     return x
 
 
-adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (adaptive_pooling(space) for space in (1, 2, 3))
+# fmt: off
+for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3, "aten._{}", "1x1x2x3x4")):
+    name = f"adaptive_avg_pool{space}d"
+    op(f"{name}(x, output_size: any)", adapted((), named("output_size", space)),
+       "the averages of windows of nearly equal length that cover the last axes", ("F.{}", home), instead=adapted,
+       prepare=partial(prepare_adaptive, space), shape=adaptive_shape, letters="ncijk", smooth=True,
+       ranks={"x": (space + 2, space + 1)}, forward=adaptive_averages,  # a mask at infinities
+       torch=lambda torch, x, output_size, name=name: getattr(torch.nn.functional, name)(x, tuple(map(int, output_size))),
+       examples=tuple(f"F.{name}(x, {size}) with x:{x}" for size in (2, 1, 3)))
+# fmt: on

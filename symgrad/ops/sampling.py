@@ -23,7 +23,6 @@ from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import reals
 from symgrad.ops.functions import floor, nearest, side
-from symgrad.ops.pooling import covers
 from symgrad.ops.spec import At, View, example, operation
 from symgrad.ops.views import sequence
 from symgrad.shapes import Shape, Size, Sizes, size_of
@@ -31,6 +30,14 @@ from symgrad.shapes import Shape, Size, Sizes, size_of
 Ints = Any  # an int, a sequence of ints, or None, as users write them
 
 # Kernels --------------------------------------------------------------------------------------------
+
+
+def covers(place: Expr, entry: Any, places: Size) -> Expr:
+    """[⌊i·n/m⌋ ≤ j < ⌈(i+1)·n/m⌉] in whole numbers: i·n < (j+1)·m and j·m < (i+1)·n."""
+    if places == 1:
+        return sp.S.One
+    first = Bracket(sp.Lt(place * entry.size, (entry + 1) * places, evaluate=False))
+    return first * Bracket(sp.Lt(entry * places, (place + 1) * entry.size, evaluate=False))
 
 
 def between(low: Any, value: Expr, high: Any) -> Expr:

@@ -94,9 +94,7 @@ def scatter_values(x: Any, index: Any, src: Any, dim: int, reduce: str, include_
 @operation(
     says="along dim what lands at the same position is reduced to its sum, product, mean, largest or smallest entry",
     numpy=scatter_values,
-    torch=lambda torch, x, index, src, dim, reduce, include_self: torch.scatter_reduce(
-        x, dim, index.long(), src, reduce, include_self=include_self
-    ),
+    torch=lambda torch, x, index, src, **how: torch.scatter_reduce(x, index=index.long(), src=src, **how),
     shape=lambda sizes, shapes, dim, **options: full_scatter_shape(sizes, shapes, dim),
     prepare=prepare_scatter,
     spelled=("torch.scatter_reduce", "Tensor.scatter_reduce", "aten.scatter_reduce"),

@@ -106,7 +106,7 @@ def permuted(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
 
 
 # fmt: off
-op("permute(x, dims: any)", "out[j,k,i] = x[i,j,k]", "puts the axes in the order dims", METHOD, instead=permuted,
+op("permute(x, dims: any)", "out[k,i,j] = x[i,j,k]", "puts the axes in the order dims", METHOD, instead=permuted,
    prepare=lambda shapes, dims: {"dims": whole_order(sequence(dims), len(shapes[0]))}, forward=lambda x, dims: np.transpose(x, dims), examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"))  # no copy
 op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges two axes",
    ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"), axes="dim0 dim1", repeated=True,
@@ -218,10 +218,10 @@ def prepare_squeeze(shapes: tuple[Shape, ...], dim: Any = None) -> dict[str, Has
 
 
 # fmt: off
-op("unsqueeze(x, dim: int)", "out[i,j<1] = x[i]", "adds an axis of size 1 at dim", METHOD, "np.expand_dims",
+op("unsqueeze(x, dim: int)", "out[i<1,j] = x[j]", "adds an axis of size 1 at dim", METHOD, "np.expand_dims",
    instead=unsqueezed, prepare=lambda shapes, dim: {"dim": axis_of(dim, len(shapes[0]) + 1)}, forward=lambda x, dim: np.expand_dims(x, dim),
    examples=("x.unsqueeze(0) with x:3", "unsqueeze(x, -1)"))  # no copy
-op("squeeze(x, dim: any=None)", "out[i] = x[i,0]", "drops axes of size 1", instead=squeezed, prepare=prepare_squeeze,
+op("squeeze(x, dim: any=None)", "out[i,j] = x[i,0,j]", "drops axes of size 1", instead=squeezed, prepare=prepare_squeeze,
    forward=lambda x, dim: np.squeeze(x, axis=dim),  # no copy
    examples=("x.squeeze() with x:2x1x3", "x.squeeze(1) with x:2x1"))
 # fmt: on
