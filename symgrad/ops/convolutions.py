@@ -131,13 +131,13 @@ def window(stride: Sequence[int], before: Sequence[Any], dilation: Sequence[int]
     return places, held
 
 
-def convolved(shapes: tuple[Shape, ...], stride: Any, padding: Any, dilation: Any, groups: int) -> str:
+def convolved(shapes: tuple[Shape, ...], stride: Any, padding: Any, dilation: Any, groups: Any) -> str:
     """The equation, for any number of axes of space."""
     space = len(stride)
     same = [f"⌊{d}·(size(weight, {a + 2}) − 1)/2⌋" for a, d in enumerate(dilation)]
     places, held = window(stride, same if padding == "same" else padding, dilation)
     left, shifts = ",".join("ijk"[:space]), ",".join("rst"[:space])
-    channel = "c" if groups == 1 else f"⌊o/(size(weight, 0)/{groups})⌋·size(weight, 1) + c"
+    channel = "c" if groups == 1 else "⌊o/(size(weight, 0)/groups)⌋·size(weight, 1) + c"
     product = f"x[…,{channel},{','.join(places)}]·weight[o,c,{shifts}]{held}"
     return f"out[…,o,{left}] = (Σ_{{c,{shifts}}} {product}) + bias[o]"
 
@@ -211,16 +211,16 @@ def transposed_shape(
 
 
 def spread_out(
-    shapes: tuple[Shape, ...], stride: Any, padding: Any, output_padding: Any, dilation: Any, groups: int
+    shapes: tuple[Shape, ...], stride: Any, padding: Any, output_padding: Any, dilation: Any, groups: Any
 ) -> str:
     """The equation, for any number of axes of space."""
     space, axes = len(stride), zip(stride, dilation, padding, strict=True)
     meets = "".join(f"·δ(p{n}, {a}·{'ijk'[n]} + {d}·{'rst'[n]} − {q})" for n, (a, d, q) in enumerate(axes))
     left, sources, shifts = ",".join(f"p{n}" for n in range(space)), ",".join("ijk"[:space]), ",".join("rst"[:space])
     channel, target, bound = "c", "o", "c"
-    if groups > 1:
-        channel, target = f"⌊o/size(weight, 1)⌋·(size(weight, 0)/{groups}) + c", "o mod size(weight, 1)"
-        bound = f"c<size(weight, 0)/{groups}"
+    if groups != 1:
+        channel, target = "⌊o/size(weight, 1)⌋·(size(weight, 0)/groups) + c", "o mod size(weight, 1)"
+        bound = "c<size(weight, 0)/groups"
     product = f"x[…,{channel},{sources}]·weight[{channel},{target},{shifts}]{meets}"
     return f"out[…,o,{left}] = (Σ_{{{shifts},{bound},{sources}}} {product}) + bias[o]"
 
