@@ -51,11 +51,6 @@ class Slot:
     size: Size
     held: tuple[Expr, ...]
 
-    @property
-    def text(self) -> str:
-        """The entry as it is written."""
-        return written(self.entry)
-
 
 @dataclass
 class Ranges:
@@ -211,9 +206,9 @@ class Finder:
         symbol = letter_symbol(letter.name)
         own = [slot for slot in self.slots if letters_in(slot.index) == {symbol}]
         alone = [slot for slot in own if slot.index == symbol]
-        alone = [slot for slot in alone if not self.inside(slot.size - 1 - symbol, slot)] or alone
+        free = [slot for slot in alone if not self.inside(slot.size - 1 - symbol, slot)]
         bounds = [(b, slot) for slot in own if slot.index != symbol for b in self.bounds(slot, symbol)]
-        return self.least(letter, self.unified(alone), bounds)
+        return self.least(letter, self.unified(free or alone), bounds)
 
     def on_the_left(self, letter: Letter, open_letters: set[str]) -> Size:
         """As far as every entry stays inside, the other letters at their worst end."""
@@ -225,7 +220,7 @@ class Finder:
         moved = [slot for slot in own if slot.index != symbol and slot not in shared]
         bounds = [(b, slot) for slot in moved for b in self.bounds(slot, symbol)]
         if shared and not alone and not bounds:
-            raise self.undecided(letter, f"{shared[0].text} moves with two indices of {self.statement.name}")
+            raise self.undecided(letter, f"{written(shared[0].entry)} moves with two indices of {self.statement.name}")
         if alone or bounds:
             return self.least(letter, self.unified(alone), bounds)
         return self.unified([s for s in own if s.index == symbol]) or self.compared_with(letter)
@@ -249,7 +244,7 @@ class Finder:
                 yield sp.expand(worst + 1) if slope == -1 else sp.floor(worst / -slope) + 1
             elif worst.is_negative:
                 raise ShapeError(
-                    f"{slot.text} reads before the beginning at {str(symbol)[1:]} = 0", span=slot.span,
+                    f"{written(slot.entry)} reads before the beginning at {str(symbol)[1:]} = 0", span=slot.span,
                     hints=("a condition in front that keeps it inside: [i ≥ 1]·x[i − 1]",),
                 )  # fmt: skip
 
@@ -276,7 +271,7 @@ class Finder:
             raise self.undecided(letter, f"no entry says how far {letter.name} runs")
         if found != whole:
             self.sizes.require(found)
-            self.result.told[letter.name] = tuple(dict.fromkeys(slot.text for _, slot in bounds))
+            self.result.told[letter.name] = tuple(dict.fromkeys(written(slot.entry) for _, slot in bounds))
         return found
 
     def smaller(self, first: Size, second: Size) -> Size:
@@ -316,7 +311,7 @@ class Finder:
                     self.sizes.require(low)
                 if number is not None and number < 0 and not self.kept(slack, slot):
                     end = "before the beginning" if slack is slot.index else "after the end"
-                    raise ShapeError(f"{slot.text} reads {-number} {end} of its axis", span=slot.span)
+                    raise ShapeError(f"{written(slot.entry)} reads {-number} {end} of its axis", span=slot.span)
 
     def kept(self, slack: Expr, slot: Slot) -> bool:
         """Whether the conditions beside an entry together keep a slack from being negative, at the sizes at hand."""
