@@ -29,7 +29,7 @@ def contract(bench: Bench) -> Outcome:
                 kinds.add((kind, returned.function, position))
                 found.append(finding)
     if not seen and not found:
-        return not_made(BATTERY, "no backward of its own: the engine's are torch's")
+        return not_made(BATTERY, "no autograd.Function in Python: what the engine is handed is not seen")
     return outcome(BATTERY, len(seen), found)
 
 

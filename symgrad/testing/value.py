@@ -133,8 +133,8 @@ def beside_torch(bench: Bench, name: str, trial: Trial, at: tuple[int, ...]) -> 
         return ""
     theirs, right = float(gradient[at]), float(trial.expected[at])
     if abs(theirs - right) <= max(trial.limit, 1e-9 * max(1.0, abs(right))):
-        return "; eager torch agrees with the formula"
-    return f"; eager torch gives {apart(theirs, right)[0]}"
+        return ", eager torch agrees with the formula"
+    return f", eager torch gives {apart(theirs, right)[0]}"
 
 
 def ulps(bench: Bench, trial: Trial) -> float:
