@@ -92,12 +92,12 @@ def test_a_definition_in_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_value_that_is_overwritten_inside_is_never_read_under_its_other_name() -> None:
     """A definition that writes in place: the tensor itself is followed, what shares its memory is refused."""
 
-    def own(p: inside.Program, z: torch.Tensor) -> torch.Tensor:
+    def own(p: inside.Expansion, z: torch.Tensor) -> torch.Tensor:
         copy = z * 1
         copy.mul_(2)
         return copy
 
-    def others(p: inside.Program, z: torch.Tensor) -> torch.Tensor:
+    def others(p: inside.Expansion, z: torch.Tensor) -> torch.Tensor:
         copy = z * 1
         row = copy[:1]
         copy.mul_(2)

@@ -79,6 +79,19 @@ def matrix_norms(x: Any, ord: Any, dim: Any, keepdim: bool) -> Any:
     return best if keepdim else np.squeeze(best, axis=tuple(dim))
 
 
+def winners_average(over: Reduction, x: View, w: Held, along: int, across: int) -> Expr:
+    """The sums of sizes of the lines that win, averaged: the axis ``along`` is added up."""
+    first, second = fresh("j", x.shape[across]), fresh("k", x.shape[across])
+    inner = fresh("i", x.shape[along])
+
+    def line(j: Any, i: Any) -> tuple[Expr, ...]:
+        return over.full((i, j) if along < across else (j, i))
+
+    sums = add_up(x[line(first, inner)] * sign(x[line(first, inner)]), [inner])
+    wins = add_up(w[line(second, sp.S.Zero)], [second])
+    return add_up(w[line(first, sp.S.Zero)] * sums, [first]) / wins
+
+
 @operation(
     written="torch.linalg.matrix_norm({})",
     says="a norm of the matrices in two axes: of their entries (fro), or the largest sum over a column (1) or row (∞)",
@@ -114,16 +127,7 @@ def matrix_norm(
     over = Reduction(at, x.shape, (min(dim), max(dim)), keepdim)
     if ord == "fro":
         return unless_zero(out[at]) * sp.sqrt(over.sum(lambda i: x[i] ** 2))
-    along, across = lines(ord, (dim[0], dim[1]))
-    first, second = fresh("j", x.shape[across]), fresh("k", x.shape[across])
-    inner = fresh("i", x.shape[along])
-
-    def line(j: Any, i: Any) -> tuple[Expr, ...]:
-        return over.full((i, j) if along < across else (j, i))
-
-    sums = add_up(x[line(first, inner)] * sign(x[line(first, inner)]), [inner])
-    wins = add_up(w[line(second, sp.S.Zero)], [second])
-    return add_up(w[line(first, sp.S.Zero)] * sums, [first]) / wins
+    return winners_average(over, x, w, *lines(ord, (dim[0], dim[1])))
 
 
 # Distances of rows ----------------------------------------------------------------------------------

@@ -253,6 +253,31 @@ def class_loss(
     return result / add_up(own, samples) if reduction == "mean" else result
 
 
+def shared_loss(
+    at: At,
+    x: View,
+    target: View,
+    weight: View | None,
+    score: Callable[[tuple[Expr, ...]], Expr],
+    reduction: str,
+    label_smoothing: float,
+) -> Expr:
+    """Minus the scores of all classes, each times the share of it that the target has."""
+    axis = classes_axis(x.shape)
+    samples = at if reduction == "none" else fresh_axes((*x.shape[:axis], *x.shape[axis + 1 :]))
+    over, share = Reduction(samples, x.shape, (axis,), keepdim=False), number(label_smoothing)
+
+    def term(i: tuple[Expr, ...]) -> Expr:
+        wanted = target[i] if not label_smoothing else (1 - share) * target[i] + share / x.shape[axis]
+        return weighed(wanted * score(i), None if weight is None else weight[i[axis]])
+
+    losses = -over.sum(term, hint="k")
+    if reduction == "none":
+        return losses
+    result = add_up(losses, samples)
+    return result / sp.Mul(*(i.size for i in samples)) if reduction == "mean" else result
+
+
 def class_values(
     x: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float = 0.0
 ) -> Any:
@@ -362,17 +387,4 @@ def cross_entropy(
 
     if by_class((x.shape, target.shape)):
         return class_loss(at, x, target, weight, score, ignore_index, reduction, label_smoothing)
-    samples = at if reduction == "none" else fresh_axes((*x.shape[:axis], *x.shape[axis + 1 :]))
-    over = Reduction(samples, x.shape, (axis,), keepdim=False)
-    normaliser = sp.log(over.sum(lambda i: sp.exp(x[i]), hint="l"))
-    share = number(label_smoothing)
-
-    def term(i: tuple[Expr, ...]) -> Expr:
-        wanted = target[i] if not label_smoothing else (1 - share) * target[i] + share / x.shape[axis]
-        return weighed(wanted * (x[i] - normaliser), None if weight is None else weight[i[axis]])
-
-    losses = -over.sum(term, hint="k")
-    if reduction == "none":
-        return losses
-    result = add_up(losses, samples)
-    return result / sp.Mul(*(i.size for i in samples)) if reduction == "mean" else result
+    return shared_loss(at, x, target, weight, score, reduction, label_smoothing)

@@ -91,6 +91,21 @@ def scatter_values(x: Any, index: Any, src: Any, dim: int, reduce: str, include_
     return landed_values(x, tuple(places), values, reduce, include_self)
 
 
+def landed_product(at: At, x: View, dim: int, index: View, src: View) -> Expr:
+    """Π_k of what lands here: 1 for each k that lands elsewhere."""
+    if not x.rank:
+        return src[()]
+    room = [Bracket(sp.Lt(i, n, evaluate=False)) for a, (i, n) in enumerate(zip(at, index.shape, strict=True))
+            if a != dim and n != x.shape[a]]  # fmt: skip
+
+    def factor(k: Any) -> Expr:
+        own = put(at, dim, k)
+        lands = sp.Mul(*room) * delta(index[own], at[dim])
+        return lands * src[own] + 1 - lands
+
+    return multiply_up(index.shape[dim], factor, "k")
+
+
 @operation(
     says="along dim what lands at the same position is reduced to its sum, product, mean, largest or smallest entry",
     numpy=scatter_values,
@@ -118,17 +133,7 @@ def scatter_reduce(
         return written(at, dim, index, x.shape, lambda k: body(src[k]))
 
     def product() -> Expr:
-        if not x.rank:
-            return src[()]
-        room = [Bracket(sp.Lt(i, n, evaluate=False)) for a, (i, n) in enumerate(zip(at, index.shape, strict=True))
-                if a != dim and n != x.shape[a]]  # fmt: skip
-
-        def factor(k: Any) -> Expr:
-            own = put(at, dim, k)
-            lands = sp.Mul(*room) * delta(index[own], at[dim])
-            return lands * src[own] + 1 - lands
-
-        return multiply_up(index.shape[dim], factor, "k")
+        return landed_product(at, x, dim, index, src)
 
     return reduced(x[at], landed, product, out[at], reduce, include_self)
 

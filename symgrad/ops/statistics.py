@@ -18,6 +18,7 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import add_up, fresh, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import positive, reals, whole
+from symgrad.ops.equations import METHOD, op
 from symgrad.ops.layers import unify_vector
 from symgrad.ops.scans import chosen, order
 from symgrad.ops.shaping import axis_of, number
@@ -126,26 +127,12 @@ def matrix_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
     return rows_shape(sizes, shapes)
 
 
-@operation(
-    says="the correlations of the rows: covariances by both standard deviations",
-    numpy=correlations,
-    torch=lambda torch, x: torch.corrcoef(x),
-    shape=matrix_shape,
-    spelled=("torch.corrcoef", "Tensor.corrcoef", "np.corrcoef"),
-    ranks={"x": (2,)},
-    domain={"x": reals(distinct=True)},
-    examples=(example("corrcoef(x)", x=(2, 3)), example("corrcoef(x)", x=(3, 4))),
-)
-def corrcoef(at: At, x: View) -> Expr:
-    """out[i,j] = c[i,j] / √(c[i,i]·c[j,j]), c: the covariances"""
-    i, j = at
-    one, total = (lambda k: sp.S.One), x.shape[-1]
-
-    def moment(a: Expr, b: Expr, hint: str) -> Expr:
-        return added(x, lambda k: product((a, b), x, k, one, total), hint)
-
-    return moment(i, j, "k") / (sp.sqrt(moment(i, i, "m")) * sp.sqrt(moment(j, j, "n")))
-
+# fmt: off
+op("corrcoef(x)", "out[i,j] = (Σ_k d[i,k]·d[j,k]) / (√(Σ_m d[i,m]²)·√(Σ_n d[j,n]²)) where d[i,k] = x[i,k] − mean_l x[i,l]",
+   "the correlations of the rows: covariances by both standard deviations", METHOD, also="np.corrcoef",
+   domain=reals(distinct=True), shape=matrix_shape, forward=correlations,  # of no samples without a warning
+   examples=("corrcoef(x)", "corrcoef(x) with x:3x4"))
+# fmt: on
 
 # Quantiles ------------------------------------------------------------------------------------------
 

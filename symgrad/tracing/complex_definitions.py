@@ -12,39 +12,39 @@ from typing import Any
 
 import torch
 
-from symgrad.tracing.inside import Definition, Program
+from symgrad.tracing.inside import Definition, Expansion
 from symgrad.tracing.lifted import Refused
 from symgrad.tracing.placing import ANOTHER
 
 # Inverse functions, by the logarithm and the root ------------------------------------------------------------
 
 
-def asin(p: Program, z: Any) -> Any:
+def asin(p: Expansion, z: Any) -> Any:
     """−i·log(iz + √(1 − z²))"""
     return -1j * torch.log(1j * z + torch.sqrt(1 - z * z))
 
 
-def acos(p: Program, z: Any) -> Any:
+def acos(p: Expansion, z: Any) -> Any:
     """π/2 − asin z"""
     return math.pi / 2 - asin(p, z)
 
 
-def atan(p: Program, z: Any) -> Any:
+def atan(p: Expansion, z: Any) -> Any:
     """(log(1 + iz) − log(1 − iz)) / 2i"""
     return (torch.log(1 + 1j * z) - torch.log(1 - 1j * z)) / 2j
 
 
-def asinh(p: Program, z: Any) -> Any:
+def asinh(p: Expansion, z: Any) -> Any:
     """−i·asin(iz)"""
     return -1j * asin(p, 1j * z)
 
 
-def acosh(p: Program, z: Any) -> Any:
+def acosh(p: Expansion, z: Any) -> Any:
     """log(z + √(z + 1)·√(z − 1))"""
     return torch.log(z + torch.sqrt(z + 1) * torch.sqrt(z - 1))
 
 
-def atanh(p: Program, z: Any) -> Any:
+def atanh(p: Expansion, z: Any) -> Any:
     """(log(1 + z) − log(1 − z)) / 2"""
     return (torch.log(1 + z) - torch.log(1 - z)) / 2
 
@@ -64,7 +64,7 @@ def running(z: Any, dim: int, both: Callable[[Any, Any], Any]) -> Any:
     return z.clone()
 
 
-def cumprod(p: Program, z: Any, dim: int, *, dtype: Any = None) -> Any:
+def cumprod(p: Expansion, z: Any, dim: int, *, dtype: Any = None) -> Any:
     """The products so far."""
     return running(z, dim, torch.mul)
 
@@ -76,14 +76,14 @@ def log_of_sum(x: Any, y: Any) -> Any:
     return torch.log(torch.exp(x - most) + torch.exp(y - most)) + most
 
 
-def logcumsumexp(p: Program, z: Any, dim: int) -> Any:
+def logcumsumexp(p: Expansion, z: Any, dim: int) -> Any:
     """The logarithms of the sums of exponentials so far; which of the logarithms torch has is data."""
     found = running(z, dim, log_of_sum)
     away = torch.logcumsumexp(z.detach(), dim).imag - found.detach().imag
     return found + 2j * math.pi * torch.nan_to_num(torch.round(away / (2 * math.pi)))
 
 
-def prod(p: Program, z: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+def prod(p: Expansion, z: Any, dim: int | None = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """Products of two halves, until one entry is left."""
     if dim is None:
         z, dim = z.reshape(-1), 0
@@ -99,22 +99,22 @@ def prod(p: Program, z: Any, dim: int | None = None, keepdim: bool = False, *, d
 # Arithmetic that torch has in one kernel ---------------------------------------------------------------------
 
 
-def addbmm(p: Program, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def addbmm(p: Expansion, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """β·base + α·Σ x @ y"""
     return beta * base + alpha * torch.bmm(x, y).sum(0)
 
 
-def dist(p: Program, x: Any, y: Any, p_: Any = 2) -> Any:
+def dist(p: Expansion, x: Any, y: Any, p_: Any = 2) -> Any:
     """The norm of the difference."""
     return torch.linalg.vector_norm(x - y, p_)
 
 
-def ldexp(p: Program, x: Any, power: Any) -> Any:
+def ldexp(p: Expansion, x: Any, power: Any) -> Any:
     """x·2^power"""
     return x * 2.0**power
 
 
-def constant_pad_nd(p: Program, z: Any, pad: Any, value: Any = 0) -> Any:
+def constant_pad_nd(p: Expansion, z: Any, pad: Any, value: Any = 0) -> Any:
     """Of either part, with that part of the value."""
     number = complex(value)
     return torch.complex(
@@ -122,14 +122,14 @@ def constant_pad_nd(p: Program, z: Any, pad: Any, value: Any = 0) -> Any:
     )
 
 
-def scatter(p: Program, z: Any, dim: int, index: Any, value: Any) -> Any:
+def scatter(p: Expansion, z: Any, dim: int, index: Any, value: Any) -> Any:
     """Of either part, with that part of a number."""
     number = complex(value)
     parts = torch.scatter(z.real, dim, index, number.real), torch.scatter(z.imag, dim, index, number.imag)
     return torch.complex(*parts)
 
 
-def sampled_addmm(p: Program, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def sampled_addmm(p: Expansion, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """β·x + α·(a @ b) where x stores an entry."""
     held = x.detach()
     ones = torch.ones(held.values().shape, dtype=torch.float64)
@@ -137,13 +137,13 @@ def sampled_addmm(p: Program, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: A
     return beta * x.to_dense() + alpha * stored * (a @ b)
 
 
-def fill(p: Program, z: Any, value: Any) -> Any:
+def fill(p: Expansion, z: Any, value: Any) -> Any:
     """One number everywhere."""
     number = value.to(z.dtype) if isinstance(value, torch.Tensor) else torch.full_like(z, value)
     return z * 0 + number
 
 
-def var_mean(p: Program, z: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
+def var_mean(p: Expansion, z: Any, dim: Any = None, *, correction: Any = None, keepdim: bool = False) -> Any:
     """The variance, and the mean."""
     axes = tuple(range(z.dim())) if dim is None else dim
     return torch.var(z, dim, correction=correction, keepdim=keepdim), torch.mean(z, axes, keepdim)
@@ -157,14 +157,14 @@ def pairs(z: Any, dtype: Any = None) -> Any:
     return torch.view_as_real((z if dtype is None else z.to(dtype)).resolve_conj())
 
 
-def index_put(p: Program, z: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
+def index_put(p: Expansion, z: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
     """Of the pairs: their axis stands behind those that are indexed."""
     places = tuple(slice(None) if i is None else i for i in indices)
     new = pairs(values, z.dtype).expand(*z[places].shape, 2)
     return torch.view_as_complex(torch.ops.aten.index_put(pairs(z), indices, new, accumulate))
 
 
-def put(p: Program, z: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+def put(p: Expansion, z: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
     """Of the pairs in one row."""
     row = torch.index_put(
         pairs(z).reshape(-1, 2), (index.reshape(-1),), pairs(source, z.dtype).reshape(-1, 2), accumulate
@@ -172,14 +172,14 @@ def put(p: Program, z: Any, index: Any, source: Any, accumulate: bool = False) -
     return torch.view_as_complex(row.reshape(*z.shape, 2))
 
 
-def masked_scatter(p: Program, z: Any, mask: Any, source: Any) -> Any:
+def masked_scatter(p: Expansion, z: Any, mask: Any, source: Any) -> Any:
     """Of the pairs: both parts where the mask holds."""
     shape = (z.real + mask).shape
     z, both = z.expand(shape), mask.expand(shape).unsqueeze(-1).expand(*shape, 2)
     return torch.view_as_complex(torch.masked_scatter(pairs(z), both, pairs(source)))
 
 
-def as_strided_scatter(p: Program, *_: Any, **__: Any) -> Any:
+def as_strided_scatter(p: Expansion, *_: Any, **__: Any) -> Any:
     """What torch differentiates otherwise than it computes it."""
     raise Refused(ANOTHER)
 
@@ -190,18 +190,18 @@ NORMS = ("backward", "ortho", "forward")
 """How much of 1/n a forward transform has: nothing, its root, all."""
 
 
-def fft_c2c(p: Program, z: Any, dim: Any, normalization: int, forward: bool) -> Any:
+def fft_c2c(p: Expansion, z: Any, dim: Any, normalization: int, forward: bool) -> Any:
     """Along each axis; backward the scale is counted the other way round."""
     norm = NORMS[normalization if forward else 2 - normalization]
     return p(torch.fft.fftn if forward else torch.fft.ifftn, z, dim=tuple(dim), norm=norm)
 
 
-def fft_r2c(p: Program, x: Any, dim: Any, normalization: int, onesided: bool) -> Any:
+def fft_r2c(p: Expansion, x: Any, dim: Any, normalization: int, onesided: bool) -> Any:
     """The same for a real tensor, all of it or the half that is not the other's conjugate."""
     return p(torch.fft.rfftn if onesided else torch.fft.fftn, x, dim=tuple(dim), norm=NORMS[normalization])
 
 
-def fft_c2r(p: Program, z: Any, dim: Any, normalization: int, last_dim_size: int) -> Any:
+def fft_c2r(p: Expansion, z: Any, dim: Any, normalization: int, last_dim_size: int) -> Any:
     """Back to a real tensor."""
     sizes = [*(z.shape[d] for d in dim[:-1]), last_dim_size]
     return p(torch.fft.irfftn, z, s=sizes, dim=tuple(dim), norm=NORMS[2 - normalization])

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from symgrad.ops.triangles import eliminated
-from symgrad.tracing.inside import Definition, Program
+from symgrad.tracing.inside import Definition, Expansion
 from symgrad.tracing.lifted import Refused
 
 
@@ -32,18 +32,18 @@ def numbers(real: Any) -> Any:
 def same(function: Any) -> Definition:
     """A function that does the same to the blocks."""
 
-    def definition(p: Program, z: Any, *arguments: Any, **keywords: Any) -> Any:
+    def definition(p: Expansion, z: Any, *arguments: Any, **keywords: Any) -> Any:
         return numbers(p(function, blocks(z), *arguments, **keywords))
 
     return definition
 
 
-def inv_ex(p: Program, z: Any, *, check_errors: bool = False) -> Any:
+def inv_ex(p: Expansion, z: Any, *, check_errors: bool = False) -> Any:
     """The inverse, and an integer."""
     return numbers(p(torch.linalg.inv, blocks(z))), torch.zeros(z.shape[:-2], dtype=torch.int32)
 
 
-def pinv(p: Program, z: Any, *_: Any, **__: Any) -> Any:
+def pinv(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
     """Of a matrix of full rank; where every singular value counts as 0 it is 0, and stays 0 nearby."""
     if not p.value.any():
         return z.mH * 0
@@ -53,7 +53,7 @@ def pinv(p: Program, z: Any, *_: Any, **__: Any) -> Any:
 # Linear systems ----------------------------------------------------------------------------------------------
 
 
-def solve(p: Program, a: Any, b: Any, *, left: bool = True) -> Any:
+def solve(p: Expansion, a: Any, b: Any, *, left: bool = True) -> Any:
     """The real and imaginary parts of each entry of b are two rows."""
     if left and b.dim() == a.dim() - 1 and b.shape == a.shape[:-1]:
         return solve(p, a, b.unsqueeze(-1)).squeeze(-1)
@@ -65,7 +65,7 @@ def solve(p: Program, a: Any, b: Any, *, left: bool = True) -> Any:
     return torch.complex(parts.select(-2, 0), parts.select(-2, 1))
 
 
-def solve_ex(p: Program, a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> Any:
+def solve_ex(p: Expansion, a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """The solution, and an integer."""
     return solve(p, a, b, left=left), torch.zeros(a.shape[:-2], dtype=torch.int32)
 
@@ -81,32 +81,34 @@ def triangle(a: Any, upper: bool, ones: bool) -> Any:
     return part + eye(a) if ones else part
 
 
-def solve_triangular(p: Program, a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
+def solve_triangular(
+    p: Expansion, a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Any:
     """With one triangle of the matrix."""
     return solve(p, triangle(a, upper, unitriangular), b, left=left)
 
 
 def triangular_solve(
-    p: Program, b: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+    p: Expansion, b: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
     """torch's older call."""
     read = triangle(a, upper, unitriangular)
     return solve(p, read.mT if transpose else read, b), a.clone()
 
 
-def cholesky_solve(p: Program, b: Any, factor: Any, upper: bool = False) -> Any:
+def cholesky_solve(p: Expansion, b: Any, factor: Any, upper: bool = False) -> Any:
     """L·Lᴴ·out = b"""
     lower = factor.mH if upper else factor
     return solve(p, lower @ lower.mH, b)
 
 
-def cholesky_inverse(p: Program, factor: Any, upper: bool = False) -> Any:
+def cholesky_inverse(p: Expansion, factor: Any, upper: bool = False) -> Any:
     """The inverse of L·Lᴴ."""
     lower = factor.mH if upper else factor
     return numbers(p(torch.linalg.inv, blocks(lower @ lower.mH)))
 
 
-def lstsq(p: Program, a: Any, b: Any, *_: Any, **__: Any) -> Any:
+def lstsq(p: Expansion, a: Any, b: Any, *_: Any, **__: Any) -> Any:
     """The pseudo-inverse times b, and how far the product stays away from b."""
     solution = pinv(p, a) @ b
     return solution, ((a @ solution - b).abs() ** 2).sum(-2)
@@ -115,18 +117,18 @@ def lstsq(p: Program, a: Any, b: Any, *_: Any, **__: Any) -> Any:
 # Factors -----------------------------------------------------------------------------------------------------
 
 
-def cholesky(p: Program, z: Any, upper: bool = False) -> Any:
+def cholesky(p: Expansion, z: Any, upper: bool = False) -> Any:
     """The factor's diagonal is real and positive, so that of its blocks is, too."""
     lower = numbers(p(torch.linalg.cholesky, blocks(z)))
     return lower.mH if upper else lower
 
 
-def cholesky_ex(p: Program, z: Any, upper: bool = False, check_errors: bool = False) -> Any:
+def cholesky_ex(p: Expansion, z: Any, upper: bool = False, check_errors: bool = False) -> Any:
     """The factor, and an integer."""
     return cholesky(p, z, upper), torch.zeros(z.shape[:-2], dtype=torch.int32)
 
 
-def qr(p: Program, z: Any, mode: Any = "reduced") -> Any:
+def qr(p: Expansion, z: Any, mode: Any = "reduced") -> Any:
     """The factors with a positive diagonal, which are blocks; then the signs that torch's have."""
     if mode not in ("reduced", True):
         raise Refused("the columns that mode 'complete' adds are any that fit, so they have no derivative")
@@ -143,7 +145,7 @@ def lu_factors(x: Any) -> Any:
     return torch.as_tensor(eliminated(x.detach().numpy()))
 
 
-def square_lu(p: Program, z: Any, pivots: Any) -> tuple[Any, Any]:
+def square_lu(p: Expansion, z: Any, pivots: Any) -> tuple[Any, Any]:
     """L and U of a square matrix; ``pivots`` is U's diagonal, held still.
 
     With its rows turned so that the pivots are positive the blocks have real factors L' and U'. The blocks on the
@@ -158,7 +160,7 @@ def square_lu(p: Program, z: Any, pivots: Any) -> tuple[Any, Any]:
     return turn.unsqueeze(-1) * l_turned * turn.conj().unsqueeze(-2), turn.unsqueeze(-1) * u_turned
 
 
-def lu(p: Program, z: Any, **_: Any) -> Any:
+def lu(p: Expansion, z: Any, **_: Any) -> Any:
     """P, which is data, L and U; beyond a square part they solve with its triangles."""
     order, _lower, own = torch.linalg.lu(z.detach())
     rows, columns = z.shape[-2:]
@@ -171,7 +173,7 @@ def lu(p: Program, z: Any, **_: Any) -> Any:
     return order, lower, upper
 
 
-def lu_factor(p: Program, z: Any, *_: Any, **__: Any) -> Any:
+def lu_factor(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
     """Both triangles in one matrix."""
     _, lower, upper = lu(p, z)
     size = min(z.shape[-2:])
@@ -179,7 +181,7 @@ def lu_factor(p: Program, z: Any, *_: Any, **__: Any) -> Any:
     return low + torch.nn.functional.pad(upper, (0, 0, 0, z.shape[-2] - size))
 
 
-def lu_unpack(p: Program, packed: Any, pivots: Any, *_: Any, **__: Any) -> Any:
+def lu_unpack(p: Expansion, packed: Any, pivots: Any, *_: Any, **__: Any) -> Any:
     """P, L and U."""
     size = min(packed.shape[-2:])
     order = torch.lu_unpack(packed.detach(), pivots, unpack_data=False)[0]
@@ -187,14 +189,14 @@ def lu_unpack(p: Program, packed: Any, pivots: Any, *_: Any, **__: Any) -> Any:
     return order, torch.tril(low, -1) + torch.eye(*low.shape[-2:], dtype=low.dtype), torch.triu(packed[..., :size, :])
 
 
-def linalg_lu_solve(p: Program, packed: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+def linalg_lu_solve(p: Expansion, packed: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: bool = False) -> Any:
     """The solution with P·L·U, or with its adjoint."""
     order, lower, upper = lu_unpack(p, packed, pivots)
     whole = order.to(packed.dtype) @ lower @ upper
     return solve(p, whole.mH if adjoint else whole, b, left=left)
 
 
-def lu_solve(p: Program, *arguments: Any, **keywords: Any) -> Any:
+def lu_solve(p: Expansion, *arguments: Any, **keywords: Any) -> Any:
     """torch's older call has its arguments the other way round."""
     if "linalg" in p.call.spelling:
         return linalg_lu_solve(p, *arguments, **keywords)
@@ -205,13 +207,13 @@ def lu_solve(p: Program, *arguments: Any, **keywords: Any) -> Any:
 # Determinants ------------------------------------------------------------------------------------------------
 
 
-def det(p: Program, z: Any) -> Any:
+def det(p: Expansion, z: Any) -> Any:
     """The product of U's diagonal, with the sign of the order of rows."""
     order, _, upper = lu(p, z)
     return torch.prod(upper.diagonal(dim1=-2, dim2=-1), -1) * torch.linalg.det(order.real)
 
 
-def slogdet(p: Program, z: Any) -> Any:
+def slogdet(p: Expansion, z: Any) -> Any:
     """det / |det|, and log |det|: half of the blocks' own."""
     return torch.sgn(det(p, z)), p(torch.linalg.slogdet, blocks(z))[1] / 2
 
@@ -233,12 +235,12 @@ def reflected(z: Any, tau: Any, start: Any, adjoint: bool) -> Any:
     return start
 
 
-def householder_product(p: Program, z: Any, tau: Any) -> Any:
+def householder_product(p: Expansion, z: Any, tau: Any) -> Any:
     """The product of the reflections, its first columns."""
     return reflected(z, tau, z * 0 + torch.eye(*z.shape[-2:], dtype=z.dtype), False)
 
 
-def ormqr(p: Program, z: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+def ormqr(p: Expansion, z: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
     """The product of the reflections, or its adjoint, times a matrix from the left or the right."""
     return reflected(z, tau, other, transpose) if left else reflected(z, tau, other.mH, not transpose).mH
 

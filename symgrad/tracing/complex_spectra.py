@@ -18,7 +18,7 @@ import torch
 
 from symgrad.ops.matrices import APART
 from symgrad.tracing.complex_matrices import blocks, solve
-from symgrad.tracing.inside import Definition, Program
+from symgrad.tracing.inside import Definition, Expansion
 from symgrad.tracing.lifted import Refused
 
 EQUAL = "two {} are equal: which is which changes with the direction, so there is no derivative"
@@ -31,7 +31,7 @@ def apart(values: Any) -> bool:
     return not values.numel() or bool((gaps.amin((-2, -1)) > APART * values.abs().amax(-1)).all())
 
 
-def bordered(p: Program, a: Any, values: Any, held: Any) -> Any:
+def bordered(p: Expansion, a: Any, values: Any, held: Any) -> Any:
     """For each value λ and column v the x with (A − λ)·x = −μ·v and vᴴ·x = 1, as columns."""
     count, size = values.shape[-1], a.shape[-1]
     shape = (*a.shape[:-2], count, size, size)
@@ -43,7 +43,7 @@ def bordered(p: Program, a: Any, values: Any, held: Any) -> Any:
     return solve(p, torch.cat([upper, lower], -2), ends)[..., :size, 0].mT
 
 
-def followed(p: Program, a: Any, values: Any, right: Any, left: Any) -> tuple[Any, Any]:
+def followed(p: Expansion, a: Any, values: Any, right: Any, left: Any) -> tuple[Any, Any]:
     """The eigenvalues, and a function that gives the vectors; all but ``a`` are held still."""
     x = bordered(p, a, values, right)
     y = bordered(p, a.mH, values.conj(), left)
@@ -56,7 +56,7 @@ def followed(p: Program, a: Any, values: Any, right: Any, left: Any) -> tuple[An
     return moved, vectors
 
 
-def eig(p: Program, a: Any) -> Any:
+def eig(p: Expansion, a: Any) -> Any:
     """Eigenvalues and eigenvectors of any square matrix whose eigenvalues are apart."""
     values, right = torch.linalg.eig(a.detach())
     a = a if a.is_complex() else torch.complex(a, torch.zeros_like(a))
@@ -66,7 +66,7 @@ def eig(p: Program, a: Any) -> Any:
     return (moved, vectors()) if p.index else (moved,)
 
 
-def eigh(p: Program, a: Any, UPLO: str = "L", compute_v: bool = True) -> Any:  # torch's name
+def eigh(p: Expansion, a: Any, UPLO: str = "L", compute_v: bool = True) -> Any:  # torch's name
     """Of a Hermitian matrix the left vectors are the right ones; values alone may be equal."""
     a = (a + a.mH) / 2
     values, right = torch.linalg.eigh(a.detach(), UPLO=UPLO)
@@ -78,7 +78,7 @@ def eigh(p: Program, a: Any, UPLO: str = "L", compute_v: bool = True) -> Any:  #
     return (moved.real, vectors()) if p.index else (moved.real,)
 
 
-def svd(p: Program, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None) -> Any:
+def svd(p: Expansion, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None) -> Any:
     """U, S and Vh, by the eigenvectors of [[0, A], [Aᴴ, 0]], which hold u above v."""
     rows, columns = a.shape[-2:]
     if p.index == 1 or not compute_uv:
@@ -95,7 +95,7 @@ def svd(p: Program, a: Any, full_matrices: bool = True, compute_uv: bool = True,
     return both[..., :rows, :], None, both[..., rows:, :].mH
 
 
-def old_svd(p: Program, a: Any, some: bool = True, compute_uv: bool = True) -> Any:
+def old_svd(p: Expansion, a: Any, some: bool = True, compute_uv: bool = True) -> Any:
     """torch's older call, which gives V."""
     u, s, vh = (*svd(p, a, not some, compute_uv), None)[:3]
     return u, s, None if vh is None else vh.mH

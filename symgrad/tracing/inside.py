@@ -30,10 +30,10 @@ NOWHERE = Where("?", 0, "")
 LONGEST = 400
 """A call of more operations than that is left whole."""
 Definition = Callable[..., Any]
-"""Takes a `Program`, and then what the call takes."""
+"""Takes an `Expansion`, and then what the call takes."""
 
 
-class Program(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
+class Expansion(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
     """The operations that run inside one call, as nodes; ``program(function, x)`` is one whole call of ``function``.
 
     ``value`` is what the call gave as its result ``index``, the one that is asked for.
@@ -156,7 +156,7 @@ def lifted(lifter: Lifter, node: Node, definition: Definition | None = None) -> 
 
 def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> tuple[Node | None, ...]:
     """The call once more, by its definition or as it is."""
-    program, call = Program(node, turns), node.call
+    program, call = Expansion(node, turns), node.call
     assert call is not None
     after = torch.get_rng_state()
     try:
@@ -181,4 +181,4 @@ def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> 
         torch.set_rng_state(after)
 
 
-__all__ = ["Definition", "Program", "lifted"]
+__all__ = ["Definition", "Expansion", "lifted"]
