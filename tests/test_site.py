@@ -6,16 +6,21 @@ import importlib
 import importlib.util
 import json
 import re
+import shlex
 import traceback
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from click.testing import CliRunner
 
+import symgrad
 from symgrad import errors
 from symgrad.documents.operation import family_of, family_says
 from symgrad.ops import entries
 from symgrad_cli.failures import reporting
+from symgrad_cli.main import main
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -60,6 +65,11 @@ def test_every_kind_of_error_has_its_page() -> None:
         text = (DOCS / "reference" / "errors" / f"{name}.md").read_text(encoding="utf-8")
         assert text.startswith(f"# error[{name}]\n")
         assert f":raises: {name}\n" in text
+        for command in re.findall(r"^`(symgrad [^`]*)`$", text, re.MULTILINE):  # as it stands, it ends in this message
+            result = CliRunner().invoke(main, shlex.split(command)[1:])
+            assert result.exit_code == 2, command
+            assert result.stderr.startswith(f"error[{name}]: "), command
+            assert result.stderr.endswith(f"see:   docs/reference/errors/{name}.md\n"), command
 
 
 @pytest.mark.parametrize("kind", sorted(errors.SymgradError.__subclasses__(), key=lambda kind: kind.kind))
@@ -82,8 +92,15 @@ def test_a_message_names_the_page_of_its_kind(
 
 
 def test_every_operation_has_a_family_that_says_what_it_is() -> None:
-    for op in entries():
-        assert len(family_says(family_of(op))) > 20, op.name
+    families = Counter(family_of(op) for op in entries())
+    assert all(len(family_says(family)) > 20 for family in families)
+    assert len(families) >= 20
+    assert max(families.values()) <= 60, families.most_common(1)  # a helper that makes entries is none
+    known = {op.name: family_of(op) for op in entries()}
+    assert {name: known[name] for name in ("leaky_relu", "mse_loss", "conv1d", "svdvals", "cumsum", "linear")} == {
+        "leaky_relu": "activations", "mse_loss": "losses", "conv1d": "convolutions", "svdvals": "spectral",
+        "cumsum": "scans", "linear": "layers",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("path", sorted((DOCS / "tutorial").glob("*.ipynb")), ids=lambda path: path.stem)
@@ -131,3 +148,20 @@ def test_a_fault_of_the_pages_is_seen(fault: str, tmp_path: Path) -> None:
     wrong, told = FAULTS[fault]
     (tmp_path / "a.html").write_text(GOOD + wrong, encoding="utf-8")
     assert list(faults(tmp_path)) == [told]
+
+
+def test_the_citation_is_of_this_version() -> None:
+    cited = dict(re.findall(r"^([\w-]+): (\S.*)$", (DOCS / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE))
+    assert cited["version"] == symgrad.__version__
+    assert cited["cff-version"] == "1.2.0"
+    assert cited["license"] == "BSD-3-Clause"
+    assert cited["title"].strip('"').startswith("symgrad: ")
+
+
+def test_the_workflow_builds_the_site_as_its_settings_say() -> None:
+    """One command in three places: the settings, the workflow and the guide for contributors."""
+    workflow = (DOCS.parent / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8")
+    command = re.search(r"python -m sphinx [^`\n]*", (DOCS / "conf.py").read_text(encoding="utf-8"))
+    assert command is not None
+    assert f"- run: {command[0]}\n" in workflow
+    assert f"path: {command[0].split()[-1]}\n" in workflow

@@ -20,6 +20,7 @@ from symgrad.explanation import Explanation, Given, Seed, build, derive_only, wi
 from symgrad.explanation.formulas import Derived
 from symgrad.language import read
 from symgrad.ops import Example, Op
+from symgrad.ops.spec import FAMILIES
 from symgrad.oracles.torch_rule import torch_rules
 from symgrad.program import Program
 from symgrad.render import WRITERS
@@ -56,13 +57,7 @@ def article(op: Op, check: bool = True) -> Article:
 
 def family_of(op: Op) -> str:
     """The module of the table that an operation is in."""
-    own = op.index.__module__
-    if own != "symgrad.ops.pointwise":
-        return own.rpartition(".")[2]
-    for family in ("activations", "scalars"):
-        if any(entry is op for entry in vars(importlib.import_module(f"symgrad.ops.{family}")).values()):
-            return family
-    return "pointwise"
+    return FAMILIES[op.name]
 
 
 def family_says(family: str) -> str:

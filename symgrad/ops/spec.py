@@ -15,8 +15,10 @@ a mask) is `Data`: nothing flows back to it. There is no field in which a deriva
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 from symgrad.indexing.equation import Equation
@@ -204,11 +206,25 @@ def as_given(shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashab
     return dict(options)
 
 
+FAMILIES: dict[str, str] = {}
+"""The module of the table that an entry stands in, by its name; empty for one that was made elsewhere."""
+
+
+def being_imported() -> str:
+    """The module whose top level is running, without its package: an entry is made there, through whatever helpers."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    package, _, module = ("" if frame is None else str(frame.f_globals["__name__"])).rpartition(".")
+    return module if package == __package__ else ""
+
+
 def register(op: Op) -> Op:
     """Put ``op`` into the table under its name and every spelling."""
     if op.name in TABLE:
         raise AssertionError(f"symgrad bug: operation {op.name!r} is defined twice")
     TABLE[op.name] = op
+    FAMILIES[op.name] = being_imported()
     for spelling in (op.name, *op.spelled):
         if SPELLINGS.setdefault(spelling, op) is not op:
             raise AssertionError(f"symgrad bug: {spelling!r} means {SPELLINGS[spelling].name} and {op.name}")
