@@ -76,7 +76,7 @@ LOST = ("svd", "eigh", "eigvalsh", "eig", "matrix_norm", "norm", "pinv", "lstsq"
 """Of operations that begin so, a plan may meet 1/0 behind a condition: then it is not used."""
 
 
-@pytest.mark.parametrize("case", first_by_default(2))
+@pytest.mark.parametrize("case", first_by_default(4))
 def test_a_plan_is_what_loops_and_the_evaluator_compute(case: Case) -> None:
     for what, equation, arrays, sizes in local_equations(case.program, case.values, case.seed):
         found = by_plan(equation, arrays, sizes)

@@ -127,9 +127,6 @@ def merged(drafts: list[Draft], cotangents: Mapping[str, str], fixed: Collection
         for reader in near:
             reader.terms = [replaced(term, draft, name, value) for term in reader.terms]
             reader.rules += [*draft.rules, rule]
-            for read in draft.reads:
-                others = [r for r in readers.get(read, []) if r is not draft and r is not reader]
-                readers[read] = [*others, reader]
     return kept
 
 

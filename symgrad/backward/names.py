@@ -50,7 +50,7 @@ class Names:
         worn = {name.partition("_")[0] for name in self._taken if "_" in name}  # v_h is a recorded gradient's, perhaps
         self.letter = free_name(SEEDS, {*self._numbered(), *self._taken, *program.spoken, *worn})
         self._labels |= {f"{self.letter}_{own}": f"{self.letter}_{label}" for own, label in self._labels.items()}
-        words = "|".join(sorted(map(re.escape, self._labels), key=len, reverse=True))
+        words = "|".join(self._labels)  # identifiers, each matched as a whole
         self._pattern = re.compile(rf"(?<![\w.])({words})(?!\w)") if words else None
         self._taken |= {tensor.name for tensor in program.tensors()}  # what a line defines belongs to none of them
         self._taken |= {self.letter, *map(self.seed, ends)}

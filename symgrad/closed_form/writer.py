@@ -180,12 +180,12 @@ class Notation:
             return self.product([content, sp.Add(*(t / content for t in node.args))], prefer)
         terms = [(t.could_extract_minus_sign(), -t if t.could_extract_minus_sign() else t) for t in node.args]
         written = [(minus, t, self.write(t, prefer)) for minus, t in terms]
-        whole = added(written, common_order([piece for *_, piece in written], prefer), self.program)
+        whole = added(written, common_order([piece for *_, piece in written], prefer))
         varied = [piece for *_, piece in written if piece.axes]
         if len(varied) != 1 or varied[0].kept is None:
             return whole
         kept = [(minus, t, piece.kept or piece) for minus, t, piece in written]
-        return replace(whole, kept=added(kept, varied[0].kept.axes, self.program))
+        return replace(whole, kept=added(kept, varied[0].kept.axes))
 
     def product(self, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
         """Elementwise product; numbers first, then the seed, what is divided by last."""

@@ -1,0 +1,59 @@
+"""Parts that decide what is said and that random changes of the source showed nobody to look at."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sympy as sp
+
+from symgrad.calculus import back
+from symgrad.closed_form.complex_text import plain
+from symgrad.closed_form.of_programs import divides
+from symgrad.closed_form.pieces import NoForm
+from symgrad.closed_form.source_text import Writer
+from symgrad.indexing import Equation, Ravel, access, fresh_axes
+from symgrad.language import read
+from symgrad.numeric.evaluator import in_floats
+from symgrad.program import Constant, Pullback
+from tests.compare import assert_same
+
+
+def test_a_place_that_names_an_index_twice_lies_on_the_diagonal() -> None:
+    (i,) = fresh_axes((sp.Integer(3),))
+    x = np.arange(9.0)
+    found = in_floats(Equation((i,), access("x", (Ravel(i, i, 3, 3),))), {}, {"x": x})
+    assert_same(x.reshape(3, 3).diagonal(), found)
+
+
+@pytest.mark.parametrize(("divisor", "below"), [("y", True), ("y**2", False), ("x", False), ("sqrt(y)", True)])
+def test_what_stands_below_the_line_divides(divisor: str, below: bool) -> None:
+    x, y = sp.symbols("x y", positive=True)
+    known = {"x": x, "y": y, "y**2": y**2, "sqrt(y)": sp.sqrt(y)}
+    assert divides(sp.sqrt(x) / y, known[divisor]) is below
+
+
+@pytest.mark.parametrize(
+    ("shapes", "factors"),
+    [({"x": (2, 3), "w": (3, 4)}, ["x", "w"]), ({"x": (2, 3), "w": (3,)}, None), ({"x": (5, 2, 3), "w": (3, 4)}, None)],
+)
+def test_only_a_product_of_two_matrices_has_two_factors(shapes: dict[str, tuple[int, ...]], factors: object) -> None:
+    found = Writer(read("h = x @ w; tanh(h)", shapes=shapes).program).factors("h")
+    assert (found and [text for text, _ in found]) == factors
+
+
+def test_of_numbers_0_alone_is_written_as_a_tensor() -> None:
+    program = read("h = x * 2; tanh(h)", shapes={"x": (3,)}).program
+    assert plain(Writer(program), program.steps[0], Constant(0))[0] == "zeros_like(x)"
+    with pytest.raises(NoForm):
+        plain(Writer(program), program.steps[0], Constant(2))
+
+
+@pytest.mark.parametrize("text", ["torch.linalg.inv(x)", "torch.linalg.solve(x, b)", "x * 2"])
+def test_a_pullback_takes_what_its_operation_takes_and_what_it_found(text: str) -> None:
+    shapes = {"x": (3, 3), **({"b": (3, 2)} if "b" in text else {})}
+    program = read(text, shapes=shapes).program
+    steps = [step for step in back(program, ["x"]).program.steps if isinstance(step.op, Pullback)]
+    for step in steps:
+        own = next(s for s in program.steps if s.op == step.op.of)
+        assert len(step.arguments) == 2 + len(own.beside) + len(own.arguments)
+    assert steps
