@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import numpy as np
@@ -16,7 +17,7 @@ import torch
 from torch import nn
 
 from symgrad import capture
-from symgrad.calculus import local_pullback, positions, standard
+from symgrad.calculus import back, local_pullback, positions, standard
 from symgrad.calculus.local import SEED, derive
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Equation
@@ -345,3 +346,41 @@ def test_what_has_no_plan_on_tensors_is_refused() -> None:
         fine.pullback(np.ones(2), backend="torch")
     with pytest.raises(ShapeError, match="shape of the output"):
         fine.pullback(torch.ones(3), backend="torch")
+
+
+# --- the backward as a program, and many at once --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_pullback_is_what_the_backward_as_a_program_computes(name: str) -> None:
+    """The plans of `pullback` are the steps of that program, those of one call together."""
+    function, shapes = PROGRAMS[name]
+    torch.manual_seed(0)
+    program = capture(function, *(torch.randn(shape, dtype=torch.float64) for shape in shapes))
+    seed = np.random.default_rng(0).standard_normal(program.results[0].shape)
+    found = back(program.recording, program.wanted)
+    (weight,) = found.weights.values()
+    whole = forward(found.program, {**program.arrays, str(weight): seed})
+    for label, gradient in program.pullback(seed).items():
+        (own,) = (n for n in program.wanted if program.labels[n] == label)
+        assert_same(whole[str(found.cotangents[own])], gradient, tolerance=1e-9, what=f"{name}, {label}")
+
+
+def test_many_threads_ask_at_once() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 3), nn.Softmax(-1)).double()
+    seeds = [np.random.default_rng(n).standard_normal((5, 3)) for n in range(6)]
+    x = torch.randn(5, 8, dtype=torch.float64)
+    alone = [capture(model, x).pullback(seed) for seed in seeds]
+    program = capture(model, x)
+
+    def asked(number: int) -> dict[str, np.ndarray]:
+        seed = seeds[number % len(seeds)]
+        if number % 2:
+            return program.pullback(seed)
+        return {k: g.numpy() for k, g in program.pullback(torch.as_tensor(seed), backend="torch").items()}
+
+    with ThreadPoolExecutor(8) as pool:
+        for number, found in enumerate(pool.map(asked, range(96))):
+            for label, gradient in alone[number % len(seeds)].items():
+                assert_same(gradient, found[label], what=f"{label}, call {number}")
