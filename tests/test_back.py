@@ -10,7 +10,7 @@ import torch
 
 import symgrad
 from symgrad.calculus import Back, back
-from symgrad.errors import UnsupportedError
+from symgrad.errors import InputError, UnsupportedError
 from symgrad.language import read
 from symgrad.numeric import forward, numeric_pullback
 from symgrad.program import BLACK_BOX, Apply, Program, Pullback, Tensor
@@ -106,3 +106,9 @@ def test_the_lines_know_the_program_that_they_are() -> None:
     got = numbers(found.backward.back, {given.name: given.value for given in found.inputs}, {})
     for name, gradient in found.gradients.items():
         assert_same(gradient.value, got[name], what=name)
+
+
+@pytest.mark.parametrize("name", ["a b", "def", "3", "", "x(): pass\nimport os\ndef y", "torch", "math", 3, None])
+def test_code_is_called_by_a_name_of_python(name: object) -> None:
+    with pytest.raises(InputError, match="function"):
+        symgrad.explain("x @ a", check=False).backward.code(name)  # type: ignore[arg-type]  # that is what is tried

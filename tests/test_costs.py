@@ -7,6 +7,7 @@ import importlib
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -270,3 +271,14 @@ def test_differences_compute_what_an_input_reaches(monkeypatch) -> None:
     del computed[:]
     assert check_differences(found.program, inputs, found.seed, "y", found.gradients["y"].value).passed
     assert len(computed) == len(found.program.steps) + 2 * 2 * 2  # c * y and its sum, for each entry up and down
+
+
+def test_entries_of_a_deep_text_are_not_written_out_to_see_how_long_they_are() -> None:
+    """Ten layers, three wide: an entry in symbols would have 3¹⁰ terms."""
+    layers = [f"h{n + 1} = tanh({f'h{n}' if n else 'x'} @ w)" for n in range(9)]
+    numbers = {"x": np.eye(3)[:2], "w": np.eye(3) + 0.1}
+    found = symgrad.explain("; ".join([*layers, "tanh(h9 @ w)"]), wrt=["x"], check=False, **numbers)
+    matrix = found.gradients["x"].jacobian
+    assert matrix.formula is not None
+    text = found.to_text()
+    assert f"{matrix.dense()[0, 0]:.3f}"[:5] in text

@@ -9,12 +9,15 @@ import ast
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
+from keyword import iskeyword
 
+from symgrad.errors import InputError
 from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
 
 IMPORTS = {"math.": "import math", "torch.": "import torch", "F.": "import torch.nn.functional as F"}
 """What has to be imported for which beginning of a name; torch always is, math before it."""
-
+MODULES = frozenset({"F", "math", "np", "torch"})
+"""What modules are called in code."""
 
 Statement = tuple[str, str]
 """A name, and what it is computed by."""
@@ -81,9 +84,18 @@ def as_function(
     body = [*reversed(kept), *backward]
     texts = [f"    {target} = {placed(code)}" for target, code in body]
     texts.append(f"    return {', '.join(results)}")
-    whole = "\n".join([f"def {name}({', '.join(arguments)}):", *texts])
+    whole = "\n".join([f"def {function_name(name)}({', '.join(arguments)}):", *texts])
     imports = [line for name, line in IMPORTS.items() if name == "torch." or re.search(rf"\b{re.escape(name)}", whole)]
     return "\n".join([*imports, "", "", whole])
+
+
+def function_name(wish: object) -> str:
+    """What a function may be called; raises `InputError` for what is no name, or one that its own lines read."""
+    if not isinstance(wish, str) or not wish.isidentifier() or iskeyword(wish):
+        raise InputError(f"{wish!r} is no name of a function in Python")
+    if wish in MODULES:
+        raise InputError(f"a function cannot be called {wish}: its lines read the module")
+    return wish
 
 
 def placed(code: str) -> str:

@@ -145,7 +145,9 @@ class Backward(Listed):
         return replace(self, lines=lines, gradients=gradients)
 
     def code(self, name: str = "backward") -> str:
-        """A Python function of the inputs and the seed, in torch; raises `UnsupportedError` where a line has no code.
+        """A Python function of the inputs and the seed, in torch.
+
+        Raises `UnsupportedError` where a line has no code, `InputError` for what is no ``name``.
 
         >>> import symgrad
         >>> print(symgrad.explain("x@a", check=False).backward.code())

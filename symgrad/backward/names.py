@@ -11,12 +11,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from keyword import iskeyword
 
+from symgrad.backward.code import MODULES
 from symgrad.program import SEEDS, Program, free_name
 
 UNNAMED = re.compile(r"(t|wide)\d+")
 """What tensors are called that nobody gave a name."""
-MODULES = frozenset({"F", "math", "np", "torch"})
-"""What a line as Python reads from: no tensor is called so there."""
 
 
 class Names:

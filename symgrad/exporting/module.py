@@ -13,8 +13,7 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from symgrad.backward.code import IMPORTS
-from symgrad.errors import InputError
+from symgrad.backward.code import IMPORTS, function_name
 from symgrad.exporting.parts import Parts, free
 from symgrad.exporting.shapes import misfit
 from symgrad.exporting.torch_text import function_class, plain
@@ -40,9 +39,7 @@ class Told:
 def name_for(wish: str | None, program: Program, parts: Parts) -> str:
     """What the function is called: as wished, else by the last step; raises `InputError` for what is no name."""
     if wish is not None:
-        if not wish.isidentifier() or keyword.iskeyword(wish):
-            raise InputError(f"{wish!r} is no name of a function in Python")
-        return wish
+        return function_name(wish)
     called = [step.called for step in program.steps if step.op != "expand"]
     own = called[0] if len(called) == 1 and re.fullmatch(r"[a-z][a-z0-9_]*", called[0]) else "formula"
     taken = {*parts.inputs, *parts.seeds, *(s.target for s in (*parts.forward, *parts.backward))}

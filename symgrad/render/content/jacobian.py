@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 
 import numpy as np
+import sympy as sp
 
 from symgrad.explanation import Jacobian, Structure
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.indexing import Index
+from symgrad.indexing.symbols import Expr, is_access
+from symgrad.lowering.reading import number as size_in_numbers
 from symgrad.render.arrange import reading
 from symgrad.render.content.speaker import Speaker
 from symgrad.render.content.teller import Teller
@@ -30,6 +34,7 @@ from symgrad.render.page import (
     number,
     partial,
 )
+from symgrad.shapes import Size
 
 MOST_ROWS, MOST_COLUMNS = 16, 12
 """The largest matrix that is written out."""
@@ -38,6 +43,8 @@ COUNTABLE = 4_000_000
 LONGEST = 600
 """Characters of the longest formula that anyone reads."""
 LONGEST_CELL = 40
+MOST_TERMS = 2_000
+"""Terms of an entry beyond which it is not written out in symbols to see how long it is."""
 
 
 def jacobian_section(teller: Teller, jacobians: tuple[Jacobian, ...]) -> Section:
@@ -175,8 +182,10 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
         )
         return
     dense = jacobian.dense()
-    possible = np.full(jacobian.shape, formula is None)  # without a formula nobody knows which are always 0
-    if formula is not None:
+    whole = jacobian.formula
+    short = formula is not None and whole is not None and terms_written(whole, jacobian.values.sizes) <= MOST_TERMS
+    possible = np.full(jacobian.shape, not short)  # without entries in symbols nobody knows which are always 0
+    if short:
         symbols = symbols_of(teller, jacobian, names)
         possible = np.array([[cell is not None for cell in row] for row in symbols]).reshape(jacobian.shape)
         if all(cell is None or len(cell.text) <= LONGEST_CELL for row in symbols for cell in row):
@@ -196,6 +205,15 @@ def _explicit(teller: Teller, jacobian: Jacobian, formula: Formula | None, names
         tuple(number(v) if possible[r, c] or v != 0 else None for c, v in enumerate(row)) for r, row in enumerate(dense)
     )
     yield _matrix(jacobian, cells, names)
+
+
+def terms_written(node: Expr, sizes: Mapping[Size, int]) -> int:
+    """How many terms one entry has when its sums are written out, one in another."""
+    if isinstance(node, (sp.Sum, sp.Product)):
+        return terms_written(node.function, sizes) * prod(
+            size_in_numbers(limit[0].size, sizes) for limit in node.limits
+        )
+    return max(1, sum(terms_written(part, sizes) for part in node.args)) if not is_access(node) else 1
 
 
 def numbers_key(value: object) -> str:
