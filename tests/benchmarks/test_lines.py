@@ -108,8 +108,8 @@ def test_lines(benchmark: Any) -> None:
         layers = [f"h{n + 1} = tanh({f'h{n}' if n else 'x'} @ w{n})" for n in range(99)]
         text = "; ".join([*layers, "tanh(h99 @ w99)"])
         row(
-            "`explain` of a text of 100 layers without check, and its text",
-            lambda: symgrad.explain(text, check=False).to_text(), 1.0,
+            "`explain` of a text of 100 layers without check, and its lines",
+            lambda: str(symgrad.explain(text, shapes={"x": (2, 3)}, check=False).backward), 1.0,
         )  # fmt: skip
         benchmark.pedantic(lambda: None, rounds=1)
     finally:
