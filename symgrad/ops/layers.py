@@ -332,14 +332,6 @@ def attention_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> 
     return (*full, *((*lead, query[-2], key[-2]) for _ in mask))
 
 
-def attention_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
-    """(…, positions of the query, features of the value)."""
-    query, key, value, *_ = shapes
-    sizes.unify(query[-1], key[-1])
-    sizes.unify(key[-2], value[-2])
-    return (*query[:-1], value[-1])
-
-
 def attended(factor: str, past: str = "") -> str:
     """The equation of attention."""
     score = f"{factor}(Σ_c query[…,i,c]·key[…,j,c]) + attn_mask[…,i,j]"

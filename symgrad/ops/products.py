@@ -143,11 +143,6 @@ def without(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, keepdim: bool = F
     return (*common[:dim], *((sp.S.One,) if keepdim else ()), *common[dim + 1 :])
 
 
-def prepare_pair(shapes: tuple[Shape, ...], dim: int = -1, **options: Any) -> dict[str, Hashable]:
-    """The axis of the common shape, from the front."""
-    return {"dim": axis_of(dim, max(map(len, shapes))), **options}
-
-
 # fmt: off
 op("vecdot(x, y, dim: int=-1)", "out = Σ_j x[j]·y[j]", "inner products along dim", ("torch.linalg.{}",), along="dim",
    examples=("torch.linalg.vecdot(x, y)",))

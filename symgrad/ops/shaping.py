@@ -52,11 +52,6 @@ def axes_of(dim: Dim, rank: int) -> tuple[int, ...]:
     return tuple(sorted(axes)) if rank else ()
 
 
-def prepare_axes(shapes: tuple[Shape, ...], dim: Dim = None, **options: Hashable) -> dict[str, Hashable]:
-    """``dim`` in canonical form."""
-    return {"dim": axes_of(dim, len(shapes[0])), **options}
-
-
 def reduced_shape(
     sizes: Sizes, shapes: tuple[Shape, ...], dim: tuple[int, ...], keepdim: bool = False, **options: Hashable
 ) -> Shape:
