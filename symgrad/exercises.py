@@ -100,7 +100,7 @@ class Exercise(Listed):
                 other = next((t for t in trials if t.got.shape != t.expected.shape), None)
                 if other is not None:
                     return self._shaped(other, where)
-                worst = max(worst, *map(relative, trials))
+                worst = max(worst, *(self._off(trial, values) for trial in trials))
                 if worst > NEAR:
                     return Verdict("wrong", f"{LEAD.get(where, LEAD['sizes'])}{self._why(values, trials)}")
         except SymgradError as error:
@@ -116,6 +116,17 @@ class Exercise(Listed):
         got = evaluated(text, known_by(self.explanation, values, weights.seeds[0]))
         scale = max(float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0)), LEAST)
         return Trial(weights, expected, as_float(got), EXACT * scale, scale)
+
+    def _off(self, trial: Trial, values: Values) -> float:
+        """How far the line is from what is right; 0 where the solution itself is as far, by rounding."""
+        off = relative(trial)
+        if not EXACT < off <= LEAST or self.solution is None:
+            return off
+        try:
+            own = self._trial(self.solution, values, trial.weights)
+        except SymgradError:
+            return off
+        return 0.0 if own.got.shape == own.expected.shape and off <= 2 * relative(own) else off
 
     def _shaped(self, trial: Trial, where: str) -> Verdict:
         """What is said of another shape."""

@@ -94,7 +94,8 @@ class Expression:
 
 def family(op: Op) -> str | None:
     """unary, binary or reduction, as the table's facts say; None for an operation with a way of its own."""
-    if op.name in WAYS:
+    options = (p for p in op.signature.parameters.values() if p.name not in op.operands)
+    if op.name in WAYS or any(p.default is p.empty for p in options):
         return None
     if op.shape is common_shape and len(op.operands) <= 2:
         return "unary" if len(op.operands) == 1 else "binary"

@@ -17,9 +17,13 @@ import pytest
 import torch
 
 import symgrad
+from symgrad.calculus import pullback
 from symgrad.calculus.local import _placed, derive, local_pullback, local_pushforward
 from symgrad.closed_form.named_twice import named_twice
-from symgrad.oracles.forms import evaluate_text
+from symgrad.language import read
+from symgrad.numeric import forward
+from symgrad.oracles import dropped_forms
+from symgrad.oracles.forms import check_form, evaluate_text
 from tests import torch_side
 from tests.compare import assert_same
 from tests.sampling import seed_of
@@ -442,3 +446,42 @@ def test_a_text_that_does_not_read_gets_no_names() -> None:
         named_twice("1.expand(3).diag() + 1.expand(3).diag()", lambda part: "t")
         == "1.expand(3).diag() + 1.expand(3).diag()"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "shapes"),
+    [
+        ("dist(x.flip(0), x)", "2 * v * (x - x.flip(0)) / out", {"x": (2, 3)}),  # the distance 0 where x has one row
+        ("std(x)", "v * (x - x[0].mean()) / out / (x.shape[1] - 1)", {"x": (1, 3)}),
+        ("where(std(x) > d, std(x), d)", "v * (std(x) > d) * (x - x[0].mean()) / std(x) / (x.shape[1] - 1)",
+         {"x": (1, 3), "d": ()}),
+        ("log_softmax(corrcoef(x) - corrcoef(x), 0)", "zeros_like(x)", {"x": (2, 3)}),
+    ],
+)  # fmt: skip
+def test_a_size_at_which_nothing_is_defined_or_0_divides_0_says_nothing_of_a_form(
+    text: str, form: str, shapes: dict[str, tuple[int, ...]]
+) -> None:
+    generator = np.random.default_rng(0)
+    values = {name: 2 ** generator.normal(size=shape) for name, shape in shapes.items()}
+    with dropped_forms() as dropped:
+        found = symgrad.explain(text, wrt="x", **(values | {"d": np.array(0.01)} if "d" in values else values))
+    assert (found.gradients["x"].closed_form, found.passed, dropped) == (form, True, [])
+
+
+def test_a_form_that_divides_by_0_without_a_guard_is_withheld() -> None:
+    program = read("x.sum(0)", shapes={"x": (2, 3)}).program
+    values = forward(program, {"x": np.arange(6.0).reshape(2, 3)})
+    given = (program, pullback(program, "x"), values, np.array([1.0, 2.0, 3.0]))
+    assert check_form("v.expand(x.shape)", *given).passed
+    assert not check_form("v.expand(x.shape) * (x.shape[0] - 1) / (x.shape[0] - 1)", *given).passed
+
+
+def test_a_stack_beside_a_matrix_reads_back_where_torch_would_take_the_matrix_for_vectors() -> None:
+    """``solve(A, a)`` with two 2×2 matrices and a 2×2 is another program than with three."""
+    generator = np.random.default_rng(0)
+    A, a = 3 * np.eye(2) + generator.normal(size=(3, 2, 2)), generator.normal(size=(2, 2))
+    with dropped_forms() as dropped:
+        found = symgrad.explain("expm1(solve(A, a))", A=A, a=a)
+    assert found.passed
+    assert not dropped
+    assert "a.expand(" in found.gradients["a"].closed_form

@@ -15,10 +15,6 @@ from tests.cases import STORIES, Case, first_by_default
 SOFTMAX = "(out * (v - (v * out).sum(-1, keepdim=True))) @ w.T"
 
 
-LOSSY = ("scaled_dot_product_attention", "renorm")
-"""Their forms lose some digits: a row of one entry, 1e-7 beside a norm."""
-
-
 @pytest.mark.parametrize(
     ("expression", "line", "kind", "why"),
     [
@@ -67,8 +63,7 @@ def test_the_closed_form_is_right_and_its_double_is_wrong(case: Case) -> None:
         verdict = question.check(line)
         if verdict.kind == "unread":  # a form may use a word that texts do not know
             continue
-        rounded = case.op.name in LOSSY and verdict.kind == "approximate"
-        assert verdict.kind == "exact" or rounded, (name, line, verdict)
+        assert verdict.kind == "exact", (name, line, verdict)
         if gradient.value.astype(float).any():
             double = "; ".join([*named, f"2 * ({last.partition(' = ')[2]})"])
             assert question.check(double).kind == "wrong"

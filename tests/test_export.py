@@ -41,7 +41,6 @@ PROGRAMS: dict[str, dict[str, tuple[int, ...]]] = {
 REFUSED = ("zeros_like", "ones_like", "matrix_norm", "pdist", "quantile", "i1", "interpolate", "grid_sample", "np_dot")
 """Operations of which an example or all have no code, or nothing flows back."""
 OTHERWISE = (
-    "median(x, 1)",  # fails a layout of x: torch's median itself was not looked into
     "view_as_complex",
     "layer_norm(x)",
     "kron(x",

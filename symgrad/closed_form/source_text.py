@@ -115,18 +115,23 @@ class Writer:
         return None if argument.value is None else number_text(argument.value)
 
     def operands(self, step: Apply) -> list[Argument]:
-        """The arguments of a step; what only broadcasts them is left out where the operation does it by itself."""
+        """The arguments of a step; what only broadcasts them is left out where the operation does it by itself.
+
+        At these sizes, and where all sizes meet: torch takes a 2×2 beside a stack of two 2×2 for vectors.
+        """
         plain = [self.unexpanded(a) for a in step.arguments]
         shapes, targets = (
             tuple(self.program.tensor(a).shape if isinstance(a, str) else () for a in names)
             for names in (plain, step.arguments)
         )
-        sizes = Sizes.of((), self.program.sizes)
-        try:
-            aligned = named(step.op).align(sizes, shapes, **dict(step.options))
-        except (SizeMismatch, SymgradError):
-            return list(step.arguments)
-        return plain if aligned == targets else list(step.arguments)
+        for numbers in (self.program.sizes, dict.fromkeys(self.program.sizes, 2)):
+            try:
+                aligned = named(step.op).align(Sizes.of((), numbers), shapes, **dict(step.options))
+            except (SizeMismatch, SymgradError):
+                return list(step.arguments)
+            if aligned != targets:
+                return list(step.arguments)
+        return plain
 
     def unexpanded(self, argument: Argument) -> Argument:
         """What was broadcast to give ``argument``, or itself."""

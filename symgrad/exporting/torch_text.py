@@ -27,6 +27,8 @@ VIEWS = frozenset(
     }
 )  # fmt: skip
 """Methods that move nothing: what they give is had again for nothing, and is not saved."""
+MISREAD = ("torch.median", "torch.nanmedian")
+"""Along an axis, torch 2.13 reads beside the storage of an expanded tensor here: they are given their own storage."""
 AGAIN = "  # differentiated again: what was saved on the way has to depend on the inputs"
 
 
@@ -58,6 +60,8 @@ class Beside(ast.NodeTransformer):
             node.keywords.append(ast.keyword("device", ast.Attribute(ast.Name(self.beside), "device")))
         if ast.unparse(node.func) == "torch.where" and len(node.args) == 3 and all(map(is_number, node.args[1:])):
             node.args[1] = self.typed(node.args[1])
+        if ast.unparse(node.func) in MISREAD and any(k.arg == "dim" for k in node.keywords):
+            node.args[0] = ast.Call(ast.Attribute(node.args[0], "contiguous"), [], [])
         return node
 
 

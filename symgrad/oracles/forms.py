@@ -17,9 +17,12 @@ from functools import lru_cache
 from itertools import product
 
 import numpy as np
+import sympy as sp
 
 from symgrad.calculus import Sweep, flows, local_pullback, positions, standard
 from symgrad.errors import DomainError, SymgradError, UndefinedError
+from symgrad.indexing import Bracket, Equation
+from symgrad.indexing.symbols import Expr
 from symgrad.language.read import LOSSES, Reading, inputs_of, read
 from symgrad.numeric import Array, Values, as_float, evaluate, forward, is_exact
 from symgrad.oracles.array_text import Read, evaluate_arrays
@@ -109,11 +112,30 @@ def _checked(
             written = read_back(text, known)
         except SymgradError as error:
             return UNREAD, Check(NAME, None, False, note=f"{UNREAD}: {error.problem}")
-        raw = evaluate(sweep.equation, {**found.arrays, program.seed: weights}, found.sizes)
-        checks.append(compare(NAME, as_float(raw), as_float(written)))
+        arrays = {**found.arrays, program.seed: weights}
+        raw, written = as_float(evaluate(sweep.equation, arrays, found.sizes)), as_float(written)
+        if where == RESIZED:
+            written = guarded(sweep.equation, arrays, found, raw, written)
+        checks.append(compare(NAME, raw, written))
         if not checks[-1].passed:
             return where, checks[-1]
     return AT_THE_POINT, checks[0]
+
+
+def guarded(equation: Equation, arrays: Mapping[str, Array], values: Values, raw: Array, written: Array) -> Array:
+    """``written`` with a 0 that its formula guards in the place of 0/0, as the sentence beside such a form says.
+
+    At other sizes a length may be 0 whatever stands there: of ``c - c.flip(0)``, for one, where c has one row.
+    """
+    if raw.shape != written.shape or not (np.isnan(written) & (raw == 0)).any():
+        return written
+    bare = evaluate(Equation(equation.axes, equation.right.replace(is_guard, lambda _: sp.S.One)), arrays, values.sizes)
+    return np.where(np.isnan(written) & np.isnan(as_float(bare)) & (raw == 0), 0.0, written)
+
+
+def is_guard(node: Expr) -> bool:
+    """Whether this is [e ≠ 0]."""
+    return isinstance(node, Bracket) and isinstance(node.args[0], sp.Ne) and node.args[0].rhs == 0
 
 
 def said(values: Values) -> str:

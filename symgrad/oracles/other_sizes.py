@@ -17,7 +17,7 @@ from symgrad.calculus import local
 from symgrad.errors import SymgradError
 from symgrad.indexing import Ravel, Unravel
 from symgrad.indexing.symbols import is_access
-from symgrad.numeric import Values, as_float, evaluate, forward
+from symgrad.numeric import Values, as_float, evaluate, finite, forward
 from symgrad.numeric.assumed import matrix_of_kind
 from symgrad.program import Program
 from symgrad.shapes import Size, with_numbers
@@ -52,10 +52,18 @@ def resized(values: Values, program: Program, moving: Collection[str]) -> Iterat
                     array = as_float(array) * generator.uniform(0.9, 1.1, size=array.shape)
                 inputs[tensor.name] = matrix_of_kind(program, tensor.name, array)
             try:
-                yield forward(other, inputs)
+                point = forward(other, inputs)
             except (SymgradError, ValueError, IndexError):  # a place outside, an axis of 1 where two are needed
                 continue
+            if not defined(program, point) and defined(program, values):  # the spread of one value
+                continue
+            yield point
             found += 1
+
+
+def defined(program: Program, values: Values) -> bool:
+    """Whether everything on the way to the output has a value."""
+    return all(bool(finite(values[name]).all()) for name in program.relevant())
 
 
 def candidates(given: Sequence[int]) -> tuple[Iterator[dict[int, int]], Iterator[dict[int, int]]]:
