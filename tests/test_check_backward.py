@@ -55,7 +55,7 @@ def test_goldens_are_written() -> None:
     GOLDENS.write_text("\n".join(message(c) for c in (*FAULTS, *WRONG) if c.name not in RANDOM), encoding="utf-8")
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("candidate", named((*FAULTS, *WRONG)))
 def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
     """Caught, named as a reader would, and in the words of the golden."""

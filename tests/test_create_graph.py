@@ -97,7 +97,7 @@ def programs() -> dict[str, Case]:
 PROGRAMS = programs()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.filterwarnings("ignore:Using backward\\(\\) with create_graph:UserWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_loss_on_a_gradient_is_explained_like_any_other(name: str) -> None:
@@ -180,6 +180,7 @@ def test_a_black_box_under_a_gradient_is_named() -> None:
         symgrad.capture(lambda x: grad(Own.apply(x * x).sum(), x)[0].sum(), torch.tensor([0.1, 0.2]))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("layer", [nn.Linear(2, 3), nn.Conv1d(2, 3, 1), nn.LayerNorm(2), nn.Identity()])
 def test_a_pullback_that_reads_only_a_shape_passes_nothing_on(layer: nn.Module, tmp_path: Path) -> None:
     """The gradient of what is linear in x does not depend on x: J is 0, in words as in numbers."""

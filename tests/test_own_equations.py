@@ -41,6 +41,7 @@ TWINS = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("text", "shapes", "twin"), [t for t in TWINS if t[2]], ids=[t[0] for t in TWINS if t[2]])
 def test_an_equation_is_what_torch_computes(text: str, shapes: dict[str, tuple[int, ...]], twin: object) -> None:
     generator = np.random.default_rng(7)

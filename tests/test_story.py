@@ -526,6 +526,7 @@ p = torch.softmax(h, 0)
 """
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("source", "word"), [(CANCELS, "cancels"), (SHRINKS, "vanishes")])
 def test_a_difference_that_cancels_is_not_said_to_vanish(tmp_path, source, word, seed):
