@@ -9,9 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 import symgrad
-from symgrad.tracing import run_script, told_lines
-from symgrad.tracing.tell import event_text
-from symgrad.tracing.told_lines import flow_of, warning_of
+from symgrad.tracing import run_script
+from symgrad.tracing.story import told_lines
+from symgrad.tracing.story.tell import event_text
+from symgrad.tracing.story.told_lines import flow_of, warning_of
 from symgrad_cli.main import main
 from tests.compare import assert_same
 

@@ -282,7 +282,7 @@ def says(call: ast.Call, keyword: str) -> bool:
 
 
 RUNS_SCRIPTS = {
-    "symgrad/tracing/script.py": {
+    "symgrad/tracing/session/script.py": {
         "compile": 1,  # `symgrad run script.py` runs the user's own script, as `python script.py` would,
         "exec": 1,  # which is what that file is for; the text comes from nowhere else
     },
@@ -324,13 +324,13 @@ def test_no_text_and_no_file_is_ever_run() -> None:
     ("file", "text"),
     [
         ("symgrad/tracing/scripts.py", "compile(text)"),
-        ("symgrad/tracing/watch.py", "exec(text)"),
-        ("tracing/script.py", "exec(text)"),
-        ("symgrad/tracing/script.py", "compile(text)\nexec(code)\nexec(more)"),
-        ("symgrad/tracing/script.py", "compile(text)\nexec(code)\neval(more)"),
-        ("symgrad/tracing/script.py", "compile(text)\nexec(code)\nimport pickle"),
-        ("symgrad/tracing/script.py", "compile(text)\nbuiltins.exec(code)\nexec(code)"),
-        ("symgrad/tracing/script.py", "compile(text)"),
+        ("symgrad/tracing/session/watch.py", "exec(text)"),
+        ("tracing/session/script.py", "exec(text)"),
+        ("symgrad/tracing/session/script.py", "compile(text)\nexec(code)\nexec(more)"),
+        ("symgrad/tracing/session/script.py", "compile(text)\nexec(code)\neval(more)"),
+        ("symgrad/tracing/session/script.py", "compile(text)\nexec(code)\nimport pickle"),
+        ("symgrad/tracing/session/script.py", "compile(text)\nbuiltins.exec(code)\nexec(code)"),
+        ("symgrad/tracing/session/script.py", "compile(text)"),
     ],
 )
 def test_the_exemption_for_scripts_can_fail(file: str, text: str) -> None:
@@ -338,7 +338,7 @@ def test_the_exemption_for_scripts_can_fail(file: str, text: str) -> None:
 
 
 def test_the_exemption_for_scripts_passes_what_it_is_for() -> None:
-    assert runs_unexpected("symgrad/tracing/script.py", "code = compile(text)\nexec(code)") == []
+    assert runs_unexpected("symgrad/tracing/session/script.py", "code = compile(text)\nexec(code)") == []
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from symgrad.backward.beside import side_by_side
 from symgrad.backward.lines import Lines
 from symgrad.errors import UnsupportedError
 from symgrad.tracing import Program, run_script
-from symgrad.tracing.tell import event_text
+from symgrad.tracing.story.tell import event_text
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 

@@ -20,9 +20,9 @@ import pytest
 
 import symgrad
 from symgrad.render.html.travel import travelling
-from symgrad.tracing.page import page_html
-from symgrad.tracing.story import Note, Session
-from symgrad.tracing.trace import Where
+from symgrad.tracing.record.trace import Where
+from symgrad.tracing.story.events import Note, Session
+from symgrad.tracing.story.page import page_html
 from tests.browser import Opened, browser
 from tests.cases import cases
 from tests.test_run_page import TRAIN

@@ -18,7 +18,7 @@ from symgrad.language import read
 from symgrad.numeric import forward
 from symgrad.oracles.forms import evaluate_text
 from symgrad.tracing import run_script
-from symgrad.tracing.tell import event_text
+from symgrad.tracing.story.tell import event_text
 from tests import test_ops_options as options
 from tests import torch_side
 from tests.compare import assert_same

@@ -12,7 +12,8 @@ import torch
 import torch.nn.functional as F
 
 from symgrad import capture
-from symgrad.tracing import complex_definitions, inside
+from symgrad.tracing.lift import inside
+from symgrad.tracing.lift.complex import definitions as complex_definitions
 from tests.test_complex import draw, held_against_torch, real
 
 WINDOW = torch.tensor([0.5, 1.0, 2.0, 1.0], dtype=torch.float64)
@@ -73,18 +74,18 @@ def test_the_branches_are_torchs_on_and_beside_the_cuts(word: str) -> None:
 
 def test_a_definition_that_is_wrong_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = {**complex_definitions.DEFINITIONS, "asin": lambda p, z: math.pi / 2 - torch.log(z)}
-    monkeypatch.setattr("symgrad.tracing.complexes.DEFINITIONS", wrong)
+    monkeypatch.setattr("symgrad.tracing.lift.complex.complexes.DEFINITIONS", wrong)
     (box,) = held_against_torch(torch.asin, draw(3)).black_boxes
     assert "the table's entry gives another value" in box.reason
 
 
 def test_where_a_definition_is_refused_what_runs_inside_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symgrad.tracing.complexes.DEFINITIONS", {"logaddexp": lambda p, x, y: x + y})
+    monkeypatch.setattr("symgrad.tracing.lift.complex.complexes.DEFINITIONS", {"logaddexp": lambda p, x, y: x + y})
     assert not held_against_torch(torch.logaddexp, draw(3), draw(3, seed=1)).black_boxes
 
 
 def test_a_definition_in_itself_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("symgrad.tracing.complexes.DEFINITIONS", {"asin": lambda p, z: torch.asin(z)})
+    monkeypatch.setattr("symgrad.tracing.lift.complex.complexes.DEFINITIONS", {"asin": lambda p, z: torch.asin(z)})
     (box,) = capture(torch.asin, draw(3)).black_boxes
     assert "made of itself" in box.reason
 
@@ -105,7 +106,7 @@ def test_a_value_that_is_overwritten_inside_is_never_read_under_its_other_name()
 
     def told(definition: inside.Definition, fn: object) -> tuple[str, ...]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("symgrad.tracing.complexes.DEFINITIONS", {"asin": definition})
+            patch.setattr("symgrad.tracing.lift.complex.complexes.DEFINITIONS", {"asin": definition})
             return tuple(box.reason for box in capture(fn, draw(3)).black_boxes)
 
     (value,) = told(own, torch.asin)

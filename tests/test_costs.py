@@ -20,14 +20,15 @@ from symgrad.backward.slots import always_defined, filled
 from symgrad.calculus import sweeps
 from symgrad.oracles.differences import check_differences
 from symgrad.shapes import Slot
-from symgrad.tracing import capture, words
-from symgrad.tracing.passages import passages
+from symgrad.tracing import capture
+from symgrad.tracing.captured import words
+from symgrad.tracing.story.passages import passages
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 
 local = importlib.import_module("symgrad.calculus.local")
 forwards = importlib.import_module("symgrad.numeric.forward")
-program_of_run = importlib.import_module("symgrad.tracing.program")
+program_of_run = importlib.import_module("symgrad.tracing.captured.program")
 
 
 @pytest.fixture

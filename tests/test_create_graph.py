@@ -15,7 +15,8 @@ from torch.nn import functional as F
 import symgrad
 from symgrad.errors import UnsupportedError
 from symgrad.program import Pullback
-from symgrad.tracing import Program, again, run_script
+from symgrad.tracing import Program, run_script
+from symgrad.tracing.lift import again
 from tests.compare import assert_same
 from tests.lines_of import run_lines
 

@@ -19,8 +19,9 @@ from symgrad.api import explain_values
 from symgrad.errors import InputError, NotationError
 from symgrad.language import read
 from symgrad.render import derived_text, schema, to_json, to_latex, to_markdown, to_text
-from symgrad.tracing import kinks, run_script
-from symgrad.tracing.tell import event_text
+from symgrad.tracing import run_script
+from symgrad.tracing.session import kinks
+from symgrad.tracing.story.tell import event_text
 from tests.compare import assert_same
 
 USUAL = ("x", "y", "v", "out", "L", "J")

@@ -23,7 +23,7 @@ from symgrad.ops import Op, entries, find
 from symgrad.oracles import run_torch
 from symgrad.program import Program
 from symgrad.tracing import run_script
-from symgrad.tracing.tell import event_text
+from symgrad.tracing.story.tell import event_text
 from symgrad_cli.main import main
 from tests.compare import assert_same
 

@@ -29,9 +29,9 @@ from symgrad.numeric import as_float, forward
 from symgrad.numeric.evaluate import evaluate, evaluate_forward, played
 from symgrad.numeric.evaluator import in_floats
 from symgrad.numeric.plans import in_type
-from symgrad.tracing.on_torch import engine
-from symgrad.tracing.planned import Unplanned
-from symgrad.tracing.sweeps import pull
+from symgrad.tracing.captured.on_torch import engine
+from symgrad.tracing.captured.planned import Unplanned
+from symgrad.tracing.lift.sweeps import pull
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
 from tests.naive import Loops

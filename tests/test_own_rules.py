@@ -9,8 +9,8 @@ import torch.nn.functional as F
 
 import symgrad
 from symgrad.tracing import run_script
-from symgrad.tracing.own_rules import by_torchs_rule
-from symgrad.tracing.tell import event_text
+from symgrad.tracing.session.own_rules import by_torchs_rule
+from symgrad.tracing.story.tell import event_text
 
 RULED = {
     "cosine_similarity below its eps": (

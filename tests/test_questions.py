@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from symgrad.tracing import run_script
-from symgrad.tracing.tell import event_text
+from symgrad.tracing.story.tell import event_text
 from symgrad_cli.main import main
 
 HEAD = "import torch\nimport torch.nn.functional as F\ntorch.manual_seed(0)\n"

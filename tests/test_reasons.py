@@ -12,7 +12,7 @@ from symgrad.explanation.reasons import Vanishing, bottlenecks
 from symgrad.language.read import read
 from symgrad.numeric import forward
 from symgrad.tracing import run_script
-from symgrad.tracing.tell import event_text
+from symgrad.tracing.story.tell import event_text
 
 
 def reason(text: str, name: str = "x", seed: object = None, **inputs: object) -> str:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from symgrad.tracing import run_script
-from symgrad.tracing.rows import greedy
-from symgrad.tracing.story import Note, Session
-from symgrad.tracing.tell import closing, event_markdown, event_text, to_json
+from symgrad.tracing.session.rows import greedy
+from symgrad.tracing.story.events import Note, Session
+from symgrad.tracing.story.tell import closing, event_markdown, event_text, to_json
 from tests.compare import assert_same
 
 HEAD = "import torch\nimport torch.nn.functional as F\ntorch.manual_seed(0)\n"

@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 from symgrad.errors import InputError
-from symgrad.tracing import agreement, capture, run_script
-from symgrad.tracing.tell import closing, event_text, legend, summary, to_json, to_markdown
+from symgrad.tracing import capture, run_script
+from symgrad.tracing.session import agreement
+from symgrad.tracing.story.tell import closing, event_text, legend, summary, to_json, to_markdown
 from tests.networks import LENET
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -19,11 +19,11 @@ from click.testing import CliRunner
 import symgrad
 from symgrad.render.html import pieces
 from symgrad.tracing import run_script
-from symgrad.tracing.entrywise import formula, numbers_of
-from symgrad.tracing.listed_source import MOST_LINES
-from symgrad.tracing.page import MOST_CALLS, MOST_SHORT, page_html
-from symgrad.tracing.story import Backward, Note, Session
-from symgrad.tracing.trace import Where
+from symgrad.tracing.record.trace import Where
+from symgrad.tracing.session.entrywise import formula, numbers_of
+from symgrad.tracing.story.events import Backward, Note, Session
+from symgrad.tracing.story.listed_source import MOST_LINES
+from symgrad.tracing.story.page import MOST_CALLS, MOST_SHORT, page_html
 from symgrad_cli.main import main
 from tests.test_html import Reader
 from tests.test_run import own_default_precision

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import symgrad
 from symgrad.explanation import Explanation
 from symgrad.oracles.report import Standing, Verdict, compare
-from symgrad.tracing.watch import Watch
+from symgrad.tracing.session.watch import Watch
 from symgrad_cli.main import main
 from tests.compare import assert_same
 
@@ -210,7 +210,7 @@ def test_what_was_written_behind_a_pullback_is_refused() -> None:
 
 def told_of(run: Any) -> tuple[Any, str]:
     """The session of a few lines, and its words."""
-    from symgrad.tracing.tell import event_text
+    from symgrad.tracing.story.tell import event_text
 
     watch = Watch("here.py")
     with watch.watching():

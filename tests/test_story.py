@@ -13,14 +13,14 @@ import torch
 
 from symgrad.language import read
 from symgrad.tracing import run_script
-from symgrad.tracing.folding import Block, Folding
-from symgrad.tracing.layout import cut, table, wrapped
-from symgrad.tracing.likeness import Outline, unlike
-from symgrad.tracing.numbers import digits
-from symgrad.tracing.sampling import OFTEN, is_checked
-from symgrad.tracing.summary import MANY
-from symgrad.tracing.tell import closing, event_markdown, event_text
-from symgrad.tracing.turns import folded
+from symgrad.tracing.record.numbers import digits
+from symgrad.tracing.session.likeness import Outline, unlike
+from symgrad.tracing.session.sampling import OFTEN, is_checked
+from symgrad.tracing.story.folding import Block, Folding
+from symgrad.tracing.story.layout import cut, table, wrapped
+from symgrad.tracing.story.summary import MANY
+from symgrad.tracing.story.tell import closing, event_markdown, event_text
+from symgrad.tracing.story.turns import folded
 from tests.test_run import ROOT, own_default_precision
 
 __all__ = ["own_default_precision"]
@@ -403,7 +403,7 @@ def test_turns_that_differ_are_not_folded_away(tmp_path, body):
         else:
             assert size == 0
             count += 1
-    from symgrad.tracing.scene import Scene
+    from symgrad.tracing.session.scene import Scene
 
     seen = []
     original = Scene.operations

@@ -12,9 +12,9 @@ import torch
 
 from symgrad import capture
 from symgrad.tracing import run_script
-from symgrad.tracing.function import recording
-from symgrad.tracing.mode import Recorder
-from symgrad.tracing.tell import event_text
+from symgrad.tracing.captured.function import recording
+from symgrad.tracing.record.mode import Recorder
+from symgrad.tracing.story.tell import event_text
 
 HEAD = """
 import torch

@@ -10,7 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from symgrad.tracing import capture, templates
+from symgrad.tracing import capture
+from symgrad.tracing.lift import templates
 from tests.compare import assert_same
 
 

@@ -22,11 +22,11 @@ import torch
 from torch.overrides import BaseTorchFunctionMode
 
 from symgrad.tracing import run_script
-from symgrad.tracing.function import active_modes
-from symgrad.tracing.script import status_of
-from symgrad.tracing.story import Note
-from symgrad.tracing.tell import event_text
-from symgrad.tracing.watch import Watch
+from symgrad.tracing.captured.function import active_modes
+from symgrad.tracing.session.script import status_of
+from symgrad.tracing.session.watch import Watch
+from symgrad.tracing.story.events import Note
+from symgrad.tracing.story.tell import event_text
 from symgrad_cli.output import patience
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -40,7 +40,7 @@ def plan(
     """
     from symgrad.api import plans
     from symgrad.render.planned import plans_json, plans_text
-    from symgrad.tracing.layout import wrapped
+    from symgrad.tracing.story.layout import wrapped
 
     output.check(path)
     with options.memory_of(memory):

@@ -15,7 +15,7 @@ from symgrad_cli import options, output
 from symgrad_cli.failures import DISAGREED, reporting
 
 if TYPE_CHECKING:
-    from symgrad.tracing.story import Session
+    from symgrad.tracing.story.events import Session
 
 EPILOG = """
 \b
@@ -55,8 +55,8 @@ def run(
     picture (svg) of one call.
     """
     from symgrad.tracing import run_script
-    from symgrad.tracing.layout import wrapped
-    from symgrad.tracing.tell import WIDTH, closing, event_markdown, event_text, legend
+    from symgrad.tracing.story.layout import wrapped
+    from symgrad.tracing.story.tell import WIDTH, closing, event_markdown, event_text, legend
 
     style, path = place(style, path, opened, code)
     file = None if path is None else Growing(path)
@@ -110,8 +110,8 @@ def place(style: str, path: Path | None, opened: bool, code: int | None) -> tupl
 
 def whole(session: Session, style: str) -> str:
     """A run as Markdown, JSON, a page, or the picture of its first call that has one."""
-    from symgrad.tracing.page import page_html
-    from symgrad.tracing.tell import to_json, to_markdown
+    from symgrad.tracing.story.page import page_html
+    from symgrad.tracing.story.tell import to_json, to_markdown
 
     if style == "svg":
         found = next((call.picture for call in session.calls if call.picture), None)

@@ -15,7 +15,7 @@ from symgrad.errors import InputError, UnknownNameError
 from symgrad.numeric import Array, as_float
 from symgrad.testing.check import check_backward
 from symgrad.testing.data import BackwardReport
-from symgrad.tracing.calls import find_target, surroundings
+from symgrad.tracing.captured.calls import find_target, surroundings
 
 MOST = 10_000
 """Entries of the largest value that is written into a test."""

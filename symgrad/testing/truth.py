@@ -23,7 +23,7 @@ from symgrad.testing.attempts import Candidate, Seeds, Variation
 from symgrad.testing.shaking import shaken_pullback
 from symgrad.tracing import Program as Captured
 from symgrad.tracing import capture
-from symgrad.tracing.words import renamed
+from symgrad.tracing.captured.words import renamed
 
 STEP = 1e-3
 """How far inputs are moved for differences, relative to their size: with two steps, the error is of fourth order."""

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import UnsupportedError
-from symgrad.tracing.program import Program
+from symgrad.tracing.captured.program import Program
 
 if TYPE_CHECKING:
-    from symgrad.tracing.story import Session
+    from symgrad.tracing.story.events import Session
 
 __all__ = ["Program", "capture", "capture_call", "run_script"]
 
@@ -46,7 +46,7 @@ def capture(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
     [1.0, 0.0]
     """
     _need_torch()
-    from symgrad.tracing.function import capture_function
+    from symgrad.tracing.captured.function import capture_function
 
     return capture_function(fn, args, kwargs)
 
@@ -54,7 +54,7 @@ def capture(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
 def capture_call(target: str, values: Any, shapes: Any, wrt: Any = None) -> Program:
     """Capture ``package.module:function`` with values by name: `symgrad explain --call`."""
     _need_torch()
-    from symgrad.tracing.calls import capture_named
+    from symgrad.tracing.captured.calls import capture_named
 
     return capture_named(target, values, shapes, wrt)
 
@@ -62,7 +62,7 @@ def capture_call(target: str, values: Any, shapes: Any, wrt: Any = None) -> Prog
 def run_script(path: str, arguments: list[str], **options: Any) -> Session:
     """Run a script as ``python path arguments…`` would, and explain each ``backward()`` in it."""
     _need_torch()
-    from symgrad.tracing.script import run
+    from symgrad.tracing.session.script import run
 
     return run(path, arguments, **options)
 

@@ -27,8 +27,8 @@ LAYER = """
 import statistics, time, torch
 from torch import nn
 from symgrad import capture
-from symgrad.tracing.function import recording
-from symgrad.tracing.mode import Recorder
+from symgrad.tracing.captured.function import recording
+from symgrad.tracing.record.mode import Recorder
 
 def median(call, rounds):
     times = []

@@ -61,7 +61,7 @@ def judge(op: Any, sample: Any) -> tuple[str, str]:
 
     from symgrad.errors import SymgradError
     from symgrad.tracing import capture
-    from symgrad.tracing.trace import as_array
+    from symgrad.tracing.record.trace import as_array
 
     state = torch.get_rng_state()
     tensors = list(_tensors((sample.input, sample.args, sample.kwargs)))

@@ -1,0 +1,1 @@
+"""The captured program, as users hold it."""

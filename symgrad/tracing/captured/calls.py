@@ -1,0 +1,191 @@
+"""Capturing a function that is named by text: ``package.module:function``, with values by name.
+
+Comes in: what a command line says. Goes out: a `Program`, or the reason why there is none. Everything runs in
+float64, so that a module made while importing has its parameters in it; what the code prints goes to stderr,
+since stdout is for the explanation.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from typing import Any
+
+import numpy as np
+import torch
+
+from symgrad.errors import InputError, SymgradError, UnknownNameError
+from symgrad.language import Value
+from symgrad.numeric.exact import as_float
+from symgrad.tracing.captured.function import capture_function
+from symgrad.tracing.captured.program import Program
+
+FORM = "--call package.module:function"
+Kind = inspect.Parameter
+
+
+def capture_named(
+    target: str,
+    values: Mapping[str, Value],
+    shapes: Mapping[str, Sequence[int | str]],
+    wrt: Sequence[str] | None = None,
+) -> Program:
+    """Import ``target`` and capture it.
+
+    An input with a shape and no value is ones. ``wrt`` names the inputs to differentiate by; the others go in as
+    they are, whole numbers whole: that is how an index or an axis is given.
+    """
+    with surroundings():
+        fn = find_target(target)
+        given = {name: argument(name, values.get(name), shapes.get(name), wrt) for name in {**values, **shapes}}
+        positional, spoken = arranged(target, fn, given)
+        for name in wrt or ():
+            if name not in given:
+                raise UnknownNameError(f"there is no value for {name}", found=(f"given: {', '.join(given)}",))
+        try:
+            program = capture_function(fn, tuple(positional), spoken)
+        except SymgradError:
+            raise
+        except (Exception, SystemExit) as error:
+            hints = ("--wrt NAME differentiates by NAME only; whole numbers among the others then stay whole",)
+            whole = wrt is None and any(word in str(error).lower() for word in ("int", "long", "index"))
+            raise InputError(
+                f"{target} raised {type(error).__name__}", found=said(error), hints=hints if whole else ()
+            ) from error
+    if len(program.ends) > 1:
+        raise InputError(
+            f"{target} returns {len(program.ends)} tensors, and an explanation is about one",
+            found=(", ".join(program.outputs),),
+            hints=("a function that returns one of them",),
+        )
+    return program
+
+
+@contextmanager
+def surroundings() -> Iterator[None]:
+    """The current folder importable, float64 the default, stdout kept for the explanation."""
+    path, precision = sys.path[:], torch.get_default_dtype()
+    sys.path.insert(0, os.getcwd())  # noqa: PTH109 -- as `python -m` does, text
+    torch.set_default_dtype(torch.float64)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        sys.path[:] = path
+        torch.set_default_dtype(precision)
+
+
+# The function ---------------------------------------------------------------------------------------------
+
+
+def find_target(target: str, option: str = "--call ") -> Callable[..., Any]:
+    """What ``package.module:function`` names; ``option`` is what stands before it on the command line."""
+    form = f"{option}package.module:function"
+    module_name, colon, path = target.partition(":")
+    if not colon or not module_name or not path or "/" in module_name or module_name.endswith(".py"):
+        example = module_name.removesuffix(".py").replace("/", ".").strip(".") or "package.module"
+        raise InputError(
+            f"{option or 'this '}needs a module and a function in it",
+            found=(target,),
+            hints=(f"{option}{example}:{path or 'function'}",),
+        )
+    found: Any = imported(module_name, form)
+    seen = module_name
+    for word in path.split("."):
+        if not hasattr(found, word):
+            names = [n for n in dir(found) if not n.startswith("_") and callable(getattr(found, n, None))]
+            close = difflib.get_close_matches(word, names, 3) or names[:3]
+            raise UnknownNameError(
+                f"{seen} has no {word}", found=(target,), hints=tuple(f"{option}{seen}:{n}" for n in close)
+            )
+        found, seen = getattr(found, word), f"{seen}:{word}" if ":" not in seen else f"{seen}.{word}"
+    if isinstance(found, type):
+        raise InputError(
+            f"{path} is a class: {option or 'this '}needs something to call with tensors",
+            hints=(f"a function, or a module that was made: net = Net(), then {option}…:net",),
+        )
+    if not callable(found):
+        raise InputError(f"{path} is no function", found=(f"it is of type {type(found).__name__}",), hints=(form,))
+    return found  # type: ignore[no-any-return]  # whatever the module holds
+
+
+def imported(name: str, form: str = FORM) -> Any:
+    """The module; raises `InputError` with what importing said."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise InputError(
+                f"there is no module {error.name}",
+                found=(f"looked in {os.getcwd()} and where Python looks",),  # noqa: PTH109 -- shown as text
+                hints=(form,),
+            ) from error
+        raise InputError(f"{name} cannot be imported", found=said(error)) from error
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{name} cannot be imported", found=said(error)) from error
+
+
+def said(error: BaseException) -> tuple[str, ...]:
+    """An exception in a line, and the user's line that it came from."""
+    first = (str(error).splitlines() or [""])[0]
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f for f in frames if not f.filename.startswith("<") and "/site-packages/" not in f.filename]
+    ours = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 -- compared with frames' file names
+    own = [f for f in places if not f.filename.startswith(ours) and "/importlib/" not in f.filename]
+    where = (f"{own[-1].filename.rpartition('/')[2]}:{own[-1].lineno}: {own[-1].line}",) if own else ()
+    return (f"{type(error).__name__}: {first}", *where)
+
+
+# The arguments --------------------------------------------------------------------------------------------
+
+
+def argument(
+    name: str, value: Value | None, shape: Sequence[int | str] | None, wrt: Sequence[str] | None
+) -> torch.Tensor | int | float:
+    """One argument; without a value it is ones."""
+    sizes = None if shape is None else tuple(s for s in shape if isinstance(s, int))
+    if sizes is not None and shape is not None and len(sizes) != len(shape):
+        raise InputError(f"the shape of {name} needs numbers here: nothing infers a letter", found=(f"{shape}",))
+    if value is None:
+        return torch.ones(sizes or ())
+    size = value.shape if value.shape is not None else sizes
+    if size is None:
+        raise InputError(
+            f"{value.text} has no shape of its own", hints=(f"--shape {name}=2,3", f"--let {name}={value.text}(2,3)")
+        )
+    if sizes is not None and tuple(size) != sizes:
+        raise InputError(f"the value of {name} does not have the shape that was given for it", found=(f"{size}",))
+    array = value.array(tuple(size))
+    if wrt is not None and name not in wrt and np.issubdtype(np.asarray(array).dtype, np.integer):
+        return int(array) if not array.ndim else torch.as_tensor(array.copy())
+    return torch.as_tensor(as_float(array).copy(), dtype=torch.float64)
+
+
+def arranged(target: str, fn: Callable[..., Any], given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and named arguments, as ``fn`` wants them; raises where one is missing or nobody's."""
+    try:
+        parameters = inspect.signature(fn.forward if isinstance(fn, torch.nn.Module) else fn).parameters
+    except (TypeError, ValueError):
+        return [], dict(given)  # a builtin: torch's take their arguments by name
+    fixed = {n: p for n, p in parameters.items() if p.kind not in (Kind.VAR_POSITIONAL, Kind.VAR_KEYWORD)}
+    free = any(p.kind is Kind.VAR_KEYWORD for p in parameters.values())
+    unknown = [n for n in given if n not in fixed and not free]
+    if unknown:
+        raise UnknownNameError(
+            f"{target} takes no {unknown[0]}", found=(f"it takes {', '.join(fixed) or 'nothing by name'}",)
+        )
+    missing = [n for n, p in fixed.items() if p.default is Kind.empty and n not in given]
+    if missing:
+        raise InputError(
+            f"{target} needs a value for {' and '.join(missing)}",
+            found=(f"given: {', '.join(given) or 'nothing'}",),
+            hints=tuple(f"--let {n}=randn(2,3)" for n in missing),
+        )
+    positional = [given[n] for n, p in fixed.items() if p.kind is Kind.POSITIONAL_ONLY and n in given]
+    return positional, {n: v for n, v in given.items() if n not in fixed or fixed[n].kind is not Kind.POSITIONAL_ONLY}

@@ -1,0 +1,180 @@
+"""Capturing one function: run it once on copies of its arguments, and lift what was seen.
+
+Comes in: a function or module and its arguments. Goes out: a `Program` whose inputs are the floating arguments
+and the parameters that were used.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.jit._builtins import _find_builtin, _register_builtin
+
+from symgrad.errors import InputError, UnsupportedError
+from symgrad.tracing.captured.program import Program
+from symgrad.tracing.lift.lifter import Lifter
+from symgrad.tracing.record import frames
+from symgrad.tracing.record.arguments import argument_names
+from symgrad.tracing.record.mode import Recorder
+from symgrad.tracing.record.names import node_names
+from symgrad.tracing.record.spelling import Facts, overridden
+from symgrad.tracing.record.trace import Node, Where, mapped, tensors_in, upstream
+
+
+def active_modes() -> list[Any]:
+    """The modes that are on in this thread."""
+    return list(torch.overrides._get_current_function_mode_stack())  # type: ignore[no-untyped-call]  # torch's gap
+
+
+def nobody_but_us(args: Iterable[Any]) -> bool:
+    """``has_torch_function`` as attention asks it before it takes its fast path: a mode that only looks on is none."""
+    return overridden(tuple({type(t) for t in args if isinstance(t, torch.Tensor)}))
+
+
+_register_builtin(nobody_but_us, _find_builtin(torch.overrides.has_torch_function))  # type: ignore[no-untyped-call]  # torch.jit takes it for torch's
+
+
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[Recorder]:
+    """Record everything, the user's own ``autograd.Function`` classes as one call each."""
+    base = torch.autograd.Function
+    original = base.__dict__["apply"]
+
+    def apply(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        bare = original.__get__(None, cls)
+
+        def run() -> Any:
+            return bare(*args, **kwargs)
+
+        if recorder not in active_modes() or recorder.paused or (recorder.inside is None and recorder.abroad()):
+            return run()
+        known = Facts(f"{cls.__qualname__}.apply", False, True, True, False, None, custom=True)
+        return recorder.record(bare, known, args, kwargs, run)
+
+    aside = recorder.stand_ins
+    with (
+        aside.put(
+            (base, "apply", classmethod(apply)),
+            (torch.overrides, "has_torch_function", nobody_but_us),
+        ),
+        aside.watching_dynamo(),
+        recorder,
+    ):
+        yield recorder
+
+
+def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+    """`symgrad.capture`."""
+    if not callable(fn):
+        raise InputError("capture takes a function or a module", found=(type(fn).__name__,))
+    recorder, asked = Recorder(), frames.here()
+    labels: dict[int, str] = {}
+    declared: list[Node] = []
+    copies: dict[int, Any] = {}
+
+    def fresh(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return value
+        if isinstance(value, torch.nn.Parameter) and value.requires_grad:
+            return value
+        if id(value) not in copies:
+            copy = value.detach().clone()
+            leaf = copy.requires_grad_(True) if copy.is_floating_point() or copy.is_complex() else copy
+            copies[id(value)] = (leaf, leaf.clone() if leaf.requires_grad else leaf, value)
+        return copies[id(value)][1]
+
+    bound = argument_names(fn, args, kwargs)
+    given, spoken = mapped((args, kwargs), fresh)
+    if args and isinstance(args[0], tuple) and hasattr(args[0], "_fields"):
+        raise UnsupportedError("named tuples as arguments are not supported yet")
+    for original, (leaf, inner, _) in copies.items():
+        node = (
+            Node("leaf", inner.detach(), int(inner._version), owner=None)
+            if leaf.requires_grad
+            else (recorder.data(inner, None, None))
+        )
+        recorder.register(inner, node)
+        labels[id(node)] = bound.get(original, "x")
+        if leaf.requires_grad:
+            declared.append(node)
+    with recording(recorder), torch.enable_grad():
+        result = fn(*given, **spoken)
+    found = list(tensors_in(_contents(result)))
+    if not found:
+        raise InputError("the function returns no tensor", found=(type(result).__name__,))
+    floating = [t for t in found if t.is_floating_point() or t.is_complex()]
+    if not floating:
+        raise InputError("the function returns integers only: they have no derivative", found=(str(found[0].dtype),))
+    ends = [recorder.node_of(t) for t in floating]
+    leaves = {id(t): name for name, t in _known(fn, args, kwargs)}
+    order = upstream([*declared, *ends])
+    for node in order:
+        tensor = node.owner() if node.owner is not None else None
+        if node.kind in ("leaf", "data") and tensor is not None and id(tensor) in leaves:
+            labels.setdefault(id(node), leaves[id(tensor)])
+    names = node_names(order, labels, {}, outside=asked)
+    for node in order:
+        if node.owner is not None and node.owner() is not None:
+            node.keep()  # somebody holds the tensor and may write into it later: the program stays what it is
+    lifted = Lifter(names).lift(ends, declared)
+    wanted = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
+    title = getattr(fn, "__name__", None) or type(fn).__name__
+    return Program(
+        lifted.program,
+        lifted.outputs,
+        lifted.arrays,
+        lifted.boxes,
+        lifted.labels,
+        wanted,
+        lifted.lines,
+        lifted.spellings,
+        title,
+        lifted.origins,
+        complexes=frozenset(n for n, node in lifted.nodes.items() if node.held.is_complex()),
+    )
+
+
+def _contents(result: Any) -> Any:
+    """A result as nested containers: model outputs and data classes by their fields."""
+    if isinstance(result, (torch.Tensor, tuple, list, dict)):
+        return result
+    if hasattr(result, "__dict__") and not isinstance(result, type):
+        return dict(vars(result))
+    return ()
+
+
+def _known(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Parameters, buffers and tensors that the function can see, under their names."""
+    modules: list[tuple[str, Any]] = []
+    if isinstance(fn, torch.nn.Module):
+        modules.append(("", fn))
+    owner = getattr(fn, "__self__", None)
+    if isinstance(owner, torch.nn.Module):
+        modules.append(("", owner))
+    for value in (*args, *kwargs.values()):
+        if isinstance(value, torch.nn.Module):
+            modules.append(("", value))
+    inner = inspect.unwrap(fn) if not isinstance(fn, torch.nn.Module) else None
+    if isinstance(inner, types.FunctionType):
+        seen = inspect.getclosurevars(inner)
+        for name, value in (*seen.nonlocals.items(), *seen.globals.items()):
+            if isinstance(value, torch.nn.Module):
+                modules.append((name, value))
+            elif isinstance(value, torch.Tensor):
+                yield name, value
+            elif isinstance(value, (list, tuple)):
+                for n, part in enumerate(value):
+                    if isinstance(part, torch.Tensor):
+                        yield f"{name}[{n}]", part
+    single = len(modules) == 1
+    for prefix, module in modules:
+        for path, tensor in (*module.named_parameters(), *module.named_buffers()):
+            yield (path if single or not prefix else f"{prefix}.{path}"), tensor
+
+
+__all__ = ["Where", "capture_function", "recording"]

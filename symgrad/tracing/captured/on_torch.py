@@ -1,0 +1,275 @@
+"""The sweep back through a captured program on torch's tensors: the same plans, in the seed's type, on its device.
+
+Comes in: a program, its forward values, seeds as tensors. Goes out: gradients as tensors, made by plain functions of
+torch, so that they can be differentiated by the seeds, or mapped over many seeds by `torch.vmap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+
+from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.lowering.arrays import Play, Primitives
+from symgrad.lowering.engine import LIGHT, Engine
+from symgrad.numeric.exact import Array
+from symgrad.tracing.captured.planned import Unplanned, WayBack, way_back
+from symgrad.tracing.lift.sweeps import Pull
+
+Functions = Mapping[str, Callable[..., Any]]
+
+
+def both_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that takes no plain numbers."""
+
+    def called(first: Any, second: Any) -> Any:
+        if not isinstance(first, torch.Tensor):
+            first = torch.as_tensor(first, dtype=second.dtype, device=second.device)
+        if not isinstance(second, torch.Tensor):
+            second = torch.as_tensor(second, dtype=first.dtype, device=first.device)
+        return function(first, second)
+
+    return called
+
+
+FUNCTIONS: Functions = {
+    "add": lambda a, b: a + b, "subtract": lambda a, b: a - b, "multiply": lambda a, b: a * b,
+    "divide": lambda a, b: a / b, "power": lambda a, b: a**b, "remainder": lambda a, b: a % b,
+    "floor_divide": lambda a, b: a // b, "equal": lambda a, b: a == b, "not_equal": lambda a, b: a != b,
+    "less": lambda a, b: a < b, "less_equal": lambda a, b: a <= b, "greater": lambda a, b: a > b,
+    "greater_equal": lambda a, b: a >= b, "both": torch.logical_and, "any": torch.logical_or, "not": torch.logical_not,
+    "clip": torch.clamp, "maximum": both_tensors(torch.maximum),
+    "minimum": both_tensors(torch.minimum), "exp": torch.exp, "sqrt": torch.sqrt, "negative": torch.neg,
+    "absolute": torch.abs, "log": torch.log, "sin": torch.sin, "cos": torch.cos, "tan": torch.tan,
+    "sinh": torch.sinh, "cosh": torch.cosh, "tanh": torch.tanh, "arcsin": torch.asin, "arccos": torch.acos,
+    "arctan": torch.atan, "arcsinh": torch.asinh, "arccosh": torch.acosh, "arctanh": torch.atanh,
+    "arctan2": both_tensors(torch.atan2), "sign": torch.sign, "floor": torch.floor, "ceil": torch.ceil,
+    "trunc": torch.trunc, "nearest": torch.round, "erf": torch.erf, "erfc": torch.erfc, "gammaln": torch.lgamma,
+    "erfinv": torch.erfinv, "sigmoid": torch.sigmoid, "i0e": torch.special.i0e, "i1e": torch.special.i1e,
+    "erfcx": torch.special.erfcx, "log_ndtr": torch.special.log_ndtr,
+    "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
+    "side": lambda x: torch.copysign(torch.ones_like(x), x),
+    "whole": lambda x: x.to(torch.int64),
+    "steady": lambda x: torch.where(torch.isfinite(x), x, x.new_zeros(())),
+}  # fmt: skip
+"""Functions of entries; what is not here has no plan on tensors."""
+
+
+def function_of(dtype: Any, name: str) -> Play:
+    """A function of entries; numbers become floats of the type that everything is computed in."""
+    if name == "float":
+        return lambda x: x.to(dtype)
+    found = FUNCTIONS.get(name)
+    if found is None:
+        raise Unplanned(name)
+    return found
+
+
+def expanded(dtype: Any, device: Any, shape: tuple[int, ...]) -> Play:
+    """Entries repeated."""
+
+    def repeated(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.expand(shape)
+        return torch.full(shape, float(value), dtype=dtype, device=device)
+
+    return repeated
+
+
+def windowed(axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: bool) -> Play:
+    """An axis replaced by windows that slide along it: a view where they only move on, else looked up."""
+
+    def slid(array: Any) -> Any:
+        length = array.shape[axis]
+        most = constant + sum(max(s * (n - 1), 0) for s, n in slopes)
+        least = constant + sum(min(s * (n - 1), 0) for s, n in slopes)
+        before, after = max(0, -least), max(0, most - length + 1)
+        if (before or after) and zero:
+            widths = [0, 0] * (array.ndim - axis - 1) + [before, after]
+            array, start = torch.nn.functional.pad(array, widths), constant + before
+        else:
+            start = constant
+        unit = next((n for n, (s, _) in enumerate(slopes) if s == 1), None)
+        if len(slopes) == 2 and unit is not None and slopes[1 - unit][0] > 0 and least + before >= 0 and (
+            zero or not (before or after)
+        ):  # fmt: skip
+            (jump, count), (_, size) = slopes[1 - unit], slopes[unit]
+            part = array.narrow(axis, start, jump * (count - 1) + size).unfold(axis, size, jump)
+            return part.movedim(-1, axis + 1 if unit else axis)
+        places = torch.full((), start, dtype=torch.int64, device=array.device)
+        for slope, count in slopes:
+            places = places.unsqueeze(-1) + slope * torch.arange(count, device=array.device)
+        places = places.clamp(0, array.shape[axis] - 1)
+        return taken(axis, array, places)
+
+    return slid
+
+
+def taken(axis: int, array: Any, places: Any) -> Any:
+    """Entries at places along an axis, the nearest where one lies outside."""
+    length = array.shape[axis]
+    flat = places.clamp(0, length - 1).reshape(-1)
+    shape = (*array.shape[:axis], *places.shape, *array.shape[axis + 1 :])
+    return array.index_select(axis, flat).reshape(shape)
+
+
+def reduced(function: str, axes: tuple[int, ...]) -> Play:
+    """A reduction by its name."""
+    if function == "prod":
+
+        def multiplied(array: Any) -> Any:
+            for axis in reversed(axes):
+                array = array.prod(axis)
+            return array
+
+        return multiplied
+    return lambda array: array.sum(axes) if function == "sum" else array.amax(axes)
+
+
+def put(length: int, terms: Any, places: Any) -> Any:
+    """Row by row, each term added at its place; one that lies outside is left out."""
+    inside = (places >= 0) & (places < length)
+    rows = terms.new_zeros((terms.shape[0], length))
+    return rows.scatter_add(1, places.clamp(0, length - 1), torch.where(inside, terms, torch.zeros_like(terms)))
+
+
+def placed(place: int, length: int, array: Any) -> Any:
+    """Zeros, with an array at one place of a new first axis."""
+    return torch.nn.functional.pad(array.unsqueeze(0), [0, 0] * array.ndim + [place, length - place - 1])
+
+
+def folded(parts: Sequence[tuple[Any, Any]], length: int, array: Any) -> Any:
+    """Slices of the last two axes added on a new last axis."""
+    result = array.new_zeros((*array.shape[:-2], length))
+    for part, at in parts:
+        piece = array
+        for axis, along in ((-2, part[1]), (-1, part[2])):
+            piece = piece.select(axis, along) if isinstance(along, int) else cut(piece, along, axis)
+        result[at] += piece
+    return result
+
+
+def cut(array: Any, along: slice, axis: int) -> Any:
+    """A slice of one axis, which may run backwards."""
+    places = range(*along.indices(array.shape[axis]))
+    if along.step is not None and along.step < 0:
+        places = places[::-1]
+        return array.narrow(axis, places[0], len(places)).flip(axis)
+    return array.narrow(axis, places[0], len(places))
+
+
+def where(mask: Any, array: Any, other: Any) -> Any:
+    """One of two by a condition."""
+    like = array if isinstance(array, torch.Tensor) else other
+    one, two = (a if isinstance(a, torch.Tensor) else torch.full_like(like, a) for a in (array, other))
+    return torch.where(mask, one, two)
+
+
+SCANS: Mapping[str, Any] = {"sum": torch.cumsum, "prod": torch.cumprod, "logaddexp": torch.logcumsumexp}
+
+
+def scanned(function: str, axis: int, backwards: bool) -> Play:
+    """What the entries so far come to."""
+    if backwards:
+        return lambda array: SCANS[function](array.flip(axis), axis).flip(axis)
+    return lambda array: SCANS[function](array, axis)
+
+
+def is_light(value: Any) -> bool:
+    """A view, or a small tensor."""
+    return not isinstance(value, torch.Tensor) or value.numel() < LIGHT or bool(value._is_view())
+
+
+@lru_cache(maxsize=64)
+def engine(dtype: Any, device: Any) -> Engine:
+    """torch, in one type on one device."""
+
+    def array(value: Any) -> Any:
+        found = torch.as_tensor(
+            np.array(value, order="C"), device=device
+        )  # its own: torch takes none that may not be written
+        return found.to(dtype) if found.is_floating_point() else found
+
+    primitives: Primitives = {
+        "iota": lambda length: lambda: torch.arange(length, device=device),
+        "reshape": lambda shape: lambda a: a.reshape(shape),
+        "transpose": lambda order: lambda a: a.permute(order),
+        "expand": partial(expanded, dtype, device),
+        "item": lambda axis, place: lambda a: a.select(axis, place),
+        "window": windowed,
+        "map": partial(function_of, dtype),
+        "where": lambda: where,
+        "masked": lambda: lambda mask, array: torch.where(mask, array, array.new_zeros(())),
+        "join": lambda axis: lambda *parts: torch.cat(parts, axis),
+        "scan": scanned,
+        "reduce": reduced,
+        "product": lambda: torch.matmul,
+        "take": lambda axis: partial(taken, axis),
+        "put": lambda length: partial(put, length),
+        "place": lambda place, length: partial(placed, place, length),
+        "fold": lambda parts, length: partial(folded, parts, length),
+    }
+    return Engine(primitives, array, torch.add, is_light, False)
+
+
+@dataclass(eq=False)
+class OnTorch:
+    """The prepared sweeps of one program on tensors, by what was asked for, the type and the device."""
+
+    known: dict[Any, WayBack] = field(default_factory=dict)
+
+    def pull(
+        self, sweep: Callable[[], Pull], seeds: Mapping[str, Any], wanted: Sequence[str], held: dict[str, Array]
+    ) -> dict[str, Any]:
+        """vᵀJ for each of ``wanted``; refused where a call on the way has no plan."""
+        if len({(seed.dtype, seed.device) for seed in seeds.values()}) != 1:
+            raise InputError("seeds of several outputs are of one type, on one device")
+        first = next(iter(seeds.values()))
+        key = (tuple(wanted), tuple(seeds), first.dtype, first.device)
+        if key not in self.known:
+            self.known[key] = self.prepared(sweep(), seeds, wanted, held, engine(first.dtype, first.device))
+        way = self.known[key]
+        slots = way.chain.play([(way.seeds[name], seed) for name, seed in seeds.items()])
+        values = way.sweep.values
+        return {
+            name: first.new_zeros(np.shape(values[name])) if slot is None else slots[slot]
+            for name, slot in way.found.items()
+        }
+
+    def seed(self, seed: Any, output: Array, name: str) -> Any:
+        """A seed as a tensor of the shape of its output; a complex one as pairs."""
+        if seed is None and output.size == 1:
+            seed = torch.as_tensor(np.ones_like(output))
+        if not isinstance(seed, torch.Tensor) or not (seed.is_floating_point() or seed.is_complex()):
+            raise InputError('with backend="torch" a seed is a tensor of floats', found=(type(seed).__name__,))
+        given = torch.view_as_real(seed) if seed.is_complex() else seed
+        if tuple(given.shape) != output.shape:
+            raise ShapeError(
+                "the seed has to have the shape of the output: one weight for each of its entries",
+                found=(f"seed {tuple(given.shape)}, {name} {output.shape}",),
+            )
+        return given
+
+    def prepared(
+        self, sweep: Pull, seeds: Mapping[str, Any], wanted: Sequence[str], held: dict[str, Array], on: Engine
+    ) -> WayBack:
+        """The calls, written down once."""
+        try:
+            with torch.no_grad():
+                way = way_back(sweep, tuple(seeds), wanted, held, on)
+        except Unplanned as refusal:
+            raise UnsupportedError(
+                "this pullback has no plan on torch's tensors",
+                found=(f"at {refusal}: a black box, a value that is not finite, or a function that torch has not got",),
+                hints=("pullback(seed) gives its numbers on NumPy",),
+            ) from None
+        assert way is not None
+        return way
+
+
+__all__ = ["OnTorch"]

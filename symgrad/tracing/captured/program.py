@@ -1,0 +1,343 @@
+"""The captured program, as users hold it.
+
+Comes in: what `symgrad.tracing.lift.lifter` made of a run. Goes out: derivatives of any kind, by the derived equations;
+where a black box stands on the way its local product is torch's, and the program says so.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.backward import Backward, backward
+from symgrad.backward.derived import code_of
+from symgrad.backward.merging import put
+from symgrad.calculus import pullback as derive_pullback
+from symgrad.closed_form import closed_form
+from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
+from symgrad.explanation import Explanation, Given, Seed, build, with_hessians
+from symgrad.explanation.formulas import derive
+from symgrad.explanation.jacobian import Jacobian
+from symgrad.language import arguments
+from symgrad.notebook import Listed
+from symgrad.numeric import Array, Values
+from symgrad.oracles.forms import check_form
+from symgrad.program import Apply, Pullback
+from symgrad.program import Program as Recording
+from symgrad.render import WRITERS
+from symgrad.render.program_picture import Watched
+from symgrad.tracing.captured.pictures import picture
+from symgrad.tracing.captured.planned import WaysBack, settling
+from symgrad.tracing.captured.seeds import numbers, seed_array
+from symgrad.tracing.captured.words import Lines, listing, relabelled, renamed, told_in_one_line
+from symgrad.tracing.lift.complex.pairs import convention
+from symgrad.tracing.lift.labels import told_steps
+from symgrad.tracing.lift.sweeps import pull, push
+
+if TYPE_CHECKING:
+    from symgrad.tracing.captured.on_torch import OnTorch
+
+
+@dataclass(frozen=True)
+class Box:
+    """A black box in words: what it is called, the function, and why there is no equation."""
+
+    name: str
+    spelling: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Program(Listed):
+    """What a PyTorch function did, once: this run's path, this run's random numbers.
+
+    ``inputs`` are the tensors to differentiate by, ``data`` the others; ``outputs`` the results, in order;
+    ``operations`` the steps, one each; ``black_boxes`` the steps that were not derived; ``conventions`` the steps
+    at which pullbacks took torch's own numbers, because there is no derivative at this point, each with the reason;
+    ``complexes`` the inputs that are complex in torch: here, in seeds and gradients too, they are pairs (re, im) on a
+    last axis.
+    """
+
+    recording: Recording
+    ends: tuple[str, ...]
+    arrays: Mapping[str, Array]
+    boxes: Mapping[str, Any]
+    labels: Mapping[str, str]
+    wanted: tuple[str, ...]
+    lines: Mapping[str, Any] = field(default_factory=dict)
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
+    origins: Mapping[str, Any] = field(default_factory=dict)
+    conventions: dict[str, str] = field(default_factory=dict)
+    complexes: frozenset[str] = frozenset()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in the order of the arguments, then of the parameters."""
+        return tuple(self.labels[name] for name in self.wanted)
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """What is given and not differentiated by: integers, buffers, random numbers."""
+        return tuple(self.labels[t.name] for t in self.recording.inputs if t.name not in self.wanted)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the results."""
+        return tuple(self.labels.get(name, name) for name in self.ends)
+
+    @property
+    def operations(self) -> tuple[str, ...]:
+        """The steps in symgrad's language, in order; broadcasting goes without saying."""
+        lines = Lines(self)
+        return tuple(lines.text(step) for step in self.told)
+
+    @cached_property
+    def told(self) -> tuple[Apply, ...]:
+        """The steps but those that only broadcast an operand of the next."""
+        return told_steps(self.recording, self.labels)
+
+    @property
+    def black_boxes(self) -> tuple[Box, ...]:
+        """The steps whose local products are torch's."""
+        return tuple(Box(self.labels.get(n, n), b.spelling, b.reason) for n, b in self.boxes.items())
+
+    @cached_property
+    def values(self) -> Values:
+        """The value of every tensor, as torch computed it."""
+        return Values(self.arrays, {})
+
+    @cached_property
+    def _ways_back(self) -> WaysBack:
+        """The sweeps back that were asked for, prepared."""
+        return WaysBack()
+
+    @cached_property
+    def _on_torch(self) -> OnTorch:
+        """Those on tensors."""
+        from symgrad.tracing.captured.on_torch import (
+            OnTorch,  # only here: nobody else of this file's readers needs torch
+        )
+
+        return OnTorch()
+
+    @cached_property
+    def pulled(self) -> Mapping[str, str]:
+        """The code of each step of a backward that was recorded with ``create_graph``, where it has one."""
+        found: dict[str, str] = {}
+        for step in self.recording.steps:
+            code = code_of(step, self.values) if isinstance(step.op, Pullback) else None
+            if code is not None:
+                places = {own: ast.Name(f"at_{own.partition('·')[2]}") for _, own in step.beside}
+                found[step.result.name] = ast.unparse(put(code, places))
+        return found
+
+    @property
+    def results(self) -> tuple[Array, ...]:
+        """The values of the outputs."""
+        return tuple(self.arrays[name] for name in self.ends)
+
+    def pullback(self, seed: Any = None, *, wrt: Sequence[str] | None = None, backend: str = "numpy") -> dict[str, Any]:
+        """vᵀJ for every input: what ``backward(seed)`` would add to its ``.grad``.
+
+        ``seed`` has the shape of the output (1 for an output of one entry when left out); for several outputs
+        it is a sequence with one seed for each, None for none. With ``backend="torch"`` seeds are tensors of finite
+        numbers and so are the gradients, in the seed's type, on its device, differentiable by it; raises
+        `UnsupportedError` where a step has no plan there.
+        """
+        chosen, ways = self._names(wrt), self._ways_back
+        if backend not in ("numpy", "torch"):
+            raise InputError(f"there is no backend {backend!r}", hints=("numpy or torch",))
+        whole = partial(settling, self.recording, self.values, self.boxes, wanted=chosen, origins=self.origins)
+        if backend == "torch":
+            tensors = self._seeds(seed, self._on_torch.seed)
+            found = self._on_torch.pull(partial(whole, tuple(tensors), noted={}), tensors, chosen, ways.held)
+        else:
+            found = ways.pull(partial(whole, noted=self.conventions), self._seeds(seed), chosen)
+        return {self.labels[name]: found[name] for name in chosen}
+
+    def backward(self, seed: Any = None, wrt: Sequence[str] | None = None) -> Backward:
+        """The lines that a person would write for ``backward(seed)``, each proven, with their numbers.
+
+        One for each tensor that has a name, is read twice or goes through a nonlinearity: ``v_h`` has the shape of
+        ``h``. ``seed`` is as `pullback` takes it; ``.code()`` gives the lines as a function. Raises `ShapeError` for a
+        seed of another shape, `UnknownNameError` for an input that there is not.
+        """
+        return self.backward_by(self._seeds(seed), self._names(wrt), seed is None and len(self.ends) == 1)
+
+    def lines_for_any_seed(self, wrt: Sequence[str] | None = None) -> Backward:
+        """The lines of `backward` without numbers: the seed has a name, and stands for any."""
+        ends = tuple(dict.fromkeys(self.ends))
+        return backward(self.recording, self._names(wrt), ends=ends, labels=self.labels, values=self.values)
+
+    def backward_by(self, seeds: Mapping[str, Array], wanted: Sequence[str], ones: bool) -> Backward:
+        """`backward` for seeds and inputs by the recording's names; ``ones``: that of a number is 1 and not written."""
+
+        def numbers(program: Recording, values: Values, names: Sequence[str]) -> Mapping[str, Array]:
+            return pull(program, values, self.boxes, seeds, names, origins=self.origins)
+
+        ends = tuple(dict.fromkeys(self.ends))
+        return backward(
+            self.recording, wanted, ends=ends, labels=self.labels, values=self.values, ones=ones, pull=numbers
+        )
+
+    def to_svg(self, seed: Any = None, *, wrt: Sequence[str] | None = None) -> str:
+        """The program as a picture, with the length of what ``backward(seed)`` sends back on every way."""
+        seeds, watched = self._seeds(seed), Watched()
+        pull(self.recording, self.values, self.boxes, seeds, self._names(wrt), watched, self.origins)
+        return picture(self, seeds, watched)
+
+    def pushforward(self, tangents: Mapping[str, Any]) -> Array | tuple[Array, ...]:
+        """Ju: the change of the outputs for a change of some inputs."""
+        changes = {}
+        for name, tangent in arguments.values_of(tangents).items():
+            own = self._name(name)
+            array = numbers(tangent)
+            if array.shape != np.shape(self.arrays[own]):
+                raise ShapeError(
+                    f"the tangent of {name} has to have its shape",
+                    found=(f"tangent {array.shape}, {name} {np.shape(self.arrays[own])}",),
+                )
+            changes[own] = array
+        found = push(self.recording, self.values, self.boxes, changes, self.ends)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def closed_form(self, name: str, *, output: str | None = None) -> str | None:
+        """The gradient by one input in matrix notation, or None where it has none that is short."""
+        own, program = self._name(name), self._single(output)
+        program = self._derived(program, own, "a closed form")
+        sweep = derive_pullback(program, own)
+        form = closed_form(program, sweep, own)
+        if form is None:
+            return None
+        seed = np.random.default_rng(0).integers(-3, 4, size=np.shape(self.arrays[program.output]))
+        check = check_form(form.text, program, sweep, self.values, seed)
+        return relabelled(form.text, self.labels) if check.passed else None
+
+    def jacobian(self, name: str, *, output: str | None = None) -> Jacobian:
+        """∂out/∂input: formula where it is short, structure, sparse and dense numbers."""
+        own, program = self._name(name), self._single(output)
+        program = self._derived(program, own, "a Jacobian")
+        derived = derive(program, (own,))[own]
+        return Jacobian(
+            own,
+            program,
+            self.values,
+            derived.axes,
+            derived.inner,
+            derived.jacobian,
+            derived.claims,
+            np.shape(self.arrays[program.output]),
+            np.shape(self.arrays[own]),
+            WRITERS,
+        )
+
+    def explain(
+        self,
+        seed: Any = None,
+        *,
+        wrt: Sequence[str] | None = None,
+        output: str | None = None,
+        check: bool = True,
+        order: int = 1,
+    ) -> Explanation:
+        """What ``backward(seed)`` computes for this program, derived and proven; refuses where a black box stands.
+
+        ``order=2`` adds the second derivatives by every pair of inputs.
+        """
+        program, check = self._single(output), arguments.flag_of(check, "check")
+        order = arguments.order_of(order)
+        chosen = self._names(wrt)
+        for name in chosen:
+            program = self._derived(program, name, "an explanation")
+        program = renamed(program, self.labels)
+        shape = program.numbers(program.out.shape)
+        kind = "given" if seed is not None else "scalar" if int(np.prod(shape, dtype=object)) == 1 else "assumed"
+        ones = np.ones(shape, dtype=np.int64)
+        weights = ones if seed is None else seed_array(seed, ones, "out")
+        given = tuple(Given(t.name, np.asarray(self.arrays[t.name]), True, True) for t in program.inputs)
+        spoken = [self.labels[name] for name in chosen if name in self.complexes]
+        text = {"given": str(weights.tolist()), "scalar": "1", "assumed": "ones"}[kind]
+        pulled = {self.labels.get(name, name): relabelled(text, self.labels) for name, text in self.pulled.items()}
+        found = build(
+            told_in_one_line(program, pulled),
+            program,
+            given,
+            Seed(weights, kind, text),
+            chosen,
+            check=check,
+            conventions=[convention(spoken)] if spoken else [],
+            writers=WRITERS,
+        )
+        return found if order == 1 else with_hessians(found)
+
+    def reaches(self, name: str) -> bool:
+        """Whether the outputs depend on an input at all."""
+        return self._name(name) in self.recording.reaching(self.ends)
+
+    # Names and seeds ------------------------------------------------------------------------------------
+
+    def _name(self, label: str) -> str:
+        """The recording's name for what the user calls ``label``."""
+        label = arguments.name_of(label, "an input")
+        for name in self.wanted:
+            if label in (self.labels[name], name):
+                return name
+        raise UnknownNameError(f"there is no input {label!r}", found=(f"inputs: {', '.join(self.inputs)}",))
+
+    def _names(self, wrt: Sequence[str] | None) -> tuple[str, ...]:
+        chosen = arguments.names_of(wrt, "wrt")
+        return self.wanted if chosen is None else tuple(self._name(label) for label in chosen)
+
+    def _seeds(self, seed: Any, make: Callable[[Any, Array, str], Any] = seed_array) -> dict[str, Any]:
+        """One seed for each output, added where one output stands twice."""
+        several = len(self.ends) > 1
+        parts = list(seed) if several and seed is not None else [seed] * (1 if seed is not None or not several else 0)
+        if len(parts) != len(self.ends):
+            raise InputError(
+                f"there are {len(self.ends)} outputs: a seed for each is needed",
+                hints=("None for an output that does not count",),
+            )
+        found: dict[str, Array] = {}
+        for name, part in zip(self.ends, parts, strict=True):
+            if part is None and several:
+                continue
+            weights = make(part, np.asarray(self.arrays[name]), self.labels.get(name, name))
+            found[name] = found[name] + weights if name in found else weights
+        return found
+
+    def _single(self, output: str | None) -> Recording:
+        """The recording with one output."""
+        if output is None and len(self.ends) > 1:
+            raise InputError("there are several outputs", hints=(f"output={self.outputs[0]!r}",))
+        for name in self.ends:
+            if output in (None, name, self.labels.get(name)):
+                return Recording(self.recording.inputs, self.recording.steps, name, self.recording.sizes)
+        raise UnknownNameError(f"there is no output {output!r}", found=(f"outputs: {', '.join(self.outputs)}",))
+
+    def boxed(self, own: str) -> bool:
+        """Whether a black box stands between an input, by its own name here, and the outputs."""
+        return not (self.recording.reached((own,)) & self.recording.reaching(self.ends)).isdisjoint(self.boxes)
+
+    def _derived(self, program: Recording, wanted: str, what: str) -> Recording:
+        """Refuse a black box between an input and the output; the results of others are given."""
+        on_the_way = program.reached((wanted,)) & program.relevant()
+        boxes = [box for name, box in self.boxes.items() if name in on_the_way]
+        if boxes:
+            raise UnsupportedError(
+                f"{what} by {self.labels[wanted]} cannot be derived: {boxes[0].spelling} on the way is a black box",
+                found=(boxes[0].reason,),
+                hints=("pullback(seed) gives its numbers, with torch's for that step",),
+            )
+        return program.with_given(self.boxes)
+
+    def __repr__(self) -> str:
+        return listing(self)
+
+
+__all__ = ["Apply", "Box", "Program"]

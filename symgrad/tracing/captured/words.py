@@ -1,0 +1,218 @@
+"""A captured program in words: one operation a line, in the language that symgrad reads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.closed_form.pieces import ADD, NoForm, bracketed
+from symgrad.closed_form.source_text import INFIX, Writer, number_text
+from symgrad.ops import entry_of
+from symgrad.program import Apply, Constant, Program
+from symgrad.tracing.lift.binding import Refusals
+from symgrad.tracing.lift.labels import HIDDEN, UNNAMED, cast_of, told_steps
+
+if TYPE_CHECKING:
+    from symgrad.tracing.captured.program import Program as Captured
+
+
+NOT_CHECKED = "torch's own, not checked"
+"""What is said of a number that torch computed and nothing derived stands beside."""
+
+
+NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
+"""A name in a formula, but for what stands behind a dot."""
+
+
+class OneStep(Writer):
+    """Writes one step with every operand as a name; ``told`` are the names that stand in the listing.
+
+    ``pulled`` are the texts of steps of a recorded backward.
+    """
+
+    told: frozenset[str] = frozenset()
+    pulled: Mapping[str, str] = {}
+    in_torch = False
+
+    def tensor(self, name: str) -> tuple[str, int]:
+        """A name; a tensor that was only broadcast goes by its own."""
+        step = self._steps.get(name)
+        if step is not None and step.op == "expand" and name not in self.told:
+            return self.tensor(str(step.arguments[0]))
+        if step is not None and (cast := cast_of(step)):
+            return f"{self.tensor(str(step.arguments[0]))[0]}.{cast}()", 9
+        return name, 9
+
+    def size(self, size: Any) -> str:
+        """A number."""
+        return str(size)
+
+
+def step_text(program: Captured, step: Apply) -> str:
+    """``h = relu(t1)``."""
+    return Lines(program).text(step)
+
+
+class Lines:
+    """The steps of one program in the names of its labels, and ``other`` names where they differ there."""
+
+    def __init__(self, program: Captured) -> None:
+        self.labels, self.writer = program.labels, OneStep(program.recording)
+        self.writer.told = frozenset(program.labels)
+        self.writer.pulled = program.pulled
+
+    def text(self, step: Apply, other: Mapping[str, str] | None = None) -> str:
+        """``h = relu(t1)``."""
+        labels = {**self.labels, **other} if other else self.labels
+        name = step.result.name
+        return f"{labels.get(name, name)} = {relabelled(written(self.writer, step), labels)}"
+
+
+def right_side(
+    program: Program, step: Apply, told: frozenset[str] = frozenset(), pulled: Mapping[str, str] | None = None
+) -> str:
+    """What a step computes, in names."""
+    writer = OneStep(program)
+    writer.told, writer.pulled = told, pulled or {}
+    return written(writer, step)
+
+
+def written(writer: OneStep, step: Apply) -> str:
+    """What a step computes, in the names of the recording."""
+    if step.result.name in writer.pulled:
+        return writer.pulled[step.result.name]
+    if entry_of(step.op) is None:
+        return f"{step.called}({', '.join(map(str, step.arguments))})"
+    if step.op == "expand":
+        return f"{step.arguments[0]}.expand({', '.join(map(str, step.result.shape))})"
+    if step.op == "identity":
+        return str(step.arguments[0])
+    try:
+        return re.sub(r"(, :)+\]$", "]", writer.step(step)[0])  # x[0, :, :] is x[0]
+    except (NoForm, *Refusals):  # showing must not fail
+        return f"{step.op}({', '.join(_argument(a) for a in step.arguments)})"
+
+
+def _argument(argument: Any) -> str:
+    """A name or a number."""
+    if not isinstance(argument, Constant):
+        return str(argument)
+    try:
+        return bracketed(*number_text(argument.value), ADD)
+    except NoForm:
+        return str(argument.value)
+
+
+def relabelled(text: str, labels: Mapping[str, str]) -> str:
+    """``text`` with the recording's names replaced by the user's: ``conv1_weight`` is ``conv1.weight``."""
+    return NAME.sub(lambda m: labels.get(m[0], m[0]), text)
+
+
+def shape_text(shape: Any) -> str:
+    """2×3; a scalar has no axes."""
+    return "×".join(str(n) for n in shape) if len(shape) else "scalar"
+
+
+def told_in_one_line(program: Program, pulled: Mapping[str, str]) -> str:
+    """``h = x @ a; out = relu(h)``; a single step goes without ``out =``. ``pulled`` as in `OneStep`."""
+    named = frozenset(t.name for t in program.tensors() if not HIDDEN.fullmatch(t.name))
+    steps = told_steps(program, dict.fromkeys(named, ""))
+    if not steps:
+        return program.output
+    if len(steps) == 1 and steps[0].result.name == program.output:
+        return right_side(program, steps[0], named, pulled)
+    return "; ".join(f"{step.result.name} = {right_side(program, step, named, pulled)}" for step in steps)
+
+
+def renamed(program: Program, labels: Mapping[str, str]) -> Program:
+    """``program`` with its unnamed tensors called as ``labels`` has them, and what only broadcasts out of the way."""
+    own = [t.name for t in program.tensors() if UNNAMED.fullmatch(t.name)]
+    change = {name: labels[name] for name in own if labels.get(name, "").isidentifier()}
+    hidden = [name for name in own if name not in change]
+    change |= {name: f"wide{n}" for n, name in enumerate(hidden, 1)}
+    kept = {t.name for t in program.tensors()} - set(change)
+    if len(set(change.values())) < len(change) or kept & set(change.values()):
+        return program
+
+    def step(of: Apply) -> Apply:
+        arguments = tuple(change.get(a, a) if isinstance(a, str) else a for a in of.arguments)
+        name = of.result.name
+        beside = tuple((key, change.get(read, read)) for key, read in of.beside)
+        return replace(of, arguments=arguments, result=replace(of.result, name=change.get(name, name)), beside=beside)
+
+    return replace(program, steps=tuple(map(step, program.steps)), output=change.get(program.output, program.output))
+
+
+def listing(program: Captured) -> str:
+    """The whole program: inputs, data, operations with shapes, outputs, and what is torch's own."""
+    arrays, labels, recording = program.arrays, program.labels, program.recording
+    title = program.title.strip("<>") or "program"
+    shown = [
+        f"{title}: {counted(len(program.told), 'operation')}, {counted(len(program.wanted), 'input')}, as it ran once"
+    ]
+    given = []
+    for tensor in recording.inputs:
+        array = np.asarray(arrays[tensor.name])
+        kind = "input" if tensor.name in program.wanted else "data"
+        parts = ", pairs (re, im)" if tensor.name in program.complexes else ""
+        given.append((kind, labels[tensor.name], shape_text(array.shape), f"{array.dtype}{parts}"))
+    widths = [max((len(row[n]) for row in given), default=0) for n in range(4)]
+    shown += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in given]
+    rows = []
+    for step in program.told:
+        text = step_text(program, step)
+        note = f"   ■ black box: {NOT_CHECKED}" if step.result.name in program.boxes else ""
+        rows.append((text, shape_text(np.shape(arrays[step.result.name])) + note))
+    wide = min(max((len(text) for text, _ in rows), default=0), 72)
+    shown += [f"  {text.ljust(wide)}   {shape}" for text, shape in rows]
+    shown.append(f"  output {', '.join(program.outputs)}")
+    shown += [
+        f"  ■ {box.name}: {box.spelling} is a black box, {NOT_CHECKED}: {box.reason or 'no equation reaches it'}"
+        for box in program.black_boxes
+    ]
+    shown += [f"  {line}" for line in chosen_by_torch(program)]
+    return "\n".join(shown)
+
+
+def chosen_by_torch(program: Captured) -> list[str]:
+    """The steps at which a pullback took torch's choice, one line each."""
+    return [
+        f"≈ {where} has no derivative at this point: {reason}; the numbers there are torch's own choice"
+        for where, reason in located(program, program.conventions)
+    ]
+
+
+def ruled_by_torch(program: Captured, rules: Mapping[str, str]) -> list[str]:
+    """The calls whose backward in torch is no derivative, one line each."""
+    return [
+        f"≈ torch has a rule of its own for {where}, which is no derivative: {reason}; vᵀJ is the derivative"
+        for where, reason in located(program, rules)
+    ]
+
+
+def located(program: Captured, reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Steps in words, with the line of the script, and what is said about each."""
+    found = {step.result.name: step for step in program.recording.steps}
+    for name, reason in reasons.items():
+        where = program.lines.get(name)
+        at = f" (line {where.line})" if where is not None else ""
+        yield f"{step_text(program, found[name])}{at}", reason
+
+
+def counted(count: int, what: str) -> str:
+    """``1 input``, ``2 inputs``."""
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def first_words(error: Exception) -> str:
+    """An exception's first sentence: the whole stands in the traceback."""
+    line = (str(error).splitlines() or [""])[0]
+    sentence = line.split(". ")[0].split(": [")[0]
+    return sentence if len(sentence) <= 120 else f"{sentence[:117]}…"
+
+
+INFIX_SIGNS = {name: sign for name, (sign, _) in INFIX.items()}

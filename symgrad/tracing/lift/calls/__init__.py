@@ -1,0 +1,1 @@
+"""Torch calls that are several entries of the table, one family a file."""

@@ -1,0 +1,110 @@
+"""Torch calls that are several entries of the table one after the other, said so.
+
+Comes in: a call that the table does not spell as it was written. Goes out: the last of its steps. Each is torch's
+own definition in words; the value is compared with torch's afterwards, like that of every other step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.numeric.exact import as_float
+from symgrad.ops.calls.elementwise import SHORTCUT
+from symgrad.ops.calls.registry import Compound, find_compound, in_front
+from symgrad.ops.lookup import find
+from symgrad.tracing.lift import placing
+from symgrad.tracing.lift.binding import DROPPED
+from symgrad.tracing.lift.calls import draws, sequences
+from symgrad.tracing.lift.calls import factors as factor_calls
+from symgrad.tracing.lift.calls import layers as layer_calls
+from symgrad.tracing.lift.calls import matrices as matrix_calls
+from symgrad.tracing.lift.calls import sparse as sparse_calls
+from symgrad.tracing.lift.calls import statistics as statistic_calls
+from symgrad.tracing.lift.calls import weights as weight_calls
+from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.steps import Composition, Said, Steps, done, joined_parts
+from symgrad.tracing.record.trace import Node, as_array
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift.lifter import Lifter
+
+
+def softplus(steps: Steps, node: Node, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Said | None:
+    """log(1 + exp(x)), and x itself where the run took torch's shortcut."""
+    soft = steps("softplus", x)
+    beyond = bool((node.value() > SHORTCUT).any())
+    return done(steps("where", steps("gt", x, SHORTCUT), x, soft) if beyond else soft)
+
+
+def frexp(steps: Steps, node: Node, x: Any) -> Said | None:
+    """x divided by the power of two that brings it between ½ and 1: a whole number, locally constant."""
+    powers = np.frexp(as_float(as_array(x.held)))[1]
+    return "torch.mul", (x, steps.lifter.data("scale", np.ldexp(1.0, -powers))), {}
+
+
+def nextafter(steps: Steps, node: Node, x: Any, y: Any) -> Said | None:
+    """x, moved by the least that can be; y only says which way. Where both are equal it is y."""
+    expanded = steps("expand", x, node.shape) if tuple(x.shape) != node.shape else x
+    step = as_array(node.held) - np.broadcast_to(as_array(x.held), node.shape)
+    return "torch.add", (expanded, steps.lifter.data("least", step)), {}
+
+
+def cat(
+    steps: Steps, node: Node, tensors: Any = None, dim: Any = 0, *, axis: Any = None, **other: Any
+) -> Said | None:  # fmt: skip
+    """Without what torch passes over: it joins a tensor without entries and with one axis to any other."""
+    parts = joined_parts(other.pop("tensors", tensors))
+    dim = dim if axis is None else axis
+    if len(parts) == 1:
+        return "Tensor.clone", (parts[0],), {}
+    return "torch.cat", (parts, dim), {}
+
+
+COMPOSITIONS: Mapping[str, Composition] = {
+    "softplus": softplus, "frexp": frexp, "nextafter": nextafter,
+    **dict.fromkeys(("cat", "concat", "concatenate"), cat),
+    **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, **statistic_calls.COMPOSITIONS,
+    **draws.COMPOSITIONS, **factor_calls.COMPOSITIONS, **sequences.COMPOSITIONS,
+    **weight_calls.COMPOSITIONS, **sparse_calls.COMPOSITIONS,
+}  # fmt: skip
+"""Functions by their last word."""
+
+
+def composed(
+    lifter: Lifter, node: Node, spelling: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> Said | None:
+    """The call in several entries, or None where it is one."""
+    word = spelling.rpartition(".")[2]
+    composition, compound = COMPOSITIONS.get(word), find_compound(spelling)
+    steps = Steps(lifter)
+    try:
+        last = None
+        if compound is not None:
+            positional, spoken = in_front(arguments, mathematical(compound, keywords))
+            last = compound.steps(steps, node.index or 0, *positional, **spoken)
+        if last is None:
+            return None if composition is None else composition(steps, node, *arguments, **keywords)
+        if last[0] == "identity":
+            return done(*last[1])
+        return by_name(matrix_calls.with_signs(steps, node, matrix_calls.cut_off(steps, node, last), word))
+    except (TypeError, SymgradError) as error:  # the call has other arguments than these: the table may know them
+        raise Refused(f"{word}: {error}") from error
+
+
+def by_name(last: Said) -> Said:
+    """Operands by their names in the entry, whose options may stand between them."""
+    name, operands, options = last
+    op = find(name) if name else None
+    if op is None or op.variadic or len(operands) > len(op.operands):
+        return last
+    return name, (), {**dict(zip(op.operands, operands, strict=False)), **options}
+
+
+def mathematical(compound: Compound, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that a compound has, and those that say something about numbers."""
+    own = compound.signature.parameters
+    return {key: value for key, value in keywords.items() if key in own or key not in DROPPED}

@@ -1,0 +1,32 @@
+"""Linear algebra in captured programs: vectors whose sign nobody chose, and what stays 0 nearby."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from symgrad.numeric.exact import as_float
+from symgrad.tracing.lift.steps import Said, Steps, done
+from symgrad.tracing.record.trace import Node
+
+VECTORS = frozenset({"eigh", "_linalg_eigh", "svd", "_linalg_svd"})
+"""Calls whose vectors have a sign that nobody chose."""
+
+
+def cut_off(steps: Steps, node: Node, last: Said) -> Said:
+    """The pseudo-inverse of a matrix all of whose singular values count as 0: it stays 0 nearby."""
+    nothing = (
+        last[0] == "pinv" and not node.held.any() and any(bool(n.held.any()) for n in last[1] if isinstance(n, Node))
+    )
+    return done(steps.lifter.data("nothing", as_float(node.value()))) if nothing else last
+
+
+def with_signs(steps: Steps, node: Node, last: Said, word: str) -> Said:
+    """The vectors with the signs that torch gave them in this run."""
+    name, operands, options = last
+    if word not in VECTORS or name not in ("eigenvectors", "svd_u", "svd_vh", "mT"):
+        return last
+    ref = steps(name, *operands, **options)
+    own, given = as_float(steps.lifter.arrays[ref.name]), as_float(node.value())
+    axis = -1 if name == "svd_vh" else -2
+    signs = np.where(np.sum(own * given, axis=axis, keepdims=True) < 0, -1.0, 1.0)
+    return done(ref if (signs > 0).all() else steps("mul", ref, steps.lifter.data("sign", signs)))

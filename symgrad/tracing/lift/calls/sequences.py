@@ -1,0 +1,144 @@
+"""Sequences in captured programs: packed and padded ones, and the loss that sums over alignments.
+
+Packing only picks entries; what padding adds is a constant. ``ctc_loss`` is Graves' recursion over time, one step of
+log-sums for each moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from symgrad.numeric.exact import Array
+from symgrad.tracing.lift.boxes import replayed
+from symgrad.tracing.lift.choices import choose, put
+from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.steps import Composition, Said, Steps, done
+from symgrad.tracing.record.trace import Node, as_array, plainly
+
+# Packed sequences --------------------------------------------------------------------------------------------
+
+
+def moved(node: Node, source: Node) -> Array:
+    """Which entry of ``source`` each entry of the result is, −1 for a constant: a constant does not follow a shift."""
+    count = torch.arange(source.held.numel(), dtype=torch.float64).reshape(source.held.shape)
+    first, second = (as_array(replayed(node, (source,), (count + shift,))) for shift in (0.0, 0.5))
+    if not np.isin(second - first, (0.0, 0.5)).all():
+        raise Refused("")
+    return np.where(second > first, first, -1).astype(np.int64)
+
+
+def packed(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | None:
+    """The rows of all sequences at the first moment, at the second, and so on."""
+    if node.index or not node.held.numel():
+        return None
+    return done(choose(steps.lifter, steps.lifter.refs_in((x,))[id(x)], moved(node, x), steps.lifter.wish(node)))
+
+
+def padded(steps: Steps, node: Node, data: Any, *_: Any, **__: Any) -> Said | None:
+    """The rows back at their moments, and a constant after the end of each sequence."""
+    if node.index or not data.held.numel():
+        return None
+    places = moved(node, data)
+    rest = steps.lifter.data("padding", np.where(places < 0, as_array(node.held), 0.0))
+    return done(put(steps.lifter, rest, steps.lifter.refs_in((data,))[id(data)], places, steps.lifter.wish(node)))
+
+
+# Alignments --------------------------------------------------------------------------------------------------
+
+IMPOSSIBLE = -1e30
+"""The logarithm of 0: next to any number that occurs its exponential is 0, and so is what flows back through it."""
+
+
+def ctc_loss(
+    steps: Steps, node: Node, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
+    reduction: Any = 1, zero_infinity: bool = False,
+) -> Said | None:  # fmt: skip
+    """−log of the probability of all alignments: α over the classes with blanks between them, moment by moment.
+
+    torch's backward is right for probabilities that sum up to 1: it is that of the loss of log_softmax(log_probs).
+    """
+    if isinstance(reduction, str):
+        reduction = ("none", "mean", "sum").index(reduction)
+    classes, moments, ends = alignment(log_probs, targets, input_lengths, target_lengths, blank)
+    lp = steps("log_softmax", log_probs, -1)
+    if len(log_probs.shape) == 2:
+        lp = steps("unsqueeze", lp, 1)
+    count, batch, width = int(lp.shape[0]), *classes.shape
+    index = np.broadcast_to(classes, (count, batch, width))
+    each = steps("gather", lp, 2, steps.lifter.data("classes", index))
+    alpha = forward(steps, each, classes, moments)
+    last = np.stack([2 * ends, np.maximum(2 * ends - 1, 0)], axis=1)
+    final = steps("gather", alpha, 1, steps.lifter.data("ends", last))
+    if (ends == 0).any():
+        barred = np.stack([np.zeros(batch, bool), ends == 0], axis=1)
+        final = masked(steps, barred, final)
+    loss = steps("neg", steps("logsumexp", final, 1))
+    if zero_infinity:
+        lost = steps.lifter.arrays[loss.name] > -IMPOSSIBLE / 2
+        loss = steps("where", steps.lifter.data("lost", lost), 0.0, loss)
+    if reduction == 1:
+        return "torch.mean", (steps("div", loss, steps.lifter.data("lengths", np.maximum(ends, 1).astype(float))),), {}
+    if reduction == 2:
+        return "torch.sum", (loss,), {}
+    return "torch.reshape", (loss, node.shape), {}
+
+
+def alignment(
+    log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int
+) -> tuple[Array, Array, Array]:
+    """Each sequence's classes with blanks before, between and after them; how many moments and classes it has."""
+    given = np.asarray(plainly(targets).numpy()) if isinstance(targets, Node) else np.asarray(targets)
+    moments, ends = (
+        np.atleast_1d(np.asarray(plainly(n).numpy() if isinstance(n, Node) else n)).astype(np.int64)
+        for n in (input_lengths, target_lengths)
+    )
+    starts = np.concatenate([[0], np.cumsum(ends)])
+    classes = np.full((len(ends), 2 * int(ends.max(initial=0)) + 1), blank, dtype=np.int64)
+    for n, end in enumerate(ends):
+        row = given[n, :end] if given.ndim == 2 else given[starts[n] : starts[n] + end]
+        classes[n, 1 : 2 * end : 2] = row
+    return classes, moments, ends
+
+
+def forward(steps: Steps, each: Any, classes: Array, moments: Array) -> Any:
+    """α at each sequence's last moment: log-probability of all ways to have come to each of its classes."""
+    batch, width = classes.shape
+    skips = np.zeros((batch, width), bool)
+    skips[:, 2:] = (classes[:, 2:] != classes[:, :-2]) & (np.arange(2, width) % 2 == 1)
+    begin = np.broadcast_to(np.arange(width) >= 2, (batch, width))
+
+    def at(moment: int) -> Any:
+        return steps("select", each, 0, moment)
+
+    alpha = masked(steps, begin, at(0))
+    for moment in range(1, int(moments.max(initial=1))):
+        ways = [alpha]
+        if width > 1:
+            ways.append(shifted(steps, alpha, 1, width))
+        if skips.any():
+            ways.append(masked(steps, ~skips, shifted(steps, alpha, 2, width)))
+        came = ways[0] if len(ways) == 1 else steps("logsumexp", steps("stack", ways, 0), 0)
+        new = steps("add", came, at(moment))
+        over = np.broadcast_to((moment >= moments)[:, None], (batch, width))
+        alpha = steps("where", steps.lifter.data("over", over), alpha, new) if over.any() else new
+    return alpha
+
+
+def shifted(steps: Steps, alpha: Any, by: int, width: int) -> Any:
+    """α of the classes before."""
+    return steps("pad", steps("narrow", alpha, 1, 0, width - by), (by, 0), value=IMPOSSIBLE)
+
+
+def masked(steps: Steps, barred: Array, values: Any) -> Any:
+    """The values, and no way to where it is barred."""
+    return steps("where", steps.lifter.data("barred", barred), IMPOSSIBLE, values) if barred.any() else values
+
+
+COMPOSITIONS: Mapping[str, Composition] = {
+    "_pack_padded_sequence": packed, "_pad_packed_sequence": padded, "ctc_loss": ctc_loss,
+}  # fmt: skip
+"""Functions by their last word."""

@@ -1,0 +1,55 @@
+"""Products with sparse matrices: those of dense ones, at the places where an entry is stored.
+
+Which places those are is data of this run; what stands there is differentiated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from symgrad.numeric.exact import Array
+from symgrad.tracing.lift.steps import Composition, Said, Steps, done
+from symgrad.tracing.record.trace import Node, as_array
+
+
+def stored(x: Node) -> Array:
+    """1 where a compressed matrix stores an entry, be it 0."""
+    ones = torch.sparse_csr_tensor(
+        x.held.crow_indices(), x.held.col_indices(), torch.ones_like(x.held.values()), tuple(x.shape)
+    )
+    return as_array(ones)
+
+
+def sampled_addmm(steps: Steps, node: Node, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Said | None:
+    """beta·x + alpha·(a @ b) where x stores an entry."""
+    product = steps("mul", steps("matmul", a, b), steps.lifter.data("stored", alpha * stored(x)))
+    return "torch.add", (steps("mul", x, beta), product), {}
+
+
+def sparse_mm(steps: Steps, node: Node, a: Any, b: Any, reduce: str = "sum") -> Said | None:
+    """Rows of b times the stored entries of a row of a: added up, their mean, or the largest or smallest of them."""
+    if reduce in ("sum", "mean"):
+        total = steps("matmul", steps("mul", a, steps.lifter.data("stored", stored(a))), b)
+        counts = np.maximum(stored(a).sum(axis=1, keepdims=True), 1) if reduce == "mean" else None
+        return done(total if counts is None else steps("div", total, steps.lifter.data("counts", counts)))
+    inside: Array = np.asarray(stored(a) > 0)
+    sign = 1 if reduce == "amax" else -1
+    products: Array = as_array(a.held)[:, :, None] * as_array(b.held)
+    best = np.argmax(np.where(inside[:, :, None], sign * products, -np.inf), axis=1)
+    index = steps.lifter.data("best", best)
+    picked = steps("mul", steps("gather", a, 1, index), steps("gather", b, 0, index))
+    if inside.any(axis=1).all():
+        return done(picked)
+    empty = np.broadcast_to(np.logical_not(inside).all(axis=1, keepdims=True), best.shape)
+    return "torch.where", (steps.lifter.data("empty", empty), 0.0, picked), {}
+
+
+COMPOSITIONS: Mapping[str, Composition] = {
+    **dict.fromkeys(("sampled_addmm", "sparse_sampled_addmm"), sampled_addmm),
+    **dict.fromkeys(("_sparse_mm", "_sparse_mm_reduce_impl"), sparse_mm),
+}  # fmt: skip
+"""Functions by their last word."""

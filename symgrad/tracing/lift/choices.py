@@ -1,0 +1,215 @@
+"""Calls that only pick entries of their first argument: views, sorting, indexing, pooling of maxima.
+
+Comes in: a recorded call. Goes out: a reference to steps of the table that read the same entries. Which ones
+they are is not looked up for each function: the entries' own numbers are sent through the call, so that whatever
+torch does with its arguments is what is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from symgrad.language.builder import Operand
+from symgrad.language.calls import Ref
+from symgrad.numeric.exact import Array
+from symgrad.ops.entry import named
+from symgrad.ops.lookup import find
+from symgrad.tracing.lift.boxes import replayed, rerun
+from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.record.spelling import plain_spelling
+from symgrad.tracing.record.trace import Node, plainly, same
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift.lifter import Lifter
+
+POOLS = (
+    *(f"{kind}max_pool{n}d_with_indices" for kind in ("", "adaptive_", "fractional_") for n in (1, 2, 3)),
+    *(f"adaptive_max_pool{n}d" for n in (1, 2, 3)),
+    *(f"fractional_max_pool{n}d" for n in (2, 3)),
+)
+"""Poolings that also say where each maximum stood."""
+CHOICES = frozenset({
+    "split", "split_with_sizes", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "select", "narrow",
+    "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "as_strided", "unfold", "take", "index_select", "gather",
+    "take_along_dim", "roll", "flip", "fliplr", "flipud", "rot90", "tile", "repeat", "repeat_interleave", "movedim",
+    "moveaxis", "swapdims", "diagonal", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "unflatten", "squeeze",
+    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "broadcast_tensors", "meshgrid", "view", "reshape",
+    "__getitem__", "permute", "ravel", "swapaxes", "transpose", "masked_select", "slice", "expand", "narrow_copy",
+    "native_channel_shuffle", "adjoint", "T", "mT", "H", "mH", "squeeze_copy", "index", "select_copy",
+    "slice_copy", "diagonal_copy", "unfold_copy", "as_strided_copy", "transpose_copy", "t", "flatten", "combinations",
+    "cartesian_prod", "unsqueeze", "expand_as", "reshape_as", "view_as", "sort", "topk", "kthvalue", "mode", "median",
+    "nanmedian", "msort", "cummax", "cummin", *POOLS,
+    "permute_copy", "view_copy", "unbind_copy",
+})  # fmt: skip
+"""Functions each of whose results is an entry of their first argument."""
+RANKED = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian", "msort", "cummax", "cummin", *POOLS})
+"""Choices that depend on the values: the places come as the second result."""
+
+
+def by_choice(lifter: Lifter, node: Node) -> Ref:
+    """The call as a choice of entries of its first argument.
+
+    Where each comes from is found by sending the entries' own numbers through the call.
+    """
+    call = node.call
+    assert call is not None
+    word = plain_spelling(call.spelling).rpartition(".")[2]
+    nodes = [n for n in call.nodes() if n.carries]
+    if word not in CHOICES or len(nodes) != 1:
+        raise Refused("")
+    (source,) = nodes
+    if source.held.numel() == 0 or node.held.numel() == 0:
+        raise Refused("")
+    lifter.asked_numbers |= word in RANKED
+    places = ranked_places(node, source) if word in RANKED else sent_through(node, source)
+    if places is None or places.shape != node.shape:
+        raise Refused("")
+    return choose(lifter, lifter.refs[id(source)], places, lifter.wish(node))
+
+
+def tied(node: Node) -> bool:
+    """Whether the call ranks entries of which some are equal: each place is then the algorithm's own."""
+    assert node.call is not None
+    if plain_spelling(node.call.spelling).rpartition(".")[2] not in RANKED:
+        return False
+    return any(n.held.unique().numel() < n.held.numel() for n in node.call.nodes() if n.carries)
+
+
+def sent_through(node: Node, source: Node) -> Array:
+    """The call on the numbers 0, 1, 2, … in place of the entries."""
+    count = torch.arange(source.held.numel(), dtype=torch.float64).reshape(source.held.shape)
+    return np.asarray(replayed(node, (source,), (count,)).numpy()).astype(np.int64)
+
+
+def ranked_places(node: Node, source: Node) -> Array | None:
+    """Where sorted entries stood: the call's own second result along its axis."""
+    call = node.call
+    assert call is not None
+    arguments, keywords = plainly((call.arguments, call.keywords))
+    word = call.spelling.rpartition(".")[2]
+    twin = getattr(torch.nn.functional, f"{word}_with_indices", None)
+    result = rerun(replace(call, function=twin) if twin else call, arguments, keywords, None)
+    if isinstance(result, torch.Tensor) or len(result) < 2 or node.index != 0:
+        return None
+    values, indices = result[0], result[1]
+    if "max_pool" in call.spelling:
+        return pooled_places(source.held, values, indices)
+    count = torch.arange(source.held.numel()).reshape(source.held.shape)
+    if values.dim() == count.dim():
+        for axis in range(count.dim()):
+            fits = all(a == b for n, (a, b) in enumerate(zip(values.shape, count.shape, strict=True)) if n != axis)
+            if fits and int(indices.max()) < count.shape[axis]:
+                places = torch.gather(count, axis, indices)
+                if same(source.held.reshape(-1)[places], values):
+                    return np.asarray(places.numpy())
+    for axis in range(count.dim()):
+        if count.dim() == values.dim() + 1 and tuple(s for n, s in enumerate(count.shape) if n != axis) == tuple(
+            values.shape
+        ):
+            places = torch.gather(count, axis, indices.unsqueeze(axis)).squeeze(axis)
+            if same(source.held.reshape(-1)[places], values):
+                return np.asarray(places.numpy())
+    return None
+
+
+def pooled_places(source: Any, values: Any, indices: Any) -> Array | None:
+    """Where pooled maxima stood: the indices number the entries of each channel's plane."""
+    count = torch.arange(source.numel()).reshape(source.shape)
+    for space in (1, 2, 3):
+        if space < source.dim():
+            planes = count.flatten(-space)
+            if planes.dim() == indices.flatten(-space).dim() and int(indices.max()) < planes.shape[-1]:
+                places = torch.gather(planes, -1, indices.flatten(-space)).reshape(values.shape)
+                if same(source.reshape(-1)[places], values):
+                    return np.asarray(places.numpy())
+    return None
+
+
+def choose(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Ref:
+    """``source``'s entries at ``places``: by an index where that says it, else by gathering."""
+    shape = tuple(int(s) for s in source.shape)
+    if np.array_equal(places.reshape(-1), np.arange(int(np.prod(shape, dtype=object)))):
+        return lifter.apply_op(named("reshape"), "torch.reshape", (source, tuple(places.shape)), {}, name)
+    order = axes_order(places, shape)
+    if order is not None:
+        return lifter.apply_op(named("permute"), "torch.permute", (source, order), {}, name)
+    key = slice_key(places, shape)
+    if key is not None:
+        return lifter.emit(named("getitem"), [Operand(source, source.name)], {"key": key}, name)
+    return gathered(lifter, source, places, name)
+
+
+def gathered(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Ref:
+    """Laid out in one row, looked up, and put into shape: every number of places is one equation."""
+    op = find("torch.gather")
+    index = lifter.data("places", places.reshape(-1))
+    if op is not None:
+        flat = source
+        if len(source.shape) != 1:
+            flat = lifter.apply_op(named("reshape"), "torch.reshape", (source, (-1,)), {})
+        picked = lifter.apply_op(op, "torch.gather", (flat, 0, index), {}, name if places.ndim == 1 else None)
+        if places.ndim == 1:
+            return picked
+    else:
+        rows = find("F.embedding")
+        if rows is None:
+            raise Refused("the table has no gather")
+        column = lifter.apply_op(named("reshape"), "torch.reshape", (source, (-1, 1)), {})
+        picked = lifter.apply_op(rows, "F.embedding", (index, column), {})
+    return lifter.apply_op(named("reshape"), "torch.reshape", (picked, tuple(places.shape)), {}, name)
+
+
+def put(lifter: Lifter, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
+    """``old`` with the entries of ``new`` where ``places`` is not -1."""
+    if (places >= 0).all():
+        return choose(lifter, new, places, name)
+    spread = gathered(lifter, new, np.maximum(places, 0), None)
+    mask = lifter.data("written", (places >= 0))
+    return lifter.apply_op(named("where"), "torch.where", (mask, spread, old), {}, name)
+
+
+def axes_order(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The order of axes in which ``places`` reads everything, if it only exchanges axes."""
+    if places.ndim != len(shape) or places.size != int(np.prod(shape, dtype=object)) or 1 in shape:
+        return None
+    origin = [0] * places.ndim
+    steps = [
+        int(places[tuple(int(a == axis) for a in range(places.ndim))] - places[tuple(origin)])
+        for axis in range(places.ndim)
+    ]
+    strides = [int(np.prod(shape[axis + 1 :], dtype=object)) for axis in range(len(shape))]
+    if sorted(steps) != sorted(strides):
+        return None
+    order = tuple(strides.index(step) for step in steps)
+    count = np.arange(places.size).reshape(shape)
+    return order if np.array_equal(np.transpose(count, order), places) else None
+
+
+def slice_key(places: Array, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
+    """The index that reads ``places``, if one of integers and slices with step 1 does."""
+    count = np.arange(int(np.prod(shape, dtype=object))).reshape(shape)
+    if not places.size or not shape or places.min() < 0:
+        return None
+    first = np.unravel_index(int(places.reshape(-1)[0]), shape)
+    last = np.unravel_index(int(places.reshape(-1)[-1]), shape)
+    if places.ndim == len(shape):
+        slices = tuple(slice(int(a), int(b) + 1) for a, b in zip(first, last, strict=True))
+        if np.array_equal(count[slices], places):
+            return tuple(
+                ("all",) if s.start == 0 and s.stop == n else ("slice", s.start, s.stop, 1)
+                for s, n in zip(slices, shape, strict=True)
+            )
+    if places.ndim == len(shape) - 1:
+        for axis in range(len(shape)):
+            index: Any = [slice(None)] * len(shape)
+            index[axis] = int(first[axis])
+            if np.array_equal(count[tuple(index)], places):
+                return tuple(("int", int(first[axis])) if a == axis else ("all",) for a in range(len(shape)))
+    return None
+
+
+__all__ = ["CHOICES", "POOLS", "by_choice", "choose", "pooled_places", "put"]

@@ -1,0 +1,1 @@
+"""Calls on complex tensors, lifted on pairs."""

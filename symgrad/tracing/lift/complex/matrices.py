@@ -1,0 +1,262 @@
+"""Matrices of complex numbers as real ones: each entry a + bi is a block [[a, −b], [b, a]].
+
+Sums, products, adjoints, inverses and triangles of such blocks are those of the complex matrices, so that their
+inverse, solution, exponential, Cholesky and QR factors are read off the real ones. LU needs the blocks on the
+diagonal put back. Comes in and goes out what `symgrad.tracing.lift.complex.definitions` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from symgrad.ops.triangles import eliminated
+from symgrad.tracing.lift.inside import Definition, Expansion
+from symgrad.tracing.lift.lifted import Refused
+
+
+def blocks(z: Any) -> Any:
+    """The real matrix, twice as high and wide."""
+    rows = [torch.stack([z.real, -z.imag], -1), torch.stack([z.imag, z.real], -1)]
+    return torch.stack(rows, -3).reshape(*z.shape[:-2], 2 * z.shape[-2], 2 * z.shape[-1])
+
+
+def numbers(real: Any) -> Any:
+    """The complex matrix whose `blocks` these are."""
+    first = real.reshape(*real.shape[:-2], real.shape[-2] // 2, 2, real.shape[-1] // 2, 2).select(-1, 0)
+    return torch.complex(first.select(-2, 0), first.select(-2, 1))
+
+
+def same(function: Any) -> Definition:
+    """A function that does the same to the blocks."""
+
+    def definition(p: Expansion, z: Any, *arguments: Any, **keywords: Any) -> Any:
+        return numbers(p(function, blocks(z), *arguments, **keywords))
+
+    return definition
+
+
+def inv_ex(p: Expansion, z: Any, *, check_errors: bool = False) -> Any:
+    """The inverse, and an integer."""
+    return numbers(p(torch.linalg.inv, blocks(z))), torch.zeros(z.shape[:-2], dtype=torch.int32)
+
+
+def pinv(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
+    """Of a matrix of full rank; where every singular value counts as 0 it is 0, and stays 0 nearby."""
+    if not p.value.any():
+        return z.mH * 0
+    return numbers(p(torch.linalg.pinv, blocks(z)))
+
+
+# Linear systems ----------------------------------------------------------------------------------------------
+
+
+def solve(p: Expansion, a: Any, b: Any, *, left: bool = True) -> Any:
+    """The real and imaginary parts of each entry of b are two rows."""
+    if left and b.dim() == a.dim() - 1 and b.shape == a.shape[:-1]:
+        return solve(p, a, b.unsqueeze(-1)).squeeze(-1)
+    if not left:
+        return solve(p, a.mT, b.mT).mT
+    rows = torch.stack([b.real, b.imag], -2).reshape(*b.shape[:-2], 2 * b.shape[-2], b.shape[-1])
+    found = p(torch.linalg.solve, blocks(a), rows)
+    parts = found.reshape(*found.shape[:-2], found.shape[-2] // 2, 2, found.shape[-1])
+    return torch.complex(parts.select(-2, 0), parts.select(-2, 1))
+
+
+def solve_ex(p: Expansion, a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> Any:
+    """The solution, and an integer."""
+    return solve(p, a, b, left=left), torch.zeros(a.shape[:-2], dtype=torch.int32)
+
+
+def eye(like: Any) -> Any:
+    """The identity with as many rows as a matrix has."""
+    return torch.eye(like.shape[-2], dtype=like.dtype)
+
+
+def triangle(a: Any, upper: bool, ones: bool) -> Any:
+    """What is read of a matrix."""
+    part = torch.triu(a, int(ones)) if upper else torch.tril(a, -int(ones))
+    return part + eye(a) if ones else part
+
+
+def solve_triangular(
+    p: Expansion, a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Any:
+    """With one triangle of the matrix."""
+    return solve(p, triangle(a, upper, unitriangular), b, left=left)
+
+
+def triangular_solve(
+    p: Expansion, b: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    """torch's older call."""
+    read = triangle(a, upper, unitriangular)
+    return solve(p, read.mT if transpose else read, b), a.clone()
+
+
+def cholesky_solve(p: Expansion, b: Any, factor: Any, upper: bool = False) -> Any:
+    """L·Lᴴ·out = b"""
+    lower = factor.mH if upper else factor
+    return solve(p, lower @ lower.mH, b)
+
+
+def cholesky_inverse(p: Expansion, factor: Any, upper: bool = False) -> Any:
+    """The inverse of L·Lᴴ."""
+    lower = factor.mH if upper else factor
+    return numbers(p(torch.linalg.inv, blocks(lower @ lower.mH)))
+
+
+def lstsq(p: Expansion, a: Any, b: Any, *_: Any, **__: Any) -> Any:
+    """The pseudo-inverse times b, and how far the product stays away from b."""
+    solution = pinv(p, a) @ b
+    return solution, ((a @ solution - b).abs() ** 2).sum(-2)
+
+
+# Factors -----------------------------------------------------------------------------------------------------
+
+
+def cholesky(p: Expansion, z: Any, upper: bool = False) -> Any:
+    """The factor's diagonal is real and positive, so that of its blocks is, too."""
+    lower = numbers(p(torch.linalg.cholesky, blocks(z)))
+    return lower.mH if upper else lower
+
+
+def cholesky_ex(p: Expansion, z: Any, upper: bool = False, check_errors: bool = False) -> Any:
+    """The factor, and an integer."""
+    return cholesky(p, z, upper), torch.zeros(z.shape[:-2], dtype=torch.int32)
+
+
+def qr(p: Expansion, z: Any, mode: Any = "reduced") -> Any:
+    """The factors with a positive diagonal, which are blocks; then the signs that torch's have."""
+    if mode not in ("reduced", True):
+        raise Refused("the columns that mode 'complete' adds are any that fit, so they have no derivative")
+    q, r = p(torch.linalg.qr, blocks(z))
+    signs = r.detach().diagonal(dim1=-2, dim2=-1).sgn()
+    own = torch.linalg.qr(z.detach())[1].diagonal(dim1=-2, dim2=-1).sgn()
+    return numbers(q * signs.unsqueeze(-2)) * own.conj().unsqueeze(-2), numbers(
+        signs.unsqueeze(-1) * r
+    ) * own.unsqueeze(-1)
+
+
+def lu_factors(x: Any) -> Any:
+    """The table's entry of that name: both triangles in one matrix, no rows exchanged."""
+    return torch.as_tensor(eliminated(x.detach().numpy()))
+
+
+def square_lu(p: Expansion, z: Any, pivots: Any) -> tuple[Any, Any]:
+    """L and U of a square matrix; ``pivots`` is U's diagonal, held still.
+
+    With its rows turned so that the pivots are positive the blocks have real factors L' and U'. The blocks on the
+    diagonal of L' are ones over which a corner stands: what they hold belongs to U.
+    """
+    turn = pivots.sgn()
+    both = p(lu_factors, blocks(turn.conj().unsqueeze(-1) * z))
+    one = torch.eye(both.shape[-1], dtype=both.dtype)
+    lower, upper = torch.tril(both, -1) + one, torch.triu(both)
+    corners = lower * blocks(torch.eye(z.shape[-1]) * (1 + 1j)).abs()
+    l_turned, u_turned = numbers(lower @ (2 * one - corners)), numbers(corners @ upper)
+    return turn.unsqueeze(-1) * l_turned * turn.conj().unsqueeze(-2), turn.unsqueeze(-1) * u_turned
+
+
+def lu(p: Expansion, z: Any, **_: Any) -> Any:
+    """P, which is data, L and U; beyond a square part they solve with its triangles."""
+    order, _lower, own = torch.linalg.lu(z.detach())
+    rows, columns = z.shape[-2:]
+    size, z = min(rows, columns), order.mT @ z
+    lower, upper = square_lu(p, z[..., :size, :size], own.diagonal(dim1=-2, dim2=-1))
+    if rows > size:
+        lower = torch.cat([lower, solve(p, upper, z[..., size:, :], left=False)], -2)
+    if columns > size:
+        upper = torch.cat([upper, solve(p, lower, z[..., :, size:])], -1)
+    return order, lower, upper
+
+
+def lu_factor(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
+    """Both triangles in one matrix."""
+    _, lower, upper = lu(p, z)
+    size = min(z.shape[-2:])
+    low = torch.nn.functional.pad(torch.tril(lower, -1), (0, z.shape[-1] - size))
+    return low + torch.nn.functional.pad(upper, (0, 0, 0, z.shape[-2] - size))
+
+
+def lu_unpack(p: Expansion, packed: Any, pivots: Any, *_: Any, **__: Any) -> Any:
+    """P, L and U."""
+    size = min(packed.shape[-2:])
+    order = torch.lu_unpack(packed.detach(), pivots, unpack_data=False)[0]
+    low = packed[..., :, :size]
+    return order, torch.tril(low, -1) + torch.eye(*low.shape[-2:], dtype=low.dtype), torch.triu(packed[..., :size, :])
+
+
+def linalg_lu_solve(p: Expansion, packed: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: bool = False) -> Any:
+    """The solution with P·L·U, or with its adjoint."""
+    order, lower, upper = lu_unpack(p, packed, pivots)
+    whole = order.to(packed.dtype) @ lower @ upper
+    return solve(p, whole.mH if adjoint else whole, b, left=left)
+
+
+def lu_solve(p: Expansion, *arguments: Any, **keywords: Any) -> Any:
+    """torch's older call has its arguments the other way round."""
+    if "linalg" in p.call.spelling:
+        return linalg_lu_solve(p, *arguments, **keywords)
+    b, packed, pivots = arguments
+    return linalg_lu_solve(p, packed, pivots, b)
+
+
+# Determinants ------------------------------------------------------------------------------------------------
+
+
+def det(p: Expansion, z: Any) -> Any:
+    """The product of U's diagonal, with the sign of the order of rows."""
+    order, _, upper = lu(p, z)
+    return torch.prod(upper.diagonal(dim1=-2, dim2=-1), -1) * torch.linalg.det(order.real)
+
+
+def slogdet(p: Expansion, z: Any) -> Any:
+    """det / |det|, and log |det|: half of the blocks' own."""
+    return torch.sgn(det(p, z)), p(torch.linalg.slogdet, blocks(z))[1] / 2
+
+
+def with_others(definition: Definition) -> Definition:
+    """The first of several results."""
+    return lambda p, z: (definition(p, z),)
+
+
+# Reflections -------------------------------------------------------------------------------------------------
+
+
+def reflected(z: Any, tau: Any, start: Any, adjoint: bool) -> Any:
+    """(I − τ₁·v₁·v₁ᴴ)·(I − τ₂·v₂·v₂ᴴ)·…·start or the adjoint's; the v's are columns of z under ones."""
+    columns = torch.tril(z, -1) + torch.eye(*z.shape[-2:], dtype=z.dtype)
+    for n in range(tau.shape[-1]) if adjoint else reversed(range(tau.shape[-1])):
+        v, share = columns[..., :, n : n + 1], tau[..., n, None, None]
+        start = start - (share.conj() if adjoint else share) * (v @ (v.mH @ start))
+    return start
+
+
+def householder_product(p: Expansion, z: Any, tau: Any) -> Any:
+    """The product of the reflections, its first columns."""
+    return reflected(z, tau, z * 0 + torch.eye(*z.shape[-2:], dtype=z.dtype), False)
+
+
+def ormqr(p: Expansion, z: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False) -> Any:
+    """The product of the reflections, or its adjoint, times a matrix from the left or the right."""
+    return reflected(z, tau, other, transpose) if left else reflected(z, tau, other.mH, not transpose).mH
+
+
+DEFINITIONS: Mapping[str, Definition] = {
+    "inverse": same(torch.linalg.inv), "inv": same(torch.linalg.inv), "inv_ex": inv_ex, "pinv": pinv, "pinverse": pinv,
+    "matrix_exp": same(torch.linalg.matrix_exp), "matrix_power": same(torch.linalg.matrix_power),
+    "solve": solve, "solve_ex": solve_ex, "_linalg_solve_ex": solve_ex, "solve_triangular": solve_triangular,
+    "triangular_solve": triangular_solve, "cholesky_solve": cholesky_solve, "cholesky_inverse": cholesky_inverse,
+    "lstsq": lstsq, "cholesky": cholesky, "cholesky_ex": cholesky_ex, "qr": qr, "lu_unpack": lu_unpack,
+    "lu_factor": lu_factor, "lu_factor_ex": lu_factor, "linalg_lu_factor_ex": lu_factor, "_lu_with_info": lu_factor,
+    "lu_solve": lu_solve, "det": det, "_linalg_det": with_others(det), "slogdet": slogdet, "_linalg_slogdet": slogdet,
+    "householder_product": householder_product, "orgqr": householder_product, "ormqr": ormqr,
+    "lu": lambda p, z, *a, **k: lu(p, z) if "linalg" in p.call.spelling else lu_factor(p, z),
+}  # fmt: skip
+"""Functions by their last word."""
+
+lu_factors.spelling = "lu_factors"  # type: ignore[attr-defined]  # how the table spells it
+__all__ = ["DEFINITIONS", "blocks", "solve"]

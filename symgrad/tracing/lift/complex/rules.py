@@ -1,0 +1,224 @@
+"""Arithmetic and functions of complex tensors, in entries of the table on pairs.
+
+Comes in: a call's arguments. Goes out: the last step. What is linear, or has an entry of its own, needs one; the
+others are said as the mathematics says them: tan is sin by cos, a power is exp(y·log x).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from symgrad.language.calls import Ref
+from symgrad.ops.entry import named
+from symgrad.ops.lookup import find
+from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
+from symgrad.tracing.record.spelling import plain_spelling
+from symgrad.tracing.record.trace import Node
+
+
+def times(p: Pairs, x: Any, y: Any) -> Ref:
+    """A product; a real factor counts for both parts."""
+    if paired(y) and not paired(x):
+        x, y = y, x
+    if paired(x) and not paired(y) and not isinstance(y, complex):
+        return p("mul", p.pair(x), p.column(y))
+    return p("complex_mul", p.pair(x), p.pair(y))
+
+
+def paired(value: Any) -> bool:
+    """Whether a factor is a tensor of pairs: a complex node, or an earlier step."""
+    return isinstance(value, Ref) or (isinstance(value, Node) and is_complex(value))
+
+
+def quotient(p: Pairs, x: Any, y: Any, rounding_mode: str | None = None) -> Ref | None:
+    """A quotient; a real divisor divides both parts."""
+    if rounding_mode is not None:
+        return None
+    if not is_complex(y) and not isinstance(y, Ref):
+        return p("div", p.pair(x), p.column(y))
+    return p("complex_div", p.pair(x), p.pair(y))
+
+
+def plus(p: Pairs, x: Any, y: Any, alpha: Any = 1) -> Ref:
+    """x + alpha·y."""
+    return p("add", p.pair(x), p.pair(y) if alpha == 1 else times(p, p.pair(y), alpha))
+
+
+def minus(p: Pairs, x: Any, y: Any, alpha: Any = 1) -> Ref:
+    """x − alpha·y."""
+    return p("sub", p.pair(x), p.pair(y) if alpha == 1 else times(p, p.pair(y), alpha))
+
+
+def power(p: Pairs, x: Any, y: Any) -> Ref:
+    """A small whole power as products, any other by exp(y·log x)."""
+    if isinstance(y, (int, float)) and y == int(y) and 0 < abs(y) <= 8:
+        base = result = p.pair(x)
+        for _ in range(int(abs(y)) - 1):
+            result = p("complex_mul", result, base)
+        return result if y > 0 else p("complex_div", p.pair(1), result)
+    if y == 0.5:
+        return p("complex_sqrt", p.pair(x))
+    return p("complex_exp", times(p, p("complex_log", p.pair(x)), y))
+
+
+def matmul(p: Pairs, x: Any, y: Any) -> Ref:
+    """A product of matrices, of vectors, of batches."""
+    return p("complex_matmul", p.pair(x), p.pair(y))
+
+
+def added_product(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Ref:
+    """beta·base + alpha·(x @ y)."""
+    product = matmul(p, x, y)
+    product = product if alpha == 1 else times(p, product, alpha)
+    return p("add", p.pair(base) if beta == 1 else times(p, p.pair(base), beta), product)
+
+
+def linear(p: Pairs, x: Any, weight: Any, bias: Any = None) -> Ref:
+    """x @ weight.T + bias."""
+    product = p("complex_matmul", p.pair(x), p("permute", p.pair(weight), (1, 0, 2)))
+    return product if bias is None else p("add", product, p.pair(bias))
+
+
+def dotted(p: Pairs, x: Any, y: Any) -> Ref:
+    """Σ conj(x)·y."""
+    return p("complex_matmul", p("complex_conj", p.pair(x)), p.pair(y))
+
+
+def vecdot(p: Pairs, x: Any, y: Any, dim: int = -1) -> Ref:
+    """Σ conj(x)·y along dim."""
+    product = p("complex_mul", p("complex_conj", p.pair(x)), p.pair(y))
+    return p("sum", product, dim % (len(product.shape) - 1))
+
+
+def fused(word: str) -> Rule:
+    """base + value·x·y, or base + value·x/y."""
+
+    def rule(p: Pairs, base: Any, x: Any, y: Any, *, value: Any = 1) -> Ref:
+        both = p("complex_mul" if word == "addcmul" else "complex_div", p.pair(x), p.pair(y))
+        return p("add", p.pair(base), both if value == 1 else times(p, both, value))
+
+    return rule
+
+
+# Functions ------------------------------------------------------------------------------------------------
+
+
+def function(entry: str) -> Rule:
+    """One entry on pairs."""
+    return lambda p, x: p(entry, p.pair(x))
+
+
+def over(above: str, below: str) -> Rule:
+    """tan and tanh."""
+    return lambda p, x: p("complex_div", p(above, p.pair(x)), p(below, p.pair(x)))
+
+
+def one_over(inner: Callable[[Pairs, Ref], Ref]) -> Rule:
+    """The reciprocal of something."""
+    return lambda p, x: p("complex_div", p.pair(1), inner(p, p.pair(x)))
+
+
+def logarithm(base: float) -> Rule:
+    """log to another base."""
+    return lambda p, x: p("div", p("complex_log", p.pair(x)), float(np.log(base)))
+
+
+def made(entry: str) -> Rule:
+    """A complex tensor from two real ones."""
+    return lambda p, x, y: p(entry, p.real(x), p.real(y))
+
+
+def direction(p: Pairs, x: Any) -> Ref:
+    """z / |z|."""
+    return p("div", p.pair(x), p.column(p("complex_abs", p.pair(x))))
+
+
+def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Ref | None:
+    """The real norm of the lengths |z|."""
+    if "nuc" in (keywords.get("p"), *arguments[:1]):
+        return None
+    arguments = tuple(2 if a == "fro" else a for a in arguments)
+    keywords = {k: 2 if v == "fro" else v for k, v in keywords.items()}
+    op = find(plain_spelling(p.call.spelling)) or named("norm")
+    return p.lifter.apply_op(op, p.call.spelling, (p("complex_abs", p.pair(x)), *arguments), keywords)
+
+
+def blended(p: Pairs, x: Any, y: Any, weight: Any) -> Ref:
+    """x + weight·(y − x)."""
+    return p("add", p.pair(x), times(p, p("sub", p.pair(y), p.pair(x)), weight))
+
+
+def outer_added(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Ref:
+    """beta·base + alpha·x yᵀ."""
+    column, row = p("unsqueeze", p.pair(x), 1), p("unsqueeze", p.pair(y), 0)
+    product = p("complex_mul", column, row)
+    product = product if alpha == 1 else times(p, product, alpha)
+    return p("add", p.pair(base) if beta == 1 else times(p, p.pair(base), beta), product)
+
+
+def chain(p: Pairs, tensors: Any) -> Ref:
+    """A product of several matrices."""
+    result = p.pair(tensors[0])
+    for tensor in tensors[1:]:
+        result = p("complex_matmul", result, p.pair(tensor))
+    return result
+
+
+def matrix_power(p: Pairs, x: Any, n: int) -> Ref | None:
+    """A small power of a matrix."""
+    return chain(p, [x] * n) if 0 < n <= 8 else None
+
+
+def spread(root: bool) -> Rule:
+    """Variance, the mean of |z − mean|² with n − correction for n; or its root."""
+
+    def rule(p: Pairs, x: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
+             ) -> Ref | None:  # fmt: skip
+        if isinstance(dim, bool) or not x.shape:
+            return None
+        rank, ref = len(x.shape), p.pair(x)
+        dims = range(rank) if dim in (None, (), []) else dim if isinstance(dim, (tuple, list)) else (dim,)
+        axes = tuple(sorted(d % rank for d in dims))
+        less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
+        count = int(np.prod([x.shape[a] for a in axes]))
+        if count <= less:
+            return None
+        away = p("sub", ref, p("mean", ref, axes, True))
+        found = p("div", p("sum", p("square", p("complex_abs", away)), axes, keepdim), count - less)
+        return p("sqrt", found) if root else found
+
+    return rule
+
+
+ARITHMETIC: Mapping[str, Rule] = {
+    "add": plus, "sub": minus, "subtract": minus, "mul": times, "multiply": times, "div": quotient, "divide": quotient,
+    "true_divide": quotient, "neg": lambda p, x: p("neg", p.pair(x)), "negative": lambda p, x: p("neg", p.pair(x)),
+    "rsub": lambda p, x, y, alpha=1: minus(p, y, x, alpha), "pow": power, "float_power": power,
+    "square": lambda p, x: power(p, x, 2), "reciprocal": one_over(lambda p, x: x),
+    "matmul": matmul, "mm": matmul, "bmm": matmul, "mv": matmul, "dot": matmul, "vdot": dotted, "vecdot": vecdot,
+    "addmm": added_product, "addmv": added_product, "baddbmm": added_product, "linear": linear,
+    "addcmul": fused("addcmul"), "addcdiv": fused("addcdiv"),
+    "abs": function("complex_abs"), "absolute": function("complex_abs"), "angle": function("complex_angle"),
+    "conj": function("complex_conj"), "conj_physical": function("complex_conj"), "_conj": function("complex_conj"),
+    "exp": function("complex_exp"), "log": function("complex_log"), "sqrt": function("complex_sqrt"),
+    "sin": function("complex_sin"), "cos": function("complex_cos"), "sinh": function("complex_sinh"),
+    "cosh": function("complex_cosh"), "tan": over("complex_sin", "complex_cos"),
+    "tanh": over("complex_sinh", "complex_cosh"), "rsqrt": one_over(lambda p, x: p("complex_sqrt", x)),
+    "sigmoid": one_over(lambda p, x: p("add", p.pair(1), p("complex_exp", p("neg", x)))),
+    "log2": logarithm(2), "log10": logarithm(10),
+    "log1p": lambda p, x: p("complex_log", p("add", p.pair(x), p.pair(1))),
+    "expm1": lambda p, x: p("sub", p("complex_exp", p.pair(x)), p.pair(1)),
+    "exp2": lambda p, x: p("complex_exp", p("mul", p.pair(x), float(np.log(2)))),
+    "tanhshrink": lambda p, x: p("sub", p.pair(x), p("complex_div", p("complex_sinh", p.pair(x)),
+                                                     p("complex_cosh", p.pair(x)))),
+    "softsign": lambda p, x: p("div", p.pair(x), p.column(p("add", p("complex_abs", p.pair(x)), 1))),
+    "lerp": blended, "addr": outer_added, "multi_dot": chain, "matrix_power": matrix_power, "var": spread(root=False),
+    "std": spread(root=True), "sgn": direction, "complex": made("complex_pair"), "polar": made("complex_polar"),
+    "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
+}  # fmt: skip
+"""Functions by their last word."""
+
+__all__ = ["ARITHMETIC"]

@@ -1,0 +1,184 @@
+"""A call said as a program of other calls, each of which is lifted like one that was recorded.
+
+Comes in: a recorded call, and a function that computes the same: the call itself, of which torch's own operations
+inside it are seen, or a definition of it. Goes out: the last of the steps. One call inside that has no equation
+refuses the whole: half a derivation is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from symgrad.errors import SymgradError
+from symgrad.language.calls import Ref
+from symgrad.tracing.lift.boxes import replaced, result_of
+from symgrad.tracing.lift.graph_parts import has_nan, plain_kernels, table
+from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.phases import FREE
+from symgrad.tracing.record.aliases import storage
+from symgrad.tracing.record.spelling import NEW, plain_spelling, spelled
+from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in, upstream
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift.lifter import Lifter
+
+NOWHERE = Where("?", 0, "")
+LONGEST = 400
+"""A call of more operations than that is left whole."""
+Definition = Callable[..., Any]
+"""Takes an `Expansion`, and then what the call takes."""
+
+
+class Expansion(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch annotates half of it
+    """The operations that run inside one call, as nodes; ``program(function, x)`` is one whole call of ``function``.
+
+    ``value`` is what the call gave as its result ``index``, the one that is asked for.
+    """
+
+    def __init__(self, node: Node, turns: list[Node] | None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch annotates half of it
+        assert node.call is not None
+        self.call, self.where = node.call, node.where or NOWHERE
+        self.value, self.index = node.held, node.index
+        self.seen: dict[int, tuple[Any, Node | None]] = {}
+        self.sources = list({id(n): n for n in node.call.nodes()}.values())
+        self.count, self.turns = 0, turns
+
+    def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What the call takes, in copies that are known to be its."""
+        copies = [n.tensor().detach().clone() for n in self.sources]
+        for tensor, node in zip(copies, self.sources, strict=True):
+            self.seen[id(tensor)] = tensor, node
+        return replaced(self.call, self.sources, copies)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        keywords = kwargs or {}
+        word = func._schema.name.removeprefix("aten::")
+        simpler = None if word in NEW else table().get(func)
+        if simpler is not None:
+            with self:
+                found = simpler(*args, **keywords)
+            if found is not NotImplemented:
+                return found
+        return self.noted(func, said_by_users(word), args, keywords)
+
+    def __call__(self, function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+        """One call, whatever runs inside it."""
+        with _disable_current_modes():
+            return self.noted(function, getattr(function, "spelling", None) or spelled(function), args, keywords)
+
+    def noted(self, function: Callable[..., Any], spelling: str, args: Any, keywords: dict[str, Any]) -> Any:
+        """Run a function; each tensor that it makes, or writes, is a node from there on."""
+        given, spoken = (mapped(part, lambda v: self.node(v) if isinstance(v, torch.Tensor) else v)
+                         for part in (tuple(args), dict(keywords)))  # fmt: skip
+        result = function(*args, **keywords)
+        self.count += 1
+        if self.count > LONGEST:
+            raise Refused(f"more than {LONGEST} operations")
+        word = plain_spelling(spelling).rpartition(".")[2]
+        writes = spelling.endswith("_") and not spelling.endswith("__")
+        call = Call(function, spelling, given, spoken, self.where, in_place=writes, number=self.call.number)
+        if writes:
+            self.forget(args[0])
+        follows = word not in NEW and any(n.carries for n in call.nodes())
+        for index, tensor in enumerate(tensors_in(result)):
+            carries = follows and (tensor.is_floating_point() or tensor.is_complex())
+            held = tensor.detach().clone()
+            node = Node("call", held, None, None, call, index) if carries else Node("data", held, None)
+            self.seen[id(tensor)] = tensor, node
+        return result
+
+    def phases(self, like: Any) -> Any:
+        """A factor 1 for each of some columns, which stands for all factors of length 1; one for all of a call."""
+        if self.turns is None:
+            raise Refused(FREE)
+        ones = torch.ones_like(like).unsqueeze(-2)
+        self.turns[:] = self.turns or [self.node(ones)]
+        self.seen[id(ones)] = ones, self.turns[0]
+        return ones
+
+    def forget(self, written: Any) -> None:
+        """Of what shares memory with a tensor that was written nobody knows what it holds now."""
+        for tensor, _ in list(self.seen.values()):
+            if storage(tensor) == storage(written):
+                self.seen[id(tensor)] = tensor, None
+
+    def node(self, tensor: Any) -> Node:
+        """What stands for a tensor now; one that nothing made is data."""
+        if id(tensor) not in self.seen:
+            self.seen[id(tensor)] = tensor, Node("data", tensor.detach().clone(), None)
+        node = self.seen[id(tensor)][1]
+        if node is None:
+            raise Refused("it writes in place through another name")
+        return node
+
+
+def said_by_users(word: str) -> str:
+    """An ATen operation as users spell it, where they do."""
+    linear = word.removeprefix("linalg_")
+    if linear != word and hasattr(torch.linalg, linear):
+        return f"torch.linalg.{linear}"
+    return f"torch.{word}" if hasattr(torch, word) else f"aten.{word}"
+
+
+def lifted(lifter: Lifter, node: Node, definition: Definition | None = None) -> Ref:
+    """``node``'s call by ``definition``, or by the operations that torch runs inside it."""
+    call = node.call
+    assert call is not None
+    turns = None if lifter.phases is None else lifter.phases.setdefault(id(call), [])
+    key = id(call), node.index, definition is None
+    if key not in lifter.inside:
+        lifter.inside[key] = ran(node, definition, turns)
+    ends = lifter.inside[key]
+    end = ends[node.index] if node.index < len(ends) else None
+    if end is None or not end.carries:
+        raise Refused("inside it the gradient is lost")
+    outer = {id(n) for n in call.nodes()}
+    inner = [n for n in upstream([end], outer) if id(n) not in outer and n.carries]
+    if not has_nan(node.held) and any(has_nan(n.held) for n in inner):
+        raise Refused("it passes through nan, which the whole avoids")
+    if any(n.call is not None and n.call.function is call.function for n in lifter.within):
+        raise Refused("it is made of itself")
+    lifter.within.append(node)
+    try:
+        for each in inner:
+            if id(each) not in lifter.refs:
+                lifter.said(each)
+    finally:
+        lifter.within.pop()
+    lifter.shared[id(call)] = {n: lifter.refs[id(e)] for n, e in enumerate(ends) if id(e) in lifter.refs}
+    return lifter.refs[id(end)]
+
+
+def ran(node: Node, definition: Definition | None, turns: list[Node] | None) -> tuple[Node | None, ...]:
+    """The call once more, by its definition or as it is."""
+    program, call = Expansion(node, turns), node.call
+    assert call is not None
+    after = torch.get_rng_state()
+    try:
+        with torch._C.DisableTorchFunction(), torch.no_grad(), plain_kernels():
+            arguments, keywords = program.given()
+            if call.random is not None:
+                torch.set_rng_state(call.random)
+            with program:
+                if definition is not None:
+                    found = definition(program, *arguments, **keywords)
+                else:
+                    found = result_of(call, arguments, keywords, node.index if call.in_place else None)
+            ends = found if definition is not None and isinstance(found, tuple) else tuple(tensors_in(found))
+            return tuple(None if t is None else program.node(t) for t in ends)
+    except Refused:
+        raise
+    except SymgradError as error:  # an entry of the table that was asked for numbers
+        raise Refused(error.problem) from error
+    except Exception as error:  # whatever torch cannot do with these arguments
+        raise Refused(f"it cannot be taken apart: {type(error).__name__}") from error
+    finally:
+        torch.set_rng_state(after)
+
+
+__all__ = ["Definition", "Expansion", "lifted"]

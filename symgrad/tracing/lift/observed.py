@@ -1,0 +1,116 @@
+"""What went into a backward of the user's own while torch ran it, and what came out.
+
+A user's ``forward`` and ``backward`` are never run again by the observer: they may print, count, draw random
+numbers. So a call of a custom function is a black box whose product was looked at on its way. Comes in: the
+function's node in torch's graph. Goes out: v as it was passed, vᵀJ as it was returned, and whether v was overwritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import UnsupportedError
+from symgrad.numeric.exact import Array, as_float
+from symgrad.tracing.lift.boxes import BlackBox
+from symgrad.tracing.lift.verify import disagreement, precision
+from symgrad.tracing.record.numbers import short
+from symgrad.tracing.record.trace import Call, Node, as_array, same
+
+
+class Observation:
+    """One passage through a custom backward; ``given`` and ``made`` are copies, None where torch passed nothing."""
+
+    def __init__(self, call: Call, guard: Callable[..., Any]) -> None:
+        self.spelling = call.spelling
+        self.given: tuple[Any, ...] | None = None
+        self.left: tuple[Any, ...] = ()
+        self.made: tuple[Any, ...] = ()
+        self._live: tuple[Any, ...] = ()
+        self._handles = [
+            call.graph.register_prehook(lambda weights: guard(self._before, weights)),
+            call.graph.register_hook(lambda products, weights: guard(self._after, products)),
+        ]
+
+    def _before(self, weights: tuple[Any, ...]) -> None:
+        self._live = tuple(weights)
+        self.given = copies(weights)
+
+    def _after(self, products: tuple[Any, ...]) -> None:
+        self.left, self.made, self._live = copies(self._live), copies(products), ()
+
+    def done(self) -> None:
+        """Look no more."""
+        for handle in self._handles:
+            handle.remove()
+
+    @property
+    def overwrote(self) -> str:
+        """What the backward did to its v, in a sentence; empty if nothing."""
+        for before, after in zip(self.given or (), self.left, strict=False):
+            if before is not None and after is not None and not same(before, after):
+                name = self.spelling.removesuffix(".apply")
+                return f"{name}.backward overwrote the v it was given ({changed(before, after)})"
+        return ""
+
+
+def changed(before: Any, after: Any) -> str:
+    """``1 → 3``; the first entry that differs where there are several."""
+    old, new = as_array(before), as_array(after)
+    if old.size > 1:
+        at = tuple(int(i) for i in np.argwhere(~((old == new) | ((old != old) & (new != new))))[0])
+        entry = f"[{','.join(map(str, at))}]"
+        return f"{short(old)} → {short(new)}" if old.size <= 4 else f"at {entry} {short(old[at])} → {short(new[at])}"
+    return f"{short(old.reshape(()))} → {short(new.reshape(()))}"
+
+
+def copies(tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Copies without a history."""
+    return tuple(None if t is None else t.detach().clone() for t in tensors)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed(BlackBox):
+    """A black box whose product is the one that torch got from the user's backward."""
+
+    def pull(self, cotangent: Array, wanted: Sequence[int]) -> dict[int, Array]:
+        """What the backward returned, if it was given this v."""
+        seen: Observation = self.call.observation
+        if seen.given is None:
+            raise UnsupportedError(f"torch did not run the backward of {self.spelling} in this call")
+        slot = self.call.slots[self.index]
+        weights = seen.given[slot]
+        passed = np.zeros(np.shape(cotangent)) if weights is None else as_array(weights)
+        kind = precision(Node("data", weights, None, call=self.call)) if weights is not None else "float64"
+        wrong = disagreement(cotangent, passed, kind)
+        if wrong is not None:
+            raise UnsupportedError(
+                f"torch gave the backward of {self.spelling} another v than the one that was derived",
+                found=(wrong.replace("torch's is", "torch's was"), *filter(None, (seen.overwrote,))),
+            )
+        carrying = [n for n, w in enumerate(seen.given) if w is not None and bool((w != 0).any())]
+        whole = slot == (carrying[0] if carrying else slot)  # several results have one product: it counts once
+        tensors = [a for a in self.call.arguments if isinstance(a, Node)]
+        found = {}
+        for n in wanted:
+            own = self.arguments[n]
+            total = np.zeros(np.shape(own.value()))
+            for product, argument in zip(seen.made, tensors, strict=False):
+                if whole and product is not None and argument is own:
+                    total = total + as_float(as_array(product))
+            found[n] = total
+        return found
+
+
+def looked_at(box: BlackBox, node: Node) -> BlackBox:
+    """``box``, by what was seen of it where it is a user's own; else it has to give again what it gave."""
+    if box.call.observation is None:
+        box.check(node)
+        return box
+    return Observed(box.name, box.spelling, box.reason, box.call, box.index, box.arguments)
+
+
+__all__ = ["Observation", "Observed", "changed", "looked_at"]

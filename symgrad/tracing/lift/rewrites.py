@@ -1,0 +1,203 @@
+"""Ways to say a torch call in entries of the table that spell it differently.
+
+`plain` undoes operators, in-place forms and casts; `overwrite` says a write in place as a new value;
+`by_decomposition` takes the call apart with torch's own decompositions. Calls that only pick entries are in
+`symgrad.tracing.lift.choices`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import sympy as sp
+import torch
+
+from symgrad.language.builder import Operand
+from symgrad.language.calls import Ref
+from symgrad.ops.entry import named
+from symgrad.tracing.lift.boxes import replayed
+from symgrad.tracing.lift.calls.compositions import composed
+from symgrad.tracing.lift.choices import put
+from symgrad.tracing.lift.labels import UNNAMED
+from symgrad.tracing.lift.lifted import TWICE, Refused
+from symgrad.tracing.record.aliases import places_of
+from symgrad.tracing.record.spelling import plain_spelling, reflected
+from symgrad.tracing.record.trace import Call, Node, Where, plainly
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift.lifter import Lifter
+
+Rewritten = tuple[str, tuple[Any, ...], dict[str, Any]]
+
+SAME = frozenset({"float", "double", "half", "bfloat16", "to", "type", "type_as", "cpu", "contiguous", "clone", "alias",
+                  "positive", "view_as_real", "lift_fresh", "lift_fresh_copy", "_to_copy", "expand_copy", "cuda",
+                  "requires_grad", "_conj", "resolve_conj", "resolve_neg", "real", "conj",
+                  "to_sparse", "to_dense", "to_sparse_csr"})  # fmt: skip
+"""Casts and copies: the value stays."""
+LIKE = {"expand_as": "Tensor.expand", "view_as": "Tensor.reshape", "reshape_as": "Tensor.reshape"}
+"""Functions that take a shape from another tensor."""
+
+
+def apart(lifter: Lifter, outputs: Sequence[Ref]) -> tuple[str, ...]:
+    """The names of the outputs; one that is returned twice has a name, and so a seed, for each time."""
+    names: list[str] = []
+    for ref in outputs:
+        own = ref.name in names
+        free = None if UNNAMED.fullmatch(ref.name) else lifter.builder.claim(ref.name)
+        again = lifter.emit(named("identity"), [Operand(ref, ref.name)], {}, free) if own else ref
+        names.append(again.name)
+    return tuple(names)
+
+
+def plain(lifter: Lifter, node: Node) -> Rewritten:
+    """The call with operators, in-place forms, casts and shapes of others said plainly.
+
+    An empty spelling says that the result is the first argument as it is.
+    """
+    call = node.call
+    assert call is not None
+    if call.spelling.endswith(".apply"):
+        raise Refused("an autograd.Function of the user's own: its backward is what its author wrote")
+    spelling, arguments, keywords = plain_spelling(call.spelling), call.arguments, dict(call.keywords)
+    word = spelling.rpartition(".")[2]
+    if reflected(call.spelling):
+        arguments = (arguments[1], arguments[0], *arguments[2:])
+    keywords.pop("out", None)
+    first = arguments[0] if arguments else None
+    if word in SAME and isinstance(first, Node) and not first.held.is_complex() and not node.held.is_complex():
+        return "", (first,), {}
+    if word in ("mH", "adjoint") and isinstance(first, Node) and not first.held.is_complex():
+        return "Tensor.mT", (first,), {}
+    if word in LIKE:
+        return LIKE[word], (first, tuple(arguments[1].shape)), {}
+    if word in ("add", "sub", "subtract") and keywords.get("alpha", 1) != 1:
+        scaled = lifter.apply_op(named("mul"), "torch.mul", (arguments[1], keywords.pop("alpha")), {})
+        return spelling, (first, scaled), keywords
+    if word in ("add", "sub", "subtract"):
+        keywords.pop("alpha", None)
+    if word == "norm" and keywords.get("p") in ("fro", None):
+        keywords.pop("p", None)
+    if word == "__getitem__":
+        key = basic_key(arguments[1], len(arguments[0].shape))
+        if key is None:
+            raise Refused("an index that is a tensor or a list")
+        return spelling, (first,), {"key": key}
+    if word == "copy":
+        return "Tensor.expand", (arguments[1], node.shape), {}
+    if word in ("__setitem__",):
+        return written(lifter, node)
+    if "dropout" in word and call.random is not None and isinstance(first, Node):
+        return dropped(lifter, node)
+    said = composed(lifter, node, spelling, arguments, keywords)
+    lifter.asked_numbers |= said is not None  # a composition may look at the value
+    return said or (spelling, arguments, keywords)
+
+
+def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:
+    """An index in the table's form, or None for one that holds tensors, lists or masks."""
+    items: list[Any] = []
+    dots = None
+    for part in key if isinstance(key, tuple) else (key,):
+        if part is Ellipsis:
+            dots = len(items)
+        elif part is None:
+            items.append(("new",))
+        elif isinstance(part, (bool, Node, list, tuple)) or not isinstance(
+            part, (int, slice, np.integer)):  # fmt: skip
+            return None
+        elif isinstance(part, slice):
+            if any(isinstance(p, Node) for p in (part.start, part.stop, part.step)):
+                return None
+            whole = part.start in (None, 0) and part.stop is None and part.step in (None, 1)
+            items.append(("all",) if whole else ("slice", part.start, part.stop, part.step or 1))
+        else:
+            items.append(("int", int(part)))
+    reads = sum(item != ("new",) for item in items)
+    fill = [("all",)] * (rank - reads)
+    at = len(items) if dots is None else dots
+    return (*items[:at], *fill, *items[at:])
+
+
+def dropped(lifter: Lifter, node: Node) -> Rewritten:
+    """Dropout of this run: times the mask that was drawn, which is data."""
+    call = node.call
+    assert call is not None
+    first = call.arguments[0]
+    ones = torch.ones_like(first.tensor())
+    mask = replayed(node, (first,), (ones,))
+    ref = lifter.data("mask", np.asarray(mask.detach().numpy()))
+    return "torch.mul", (first, ref), {}
+
+
+# Writing in place -----------------------------------------------------------------------------------------
+
+
+def overwrite(lifter: Lifter, node: Node) -> Ref:
+    """A tensor some of whose entries were overwritten through another name for them."""
+    old, new = node.parents
+    assert node.places is not None
+    lifter.refs_in((old, new))
+    return put(lifter, lifter.refs[id(old)], lifter.refs[id(new)], node.places, lifter.wish(node))
+
+
+def overwriting(node: Node) -> Call:
+    """The same as a call, for a black box."""
+    old, new = node.parents
+    places = torch.as_tensor(node.places)
+
+    def function(first: Any, second: Any) -> Any:
+        before, after = (torch.view_as_real(t) if t.is_complex() else t for t in (first, second))
+        found = torch.where(places >= 0, after.reshape(-1)[places.clamp(min=0)], before)
+        return torch.view_as_complex(found) if first.is_complex() else found
+
+    where = node.where or Where("?", 0, "")
+    return Call(function, "in-place write through a view", (old, new), {}, where)
+
+
+def written(lifter: Lifter, node: Node) -> Rewritten:
+    """``x[key] = value``."""
+    call = node.call
+    assert call is not None
+    target, key, value = call.arguments
+    plain_key = plainly(key)
+    read = places_of(plain_key, node.shape)
+    if len(np.unique(read)) < read.size:
+        raise Refused(TWICE)
+    places = np.full(int(np.prod(node.shape, dtype=object)), -1, dtype=np.int64)
+    places[read.reshape(-1)] = np.arange(read.size)
+    refs = lifter.refs_in((target, value))
+    source = refs.get(id(value))
+    if source is None:
+        dtype = np.float64 if node.held.is_floating_point() else np.int64
+        source = lifter.data("value", np.full(read.shape, value, dtype=dtype))
+    elif tuple(source.shape) != tuple(sp.Integer(n) for n in read.shape):
+        extra = len(source.shape) - read.ndim
+        if extra > 0:
+            source = lifter.apply_op(named("reshape"), "torch.reshape", (source, tuple(source.shape[extra:])), {})
+        source = lifter.apply_op(named("expand"), "Tensor.expand", (source, tuple(read.shape)), {})
+    return "", (put(lifter, refs[id(target)], source, places.reshape(node.shape), lifter.wish(node)),), {}
+
+
+def by_decomposition(lifter: Lifter, node: Node) -> Ref:
+    """The call in core ATen operations."""
+    if node.call is not None and node.call.spelling.endswith(".apply"):
+        raise Refused("")
+    from symgrad.tracing.lift.decompose import decomposed
+
+    return decomposed(lifter, node)
+
+
+def by_emptiness(lifter: Lifter, node: Node) -> Ref:
+    """A result without entries, or one of tensors without entries: its Jacobian has no rows, or no columns."""
+    call = node.call
+    assert call is not None
+    if call.spelling.endswith(".apply") or (
+        node.held.numel() and any(n.held.numel() for n in call.nodes() if n.carries)
+    ):
+        raise Refused("")
+    return lifter.data(lifter.wish(node) or "empty", node.value())
+
+
+__all__ = ["by_decomposition", "by_emptiness", "overwrite", "plain"]

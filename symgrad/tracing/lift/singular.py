@@ -1,0 +1,127 @@
+"""Where a pullback meets what is not finite, torch's own arithmetic for that one call stands in, and it is said.
+
+Comes in: what arrives at one call's arguments by the derived steps, and the call. Goes out: the same with torch's
+numbers at the entries where a derivative is none: at ±∞ and NaN, and where the equation has no finite value. There is
+nothing to derive at such an entry, and every program makes a choice; whoever explains torch has to name torch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.numeric.exact import Array, all_tame, as_float, finite
+from symgrad.program import Apply, Program
+from symgrad.tracing.lift.verify import TOLERANCE
+from symgrad.tracing.record.numbers import digits
+from symgrad.tracing.record.trace import real_precision
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift.boxes import BlackBox
+
+NEAR = 1e-3
+"""How far apart, relative to the larger, a derived number and torch's are the same: float16 programs, too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """One call of the user's: the steps that say what it does, in order, and the call itself."""
+
+    box: BlackBox
+    steps: tuple[str, ...]
+
+
+def calls_in(program: Program, origins: Mapping[str, Origin], wanted: Sequence[str]) -> dict[str, tuple[Apply, ...]]:
+    """The steps of each call, by the name of its result, where nothing else reads what lies between them."""
+    made = {step.result.name: step for step in program.steps}
+    readers: dict[str, set[str]] = {}
+    for step in program.steps:
+        for name in step.tensors:
+            readers.setdefault(name, set()).add(step.result.name)
+    found = {}
+    for end, origin in origins.items():
+        inner = {*origin.steps} - {end}
+        own = inner | {end}
+        alone = all(readers.get(name, set()) <= own for name in inner) and not inner & {*wanted, program.output}
+        if alone and end in made and all(name in made for name in origin.steps):
+            found[end] = tuple(made[name] for name in origin.steps)
+    return found
+
+
+def settled(
+    origin: Origin, arrived: Mapping[str, Array], cotangent: Array, arrays: Mapping[str, Array]
+) -> tuple[dict[str, Array], str]:
+    """``arrived``, with torch's numbers where a derivative is none, and why there is none (empty: nothing was put in).
+
+    ``arrived`` are the cotangents of the call's arguments, by name.
+    """
+    found = dict(arrived)
+    names = [name for name in arrived if name in origin.box.names]
+    try:
+        chosen = origin.box.pull(cotangent, [origin.box.names.index(name) for name in names])
+    except SymgradError:  # torch refuses the call's pullback, or what it read was overwritten since
+        return found, ""
+    reason, share = "", share_of(origin)
+    for name in names:
+        ours, choice = as_float(arrived[name]), as_float(chosen[origin.box.names.index(name)])
+        if choice.shape != ours.shape:
+            continue
+        differ = ~alike(ours, choice) & ~rounded(ours, choice, share)
+        if differ.any():
+            found[name] = np.where(differ, choice, ours)
+            at = tuple(int(i) for i in np.argwhere(differ)[0])
+            reason = reason or why(origin, name, at, arrays, cotangent)
+    return found, reason
+
+
+def alike(first: Array, second: Array) -> Array:
+    """Where two arrays hold the same numbers, but for rounding; NaN is NaN."""
+    with np.errstate(invalid="ignore"):
+        near = np.abs(first - second) <= NEAR * np.maximum(np.abs(first), np.abs(second))
+    near &= np.isfinite(first) & np.isfinite(second)
+    return np.asarray(near | (first == second) | (np.isnan(first) & np.isnan(second)))
+
+
+def share_of(origin: Origin) -> float:
+    """What rounding in a call's own types may make of its larger entries; nothing, where all are doubles."""
+    call = origin.box.call
+    kinds = {real_precision(node.held.dtype) for node in call.nodes()} | ({"bfloat16"} if call.autocast else set())
+    coarse = [2 * TOLERANCE.get(kind, 0.0) for kind in kinds if kind != "float64"]
+    return max(NEAR, *coarse) if coarse else 0.0
+
+
+def rounded(first: Array, second: Array, share: float) -> Array:
+    """Where two finite numbers are apart by less than a ``share`` of the largest that stands beside them."""
+    with np.errstate(invalid="ignore"):
+        gap = np.abs(first - second)
+    largest = np.abs(second[np.isfinite(second)]).max(initial=0.0)
+    return np.asarray(np.isfinite(gap) & (gap <= share * largest))
+
+
+def why(origin: Origin, name: str, at: tuple[int, ...], arrays: Mapping[str, Array], cotangent: Array) -> str:
+    """What is not finite where torch's number stands."""
+    value = float(as_float(arrays[name])[at])
+    if not np.isfinite(value):
+        return f"an argument is {digits(value)}"
+    for other in origin.box.names:
+        if not finite(arrays[other]).all():
+            return "an argument is not finite"
+    if not finite(arrays[origin.steps[-1]]).all():
+        return "the result has no finite value"
+    if not finite(cotangent).all():
+        return "what comes back to it is not finite"
+    if not all_tame(as_float(arrays[name])) or not all_tame(as_float(arrays[origin.steps[-1]])):
+        return "numbers are so large or so small that their squares are no floats"
+    return f"the slope is infinite or undefined at {digits(value)}"
+
+
+def irregular(cotangent: Array, arrived: Mapping[str, Array], values: Iterator[Array]) -> bool:
+    """Whether anything that a call meets on the way back is not finite, or so near to it that arithmetic ends there."""
+    return any(not all_tame(a) for a in (cotangent, *arrived.values(), *values))
+
+
+__all__ = ["Origin", "alike", "calls_in", "irregular", "settled"]

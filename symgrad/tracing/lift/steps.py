@@ -1,0 +1,55 @@
+"""What a composition is made of: entries of the table, applied one after the other to what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from symgrad.language.calls import Ref
+from symgrad.ops.calls.registry import Last
+from symgrad.ops.entry import named
+from symgrad.ops.spec import Op
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift.lifter import Lifter
+
+Said = Last
+Composition = Callable[..., Said | None]
+
+
+class Steps:
+    """Entries of the table applied one after the other: ``steps("mul", x, 2)``."""
+
+    def __init__(self, lifter: Lifter) -> None:
+        self.lifter = lifter
+
+    def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
+        """One entry, on nodes, earlier steps and numbers."""
+        return self.lifter.apply_op(named(name), f"torch.{name}", in_one_list(named(name), arguments), keywords)
+
+    @staticmethod
+    def number(size: Any) -> int:
+        """A size as a number."""
+        return int(size)
+
+    whole = number
+
+
+def in_one_list(op: Op, arguments: Sequence[Any]) -> tuple[Any, ...]:
+    """The tensors of an entry that takes any number of them as torch takes them: as one list."""
+    row = op.variadic and bool(arguments) and all(hasattr(a, "shape") for a in arguments)
+    return (tuple(arguments),) if row else tuple(arguments)
+
+
+def joined_parts(tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Of tensors to join those that torch does not pass over: an empty one with one axis fits any other.
+
+    One is left where all of them are like that.
+    """
+    parts = tuple(tensors)
+    return tuple(t for t in parts if tuple(t.shape) != (0,)) or parts[:1]
+
+
+def done(ref: Any) -> Said:
+    """The result as it stands."""
+    return "", (ref,), {}

@@ -1,0 +1,179 @@
+"""vᵀJ and Ju through a captured program: derived steps by their equations, black boxes by torch.
+
+The same sweep as `symgrad.numeric.sweeps`, over programs that have several outputs and steps nobody derived. A
+cotangent is let go as soon as it has been pulled through its step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from symgrad.calculus import flowing, positions
+from symgrad.numeric.exact import Array, as_float, plus
+from symgrad.numeric.forward import Values
+from symgrad.numeric.sweeps import pull_step, push_step
+from symgrad.program import Apply, Program
+from symgrad.tracing.lift.singular import Origin, alike, calls_in, irregular, settled
+
+Settle = Callable[[Origin, Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]
+"""What arrives at a call's arguments, made another, and why; `settled` is one."""
+
+
+@dataclass
+class Pull:
+    """One sweep back; ``noted`` says of steps why torch's numbers were taken for them."""
+
+    program: Program
+    values: Values
+    boxes: Mapping[str, Any]
+    reached: frozenset[str]
+    origins: Mapping[str, Origin] | None = None
+    noted: dict[str, str] | None = None
+    seen: Any = None
+    shaken: Callable[[Apply, int, Array, Array], Array] | None = None
+    settle: Settle | None = None
+
+    def call(self, name: str, steps: Sequence[Apply], cotangent: Array) -> Mapping[str, Array]:
+        """What one call sends back to each of its arguments; torch's numbers where a derivative is none."""
+        arrived, told = through(steps, self.program, self.values, self.boxes, cotangent, self.reached, self.shaken)
+        if self.origins and name in self.origins:
+            read = (self.values[n] for s in steps for n in (*s.tensors, s.result.name) if n in self.values.arrays)
+            if np.size(cotangent) and (self.settle or irregular(cotangent, arrived, read)):
+                plain, settle = arrived, self.settle or settled
+                arrived, reason = settle(self.origins[name], plain, cotangent, self.values.arrays)
+                told = [(s, n, v, arrived.get(str(s.arguments[n]), part) if reason else part) for s, n, v, part in told]
+                if reason and self.noted is not None:
+                    self.noted.setdefault(name, reason)
+        if self.seen is not None:
+            for event in told:
+                self.seen(*event)
+        return arrived
+
+
+def pull(
+    program: Program,
+    values: Values,
+    boxes: Mapping[str, Any],
+    seeds: Mapping[str, Array],
+    wanted: Sequence[str],
+    seen: Any = None,
+    origins: Mapping[str, Origin] | None = None,
+    noted: dict[str, str] | None = None,
+    shaken: Callable[[Apply, int, Array, Array], Array] | None = None,
+    settle: Settle | None = None,
+) -> dict[str, Array]:
+    """vᵀJ for each of ``wanted``; ``seen(step, position, cotangent in, cotangent out)`` may watch.
+
+    ``origins`` are the calls behind the steps: where one meets what is not finite, torch's own numbers for that call
+    are taken where they differ, and the step's name goes to ``noted`` with the reason. ``shaken`` makes another of each
+    step's part; ``settle`` is asked about every call, in place of that.
+    """
+    calls = calls_in(program, origins or {}, (*wanted, *seeds))
+    settling = {name: origin for name, origin in (origins or {}).items() if name in calls}
+    sweep = Pull(program, values, boxes, flowing(program, wanted), settling, noted, seen, shaken, settle)
+    keep = set(wanted)
+    inner = {step.result.name for steps in calls.values() for step in steps[:-1]}
+    carried: dict[str, Array] = {name: np.asarray(seed) for name, seed in seeds.items()}
+    for step in reversed(program.steps):
+        name = step.result.name
+        if name in inner:
+            continue
+        cotangent = carried.get(name) if name in keep else carried.pop(name, None)
+        steps = calls.get(name, (step,))
+        if cotangent is None or not any(positions(s, sweep.reached) for s in steps):
+            continue
+        for source, part in sweep.call(name, steps, cotangent).items():
+            carried[source] = plus(carried[source], part) if source in carried else part
+    return {name: carried.get(name, np.zeros(np.shape(values[name]), dtype=np.int64)) for name in wanted}
+
+
+Event = tuple[Apply, int, Array, Array]
+
+
+def through(
+    steps: Sequence[Apply],
+    program: Program,
+    values: Values,
+    boxes: Mapping[str, Any],
+    cotangent: Array,
+    reached: frozenset[str],
+    shaken: Callable[[Apply, int, Array, Array], Array] | None = None,
+) -> tuple[dict[str, Array], list[Event]]:
+    """What one call sends back to each of its arguments, step by step, and each step's part in it."""
+    carried = {steps[-1].result.name: cotangent}
+    told: list[Event] = []
+    for step in reversed(steps):
+        name = step.result.name
+        weights = carried.pop(name, None)
+        places = positions(step, reached)
+        if weights is None or not places:
+            continue
+        if np.size(weights) == 0:
+            parts = {n: np.zeros(np.shape(values[str(step.arguments[n])])) for n in places}
+        elif name in boxes:
+            parts = boxes[name].pull(weights, places)
+        else:
+            parts = pull_step(step, program, values, weights, places)
+        for place, plain in parts.items():
+            part = plain if shaken is None or name in boxes else shaken(step, place, weights, plain)
+            told.append((step, place, weights, part))
+            source = str(step.arguments[place])
+            carried[source] = plus(carried[source], part) if source in carried else part
+    return carried, told
+
+
+def open_entries(
+    program: Program,
+    values: Values,
+    boxes: Mapping[str, Any],
+    seeds: Mapping[str, Array],
+    derived: Mapping[str, Array],
+    noted: bool,
+) -> dict[str, Array]:
+    """Where there is no number to agree on: the equations by themselves have none, or not the one that was taken."""
+    plain = pull(program, values, boxes, seeds, tuple(derived)) if noted else derived
+    pairs = {name: (as_float(plain[name]), as_float(derived[name])) for name in derived}
+    return {name: ~np.isfinite(a) | ~alike(a, b) for name, (a, b) in pairs.items()}
+
+
+def pull_by_lot(
+    program: Program,
+    values: Values,
+    boxes: Mapping[str, Any],
+    seeds: Mapping[str, Array],
+    wanted: Sequence[str],
+    origins: Mapping[str, Origin],
+    lot: int = 0,
+) -> dict[str, Array]:
+    """As `pull`, each step given weights with signs by lot; with an odd ``lot`` shortened by lot, too.
+
+    A difference that cancels does not then; where the steps themselves shrink what they are given, it stays small.
+    Signs alone would not do: of two weights they are the same every other time, and cancel as before.
+    """
+    lots = np.random.default_rng(lot)
+
+    def turned(step: Apply, place: int, weights: Array, plain: Array) -> Array:
+        signs = lots.choice((-1.0, 1.0), np.shape(weights))
+        others = np.abs(as_float(weights)) * signs * (lots.uniform(size=np.shape(weights)) if lot % 2 else 1.0)
+        return pull_step(step, program, values, others, [place])[place]
+
+    return pull(program, values, boxes, seeds, wanted, origins=origins, shaken=turned)
+
+
+def push(
+    program: Program, values: Values, boxes: Mapping[str, Any], tangents: Mapping[str, Array], ends: Sequence[str]
+) -> list[Array]:
+    """Ju for each of ``ends``."""
+    carried: dict[str, Array] = dict(tangents)
+    for step in program.steps:
+        places = positions(step, carried)
+        if not places:
+            continue
+        changes = {n: carried[str(step.arguments[n])] for n in places}
+        name = step.result.name
+        carried[name] = boxes[name].push(changes) if name in boxes else push_step(step, program, values, changes)
+    return [carried.get(name, np.zeros(np.shape(values[name]), dtype=np.int64)) for name in ends]

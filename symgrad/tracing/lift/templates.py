@@ -1,0 +1,227 @@
+"""Equal calls are lifted once: the steps that one call became, written again for the next.
+
+Comes in: a call whose function, options and operands' shapes an earlier call had too. Goes out: the same steps with
+other names and values, or nothing, and then the call is lifted the long way. The value is compared with torch's
+either way. What looked at numbers on its way (a sort, positions, a cast that may round, random data) is no template.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from symgrad.language.calls import Ref
+from symgrad.program import Apply, Argument, Tensor
+from symgrad.tracing.lift.complex.complexes import touches
+from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.values import evaluate
+from symgrad.tracing.record.trace import Node
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift.lifter import Lifter
+
+MOST = 2048
+BY_VALUE = frozenset({"identity", "take", "gather", "index_select", "take_along_dim", "embedding", "index"})
+"""Entries that stand for a call because of the numbers it was given: positions, a cast that rounded."""
+LITERAL = (bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True)
+class Given:
+    """The operand of a call by its number among the call's nodes."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Made:
+    """The result of an earlier step of the same template."""
+
+    number: int
+
+
+Place = Given | Made
+Part = Place | Argument
+
+
+@dataclass(frozen=True)
+class Template:
+    """Steps whose arguments are places; ``told`` are those with a label, ``results`` what else the call returned."""
+
+    steps: tuple[tuple[Apply, tuple[Part, ...], tuple[tuple[str, Place], ...]], ...]
+    told: tuple[bool, ...]
+    last: int
+    results: Mapping[int, Place]
+
+
+KNOWN: OrderedDict[Hashable, Template] = OrderedDict()
+
+
+def key_of(lifter: Lifter, node: Node) -> Hashable | None:
+    """What the steps of a call depend on, but for numbers; None where it may be more."""
+    call = node.call
+    if call is None or touches(node):
+        return None
+    nodes = distinct(node)
+    numbers = {id(n): k for k, n in enumerate(nodes)}
+    names = [lifter.refs[id(n)].name if id(n) in lifter.refs else f" {k}" for k, n in enumerate(nodes)]
+    operands = tuple(
+        (tuple(n.held.shape), str(n.held.dtype), n.carries, names.index(name))
+        for n, name in zip(nodes, names, strict=True)
+    )
+    try:
+        arguments = spelled((call.arguments, call.keywords), numbers)
+        key = (call.function, call.spelling, call.in_place, node.whole, node.index, str(node.held.dtype))
+        hash((key, arguments))
+    except (TypeError, Refused):
+        return None
+    return (*key, arguments, operands)
+
+
+def distinct(node: Node) -> list[Node]:
+    """The nodes that a call reads, each once."""
+    assert node.call is not None
+    return list({id(n): n for n in node.call.nodes()}.values())
+
+
+def spelled(value: Any, numbers: Mapping[int, int]) -> Hashable:
+    """Arguments with numbers for nodes; 1, 1.0 and True are three things."""
+    if isinstance(value, Node):
+        return Given(numbers[id(value)])
+    if isinstance(value, (tuple, list)):
+        return (type(value).__name__, *(spelled(part, numbers) for part in value))
+    if isinstance(value, dict):
+        return tuple((name, spelled(part, numbers)) for name, part in value.items())
+    if isinstance(value, slice):
+        return ("slice", *(spelled(part, numbers) for part in (value.start, value.stop, value.step)))
+    if isinstance(value, LITERAL):
+        return (type(value).__name__, repr(value))
+    if type(value).__module__.startswith("torch"):  # dtypes, layouts, devices, memory formats
+        return (type(value).__name__, str(value))
+    if value is Ellipsis:
+        return "..."
+    raise Refused("an argument that may be anything")
+
+
+def known(lifter: Lifter, node: Node) -> Template | None:
+    """The template of a call, if an equal one was lifted before."""
+    key = key_of(lifter, node)
+    return None if key is None else KNOWN.get(key)
+
+
+def again(lifter: Lifter, node: Node) -> bool:
+    """The call as a part of one that is lifted already, or as an equal one was; whether that has its value."""
+    shared = lifter.shared.get(id(node.call), {}).get(node.index)
+    template = known(lifter, node) if shared is None else None
+    if shared is None and template is None:
+        return False
+    try:
+        with lifter.trial():
+            lifter.finish(node, shared or written(lifter, node, template))  # type: ignore[arg-type]  # one of the two is there
+    except Refused:
+        return False
+    return True
+
+
+class Learning:
+    """A call that is about to be lifted the long way, and where its steps will begin."""
+
+    def __init__(self, lifter: Lifter, node: Node) -> None:
+        self.lifter, self.node = lifter, node
+        self.key = key_of(lifter, node)
+        self.begin, self.inputs = len(lifter.builder.steps), len(lifter.inputs)
+        lifter.asked_numbers = False
+
+    def keep(self) -> None:
+        """It is lifted: keep how."""
+        if self.key is not None and not self.lifter.asked_numbers:
+            learn(self.lifter, self.node, self.key, self.begin, self.inputs)
+
+
+def learn(lifter: Lifter, node: Node, key: Hashable, begin: int, inputs: int) -> None:
+    """Keep the steps from ``begin`` on as the template of ``key``, if they depend on nothing else.
+
+    Numbers that none of them reads, as a mask that happened to keep a slice, were looked at to find them.
+    """
+    assert node.call is not None
+    steps = lifter.builder.steps[begin:]
+    ref = lifter.refs[id(node)]
+    made = {step.result.name: Made(n) for n, step in enumerate(steps)}
+    given: dict[str, Place] = {}
+    for n, source in enumerate(distinct(node)):
+        if id(source) in lifter.refs:
+            given.setdefault(lifter.refs[id(source)].name, Given(n))
+    places: dict[str, Place] = {**given, **made}
+    read = {name for step in steps for name in step.tensors}
+    looked_at = any(
+        not source.carries and (id(source) not in lifter.refs or lifter.refs[id(source)].name not in read)
+        for source in distinct(node)
+    )
+    shared = lifter.shared.get(id(node.call), {})
+    if (
+        looked_at
+        or ref.name not in made
+        or any(new.name not in given for new in lifter.inputs[inputs:])
+        or any(name not in places for step in steps for name in (*step.tensors, *(n for _, n in step.beside)))
+        or any(other.name not in places for other in shared.values())
+        or any(step.op in BY_VALUE for step in steps)
+    ):
+        return
+    KNOWN[key] = Template(
+        tuple(
+            (
+                step,
+                tuple(places[a] if isinstance(a, str) else a for a in step.arguments),
+                tuple((read, places[name]) for read, name in step.beside),
+            )
+            for step in steps
+        ),
+        tuple(step.result.name in lifter.labels for step in steps),
+        made[ref.name].number,
+        {index: places[other.name] for index, other in shared.items()},
+    )
+    while len(KNOWN) > MOST:
+        KNOWN.popitem(last=False)
+
+
+def written(lifter: Lifter, node: Node, template: Template) -> Ref:
+    """The template's steps for another call; the reference of its result."""
+    call = node.call
+    assert call is not None
+    nodes = distinct(node)
+    used = sorted({p.number for _, parts, _ in template.steps for p in parts if isinstance(p, Given)})
+    refs = lifter.refs_in([nodes[n] for n in used])
+    names: list[str] = []
+
+    def name(place: Part) -> Argument:
+        if isinstance(place, Made):
+            return names[place.number]
+        return refs[id(nodes[place.number])].name if isinstance(place, Given) else place
+
+    wish = lifter.wish(node)
+    for n, (step, parts, beside) in enumerate(template.steps):
+        new = lifter.builder.claim(wish) if wish and n == template.last else lifter.builder.fresh_name()
+        lifter.builder.used.add(new)
+        names.append(new)
+        reads = tuple((read, str(name(place))) for read, place in beside)
+        result = Tensor(new, step.result.shape)
+        again = Apply(step.op, tuple(map(name, parts)), step.options, result, step.span, reads)
+        lifter.builder.steps.append(again)
+        if template.told[n] and n != template.last:
+            lifter.labels[new] = new
+    for step in lifter.builder.steps[-len(names) :]:
+        evaluate(step, lifter.arrays)
+
+    def ref(place: Place) -> Ref:
+        if isinstance(place, Given):
+            return lifter.refs[id(nodes[place.number])]
+        return Ref(names[place.number], template.steps[place.number][0].result.shape)
+
+    if template.results:
+        lifter.shared[id(call)] = {index: ref(place) for index, place in template.results.items()}
+    return ref(Made(template.last))
+
+
+__all__ = ["KNOWN", "Learning", "again"]

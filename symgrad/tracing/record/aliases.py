@@ -1,0 +1,127 @@
+"""Which tensors share storage, and which entry of one is which entry of the other."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from symgrad.numeric.exact import Array
+from symgrad.tracing.record.trace import real_precision
+
+PRUNE = 4096
+"""After so many additions, storages that nobody refers to any more are forgotten."""
+
+
+class Storages:
+    """The known tensors by storage, weakly held."""
+
+    def __init__(self) -> None:
+        self._by_storage: dict[int, list[weakref.ref[Any]]] = {}
+        self._holders: dict[int, list[weakref.ref[Any]]] = {}
+        self._count = 0
+
+    def add(self, tensor: Any, holder: Any) -> None:
+        """Remember ``tensor``, and that ``holder`` relies on its present value."""
+        key = storage(tensor)
+        if key is None:
+            return
+        holders = self._holders.setdefault(key, [])
+        if len(holders) > 8:
+            holders[:] = [ref for ref in holders if ref() is not None]
+        holders.append(weakref.ref(holder))
+        known = self._by_storage.setdefault(key, [])
+        if all(ref() is not tensor for ref in known):
+            if len(known) > 8:
+                known[:] = [ref for ref in known if ref() is not None]
+            known.append(weakref.ref(tensor))
+        self._count += 1
+        if self._count % PRUNE == 0:
+            self._by_storage, self._holders = pruned(self._by_storage), pruned(self._holders)
+
+    def holders(self, tensor: Any) -> list[Any]:
+        """Whoever relies on the present value of something in ``tensor``'s storage."""
+        key = storage(tensor)
+        found = [ref() for ref in self._holders.pop(key, [])] if key is not None else []
+        return [holder for holder in found if holder is not None and storage(holder.held) == key]
+
+    def relying(self, tensor: Any) -> list[Any]:
+        """As `holders`, and they go on relying on it."""
+        key = storage(tensor)
+        found = [ref() for ref in self._holders.get(key, [])] if key is not None else []
+        return [holder for holder in found if holder is not None and storage(holder.held) == key]
+
+    def sharing(self, tensor: Any) -> list[Any]:
+        """The known tensors that share storage with ``tensor``, itself included."""
+        key = storage(tensor)
+        found = [ref() for ref in self._by_storage.get(key, [])] if key is not None else []
+        return [t for t in found if t is not None and storage(t) == key]
+
+
+def pruned(table: dict[int, list[weakref.ref[Any]]]) -> dict[int, list[weakref.ref[Any]]]:
+    """``table`` without the dead."""
+    alive = {k: [r for r in refs if r() is not None] for k, refs in table.items()}
+    return {k: refs for k, refs in alive.items() if refs}
+
+
+def storage(tensor: Any) -> int | None:
+    """What identifies a tensor's storage; None where it has none."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def addresses(tensor: Any) -> Array:
+    """Where each entry lies in the storage; of a complex tensor the two parts of each, on one more axis."""
+    if tensor.is_complex():
+        whole = _addresses(tensor)
+        return np.stack([2 * whole, 2 * whole + 1], axis=-1)
+    return _addresses(tensor)
+
+
+def _addresses(tensor: Any) -> Array:
+    """Where each entry lies, counted in entries."""
+    result = np.full(tuple(tensor.shape), int(tensor.storage_offset()), dtype=np.int64)
+    for axis, (size, stride) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+        steps = np.arange(size, dtype=np.int64) * stride
+        result = result + steps.reshape([-1 if a == axis else 1 for a in range(tensor.dim())])
+    return result
+
+
+def positions_in(other: Any, tensor: Any) -> Array | None:
+    """For each entry of ``other`` the row-major number of the same entry in ``tensor``, or -1; None across dtypes.
+
+    Complex entries count as two, and one that is read conjugated or negated is another.
+    """
+    if real_precision(other.dtype) != real_precision(tensor.dtype) or turned(other) != turned(tensor):
+        return None
+    ours, theirs = addresses(other), addresses(tensor).reshape(-1)
+    if not ours.size or not theirs.size:
+        return np.full(ours.shape, -1)
+    table = np.full(max(int(ours.max()), int(theirs.max())) + 1, -1, dtype=np.int64)
+    table[theirs] = np.arange(theirs.size)
+    return np.asarray(table[ours])
+
+
+def places_of(key: Any, shape: tuple[int, ...]) -> Array:
+    """Which entries of a tensor of ``shape`` an index reads, by their row-major numbers."""
+    import torch  # only here: the other functions ask the tensors that they are given
+
+    count = int(np.prod(shape, dtype=object))
+    return np.asarray(torch.arange(count).reshape(shape)[key].numpy())
+
+
+def turned(tensor: Any) -> tuple[bool, bool]:
+    """Whether a tensor reads its storage conjugated, and negated."""
+    return bool(tensor.is_conj()), bool(tensor.is_neg())
+
+
+def related(first: Any, second: Any) -> bool:
+    """Whether autograd knows that the two are views of one tensor; it does not after ``detach()`` and ``.data``."""
+    if not (first._is_view() or second._is_view()):
+        return False
+    a = first._base if first._is_view() else first
+    b = second._base if second._is_view() else second
+    return a is b

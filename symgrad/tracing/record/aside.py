@@ -1,0 +1,127 @@
+"""What stands in torch's place while a program is watched, and how it steps aside for torch.compile.
+
+Dynamo traces every Python function that it meets, a recorder's as well, and what it compiles holds for the modes that
+were on. So a compiled function is called with torch as it is: no mode of ours on the stack, no function in the place
+of torch's. What it runs is not seen. Comes in: the recorder, and what is to stand where. Goes out: a context.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.overrides import _get_current_function_mode_stack, _pop_mode, _push_mode
+
+from symgrad.tracing.record.standing_in import caller
+
+DYNAMO = "torch._dynamo.eval_frame"
+HOOKS = "enter_exit_hooks"
+"""What each context of Dynamo enters before it runs a compiled function; entered, each gives what ends it."""
+
+
+class StandIns:
+    """The attributes of torch that others stand for while ``mode`` is on."""
+
+    def __init__(self, mode: Any) -> None:
+        self.mode = mode
+        self.standing: list[tuple[Any, str, Any, Any]] = []
+        self.contexts: Any = None
+        self.went = False
+
+    @contextmanager
+    def put(self, *those: tuple[Any, str, Any]) -> Iterator[None]:
+        """``(owner, name, value)``: each value stands where it is named; afterwards torch's own is back."""
+        mine = [(owner, name, vars(owner)[name], value) for owner, name, value in those]
+        for owner, name, _, value in mine:
+            setattr(owner, name, value)
+        self.standing += mine
+        try:
+            yield
+        finally:
+            for one in mine:
+                self.standing.remove(one)
+                setattr(*one[:3])
+
+    @contextmanager
+    def watching_dynamo(self) -> Iterator[None]:
+        """Every call of a compiled function is made aside."""
+        compiling = torch.compile
+
+        @functools.wraps(compiling)
+        def compile_aside(*args: Any, **kwargs: Any) -> Any:
+            come_back = self.step_aside()  # Dynamo, loaded here, looks up what it finds in torch's places
+            try:
+                return caller(sys._getframe(1))(compiling, args, kwargs)
+            finally:
+                come_back()
+                self.meet_dynamo()
+
+        self.meet_dynamo()
+        try:
+            with self.put((torch, "compile", compile_aside)):
+                yield
+        finally:
+            if self.contexts is not None:
+                delattr(self.contexts, HOOKS)
+                self.contexts = None
+
+    def meet_dynamo(self) -> None:
+        """Let Dynamo's contexts ask us to step aside, once it is there: to load it takes seconds."""
+        if self.contexts is not None or DYNAMO not in sys.modules:
+            return
+        self.contexts = getattr(sys.modules[DYNAMO], "_TorchDynamoContext", None)
+        if self.contexts is None:
+            return  # a Dynamo of another make, which is let alone
+        aside = self.step_aside
+
+        def hooks(context: Any) -> Any:
+            own = vars(context)[HOOKS]
+            if aside not in own:
+                own.append(aside)
+            return own
+
+        setattr(self.contexts, HOOKS, property(hooks, lambda context, own: vars(context).__setitem__(HOOKS, own)))
+
+    def step_aside(self) -> Callable[[], None]:
+        """Take the mode from the stack and torch's own back into its places; what is returned ends that."""
+        before = _modes()
+        if self.mode not in before:
+            return _nothing
+        self.went = True
+        standing = list(self.standing)
+        alone = [mode for mode in before if mode is not self.mode]
+        _set_modes(alone)
+        for owner, name, original, _ in standing:
+            setattr(owner, name, original)
+
+        def come_back() -> None:
+            for owner, name, _, value in standing:
+                setattr(owner, name, value)
+            now = _modes()
+            _set_modes(before if now == alone else [self.mode, *now])
+
+        return come_back
+
+
+def _nothing() -> None:
+    """The end of what was not begun."""
+
+
+def _modes() -> list[Any]:
+    """The function modes that are on, the first entered first."""
+    return list(_get_current_function_mode_stack())  # type: ignore[no-untyped-call]  # torch's gap
+
+
+def _set_modes(modes: list[Any]) -> None:
+    """Make the stack of function modes what ``modes`` says."""
+    for _ in _modes():
+        _pop_mode()  # type: ignore[no-untyped-call]  # torch's gap
+    for mode in modes:
+        _push_mode(mode)  # type: ignore[no-untyped-call]  # torch's gap
+
+
+__all__ = ["StandIns"]

@@ -1,0 +1,96 @@
+"""Where a path to the leaves ends, and how.
+
+Comes in: a new tensor without a gradient and what it was computed from. Goes out: a `Cut` in words, or None; and what
+lies before the cut, if it is short: a straight-through estimator is told by the slope that it leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from symgrad.tracing.record.trace import Call, Cut, Node, Where, leaves_of
+
+DETACHING = ("detach", "detach_", "data")
+FEW, DEEP = 8, 3
+"""Steps before a cut that are kept, and cuts behind each other: a loop that detaches its state has a long past."""
+
+
+def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | None:
+    """Why ``tensor`` has no gradient although something it was computed from has one; an earlier cut is handed on."""
+    carrying = [node for node in sources if node.carries]
+    if not carrying:
+        return next((node.cut for node in sources if node.cut is not None), None)
+    word = call.spelling.removesuffix(".__get__").rpartition(".")[2]
+    if word in DETACHING:
+        how = f".{word}{'' if word == 'data' else '()'}"
+    elif word in ("tensor", "as_tensor", "asarray"):
+        how = f"torch.{word}(…), which copies numbers and no history"
+    elif not torch.is_grad_enabled():
+        how = "torch.no_grad()"
+    elif not tensor.is_floating_point() and not tensor.is_complex():
+        how = f"{word}: its result is {str(tensor.dtype).removeprefix('torch.')}, which has no derivative"
+    else:
+        how = f"{word}: torch has no derivative for it"
+    return Cut(how, where, leaves_of(carrying))
+
+
+def detached_from(call: Call, sources: list[Node]) -> Node | None:
+    """What ``call`` detaches, where a few steps made it, and little that was detached itself is among them."""
+    if call.spelling.removesuffix(".__get__").rpartition(".")[2] != "detach" or len(sources) != 1:
+        return None
+    return sources[0] if sources[0].carries and cuts_before(sources) < DEEP else None
+
+
+def past_of(data: Node, call: Call, index: int, sources: list[Node], forwards: Sequence[list[Node]]) -> Node | None:
+    """``data`` as what ``call`` made of something detached: in ``hard - soft.detach() + soft``.
+
+    In one of ``forwards``, passes of a user's own functions that run, a few steps are kept whatever they read.
+    """
+    deep = FEW if forwards else DEEP
+    if not (forwards or any(n.detached for n in sources)) or cuts_before(sources) >= deep:
+        return None
+    found = Node("call", data.held, data.version, data.where, call, index)
+    for made in forwards[-1:]:
+        made.append(found)
+    return found
+
+
+@contextmanager
+def inside_forward(forwards: list[list[Node]], custom: bool) -> Iterator[list[Node]]:
+    """While a user's own forward pass runs, if this is one: what it makes."""
+    made: list[Node] = []
+    if not custom:
+        yield made
+        return
+    forwards.append(made)
+    try:
+        yield made
+    finally:
+        forwards.pop()
+
+
+def made_as(tensor: Any, inside: list[Node]) -> Node | None:
+    """What a result of a user's own function was made as inside it: torch may hand out a view of that."""
+    same = (n for n in reversed(inside) if n.held.shape == tensor.shape and n.held.data_ptr() == tensor.data_ptr())
+    return next(same, None)
+
+
+def cuts_before(nodes: Sequence[Node]) -> int:
+    """How many cuts that are kept lie behind each other before ``nodes``; many where more than a few steps do."""
+    seen: dict[int, Node] = {}
+    waiting = list(nodes)
+    while waiting and len(seen) <= FEW:
+        node = waiting.pop()
+        seen[id(node)] = node
+        waiting += [n for n in node.sources() if id(n) not in seen]
+    if len(seen) > FEW or any(n.kind not in ("leaf", "data", "call") for n in seen.values()):
+        return FEW
+    kept = [n.detached or n.past for n in seen.values()]
+    return max((1 + cuts_before([n]) for n in kept if n is not None), default=0)
+
+
+__all__ = ["cut_of", "detached_from", "inside_forward", "made_as", "past_of"]

@@ -1,0 +1,128 @@
+"""What a call of ``backward`` or ``grad`` was given, in whichever of torch's three ways it was called.
+
+Comes in: the function and its arguments as they came. Goes out: a `Given`, whose weights are copies: what happens
+to a tensor during the call does not change what was asked.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from symgrad.numeric.exact import as_float
+from symgrad.tracing.record.numbers import digits, short, written
+from symgrad.tracing.record.trace import Node, as_array, tensors_in
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """``seeds`` are the weights as they were passed, ``passed`` the tensors themselves; None where there are none.
+
+    ``asked`` are the tensors to differentiate by, None for all leaves; ``batched``: each weight is several;
+    ``again``: the result can be differentiated again (``create_graph``).
+    """
+
+    kind: str
+    outputs: tuple[Any, ...]
+    passed: tuple[Any, ...]
+    seeds: tuple[Any, ...]
+    asked: tuple[Any, ...] | None
+    retained: bool
+    batched: bool
+    again: bool = False
+
+    @classmethod
+    def of(cls, kind: str, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Given:
+        """Read the arguments as torch will."""
+        bound = signature(function).bind(*args, **keywords).arguments
+        outputs = tuple(tensors_in(next(bound[name] for name in ("self", "tensors", "outputs") if name in bound)))
+        weights = next((bound[n] for n in ("gradient", "grad_tensors", "grad_outputs") if n in bound), None)
+        passed = seeds_of(weights, len(outputs))
+        inputs = bound.get("inputs")
+        retain = bound.get("retain_graph")
+        return cls(
+            kind,
+            outputs,
+            passed,
+            tuple(None if seed is None else seed.detach().clone() for seed in passed),
+            None if inputs is None else tuple(tensors_in(inputs)),
+            bool(bound.get("create_graph") if retain is None else retain),
+            bool(bound.get("is_grads_batched")),
+            bool(bound.get("create_graph")),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What stands for the outputs and for what is asked for, where no tensor of the script's does: in a transform.
+
+    ``names`` are known names by node, ``sight`` those of tensors.
+    """
+
+    ends: Sequence[Node]
+    wanted: Sequence[Node]
+    names: Mapping[int, str]
+    sight: Mapping[int, str]
+
+
+@lru_cache(maxsize=16)
+def signature(function: Callable[..., Any]) -> inspect.Signature:
+    """Read once."""
+    return inspect.signature(function)
+
+
+def read_twice(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Arguments:
+    """The arguments with generators (``net.parameters()``) as tuples, which torch and `Given` can both read."""
+    try:
+        bound = signature(function).bind(*args, **keywords)
+    except TypeError:
+        return args, keywords  # torch says what is wrong
+    for name, value in bound.arguments.items():
+        if hasattr(value, "__next__"):
+            bound.arguments[name] = tuple(value)
+    return bound.args, bound.kwargs
+
+
+def seeds_of(value: Any, count: int) -> tuple[Any, ...]:
+    """One seed for each output."""
+    parts = (None,) * count if value is None else tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    return parts if len(parts) == count else (None,) * count
+
+
+def seed_text(seeds: tuple[Any, ...]) -> str:
+    """``1 1 1 (given)``."""
+    if len(seeds) != 1:
+        return f"one for each of {len(seeds)} outputs"
+    (seed,) = seeds
+    if seed is None:
+        return "1 (implicit: one output)"
+    array = as_float(as_array(seed))
+    inside = written(array) if array.size <= 8 else short(array)
+    return f"{inside.strip('[]') if array.ndim < 2 else inside} (given)"
+
+
+def stands_for(seeds: tuple[Any, ...], name: str, letter: str = "v") -> str:
+    """``L = z[0] + z[1]``: the scalar of the output ``name`` that the weights stand for."""
+    if len(seeds) != 1 or seeds[0] is None:
+        return ""
+    array = as_float(as_array(seeds[0]))
+    if not 0 < array.size <= 6:
+        return f": L = Σ {letter}·{name}" + (", the sum" if array.size and (array == 1).all() else "")
+    terms = []
+    for at in np.ndindex(*array.shape):
+        entry = f"{name}[{','.join(map(str, at))}]" if at else name
+        value = float(array[at])
+        if value == 0:
+            continue  # an entry that does not count
+        terms.append(entry if value == 1 else f"{digits(value)}·{entry}")
+    return ": L = " + (" + ".join(terms) or "0").replace("+ -", "- ") + (", the sum" if (array == 1).all() else "")
+
+
+__all__ = ["Found", "Given", "read_twice", "seed_text", "stands_for"]

@@ -1,0 +1,348 @@
+"""The recording mode: every torch function that runs while it is on becomes a `Call`, its results `Node`s.
+
+Recording is light: it keeps references and, before something is overwritten, copies; what the calls mean is
+worked out later (`symgrad.tracing.lift.lifter`), and only for calls that somebody asks about.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from symgrad.tracing.record import frames, gradients
+from symgrad.tracing.record.aliases import Storages, positions_in, related, storage
+from symgrad.tracing.record.aside import StandIns
+from symgrad.tracing.record.cuts import cut_of, detached_from, inside_forward, made_as, past_of
+from symgrad.tracing.record.guard import Guard, elsewhere, numberless
+from symgrad.tracing.record.spelling import Facts, asks_in_place, facts, overridden, taken_whole
+from symgrad.tracing.record.standing_in import Caller, caller
+from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, tensors_in, version
+from symgrad.tracing.record.transforms import Inside
+
+LENDING = frozenset(
+    f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
+)
+"""Methods that hand out the memory itself: what is written there is counted by no version."""
+GRAD_FN = "Tensor.grad_fn"
+ASKING = "Tensor.requires_grad"
+"""With what a tensor is made a leaf: a property, and a method whose name begins so."""
+BACKWARD = frozenset({"Tensor.backward", "torch.autograd.backward", "torch.autograd.grad"})
+"""Silent themselves; what hooks and backwards of the user's do meanwhile is recorded."""
+Listener = Callable[[str, Any, Where], None]
+"""Told about ``(spelling, tensor, where)`` when a tensor that may matter is written in place."""
+
+
+@dataclass
+class Seen:
+    """A call before it ran: what it was given, what it will write and read, and the nodes of all that."""
+
+    function: Any
+    known: Facts
+    given: Any
+    written: list[Any]
+    reading: list[Any]
+    nodes: dict[int, Node]
+    random: Any
+    versions: list[tuple[Any, int | None]]
+
+
+class Recorder(TorchFunctionMode):
+    """Records while it is entered; ``node_of`` answers what a tensor's present value is."""
+
+    def __init__(self, listener: Listener | None = None) -> None:
+        super().__init__()
+        self.nodes: Any = WeakTensorKeyDictionary()
+        self.storages = Storages()
+        self.listener = listener
+        self.calls = 0
+        self.opening: list[Any] = []
+        self.lent: set[int] = set()
+        self.guard = Guard()
+        self.stand_ins = StandIns(self)
+        self.paused = False
+        self.inside: Inside | None = None
+        self.forwards: list[list[Node]] = []
+        self.originals: dict[Any, Any] = {}
+        self.left: Where | None = None
+        self.counts: dict[int, int | None] = {}
+
+    def __enter__(self) -> Recorder:
+        super().__enter__()  # type: ignore[no-untyped-call]  # torch annotates half of it
+        return self
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        keywords = kwargs or {}
+        call = caller(sys._getframe(1))
+        func = self.originals.get(func, func)
+        known = self.guard(facts, func)
+        if known is None or self.paused or (self.inside is None and self.abroad()):
+            return call(func, args, keywords)
+        asked = None
+        if known.spelling in gradients.CALLS and self.inside is None:
+            asked = self.guard(gradients.asked, self, known.spelling, func, args, keywords)
+        result = self.through(func, known, types, args, keywords, call)
+        if asked is not None:
+            self.guard(gradients.note, self, asked, result)
+        return result
+
+    def through(
+        self, func: Any, known: Facts, types: Any, args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
+    ) -> Any:
+        """Run one call, recorded where it makes or writes tensors."""
+        opens = known.opened is not None and func not in self.opening and not overridden(types)
+        if known.silent and not (opens and known.spelling in BACKWARD):
+            if known.spelling == "Tensor.register_hook":
+                self.guard(self.hooked, args[0])
+            result = call(func, args, keywords)
+            if self.listener is not None and known.spelling.startswith("Tensor.grad") and known.spelling != GRAD_FN:
+                self.guard(self.asked, known.spelling, args, result)
+            return result
+        if opens and not taken_whole(known, args, keywords):
+            self.opening.append(func)
+            try:
+                with self:
+                    return call(known.opened, args, keywords)
+            finally:
+                self.opening.pop()
+        return self.record(func, known, args, keywords, lambda: call(func, args, keywords))
+
+    def abroad(self) -> bool:
+        """Whether this call is in a world of its own, which is let alone; where it was first is kept."""
+        self.stand_ins.meet_dynamo()
+        found = elsewhere()
+        if found and self.left is None:
+            self.left = self.guard(frames.here)
+        return found
+
+    def hooked(self, tensor: Any) -> None:
+        """A hook was put on ``tensor``."""
+        self.node_of(tensor).notes.append("a hook changes the gradient here")
+
+    def asked(self, spelling: str, args: tuple[Any, ...], result: Any) -> None:
+        """``.grad`` was read or set."""
+        assert self.listener is not None
+        self.listener("grad" if result is None and len(args) == 1 else spelling, args, frames.here())
+
+    def record(
+        self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any], run: Callable[[], Any]
+    ) -> Any:
+        """Run one call and note what it did; only ``run`` can fail."""
+        if self.inside is not None:
+            return self.inside.record(func, known, args, keywords, run)
+        seen = self.guard(self.before, func, known, args, keywords)
+        with inside_forward(self.forwards, known.custom) as made:
+            result = run()
+        if seen is not None:
+            self.guard(self.after, seen, result, made)
+        return result
+
+    def before(self, func: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any]) -> Seen | None:
+        """What there is before a call; what it may overwrite is copied. None where tensors are no numbers."""
+        inputs = list(tensors_in((args, keywords)))
+        if numberless(inputs):
+            return None
+        if known.spelling in LENDING and inputs:
+            self.lend(inputs[0])
+        written = list(tensors_in(keywords.get("out")))
+        if known.writes or asks_in_place(func, args, keywords):
+            written += list(tensors_in(args[:1] or tuple(keywords.values())[:1]))
+        if known.spelling.endswith("data.__set__"):
+            written += list(tensors_in(args[:1]))
+        reading = [t for t in inputs if all(t is not w for w in written) or self._reads(known)]
+        nodes = {id(t): self.node_of(t) for t in inputs}
+        if known.may_write or written:
+            for tensor in inputs:
+                self.protect(tensor)
+        self.counts = {id(t): version(t) for w in written for t in self.storages.sharing(w)}
+        return Seen(
+            func,
+            known,
+            (args, keywords),
+            written,
+            reading,
+            nodes,
+            torch.get_rng_state() if known.random else None,
+            [(t, version(t)) for t in inputs] if known.may_write else [],
+        )
+
+    def after(self, seen: Seen, result: Any, inside: list[Node]) -> None:
+        """What a call made and what it wrote; ``inside`` a forward pass of the user's own."""
+        made = list(tensors_in(result))
+        if seen.known.spelling.startswith(ASKING):
+            self.node_of(seen.given[0][0])  # from this line on it is a leaf
+        if not made and not seen.written:
+            return
+        where = frames.here(self.calls)
+        self.calls += 1
+        nodes = seen.nodes
+        arguments, spoken = mapped(seen.given, lambda v: nodes.get(id(v), v) if isinstance(v, torch.Tensor) else v)
+        call = Call(
+            seen.function,
+            seen.known.spelling,
+            arguments,
+            spoken,
+            where,
+            seen.random,
+            bool(seen.written),
+            len(made),
+            self.calls,
+            torch.is_autocast_enabled("cpu") or torch.is_autocast_enabled("cuda"),
+        )
+        for tensor in seen.written:
+            self.overwritten(tensor, nodes[id(tensor)], call, where)
+        known = {storage(w) for w in seen.written}  # whatever shares it has been seen to change
+        for tensor, before in seen.versions:
+            if version(tensor) != before and storage(tensor) not in known:
+                self.nodes.pop(tensor, None)
+        sources = [nodes[id(t)] for t in seen.reading]
+        if seen.known.custom:
+            call.forward = tuple(made_as(t, inside) for t in made)
+            call.graph = next((t.grad_fn for t in made if t.requires_grad and not is_leaf(t)), None)
+            results = result if isinstance(result, tuple) else (result,)
+            call.slots = tuple(n for n, part in enumerate(results) for _ in tensors_in(part))
+        for index, tensor in enumerate(made):
+            if id(tensor) not in nodes or (call.graph is not None and tensor not in self.nodes):
+                self.register(tensor, self.made(tensor, call, index, sources, where))
+
+    @staticmethod
+    def _reads(known: Facts) -> bool:
+        """Whether an in-place function reads what it overwrites."""
+        return known.writes and known.spelling.rpartition(".")[2] not in (
+            "zero_",
+            "fill_",
+            "copy_",
+            "set_",
+            "normal_",
+            "uniform_",
+        )
+
+    def made(self, tensor: Any, call: Call, index: int, sources: list[Node], where: Where) -> Node:
+        """The node of a new tensor."""
+        if tensor.requires_grad and not is_leaf(tensor):
+            return Node("call", tensor.detach(), version(tensor), where, call, index, owner=weakref.ref(tensor))
+        cut = cut_of(tensor, call, sources, where)
+        if tensor.requires_grad and not self.forwards:
+            return self._source(tensor, cut)
+        node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
+        node.detached, node.past = detached_from(call, sources), past_of(node, call, index, sources, self.forwards)
+        return node
+
+    def data(self, tensor: Any, cut: Cut | None, where: Where | None) -> Node:
+        """A node without history."""
+        return Node("data", tensor.detach(), version(tensor), where, cut=cut, owner=weakref.ref(tensor))
+
+    def knows(self, tensor: Any) -> bool:
+        """Whether a tensor's present value has been seen: a gradient may be the weight itself."""
+        node = self.nodes.get(tensor)
+        return node is not None and node.version in (None, version(tensor))
+
+    def node_of(self, tensor: Any) -> Node:
+        """The node of a tensor's present value; a tensor nobody has seen yet is a leaf, data, or unknown."""
+        node: Node | None = self.nodes.get(tensor)
+        if node is not None and node.version in (None, version(tensor)) and not node.altered:
+            role_changed = (node.kind == "data" and tensor.requires_grad) or (
+                node.kind == "leaf" and not tensor.requires_grad
+            )
+            if not role_changed:
+                return node
+        if node is not None and node.kind not in ("leaf", "data"):
+            found = self._unseen(tensor, node)
+        else:
+            found = self._source(tensor, None if node is None else node.cut)
+        self.register(tensor, found)
+        return found
+
+    def _source(self, tensor: Any, cut: Cut | None = None) -> Node:
+        """A tensor that comes from outside, or a new leaf behind a ``cut``."""
+        if not tensor.requires_grad:
+            return self.data(tensor, cut, None)
+        kind = "leaf" if is_leaf(tensor) else "unknown"
+        return Node(kind, tensor.detach(), version(tensor), frames.here(), cut=cut, owner=weakref.ref(tensor))
+
+    def _unseen(self, tensor: Any, node: Node) -> Node:
+        """A tensor that something wrote without being seen."""
+        if not tensor.requires_grad:
+            return self.data(tensor, None, None)
+        found = Node("unknown", tensor.detach(), version(tensor), frames.here(), owner=weakref.ref(tensor))
+        if node.altered:
+            found.notes.append(UNSEEN)
+        return found
+
+    def register(self, tensor: Any, node: Node) -> None:
+        """``node`` is the present value of ``tensor``."""
+        self.nodes[tensor] = node
+        self.storages.add(tensor, node)
+        if self.lent and storage(tensor) in self.lent:
+            node.lend()
+
+    def lend(self, tensor: Any) -> None:
+        """The memory of ``tensor`` is handed out: whoever relies on its present value notes it."""
+        self.node_of(tensor)
+        key = storage(tensor)
+        if key is not None:
+            self.lent.add(key)
+            for node in self.storages.relying(tensor):
+                node.lend()
+
+    def protect(self, tensor: Any) -> None:
+        """Copy what shares storage with ``tensor``, because it may be overwritten now."""
+        for node in self.storages.holders(tensor):
+            node.keep()
+
+    def overwritten(self, tensor: Any, old: Node, call: Call, where: Where) -> None:
+        """A tensor was written in place: it, and everything that shares entries with it, has a new value."""
+        others = [t for t in self.storages.sharing(tensor) if t is not tensor and t in self.nodes]
+        silent = not torch.is_grad_enabled() or "__set__" in call.spelling
+        old.destroyed = old.destroyed or where
+        if tensor.requires_grad and silent and old.kind not in ("leaf", "data"):
+            new = Node("shift", tensor.detach(), version(tensor), where, parents=(old,), owner=weakref.ref(tensor))
+        elif tensor.requires_grad and (silent or is_leaf(tensor)):
+            new = self._source(tensor, old.cut)
+            new.where = where
+        elif tensor.requires_grad:
+            new = Node("call", tensor.detach(), version(tensor), where, call, 0, owner=weakref.ref(tensor), whole=True)
+        else:
+            new = self.data(tensor, None, where)
+        self.register(tensor, new)
+        for other in others:
+            self.alias_changed(other, tensor, new, where, silent)
+        if self.listener is not None:
+            self.listener(call.spelling, tensor, where)
+
+    def alias_changed(self, other: Any, tensor: Any, new: Node, where: Where, silent: bool) -> None:
+        """``other`` shares storage with ``tensor``, which now has the value ``new``."""
+        places = positions_in(other, tensor)
+        if places is None and (other.is_complex() or tensor.is_complex()) and other.requires_grad:
+            node = Node("unknown", other.detach(), version(other), where, owner=weakref.ref(other))
+            node.notes.append("a conjugate of a tensor that was written in place afterwards")
+            self.register(other, node)
+            return
+        if places is None or not (places >= 0).any():
+            self.nodes[other].keep()
+            self.nodes[other].version = None
+            return  # no entry in common
+        old: Node = self.nodes[other]
+        old.destroyed = old.destroyed or where
+        if old.carries and self.counts.get(id(other)) == version(other):  # as through .data
+            old.behind = old.behind or where
+        owner = weakref.ref(other)
+        if not other.requires_grad:
+            node = self.data(other, new.cut, where)
+        elif is_leaf(other):
+            node = self._source(other)
+        elif silent or not related(other, tensor):
+            node = Node("shift", other.detach(), version(other), where, parents=(old,), owner=owner)
+        else:
+            node = Node(
+                "overwrite", other.detach(), version(other), where, parents=(old, new), places=places, owner=owner
+            )
+        self.register(other, node)

@@ -1,0 +1,225 @@
+"""How a torch function is spelled, and what kind of function it is: facts that recording needs before it runs.
+
+Comes in: a function as torch hands it to a mode (a builtin, a method descriptor, a property's getter, a Python
+function). Goes out: `Facts`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+from symgrad.ops.lookup import find
+from symgrad.tracing.record.guard import unheard
+
+REFLECTED = {"__rsub__": "sub", "__rdiv__": "div", "__rtruediv__": "div", "__rpow__": "pow", "__rmatmul__": "matmul"}
+"""Operators whose operands stand the other way round, and what they are then."""
+OPERATORS = {
+    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
+    "__div__": "div", "__pow__": "pow", "__matmul__": "matmul", "__neg__": "neg", "__abs__": "abs", "__lt__": "lt",
+    "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__eq__": "eq", "__ne__": "ne", "__mod__": "remainder",
+    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__idiv__": "div",
+    "__ipow__": "pow",
+    "__pos__": "clone", "_neg_view": "neg",
+}  # fmt: skip
+"""Operators, and a view that torch makes of a conjugate's imaginary part, and the functions they stand for."""
+IN_PLACE_OPERATORS = (
+    "__iadd__",
+    "__isub__",
+    "__imul__",
+    "__itruediv__",
+    "__idiv__",
+    "__ipow__",
+    "__setitem__",
+    "__imod__",
+)
+RANDOM = ("dropout", "rand", "bernoulli", "normal", "multinomial", "gumbel", "rrelu", "poisson", "exponential",
+          "standard_gamma", "scaled_dot_product", "lstm", "gru", "rnn", "attention", "fractional")  # fmt: skip
+"""Words in the names of functions that may draw random numbers."""
+NEW = (
+    "rand_like",
+    "randn_like",
+    "bernoulli",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "empty_like",
+    "randint_like",
+    "new_zeros",
+    "new_ones",
+    "new_full",
+    "new_empty",
+    "detach",
+    "native_dropout_mask",
+    "sign_like",
+)
+"""Operations whose result does not follow the values they are given: it is data."""
+WRITES_STATE = ("batch_norm", "instance_norm")
+"""Functions that also write tensors they are given (running statistics)."""
+LIMITED = "F.embedding"
+"""A function that the table knows, and that writes into the weight it is given where ``max_norm`` limits its rows."""
+CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
+PROPERTIES = ("T", "mT", "H", "mH", "data", "real", "imag")
+"""Properties that compute a tensor; the other getters only tell something."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """``spelling`` as users write it, and what kind of function it is.
+
+    ``writes``: its first argument is overwritten; ``may_write``: others may be, too; ``random``: it may draw
+    random numbers; ``silent``: it only tells something; ``opened``: its body, to be recorded call by call, where
+    it is a Python function that the table does not know; ``custom``: a user's own function with a backward.
+    """
+
+    spelling: str
+    writes: bool
+    may_write: bool
+    random: bool
+    silent: bool
+    opened: Callable[..., Any] | None
+    custom: bool = False
+
+
+@lru_cache(maxsize=4096)
+def facts(function: Callable[..., Any]) -> Facts:
+    """What is known about ``function``."""
+    name = spelled(function)
+    word = name.rpartition(".")[2]
+    setter = name.endswith("__set__")
+    writes = not setter and (word in IN_PLACE_OPERATORS or (word.endswith("_") and not word.endswith("__")))
+    python = isinstance(function, types.FunctionType)
+    known = find(plain_spelling(name)) is not None
+    return Facts(
+        name,
+        writes,
+        writes or setter or any(w in word for w in WRITES_STATE),
+        any(w in word for w in RANDOM),
+        _silent(name),
+        None if (known and name != LIMITED) or not python or writes else opened(function),
+    )
+
+
+def spelled(function: Callable[..., Any]) -> str:
+    """``torch.mm``, ``F.relu``, ``Tensor.add_``, ``Tensor.T``."""
+    from torch.overrides import resolve_name
+
+    try:
+        with unheard():
+            name = resolve_name(function)
+    except Exception:  # torch cannot name everything it hands out
+        name = None
+    if not name:
+        owner = getattr(function, "__module__", None) or "torch"
+        name = f"{owner}.{getattr(function, '__name__', type(function).__name__)}"
+    word = getattr(function, "__name__", "")
+    if name.startswith("torch.") and name.count(".") == 1 and _is(word, function):
+        name = f"torch.{word}"  # torch.mm is torch.spmm as well
+    if name.endswith(".__get__"):
+        name = name.removesuffix(".__get__")
+    for long, short in (("torch.nn.functional.", "F."), ("torch.Tensor.", "Tensor."), ("torch.functional.", "torch."),
+                        ("torch._C._TensorBase.", "Tensor."), ("torch._C.TensorBase.", "Tensor."),
+                        ("torch._tensor.", "Tensor."), ("torch._VariableFunctions.", "torch.")):  # fmt: skip
+        if name.startswith(long):
+            name = short + name.removeprefix(long)
+    return str(name)
+
+
+def _is(word: str, function: Any) -> bool:
+    """Whether ``torch.word`` is ``function``."""
+    import torch
+
+    return getattr(torch, word, None) is function
+
+
+def plain_spelling(spelling: str) -> str:
+    """The spelling of the same function without its operator's or in-place form: ``Tensor.add_`` is ``Tensor.add``."""
+    if spelling.count(".") == 2 and (spelling.startswith("aten.") or spelling.endswith(".default")):
+        spelling = spelling.rpartition(".")[0]  # aten.add.Tensor: an overload of aten.add
+    module, _, word = spelling.rpartition(".")
+    word = REFLECTED.get(word, OPERATORS.get(word, word))
+    if word.endswith("_") and not word.startswith("__"):
+        word = word.rstrip("_")
+    return f"{module}.{word}" if module else word
+
+
+def reflected(spelling: str) -> bool:
+    """Whether the operands stand the other way round."""
+    return spelling.rpartition(".")[2] in REFLECTED
+
+
+def _silent(name: str) -> bool:
+    """Whether a call only tells something about a tensor."""
+    module, _, word = name.rpartition(".")
+    if name == "Tensor.grad.__set__":
+        return True
+    if name.startswith("Tensor.") and hasattr_getter(word):
+        return word not in PROPERTIES
+    return word in ("backward", "register_hook", "retain_grad", "item", "tolist", "size", "dim", "numel", "stride",
+                    "is_contiguous", "_set_grad_enabled", "__len__", "__repr__", "__format__", "__hash__") or (
+        module.endswith("autograd"))  # fmt: skip
+
+
+@cache
+def hasattr_getter(word: str) -> bool:
+    """Whether ``Tensor.word`` is a property."""
+    import torch
+
+    return not callable(getattr(torch.Tensor, word, len))
+
+
+def opened(function: Any) -> Callable[..., Any] | None:
+    """``function`` with its own test for overrides answered "no", so that what it calls is seen call by call."""
+    if not any(name in function.__globals__ for name in CHECKS) or not function.__module__.startswith("torch"):
+        return None
+    if getattr(function, "__wrapped__", None) is not None or function.__closure__:
+        return None
+    world = dict(function.__globals__)
+    world.update(dict.fromkeys(CHECKS, _never))
+    twin = types.FunctionType(function.__code__, world, function.__name__, function.__defaults__, function.__closure__)
+    twin.__kwdefaults__ = function.__kwdefaults__
+    return twin
+
+
+@lru_cache(maxsize=256)
+def overridden(types: tuple[type, ...]) -> bool:
+    """Whether one of the types has a ``__torch_function__`` of its own, which then has to be asked first."""
+    import torch
+
+    plain = (torch.Tensor.__torch_function__.__func__, torch._C._disabled_torch_function_impl)  # type: ignore[attr-defined]  # a class method
+    return any(getattr(t.__torch_function__, "__func__", t.__torch_function__) not in plain for t in types)  # type: ignore[attr-defined]  # they have one
+
+
+def _never(*_: Any) -> bool:
+    """The answer to "does any argument override this?"."""
+    return False
+
+
+def taken_whole(known: Facts, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether a call is recorded as one, although what it calls could be seen."""
+    limit = keywords.get("max_norm", arguments[3] if len(arguments) > 3 else None)
+    return known.opened is None or (known.spelling == LIMITED and limit is None)
+
+
+@lru_cache(maxsize=1024)
+def in_place_position(function: Callable[..., Any]) -> int | None:
+    """Where the parameter ``inplace`` stands, or None."""
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return None
+    return names.index("inplace") if "inplace" in names else None
+
+
+def asks_in_place(function: Callable[..., Any], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether this call has ``inplace=True``."""
+    if "inplace" in keywords:
+        return bool(keywords["inplace"])
+    if not isinstance(function, types.FunctionType):
+        return False
+    position = in_place_position(function)
+    return position is not None and len(arguments) > position and bool(arguments[position])

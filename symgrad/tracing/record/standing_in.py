@@ -1,0 +1,154 @@
+"""Calls made in the name of the line that asked for them, and tracebacks without the observer.
+
+torch's warnings name the innermost Python frame, or one some levels above it. While a program is watched those are
+frames of the observer; so each call is made from frames that bear the file, the line and the globals of the ones
+that would stand there. Comes in: the frame that called torch. Goes out: a caller. Tracebacks lose those frames again.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
+from types import CodeType, FrameType, FunctionType, TracebackType
+from typing import Any
+
+from torch.overrides import handle_torch_function
+
+OURS = str(Path(__file__).resolve().parents[1])
+MARK = "<symgrad>"
+"""What the frames that stand in are called."""
+WALKS = ("walk_tb", "_walk_tb_with_full_positions", "walk_stack")
+"""Through which `traceback` reads whatever it prints."""
+Caller = Callable[[Any, Any, Any], Any]
+"""Calls a function with arguments and keywords."""
+LEVELS = 6
+"""How many levels above itself a Python function of torch may name in a warning."""
+HANDLING: CodeType = handle_torch_function.__code__
+TEMPLATE: CodeType = (lambda function, arguments, keywords: function(*arguments, **keywords)).__code__
+
+
+@lru_cache(maxsize=8192)
+def code_at(file: str, line: int) -> CodeType:
+    """A function's code that says it stands in this line."""
+    return TEMPLATE.replace(co_filename=file, co_firstlineno=line, co_name=MARK, co_qualname=MARK)
+
+
+def standing_for(frame: FrameType) -> FunctionType:
+    """A caller in the name of ``frame``."""
+    return FunctionType(code_at(frame.f_code.co_filename, frame.f_lineno), frame.f_globals)
+
+
+def caller(frame: FrameType | None) -> Caller:
+    """Calls ``function(*arguments, **keywords)`` as ``frame`` would, which torch's handler may have called."""
+    if frame is None:
+        return _plainly
+    if frame.f_code is not HANDLING:
+        return standing_for(frame)
+    asking = frame.f_back.f_back if frame.f_back is not None else None  # past the function that asks for its handler
+    levels: list[FunctionType] = []
+    while asking is not None and len(levels) < LEVELS:
+        if not asking.f_code.co_filename.startswith(OURS):
+            levels.append(standing_for(asking))
+        asking = asking.f_back
+
+    def nested(function: Any, arguments: Any, keywords: Any) -> Any:
+        for level in levels:
+            function, arguments, keywords = partial(level, function, arguments, keywords), (), {}
+        return function(*arguments, **keywords)
+
+    return nested
+
+
+def _plainly(function: Any, arguments: Any, keywords: Any) -> Any:
+    return function(*arguments, **keywords)
+
+
+# Tracebacks -----------------------------------------------------------------------------------------------
+
+
+def shown(trace: TracebackType | None) -> list[TracebackType]:
+    """The entries of a traceback that would be there if nobody had watched."""
+    found: list[TracebackType] = []
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        below = trace.tb_next
+        if code is HANDLING and below is not None and below.tb_frame.f_code.co_filename.startswith(OURS):
+            found[-1:] = []  # the function that asked for its handler: it stands again below
+        elif not _ours(code):
+            found.append(trace)
+        trace = below
+    return found
+
+
+def clean(error: BaseException | None, seen: frozenset[int] = frozenset()) -> None:
+    """Take the observer's frames out of the traceback, and out of those of its causes."""
+    if error is None or id(error) in seen:
+        return
+    kept = shown(error.__traceback__)
+    for this, following in zip(kept, [*kept[1:], None], strict=False):
+        this.tb_next = following
+    error.__traceback__ = kept[0] if kept else None
+    seen |= {id(error)}
+    clean(error.__cause__, seen)
+    clean(error.__context__, seen)
+    for part in getattr(error, "exceptions", ()):
+        clean(part, seen)
+
+
+def standing(frame: FrameType | None, first: CodeType) -> list[FrameType]:
+    """The frames that would stand around ``frame`` if nobody had watched: as far as the one that ``first`` called."""
+    found: list[FrameType] = []
+    below: FrameType | None = None
+    while frame is not None and frame.f_code is not first:
+        code, watched = frame.f_code, below is not None and _ours(below.f_code)
+        if code is HANDLING and watched:
+            frame = frame.f_back  # the function that asked for its handler: it stands again above
+        elif not _ours(code):
+            found.append(frame)
+        below, frame = frame, frame.f_back if frame is not None else None
+    return found
+
+
+def _ours(code: CodeType) -> bool:
+    """Whether a frame is the observer's, or only bears the name of another."""
+    return code.co_name == MARK or code.co_filename.startswith(OURS)
+
+
+@contextmanager
+def clean_printing(first: CodeType) -> Iterator[None]:
+    """Tracebacks and stacks that the program prints itself are without the observer, too; it runs in ``first``."""
+    saved = {name: getattr(traceback, name) for name in WALKS if hasattr(traceback, name)}
+
+    def without(walk: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+        def walked(tb: TracebackType | None) -> Iterator[Any]:
+            kept = {id(entry) for entry in shown(tb)}
+            for entry, told in zip(_chain(tb), walk(tb), strict=False):
+                if id(entry) in kept:
+                    yield told
+
+        return walked
+
+    def walk_stack(f: FrameType | None) -> Iterator[tuple[FrameType, int]]:
+        for frame in standing(f if f is not None else sys._getframe(1), first):
+            yield frame, frame.f_lineno
+
+    for name, walk in saved.items():
+        setattr(traceback, name, walk_stack if name == "walk_stack" else without(walk))
+    try:
+        yield
+    finally:
+        for name, walk in saved.items():
+            setattr(traceback, name, walk)
+
+
+def _chain(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
+
+
+__all__ = ["OURS", "Caller", "caller", "clean", "clean_printing", "shown"]

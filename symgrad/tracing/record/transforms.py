@@ -1,0 +1,247 @@
+"""What a function does inside `torch.func`'s transforms, as nodes: recorded where tensors are wrappers of numbers.
+
+Comes in: the calls that run while a function is transformed, whose tensors hold others inside. Goes out: a `Node` for
+each, with the numbers that the innermost holds; of a batch those of the first example. Nothing is computed meanwhile:
+numbers are read once the transform is over.
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from symgrad.tracing.record import frames
+from symgrad.tracing.record.arguments import argument_names
+from symgrad.tracing.record.gradients import Gradient
+from symgrad.tracing.record.guard import Guard
+from symgrad.tracing.record.spelling import NEW, Facts, asks_in_place, plain_spelling
+from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in
+
+INNER: Any = torch._C._functorch
+GRADIENTS = ("grad", "grad_and_value")
+"""Transforms that ask for the gradient of one number."""
+JACOBIANS = ("jacrev", "jacfwd")
+"""Those that ask for all of J."""
+PRODUCTS = ("vjp", "jvp")
+"""Those that ask for one product with J, and are called with the point at once."""
+TOLD = (*GRADIENTS, *JACOBIANS, "hessian", "vmap")
+
+
+def wrapped(tensor: Any) -> bool:
+    """Whether a tensor is a transform's, and holds another inside."""
+    return bool(INNER.is_gradtrackingtensor(tensor) or INNER.is_batchedtensor(tensor))
+
+
+def numbers_in(tensor: Any) -> tuple[Any, list[int]]:
+    """The tensor of numbers inside, and the axes of its batches, the outermost transform's last."""
+    batches: list[int] = []
+    while wrapped(tensor):
+        if INNER.is_batchedtensor(tensor):
+            batches.append(int(INNER.maybe_get_bdim(tensor)))
+        tensor = INNER.get_unwrapped(tensor)
+    return tensor, batches
+
+
+def read(tensor: Any, batches: Iterable[int]) -> Any:
+    """A copy of the numbers, of each batch the first: no transform may be on."""
+    found = tensor.detach()
+    for axis in reversed(list(batches)):
+        found = found.select(axis, 0)
+    return found.clone()
+
+
+class Inside:
+    """One outermost transform: what ran in its function. ``names`` are those of its parameters, by node."""
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+        self.known: dict[int, tuple[Any, Node]] = {}
+        self.unread: list[tuple[Node, Any, list[int]]] = []
+        self.names: dict[int, str] = {}
+        self.nested: list[Ask] = []
+        self.number = 0
+        self.enabled = False
+
+    def make(self, kind: str, tensor: Any, **facts: Any) -> Node:
+        """A node for ``tensor``, whose numbers are read later."""
+        node = Node(kind, tensor, None, **facts)
+        self.unread.append((node, *numbers_in(tensor)))
+        self.known[id(tensor)] = tensor, node  # held, so that nobody else gets its identity
+        return node
+
+    def node(self, tensor: Any) -> Node:
+        """What stands for a tensor; one of plain numbers is data, a wrapper that nobody saw is unknown."""
+        if id(tensor) not in self.known:
+            if not wrapped(tensor):
+                return self.make("data", tensor, owner=weakref.ref(tensor))
+            return self.unseen(tensor, "a value in the function comes from something that is not recorded there")
+        return self.known[id(tensor)][1]
+
+    def unseen(self, tensor: Any, why: str) -> Node:
+        """A value of which nobody can say how it came about, but why."""
+        node = self.make("unknown", tensor, where=frames.here())
+        node.notes.append(why)
+        return node
+
+    def record(self, func: Any, known: Facts, args: Any, keywords: Any, run: Callable[[], Any]) -> Any:
+        """Run one call and note what it made."""
+        given = self.guard(mapped, (tuple(args), dict(keywords)), self.noted)
+        stopped = self.enabled and not torch.is_grad_enabled()
+        why = self.guard(refusal, func, known, args, keywords, stopped)
+        result = run()
+        if given is not None and why is not None:
+            self.guard(self.after, func, known, given, result, why)
+        return result
+
+    def noted(self, part: Any) -> Any:
+        """A tensor's node; what is none stays."""
+        return self.node(part) if isinstance(part, torch.Tensor) else part
+
+    def after(self, func: Any, known: Facts, given: Any, result: Any, why: str) -> None:
+        """The nodes of what a call made."""
+        made = list(tensors_in(result))
+        self.number += 1
+        where = frames.here(self.number)
+        arguments, keywords = given
+        call = Call(func, known.spelling, arguments, keywords, where, results=len(made), number=self.number)
+        sources = list(call.nodes())
+        follows = plain_spelling(known.spelling).rpartition(".")[2] not in NEW and any(n.carries for n in sources)
+        for index, tensor in enumerate(made):
+            if why and follows:
+                self.known.pop(id(tensor), None)
+                self.unseen(tensor, why)
+            elif id(tensor) not in self.known:
+                carries = follows and (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
+                self.make("call" if carries else "data", tensor, where=where, call=call if carries else None,
+                          index=index, owner=weakref.ref(tensor))  # fmt: skip
+
+    def settle(self) -> None:
+        """Read the numbers: the transform is over."""
+        for node, tensor, batches in self.unread:
+            node.held = read(tensor, batches)
+        self.unread = []
+
+
+@dataclass(eq=False)
+class Ask:
+    """One call of a transformed function: the transform's ``word``, what it was given, and what was seen of it.
+
+    ``wanted`` are the nodes that it differentiates by, ``ends`` those of the function's results; ``inner`` says
+    whether another transform's function called it. ``seeds`` are the weights of a vjp, ``tangents`` a jvp's u.
+    """
+
+    word: str
+    function: Callable[..., Any]
+    argnums: int | tuple[int, ...]
+    aux: bool
+    given: tuple[tuple[Any, ...], dict[str, Any]]
+    inside: Inside
+    where: Where
+    inner: bool
+    ran: bool = False
+    wanted: tuple[Node, ...] = ()
+    ends: tuple[Node, ...] = ()
+    results: tuple[Node, ...] = ()
+    rows: int = 0
+    seeds: tuple[Any, ...] = ()
+    tangents: tuple[Any, ...] = ()
+    sight: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def title(self) -> str:
+        """``torch.func.grad(loss)``."""
+        within = getattr(self.function, "symgrad_title", None)
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        return f"torch.func.{self.word}({within or ('f' if name == '<lambda>' else name)})"
+
+    def enter(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        """The function begins: what it is given are inputs, or what the function around it knows."""
+        outer = [*tensors_in(self.given)]
+        self.inside.enabled = torch.is_grad_enabled()
+        labels = argument_names(self.function, args, keywords)
+        for theirs, own in zip(outer, tensors_in((args, keywords)), strict=True):
+            if self.inner:
+                self.inside.known[id(own)] = own, self.inside.node(theirs)
+            else:
+                moves = own.dtype.is_floating_point or own.dtype.is_complex
+                node = self.inside.make("leaf" if moves else "data", own, owner=weakref.ref(theirs))
+                self.inside.names[id(node)] = labels.get(id(own), "x")
+        chosen = self.argnums if isinstance(self.argnums, tuple) else (self.argnums,)
+        if self.word != "vmap":
+            self.wanted = tuple(self.inside.node(t) for n in chosen for t in tensors_in(args[n]))
+
+    def leave(self, result: Any) -> None:
+        """The function is over."""
+        value = result[0] if self.aux else result
+        self.ends = tuple(self.inside.node(t) for t in tensors_in(value))
+
+    def finished(self, result: Any) -> None:
+        """What the transform returned, where another function goes on with it."""
+        found = self.returned(result)
+        scalar = len(self.ends) == 1 and not self.ends[0].held.dim()
+        if self.word in (*GRADIENTS, *JACOBIANS) and scalar and len(found) == len(self.wanted):
+            gradient = Gradient(self.ends, (None,), self.wanted, (None,) * len(self.wanted))
+            nodes = []
+            for place, tensor in enumerate(found):
+                where = frames.here(self.inside.number)
+                node = self.inside.make("gradient", tensor, where=where, index=place, parents=gradient.parents,
+                                        gradient=gradient, owner=weakref.ref(tensor))  # fmt: skip
+                gradient.results[place] = weakref.ref(node)
+                nodes.append(node)
+            self.results = tuple(nodes)
+            for tensor in tensors_in(result[1]) if self.word == "grad_and_value" and not self.aux else ():
+                self.inside.known[id(tensor)] = tensor, self.ends[0]
+        else:
+            self.results = tuple(self.inside.make("data", t) for t in found)
+            for tensor in tensors_in(result):
+                self.inside.unseen(tensor, f"{self.title} inside another function is not followed")
+        self.inside.number += 1
+        self.inside.nested.append(self)
+
+    def returned(self, result: Any) -> list[Any]:
+        """The tensors of derivatives in what the transform returned."""
+        if self.word == "jvp":
+            return list(tensors_in(result[1]))
+        apart = self.word == "grad_and_value" or (self.aux and self.word != "vjp")
+        return list(tensors_in(result[0] if apart else result))
+
+
+def refusal(function: Any, known: Facts, args: tuple[Any, ...], keywords: dict[str, Any], stopped: bool) -> str:
+    """Why a call's results have no past here; empty where they have."""
+    name = plain_spelling(known.spelling)
+    if known.custom:
+        return f"{known.spelling} is a function with a backward of its own, which is not looked into there"
+    if known.writes or asks_in_place(function, args, keywords):
+        return f"{known.spelling} writes in place, which is not followed inside a transform"
+    if draws(known, function, args, keywords):
+        return f"{name} draws random numbers, which are not seen inside a transform"
+    if known.spelling.startswith("torch.autograd."):
+        return f"{known.spelling} inside a transform is not followed"
+    if stopped:
+        return f"{name} runs under no_grad inside a transform, which is not followed"
+    return ""
+
+
+def draws(known: Facts, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
+    """Whether a call may draw random numbers with these arguments: dropout in training, or of more than 0."""
+    word = plain_spelling(known.spelling).rpartition(".")[2]
+    if not known.random or "normalize" in word:
+        return False
+    if word in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
+        return len(args) < 7 or bool(args[5] and args[6])
+    if word == "scaled_dot_product_attention":
+        return bool(keywords.get("dropout_p", args[4] if len(args) > 4 else 0.0))
+    try:
+        bound = inspect.signature(function).bind(*args, **keywords)
+    except (TypeError, ValueError):
+        return True
+    bound.apply_defaults()
+    return bool(bound.arguments.get("training", True) and bound.arguments.get("p", 1.0))
+
+
+__all__ = ["GRADIENTS", "JACOBIANS", "PRODUCTS", "TOLD", "Ask", "Inside"]

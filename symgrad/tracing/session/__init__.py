@@ -1,0 +1,1 @@
+"""A script that is watched: each call of ``backward``, as an event."""

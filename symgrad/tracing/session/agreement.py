@@ -1,0 +1,185 @@
+"""Whether torch put into ``.grad`` what was derived, and how far rounding alone can take the two apart.
+
+Comes in: the sweep as it goes, then two gradients. Goes out: a distance and a verdict. A gradient that is zero in
+the mathematics is rounding in both, and rounding has the size of the terms that cancel, not of their sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.sweeps import pull_step
+from symgrad.program import Apply
+from symgrad.tracing.lift.sweeps import open_entries, pull, pull_by_lot
+from symgrad.tracing.session.births import watching
+from symgrad.tracing.session.own_rules import by_torchs_rule
+
+if TYPE_CHECKING:
+    from symgrad.tracing.captured.program import Program as Captured
+
+PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
+"""By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""
+LOTS = 4
+"""How often weights are drawn: by one lot, much may cancel as well."""
+
+
+def precision_of(kind: str) -> tuple[float, float]:
+    """The row of `PRECISION` for a type."""
+    return PRECISION.get(kind, (1e-3, 1e-3))
+
+
+class Judge:
+    """Compares one call's gradients with torch's; ``kinds`` are the types of all tensors of the program, by name."""
+
+    def __init__(self, program: Captured, seeds: Mapping[str, Array], kinds: Mapping[str, str]) -> None:
+        self.program, self.seeds, self.kinds = program, seeds, kinds
+        self.terms: dict[str, float] = {}
+        self.derived: dict[str, Array] = {}
+        self.open: dict[str, Array] = {}
+        self._noise: dict[str, float] | None = None
+        self._free: dict[str, float] | None = None
+        self.rules: dict[str, str] = {}
+        self._ruled: dict[str, Array] | None = None
+
+    def pull(self, watcher: Callable[..., Any]) -> dict[str, Array]:
+        """vᵀJ for everything that is wanted, and where it has no number to agree on."""
+        program, wanted = self.program, self.program.wanted
+        watchers = watching(watcher, magnitudes(program.arrays, wanted, self.terms))
+        self.derived = pull(program.recording, program.values, program.boxes, self.seeds, wanted, watchers,
+                            program.origins, program.conventions)  # fmt: skip
+        self.open = open_entries(program.recording, program.values, program.boxes, self.seeds, self.derived,
+                                 bool(program.conventions))  # fmt: skip
+        return self.derived
+
+    def kind(self, name: str) -> str:
+        """The coarsest type on the way from ``name`` to the outputs: torch's vᵀJ is no finer than that."""
+        recording = self.program.recording
+        on_the_way = recording.reached((name,)) & recording.reaching(self.program.ends)
+        found = {self.kinds[n] for n in (*on_the_way, name) if n in self.kinds}
+        return max(found, key=lambda kind: precision_of(kind)[1], default="float64")
+
+    def floor(self, name: str) -> float:
+        """What rounding may leave at the leaf itself, in its own type."""
+        return floor_of(self.terms.get(name, 0.0), self.kinds.get(name, "float64"))
+
+    def rounding(self, name: str) -> bool:
+        """Whether all that is left at a leaf are the digits of terms that cancel: no slope on the way is that small."""
+        size = float(np.abs(as_float(self.derived[name])).max(initial=0))
+        if not 0 < size <= self.floor(name):
+            return False
+        free = self.free().get(name)
+        return free is None or size <= floor_of(free, self.kinds.get(name, "float64"))
+
+    def free(self) -> dict[str, float]:
+        """The largest entry of each gradient if nothing cancelled on the way; empty where that cannot be computed."""
+        if self._free is None:
+            program = self.program
+            try:
+                found = [pull_by_lot(program.recording, program.values, program.boxes, self.seeds, program.wanted,
+                                     program.origins, lot) for lot in range(LOTS)]  # fmt: skip
+            except SymgradError:  # a backward of the user's own is known for one v
+                found = [{}]
+            self._free = {n: max(float(np.abs(as_float(lot[n])).max(initial=0)) for lot in found) for n in found[0]}
+        return self._free
+
+    def judge(self, name: str, got: Array, before: Any) -> tuple[float, bool]:
+        """How far torch's vᵀJ is from the derived one, and whether that is within rounding."""
+        own = as_float(self.derived[name])
+        if got.shape == own.shape:
+            self.open[name] = self.open[name] | ~np.isfinite(got)
+            own, got = np.where(self.open[name], 0.0, own), np.where(self.open[name], 0.0, got)
+        tolerance = precision_of(self.kind(name))[0]
+        error, agrees = difference(own, got, tolerance, before, self.floor(name))
+        if not agrees and np.isfinite(error):
+            return difference(own, got, tolerance, before, max(self.floor(name), 16 * self.noise()[name]))
+        return error, agrees
+
+    def verdict(self, name: str, got: Array | None, before: Any) -> tuple[float | None, bool | None, bool]:
+        """`judge`, None where nothing is to be judged or a rule of torch's stands on the way, and whether it does."""
+        if got is None:
+            return None, None, False
+        error, agrees = self.judge(name, as_float(got), before)
+        ruled = not agrees and self.ruled(name, as_float(got), before)
+        return error, None if ruled else agrees, ruled
+
+    def ruled(self, name: str, got: Array, before: Any) -> bool:
+        """Whether torch's vᵀJ follows from a rule of its own for a call on the way, which is no derivative there."""
+        if self._ruled is None:
+            program = self.program
+            self._ruled = pull(program.recording, program.values, program.boxes, self.seeds, program.wanted,
+                               origins=program.origins, noted=self.rules, settle=by_torchs_rule)  # fmt: skip
+        tolerance = precision_of(self.kind(name))[0]
+        return bool(self.rules) and difference(as_float(self._ruled[name]), got, tolerance, before, self.floor(name))[1]
+
+    def undefined(self, name: str) -> int:
+        """How many entries have no number to agree on."""
+        return int(np.sum(self.open[name]))
+
+    def noise(self) -> dict[str, float]:
+        """What rounding in every step on the way may leave: the sweep once more, with each of its terms shaken.
+
+        A term is shaken by the rounding of its step: what weights of this size, with signs by lot, come to there.
+        """
+        if self._noise is None:
+            lots = np.random.default_rng(0)
+            unit = max((precision_of(kind)[1] for kind in self.kinds.values()), default=2.3e-16)
+
+            def shaken(step: Apply, place: int, weights: Array, result: Array) -> Array:
+                size = float(np.abs(as_float(weights)).max()) if np.size(weights) else 0.0
+                if not np.isfinite(size):
+                    return result
+                signs = size * lots.choice((-1.0, 1.0), np.shape(weights))
+                probe = pull_step(step, self.program.recording, self.program.values, signs, [place])[place]
+                lot = lots.choice((-1.0, 1.0), np.shape(result))
+                other: Array = as_float(result) + unit * np.abs(as_float(probe)) * lot
+                return other
+
+            program = self.program
+            moved = pull(program.recording, program.values, program.boxes, self.seeds, program.wanted,
+                         origins=program.origins, shaken=shaken)  # fmt: skip
+            gaps = {n: np.abs(as_float(moved[n]) - as_float(self.derived[n])) for n in self.program.wanted}
+            self._noise = {n: float(gap.max()) if gap.size and np.isfinite(gap).all() else 0.0
+                           for n, gap in gaps.items()}  # fmt: skip
+        return self._noise
+
+
+def magnitudes(arrays: Mapping[str, Array], leaves: Collection[str], found: dict[str, float]) -> Callable[..., None]:
+    """A watcher for the sweep: how large the terms are that are added up into each leaf's gradient."""
+
+    def seen(step: Apply, place: int, weights: Array, result: Array) -> None:
+        source = str(step.arguments[place])
+        if source not in leaves or not np.size(weights):
+            return
+        others = [arrays[name] for name in step.tensors if name != source and np.size(arrays[name])]
+        factors = [float(np.abs(as_float(other)).max()) for other in others]
+        size = float(np.abs(as_float(weights)).max()) * max([1.0, *(f for f in factors if np.isfinite(f))])
+        found[source] = found.get(source, 0.0) + size * float(np.size(weights)) ** 0.5
+
+    return seen
+
+
+def floor_of(terms: float, kind: str) -> float:
+    """What rounding may leave of terms of this size."""
+    return 16 * precision_of(kind)[1] * terms if np.isfinite(terms) else 0.0
+
+
+def difference(derived: Any, got: Any, tolerance: float, before: Any, floor: float) -> tuple[float, bool]:
+    """How far apart, relative to the largest entry, and whether that is within rounding."""
+    if derived.shape != got.shape:
+        return float("inf"), False
+    held = 0.0 if before is None else float(before.abs().max()) if before.numel() else 0.0
+    finite = np.abs(got[np.isfinite(got)])
+    scale = max(float(finite.max()) if finite.size else 0.0, held, 1e-30)
+    with np.errstate(invalid="ignore"):
+        same = (derived == got) | (np.isnan(derived) & np.isnan(got))
+        gap = np.where(same, 0.0, np.abs(derived - got))
+    worst = float(np.max(np.where(np.isfinite(gap), gap, np.inf))) if gap.size else 0.0
+    return worst / scale, bool(worst <= max(tolerance * scale, floor))
+
+
+__all__ = ["Judge", "difference", "floor_of", "magnitudes", "precision_of"]

@@ -1,0 +1,155 @@
+"""Where NaN and infinity come from: the step that made the first one, and what the mathematics says there.
+
+Comes in: a program of one run, and the sweep as it goes, step by step. Goes out: lines for the notes of a call.
+A sweep spreads what is not finite over everything behind it, so only the place of birth says anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.numeric.exact import Array, as_float
+from symgrad.ops import entry_of
+from symgrad.program import Apply
+from symgrad.tracing.captured.words import step_text
+from symgrad.tracing.record.numbers import digits
+
+if TYPE_CHECKING:
+    from symgrad.tracing.captured.program import Program
+
+RANK = 1e-10
+"""Values that differ by less than this share of the largest are equal."""
+
+
+@dataclass(frozen=True)
+class Birth:
+    """A step whose pullback made a NaN or an infinity of finite weights."""
+
+    step: Apply
+    place: int
+    weights: Array
+    result: Array
+
+    @property
+    def of_nothing(self) -> bool:
+        """Whether only weights of 0 arrived where something not finite came of it."""
+        same = self.weights.shape == self.result.shape
+        return same and not self.weights[~np.isfinite(self.result)].any()
+
+
+def watching(*watchers: Callable[..., None]) -> Callable[..., None]:
+    """Several watchers as one."""
+
+    def seen(*what: Any) -> None:
+        for watcher in watchers:
+            watcher(*what)
+
+    return seen
+
+
+def births(found: list[Birth]) -> Callable[[Apply, int, Array, Array], None]:
+    """A watcher for the sweep that notes where what is not finite is born."""
+
+    def seen(step: Apply, place: int, weights: Array, result: Array) -> None:
+        if weights.dtype == object or result.dtype == object:
+            return
+        if np.isfinite(as_float(weights)).all() and not np.isfinite(as_float(result)).all():
+            found.append(Birth(step, place, as_float(weights), as_float(result)))
+
+    return seen
+
+
+def not_finite(program: Program, found: list[Birth]) -> list[str]:
+    """Where NaN and infinity come from, and what the mathematics says there."""
+    for step in program.recording.steps:
+        value = program.arrays[step.result.name]
+        inputs = [program.arrays[a] for a in step.tensors]
+        if (
+            value.dtype != object
+            and not np.isfinite(value).all()
+            and all(np.isfinite(as_float(i)).all() for i in inputs)
+        ) and not found:
+            at = tuple(int(i) for i in np.argwhere(~np.isfinite(as_float(value)))[0])
+            text = step_text(program, step)
+            return [f"{digits(float(as_float(value)[at]))} is born in the forward pass: {text}, at {list(at)}"]
+    lines = []
+    for birth in found[:2]:
+        lines += told(program, birth)
+    return lines
+
+
+def told(program: Program, birth: Birth) -> list[str]:
+    """One birth in words."""
+    step = birth.step
+    source = str(step.arguments[birth.place])
+    at = tuple(int(i) for i in np.argwhere(~np.isfinite(birth.result))[0])
+    value = float(as_float(program.arrays[source])[at])
+    text = step_text(program, step)
+    line = program.lines.get(step.result.name)
+    name = program.labels.get(source, source)
+    entry = f"{name}[{','.join(map(str, at))}]" if at else name
+    lines = [
+        (
+            f"{digits(float(birth.result[at]))} is born going back through {text}"
+            f"{f' (line {line.line})' if line else ''}, at {entry} = {digits(value)}"
+        )
+    ]
+    weight = float(birth.weights[at]) if birth.weights.shape == birth.result.shape else None
+    if weight == 0:
+        lines.append(
+            f"  the weight that arrives there is 0, so in the mathematics {entry} does not count: "
+            "its part is 0. "
+            "Step by step it is 0 · ∞ (or 0 · nan), which is nan."
+        )
+        if any(s.op == "where" for s in program.recording.steps):
+            lines.append(
+                f"  give {step.op} a value it can take where it is not chosen: "
+                f"safe = torch.where(condition, {name}, 1), "
+                f"then torch.where(condition, torch.{step.op}(safe), …)"
+            )
+        else:
+            lines.append(
+                "  a fused operation that knows the point (torch.linalg.vector_norm, F.normalize) has a finite choice"
+            )
+    else:
+        lines += no_slope(program, step, source, entry, value)
+    return lines
+
+
+def no_slope(program: Program, step: Apply, source: str, entry: str, value: float) -> list[str]:
+    """Why there is no J, and what would do: advice that fits the cause alone."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return [f"  {entry} is {digits(value)} already: nothing has a derivative there. Look for what made it so."]
+    op = entry_of(step.op)
+    known = as_float(program.arrays[source])
+    reads = known.ndim > 1 and known.shape[-1] == known.shape[-2]
+    if step.result.name in program.boxes or (op is not None and any(d.matrix for d in op.domain.values())):
+        return vectors_of_equals(known) if reads else ["  there is no J at this matrix"]
+    lines = [f"  there is no J at {entry} = {digits(value)}: the slope of {step.op} is infinite or undefined there."]
+    if np.isfinite(as_float(program.arrays[step.result.name])).all():
+        return [*lines, f"  keep {entry} away from it: clamp it, or add a small eps to it before {step.op}"]
+    return [*lines, f"  {step.op} has no finite value there either: what goes into it has to be kept inside its domain"]
+
+
+def vectors_of_equals(matrix: Array) -> list[str]:
+    """What there is to say of a matrix at which a decomposition has no derivative."""
+    found = np.linalg.svd(matrix, compute_uv=False) if np.isfinite(matrix).all() else np.zeros(0)
+    largest = float(found.max(initial=0.0))
+    if found.size and np.any(found.min(axis=-1) <= RANK * largest):
+        return [
+            "  the matrix has no full rank: to a singular value of 0 belong no vectors in particular, so there is no J"
+        ]
+    if found.size and np.any(np.abs(np.diff(found, axis=-1)) <= RANK * largest):
+        return [
+            "  two of its values are equal: any two directions in their plane may be their vectors, so there is no J.",
+            "  the values by themselves have one (eigvalsh, svdvals), and so has what does not change as the two turn;",
+            "  small different numbers on the diagonal take the values apart",
+        ]
+    return ["  there is no J at this matrix"]
+
+
+__all__ = ["Birth", "births", "not_finite", "watching"]

@@ -1,0 +1,296 @@
+"""What went wrong at a call of ``backward``, from what was seen, in the words of the mathematics.
+
+Comes in: the scene of a call and what torch said. Goes out: lines. Each answer names values, lines and shapes of
+this run; the exception's text only says which question is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.calculus import local_pullback, standard
+from symgrad.errors import SymgradError
+from symgrad.indexing.symbols import accesses, name_of
+from symgrad.program import Apply
+from symgrad.tracing.captured.words import shape_text, step_text
+from symgrad.tracing.record import frames
+from symgrad.tracing.record.trace import Node
+
+if TYPE_CHECKING:
+    from symgrad.tracing.captured.program import Program
+    from symgrad.tracing.lift.lifted import Lifted
+    from symgrad.tracing.session.scene import Scene
+
+
+def failure(scene: Scene, lifted: Lifted | None, program: Program | None, error: Exception) -> list[str]:
+    """Why torch refused, and what would do."""
+    message = str(error)
+    if "only for real scalar" in message:
+        return complex_output(scene)
+    if "implicitly created only for scalar" in message:
+        return no_seed(scene, program)
+    if "Mismatch in shape" in message or "grad_output" in message:
+        return wrong_seed(scene)
+    if "second time" in message:
+        return second_time(scene, program, lifted)
+    if "inplace operation" in message:
+        return overwritten(scene, program, lifted)
+    if "does not require grad" in message:
+        return no_path(scene)
+    if "not have been used in the graph" in message:
+        return unused(scene)
+    return []
+
+
+# Seeds ----------------------------------------------------------------------------------------------------
+
+
+def no_seed(scene: Scene, program: Program | None) -> list[str]:
+    """A non-scalar output without weights."""
+    tensor = scene.outputs[0]
+    name = output_name(scene)
+    count = int(tensor.numel())
+    lines = [f"{name} has {count} elements, so J has {count} rows and {scene.kind}() has no weights for them."]
+    if scene.watch.weights:
+        where, weights = scene.watch.weights[-1]
+        lines.append(f"The call in line {where.line} passed {weights}; this one passes nothing.")
+    call = (
+        f"{name}.backward(torch.ones_like({name}))" if scene.kind == "backward" else "grad_outputs=torch.ones_like(…)"
+    )
+    lines.append(f"  the gradient of the sum:      {call}   or {name}.sum().backward()")
+    lines.append(f"  the gradient of one entry:    {name}{[0] * tensor.dim()}.backward()".replace(", ", ","))
+    if program is not None:
+        found = would_give(program)
+        if found:
+            lines.append(f"  the sum would give {', '.join(found)}")
+    zeroed = [
+        note for note in scene.watch.session.events if not hasattr(note, "number") and "from here on" in note.text
+    ]
+    if zeroed:
+        lines.append(f"  ({zeroed[-1].text.replace(' from here on', '')} since line {zeroed[-1].where.line})")
+    return lines
+
+
+def complex_output(scene: Scene) -> list[str]:
+    """A complex output without weights."""
+    name = output_name(scene)
+    return [
+        f"{name} is complex: two real numbers, so J has two rows for each entry, and {scene.kind}() has no weights.",
+        "A loss is a real number; these are:",
+        f"  the sum of the real parts:    {name}.real.sum().backward()",
+        f"  the sum of squared lengths:   ({name}.abs() ** 2).sum().backward()",
+        f"  weights of your own:          {name}.backward(v), v complex: v.real weighs {name}.real, v.imag {name}.imag",
+    ]
+
+
+def would_give(program: Program) -> list[str]:
+    """The gradients for v = ones: in matrix notation where it is short, in numbers elsewhere."""
+    found, letter = [], program.recording.seed
+    if len(program.inputs) > 4:
+        return []
+    try:
+        seed = [np.ones(np.shape(r)) for r in program.results]
+        numbers = program.pullback(seed if len(seed) > 1 else seed[0])
+    except SymgradError:
+        return []
+    for name in program.inputs:
+        try:
+            form = program.closed_form(name)
+        except SymgradError:
+            form = None
+        ones = f"{letter} * "
+        if form is not None and form.startswith(ones) and letter not in form[len(ones) :].replace(".", " ").split():
+            form = form[len(ones) :]
+            found.append(f"{name}.grad += {form}")
+        elif form is not None and "; " not in form and numbers[name].size > 6:
+            found.append(f"{name}.grad += {form} with {letter} = ones")
+        else:
+            from symgrad.tracing.record.numbers import short
+
+            found.append(f"{name}.grad += {short(numbers[name])}")
+    return found
+
+
+def wrong_seed(scene: Scene) -> list[str]:
+    """A seed of another shape than the output."""
+    name, tensor = output_name(scene), scene.outputs[0]
+    seed: Any = next((s for s in scene.seeds if s is not None), None)
+    given = shape_text(tuple(seed.shape)) if seed is not None else "nothing"
+    want = shape_text(tuple(tensor.shape))
+    rows = int(tensor.numel())
+    lines = [
+        (
+            f"{name} is {want}: {rows} outputs, so J has {rows} rows, and v weighs each of them: "
+            f"v has to be {want}, not {given}."
+        ),
+        "The shapes of inputs and parameters have nothing to do with it: they are J's columns, and the result's shape.",
+    ]
+    for node, leaf in scene.leaves[:4]:
+        label = scene.sight.get(id(leaf), "a leaf")
+        lines.append(
+            f"  {label} {shape_text(node.shape)} → {name} {want}; J {rows}×{leaf.numel()}; "
+            f"v {want} = 1×{rows}; vᵀJ 1×{leaf.numel()} → {shape_text(node.shape)}"
+        )
+    lines.append(f"  every entry once:   torch.ones_like({name})")
+    if seed is not None and seed.numel() == rows:
+        lines.append(f"  the same numbers:   v.reshape({', '.join(map(str, tensor.shape))})")
+    return lines
+
+
+# Graphs ---------------------------------------------------------------------------------------------------
+
+
+def mentioned(program: Program) -> dict[str, list[Apply]]:
+    """Forward values that the derived pullbacks mention, and the steps that do."""
+    found: dict[str, list[Apply]] = {}
+    reached = program.recording.reached(program.wanted)
+    for step in program.recording.steps:
+        if reached.isdisjoint(step.tensors) or step.result.name in program.boxes:
+            continue
+        form = standard(step, program.recording)
+        for place, argument in enumerate(step.arguments):
+            if isinstance(argument, str) and argument in reached:
+                equation = local_pullback(form.key, place)
+                for own in {name_of(a) for a in accesses(equation.right)}:
+                    if own in form.names:
+                        steps = found.setdefault(form.names[own], [])
+                        if step not in steps:
+                            steps.append(step)
+    return found
+
+
+def second_time(scene: Scene, program: Program | None, lifted: Lifted | None) -> list[str]:
+    """The graph was run backwards before, and what it had kept is gone."""
+    freed = [node for node in scene.order if node.freed is not None]
+    lines = []
+    if freed:
+        where = freed[-1].freed
+        assert where is not None
+        lines.append(
+            f"The call in line {where.line} ({where.text}) ran through this part of the graph already "
+            "and let go of "
+            "the forward values it had kept."
+        )
+    if program is not None:
+        values = mentioned(program)
+        names = [program.labels.get(n, n) for n in values]
+        if names:
+            lines.append(
+                f"forward values that this vᵀJ mentions: {', '.join(dict.fromkeys(names))} "
+                "(a lower bound: torch may keep more)"
+            )
+            first = next(iter(values.items()))
+            lines.append(
+                f"  {program.labels.get(first[0], first[0])} is mentioned by the pullback of "
+                f"{step_text(program, first[1][0])}"
+            )
+        else:
+            lines.append("this vᵀJ mentions no forward value; torch keeps some all the same and lets go of all")
+    lines += [
+        "  two losses:                     add them and call backward once: vᵀJ is linear, the sum is the same",
+        "  the same graph again:           retain_graph=True in every call but the last",
+        "  a value carried between steps:  h = h.detach(), or compute it anew",
+    ]
+    return lines
+
+
+def overwritten(scene: Scene, program: Program | None, lifted: Lifted | None) -> list[str]:
+    """A forward value that the pullback mentions was overwritten."""
+    if program is None or lifted is None:
+        return []
+    values = mentioned(program)
+    by_name = dict(lifted.nodes)
+    by_name |= {ref.name: node for node, ref in _called(scene, lifted)}
+    lines = []
+    for name, steps in values.items():
+        node = by_name.get(name)
+        if node is None or node.destroyed is None:
+            continue
+        label, where = program.labels.get(name, name), node.destroyed
+        for step in steps[:2]:
+            text = step_text(program, step)
+            role = "its own output" if step.result.name == name else "its input"
+            line = program.lines.get(step.result.name)
+            at = f" (line {line.line})" if line is not None else ""
+            lines.append(
+                f"The pullback of {text}{at} mentions {label}, {role}; line {where.line} ({where.text}) overwrote it."
+            )
+        lines.append(f"  out of place in line {where.line}:   {out_of_place(where.text)}")
+        lines.append(f"  or keep a copy for it:     {label}.clone() before it is written")
+    if lines:
+        lines.append(
+            "Writing in place is fine where no pullback mentions the value: x * 2 mentions neither side, "
+            "exp its output, "
+            "x**2 its input."
+        )
+    return lines
+
+
+def _called(scene: Scene, lifted: Lifted) -> Iterator[tuple[Node, Any]]:
+    """The nodes of calls with what they are called in the program."""
+    refs = lifted.refs
+    for node in scene.order:
+        if id(node) in refs and node.kind != "leaf":
+            yield node, refs[id(node)]
+
+
+def out_of_place(text: str) -> str:
+    """The statement without its in-place form, where that is easy to say."""
+    code = text.split("#")[0].strip()
+    for sign in ("+=", "-=", "*=", "/="):
+        target, found, value = code.partition(sign)
+        if found and target.strip().isidentifier():
+            return f"{target.strip()} = {target.strip()} {sign[0]} {value.strip()}"
+    target, found, rest = code.partition("_(")
+    name, dot, method = target.rpartition(".")
+    if found and dot and name.isidentifier():
+        return f"{name} = {name}.{method}({rest}"
+    return "write the result into a new tensor"
+
+
+# Paths ----------------------------------------------------------------------------------------------------
+
+
+def no_path(scene: Scene) -> list[str]:
+    """The output has no history."""
+    name, node = output_name(scene), scene.nodes[0]
+    lines = []
+    if node.cut is not None:
+        lost = [r() for r in node.cut.leaves]
+        names = [scene.sight.get(id(t), "a leaf") for t in lost if t is not None]
+        lines.append(
+            f"There is no J: the path from {', '.join(names) or 'the leaves'} to {name} was cut in line "
+            f"{node.cut.where.line} ({node.cut.where.text}) by {node.cut.how}."
+        )
+    else:
+        lines.append(f"There is no J: nothing that {name} was computed from has requires_grad=True.")
+    lines.append("No path is not a zero: where J is 0 (round, sign, relu off) backward works and adds 0.")
+    lines.append(
+        "  requires_grad=True on the result makes a new leaf without a past: it silences this and trains nothing"
+    )
+    return lines
+
+
+def unused(scene: Scene) -> list[str]:
+    """`torch.autograd.grad` was asked for an input that the output does not depend on."""
+    reached = {id(t) for _, t in scene.leaves} | {
+        id(n.owner()) for n in scene.order if n.owner is not None and n.owner() is not None
+    }
+    names = [scene.sight.get(id(t), "an input") for t in scene.asked or () if id(t) not in reached]
+    return [
+        (
+            f"{', '.join(names) or 'an input'}: there is no path from it to {output_name(scene)}, so no J. "
+            "allow_unused=True gives None, materialize_grads=True zeros."
+        )
+    ]
+
+
+def output_name(scene: Scene) -> str:
+    """What the user calls the output."""
+    return scene.sight.get(id(scene.outputs[0])) or frames.subject(scene.where.text) or "the output"
+
+
+__all__ = ["failure", "output_name"]

@@ -1,0 +1,178 @@
+"""What a learner asks of a call that went well: why one row came, what was added up, which product this is.
+
+Comes in: the program of a call, its seeds, its leaves. Goes out: lines, each tried on the numbers before it is said.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.backward.groups import moves
+from symgrad.backward.merging import put
+from symgrad.errors import SymgradError
+from symgrad.numeric import Array
+from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
+from symgrad.numeric.exact import as_float
+from symgrad.oracles.forms import reader_of
+from symgrad.tracing.captured.program import Program
+from symgrad.tracing.lift.sweeps import pull
+from symgrad.tracing.record.numbers import digits
+from symgrad.tracing.record.trace import Node
+from symgrad.tracing.story.events import Leaf
+from symgrad.tracing.story.told_lines import ToldLines
+
+if TYPE_CHECKING:
+    from symgrad.tracing.session.scene import Scene
+
+SHORT, FEW = 14, 6
+"""Steps and leaves of a program that is small enough for a lesson."""
+MOST = 20_000
+"""Entries of a product that is laid out to test a sentence."""
+
+
+def lessons(
+    scene: Scene, program: Program, seeds: Mapping[str, Array], rows: Sequence[Leaf], told: ToldLines
+) -> list[str]:
+    """Everything that is worth saying about a small program."""
+    found = [*double_backward(scene, program)]
+    if len(program.recording.steps) > SHORT or len(rows) > FEW or len(program.ends) != 1 or program.black_boxes:
+        return found
+    try:
+        moving = any(row.added is not None and row.added.any() and not row.rounding for row in rows)
+        found += [*one_variable(program, rows), *read_twice(program, rows), *samples(program, rows, told)]
+        return [*found, *(rows_added(program, seeds) if moving else ())]
+    except SymgradError:
+        return found
+
+
+def pulled(program: Program, name: str, weights: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
+    """vᵀJ from a tensor of the program."""
+    found = pull(program.recording, program.values, program.boxes, {name: weights}, wanted, origins=program.origins)
+    return {own: as_float(np.asarray(array)) for own, array in found.items()}
+
+
+def rows_added(program: Program, seeds: Mapping[str, Array]) -> Iterator[str]:
+    """Where v = ones or a sum adds rows of a Jacobian that share columns."""
+    end = program.ends[0]
+    given, label = np.asarray(seeds[end]), program.labels.get(end, end)
+    if given.size > 1 and (given == 1).all():
+        name, first = end, " ".join(["1", *["0"] * min(2, given.size - 1), *["…"] * (given.size > 3)])
+        said = (
+            f"v = ones adds the {given.size} rows of J; v = {first} gives the first alone, torch.func.jacrev all of "
+            "them"
+        )
+    elif given.size == 1 and (summed := what_is_summed(program, end)) is not None:
+        name, count = summed, np.size(program.arrays[summed])
+        said = f"{label} adds {count} entries, so their {count} rows of J are added; jacrev has them apart"
+    else:
+        return
+    size, shape = np.size(program.arrays[name]), np.shape(program.arrays[name])
+    rows = [pulled(program, name, np.eye(1, size, n).reshape(shape), program.wanted) for n in {0, 1, size - 1}]
+    pairs = combinations(rows, 2)
+    finite = all(np.isfinite(array).all() for row in rows for array in row.values())
+    if finite and any(np.any((one[own] != 0) & (other[own] != 0)) for one, other in pairs for own in program.wanted):
+        yield said
+
+
+def what_is_summed(program: Program, end: str) -> str | None:
+    """The tensor whose entries the last step adds, if it does."""
+    maker = next((step for step in program.recording.steps if step.result.name == end), None)
+    tensors = {tensor.name: tensor for tensor in program.recording.tensors()}
+    if maker is None or len(maker.tensors) != 1 or not moves(maker, tensors):
+        return None
+    (name,) = maker.tensors
+    weights = pulled(program, end, np.ones(np.shape(program.arrays[end])), [name])[name]
+    return name if weights.size > 1 and (weights == 1).all() else None
+
+
+def read_twice(program: Program, rows: Sequence[Leaf]) -> Iterator[str]:
+    """An entry that a selection reads several times."""
+    own = {label: name for name, label in program.labels.items()}
+    end = program.ends[0]
+    for row in rows:
+        if "selection" not in row.jacobian or row.name not in own:
+            continue
+        counts = pulled(program, end, np.ones(np.shape(program.arrays[end])), [own[row.name]])[own[row.name]]
+        most = int(counts.max(initial=0))
+        if most > 1 and counts.size > 1:
+            at = ",".join(map(str, np.unravel_index(int(counts.argmax()), counts.shape)))
+            often = "twice" if most == 2 else f"{most} times"
+            yield f"{row.name}[{at}] is read {often}, so its {most} weights add up"
+
+
+def one_variable(program: Program, rows: Sequence[Leaf]) -> Iterator[str]:
+    """A matrix that is read as symmetric: two places share what one variable would have."""
+    kinds = read_as_matrix(program.recording)
+    for own, kind in kinds.items():
+        row = next((row for row in rows if row.name == program.labels.get(own, own)), None)
+        if kind not in SYMMETRIC or row is None or row.added is None or row.added.ndim != 2 or len(row.added) < 2:
+            continue
+        shared, whole = float(row.added[1, 0]), float(both_places(row.added)[1, 0])
+        a, b = f"{row.name}[1,0]", f"{row.name}[0,1]"
+        yield f"{row.name} counts as symmetric: {a}, {b} have {digits(shared)} each, as one variable {digits(whole)}"
+
+
+def samples(program: Program, rows: Sequence[Leaf], told: ToldLines) -> Iterator[str]:
+    """The first gradient that adds a product over the rows of a batch: before the sum, one for each row."""
+    if told.source is None:
+        return
+    own = {label: name for name, label in program.labels.items()}
+    known = {line.target: line.value for line in (*told.source.lines,) if line.value is not None}
+    known |= {line.target: program.arrays[line.of] for line in told.source.forward if line.of in program.arrays}
+    known |= {name: program.arrays[name] for name in told.source.inputs if name in program.arrays}
+    for row in rows:
+        line = told.source.gradients.get(own.get(row.name, ""))
+        if line is None or line.code is None or line.text != told.forms.get(row.name):
+            continue
+        tree = ast.parse(line.code, mode="eval").body
+        if not isinstance(tree, ast.BinOp) or not isinstance(tree.op, ast.MatMult) or not line.names <= known.keys():
+            continue
+        left = tree.left
+        if not isinstance(left, ast.Attribute) or left.attr != "T" or not isinstance(left.value, ast.Name):
+            continue
+        one, other = (value_of(part, known) for part in (left.value, tree.right))
+        if one.ndim != 2 or other.ndim != 2 or len(one) < 2 or one.size * other.shape[1] > MOST:
+            continue
+        apart = one[:, :, None] * other[:, None, :]
+        if row.added is None or not np.allclose(apart.sum(0), row.added, rtol=1e-4, atol=1e-6):
+            continue
+        names = [ast.unparse(put(part, {})) for part in (left.value, tree.right)]
+        first, second = (text if text.isidentifier() else f"({text})" for text in names)
+        yield (
+            f"{row.name}: the product adds {len(one)} rows (samples); before the sum there is one gradient for each, "
+            f"{first}[:, :, None] * {second}[:, None, :]"
+        )
+        return
+
+
+def value_of(part: ast.expr, known: Mapping[str, Any]) -> Array:
+    """A part of a line in numbers."""
+    if isinstance(part, ast.Name):
+        return as_float(np.asarray(known[part.id]))
+    return as_float(np.asarray(reader_of(False)(ast.unparse(part), dict(known))))
+
+
+def double_backward(scene: Scene, program: Program) -> Iterator[str]:
+    """A gradient that is differentiated: by its v this is J·u, by what it is a gradient by H·u."""
+    if len(scene.nodes) != 1 or (made := scene.nodes[0].gradient) is None:
+        return
+    node: Node = scene.nodes[0]
+    name = program.labels.get(program.ends[0], program.ends[0])
+    line = f" (line {node.where.line})" if node.where is not None else ""
+    asked = [node for node, _ in scene.leaves]
+    weights = [weight for weight in made.weights if any(weight is own for own in asked)]
+    if weights and len(asked) == 1:
+        by = scene.sight.get(id(scene.leaves[0][1]), "its v")
+        gives = "it gives J·u, columns of J (the double backward trick)"
+        yield f"{name} is v·J with v = {by}{line}: differentiated by {by} {gives}"
+    elif len(made.outputs) == 1 and not made.outputs[0].shape and [made.inputs[node.index]] == asked:
+        by = scene.sight.get(id(scene.leaves[0][1]), "its input")
+        yield f"{name} is a gradient by {by} already{line}: vᵀJ of it is H·v, a product with the Hessian"
+
+
+__all__ = ["lessons"]

@@ -1,0 +1,97 @@
+"""A user's own backward beside the derivative of its own forward: where the two differ, a slope was declared.
+
+Comes in: a captured program and its black boxes whose forward and backward were seen to run. Goes out: a line for each.
+What ran in the forward is lifted and derived; nothing of the user's is run again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.numeric import Values, as_float
+from symgrad.numeric.exact import Array
+from symgrad.tracing.lift.lifter import Lifter
+from symgrad.tracing.lift.observed import Observed
+from symgrad.tracing.lift.sweeps import pull
+from symgrad.tracing.lift.verify import precision
+from symgrad.tracing.record.numbers import MOST, short
+from symgrad.tracing.record.trace import as_array
+from symgrad.tracing.session.agreement import difference, precision_of
+
+if TYPE_CHECKING:
+    from symgrad.tracing.captured.program import Program
+
+
+def compared(program: Program) -> Iterator[str]:
+    """``Round.backward is not the derivative of its forward: the slope that was declared is 1, the real one 0``."""
+    for box in program.boxes.values():
+        if not isinstance(box, Observed) or len(box.arguments) != 1 or len(box.call.forward) != 1:
+            continue
+        seen = box.call.observation.given
+        weights = None if not seen else seen[box.call.slots[box.index]]
+        if weights is None:
+            continue
+        try:
+            v = as_float(as_array(weights))
+            declared, real = as_float(box.pull(v, [0])[0]), derived(box, v)
+        except SymgradError:
+            continue
+        if real is None or not np.isfinite(declared).all() or not np.isfinite(real).all():
+            continue
+        kind = precision(box.arguments[0])
+        name = box.spelling.removesuffix(".apply")
+        if difference(real, declared, precision_of(kind)[0], None, 0.0)[1]:
+            yield f"{name}.backward gives here what its forward derives to"
+        else:
+            yield f"{name}.backward is not the derivative of its forward: {apart(v, declared, real)}"
+            ordered = in_memory(weights)
+            misread = None if ordered is None else derived(box, as_float(as_array(ordered)))
+            if misread is not None and difference(misread, declared, precision_of(kind)[0], None, 0.0)[1]:
+                yield (
+                    f"{name}.backward reads v as if its entries lay in order, and gives just what comes of that: "
+                    f"v came with strides {tuple(weights.stride())}; v.contiguous() puts them in order"
+                )
+
+
+def in_memory(v: Any) -> Any:
+    """The entries in the order in which they lie, in the shape of ``v``; None where that is the order they are in."""
+    if v.is_contiguous():
+        return None
+    steps = np.cumprod([1, *tuple(v.shape)[:0:-1]])[::-1].tolist()
+    return v.as_strided(v.shape, steps)
+
+
+def derived(box: Observed, v: Array) -> Array | None:
+    """vᵀJ of what ran in the forward; None where that is not known, or is a black box itself."""
+    end, (source,) = box.call.forward[0], box.arguments
+    if end is None:
+        return None
+    lifter = Lifter({}, frozenset({id(source)}))
+    lifter.source(source)
+    lifter.reached.add(id(source))
+    lifted = lifter.lift([end], [source])
+    own = lifted.refs[id(source)].name
+    if lifted.boxes or own not in lifted.program.relevant():
+        return None if lifted.boxes else np.zeros(source.value().shape)
+    return as_float(pull(lifted.program, Values(lifted.arrays, {}), {}, {lifted.outputs[0]: v}, [own])[own])
+
+
+def apart(v: Array, declared: Array, real: Array) -> str:
+    """The two, as slopes where each is one number."""
+    some = v != 0
+    if v.shape == declared.shape and some.any() and not declared[~some].any() and not real[~some].any():
+        slopes = declared[some] / v[some], real[some] / v[some]
+        if all(float(np.ptp(s)) <= 1e-6 * max(1.0, float(np.abs(s).max())) for s in slopes):
+            one, two = (short(s.flat[0]) for s in slopes)
+            return f"the slope that was declared is {one}, the real one {two}"
+    if declared.size <= MOST:
+        return f"for the v that it was given {short(declared)} is what is declared, {short(real)} the real one"
+    gap = float(np.abs(declared - real).max())
+    return f"for the v that it was given the two are up to {gap:.2g} apart"
+
+
+__all__ = ["compared"]

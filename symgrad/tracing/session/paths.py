@@ -1,0 +1,130 @@
+"""Why a tensor gets no gradient: where the path to it was cut, or why its ``.grad`` is None.
+
+Comes in: the scene of a call, or a tensor whose ``.grad`` was read after it. Goes out: sentences of what was seen.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from symgrad.numeric.exact import Array
+from symgrad.tracing.lift.lifted import Lifted
+from symgrad.tracing.record.names import node_names
+from symgrad.tracing.record.numbers import short
+from symgrad.tracing.record.trace import Cut, Node, Where
+from symgrad.tracing.session.diagnose import output_name
+
+if TYPE_CHECKING:
+    from symgrad.tracing.session.scene import Scene
+
+
+@dataclass(frozen=True, eq=False)
+class Last:
+    """What is remembered of the last call: its line, its output, where paths ended, and what came by on the way.
+
+    ``cuts`` are pairs of a cut and, where it made one, the new leaf's name and line; ``passed`` what reached small
+    tensors that are no leaves.
+    """
+
+    where: Where
+    output: str
+    cuts: tuple[tuple[Cut, str, Where | None], ...]
+    passed: Mapping[int, tuple[weakref.ref[Any], Array]] = field(default_factory=dict)
+
+
+def last_of(scene: Scene) -> Last:
+    """What a call leaves behind."""
+    found = []
+    for node in {id(n): n for call in scene.order for n in (call, *call.sources())}.values():
+        if node.cut is not None:
+            tensor = node.owner() if node.owner is not None else None
+            new = node.kind == "leaf"
+            found.append((node.cut, scene.sight.get(id(tensor), "it") if new else "", node.where if new else None))
+    return Last(scene.where, output_name(scene), tuple(found), dict(scene.passed))
+
+
+def anew(scene: Scene, node: Node) -> str:
+    """A leaf that was made of what a cut left."""
+    assert node.cut is not None
+    lost = [scene.sight.get(id(t), "a leaf") for t in (r() for r in node.cut.leaves) if t is not None]
+    tensor = node.owner() if node.owner is not None else None
+    who = ", ".join(dict.fromkeys(lost)) or "what it was computed from"
+    return f"{who} gets nothing: {cut_in_words(node.cut, scene.sight.get(id(tensor), 'it'), node.where, scene.where)}"
+
+
+def cut_in_words(cut: Cut, name: str, where: Where | None, call: Where) -> str:
+    """``the path was cut in line 4 by .detach(); line 5 made loss a new leaf``; other files than the call's by name."""
+
+    def place(of: Where) -> str:
+        return f"line {of.line}" if of.file == call.file else of.short
+
+    said = f"the path was cut in {place(cut.where)} by {cut.how}"
+    return said if where is None else f"{said}; {place(where)} made {name} a new leaf"
+
+
+def missing(scene: Scene, lifted: Lifted) -> list[str]:
+    """Tensors in the program, or cut off from it, that get no gradient, and why."""
+    notes: list[str] = []
+    unasked: list[str] = []
+    for name, node in lifted.nodes.items():
+        if node.kind == "data" and id(node) in node_names([node], {}, scene.sight) and node.cut is None:
+            tensor = node.owner() if node.owner is not None else None
+            label = lifted.labels[name]
+            own = "." in label and type(tensor).__name__ != "Parameter"  # a module's buffer: nobody expects a gradient
+            moves = node.held.is_floating_point() or node.held.is_complex()
+            if tensor is not None and moves and tensor.dim() and not tensor.requires_grad:
+                unasked += [] if own or scene.kind == "grad" else [label]
+        if node.cut is not None and node.kind == "data":
+            reached = {id(t) for _, t in scene.leaves}
+            lost = [t for t in (r() for r in node.cut.leaves) if t is not None]
+            away = [scene.sight.get(id(t), "a leaf") for t in lost if id(t) not in reached]
+            here = [scene.sight.get(id(t), "a leaf") for t in lost if id(t) in reached]
+            if away and scene.kind == "grad":
+                continue  # it was not asked for, so nobody expects it
+            if away:
+                who = ", ".join(dict.fromkeys(away))
+                notes.append(f"{who} gets nothing: {cut_in_words(node.cut, '', None, scene.where)}")
+            elif "detach" in node.cut.how or "data" in node.cut.how or "no_grad" in node.cut.how:
+                who = ", ".join(dict.fromkeys(here)) or "a leaf"
+                cut = cut_in_words(node.cut, "", None, scene.where).removeprefix("the path was ")
+                notes.append(f"one of the ways from {who} was {cut}: its part of {lifted.program.seed}ᵀJ is left out")
+    if len(unasked) == 1:
+        notes.append(f"{unasked[0]} is not asked: requires_grad=False, so {unasked[0]}.grad stays None")
+    elif unasked:
+        notes.append(f"{', '.join(unasked)} are not asked: requires_grad=False, so their .grad stays None")
+    if scene.kind != "grad":
+        notes += [anew(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None]
+    return list(dict.fromkeys(notes))[:8]
+
+
+def why_none(name: str, tensor: Any, node: Node, last: Last, emptied: Where | None) -> str:
+    """Why ``.grad`` is None after a backward."""
+    none = f"{name}.grad is None"
+    if node.kind == "data" and node.cut is not None:
+        return f"{none}: {cut_in_words(node.cut, name, None, last.where)}"
+    if not tensor.requires_grad:
+        kind = str(tensor.dtype).removeprefix("torch.")
+        could = "" if tensor.is_floating_point() or tensor.is_complex() else f" ({kind} cannot: it does not move)"
+        return f"{none}: requires_grad=False{could}, so vᵀJ by {name} was not asked for"
+    if not tensor.is_leaf:
+        made = f" in line {node.where.line}" if node.where is not None else ""
+        owner, weights = last.passed.get(id(tensor), (None, None))
+        flowed = f" ({short(weights)})" if owner is not None and owner() is tensor else ""
+        asked = "" if last.output == name else f", torch.autograd.grad({last.output}, {name}) gives it"
+        return (
+            f"{none}: {name} is not a leaf (it was computed{made}); what flowed through it{flowed} is kept only "
+            f"for leaves. {name}.retain_grad() before backward keeps it{asked}"
+        )
+    for cut, new, where in last.cuts:
+        if any(reference() is tensor for reference in cut.leaves):
+            ends = f", and the backward in line {last.where.line} ends there" if where is not None else ""
+            return f"{none}: {cut_in_words(cut, new, where, last.where)}{ends}"
+    if emptied is not None:
+        return f"{none}: line {emptied.line} ({emptied.text}) set it to None"
+    return f"{none}: the last backward (line {last.where.line}) had no path to {name}"
+
+
+__all__ = ["Last", "last_of", "missing", "why_none"]

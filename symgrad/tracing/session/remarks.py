@@ -1,0 +1,117 @@
+"""What is worth a note at a call that went well: added gradients, leaves that get none, hooks.
+
+Comes in: the scene of a call. Goes out: lines. None of this is an error, and each is what a reader of the numbers
+would stumble over.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.tracing.captured.program import Program
+from symgrad.tracing.captured.words import shape_text
+from symgrad.tracing.lift.observed import changed
+from symgrad.tracing.record.numbers import short
+from symgrad.tracing.record.trace import same
+from symgrad.tracing.story.events import Leaf
+
+if TYPE_CHECKING:
+    from symgrad.tracing.session.scene import Scene
+
+
+def other_letter(letter: str) -> list[str]:
+    """A note where the seed is not called v, since a tensor is."""
+    return [] if letter == "v" else [f"v is a tensor of the script: the seed is called {letter} here"]
+
+
+def accumulated(scene: Scene, rows: list[Leaf], repeated: bool, letter: str) -> list[str]:
+    """A note where this call added to what an earlier one had put there; ``letter`` is the seed's name."""
+    again = [r.name for r in rows if r.before is not None and np.any(r.before)]
+    earlier = sorted({w.line for _, w, n in scene.watch.filled.values() if n in again})
+    if not again:
+        return []
+    lines = "an earlier call" if len(earlier) != 1 else f"line {earlier[0]}"
+    if earlier == [scene.where.line]:
+        lines = "this line before"
+    who = f"{again[0]}.grad" if len(again) == 1 else f".grad of {len(again)} tensors"
+    row = next(r for r in rows if r.name == again[0])
+    shown = repeated and len(again) == 1  # elsewhere the table has the numbers
+    sums = f": {short(row.before)} + {short(row.added)} = {short(row.after)}" if shown else ""
+    adds = f"{who} already held what {lines} put there; backward adds{sums}"
+    fresh = f"{again[0]}.grad = None" if len(again) == 1 else "zero_grad() of the optimizer"
+    one, two = f"{letter}₁", f"{letter}₂"
+    return [f"{adds}. Two calls with {one} and {two} are one with {one} + {two}; {fresh} before a call starts afresh."]
+
+
+def touched(scene: Scene, tensor: Any) -> bool:
+    """Whether something of the user's may have changed a gradient on its way: a hook, or a write during the call."""
+    hooks = ("_backward_hooks", "_post_accumulate_grad_hooks")
+    written = {id(t) for t in scene.watch.during}
+    return any(getattr(tensor, name, None) for name in hooks) or bool({id(tensor), id(tensor.grad)} & written)
+
+
+def hooked(program: Program, targets: dict[str, tuple[Any, Any]], rows: list[Leaf]) -> list[str]:
+    """Leaves with hooks: torch's gradient is then what the hook made of vᵀJ."""
+    notes = [f"{program.labels[n]} has a hook: torch adds what the hook makes of {program.recording.seed}ᵀJ"
+             for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]  # fmt: skip
+    own = {program.labels[n] for n, (t, _) in targets.items() if getattr(t, "_post_accumulate_grad_hooks", None)}
+    later = [row.name for row in rows if row.hooked and row.name in own]
+    gone = [row.name for row in rows if row.hooked and row.name in own and row.after is None]
+    if later:
+        who = later[0] if len(later) == 1 else f"{len(later)} leaves"
+        has = "has a hook that runs" if len(later) == 1 else "have hooks that run"
+        left = "it set .grad to None" if gone == later else "what stands in .grad is what the hook left"
+        notes.append(f"{who} {has} after {program.recording.seed}ᵀJ was added: {left}")
+    return notes
+
+
+def overwritten_weights(scene: Scene) -> list[str]:
+    """A v that something wrote into while torch ran the call."""
+    told = [found.overwrote for found in scene.observations if found.overwrote]
+    for given, now in zip(scene.seeds, scene.given.passed, strict=True):
+        if not told and given is not None and not same(given, now.detach()):
+            told.append(f"the v that was given was overwritten during the call ({changed(given, now)})")
+    return told
+
+
+def without_a_past(program: Program) -> list[str]:
+    """An output that is a leaf itself: backward hands it v and reaches nothing else."""
+    names = [program.labels.get(end, end) for end in program.ends if end in program.wanted]
+    return [f"{name} is a leaf itself: nothing was computed on the way to it, so this reaches nothing else"
+            for name in dict.fromkeys(names)]  # fmt: skip
+
+
+def broadcast_losses(program: Program) -> list[str]:
+    """Losses whose two sides have different shapes: they are broadcast, and every pair counts."""
+    made = {step.result.name: step for step in program.recording.steps}
+
+    def before(name: Any) -> str:
+        step = made.get(name)
+        return before(step.arguments[0]) if step is not None and step.op == "expand" else str(name)
+
+    notes = []
+    for step in program.recording.steps:
+        if not step.called.endswith("_loss") or len(step.tensors) < 2:
+            continue
+        sides = [before(name) for name in step.tensors[:2]]
+        shapes = [np.shape(program.arrays[name]) for name in sides]
+        wide, other = (np.shape(program.arrays[name]) for name in step.tensors[:2])
+        if shapes[0] != shapes[1] and wide == other and wide not in shapes:
+            (a, b), (m, n) = (program.labels.get(s, s) for s in sides), map(shape_text, shapes)
+            notes.append(
+                f"{step.op} compares {a} {m} with {b} {n}: both are broadcast to {shape_text(wide)}, so "
+                f"{int(np.prod(wide))} pairs count and not {max(int(np.prod(s)) for s in shapes)}"
+            )
+    return notes
+
+
+__all__ = [
+    "accumulated",
+    "broadcast_losses",
+    "hooked",
+    "overwritten_weights",
+    "touched",
+    "without_a_past",
+]

@@ -1,0 +1,289 @@
+"""A Jacobian that is asked for row by row is one story: what J is, and how few seeds would do.
+
+Comes in: the scene of a call that is one of many sweeps, in `torch.autograd.functional.jacobian`, in `gradcheck`, or in
+a loop of the script's own. Goes out: lines, said once: J's size, structure and zeros, and the call that gets there.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.explanation.jacobian import Jacobian
+from symgrad.explanation.ties import Local, apart
+from symgrad.numeric.exact import Array, as_float
+from symgrad.ops.entry import entry_of
+from symgrad.tracing.captured.program import Program
+from symgrad.tracing.captured.words import shape_text
+from symgrad.tracing.lift.lifter import Lifter
+from symgrad.tracing.record.names import node_names
+from symgrad.tracing.record.numbers import digits
+from symgrad.tracing.record.trace import upstream
+from symgrad.tracing.story.passages import passages
+
+if TYPE_CHECKING:
+    from symgrad.tracing.session.scene import Scene
+
+TORCHS = {"jacobian": "torch/autograd/functional.py", "gradcheck": "torch/autograd/gradcheck.py"}
+"""Functions of torch's that ask for J row by row, and where they stand."""
+PICKS = ("Tensor.__getitem__", "Tensor.select", "torch.select", "Tensor.unbind", "torch.unbind", "Tensor.__iter__")
+"""What takes one entry out of an output."""
+MOST = 64
+"""Entries of an input that is moved by gradcheck's step."""
+DIAGONAL = "J is diagonal, so one backward(ones) holds all of it"
+ALL = "no two rows can share a seed"
+BLOCKS = (
+    "J has {count} blocks, and rows of different blocks share no column; with f for one row, "
+    "torch.func.vmap(torch.func.jacrev(f))(x) makes the blocks alone"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """One of many sweeps: whose ``outputs`` they are, by what ``inputs``, and how the whole can be told from others.
+
+    ``by`` is the function of torch's that asks, or "loop"; ``step`` is gradcheck's.
+    """
+
+    by: str
+    key: Any
+    outputs: tuple[Any, ...]
+    inputs: tuple[Any, ...]
+    step: float = 0.0
+    same: weakref.ref[Any] | None = None
+
+    def goes_on(self, other: Sweep | None) -> bool:
+        """Whether ``other`` is an earlier sweep of the same whole."""
+        if other is None or other.key != self.key or other.same is None or self.same is None:
+            return False
+        return other.same() is not None and other.same() is self.same()
+
+
+def asking(scene: Scene) -> Sweep | None:
+    """What this call is one sweep of; None where it stands for itself."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_name
+        if name in TORCHS and frame.f_code.co_filename.endswith(TORCHS[name]):
+            above = frame.f_back.f_code.co_name if frame.f_back is not None else ""
+            return None if above == "gradgradcheck" else by_torch(scene, name, frame)
+        frame = frame.f_back
+    return by_the_script(scene)
+
+
+def by_torch(scene: Scene, name: str, frame: FrameType) -> Sweep | None:
+    """A sweep of a function of torch's, whose own variables say what it is about."""
+    known = frame.f_locals
+    inputs = scene.asked or ()
+    outputs = scene.outputs if name == "gradcheck" else tuple(known.get("outputs") or ())
+    if not inputs or not outputs or any(not hasattr(t, "requires_grad") for t in outputs):
+        return None
+    key = (name, id(frame), scene.where.file, scene.where.line)
+    return Sweep(name, key, outputs, inputs, float(known.get("eps") or 0.0), weakref.ref(inputs[0]))
+
+
+def by_the_script(scene: Scene) -> Sweep | None:
+    """A sweep by one entry of an output, or with one weight that is not 0."""
+    if len(scene.nodes) != 1:
+        return None
+    node, seed, output = scene.nodes[0], scene.seeds[0], scene.outputs[0]
+    if node.call is not None and node.call.spelling in PICKS and output.dim() == 0:
+        whole = next(iter(node.sources()), node)
+    elif seed is not None and seed.numel() > 1 and int((seed != 0).sum()) == 1:
+        whole = node
+    else:
+        return None
+    tensor = whole.owner() if whole.owner is not None else None
+    inputs = scene.asked or tuple(t for _, t in scene.leaves)
+    if tensor is None or tensor.numel() < 2 or not inputs:
+        return None
+    key = ("loop", scene.where.file, scene.where.line)
+    return Sweep("loop", key, (tensor,), inputs, same=weakref.ref(whole))
+
+
+# The story ------------------------------------------------------------------------------------------------
+
+
+def story(scene: Scene, sweep: Sweep) -> tuple[str, ...]:
+    """What is said once of all the sweeps."""
+    recorder = scene.watch.recorder
+    ends = [recorder.node_of(t) for t in sweep.outputs]
+    order = upstream(ends)
+    read = {id(n.owner()): n for n in order if n.owner is not None}  # as it was when it was read
+    wanted = [read.get(id(t)) or recorder.node_of(t) for t in sweep.inputs]
+    own = {id(node) for node in wanted}
+    names = node_names(order, {}, scene.sight, outside=scene.where, given=True)
+    lifted = Lifter(names, frozenset(own)).lift(ends, [n for n in wanted if n.kind in ("leaf", "data")])
+    inputs = tuple(lifted.refs[id(node)].name for node in wanted if id(node) in lifted.refs)
+    program = Program(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, inputs,
+                      lifted.lines, lifted.spellings, origins=lifted.origins)  # fmt: skip
+    lines = [line if line.startswith(" ") else f"  {line}" for line in passages(program)]
+    for end in dict.fromkeys(program.outputs):
+        for name in program.inputs:
+            lines += about(program, program.jacobian(name, output=end), name, end, sweep.by)
+    if sweep.by == "gradcheck":
+        lines += [checked_by_quotients(sweep), *across_a_kink(program, sweep.step)]
+    return tuple(lines)
+
+
+def about(program: Program, jacobian: Jacobian, name: str, end: str, by: str) -> Iterator[str]:
+    """J by one input: size, structure, zeros, seeds, and the call."""
+    rows, columns = jacobian.shape
+    structure = str(jacobian.structure)
+    axes = (*jacobian.out_shape, *jacobian.in_shape)
+    kept = f"; torch keeps it as {shape_text(axes)}, the axes of {end} first" if len(axes) != 2 else ""
+    found = coloured(program, jacobian)
+    kind = f", {structure}" if structure else ""
+    zeros = "" if found is None or not found.zeros else f", {found.zeros:.0%} zeros"
+    sides = f"a row for each entry of {end}, a column for each of {name}"
+    yield f"J by {name} is {rows}×{columns}{kind}{zeros}: {sides}{kept}"
+    if found is not None and by != "gradcheck":
+        if found.seeds < rows:
+            yield f"{found.seeds} of {rows} seeds would do: {found.why}"
+        elif by in ("jacobian", "loop") or not found.why.startswith(ALL):
+            yield found.why
+        elif rows > 1:
+            fewer = "; J has fewer columns: torch.func.jacfwd takes one sweep for each" if rows > columns else ""
+            yield f"{ALL}{fewer if by == 'jacrev' else ''}"
+
+
+def checked_by_quotients(sweep: Sweep) -> str:
+    """gradcheck's own convention."""
+    return (
+        f"gradcheck compares J with difference quotients of step eps = {sweep.step:g}; what it prints has inputs as "
+        "rows: it is Jᵀ"
+    )
+
+
+def across_a_kink(program: Program, step: float) -> Iterator[str]:
+    """The entries whose difference quotient reaches over a kink, so that it is neither slope."""
+    if program.boxes or len(set(program.ends)) > 1 or not step:
+        return
+    whole = replace(program.recording, output=program.ends[0])
+    arrays = {t.name: as_float(program.arrays[t.name]) for t in whole.inputs}
+    weights = np.random.default_rng(1).uniform(0.5, 1.5, np.shape(program.arrays[program.ends[0]]))
+    for name in program.wanted:
+        array = arrays[name]
+        if array.size > MOST:
+            continue
+        local = Local(whole, arrays, name, weights)
+        for at in np.ndindex(*array.shape):
+            unit: Array = np.zeros(array.shape)
+            unit[at] = step
+            low, high = (float(local.slope(by, np.ones(()))[at]) for by in (-unit, unit))
+            if not bool(apart(np.array(low), np.array(high)).any()) or abs(low - high) < 1e3 * step * max(1, abs(low)):
+                continue
+            quotient = float((local.out(unit) - local.out(-unit)) / (2 * step))
+            entry = f"{program.labels[name]}[{','.join(map(str, at))}]" if at else program.labels[name]
+            share = (quotient - low) / (high - low)
+            yield (
+                f"{entry} = {digits(float(array[at]))} is within eps of a kink: the quotient reaches over it and mixes "
+                f"{1 - share:.0%} of the slope on its left with {share:.0%} of that on its right"
+            )
+            return
+
+
+# Seeds ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Colours:
+    """How many seeds give all of J, its share of zeros, and why."""
+
+    seeds: int
+    zeros: float
+    why: str
+
+
+def coloured(program: Program, jacobian: Jacobian) -> Colours | None:
+    """Rows that share no column may share a seed: told by the places of J that can be nonzero, and tried on numbers."""
+    rows, columns = jacobian.shape
+    evidence = jacobian.evidence
+    if evidence is None or not rows * columns or len(set(program.ends)) > 1:
+        return None
+    allowed, seen = evidence.possible, evidence.moving
+    if allowed is None or seen is None:
+        return by_structure(jacobian)
+    on_the_way = jacobian.program.reached((jacobian.name,)) & jacobian.program.relevant()
+    ops = [entry_of(step.op) for step in jacobian.program.steps if step.result.name in on_the_way]
+    smooth = all(op is not None and op.smooth for op in ops)
+    places = seen if smooth else allowed  # what is smooth and 0 at several points drawn by lot is 0 everywhere
+    colours = greedy(places)
+    count = max(colours) + 1
+    if not gives_all(program, jacobian, colours) or (count == rows > 1 and max(greedy(seen)) + 1 < rows):
+        return None
+    return Colours(count, 1 - float(places.mean()), call(jacobian, places, count))
+
+
+def by_structure(jacobian: Jacobian) -> Colours | None:
+    """The seeds of a Jacobian that is too large to be looked at whole, by what was found of its structure."""
+    kind, rows, out, inner = jacobian.structure.kind, jacobian.shape[0], jacobian.out_shape, jacobian.in_shape
+    if kind in ("diagonal", "identity") and out == inner:
+        return Colours(1, 1 - 1 / rows, DIAGONAL)
+    if kind == "block-diagonal" and out[0] == inner[0] > 1:
+        return Colours(rows // out[0], 1 - 1 / out[0], BLOCKS.format(count=out[0]))
+    return None
+
+
+def greedy(places: Array) -> list[int]:
+    """A colour for each row, so that rows of one colour share no column.
+
+    >>> greedy(np.eye(3, dtype=bool)), greedy(np.ones((2, 3), dtype=bool))
+    ([0, 0, 0], [0, 1])
+    """
+    taken: list[Array] = []
+    colours = []
+    for row in places:
+        colour = next((n for n, used in enumerate(taken) if not (used & row).any()), len(taken))
+        if colour == len(taken):
+            taken.append(np.zeros(places.shape[1], dtype=bool))
+        taken[colour] |= row
+        colours.append(colour)
+    return colours
+
+
+def gives_all(program: Program, jacobian: Jacobian, colours: list[int]) -> bool:
+    """Whether the seed of the most frequent colour gives just its rows."""
+    chosen = np.array(colours) == max(set(colours), key=colours.count)
+    seed = chosen.astype(float).reshape(jacobian.out_shape)
+    dense = as_float(jacobian.dense())
+    label = program.labels[jacobian.name]
+    try:
+        pulled = as_float(program.pullback(seed, wrt=[label])[label])
+    except SymgradError:
+        return False
+    return bool(np.allclose(pulled.reshape(-1), dense[chosen].sum(axis=0), rtol=1e-4, atol=1e-6))
+
+
+def call(jacobian: Jacobian, places: Array, count: int) -> str:
+    """The call that gets there."""
+    rows, columns = jacobian.shape
+    out, inner = jacobian.out_shape, jacobian.in_shape
+    if count == 1 and rows == columns and not (places & ~np.eye(rows, dtype=bool)).any() and out == inner:
+        return DIAGONAL
+    if count == 1:
+        return "no two rows share a column, so one backward(ones) holds all of J"
+    if out and inner and out[0] == inner[0] > 1 and in_blocks(places, out, inner):
+        return BLOCKS.format(count=out[0])
+    if count < rows:
+        return "rows that share no column can share a seed"
+    if rows > columns:
+        return f"{ALL}; J has fewer columns: torch.func.jacfwd(f)(x) takes one sweep for each"
+    return f"{ALL}; torch.func.jacrev(f)(x) makes all rows in one batched sweep"
+
+
+def in_blocks(places: Array, out: tuple[int, ...], inner: tuple[int, ...]) -> bool:
+    """Whether nothing leads across the first axis."""
+    n = out[0]
+    parts = places.reshape(n, -1, n, places.shape[1] // n).any(axis=(1, 3))
+    return not bool((parts & ~np.eye(n, dtype=bool)).any())
+
+
+__all__ = ["Sweep", "about", "asking", "greedy", "story"]

@@ -1,0 +1,123 @@
+"""Running a script as ``python script.py`` would, watched.
+
+Comes in: a path and arguments. Goes out: a `Session` with the exit status that Python would have given. The
+script's own output, exceptions and exit are its own: a traceback shows its frames and none of symgrad's.
+"""
+
+from __future__ import annotations
+
+import builtins
+import linecache
+import os
+import sys
+import traceback
+import types
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from symgrad.errors import InputError
+from symgrad.tracing.record.standing_in import clean, clean_printing
+from symgrad.tracing.session.watch import Watch
+from symgrad.tracing.story.events import Session
+
+LONGEST = 64 * 2**20
+"""Bytes of the longest script: some devices never end."""
+
+
+def run(
+    path: str,
+    arguments: Sequence[str],
+    *,
+    tell: Callable[[Any], None] | None = None,
+    only: Sequence[str] = (),
+    call: int | None = None,
+    patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
+    pictures: bool = False,
+) -> Session:
+    """Run ``path`` with ``arguments`` and return what its calls of ``backward`` did, with ``pictures`` drawn, too."""
+    file = Path(path)
+    if file.is_dir():
+        file = file / "__main__.py"
+    try:
+        with file.open("rb") as opened:
+            source = opened.read(LONGEST + 1)
+    except OSError as error:
+        raise InputError(f"cannot open the script {path}", found=(error.strerror or str(error),)) from None
+    if len(source) > LONGEST:
+        raise InputError(f"{path} is no script: it holds more than {LONGEST:,} bytes")
+    name = os.path.abspath(path)  # noqa: PTH100 -- as python names the script: absolute, links kept
+    watch = Watch(path, tell or (lambda event: None), only, call, patience, pictures)
+    watch.session.source, watch.session.file = source.decode("utf-8", "replace"), name
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=name, __builtins__=builtins, __cached__=None, __loader__=None, __spec__=None)
+    saved = (sys.argv, sys.path[:], sys.modules.get("__main__"))
+    sys.argv = [path, *arguments]
+    sys.path[0:1] = [str(file.resolve().parent)]
+    sys.modules["__main__"] = module
+    try:
+        watch.session.status = execute(watch, source, name, module)
+    finally:
+        sys.argv, sys.path[:] = saved[0], saved[1]
+        if saved[2] is not None:
+            sys.modules["__main__"] = saved[2]
+        _flush()
+    return watch.session
+
+
+INTERRUPTED = 130
+"""What a shell says of a program that was interrupted, as by Ctrl-C."""
+
+
+def execute(watch: Watch, source: bytes, path: str, module: types.ModuleType) -> int:
+    """Compile and run; the exit status."""
+    try:
+        code = compile(source, path, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        show(sys.exc_info())
+        return 1
+    linecache.checkcache(path)
+    module.__dict__.setdefault("__annotations__", {})  # as python's own __main__ has it
+    try:
+        with watch.watching(), clean_printing(execute.__code__):
+            exec(code, module.__dict__)  # noqa: S102 -- the user's own script, as python runs it
+    except SystemExit as leaving:
+        return status_of(leaving)
+    except KeyboardInterrupt:
+        show(sys.exc_info())
+        return INTERRUPTED
+    except BaseException:
+        show(sys.exc_info())
+        return 1
+    return 0
+
+
+def status_of(leaving: SystemExit) -> int:
+    """The exit status of ``sys.exit(…)``: None is 0, a number is itself, anything else is said and is 1."""
+    if leaving.code is None:
+        return 0
+    if isinstance(leaving.code, int):
+        return leaving.code & 0xFF
+    sys.stderr.write(f"{leaving.code}\n")
+    return 1
+
+
+def show(info: Any) -> None:
+    """The exception as Python shows it, through the script's own hook if it has one."""
+    kind, value, _ = info
+    _flush()
+    clean(value)
+    if sys.excepthook is not sys.__excepthook__:
+        sys.excepthook(kind, value, value.__traceback__)
+    else:
+        traceback.print_exception(value)
+
+
+def _flush() -> None:
+    """Write out what the script printed, as far as its streams are still there."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):
+            continue

@@ -1,0 +1,100 @@
+"""What a user's own backward returned that torch repaired without a word: a shape it added up, a type it cast.
+
+    AddBias.backward returned 4×3 for its input 2, which is 3 (train.py:8): torch added it up
+
+A hook of torch's sees the gradient after the repair, so the return of the function itself is looked at, by
+`sys.setprofile`, while torch runs the call. Nothing is run again, nothing of the user's is wrapped or replaced, and
+where somebody profiles already nothing is looked at. Comes in: calls of the user's own functions. Goes out: sentences.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from symgrad.tracing.record.trace import Call, Node
+
+
+@dataclass(frozen=True)
+class Returned:
+    """Shape and type of each part of what was returned, None for what is no tensor; ``where`` it was."""
+
+    parts: tuple[tuple[tuple[int, ...], Any] | None, ...]
+    where: str
+
+
+class Sensor:
+    """Looks, inside ``with``, at what the backwards of some calls return."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = {id(call.graph): call for call in calls}
+        self.codes = {code for call in calls if (code := code_of(call.graph)) is not None}
+        self.seen: dict[int, Returned] = {}
+
+    def __enter__(self) -> None:
+        """Look, unless somebody else does."""
+        if self.codes and sys.getprofile() is None:
+            sys.setprofile(self.look)
+
+    def __exit__(self, *_: object) -> None:
+        """Look no more; what the script itself has set meanwhile stays."""
+        if sys.getprofile() == self.look:
+            sys.setprofile(None)
+
+    def look(self, frame: FrameType, event: str, value: Any) -> None:
+        """One event of Python's; what cannot be looked at is left alone."""
+        if event != "return" or frame.f_code not in self.codes or value is None:
+            return
+        try:
+            context = frame.f_locals.get(frame.f_code.co_varnames[0])
+            parts = value if isinstance(value, tuple) else (value,)
+            found = tuple((tuple(p.shape), p.dtype) if hasattr(p, "grad_fn") else None for p in parts)
+            where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+            self.seen[id(context)] = Returned(found, where)
+        except Exception:  # the script goes on, whatever its objects do when they are asked
+            return
+
+    def told(self) -> list[str]:
+        """A sentence for each gradient that is not what torch stored."""
+        every = (s for graph, seen in self.seen.items() if graph in self.calls for s in of_one(self.calls[graph], seen))
+        return list(dict.fromkeys(every))
+
+
+def of_one(call: Call, seen: Returned) -> Iterator[str]:
+    """What one passage gave otherwise than its inputs are."""
+    name = f"{call.spelling.removesuffix('.apply')}.backward"
+    for number, (node, part) in enumerate(zip(call.arguments, seen.parts, strict=False)):
+        if part is None or not isinstance(node, Node) or not node.carries or node.held.is_complex():
+            continue
+        shape, dtype = part
+        which = f"its input {number + 1}" if len(call.arguments) > 1 else "its input"
+        if shape != node.shape:
+            sizes = f"{size(shape)} for {which}, which is {size(node.shape)}"
+            yield f"{name} returned {sizes} ({seen.where}): torch added it up; outside its engine nobody would"
+        elif dtype != node.held.dtype:
+            types = f"{kind(dtype)} for {which}, which is {kind(node.held.dtype)}"
+            yield f"{name} returned {types} ({seen.where}): torch cast it"
+
+
+def code_of(graph: Any) -> CodeType | None:
+    """What a user's own backward runs; None where it is no function of Python's."""
+    function = getattr(getattr(type(graph), "_forward_cls", None), "backward", None)
+    found = getattr(getattr(function, "__wrapped__", function), "__code__", None)
+    return found if isinstance(found, CodeType) and found.co_argcount else None
+
+
+def size(shape: Sequence[int]) -> str:
+    """``4×3``."""
+    return "×".join(map(str, shape)) or "one number"
+
+
+def kind(dtype: Any) -> str:
+    """``float16``."""
+    return str(dtype).removeprefix("torch.")
+
+
+__all__ = ["Sensor"]

@@ -1,0 +1,56 @@
+"""What a detach leaves out: the slope that a straight-through estimator declares, and the real one.
+
+Comes in: a captured program in which something was detached. Goes out: a sentence for each detach whose two slopes can
+be told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from symgrad.explanation.notable import DETACH, undetached
+from symgrad.numeric import as_float, numeric_pullback
+from symgrad.program import Apply
+from symgrad.tracing.captured.program import Program
+from symgrad.tracing.record.numbers import MOST, short
+
+
+def slopes(program: Program) -> Iterator[str]:
+    """What each detach leaves out: the slope that is declared and the real one, where they are one number each."""
+    for step in program.recording.steps:
+        join, by = where_joined(program, step) if step.op == DETACH else (None, "")
+        if join is None or not program.boxes.keys().isdisjoint(program.recording.reaching([join.result.name])):
+            continue
+        part = replace(program.recording, output=join.result.name)
+        ones = np.ones(np.shape(program.arrays[join.result.name]))
+        where = program.lines.get(step.result.name)
+        at = f"line {where.line}" if where is not None else "it"
+        for own, real in undetached(part, program.values, ones, [by], step.result.name).items():
+            declared = as_float(numeric_pullback(part, program.values, ones, [own])[own])
+            if np.shape(ones) == declared.shape and np.ptp(declared) == np.ptp(real) == 0:
+                said = f"the slope that was declared is {short(declared.flat[0])}, the real one {short(real.flat[0])}"
+            elif declared.size <= MOST:
+                both = f"{short(declared)} is what is declared, {short(real)} the real one"
+                said = f"for {program.recording.seed} = ones {both}"
+            else:
+                said = "without it there would be another slope"
+            yield f"a part of the way from {program.labels.get(own, own)} is cut in {at} by .detach(): {said}"
+
+
+def where_joined(program: Program, cut: Apply) -> tuple[Apply | None, str]:
+    """The step at which what a detach gave meets what it was made of, and that."""
+    above, held = program.recording.reaching([str(cut.arguments[0])]), {cut.result.name}
+    for step in program.recording.steps:
+        if held.isdisjoint(step.tensors):
+            continue
+        by = next((name for name in step.tensors if name in above and name not in held), None)
+        if by is not None:
+            return step, by
+        held.add(step.result.name)
+    return None, ""
+
+
+__all__ = ["slopes"]

@@ -1,0 +1,227 @@
+"""`torch.func`'s transforms in a watched script: each outermost call of a transformed function is told as one event.
+
+Comes in: the transforms as the script uses them. Goes out: what torch's own give, always; and events. The function that
+is transformed runs as often as torch runs it, with a recorder beside it (`symgrad.tracing.record.transforms`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from symgrad.errors import SymgradError
+from symgrad.tracing.captured.function import active_modes
+from symgrad.tracing.record import frames
+from symgrad.tracing.record.guard import in_words, numberless, undisturbed
+from symgrad.tracing.record.standing_in import Caller, caller
+from symgrad.tracing.record.trace import tensors_in
+from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, TOLD, Ask, Inside
+from symgrad.tracing.session.sampling import is_checked
+from symgrad.tracing.session.transformed import told
+from symgrad.tracing.story.events import Note
+
+if TYPE_CHECKING:
+    from symgrad.tracing.session.watch import Watch
+
+UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
+
+
+class Transforms:
+    """What stands for `torch.func`'s transforms; ``current`` is the call whose function is to run next."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch, self.recorder = watch, watch.recorder
+        self.current: Ask | None = None
+        self.times: dict[tuple[str, int, str], int] = {}
+
+    @contextmanager
+    def standing(self) -> Iterator[None]:
+        """Stand in for each of them, under all its names."""
+        func: Any = torch.func
+        those = [(func, word, self.standing_for(word, getattr(func, word))) for word in TOLD]
+        those += [(func, word, self.product(word, getattr(func, word))) for word in PRODUCTS]
+        also = [(torch, word, value) for _, word, value in those if word == "vmap"]
+        self.recorder.originals |= {value: getattr(func, word) for _, word, value in those}
+        with self.recorder.stand_ins.put(*those, *also):
+            yield
+
+    def standing_for(self, word: str, transform: Any) -> Any:
+        """What stands for one transform."""
+        signature = inspect.signature(transform)
+
+        @wraps(transform)
+        def transforming(*args: Any, **kwargs: Any) -> Any:
+            call, bound = caller(sys._getframe(1)), watchable(signature, args, kwargs)
+            if bound is None:
+                return call(transform, args, kwargs)
+            function = bound.pop("func")
+            beside = self.beside(function)
+            plain = call(transform, (beside,), bound)
+            facts = (word, function, bound.get("argnums", 0), bool(bound.get("has_aux")))
+
+            @wraps(plain)
+            def transformed(*given: Any, **spoken: Any) -> Any:
+                if torch.compiler.is_compiling():
+                    return plain(*given, **spoken)
+                call, ask = caller(sys._getframe(1)), self.asked(facts, given, spoken)
+                if ask is None:
+                    return call(plain, given, spoken)
+                return self.through(ask, plain, given, spoken, call)
+
+            transformed.symgrad_title = f"torch.func.{word}({title_of(function)})"  # type: ignore[attr-defined]  # for the title of one around it
+            return transformed
+
+        return transforming
+
+    def product(self, word: str, transform: Any) -> Any:
+        """What stands for a transform that is called with the point at once: ``vjp`` or ``jvp``."""
+        signature = inspect.signature(transform)
+
+        @wraps(transform)
+        def transforming(*args: Any, **kwargs: Any) -> Any:
+            call, bound = caller(sys._getframe(1)), watchable(signature, args, kwargs)
+            if bound is None:
+                return call(transform, args, kwargs)
+            function, primals = bound["func"], bound.get("primals", ())
+            beside = self.beside(function)
+            others = (beside, *args[1:]) if args else ()
+            spoken = kwargs if args else kwargs | {"func": beside}
+            facts = (word, function, tuple(range(len(primals))), bool(bound.get("has_aux")))
+            ask = self.asked(facts, primals, {})
+            if ask is None:
+                return call(transform, args, kwargs)
+            ask.tangents = tuple(tensors_in(bound.get("tangents", ())))
+            result = self.through(ask, transform, others, spoken, call)
+            if word == "vjp" and not ask.inner:
+                return result[0], self.pulling(ask, result[1]), *result[2:]
+            return result
+
+        return transforming
+
+    def pulling(self, ask: Ask, pull: Any) -> Any:
+        """What `torch.func.vjp` hands out: each of its calls is told as a gradient with a given v."""
+        self.recorder.guard(ask.inside.settle)
+
+        @wraps(pull)
+        def pulled(*args: Any, **kwargs: Any) -> Any:
+            call = caller(sys._getframe(1))
+            if self.asked((ask.word, pull, 0, False), args, kwargs) is None or self.recorder.inside is not None:
+                return call(pull, args, kwargs)
+            self.watch.busy = True  # the call of grad inside it is torch's own
+            try:
+                result = call(pull, args, kwargs)
+            finally:
+                self.watch.busy = False
+            here = replace(ask, seeds=tuple(tensors_in((args, kwargs))), where=frames.here())
+            self.recorder.guard(self.tell, here, result, "")
+            return result
+
+        return pulled
+
+    def beside(self, function: Any) -> Any:
+        """``function``, with a recorder beside it the first time that a call of ours runs it."""
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            if torch.compiler.is_compiling():
+                return function(*args, **kwargs)
+            ask, call, guard = self.current, caller(sys._getframe(1)), self.recorder.guard
+            if ask is None or ask.function is not function or ask.ran:
+                return call(function, args, kwargs)
+            ask.ran, self.current = True, None
+            guard(ask.enter, args, kwargs)
+            self.recorder.inside = ask.inside
+            try:
+                result = call(function, args, kwargs)
+            finally:
+                self.recorder.inside, self.current = None, ask
+            guard(ask.leave, result)
+            return result
+
+        return wraps(function)(watched) if hasattr(function, "__name__") else watched
+
+    def asked(self, facts: Any, args: Any, keywords: Any) -> Ask | None:
+        """A call that is about to happen; None where it is let alone."""
+        recorder, outer = self.recorder, self.recorder.inside
+        if self.watch.busy or recorder.paused or recorder not in active_modes():
+            return None
+        if outer is None and (
+            recorder.abroad() or recorder.guard(numberless, tensors_in((args, keywords))) is not False
+        ):
+            return None
+        inside = outer or Inside(recorder.guard)
+        word, function, argnums, aux = facts
+        ask = Ask(word, function, argnums, aux, (args, keywords), inside, frames.here(), outer is not None)
+        ask.sight = frames.names_in(frames.user_frame()) if outer is None else {}
+        return ask
+
+    def through(self, ask: Ask, plain: Any, args: Any, keywords: Any, call: Caller) -> Any:
+        """One call of a transformed function: let it happen beside a recorder, and tell it if it is outermost."""
+        recorder, outer, before = self.recorder, self.recorder.inside, self.current
+        recorder.guard.problem, kept = "", recorder.guard.problem
+        self.current, recorder.inside = ask, None
+        try:
+            result = call(plain, args, keywords)
+        finally:
+            self.current, recorder.inside = before, outer
+        if ask.inner:
+            recorder.guard(ask.finished, result)
+        elif ask.word != "vjp":
+            recorder.guard(self.tell, ask, result, recorder.guard.problem)
+        recorder.guard.problem = kept or recorder.guard.problem
+        return result
+
+    def tell(self, ask: Ask, result: Any, problem: str) -> None:
+        """An outermost call is over."""
+        watch = self.watch
+        if ask.word == "vmap" and not any(one.word != "vmap" for one in ask.inside.nested):
+            return  # nothing was differentiated
+        ask.rows = next((int(t.shape[0]) for t in tensors_in(result) if t.dim()), 0)
+        watch.number += 1
+        key = (ask.where.file, ask.where.line, ask.title)
+        self.times[key] = self.times.get(key, 0) + 1
+        derivative = ask.word in (*GRADIENTS, *PRODUCTS)
+        chosen = is_checked(self.times[key]) if derivative else self.times[key] == 1
+        if watch.call != watch.number if watch.call is not None else not chosen:
+            short = ask.where.short
+            watch.session.counted[short] = watch.session.counted.get(short, 0) + 1
+            return
+        watch.busy = True
+        try:
+            with undisturbed(), watch.patience(f"explaining {ask.where.short}"):
+                if problem:
+                    raise RuntimeError(problem)
+                event = told(watch, ask, result)
+        except SymgradError as error:
+            event = Note(ask.where, f"{ask.title}: not explained: {error.problem}", tuple(error.found))
+        except Exception as error:
+            event = Note(ask.where, f"{ask.title}: not explained: {in_words(error)} {UNCHANGED}")
+        finally:
+            watch.busy = False
+        if event is not None:
+            watch.say(event)
+
+
+def watchable(signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str, Any] | None:
+    """The arguments of a call of a transform by name; None where torch is to say what is wrong, or compiles."""
+    try:
+        bound = signature.bind(*args, **kwargs).arguments
+    except TypeError:
+        return None
+    whole = callable(bound.get("func")) and isinstance(bound.get("primals", ()), tuple)
+    return bound if whole and not torch.compiler.is_compiling() else None
+
+
+def title_of(function: Any) -> str:
+    """What a function is called in a title."""
+    name = getattr(function, "__name__", type(function).__name__)
+    return getattr(function, "symgrad_title", "f" if name == "<lambda>" else name)
+
+
+__all__ = ["Transforms"]

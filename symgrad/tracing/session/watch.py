@@ -1,0 +1,294 @@
+"""Watching a script: each call of ``backward`` or ``grad`` is let through, and explained from what was recorded.
+
+Comes in: the calls, as they happen. Goes out: events of `symgrad.tracing.story.events`, to whoever listens. The script
+must not notice: whatever fails in here becomes a note, and torch's own exceptions pass through.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+import torch
+
+from symgrad.errors import SymgradError
+from symgrad.tracing.captured.function import active_modes, recording
+from symgrad.tracing.record import frames
+from symgrad.tracing.record.given import Given, read_twice
+from symgrad.tracing.record.guard import in_words, numberless, undisturbed
+from symgrad.tracing.record.mode import Recorder
+from symgrad.tracing.record.numbers import short
+from symgrad.tracing.record.standing_in import Caller, caller
+from symgrad.tracing.record.trace import Where, as_array, tensors_in
+from symgrad.tracing.session import paths, rows
+from symgrad.tracing.session.likeness import Outline
+from symgrad.tracing.session.sampling import Sampling, is_checked
+from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.session.transform_calls import Transforms
+from symgrad.tracing.story.events import Backward, Note, Session
+from symgrad.tracing.story.summary import summary
+
+TRIES = 10
+"""Sweeps of one Jacobian of which the first that can be explained tells of all."""
+NUMBERLESS = "its tensors hold no numbers: they are meta or fake ones"
+UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
+"""What is said where the observer failed."""
+
+
+class Watch:
+    """One watched run. ``only`` names leaves and ``call`` the number of a call that is wanted in detail.
+
+    With ``pictures`` what is told line by line is drawn as well.
+    """
+
+    def __init__(
+        self,
+        script: str,
+        tell: Callable[[Any], None] = lambda event: None,
+        only: Sequence[str] = (),
+        call: int | None = None,
+        patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
+        pictures: bool = False,
+    ) -> None:
+        self.session = Session(script, torch_version=torch.__version__.split("+")[0])
+        self.recorder = Recorder(self.heard)
+        self.tell, self.only, self.call = tell, tuple(only), call
+        self.busy = False
+        self.during: list[Any] = []
+        self.number = 0
+        here = weakref.ref(self)
+        os.register_at_fork(after_in_child=lambda: _let_go(here()))
+        self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
+        self.shown: dict[tuple[str, int], Outline] = {}
+        self.filled: dict[int, tuple[weakref.ref[Any], Where, str]] = {}
+        self.names: dict[int, str] = {}
+        self.told: set[Any] = set()
+        self.last: paths.Last | None = None
+        self.sweep: rows.Sweep | None = None
+        self.sweeps, self.settled = 0, False
+        self.unsaid: Backward | None = None
+        self.emptied: dict[int, tuple[weakref.ref[Any], Where]] = {}
+        self.weights: list[tuple[Where, str]] = []
+
+    # The calls --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Stand in for torch's three ways to run a graph backwards."""
+        backward: Any = torch.Tensor.backward
+        run, grad = torch.autograd.backward, torch.autograd.grad
+
+        @wraps(backward)
+        def tensor_backward(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            return self.through("backward", backward, (self_, *args), kwargs, caller(sys._getframe(1)))
+
+        @wraps(run)
+        def run_backward(*args: Any, **kwargs: Any) -> Any:
+            return self.through("backward", run, *read_twice(run, args, kwargs), caller(sys._getframe(1)))
+
+        @wraps(grad)
+        def run_grad(*args: Any, **kwargs: Any) -> Any:
+            return self.through("grad", grad, *read_twice(grad, args, kwargs), caller(sys._getframe(1)))
+
+        self.recorder.originals = {tensor_backward: backward, run_backward: run, run_grad: grad}
+        stand_in = self.recorder.stand_ins.put(
+            (torch.Tensor, "backward", tensor_backward),
+            (torch.autograd, "backward", run_backward),
+            (torch.autograd, "grad", run_grad),
+        )
+        with stand_in, Transforms(self).standing():
+            try:
+                with recording(self.recorder):
+                    yield
+            finally:
+                self.recorder.guard(self.leave_sweeps)
+
+    def through(
+        self, kind: str, run: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], call: Caller
+    ) -> Any:
+        """One call: look, let it happen, explain."""
+        guard = self.recorder.guard
+        if self.busy or self.recorder.paused or self.recorder not in active_modes() or self.recorder.abroad():
+            return call(run, args, keywords)
+        given = guard(Given.of, kind, run, args, keywords)
+        if given is None or not given.outputs:
+            return call(run, args, keywords)
+        if guard(numberless, given.outputs):
+            self.number += 1
+            guard(lambda: self.say(unseen(self.number, frames.here(), NUMBERLESS)))
+            return call(run, args, keywords)
+        self.busy, self.during, self.number = True, [], self.number + 1
+        scene = guard(self.look, given)
+        self.recorder.paused = given.batched  # its tensors are several in one
+        try:
+            with nullcontext() if scene is None else scene.sensor:
+                result = call(run, args, keywords)
+        except Exception as error:
+            guard(self.explain, scene, None, error)
+            raise
+        else:
+            guard(self.explain, scene, result, None)
+            return result
+        finally:
+            self.busy = self.recorder.paused = False
+            if scene is not None:
+                guard(scene.done)
+
+    def look(self, given: Given) -> Scene:
+        """What there is before the call."""
+        return Scene(self, given, frames.here())
+
+    def explain(self, scene: Scene | None, result: Any, error: Exception | None) -> None:
+        """Turn one call into an event."""
+        if scene is None:
+            self.say(unseen(self.number, frames.here(), f"{self.recorder.guard.problem} {UNCHANGED}"))
+            return
+        if error is None and self.call is None and self.swept(scene, result):
+            scene.remember(True)
+            return
+        key = (scene.where.file, scene.where.line)
+        wanted = self.call is None or self.call == self.number
+        chosen = self.sampling.chosen(key, scene.order)
+        if error is None and (not wanted or (self.call is None and not chosen)):
+            self.session.counted[scene.where.short] = self.session.counted.get(scene.where.short, 0) + 1
+            event = None
+        else:
+            event = self.told_by(scene, result, error)
+        scene.remember(error is None)
+        if event is not None:
+            self.say(event)
+
+    def swept(self, scene: Scene, result: Any) -> bool:
+        """Whether this call was one of many sweeps for one Jacobian, of which all is said that there is to say."""
+        sweep = self.recorder.guard(rows.asking, scene)
+        if sweep is None or not sweep.goes_on(self.sweep):
+            self.leave_sweeps()
+            self.sweep = sweep
+        self.sweeps += 1
+        first = 2 if sweep is not None and sweep.by == "loop" else 1  # of a loop the first call is as any other
+        if sweep is None or self.sweeps < first:
+            return False
+        tries = self.sweeps < first + TRIES and not self.settled  # gradcheck overwrites what some sweeps have kept
+        event = None
+        if tries or (is_checked(self.sweeps) and not scene.given.batched):
+            event = self.told_by(scene, result, None)
+        note = self.recorder.guard(self.story, scene, sweep) if tries else None
+        if note is not None:
+            self.settled, self.unsaid = True, None
+            self.say(self.compared(note, event))
+        elif tries and sweep.by == "loop":
+            self.sweep = None
+            return False
+        elif tries:
+            self.unsaid = self.unsaid or event
+        if sweep.by == "loop":
+            self.session.counted[scene.where.short] = self.session.counted.get(scene.where.short, 0) + 1
+        if event is not None and not event.agrees:
+            self.say(event)
+        return True
+
+    def leave_sweeps(self) -> None:
+        """The sweeps of one Jacobian are over: where none of them could be explained, why is said once."""
+        if self.unsaid is not None:
+            self.say(self.unsaid)
+        self.sweep, self.sweeps, self.settled, self.unsaid = None, 0, False, None
+
+    @staticmethod
+    def compared(note: Note, event: Backward | None) -> Note:
+        """The story, and how the sweep at hand compares with torch."""
+        if event is None or not event.explained:
+            return note
+        return replace(note, more=(*note.more, f"of this sweep: {summary(event)}"))
+
+    def story(self, scene: Scene, sweep: rows.Sweep) -> Note:
+        """All sweeps of one Jacobian as one event."""
+        with undisturbed(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
+            lines = rows.story(scene, sweep)
+        who = "this line" if sweep.by == "loop" else f"{sweep.by}()"
+        return Note(scene.where, f"{who} asks for all of J, one row a sweep:", lines)
+
+    def told_by(self, scene: Scene, result: Any, error: Exception | None) -> Backward:
+        """The event of one call; whatever cannot be explained says why."""
+        try:
+            with undisturbed(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
+                return scene.event(result, error)
+        except SymgradError as problem:
+            return scene.unexplained(problem.problem, (*problem.found, *problem.hints), error)
+        except Exception as problem:  # the script goes on
+            return scene.unexplained(f"{in_words(problem)} {UNCHANGED}", (), error)
+
+    def say(self, event: Backward | Note) -> None:
+        """Keep an event and pass it on."""
+        self.session.events.append(event)
+        self.tell(event)
+
+    # What happens in between ------------------------------------------------------------------------------
+
+    def heard(self, spelling: str, subject: Any, where: Where) -> None:
+        """The recorder saw something that may matter: a gradient overwritten, replaced, or read."""
+        if self.busy:
+            self.during += tensors_in(subject)
+        else:
+            if spelling == "grad":
+                self.read_none(subject[0], where)
+            elif spelling == "Tensor.grad.__set__" and len(subject) == 2 and subject[1] is None:
+                self.dropped(subject[0], where)
+            elif isinstance(subject, torch.Tensor):
+                self.written(spelling, subject, where)
+
+    def written(self, spelling: str, tensor: Any, where: Where) -> None:
+        """Something was written in place; if it is a gradient, say so."""
+        for leaf, _, name in self.filled.values():
+            owner = leaf()
+            if owner is not None and owner.grad is tensor and where.text and ("grad" in where.text):
+                by_torch = frames.asked_by_torch()  # clip_grad_norm_ and the like: one note for all leaves
+                key = (where.file, where.line, "written", "" if by_torch or "zero" in spelling else name)
+                if key not in self.told:
+                    self.told.add(key)
+                    what = f"{name}.grad is {short(as_array(tensor))} from here on"
+                    self.say(Note(where, f"{what}; other gradients may be changed here, too" if by_torch else what))
+                return
+
+    def dropped(self, tensor: Any, where: Where) -> None:
+        """``.grad`` was set to None, by ``zero_grad`` mostly; said once for each line."""
+        self.emptied[id(tensor)] = weakref.ref(tensor), where
+        key = (where.file, where.line, "dropped")
+        if id(tensor) in self.filled and key not in self.told:
+            self.told.add(key)
+            self.say(Note(where, "the .grad it sets aside is None from here on: the next backward starts afresh"))
+
+    def read_none(self, tensor: Any, where: Where) -> None:
+        """``x.grad`` was read and is None: why."""
+        if not self.session.calls or frames.asked_by_torch():
+            return
+        key = (where.file, where.line, "read")
+        if key in self.told:
+            return
+        self.told.add(key)
+        name = frames.names_in(frames.user_frame()).get(id(tensor)) or "it"
+        node = self.recorder.node_of(tensor)
+        if self.last is not None:
+            owner, since = self.emptied.get(id(tensor), (None, None))
+            since = since if owner is not None and owner() is tensor else None
+            self.say(Note(where, paths.why_none(name, tensor, node, self.last, since)))
+
+
+def _let_go(watch: Watch | None) -> None:
+    """A forked child is a process of its own: nothing is told of it."""
+    if watch is not None:
+        watch.busy = watch.recorder.paused = True
+
+
+def unseen(number: int, where: Where, problem: str) -> Backward:
+    """A call of which nothing is known but why."""
+    note = f"not explained: {problem}"
+    return Backward(number, where, "", "", (), (), (), (note,), explained=False)
+
+
+__all__ = ["Watch"]

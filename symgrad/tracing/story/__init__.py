@@ -1,0 +1,1 @@
+"""What a script did, as data and in words."""

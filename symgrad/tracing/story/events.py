@@ -1,0 +1,136 @@
+"""What a script's calls of ``backward`` did: plain data, in the order it happened.
+
+Built by `symgrad.tracing.session.watch`, written by `symgrad.tracing.story.tell`. A `Session` is a list of events: a
+call of ``backward`` or ``grad``, or a note about something that happened between two of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from symgrad.numeric.exact import Array
+from symgrad.render.page import Equations
+from symgrad.tracing.record.trace import Where
+from symgrad.tracing.story.told_lines import ToldLines
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """One tensor that a gradient could be stored in, at one call.
+
+    ``jacobian`` is size and structure in words; ``form`` vᵀJ in matrix notation, where short; ``added`` is vᵀJ
+    as derived, ``before`` and ``after`` what stood in ``.grad``; ``error`` is how far torch's vᵀJ is from the
+    derived one, relative to the largest entry, None where they were not compared;
+    ``rounding`` says that what was added is no more than rounding leaves of a zero; ``boxed`` that a black box stands
+    on the way, whose product is torch's own: where the two are equal nothing was checked, and ``agrees`` is None.
+    ``undefined`` is how many entries have no number to agree on: there is no derivative, or (``lost``) it is lost to
+    0·∞ on the way. ``why`` says why what was added is 0, where that was seen;
+    ``hooked`` that a hook wrote what stands there; ``ruled`` that torch's backward of a call on the way is no
+    derivative, and what stands there follows from it.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    jacobian: str
+    form: str | None
+    before: Array | None
+    added: Array | None
+    after: Array | None
+    error: float | None
+    agrees: bool | None
+    rounding: bool = False
+    boxed: bool = False
+    undefined: int = 0
+    lost: bool = False
+    why: str = ""
+    hooked: bool = False
+    ruled: bool = False
+
+    @property
+    def length(self) -> float:
+        """The Euclidean length of what was added."""
+        return (
+            float(np.linalg.norm(np.asarray(self.added, dtype=np.float64).reshape(-1)))
+            if self.added is not None
+            else 0.0
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Backward:
+    """One call: its number, line and text; the seed in words; the program; the leaves; what has to be said.
+
+    ``failure`` is the exception's own text; ``reasons`` explain it. ``repeated`` says that an earlier call from
+    the same line ran the same program but for what ``unlike`` names, ``explained`` that it could be explained at all.
+    ``told`` is the backward, line by line; ``letter`` what the seed is called in it: v, unless a tensor is.
+    ``lead`` has to be known to read the table. ``picture`` is the program as SVG, and ``entries`` are the
+    lines entry by entry, where a page was asked for.
+    """
+
+    number: int
+    where: Where
+    seed: str
+    weights: str
+    program: tuple[str, ...]
+    roles: tuple[str, ...]
+    leaves: tuple[Leaf, ...]
+    notes: tuple[str, ...] = ()
+    boxes: tuple[str, ...] = ()
+    failure: str = ""
+    reasons: tuple[str, ...] = ()
+    repeated: bool = False
+    explained: bool = True
+    unlike: tuple[str, ...] = ()
+    kind: str = "backward"
+    told: ToldLines = field(default_factory=ToldLines)
+    letter: str = "v"
+    lead: tuple[str, ...] = ()
+    picture: str = ""
+    entries: Equations | None = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing that was compared differs."""
+        return all(leaf.agrees is not False for leaf in self.leaves)
+
+
+@dataclass(frozen=True)
+class Note:
+    """Something between two calls: a gradient set to zero, a ``.grad`` that was read and is None.
+
+    ``more`` are further lines: what is to be said of a Jacobian that is asked for as a whole; ``agrees`` whether its
+    numbers are torch's.
+    """
+
+    where: Where
+    text: str
+    more: tuple[str, ...] = ()
+    agrees: bool = True
+
+
+@dataclass
+class Session:
+    """A script's run: its events, the calls that were only counted, and how it ended.
+
+    ``source`` is the text that ran, ``file`` what Python calls it.
+    """
+
+    script: str
+    events: list[Backward | Note] = field(default_factory=list)
+    counted: dict[str, int] = field(default_factory=dict)
+    status: int = 0
+    torch_version: str = ""
+    source: str = ""
+    file: str = ""
+
+    @property
+    def calls(self) -> list[Backward]:
+        """The calls that were explained."""
+        return [event for event in self.events if isinstance(event, Backward)]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether torch agreed with everything that was derived."""
+        return all(event.agrees for event in self.events)

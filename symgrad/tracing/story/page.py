@@ -1,0 +1,255 @@
+"""The page of a run: the script's source beside its story, for a browser.
+
+Comes in: a `Session` whose calls were drawn. Goes out: one HTML file that needs nothing else. However long the run was,
+the page is bounded: so many calls are told in full, those after them on a line each, the rest is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from symgrad.backward import Line
+from symgrad.errors import SymgradError
+from symgrad.render.html.pieces import environment, inline_picture
+from symgrad.render.page import Equations, Grid, Grids, named
+from symgrad.tracing.record.numbers import MOST as FEW
+from symgrad.tracing.record.trace import Where
+from symgrad.tracing.story.events import Backward, Leaf, Note, Session
+from symgrad.tracing.story.layout import cut
+from symgrad.tracing.story.listed_source import Listing, listings
+from symgrad.tracing.story.sides import MOST, PAGE, back_lines, is_long, meaning
+from symgrad.tracing.story.summary import MANY, NAMED, summary, summed_up
+from symgrad.tracing.story.tell import agreement, change, closing, legend
+
+MOST_CALLS = 24
+"""Calls and notes that are told in full."""
+MOST_SHORT = 200
+"""Those after them that have a line each; what disagrees has one beyond that, as often."""
+MOST_AGAIN, MOST_LENGTHS = 40, 8
+"""Rows and columns of the table of calls that repeat one."""
+LARGEST = 144
+"""Entries of a gradient whose numbers are all there."""
+NAME = re.compile(r"[^\W\d][\w.]*")
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """One event: where it is, how it went, and what the template draws of it."""
+
+    key: str
+    where: Where
+    title: str
+    verdict: str
+    good: bool | None
+    forward: tuple[dict[str, Any], ...] = ()
+    backward: tuple[dict[str, Any], ...] = ()
+    listed: tuple[str, ...] = ()
+    meaning: str = ""
+    seed: str = ""
+    rows: tuple[dict[str, Any], ...] = ()
+    summed: tuple[str, ...] = ()
+    heading: tuple[str, ...] = ()
+    grids: Grids | None = None
+    alarms: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    code: str = ""
+    entries: Equations | None = None
+    picture: Any = None
+    again: list[Backward] = field(default_factory=list)
+
+    @property
+    def same(self) -> dict[str, Any] | None:
+        """The calls that repeated this one: a row for each, the lengths of what was added."""
+        if not self.again:
+            return None
+        names = [leaf.name for leaf in self.again[0].leaves][:MOST_LENGTHS]
+        shown = self.again if len(self.again) <= MOST_AGAIN else [*self.again[: MOST_AGAIN - 5], *self.again[-5:]]
+        rows = []
+        for call in shown:
+            lengths = {leaf.name: f"{leaf.length:.3g}" for leaf in call.leaves}
+            said = "; ".join((*call.unlike, summary(call)))
+            rows.append((call.number, [lengths.get(name, "") for name in names], said))
+        more = len(self.again[0].leaves) - len(names)
+        return {"names": names, "rows": rows, "count": len(self.again), "left": len(self.again) - len(shown),
+                "more": max(0, more)}  # fmt: skip
+
+
+def page_html(session: Session) -> str:
+    """The run as one HTML file; raises `InputError` where the packages of ``symgrad[pages]`` are missing."""
+    full, brief, left = sorted_out(session)
+    sources = listings(session, [told.where for told in (*full, *brief)])
+    wrong = sum(not event.agrees for event in session.events)
+    failed = sum(bool(call.failure) for call in session.calls)
+    checked = any(leaf.agrees for call in session.calls for leaf in call.leaves)
+    text: str = environment().get_template("run.html.jinja").render(
+        title=session.script, script=session.script, torch=session.torch_version, sources=sources, full=full,
+        brief=brief, left=left, calls=len(session.calls), wrong=wrong, failed=failed, checked=checked,
+        status=session.status, at=Places(sources), closing=closing(session).splitlines(),
+        legend=legend(session).splitlines(),
+    )  # fmt: skip
+    return text
+
+
+@dataclass(frozen=True)
+class Places:
+    """The element of a line of source, where it stands in the page."""
+
+    sources: Sequence[Listing]
+
+    def __call__(self, where: Where | None) -> str:
+        """Its id; empty for a line that is not shown."""
+        if where is None:
+            return ""
+        return next((f"{s.key}-{where.line}" for s in self.sources if s.has(where)), "")
+
+
+def sorted_out(session: Session) -> tuple[list[Told], list[Told], int]:
+    """What is told in full, what on a line, and how much is only counted; a call that repeats one goes to it."""
+    full: list[Told] = []
+    brief: list[Told] = []
+    first: dict[tuple[str, int], Told] = {}
+    left = wrong = 0
+    for number, event in enumerate(session.events):
+        key, line = f"event-{number}", (event.where.file, event.where.line)
+        if isinstance(event, Backward):
+            plain = event.repeated and event.agrees and not event.failure
+            if plain and not event.notes and line in first:
+                first[line].again.append(event)
+                continue
+        if len(full) < MOST_CALLS:
+            full.append(told(event, key))
+            if isinstance(event, Backward) and not event.repeated:
+                first[line] = full[-1]
+        elif len(brief) - wrong < MOST_SHORT and event.agrees:
+            brief.append(told_shortly(event, key))
+        elif not event.agrees and wrong < MOST_SHORT:
+            wrong += 1
+            brief.append(told_shortly(event, key))
+        else:
+            left += 1
+    return full, brief, left
+
+
+def told_shortly(event: Backward | Note, key: str) -> Told:
+    """One event on a line."""
+    if isinstance(event, Note):
+        return Told(key, event.where, event.where.text, event.text, None if event.agrees else False)
+    said = event.failure or ("; ".join((*event.unlike, summary(event))) if event.explained else event.notes[0])
+    return Told(key, event.where, title_of(event), said, verdict(event)[1])
+
+
+def told(event: Backward | Note, key: str) -> Told:
+    """One event in full."""
+    if isinstance(event, Note):
+        good = None if event.agrees else False
+        return Told(key, event.where, event.where.text, "", good, notes=(event.text, *event.more))
+    said, good = verdict(event)
+    if event.repeated and not event.failure:
+        wrong = [leaf for leaf in event.leaves if leaf.agrees is False][:NAMED]
+        notes = ("; ".join((f"call {event.number} of the same program", *event.unlike, summary(event))), *event.notes)
+        return Told(key, event.where, title_of(event), said, good, notes=notes, heading=heading(event),
+                    rows=tuple(row(leaf, event) for leaf in wrong))  # fmt: skip
+    forward, backward = lines_of(event)
+    many = len(event.leaves) > MANY
+    leaves = [leaf for leaf in event.leaves if leaf.agrees is False][:NAMED] if many else event.leaves
+    code = ""
+    if event.told.source is not None:
+        with suppress(SymgradError):
+            code = event.told.source.code() + "\n"
+    grids = tuple(
+        Grid(named(f"{leaf.name}.grad"), leaf.added)
+        for leaf in leaves
+        if leaf.added is not None and FEW < leaf.added.size <= LARGEST
+    )
+    alarms = (event.failure, event.told.warning)
+    flow = [f"lengths: {event.told.flow}"] if event.told.flow else []
+    return Told(
+        key, event.where, title_of(event), said, good, forward, backward,
+        () if forward else tuple(cut(event.program, PAGE)),
+        f"{event.told.letter(event.letter)}_name is {meaning(event)}." if backward else "",
+        f"{event.letter} = {event.seed}{event.weights}" if event.seed else "",
+        tuple(row(leaf, event) for leaf in leaves),
+        tuple(summed_up(event)) if many else (),
+        heading(event),
+        Grids(grids) if grids else None,
+        tuple(text for text in alarms if text),
+        (*event.reasons, *event.boxes, *event.lead, *flow, *event.notes),
+        code,
+        event.entries,
+        inline_picture(event.picture, key) if event.picture else None,
+    )  # fmt: skip
+
+
+def title_of(event: Backward) -> str:
+    """The line of the user's that called."""
+    return event.where.text or event.kind
+
+
+def verdict(event: Backward) -> tuple[str, bool | None]:
+    """How a call went, in a word, and whether that is well."""
+    if event.failure:
+        return "fails", False
+    if not event.agrees:
+        return "≠ torch", False
+    if not event.explained:
+        return "not explained", None
+    if any(leaf.agrees for leaf in event.leaves):
+        return "= torch", True
+    return ("not compared" if event.leaves else "no leaf is reached"), None
+
+
+def heading(event: Backward) -> tuple[str, ...]:
+    """Above the columns of the leaves."""
+    return "", "J", f"{event.letter}ᵀJ", "returned" if event.kind == "grad" else ".grad before + added = after", ""
+
+
+def row(leaf: Leaf, event: Backward) -> dict[str, Any]:
+    """One leaf."""
+    told = change(leaf, event.kind == "grad", True)
+    return {"name": leaf.name, "jacobian": leaf.jacobian, "form": leaf.form or "", "change": told,
+            "said": agreement(leaf), "good": leaf.agrees}  # fmt: skip
+
+
+def lines_of(event: Backward) -> tuple[tuple[dict[str, Any], ...], tuple[dict[str, Any], ...]]:
+    """Forward and backward, line by line; of a long program equal layers once, as in the text."""
+    told, source = event.told, event.told.source
+    if source is None or is_long(event):
+        folded = back_lines(event)
+        pairs = told.ahead()
+        ahead = pairs if len(pairs) <= MOST else [(line, "") for line in cut(event.program, PAGE)]
+        letter = f"{told.letter(event.letter)}_"
+        return tuple(read(*pair) for pair in ahead if folded), tuple(read(text, "", letter) for text in folded)
+    made = {line.of: where for line, where in zip(source.forward, told.places, strict=True)}
+    forward = [
+        shown(code, line, made, shape)
+        for code, line, shape in zip(told.forward, source.forward, told.shapes, strict=True)
+    ]
+    back = [shown(line.shown, line, made) for line in source.lines if line.text is not None]
+    asked = {leaf.name for leaf in event.leaves}
+    for line in source.gradients.values():
+        label = line.name.removesuffix(".grad")
+        form = told.forms.get(label, line.text)
+        if label in asked and form is not None:
+            back.append(shown(f"{line.name} = {form}", line, made))
+    return tuple(forward), tuple(back)
+
+
+def shown(code: str, line: Line, made: Mapping[str, Where | None], shape: str = "") -> dict[str, Any]:
+    """One line as the template draws it."""
+    return {"code": code, "of": line.of or line.name, "name": line.of or line.name, "shape": shape,
+            "reads": " ".join(sorted(line.names)), "where": made.get(line.of)}  # fmt: skip
+
+
+def read(text: str, shape: str, letter: str = "") -> dict[str, Any]:
+    """A line of a long program: what it is of is read off its left side."""
+    name, sign, right = text.partition(" = ")
+    name = name.removeprefix(letter).removesuffix(".grad") if sign else ""
+    return {"code": text, "of": name, "name": name, "shape": shape, "reads": " ".join(NAME.findall(right)),
+            "where": None}  # fmt: skip
+
+
+__all__ = ["page_html"]

@@ -1,0 +1,211 @@
+"""The backward of one call as lines of its story, and how long the cotangents are on their way back.
+
+Comes in: a captured program and the seeds of a call. Goes out: `ToldLines`, every line proven, in the names of the
+script; nothing where no line could be made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.backward import Backward, Line
+from symgrad.errors import SymgradError
+from symgrad.numeric.exact import Array, as_float
+from symgrad.tracing.captured.words import shape_text
+from symgrad.tracing.lift.labels import cast_of
+from symgrad.tracing.lift.sweeps import pull_by_lot
+from symgrad.tracing.record.numbers import digits
+from symgrad.tracing.story.turns import folded, woven
+
+if TYPE_CHECKING:
+    from symgrad.tracing.captured.program import Program
+
+SHORT, LONGEST = 14, 56
+"""Steps and characters of a program and a gradient that may stand in the inputs alone."""
+MOST_STEPS = 1500
+"""Steps of a program that is told line by line without being asked for by its number."""
+STATIONS = 9
+"""Lengths that are told of one way back."""
+STEEP = 1e6
+"""A length that changes by more than this has a word of its own."""
+
+
+@dataclass(frozen=True)
+class ToldLines:
+    """The backward of one call in texts.
+
+    ``forward`` is the program in as many lines as have a cotangent, ``shapes`` what they compute; ``lines`` go from the
+    output back, ``opened`` says what they mention and the program's own listing does not have; ``forms`` are the
+    gradients by their names; ``flow`` the lengths on the way, ``warning`` what is extreme about them. ``end`` is the
+    output, if it is one number whose weight is 1. ``source`` are the lines themselves, ``labels`` the
+    names of the script. ``places`` are the user's lines that the forward ones stand for.
+    """
+
+    forward: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
+    places: tuple[Any, ...] = ()
+    opened: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
+    forms: Mapping[str, str] = field(default_factory=dict)
+    flow: str = ""
+    warning: str = ""
+    end: str = ""
+    source: Backward | None = None
+    labels: frozenset[str] = frozenset()
+
+    def letter(self, seed: str) -> str:
+        """What the name of a cotangent begins with; ``seed`` where there are no lines."""
+        return seed if self.source is None else self.source.letter
+
+    def every(self, opened: bool) -> list[str]:
+        """The lines and the gradients as they can be computed, equal layers once; what is ``opened`` on the way."""
+        if self.source is None:
+            return []
+        also = [line for line in self.source.forward if opened and str(line) in self.opened]
+        return [line for line, _ in folded(woven(self.source, self.forms, also), self.names, self.given)]
+
+    def ahead(self) -> list[tuple[str, str]]:
+        """The forward lines with their shapes, equal layers once: the one that the backward begins with."""
+        found = folded(self.forward, self.names, self.given, last=True)
+        return [(line, "" if n is None else self.shapes[n]) for line, n in found]
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """What tensors and cotangents are called in the lines."""
+        if self.source is None:
+            return frozenset()
+        lines = (*self.source.forward, *self.source.statements)
+        shown = {line.name.removesuffix(".grad") for line in lines}
+        return frozenset({tensor.name for tensor in self.source.source.tensors()} | shown | self.labels)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The tensors that gradients are told of."""
+        gradients = () if self.source is None else self.source.gradients.values()
+        return frozenset(line.name.removesuffix(".grad") for line in gradients)
+
+
+def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool, asked: bool) -> ToldLines:
+    """The lines of one call; of a long program only if that call was ``asked`` for."""
+    steps = len(program.recording.steps)
+    if steps > MOST_STEPS and not asked:
+        what = f"the backward of {steps} steps is not told line by line (--call N tells that of one call)"
+        return ToldLines(warning=what)
+    try:
+        found = program.backward_by(seeds, program.wanted, ones)
+    except SymgradError:
+        return ToldLines()
+    casts = {step.result.name: cast for step in program.recording.steps if (cast := cast_of(step))}
+    listed = {label for name, label in program.labels.items() if name not in casts}
+
+    def said(line: Line) -> str:
+        return f"{line}.{casts[line.of]}()" if line.of in casts else str(line)
+
+    opened = [said(s) for s in found.forward if s.text is not None and s.name not in listed and is_read(s, found)]
+    back = [line.shown for line in found.lines if line.text is not None]
+    forms = {
+        program.labels[own]: form for own in found.gradients if (form := shortest(program, found, own)) is not None
+    }
+    lengths = [(line.name, length(line)) for line in found.lines if line.shape is not None and line.value is not None]
+    forward = [said(s) for s in found.forward]
+    shapes = [shape_text(line.shape) if line.shape is not None else "" for line in found.forward]
+    scale = sum(float(np.linalg.norm(as_float(np.asarray(seed)).reshape(-1))) for seed in seeds.values())
+    owners = {line.name: line.of for line in found.lines}
+    return ToldLines(
+        tuple(forward),
+        tuple(shapes),
+        tuple(program.lines.get(line.of) for line in found.forward),
+        tuple(opened),
+        tuple(back),
+        forms,
+        flow_of(lengths),
+        warning_of(lengths, scale, lambda name: length_by_lot(program, seeds, owners[name])),
+        program.labels.get(program.ends[0], program.ends[0]) if ones and len(program.ends) == 1 else "",
+        found,
+        frozenset(program.labels.values()),
+    )
+
+
+def shortest(program: Program, lines: Backward, own: str) -> str | None:
+    """A gradient's line, or what it is in the inputs alone where that is shorter than all the lines it needs."""
+    line, needed = lines.gradients[own], lines.needed(own)
+    if line.text is not None and not needed:
+        return line.text
+    told = None if None in (texts := [n.text for n in (*needed, line)]) else sum(len(str(text)) for text in texts)
+    alone = None
+    if len(program.recording.steps) <= SHORT and len(program.ends) == 1:
+        with suppress(SymgradError):
+            alone = program.closed_form(program.labels[own])
+    if alone is not None and len(alone) <= LONGEST and (told is None or len(alone) < told):
+        return alone
+    return line.text
+
+
+def is_read(line: Line, lines: Backward) -> bool:
+    """Whether another line mentions what a line of the forward pass computes."""
+    return any(line.target in other.names for other in (*lines.forward, *lines.statements))
+
+
+def length(line: Line) -> float:
+    """The Euclidean length of a cotangent."""
+    return float(np.linalg.norm(as_float(np.asarray(line.value)).reshape(-1)))
+
+
+def flow_of(lengths: Sequence[tuple[str, float]]) -> str:
+    """``v_t3 0.41 → v_t1 0.3``: from the output back, the middle of a long way left out."""
+    if len(lengths) < 2:
+        return ""
+    told = [f"{name} {digits(value)}" for name, value in lengths]
+    if len(told) > STATIONS:
+        half = STATIONS // 2
+        told = [*told[:half], f"… {len(told) - 2 * half} more", *told[-half:]]
+    return " → ".join(told)
+
+
+def length_by_lot(program: Program, seeds: Mapping[str, Array], own: str) -> float | None:
+    """How long a cotangent would be if nothing cancelled on the way; None where that cannot be computed."""
+    if own not in program.arrays:
+        return None
+    try:
+        found = pull_by_lot(program.recording, program.values, program.boxes, seeds, (own,), program.origins)
+    except SymgradError:  # a backward of the user's own is known for one v
+        return None
+    return float(np.linalg.norm(as_float(found[own]).reshape(-1)))
+
+
+def warning_of(
+    lengths: Sequence[tuple[str, float]], scale: float = 0.0, by_lot: Callable[[str], float | None] = lambda name: 0.0
+) -> str:
+    """Where the gradient vanishes, explodes or dies, if it does: one branch that does is none, others come after it.
+
+    ``scale`` is the length of the seed: beside a first branch that is rounding, what has this length is not large.
+    ``by_lot`` is how long a cotangent would be if nothing cancelled on the way: vanishing is said of what shrinks.
+    """
+    finite = [(name, value) for name, value in lengths if np.isfinite(value)]
+    if len(finite) < 2 or not finite[0][1]:
+        return ""
+    first, start = finite[0]
+    dead = next((name for n, (name, _) in enumerate(finite) if not any(value for _, value in finite[n:])), None)
+    if dead is not None:
+        return f"the gradient dies at {dead}: its length is 0 there"
+    smallest = min(range(len(finite)), key=lambda n: finite[n][1])
+    name, left = max(finite[smallest:], key=lambda pair: pair[1])
+    if start > STEEP * left:
+        free = by_lot(name)
+        if free is None or not np.isfinite(free):
+            return ""
+        if start <= STEEP * free:
+            return (
+                f"what reaches {name} cancels: its length is {left:.0e}, with other signs it would be about {free:.0e}"
+            )
+        return f"the gradient vanishes: from {first} to {name} its length shrinks by a factor of {start / left:.0e}"
+    name, most = max(finite, key=lambda pair: pair[1])
+    if most > STEEP * max(start, scale):
+        return f"the gradient explodes: from {first} to {name} its length grows by a factor of {most / start:.0e}"
+    return ""

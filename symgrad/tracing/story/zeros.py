@@ -1,0 +1,66 @@
+"""Why a leaf's vᵀJ is 0 in one call, each reason once, with the leaves of which it holds.
+
+Comes in: a call's program, its seeds and its rows. Goes out: lines for its notes. A reason was tested on the numbers
+and at other points (`symgrad.explanation.reasons`); of a long program only what the sweep itself saw is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from symgrad.explanation import Tie
+from symgrad.explanation.reasons import Vanishing
+from symgrad.numeric.exact import Array, as_float
+from symgrad.tracing.captured.words import relabelled, right_side
+from symgrad.tracing.lift.labels import UNNAMED
+from symgrad.tracing.story.events import Leaf
+from symgrad.tracing.story.summary import MANY, listed
+
+if TYPE_CHECKING:
+    from symgrad.tracing.captured.program import Program
+
+FEW = 60
+"""Programs with more steps than this are not pulled a second time for a remark."""
+
+
+def zeros(program: Program, seeds: Mapping[str, Array], rows: Sequence[Leaf], ties: Sequence[Tie]) -> list[str]:
+    """``vᵀJ by x is 0: nothing comes back through round(x) (line 5), its slope is 0 everywhere``.
+
+    A slope that is 0 at one of ``ties`` is told there.
+    """
+    found: dict[tuple[str, str], list[Leaf]] = {}
+    own = {label: name for name, label in program.labels.items()}
+    whole = replace(program.recording, output=program.ends[0])
+    short = len(program.ends) == 1 and len(program.recording.steps) <= FEW and not program.boxes
+    vanishing = Vanishing(whole, program.values, as_float(seeds[program.ends[0]])) if short else None
+    for row in rows:
+        if row.added is None or not row.added.size or row.undefined or not (row.rounding or not row.added.any()):
+            continue
+        reason = vanishing.reason(own[row.name]) if vanishing is not None and len(rows) <= MANY else None
+        if reason is None and not row.rounding and len(rows) > MANY:
+            continue  # said where the leaves are summed up
+        if reason is not None and reason.kind == "slope" and any(reason.step is tie.step for tie in ties):
+            continue
+        digits = " (the digits are rounding)" if row.rounding else ""
+        said = row.why if reason is None else reason.says(row.name, step_in_words(program, reason.step.result.name))
+        found.setdefault((digits, said), []).append(row)
+    return [
+        f"{program.recording.seed}ᵀJ by {listed(some)} is 0{digits}{f': {said}' if said else ''}"
+        for (digits, said), some in found.items()
+        if said or digits
+    ]
+
+
+def step_in_words(program: Program, name: str) -> str:
+    """What a step's result is called by the script, or what computes it, and where."""
+    step = next(step for step in program.recording.steps if step.result.name == name)
+    label = program.labels.get(name, name)
+    numbered = UNNAMED.fullmatch(label) or name in program.ends
+    text = relabelled(right_side(program.recording, step), program.labels) if numbered else label
+    line = program.lines.get(name)
+    return f"{text} (line {line.line})" if line is not None else text
+
+
+__all__ = ["step_in_words", "zeros"]
