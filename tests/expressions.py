@@ -20,7 +20,7 @@ import torch
 from hypothesis import strategies as st
 
 from symgrad.ops import TABLE, Domain, Op
-from symgrad.ops.reductions import one_axis_shape
+from symgrad.ops.axes.reductions import one_axis_shape
 from symgrad.ops.shaping import common_shape, reduced_shape
 from tests import sampling, torch_side
 

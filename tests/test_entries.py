@@ -53,7 +53,7 @@ def test_no_entry_becomes_a_function_again() -> None:
 
 def test_no_entry_is_longer_than_forty_lines() -> None:
     """A function with its decorator, or a row: what is more belongs to a helper with a name and a sentence."""
-    files = Path(mechanism.__file__).parent.glob("*.py")
+    files = Path(mechanism.__file__).parent.rglob("*.py")
     lengths = {name: count for file in files for name, count in lengths_of(ast.parse(file.read_text("utf-8")))}
     assert len(lengths) > 100, "the entries are not found"
     assert {name: count for name, count in lengths.items() if count > 40} == {}

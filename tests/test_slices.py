@@ -13,7 +13,7 @@ import torch
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read
-from symgrad.ops.slicing import cut, falls_with_size
+from symgrad.ops.moving.slicing import cut, falls_with_size
 from symgrad.shapes import Sizes, with_numbers
 from symgrad.tracing import capture
 from tests.chains import FEW, Chain, chain, check

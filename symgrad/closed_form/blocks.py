@@ -22,7 +22,7 @@ from symgrad.closed_form.merging import taken_apart
 from symgrad.closed_form.pieces import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted, subscripted
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, add_up, fresh
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.convolutions import spread
+from symgrad.ops.contracting.convolutions import spread
 from symgrad.shapes import Size
 
 if TYPE_CHECKING:

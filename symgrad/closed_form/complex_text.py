@@ -1,7 +1,8 @@
 """Steps on pairs (re, im) as torch writes them: ``view_as_real(torch.polar(r, t))``.
 
-Comes in: a step of an entry that is about complex tensors (`symgrad.ops.complex_pairs`). Goes out: its text. Pairs
-are seen as complex numbers on the way in and as pairs again on the way out; between two such steps neither is said.
+Comes in: a step of an entry that is about complex tensors (`symgrad.ops.complex.complex_pairs`). Goes out: its text.
+Pairs are seen as complex numbers on the way in and as pairs again on the way out; between two such steps neither is
+said.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from symgrad.closed_form.entries import shape_of
 from symgrad.closed_form.pieces import NoForm, subscripted
 from symgrad.indexing import Index, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, name_of
-from symgrad.ops.convolutions import slid, spread
+from symgrad.ops.contracting.convolutions import slid, spread
 from symgrad.shapes import Size
 
 if TYPE_CHECKING:

@@ -56,13 +56,13 @@ def article(op: Op, check: bool = True) -> Article:
 
 
 def family_of(op: Op) -> str:
-    """The module of the table that an operation is in."""
-    return FAMILIES[op.name]
+    """What an operation's family is called: the module of the table that it is in."""
+    return FAMILIES[op.name].rpartition(".")[2].replace("_", " ")
 
 
-def family_says(family: str) -> str:
-    """What a family is, in the words of its module."""
-    return (importlib.import_module(f"symgrad.ops.{family}").__doc__ or "").splitlines()[0].replace("``", "`")
+def family_says(op: Op) -> str:
+    """What the family of an operation is, in the words of its module."""
+    return (importlib.import_module(FAMILIES[op.name]).__doc__ or "").splitlines()[0].replace("``", "`")
 
 
 def shown_example(op: Op) -> Example:

@@ -1,7 +1,7 @@
 """Complex tensors in a text: pairs (re, im) that the text takes for complex numbers.
 
 Comes in: an operation as it was spelled, with operands of which some are complex, or the result is. Goes out: the
-step on pairs (`symgrad.ops.complex_pairs`). A complex tensor comes from ``torch.fft``, ``torch.complex``,
+step on pairs (`symgrad.ops.complex.complex_pairs`). A complex tensor comes from ``torch.fft``, ``torch.complex``,
 ``torch.polar`` and ``view_as_complex``; ``abs``, ``angle``, ``.real``, ``.imag`` and ``view_as_real`` lead back.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from symgrad.errors import NotationError, Span, UnsupportedError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Meaning, Ref, kind_of
-from symgrad.ops.complex_pairs import unpaired
+from symgrad.ops.complex.complex_pairs import unpaired
 from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
 

@@ -16,7 +16,7 @@ from symgrad.indexing import Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.reading import number
 from symgrad.numeric.exact import Array
-from symgrad.ops.positions import from_zero, positions
+from symgrad.ops.moving.positions import from_zero, positions
 from symgrad.shapes import Size
 
 

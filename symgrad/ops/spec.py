@@ -103,10 +103,10 @@ class Op:
     are points where torch's choice is tested, ``edges`` values of operands at which there is no derivative and torch
     has a number of its own. ``pathless`` are
     operations that torch records no backward for, like comparisons: nothing flows back, be it NaN. ``residual``
-    gives the equations F(*views, out) = 0 that the output solves (`symgrad.ops.decompositions`), and ``beside``
+    gives the equations F(*views, out) = 0 that the output solves (`symgrad.ops.solved.decompositions`), and ``beside``
     what their solution reads: held tensors by name, each computed by entries of the table from operands and out.
     ``written`` is how torch spells what is one result of a call with several: ``qr({}).Q``. ``pairs`` are the
-    operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex_pairs`).
+    operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex.complex_pairs`).
     ``places`` is what makes torch's call give the whole numbers that ``known`` finds: ``.indices`` of its result, or
     what stands in the place of its last bracket. ``slots`` says which of its options are positions
     (`symgrad.ops.slots`): what is derived for one of them holds for all. ``stated`` is the equation of an operation
@@ -211,12 +211,12 @@ FAMILIES: dict[str, str] = {}
 
 
 def being_imported() -> str:
-    """The module whose top level is running, without its package: an entry is made there, through whatever helpers."""
+    """The module of the table whose top level is running: an entry is made there, through whatever helpers."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_name != "<module>":
         frame = frame.f_back
-    package, _, module = ("" if frame is None else str(frame.f_globals["__name__"])).rpartition(".")
-    return module if package == __package__ else ""
+    module = "" if frame is None else str(frame.f_globals["__name__"])
+    return module if module.startswith(f"{__package__}.") else ""
 
 
 def register(op: Op) -> Op:

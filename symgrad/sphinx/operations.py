@@ -13,7 +13,7 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
-from symgrad.documents.operation import article, family_of
+from symgrad.documents.operation import article, family_of, family_says
 from symgrad.documents.shown import Part
 from symgrad.ops import find
 from symgrad.render.page import Code
@@ -84,13 +84,15 @@ def fill_in(app: Any, doctree: nodes.document, docname: str) -> None:
 def index_nodes(app: Any, docname: str, by: str) -> Made:
     """A list for each group."""
     groups: dict[str, list[tuple[str, str, str]]] = {}
+    about: dict[str, str] = {}
     for page, left in kept(app.env).items():
         if "operation" in left:
             name, says, structure = left["operation"]
             op = find(name)
             group = structure or NO_GRADIENT if by == "structure" else name[0].upper()
             if by == "family" and op is not None:
-                group = family_of(op).replace("_", " ")
+                group = family_of(op)
+                about[group] = family_says(op)
             groups.setdefault(group, []).append((name, says, page))
     made: Made = []
     for group in sorted(groups):
@@ -99,5 +101,6 @@ def index_nodes(app: Any, docname: str, by: str) -> Made:
             uri = app.builder.get_relative_uri(docname, page)
             link = nodes.reference("", "", nodes.literal("", name), internal=True, refuri=uri)
             items.append(nodes.list_item("", nodes.paragraph("", "", link, nodes.Text(f": {says}"))))
-        made += [nodes.rubric("", group), nodes.bullet_list("", *items)]
+        said = [nodes.paragraph("", about[group])] if group in about else []
+        made += [nodes.rubric("", group), *said, nodes.bullet_list("", *items)]
     return made

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.errors import UnsupportedError
-from symgrad.ops.arranging import at_least
 from symgrad.ops.calls.registry import Call, Last, of_matrices
+from symgrad.ops.moving.arranging import at_least
 
 
 def sizes_of(call: Call, x: Any) -> tuple[int | None, int | None]:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.arranging import at_least
 from symgrad.ops.calls.registry import Call, Last, axis_of, compound, done, everywhere
+from symgrad.ops.moving.arranging import at_least
 
 
 @compound("torch.unflatten", "Tensor.unflatten", reals=True)

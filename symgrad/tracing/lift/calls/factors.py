@@ -1,8 +1,8 @@
 """LU and products of reflections in captured programs.
 
 Which rows LU exchanges is locally constant: that is a product with a matrix of zeros and ones, which is data of this
-run. The square part is one entry of the table (`symgrad.ops.triangles`), the rest are solutions with its triangles.
-A reflection I − τ·v·vᵀ is what it is written as.
+run. The square part is one entry of the table (`symgrad.ops.solved.triangles`), the rest are solutions with its
+triangles. A reflection I − τ·v·vᵀ is what it is written as.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Calls on complex tensors, lifted on pairs: a complex tensor is a real one with one more axis, (re, im).
 
 Comes in: a recorded call that reads or makes a complex tensor. Goes out: entries of the table on pairs
-(`symgrad.ops.complex_pairs`), and real ones on the leading axes; what is linear is said by halves, what only
+(`symgrad.ops.complex.complex_pairs`), and real ones on the leading axes; what is linear is said by halves, what only
 picks entries by their places. The value is compared with torch's afterwards, part by part.
 """
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from symgrad.ops.triangles import eliminated
+from symgrad.ops.solved.triangles import eliminated
 from symgrad.tracing.lift.inside import Definition, Expansion
 from symgrad.tracing.lift.lifted import Refused
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from symgrad.ops.matrices import APART
+from symgrad.ops.solved.matrices import APART
 from symgrad.tracing.lift.complex.matrices import blocks, solve
 from symgrad.tracing.lift.inside import Definition, Expansion
 from symgrad.tracing.lift.lifted import Refused

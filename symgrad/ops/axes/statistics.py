@@ -17,10 +17,10 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import add_up, fresh, unravel
 from symgrad.indexing.symbols import Expr
+from symgrad.ops.axes.scans import chosen, order
 from symgrad.ops.domain import positive, reals, whole
 from symgrad.ops.equations import METHOD, op
-from symgrad.ops.layers import unify_vector
-from symgrad.ops.scans import chosen, order
+from symgrad.ops.networks.layers import unify_vector
 from symgrad.ops.shaping import axis_of, number
 from symgrad.ops.spec import At, Data, Held, View, example, operation
 from symgrad.shapes import Shape, Sizes

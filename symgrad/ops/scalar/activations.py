@@ -16,7 +16,7 @@ from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import F, op
-from symgrad.ops.pointwise import away_from_zero
+from symgrad.ops.scalar.pointwise import away_from_zero
 from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Sizes
 

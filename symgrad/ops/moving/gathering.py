@@ -18,7 +18,7 @@ from symgrad.indexing import Bracket, Mod, add_up, delta, fresh, fresh_axes, unr
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import whole
 from symgrad.ops.equations import TORCH, op
-from symgrad.ops.positions import from_zero
+from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.shaping import axis_of
 from symgrad.ops.spec import At, Data, View, example, operation
 from symgrad.shapes import Shape, Sizes, size_of

@@ -16,8 +16,8 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import bracket, ravel, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.equations import METHOD, op
+from symgrad.ops.moving.slicing import cut
 from symgrad.ops.shaping import axes_of, axis_of, moved
-from symgrad.ops.slicing import cut
 from symgrad.ops.slots import Opening
 from symgrad.ops.spec import At, View, example, no_alignment, operation
 from symgrad.shapes import Shape, Size, Sizes

@@ -15,9 +15,9 @@ import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
+from symgrad.ops.axes.reductions import WINNERS
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import TORCH, op
-from symgrad.ops.reductions import WINNERS
 from symgrad.ops.shaping import axis_of
 from symgrad.ops.spec import At, View
 from symgrad.shapes import Shape, Sizes

@@ -1,6 +1,6 @@
 """Eigenvalues and singular values, and the vectors that belong to them.
 
-As in `symgrad.ops.factorizations` one Newton step from what was found is differentiated. A vector's sign is nobody's
+As in `symgrad.ops.solved.factorizations` one Newton step from what was found is differentiated. A vector's sign is nobody's
 choice, so symgrad makes one; where two values are equal, which vectors belong to them is open, and so the derivative
 does not exist: that is said.
 """
@@ -16,9 +16,9 @@ from symgrad.errors import UndefinedError
 from symgrad.indexing import Equation, Index, add_up, delta, fresh
 from symgrad.indexing.brackets import bracket
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.arranging import at_least
 from symgrad.ops.domain import matrices
-from symgrad.ops.matrices import (
+from symgrad.ops.moving.arranging import at_least
+from symgrad.ops.solved.matrices import (
     Matrix,
     apart,
     axes_of,

@@ -17,9 +17,9 @@ import sympy as sp
 from symgrad.errors import ShapeError
 from symgrad.indexing import Bracket, delta
 from symgrad.indexing.symbols import Expr, access
-from symgrad.ops.contractions import matmul
+from symgrad.ops.contracting.contractions import matmul
 from symgrad.ops.domain import positive, reals
-from symgrad.ops.pointwise import mul
+from symgrad.ops.scalar.pointwise import mul
 from symgrad.ops.shaping import broadcast
 from symgrad.ops.spec import At, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes

@@ -15,11 +15,11 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr
+from symgrad.ops.axes.reductions import Reduction, unless_zero
+from symgrad.ops.contracting.lengths import check_p, numpy_length, p_length
+from symgrad.ops.contracting.products import distance
 from symgrad.ops.domain import reals
 from symgrad.ops.functions import sign
-from symgrad.ops.lengths import check_p, numpy_length, p_length
-from symgrad.ops.products import distance
-from symgrad.ops.reductions import Reduction, unless_zero
 from symgrad.ops.shaping import axis_of, number, reduced_shape
 from symgrad.ops.spec import At, Held, View, example, operation
 from symgrad.shapes import Shape, Sizes

@@ -16,10 +16,10 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Mod, Unravel, bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.equations import METHOD, TORCH, op
+from symgrad.ops.moving.views import numbers, sequence
 from symgrad.ops.shaping import axes_of, axis_of, moved, number
 from symgrad.ops.slots import Opening
 from symgrad.ops.spec import At, View, example, kept, operation
-from symgrad.ops.views import numbers, sequence
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # one int or several, as users write them

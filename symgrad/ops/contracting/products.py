@@ -16,12 +16,12 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, Unravel, add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
-from symgrad.ops.composites import numpy_reduced, prepare_loss
-from symgrad.ops.contractions import contraction_index, contraction_shape, parse_subscripts
+from symgrad.ops.axes.reductions import Reduction, unless_zero
+from symgrad.ops.contracting.contractions import contraction_index, contraction_shape, parse_subscripts
+from symgrad.ops.contracting.lengths import check_p, exponent, numpy_length, p_length
 from symgrad.ops.domain import reals, whole
 from symgrad.ops.equations import TORCH, op
-from symgrad.ops.lengths import check_p, exponent, numpy_length, p_length
-from symgrad.ops.reductions import Reduction, unless_zero
+from symgrad.ops.networks.composites import numpy_reduced, prepare_loss
 from symgrad.ops.shaping import axis_of, number
 from symgrad.ops.spec import At, Data, Held, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes

@@ -17,9 +17,9 @@ from symgrad import special
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
+from symgrad.ops.contracting.lengths import check_p, exponent, numpy_length, p_length
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import METHOD, op
-from symgrad.ops.lengths import check_p, exponent, numpy_length, p_length
 from symgrad.ops.shaping import axes_of, axis_of, reduced_shape
 from symgrad.ops.spec import At, Example, Held, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes

@@ -16,10 +16,10 @@ from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, Unravel, add_up, fresh, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
-from symgrad.ops.composites import prepare_layer_norm
 from symgrad.ops.domain import positive, whole
 from symgrad.ops.equations import F, op
-from symgrad.ops.positions import from_zero
+from symgrad.ops.moving.positions import from_zero
+from symgrad.ops.networks.composites import prepare_layer_norm
 from symgrad.ops.shaping import number
 from symgrad.ops.spec import At, Data, Held, View, example, kept, no_alignment, operation
 from symgrad.shapes import Shape, Sizes

@@ -16,12 +16,12 @@ from symgrad import special
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, add_up, fresh_axes
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.composites import numpy_reduced, prepare_loss
+from symgrad.ops.axes.reductions import Reduction
 from symgrad.ops.domain import between, positive, reals, whole
 from symgrad.ops.equations import op, plain
-from symgrad.ops.positions import from_zero, positions
+from symgrad.ops.moving.positions import from_zero, positions
+from symgrad.ops.networks.composites import numpy_reduced, prepare_loss
 from symgrad.ops.readings import Loss, Pointwise
-from symgrad.ops.reductions import Reduction
 from symgrad.ops.shaping import broadcast, common_shape, number
 from symgrad.ops.signatures import call_of
 from symgrad.ops.spec import At, Data, Op, View, example, operation

@@ -1,6 +1,6 @@
 """Cholesky and QR: factors that equations determine together.
 
-As in `symgrad.ops.decompositions` what is differentiated is one Newton step from the factors that were found, which
+As in `symgrad.ops.solved.decompositions` what is differentiated is one Newton step from the factors that were found, which
 are held still. A matrix that is read as symmetric enters as (x + xᵀ)/2, so that the gradient is symmetric, as torch's.
 """
 
@@ -13,9 +13,9 @@ import numpy as np
 from symgrad.errors import DomainError, ShapeError, UndefinedError
 from symgrad.indexing import Equation, Index, delta
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.arranging import at_least
 from symgrad.ops.domain import matrices
-from symgrad.ops.matrices import (
+from symgrad.ops.moving.arranging import at_least
+from symgrad.ops.solved.matrices import (
     ASYMMETRY,
     Matrix,
     above,

@@ -23,8 +23,8 @@ from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import reals
 from symgrad.ops.functions import floor, nearest, side
+from symgrad.ops.moving.views import sequence
 from symgrad.ops.spec import At, View, example, operation
-from symgrad.ops.views import sequence
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int, a sequence of ints, or None, as users write them

@@ -16,9 +16,9 @@ import numpy as np
 from symgrad.errors import ShapeError, UndefinedError
 from symgrad.indexing import Equation, Index, add_up, fresh, fresh_axes
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.arranging import at_least
 from symgrad.ops.domain import matrices
-from symgrad.ops.matrices import Matrix, axes_of, batch_of_square, identity, inverted, of, square
+from symgrad.ops.moving.arranging import at_least
+from symgrad.ops.solved.matrices import Matrix, axes_of, batch_of_square, identity, inverted, of, square
 from symgrad.ops.spec import At, Example, Held, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes
 

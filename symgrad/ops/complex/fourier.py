@@ -17,7 +17,18 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, Index, add_up, bracket, fresh
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.complex_pairs import KEPT, MADE, PAIR, TAKEN, as_torch, complexes, halves, pair, pairs, unpaired
+from symgrad.ops.complex.complex_pairs import (
+    KEPT,
+    MADE,
+    PAIR,
+    TAKEN,
+    as_torch,
+    complexes,
+    halves,
+    pair,
+    pairs,
+    unpaired,
+)
 from symgrad.ops.shaping import axis_of
 from symgrad.ops.spec import At, Example, Op, View, example, operation
 from symgrad.shapes import Shape, Sizes

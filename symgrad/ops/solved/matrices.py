@@ -17,7 +17,7 @@ from symgrad.errors import DomainError, UndefinedError
 from symgrad.indexing import Index, add_up, delta, fresh, fresh_axes
 from symgrad.indexing.brackets import bracket
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.arranging import at_least
+from symgrad.ops.moving.arranging import at_least
 from symgrad.ops.spec import View
 from symgrad.shapes import Shape, Size, Sizes
 

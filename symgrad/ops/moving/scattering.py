@@ -21,7 +21,7 @@ from symgrad.errors import InputError
 from symgrad.indexing import Bracket, add_up, delta, multiply_up
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import reals, whole
-from symgrad.ops.gathering import (
+from symgrad.ops.moving.gathering import (
     as_rows,
     prepare_dim,
     put,
@@ -31,7 +31,7 @@ from symgrad.ops.gathering import (
     sum_shape,
     written,
 )
-from symgrad.ops.positions import from_zero
+from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.spec import At, Data, Held, View, example, operation
 from symgrad.shapes import Shape, Sizes
 

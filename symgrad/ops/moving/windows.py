@@ -18,12 +18,12 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import add_up, delta, fresh, ravel, unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.arranging import at_least
-from symgrad.ops.convolutions import fitting, inside, per_axis, slid
+from symgrad.ops.contracting.convolutions import fitting, inside, per_axis, slid
 from symgrad.ops.domain import whole
-from symgrad.ops.positions import from_zero
+from symgrad.ops.moving.arranging import at_least
+from symgrad.ops.moving.positions import from_zero
+from symgrad.ops.moving.views import sequence
 from symgrad.ops.spec import At, Data, Op, View, example, operation
-from symgrad.ops.views import sequence
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared

@@ -18,7 +18,7 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.convolutions import fitting, named, per_axis, slid, windows_of
+from symgrad.ops.contracting.convolutions import fitting, named, per_axis, slid, windows_of
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import op
 from symgrad.ops.spec import At, Held, Op, View, example, operation

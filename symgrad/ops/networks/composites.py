@@ -14,8 +14,8 @@ import numpy as np
 from symgrad import special
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
+from symgrad.ops.axes.reductions import Reduction, divisor
 from symgrad.ops.equations import op
-from symgrad.ops.reductions import Reduction, divisor
 from symgrad.ops.shaping import axis_of
 from symgrad.ops.spec import At, View, kept, no_alignment
 from symgrad.shapes import Shape, Sizes

@@ -1,6 +1,6 @@
 """Elimination without exchanging rows: x = L·U, both triangles in one matrix, as torch's ``lu_factor`` packs them.
 
-As in `symgrad.ops.decompositions` one Newton step from the factors that were found is differentiated. Which rows are
+As in `symgrad.ops.solved.decompositions` one Newton step from the factors that were found is differentiated. Which rows are
 exchanged before is locally constant: that is a product with a matrix of zeros and ones.
 """
 
@@ -15,7 +15,7 @@ from symgrad.errors import UndefinedError
 from symgrad.indexing import Equation, Index
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import matrices
-from symgrad.ops.matrices import Matrix, axes_of, below, identity, of, square
+from symgrad.ops.solved.matrices import Matrix, axes_of, below, identity, of, square
 from symgrad.ops.spec import At, Held, View, example, operation
 
 

@@ -1,0 +1,1 @@
+"""Sums of products, and what is counted, slid or measured with them."""

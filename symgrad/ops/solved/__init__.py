@@ -1,0 +1,1 @@
+"""Operations that are defined by an equation which their result solves."""
