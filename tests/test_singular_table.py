@@ -19,6 +19,7 @@ from symgrad.documents import kinks_page
 from symgrad.errors import SymgradError
 from symgrad.explanation import edges_of
 from symgrad.language import read
+from symgrad.numeric import forward
 from symgrad.ops import Op, entries, find
 from symgrad.oracles import run_torch
 from symgrad.oracles.own_rule import own_rule
@@ -171,3 +172,33 @@ def test_a_derived_number_that_is_wrong_is_no_rule_of_torchs(text: str) -> None:
         check = compare("torch", expected, got)
         assert own_rule(check, found.program, values, np.ones(2), "r", expected, got, None) is check
         assert check.passed is False
+
+
+MOVED = (
+    "F.pad(x, (1, 2))", "F.pad(x, (-1, 1))", "x.roll(1)", "x.flip(0)", "cat([x, x])", "stack([x, x])", "x[1:]",
+    "diag(x)", "torch.block_diag(x[None], x[None])", "F.interpolate(x[None, None], scale_factor=2)", "x.repeat(2)",
+    "x.unfold(0, 2, 1)", "x.cumsum(0)", "sort(x).values", "sort(x, 0, True).values", "topk(x, 2).values",
+    "topk(x, 2, 0, False).values", "kthvalue(x, 2).values", "median(x)", "median(x, 0).values", "quantile(x, 0.3)",
+    "x.max()", "amin(x, 0)", "x.cummax(0).values", "F.avg_pool1d(x[None], 2)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", MOVED)
+def test_what_is_not_finite_stays_where_torch_has_it(text: str) -> None:
+    """A place that is not chosen is not there: 0·NaN and 0·∞ do not come from it. And NaN is the largest in order."""
+    program = read(text, shapes={"x": (4,)}).program
+    for x in (
+        [np.nan, 1.0, -2.0, 0.5],
+        [1.0, np.inf, 0.0, -3.0],
+        [0.5, -np.inf, np.nan, 2.0],
+        [3.0, np.nan, 1.0, np.nan],
+    ):
+        expected = torch_side.evaluate(text, {"x": torch_side.tensor(np.array(x))})
+        assert_same(expected, forward(program, {"x": np.array(x)})[program.output], what=f"{text} at {x}")
+
+
+@pytest.mark.parametrize("text", ["median(z)", "median(z, 0).values", "topk(z, 2).values", "quantile(z, 0.5)"])
+def test_the_gradient_goes_to_the_entry_that_is_no_number(text: str) -> None:
+    found = symgrad.explain(f"z = x + log(u); {text}", x=[0.5, 1.0, -2.0], u=[-1.0, 1.0, 1.0], wrt="x")
+    assert found.passed
+    assert found.gradients["x"].value[0] == 1

@@ -272,10 +272,15 @@ def folded(array: Array, parts: Slices, length: int) -> Array:
     """Slices of the last two axes added on a new last axis."""
     result = np.zeros([*array.shape[:-2], length], dtype=array.dtype)
     if array.dtype == object:
-        result[...] = array.reshape(-1)[0] * 0 if array.size else 0
+        result[...] = nothing(array)
     for part, at in parts:
         result[at] += array[part]
     return result
+
+
+def nothing(array: Array) -> Any:
+    """0: an exact one where the array is exact; not 0 times an entry, which NaN and ∞ make NaN."""
+    return array.reshape(-1)[0] * 0 if array.dtype == object and array.size else 0
 
 
 def strided(array: Array, axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: bool) -> Array:
@@ -292,8 +297,7 @@ def strided(array: Array, axis: int, slopes: Sequence[tuple[int, int]], constant
     if before or after:
         widths = [(0, 0)] * array.ndim
         widths[axis] = (before, after)
-        nothing = array.reshape(-1)[0] * 0 if array.size else 0  # an exact 0 where the array is exact
-        array = np.pad(array, widths, constant_values=nothing) if zero else np.pad(array, widths, mode="edge")
+        array = np.pad(array, widths, constant_values=nothing(array)) if zero else np.pad(array, widths, mode="edge")
     begin = array[(slice(None),) * axis + (slice(constant + before, None),)]
     pace = array.strides[axis]
     return np.lib.stride_tricks.as_strided(

@@ -24,7 +24,7 @@ from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
 from symgrad.lowering.reading import flat, in_order, is_mask, is_rational, number, scatter_target
-from symgrad.lowering.windows import absorb, fold, kept_axes, line, slide, strided
+from symgrad.lowering.windows import absorb, fold, kept_axes, line, nothing, slide, strided
 from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact
 from symgrad.numeric.functions import EITHER, FUNCTIONS, RELATIONS
@@ -191,7 +191,7 @@ class Evaluator:
         outside = (at < 0) | (at >= length)
         if zero and outside.any():
             mask = outside.reshape([*at.shape, *([1] * (array.ndim - axis - 1))])
-            found = np.where(mask, array.reshape(-1)[0] * 0, found)
+            found = np.where(mask, nothing(array), found)
         return found, place.axes
 
     def _looked_up(self, array: Array, indices: Sequence[Expr], zero: bool) -> Named:
@@ -206,7 +206,7 @@ class Evaluator:
         found = np.broadcast_to(array[tuple(places)], shape)
         if zero:
             inside = [at == place for at, place in zip(wanted, places, strict=True)]
-            found = np.where(np.logical_and.reduce(np.broadcast_arrays(*inside)), found, array.reshape(-1)[0] * 0)
+            found = np.where(np.logical_and.reduce(np.broadcast_arrays(*inside)), found, nothing(array))
         return Named(np.broadcast_to(found, shape), axes)
 
     def _condition(self, node: Expr) -> Named:

@@ -102,11 +102,15 @@ op("diff(x, n: int=1, dim: int=-1)", "out[i] = x[i + 1] − x[i]", "differences 
 
 
 def order(x: Any, dim: int, descending: bool) -> Any:
-    """Which entry comes where; equal ones stay in order."""
+    """Which entry comes where; equal ones stay in order, and what is no number counts as the largest, as in torch."""
     x = np.asarray(x, float)
     if not x.ndim:
         return np.zeros((), dtype=np.int64)
-    return np.argsort(-x if descending else x, axis=dim, kind="stable")
+    found = np.argsort(-x if descending else x, axis=dim, kind="stable")
+    if descending and np.isnan(x).any():  # NumPy has them last whichever way
+        numbers = np.take_along_axis(~np.isnan(x), found, dim)
+        found = np.take_along_axis(found, np.argsort(numbers, axis=dim, kind="stable"), dim)
+    return found
 
 
 def prepare_sort(
@@ -121,7 +125,7 @@ op("sort(x, dim: int=-1, descending: bool=False, stable: bool=False)", "out[i] =
    "the entries along dim in order of size", TORCH, "np.sort", along="dim", prepare=prepare_sort, kinks=0,
    known={"n": lambda x, dim, descending, stable: order(x, dim, descending)}, returns=("values", "indices"),
    torch=lambda torch, x, dim, descending, stable: torch.sort(x, dim=dim, descending=descending, stable=True).values,
-   forward=lambda x, axis, descending, stable: -np.sort(-x, axis) if descending else np.sort(x, axis),
+   forward=lambda x, axis, descending, stable: np.take_along_axis(x, order(x, axis, descending), axis),
    domain={"x": reals(distinct=True)}, examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))
 # fmt: on
 
@@ -210,14 +214,21 @@ op("kthvalue(x, k: int, dim: int=-1, keepdim: bool=False)", "out = x[n], n: wher
 
 
 def middle(x: Any, dim: Any, keepdim: bool) -> Any:
-    """Where the median is: the lower one of two."""
-    return None if dim is None else rank_place(x, (np.shape(x)[dim] + 1) // 2 if np.ndim(x) else 1, dim, keepdim)
+    """Where the median is: the lower one of two, and the first entry that is no number where there is one."""
+    if dim is None:
+        return None
+    found = rank_place(x, (np.shape(x)[dim] + 1) // 2 if np.ndim(x) else 1, dim, keepdim)
+    lost = np.isnan(np.asarray(x, float))
+    if not np.ndim(x) or not lost.any():
+        return found
+    return np.where(lost.any(axis=dim, keepdims=keepdim), lost.argmax(axis=dim, keepdims=keepdim), found)
 
 
 def median_values(x: Any, dim: Any, keepdim: bool) -> Any:
     """NumPy's forward."""
     if dim is None:
-        return np.sort(np.ravel(x))[(np.size(x) - 1) // 2]
+        flat = np.sort(np.ravel(x))  # what is no number comes last
+        return flat[-1] if flat[-1] != flat[-1] else flat[(flat.size - 1) // 2]
     return pick(x, middle(x, dim, keepdim), dim, keepdim)
 
 

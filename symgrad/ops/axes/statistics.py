@@ -176,7 +176,10 @@ def ranked(rank: Fraction, how: str, above: bool) -> int:
 
 
 def neighbour(above: bool) -> Any:
-    """Where the neighbour below (or above) stands along dim, or in the whole tensor row by row."""
+    """Where the neighbour below (or above) stands along dim, or in the whole tensor row by row.
+
+    Where an entry is no number torch takes the last one in order, which is none either.
+    """
 
     def place(x: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
         x = np.asarray(x)
@@ -184,7 +187,11 @@ def neighbour(above: bool) -> Any:
         axis = 0 if dim is None or not x.ndim else dim
         rank = exact(q) * (flat.shape[axis] - 1)
         wanted = ranked(rank, interpolation, above)
-        found = np.take(order(flat, axis, descending=False), wanted, axis=axis)
+        places = order(flat, axis, descending=False)
+        found = np.take(places, wanted, axis=axis)
+        lost = np.isnan(np.asarray(flat, float)).any(axis=axis)
+        if lost.any():
+            found = np.where(lost, np.take(places, -1, axis=axis), found)
         if dim is None or not x.ndim:
             return found.reshape((1,) * x.ndim) if keepdim else found
         return np.expand_dims(found, axis) if keepdim else found

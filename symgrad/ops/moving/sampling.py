@@ -258,7 +258,13 @@ def interpolated(
     factors = factors_of(scale_factor, recompute_scale_factor, mode, space)
     for axis, new, factor in zip(range(2, x.ndim), map(int, news), factors, strict=True):
         along = matrix(new, x.shape[axis], factor, mode, align_corners, antialias)
-        x = np.moveaxis(np.tensordot(x, along, ([axis], [1])), -1, axis)
+        if np.isfinite(x).all():
+            found = np.tensordot(x, along, ([axis], [1]))
+        else:  # what does not count is not there: 0·∞ would be NaN
+            rows = np.moveaxis(x, axis, -1)[..., None, :]
+            with np.errstate(invalid="ignore"):
+                found = np.where(along != 0, along * rows, 0.0).sum(-1)
+        x = np.moveaxis(found, -1, axis)
     return x
 
 
