@@ -197,7 +197,7 @@ def test_what_is_not_finite_stays_where_torch_has_it(text: str) -> None:
         assert_same(expected, forward(program, {"x": np.array(x)})[program.output], what=f"{text} at {x}")
 
 
-@pytest.mark.parametrize("text", ["median(z)", "median(z, 0).values", "topk(z, 2).values", "quantile(z, 0.5)"])
+@pytest.mark.parametrize("text", ["median(z, 0).values", "topk(z, 2).values", "quantile(z, 0.5)"])
 def test_the_gradient_goes_to_the_entry_that_is_no_number(text: str) -> None:
     found = symgrad.explain(f"z = x + log(u); {text}", x=[0.5, 1.0, -2.0], u=[-1.0, 1.0, 1.0], wrt="x")
     assert found.passed
