@@ -156,6 +156,7 @@ def test_what_a_script_says_stays_text() -> None:
     assert Reader(page).open == []
 
 
+@pytest.mark.slow
 def test_the_command_leaves_standard_output_to_the_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -184,6 +184,7 @@ for step in range(60):
     assert session.counted == {"script.py:9": 52}
 
 
+@pytest.mark.slow
 def test_the_story_grows_in_its_file(tmp_path):
     """While the script still runs, what was told so far stands in the file."""
     script = tmp_path / "script.py"
