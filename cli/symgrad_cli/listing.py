@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from textwrap import fill
 
 import symgrad
 from symgrad.documents.kinks import HEADING, kinks_of, row
@@ -67,11 +68,16 @@ def show_compound(compound: Compound) -> None:
         output.emit(f'  symgrad explain "{spelled[0]}({operands}).{field}"')
 
 
+def set_in(text: str) -> str:
+    """A paragraph that is set in, as wide as the terminal."""
+    return fill(text, output.width(), initial_indent="  ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+
+
 def show(op: Op) -> None:
     """One operation in full."""
-    output.emit(f"{op.name}: {op.says}\n\n  {op.definition}\n")
+    output.emit(f"{op.name}: {op.says}\n\n{set_in(op.definition)}\n")
     if op.spelled:
-        output.emit(f"  spelled {', '.join(op.spelled)}\n")
+        output.emit(f"{set_in('spelled ' + ', '.join(op.spelled))}\n")
     for example in op.examples:
         program, derived = symgrad.derive(example.text, shapes=dict(example.shapes))
         output.emit(f"{example.text}\n")
