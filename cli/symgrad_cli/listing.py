@@ -68,14 +68,17 @@ def show_compound(compound: Compound) -> None:
         output.emit(f'  symgrad explain "{spelled[0]}({operands}).{field}"')
 
 
-def set_in(text: str) -> str:
-    """A paragraph that is set in, as wide as the terminal."""
-    return fill(text, output.width(), initial_indent="  ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+def set_in(text: str, first: str = "  ") -> str:
+    """A paragraph as wide as the terminal, set in but for its ``first`` line."""
+    width, rest = output.width(), f"{first}  "
+    return fill(
+        text, width, initial_indent=first, subsequent_indent=rest, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def show(op: Op) -> None:
     """One operation in full."""
-    output.emit(f"{op.name}: {op.says}\n\n{set_in(op.definition)}\n")
+    output.emit(f"{set_in(f'{op.name}: {op.says}', '')}\n\n{set_in(op.definition)}\n")
     if op.spelled:
         output.emit(f"{set_in('spelled ' + ', '.join(op.spelled))}\n")
     for example in op.examples:
