@@ -131,11 +131,13 @@ class Backward(Listed):
 
     def needed(self, name: str) -> tuple[Line, ...]:
         """The lines that the gradient by ``name`` is computed from, in order; raises `KeyError` for other names."""
-        wanted, found = set(self.gradients[name].through), []
+        gradient, found = self.gradients[name], list[Line]()
+        wanted, read = set(gradient.through), set(gradient.names)
         for line in reversed(self.lines):
-            if line.of in wanted:
+            if line.of in wanted or line.target in read:
                 found.append(line)
                 wanted.update(line.through)
+                read |= line.names
         return tuple(reversed(found))
 
     def with_values(self, values: Mapping[str, Array]) -> Backward:

@@ -307,7 +307,7 @@ class Finder:
                     continue
                 low = self.sizes.find(self.worst(sp.expand(slack)))
                 number = self.sizes.number(low)
-                if number is None and not low.is_nonnegative and not slot.held:
+                if (number is None or number >= 0) and not low.is_nonnegative and not slot.held:
                     self.sizes.require(low)
                 if number is not None and number < 0 and not self.kept(slack, slot):
                     end = "before the beginning" if slack is slot.index else "after the end"

@@ -120,9 +120,14 @@ def answer_lines(explanation: Explanation, wanted: Sequence[str]) -> Iterator[st
     needed = {line.target for name in wanted for line in lines.needed(name)}
     told = [line for line in lines.lines if line.target in needed and line.text is not None]
     yield from (f"  with {line.shown}" for line in told)
-    read = frozenset[str]().union(*(line.names for line in (*said, *told)))
+    read = set[str]().union(*(line.names for line in (*said, *told)))
     known = frozenset(tensor.name for tensor in explanation.program.tensors() if not UNNAMED.fullmatch(tensor.name))
-    yield from (f"  with {s}" for s in lines.forward if s.target in read - known and s.text is not None)
+    ahead: list[str] = []
+    for line in reversed(lines.forward):
+        if line.target in read - known and line.text is not None:
+            ahead.insert(0, f"  with {line}")
+            read |= line.names
+    yield from ahead
 
 
 def answer_formulas(explanation: Explanation, teller: Teller) -> Iterator[tuple[str, Equation]]:
