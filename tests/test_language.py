@@ -839,8 +839,12 @@ def test_the_limits_are_those_of_the_documentation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "least"), [("x[5:]", 6), ("x[-4:]", 4), ("x[3:-2]", 6), ("x[:7]", 7), ("x[-9:-8]", 9)]
-)
+    ("text", "least"),
+    [
+        ("x[5:]", 6), ("x[-4:]", 4), ("x[3:-2]", 6), ("x[:7]", 7), ("x[-9:-8]", 9), ("narrow(x, 0, 1, 2)", 3),
+        ("select(x, 0, 4)", 5), ("x.unfold(0, 3, 1)", 3), ("narrow(x, 0, 5000, 2)", 5002),
+    ],
+)  # fmt: skip
 def test_an_input_of_no_given_size_is_long_enough_for_what_is_kept_of_it(text: str, least: int) -> None:
     found = symgrad.explain(text, check=False)
     assert found.output.size

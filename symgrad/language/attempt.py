@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import lcm, prod
@@ -82,7 +82,18 @@ def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) 
     output = elaborator.run(question.script, question.output)
     extents = elaborator.extents
     needs = [*((s, least, 1) for s, least in extents.needs), *((s, 2, part) for s, part in builder.multiples)]
+    needs += least_sizes(sizes.required())
     return Attempt(question, sizes, shapes, builder, output, tuple(extents.assumed), merged(sizes, needs), counts)
+
+
+def least_sizes(required: Iterable[Size]) -> Iterator[tuple[Size, int, int]]:
+    """How large a size has to be for what is ``required`` of it alone, where the smallest one assumed would not do."""
+    for gap in required:
+        symbol = next(iter(gap.free_symbols), None)
+        if symbol is not None and len(gap.free_symbols) == 1 and gap.is_polynomial() and sp.degree(gap) == 1:
+            slope, rest = gap.coeff(symbol, 1), gap.coeff(symbol, 0)
+            if slope.is_positive and -rest / slope > 2:
+                yield symbol, int(sp.ceiling(-rest / slope)), 1
 
 
 def merged(sizes: Sizes, needs: Sequence[tuple[Size, int, int]]) -> tuple[tuple[Size, int, int], ...]:
