@@ -359,11 +359,16 @@ def copies_of(times: str) -> Callable[..., str]:
     def text(shapes: tuple[Shape, ...], **options: tuple[Any, ...]) -> str:
         rank, count = len(shapes[0]), len(options[times])
         new = count - rank
+        empty = [a for a in range(new, count) if shapes[0][a - new] == 0]  # no place in a row of none
 
         def size(a: int) -> str:
-            return f"{times}{a}·size(x, {a - new})" if a >= new else f"{times}{a}"
+            own = f"size(x, {a - new})"
+            return own if a in empty else f"{times}{a}·{own}" if a >= new else f"{times}{a}"
 
-        return moved(count, lambda a: f"i{a} mod size(x, {a - new})" if a >= new else "", size)
+        def place(a: int) -> str:
+            return f"i{a}" if a in empty else f"i{a} mod size(x, {a - new})" if a >= new else ""
+
+        return moved(count, place, size)
 
     return text
 

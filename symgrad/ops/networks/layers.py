@@ -332,6 +332,17 @@ def attention_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> 
     return (*full, *((*lead, query[-2], key[-2]) for _ in mask))
 
 
+def attention_values(query: Any, key: Any, value: Any, mask: Any = None, *, is_causal: bool, scale: Any) -> Any:
+    """NumPy's forward: over no keys the average is 0, as torch has it, where the equation has 0/0."""
+    query, key, value = (np.asarray(t, float) for t in (query, key, value))
+    scores = query @ np.swapaxes(key, -1, -2) * (1 / np.sqrt(query.shape[-1]) if scale is None else float(scale))
+    scores = scores if mask is None else scores + mask
+    if is_causal:
+        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
+    return weights / weights.sum(axis=-1, keepdims=True) @ value
+
+
 def attended(factor: str, past: str = "") -> str:
     """The equation of attention."""
     score = f"{factor}(Σ_c query[…,i,c]·key[…,j,c]) + attn_mask[…,i,j]"
@@ -345,6 +356,7 @@ op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
    instead={"is_causal and scale=None": attended("1/√(size(query, -1))·", "·[j ≤ i]"),
             "is_causal": attended("scale·", "·[j ≤ i]"), "scale=None": attended("1/√(size(query, -1))·")},
    align=attention_align, prepare=prepare_attention, expands=openings.attention, letters="bhld",
+   forward=attention_values,  # over no keys
    ranks=dict.fromkeys(("query", "key", "value"), (2, 3, 4)),
    torch=lambda torch, *tensors, is_causal, scale: torch.nn.functional.scaled_dot_product_attention(
        *tensors, is_causal=is_causal, scale=None if scale is None else float(scale)),
