@@ -10,7 +10,7 @@ from typing import Any
 
 from symgrad.documents.operation import family_of, family_says
 from symgrad.documents.pages import file_name
-from symgrad.ops import entries
+from symgrad.ops import Op, entries
 
 PAGE = """# {name}
 
@@ -36,14 +36,14 @@ def write(app: Any) -> None:
     """The pages that are not there, or not as they have to be; those of operations that are gone go."""
     folder = Path(app.srcdir) / "operations"
     wanted: dict[Path, str] = {}
-    families: dict[str, list[str]] = {}
+    families: dict[str, list[Op]] = {}
     for op in entries():
         wanted[folder / "by-name" / file_name(op)] = PAGE.format(name=op.name)
-        families.setdefault(family_of(op), []).append(f"../by-name/{file_name(op).removesuffix('.md')}")
-    for family, pages in families.items():
-        says = family_says(family)
-        title = family.replace("_", " ").capitalize()
-        wanted[folder / "families" / f"{family}.md"] = FAMILY.format(title=title, says=says, pages="\n".join(pages))
+        families.setdefault(family_of(op), []).append(op)
+    for family, ops in families.items():
+        pages = "\n".join(f"../by-name/{file_name(op).removesuffix('.md')}" for op in ops)
+        text = FAMILY.format(title=family.capitalize(), says=family_says(ops[0]), pages=pages)
+        wanted[folder / "families" / f"{family.replace(' ', '_')}.md"] = text
     for name in ("by-name", "families"):
         (folder / name).mkdir(parents=True, exist_ok=True)
         for path in (folder / name).glob("*.md"):
