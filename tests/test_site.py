@@ -6,11 +6,12 @@ import importlib
 import importlib.util
 import json
 import re
+import runpy
 import shlex
 import traceback
 from collections import Counter
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +19,7 @@ from click.testing import CliRunner
 import symgrad
 from symgrad import errors
 from symgrad.documents.operation import family_of, family_says
+from symgrad.documents.pages import file_name
 from symgrad.ops import entries
 from symgrad_cli.failures import reporting
 from symgrad_cli.main import main
@@ -101,6 +103,15 @@ def test_every_operation_has_a_family_that_says_what_it_is() -> None:
         "leaky_relu": "activations", "mse_loss": "losses", "conv1d": "convolutions", "svdvals": "spectral",
         "cumsum": "scans", "linear": "layers",
     }  # fmt: skip
+
+
+def test_the_book_has_a_page_for_every_operation_and_every_family(tmp_path: Path) -> None:
+    runpy.run_path(str(DOCS / "book.py"))["write"](SimpleNamespace(srcdir=str(tmp_path)))
+    folder = tmp_path / "operations"
+    assert len(list((folder / "by-name").glob("*.md"))) == len({file_name(op) for op in entries()})
+    assert {path.stem.replace("_", " ") for path in (folder / "families").glob("*.md")} == set(
+        map(family_of, entries())
+    )
 
 
 @pytest.mark.parametrize("path", sorted((DOCS / "tutorial").glob("*.ipynb")), ids=lambda path: path.stem)
