@@ -7,7 +7,7 @@ not Σ 2·x[k], because the two k are different objects whatever they are called
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -103,11 +103,10 @@ def is_access(node: Expr) -> bool:
     return isinstance(node, (sp.Indexed, Scalar))
 
 
-def accesses(expression: Expr) -> Iterator[Expr]:
+@lru_cache(maxsize=16384)
+def accesses(expression: Expr) -> tuple[Expr, ...]:
     """Every access in ``expression``, in a fixed order, those inside indices included."""
-    for node in sp.preorder_traversal(expression):
-        if is_access(node):
-            yield node
+    return tuple(node for node in sp.preorder_traversal(expression) if is_access(node))
 
 
 def mentions(expression: Expr, name: str) -> bool:

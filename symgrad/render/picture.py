@@ -111,7 +111,7 @@ def brief(value: object) -> str:
 
 def source(cell: Formula, sources: dict[object, str]) -> str:
     """The colour of the entry that a formula reads first."""
-    first = next(accesses(cell.expression), None)
+    first = next(iter(accesses(cell.expression)), None)
     return sources.setdefault(first, PALETTE[len(sources) % len(PALETTE)])
 
 
