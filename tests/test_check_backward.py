@@ -22,7 +22,7 @@ from tests.kernel_backwards import RIGHT, WRONG
 WIDEST = 92
 """pytest writes eight columns before a message, and a terminal has 100."""
 GOLDENS = Path(__file__).parent / "golden" / "faulty_backwards.txt"
-LINE = re.compile(r"\.py:\d+\)")
+LINE, IN_LINE = re.compile(r"\.py:\d+\)"), re.compile(r"(?m)^((?:or )?in line) \d+ of")
 FORM = re.compile(r", \w+\.grad = .*?(?=  \()")
 """The closed form beside a finding has tests of its own."""
 UPDATE = "SYMGRAD_UPDATE_GOLDENS"
@@ -37,7 +37,8 @@ def message(candidate: Candidate) -> str:
     """Everything that is found, without the batteries."""
     found = candidate.report().findings
     text = "".join(f"{finding}\n" for finding in found)
-    return f"## {candidate.name}\n{FORM.sub('', LINE.sub('.py:…)', text))}"
+    text = IN_LINE.sub(r"\1 … of", LINE.sub(".py:…)", text))
+    return f"## {candidate.name}\n{FORM.sub('', text)}"
 
 
 def goldens() -> dict[str, str]:

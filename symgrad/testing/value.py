@@ -13,9 +13,11 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.oracles import run_torch, torch_version
 from symgrad.testing.bench import Bench, Outcome, Trial, apart, largest_of, not_made, outcome, place, shown
+from symgrad.testing.candidate_line import Suspect, suspects
 from symgrad.testing.data import Finding
 from symgrad.testing.diagnosis import Case, Cause, causes, formulas
 from symgrad.testing.kinks import GRADCHECK, Excuse, excused
+from symgrad.testing.known import cotangent_lines
 from symgrad.testing.legend import legend
 from symgrad.testing.rounding import EPSILON
 
@@ -23,6 +25,8 @@ ALIKE = 1e-6
 """Relative to the larger one: differences that are alike."""
 SHAKES, SPREAD, FARTHER, NOTHING = 4, 4.0, 64.0, 4.0
 """How often rounding is tried, how many times what it moved a gradient may be off, and how much farther it is tried."""
+ELSEWHERE = ("not_finite", "kink", "precision", "missing_path")
+"""Causes that no line of the candidate's backward says more of."""
 
 
 def forward(bench: Bench) -> Finding | None:
@@ -68,6 +72,7 @@ def value(bench: Bench) -> Outcome:
         none = all(pull.gradients.get(name) is None for pull in bench.pulls)
         if bad:
             found.append(finding(bench, name, excuse, bad, none))
+    found = list(in_lines(bench, found))
     if not found and bench.rounding.dtype != "float64":
         notes.append(rounded(bench, worst_ulps))
     if bench.formula is None:
@@ -193,6 +198,38 @@ def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none:
         "ulps": bench.rounding.ulps(float(trial.gaps(trial.expected)[at]), trial.scale),
     }  # fmt: skip
     return Finding(cause.kind, name, where, "\n".join(lines), evidence)
+
+
+def in_lines(bench: Bench, found: Sequence[Finding]) -> Iterator[Finding]:
+    """Findings with the line of the candidate's own backward that is wrong, where one is confirmed."""
+    lines = suspects(bench) if any(finding.kind not in ELSEWHERE for finding in found) else []
+    for finding in found:
+        if finding.kind in ELSEWHERE or not lines:
+            yield finding
+            continue
+        said = "".join(f"\n{'or ' * (n > 0)}in {suspect.said}" for n, suspect in enumerate(lines))
+        first, *rest = finding.message.split("\n")
+        rest += [line for line in explained(bench, lines) if line not in rest]
+        kind = "wrong_line" if finding.kind == "value" else finding.kind
+        evidence = {**finding.evidence, "lines": [located(suspect) for suspect in lines]}
+        yield replace(finding, kind=kind, message=first + said + "".join(f"\n{r}" for r in rest), evidence=evidence)
+
+
+def explained(bench: Bench, lines: Sequence[Suspect]) -> list[str]:
+    """``where v_t1 = v_h * (1 - h ** 2)``, and what stands in there."""
+    if bench.formula is None:
+        return []
+    found = dict[str, str]()
+    for suspect in lines:
+        found |= cotangent_lines(bench.formula, suspect.right)
+    ours = [f"where {name} = {text}" for name, text in found.items() if not name.endswith("grad")]
+    return ours + legend(bench.formula, [*(suspect.right for suspect in lines), *ours])
+
+
+def located(suspect: Suspect) -> dict[str, object]:
+    """A line of the candidate's, for a program to read."""
+    path, line, name, _ = suspect.key
+    return {"file": path, "line": line, "text": suspect.text, "gives": name, "right": suspect.right}
 
 
 def cut(bench: Bench) -> Iterator[Finding]:

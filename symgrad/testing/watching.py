@@ -1,0 +1,210 @@
+"""The lines of a candidate's own backward while they run: what each gives, and what would follow from another value.
+
+Python tells a trace function of every line (`sys.settrace`), so that tensors and arrays are watched alike. Comes in:
+inside ``with watching(…)`` anything that runs. Goes out: a `Step` for each tensor that a line gives; one of them can be
+overwritten as soon as it is there. Whoever traced before does so afterwards.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import sys
+import sysconfig
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from symgrad.numeric import Array
+
+MOST, MOST_ENTRIES = 60, 4096
+"""Steps that are looked at, and entries of a tensor."""
+SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr)
+LIBRARIES = tuple(
+    {str(Path(sysconfig.get_path(name)).resolve()) for name in ("stdlib", "purelib", "platlib")}
+    | {str(Path(__file__).resolve().parents[1])}
+)
+Key = tuple[str, int, str, int]
+"""A file, the line at which a statement begins, the name of what it gives (none: it is returned), which time it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A statement of the user's that gave a tensor; ``reads`` are the tensors and numbers that it mentions."""
+
+    key: Key
+    text: str
+    value: Array
+    reads: Mapping[str, Array]
+
+
+@dataclass(eq=False)
+class Watch:
+    """What is seen; ``put`` is written into what the statement ``at`` gives, and ``done`` says whether it was."""
+
+    at: Key | None = None
+    put: Array | None = None
+    done: bool = False
+    steps: list[Step] = field(default_factory=list)
+    known: dict[FrameType, dict[str, tuple[Any, bytes]]] = field(default_factory=dict)
+    before: dict[FrameType, int] = field(default_factory=dict)
+    counts: dict[tuple[str, int, str], int] = field(default_factory=dict)
+    held: list[Any] = field(default_factory=list)
+
+    def called(self, frame: FrameType, event: str, argument: Any) -> Any:
+        """A function of the user's is followed, others are not."""
+        if event != "call" or len(self.steps) >= MOST or not followed(frame.f_code):
+            return None
+        self.known[frame] = {}
+        self.look(frame, None)
+        return self.local
+
+    def local(self, frame: FrameType, event: str, argument: Any) -> Any:
+        """Before each line, and at the end."""
+        if event in ("line", "return") and frame in self.known:
+            self.look(frame, self.before.get(frame))
+            self.before[frame] = frame.f_lineno
+        if event == "return" and frame in self.known and argument is not None:
+            parts = argument if isinstance(argument, (tuple, list)) else (argument,)
+            for part in parts:
+                if not any(part is other for other in self.held) and numbers_of(part) is not None:
+                    self.note(frame, frame.f_lineno, "", part)
+                    self.held.append(part)
+        return self.local
+
+    def look(self, frame: FrameType, line: int | None) -> None:
+        """What the line before has changed; without one, what was there at first."""
+        names = {**frame.f_locals}
+        for name, value in frame.f_locals.items():
+            if hasattr(value, "saved_tensors"):
+                names |= {f"{name}.{n}": t for n, t in vars(value).items()}
+        for name, value in names.items():
+            numbers = numbers_of(value)
+            if numbers is None:
+                continue
+            was = self.known[frame].get(name)
+            if was is not None and was[0] is value and was[1] == numbers.tobytes():
+                continue
+            if line is not None:
+                self.note(frame, line, name, value)
+            after = numbers_of(value)
+            self.known[frame][name] = (value, b"" if after is None else after.tobytes())
+            self.held.append(value)
+
+    def note(self, frame: FrameType, line: int, name: str, value: Any) -> None:
+        """A step; where it is the one that is asked for, its value is overwritten."""
+        begin, text, mentioned = statement(frame.f_code, line)
+        place = (frame.f_code.co_filename, begin, name)
+        count = self.counts[place] = self.counts.get(place, -1) + 1
+        numbers = numbers_of(value)
+        if numbers is None or len(self.steps) >= MOST:
+            return
+        reads = {}
+        for other, (held, _) in self.known[frame].items():
+            found = numbers_of(held)
+            if other in mentioned and found is not None:
+                reads[other] = np.frombuffer(self.known[frame][other][1]).reshape(found.shape)
+        self.steps.append(Step((*place, count), text, np.array(numbers), reads))
+        if self.at == (*place, count) and self.put is not None:
+            self.done = overwritten(value, self.put, self.held)
+
+
+def followed(code: CodeType) -> bool:
+    """Whether a function is one of the user's, of more than an expression."""
+    return code.co_name != "<lambda>" and own(code.co_filename)
+
+
+@lru_cache(maxsize=1024)
+def own(path: str) -> bool:
+    """Whether a file is none of a library's."""
+    return not path.startswith("<") and not str(Path(path).resolve()).startswith(LIBRARIES)
+
+
+def numbers_of(value: Any) -> Array | None:
+    """The entries of a small tensor or array of floating numbers, or a number."""
+    if isinstance(value, (float, np.floating)):
+        return np.array(float(value))
+    if isinstance(value, np.ndarray):
+        return np.array(value, dtype=np.float64) if value.dtype.kind == "f" and value.size <= MOST_ENTRIES else None
+    torch: Any = sys.modules.get("torch")  # a pair of NumPy functions needs none
+    if torch is None or not isinstance(value, torch.Tensor):
+        return None
+    if not value.is_floating_point() or value.numel() > MOST_ENTRIES or value.is_sparse:
+        return None
+    return np.array(value.detach().cpu().double().numpy())
+
+
+def overwritten(value: Any, put: Array, held: list[Any]) -> bool:
+    """Whether ``put`` could be written into a tensor that shares its memory with none that was there before."""
+    if isinstance(value, np.ndarray):
+        if any(other is not value and isinstance(other, np.ndarray) and np.may_share_memory(other, value)
+               for other in held) or not value.flags.writeable:  # fmt: skip
+            return False
+        value[...] = put
+        return True
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return False
+    own = value.untyped_storage().data_ptr()
+    if any(
+        other is not value and isinstance(other, torch.Tensor) and other.untyped_storage().data_ptr() == own
+        for other in held
+    ):
+        return False
+    with contextlib.suppress(RuntimeError), torch.no_grad():  # entries that lie on top of each other
+        value.copy_(torch.as_tensor(put))
+        return True
+    return False
+
+
+@lru_cache(maxsize=64)
+def tree_of(code: CodeType) -> tuple[ast.AST, int] | None:
+    """The syntax of a function, and the line before it."""
+    try:
+        lines, begin = inspect.getsourcelines(code)
+        return ast.parse(textwrap.dedent("".join(lines))), begin - 1
+    except (OSError, SyntaxError, TypeError):
+        return None
+
+
+@lru_cache(maxsize=1024)
+def statement(code: CodeType, line: int) -> tuple[int, str, frozenset[str]]:
+    """Where the statement begins that a line belongs to, its text, and the names that it reads."""
+    found = tree_of(code)
+    if found is None:
+        return line, "", frozenset()
+    nodes = [n for n in ast.walk(found[0]) if isinstance(n, SIMPLE)]
+    around = [n for n in nodes if n.lineno <= line - found[1] <= (n.end_lineno or n.lineno)]
+    if not around:
+        return line, "", frozenset()
+    best = around[-1]  # the innermost: the walk goes down
+    names = {n.id for n in ast.walk(best) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    if isinstance(best, ast.AugAssign) and isinstance(best.target, ast.Name):
+        names.add(best.target.id)
+    names |= {ast.unparse(n) for n in ast.walk(best) if isinstance(n, ast.Attribute)}
+    return best.lineno + found[1], ast.unparse(best), frozenset(names)
+
+
+@contextlib.contextmanager
+def watching(at: Key | None = None, put: Array | None = None) -> Iterator[Watch]:
+    """Follow the user's functions that are called inside."""
+    watch = Watch(at, put)
+    before = sys.gettrace()
+    sys.settrace(watch.called)
+    try:
+        yield watch
+    finally:
+        sys.settrace(before)
+        watch.known.clear()
+        watch.before.clear()
+        watch.held.clear()
+
+
+__all__ = ["Key", "Step", "watching"]
