@@ -14,15 +14,16 @@ from symgrad.language.nodes import Equation, Name
 from symgrad.notation.read import read_statement
 from symgrad.notation.scope import names_in, spelled_out
 from symgrad.notation.tokens import LETTER, NAME
-from symgrad.notation.tree import Access, walk
+from symgrad.notation.tree import Access, Flat, walk
 from symgrad.notation.tree import Name as Bare
 from symgrad.ops.words import functions
 
-SLOT = rf"\s* (?: … | \.\.\. | {LETTER} \s* (?: < [^=;]*? )? )"
+RUN = rf"{LETTER} \s* (?: < [^=;]*? )?"
+SLOT = rf"\s* (?: … | \.\.\. | {RUN} | \( \s* {RUN} (?: , \s* {RUN} )* \) )"
 LEFT = re.compile(rf"\s* {NAME} \s* \[ {SLOT} (?: , {SLOT} )* \s* \] \s* = (?!=)", re.VERBOSE)
 PLAIN_LEFT = re.compile(rf"\s* {NAME} \s* = (?!=)", re.VERBOSE)
 SAID = re.compile(
-    rf"""[Σ∑Π∏√⌊⌋] | (?<!\w) (?:sum|prod|mean|max|min)_ (?: {LETTER} (?!\w) | \{{ )
+    rf"""[Σ∑Π∏√⌊⌋⟨⟩] | (?<!\w) (?:sum|prod|mean|max|min)_ (?: {LETTER} (?!\w) | \{{ )
     | \b where \s+ {NAME} \s* [=\[]""",
     re.VERBOSE,
 )
@@ -61,11 +62,11 @@ def equation(text: str, start: int) -> Equation:
     names = names_in(whole, functions())
     spans: dict[str, Span] = {}
     for node in walk(whole):
-        if isinstance(node, (Access, Bare)):
+        if isinstance(node, (Access, Bare, Flat)):
             spans.setdefault(node.name, (node.span[0], node.span[0] + len(node.name)))
     tensors = tuple(Name(spans[name], name) for name in names.tensors)
     counts = tuple(Name(spans[name], name) for name in names.counts)
-    ranks = tuple((pattern.axes, pattern.more) for pattern in names.tensors.values())
+    ranks = tuple((1, True) if pattern.flat else (pattern.axes, pattern.more) for pattern in names.tensors.values())
     return Equation(statement.span, statement, tensors, counts, ranks)
 
 

@@ -5,11 +5,11 @@
     product   = factor { ( "·" | "/" ) factor }
     factor    = BIG letters product | "−" factor | power
     power     = "√" atom | atom [ ⁿ | "^" [ "−" ] power ]
-    atom      = NUMBER | NAME | NAME "[" … "]" | NAME "(" … ")" | "(" expr ")" | "|" expr "|" | "⌊" expr "⌋"
-              | "[" chain { "and" chain } "]" | "δ_ij" | "δ(" expr "," expr ")"
+    atom      = NUMBER | NAME | NAME [ hat ] "[" … "]" | NAME "⟨" … "⟩" | NAME "(" … ")" | "(" expr ")" | row
+              | "|" expr "|" | "⌊" expr "⌋" | "[" chain { "and" chain } "]" | "δ_ij" | "δ(" expr "," expr ")"
 
 A Σ takes the rest of its product with it, division included: ``Σ_j a/b`` is Σ_j (a/b). ``[`` directly after a name is
-an access, anywhere else a condition. There is no product without a sign.
+an access, anywhere else a condition. There is no product without a sign. A row is ``(i,j)``, letters alone.
 """
 
 from __future__ import annotations
@@ -29,14 +29,17 @@ from symgrad.notation.tree import (
     Condition,
     Delta,
     Dots,
+    Flat,
     Floor,
     Letter,
     Name,
     Negative,
     Node,
     Number,
+    Padded,
     Power,
     Root,
+    Row,
     Size,
 )
 
@@ -176,11 +179,39 @@ class Expressions(Cursor):
             if self.sees(opening):
                 self.take()
                 inner = self.expression()
+                if kind is None and self.sees(","):
+                    return self.row(inner, closing, token)
                 self.expect(closing, token)
                 return inner if kind is None else kind(inner, span=self.span_from(token.span))
         if self.sees("["):
             return self.condition()
         raise self.unexpected("here a number, a name or a bracket should stand")
+
+    def row(self, first: Node, closing: str, opened: Token) -> Row:
+        """``(i,j)``, its first letter read."""
+        places = [first]
+        while self.sees(","):
+            self.take()
+            places.append(self.expression())
+        self.expect(closing, opened)
+        return self.checked_row(places, self.span_from(opened.span))
+
+    def checked_row(self, places: list[Node], span: Span) -> Row:
+        """A row, of letters alone."""
+        for place in places:
+            if not isinstance(place, Name) or not re.fullmatch(LETTER, place.name):
+                raise self.refusal("between these commas stand letters alone", place.span, ("(i,j)",))
+        return Row(tuple(places), span=span)
+
+    def flat(self, token: Token) -> Flat:
+        """``x⟨n⟩``, ``x⟨i,j⟩``."""
+        opened = self.take()
+        number = self.expression()
+        if self.sees(","):
+            number = self.row(number, "⟩", opened)
+        else:
+            self.expect("⟩", opened)
+        return Flat(token.word, number, span=self.span_from(token.span))
 
     def two_letters(self, token: Token) -> tuple[Name, Name]:
         """The letters of ``δ_ij`` and of ``δ_{i,k2}``."""
@@ -194,19 +225,30 @@ class Expressions(Cursor):
     def named(self) -> Node:
         """A name, with brackets an entry or a function's value."""
         token = self.take()
+        if self.sees("\u0302"):
+            self.take()
+            if not self.sees("["):
+                raise self.unexpected("behind a hat stand the indices of an entry")
+            return Padded(self.entry(token), span=self.span_from(token.span))
         if self.sees("["):
-            opened = self.take()
-            slots: list[Node] = []
-            if not self.sees("]"):
-                slots.append(self.place_in())
-            while self.sees(","):
-                self.take()
-                slots.append(self.place_in())
-            self.expect("]", opened)
-            return Access(token.word, tuple(slots), span=self.span_from(token.span))
+            return self.entry(token)
+        if self.sees("⟨"):
+            return self.flat(token)
         if self.sees("("):
             return self.call(token)
         return Name(token.word, span=token.span)
+
+    def entry(self, token: Token) -> Access:
+        """``x[i,j+1]``, its name taken."""
+        opened = self.take()
+        slots: list[Node] = []
+        if not self.sees("]"):
+            slots.append(self.place_in())
+        while self.sees(","):
+            self.take()
+            slots.append(self.place_in())
+        self.expect("]", opened)
+        return Access(token.word, tuple(slots), span=self.span_from(token.span))
 
     def place_in(self) -> Node:
         """One index of an entry."""
@@ -230,10 +272,21 @@ class Expressions(Cursor):
             if len(arguments) != 2:
                 raise self.refusal("δ has two indices", span, ("δ(i, j + 1)",))
             return Delta(arguments[0], arguments[1], span=span)
+        if token.word == "padded":
+            if len(arguments) != 1 or not isinstance(arguments[0], Access):
+                raise self.refusal("padded takes an entry of a tensor", span, ("padded(x[i − 1])",))
+            return Padded(arguments[0], span=span)
+        if token.word == "flat":
+            if len(arguments) < 2 or not isinstance(arguments[0], Name):
+                raise self.refusal("flat takes a tensor and the number of an entry", span, ("flat(x, n)", "flat(x, i, j)"))
+            number = arguments[1] if len(arguments) == 2 else self.checked_row(arguments[1:], span)
+            return Flat(arguments[0].name, number, span=span)
         return self.size(arguments, span) if token.word == "size" else Call(token.word, tuple(arguments), span=span)
 
     def size(self, arguments: list[Node], span: Span) -> Size:
-        """``size(x, 0)``, ``size(x, -1)``."""
+        """``size(x, 0)``, ``size(x, -1)``, ``size(x)``."""
+        if len(arguments) == 1 and isinstance(arguments[0], Name):
+            return Size(arguments[0].name, None, span=span)
         if len(arguments) == 2:
             tensor, axis = arguments
             sign = -1 if isinstance(axis, Negative) else 1

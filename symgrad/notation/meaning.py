@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import sympy as sp
 
 from symgrad.errors import bug
-from symgrad.indexing import Bracket, Index, Mod, Unravel, add_up, bracket, delta, fresh, multiply_up
+from symgrad.indexing import Bracket, Index, Mod, Unravel, add_up, bracket, delta, fresh, multiply_up, unravel
 from symgrad.indexing.symbols import Expr, accesses
+from symgrad.notation.rows import number_of
 from symgrad.notation.tree import (
     Absolute,
     Access,
@@ -27,6 +28,7 @@ from symgrad.notation.tree import (
     Condition,
     Delta,
     Dots,
+    Flat,
     Floor,
     Name,
     Negative,
@@ -34,6 +36,7 @@ from symgrad.notation.tree import (
     Number,
     Power,
     Root,
+    Row,
 )
 from symgrad.notation.tree import Size as SizeOf
 from symgrad.shapes import Shape, Size
@@ -87,8 +90,24 @@ class Meaning:
         return tensor[at]
 
     @of.register
+    def _(self, node: Row) -> Expr:
+        names = [place.name for place in node.places if isinstance(place, Name)]
+        return number_of([self.letters[name] for name in names], [self.values_of(name) for name in names])
+
+    def values_of(self, letter: str) -> Size:
+        """How many values a letter takes."""
+        index = self.letters[letter]
+        return index.size if isinstance(index, Index) else self.ranges[letter]
+
+    @of.register
+    def _(self, node: Flat) -> Expr:
+        tensor = self.tensors[node.name]
+        return tensor[unravel(self.of(node.number), tensor.shape)]
+
+    @of.register
     def _(self, node: SizeOf) -> Expr:
-        return self.tensors[node.name].shape[node.axis]
+        shape = self.tensors[node.name].shape
+        return sp.Mul(*shape) if node.axis is None else shape[node.axis]
 
     @of.register
     def _(self, node: Call) -> Expr:
@@ -110,6 +129,8 @@ class Meaning:
                 return left * right
             case "/":
                 return left / right
+        if right == 0:
+            return left  # of nothing there is no place that a remainder could say
         numbered = row_major(left, right)
         return Mod(left, right) if numbered is None else numbered[1]
 

@@ -1,7 +1,8 @@
 """Text → tree: statements of index equations; their right-hand sides are `symgrad.notation.expressions`.
 
 statement  = left "=" expr [ "where" definition { "," definition } ]
-left       = NAME [ "[" slot { "," slot } "]" ]            slot = "…" | letter [ "<" expr ]
+left       = NAME [ "[" slot { "," slot } "]" ]            slot = "…" | bounded | "(" bounded "," bounded { "," bounded } ")"
+bounded    = letter [ "<" expr ]
 definition = NAME [ "[" letters "]" ] "=" expr
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from symgrad.notation.expressions import Expressions
 from symgrad.notation.tokens import tokenize
-from symgrad.notation.tree import Definition, Dots, Letter, Statement
+from symgrad.notation.tree import Definition, Dots, Letter, Row, Statement
 
 
 def read_statement(text: str, start: int = 0) -> Statement:
@@ -32,7 +33,7 @@ class Reader(Expressions):
     def statement(self) -> Statement:
         """``out[i] = right where …``."""
         name = self.name("an index equation begins with what it defines", ("out[i] = Σ_j x[i,j]",))
-        slots: list[Letter | Dots] = []
+        slots: list[Letter | Dots | Row] = []
         if self.sees("["):
             opened = self.take()
             if not self.sees("]"):
@@ -52,11 +53,19 @@ class Reader(Expressions):
                 definitions.append(self.definition())
         return Statement(name.word, tuple(slots), right, tuple(definitions), span=self.span_from(name.span))
 
-    def slot(self) -> Letter | Dots:
-        """``…``, or a letter and how far it runs."""
+    def slot(self) -> Letter | Dots | Row:
+        """``…``, a letter and how far it runs, or ``(i,r)``."""
         if self.sees("…"):
             return Dots(span=self.take().span)
-        return self.bounded()
+        if not self.sees("("):
+            return self.bounded()
+        opened = self.take()
+        letters = [self.bounded()]
+        while self.sees(","):
+            self.take()
+            letters.append(self.bounded())
+        self.expect(")", opened)
+        return letters[0] if len(letters) == 1 else Row(tuple(letters), span=self.span_from(opened.span))
 
     def definition(self) -> Definition:
         """``s[i,j] = …`` after where."""

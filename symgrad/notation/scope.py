@@ -15,12 +15,19 @@ from symgrad.errors import NotationError, UnknownNameError, UnsupportedError
 from symgrad.notation.tree import (
     Access,
     Big,
+    Binary,
     Call,
+    Chain,
+    Condition,
     Definition,
     Dots,
+    Flat,
     Letter,
     Name,
     Node,
+    Number,
+    Padded,
+    Row,
     Size,
     Statement,
     parts,
@@ -34,10 +41,11 @@ MOST_NODES = 5_000
 
 @dataclass(frozen=True)
 class Pattern:
-    """How a tensor is read: this many axes, and with ``…`` more in front of them."""
+    """How a tensor is read: this many axes, and with ``…`` more in front of them; ``flat`` with however many there are."""
 
     axes: int
     more: bool
+    flat: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,7 +77,7 @@ class Speller:
                 raise NotationError(f"{definition.name} is defined twice", span=definition.span)
             self.definitions[definition.name] = definition
         self.own = [letter.name for letter in statement.letters]
-        self.taken = {n.name for n in walk(statement) if isinstance(n, (Name, Letter, Access))}
+        self.taken = {n.name for n in walk(statement) if isinstance(n, (Name, Letter, Access, Flat))}
         self.used: set[str] = set()
         self.count = 0
 
@@ -87,8 +95,10 @@ class Speller:
         slots = tuple(self.slot(slot) for slot in self.statement.slots)
         return replace(self.statement, slots=slots, right=right, definitions=())
 
-    def slot(self, slot: Letter | Dots) -> Letter | Dots:
+    def slot(self, slot: Letter | Dots | Row) -> Letter | Dots | Row:
         """A letter on the left, what it is bounded by spelled out."""
+        if isinstance(slot, Row):
+            return replace(slot, places=tuple(self.slot(letter) for letter in slot.places if isinstance(letter, Letter)))
         if isinstance(slot, Dots) or slot.bound is None:
             return slot
         return replace(slot, bound=self.spelled(slot.bound, {}, ()))
@@ -109,7 +119,13 @@ class Speller:
                 return self.defined(node, node.slots, letters, within)
         if isinstance(node, Big):
             return self.big(node, letters, within)
-        return rebuilt(node, lambda part: self.spelled(part, letters, within))
+        if isinstance(node, Padded):
+            return guarded(self.spelled(node.entry, letters, within))
+        found = rebuilt(node, lambda part: self.spelled(part, letters, within))
+        for place in found.places if isinstance(found, Row) else ():
+            if not isinstance(place, Name):
+                raise NotationError("between these commas stand letters alone", span=place.span, hints=("(i,j)",))
+        return found
 
     def big(self, node: Big, letters: Mapping[str, Node], within: tuple[str, ...]) -> Big:
         """A sum, over letters that nothing else has."""
@@ -151,6 +167,21 @@ class Speller:
         return self.spelled(definition.right, {**outer, **at}, (*within, node.name))
 
 
+def guarded(entry: Node) -> Node:
+    """An entry beside the conditions that its place is inside; an index that is a letter alone runs over its axis."""
+    if not isinstance(entry, Access):
+        raise NotationError("a hat is for entries of a tensor", span=entry.span)
+    found: Node = entry
+    for place, slot in enumerate(entry.slots):
+        if isinstance(slot, (Name, Dots)):
+            continue
+        behind = any(isinstance(other, Dots) for other in entry.slots[:place])
+        size = Size(entry.name, place - len(entry.slots) if behind else place, span=entry.span)
+        chains = Chain((slot, Number("0")), ("≥",)), Chain((slot, size), ("<",))
+        found = Binary("·", found, Condition(chains, span=entry.span), span=entry.span)
+    return found
+
+
 def names_in(statement: Statement, functions: Mapping[str, object]) -> Names:
     """What the names of a statement are that is spelled out; raises `SymgradError` for what means nothing."""
     letters = {letter.name for node in walk(statement) for letter in letters_of(node)}
@@ -166,12 +197,20 @@ def names_in(statement: Statement, functions: Mapping[str, object]) -> Names:
                 raise NotationError("… stands once among the indices", span=node.span)
             found = Pattern(len(node.slots) - more, bool(more))
             before = tensors.setdefault(node.name, found)
-            if before != found:
+            if before.flat:
+                tensors[node.name] = found
+            elif before != found:
                 raise NotationError(
                     f"{node.name} has {before.axes} indices in one place and {found.axes} here", span=node.span
                 )
             if indexing:
                 data.add(node.name)
+        elif isinstance(node, Flat):
+            check_access(node, letters, statement)
+            tensors.setdefault(node.name, Pattern(0, False, flat=True))
+        elif isinstance(node, Row):
+            for place in node.places:
+                check_letter(place, letters, statement)
         elif isinstance(node, Name) and node.name not in letters:
             check_number(node, statement)
             if indexing:
@@ -189,7 +228,7 @@ def names_in(statement: Statement, functions: Mapping[str, object]) -> Names:
     for name, node in bare.items():
         if name in tensors:
             raise NotationError(f"{name} is a tensor: say which of its entries", span=node.span, hints=(f"{name}[i]",))
-    order = {node.name: None for node in walk(statement.right) if isinstance(node, (Access, Name))}
+    order = {node.name: None for node in walk(statement.right) if isinstance(node, (Access, Flat, Name))}
     numbers = {name: Pattern(0, False) for name in bare if name not in counts}
     known = {**tensors, **numbers}
     check_sizes(statement, known)
@@ -204,12 +243,12 @@ def letters_of(node: Node) -> tuple[Letter, ...]:
 def places(node: Node, indexing: bool = False) -> Iterator[tuple[Node, bool]]:
     """Every node, and whether it stands inside an index or says how far one runs."""
     yield node, indexing
-    inner = indexing or isinstance(node, (Access, Letter))
+    inner = indexing or isinstance(node, (Access, Flat, Letter))
     for part in parts(node):
         yield from places(part, inner)
 
 
-def check_access(node: Access, letters: set[str], statement: Statement) -> None:
+def check_access(node: Access | Flat, letters: set[str], statement: Statement) -> None:
     """Refuse entries of what is being defined, of letters, and those that name an index nobody introduces."""
     if node.name == statement.name:
         raise UnsupportedError(
@@ -218,13 +257,19 @@ def check_access(node: Access, letters: set[str], statement: Statement) -> None:
         )  # fmt: skip
     if node.name in letters:
         raise NotationError(f"{node.name} is an index here, and has no entries", span=node.span)
-    for slot in node.slots:
-        if isinstance(slot, Name) and slot.name not in letters and len(slot.name) == 1:
-            raise NotationError(
-                f"{slot.name} is neither an index of {statement.name} nor summed over",
-                span=slot.span,
-                hints=(f"Σ_{slot.name} in front, or {statement.name}[…,{slot.name}]",),
-            )
+    for slot in node.slots if isinstance(node, Access) else (node.number,):
+        if isinstance(slot, Name) and len(slot.name) == 1:
+            check_letter(slot, letters, statement)
+
+
+def check_letter(node: Node, letters: set[str], statement: Statement) -> None:
+    """Refuse an index that nobody introduces."""
+    if isinstance(node, Name) and node.name not in letters:
+        raise NotationError(
+            f"{node.name} is neither an index of {statement.name} nor summed over",
+            span=node.span,
+            hints=(f"Σ_{node.name} in front, or {statement.name}[…,{node.name}]",),
+        )
 
 
 def check_number(node: Name, statement: Statement) -> None:
@@ -253,7 +298,7 @@ def check_sizes(statement: Statement, tensors: Mapping[str, Pattern]) -> None:
             if pattern is None:
                 raise UnknownNameError(f"the equation reads no tensor {node.name}", span=node.span)
             axes = pattern.axes
-            if not (-axes <= node.axis < (axes if not pattern.more else 0)):
+            if node.axis is not None and not (-axes <= node.axis < (axes if not pattern.more else 0)):
                 raise NotationError(
                     f"{node.name} has {axes} axes here, and none with the number {node.axis}", span=node.span,
                     hints=("axes are counted from 0, or from the end: −1",),

@@ -10,7 +10,8 @@ to be said. What decided (`Ranges.told`) is said on the page.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import sympy as sp
@@ -25,12 +26,14 @@ from symgrad.notation.tree import (
     Condition,
     Delta,
     Dots,
+    Flat,
     Floor,
     Letter,
     Name,
     Negative,
     Node,
     Number,
+    Row,
     Statement,
     factors,
     parts,
@@ -45,7 +48,7 @@ from symgrad.shapes import Shape, Size, Sizes
 class Slot:
     """One index of one entry: linear in the letters, on an axis of this size, beside these conditions (each ≥ 0)."""
 
-    entry: Access
+    entry: Access | Flat
     span: Span
     index: Expr
     size: Size
@@ -58,6 +61,11 @@ class Ranges:
 
     found: dict[str, Size] = field(default_factory=dict)
     told: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+ARITHMETIC: Mapping[str, Callable[[Expr, Expr], Expr]] = {
+    "+": operator.add, "−": operator.sub, "·": operator.mul, "/": operator.truediv,
+}  # fmt: skip
 
 
 def letter_symbol(name: str) -> Expr:
@@ -95,6 +103,7 @@ class Finder:
         self.known = known
         self.result = Ranges()
         self.slots = tuple(self.slots_in(statement.right, ()))
+        self.rows = tuple(self.rows_in(statement.right))
 
     def find(self) -> Ranges:
         """Every letter's size."""
@@ -102,7 +111,16 @@ class Finder:
         left = [letter for letter in self.statement.letters if letter.bound is None]
         for letter in left:
             self.result.found[letter.name] = self.on_the_left(letter, {other.name for other in left} - {letter.name})
+        for row, size in self.rows:
+            self.sizes.unify(size, sp.Mul(*(self.result.found[name] for name in row)))
         return self.result
+
+    def find_asked(self) -> Mapping[str, Size]:
+        """The sizes of the letters that a meaning needs: of sums, and where several are one index, of all."""
+        kinds = {type(node) for node in walk(self.statement)}
+        if Row in kinds:
+            return self.find().found
+        return self.find_summed() if Big in kinds else {}
 
     def find_summed(self) -> Mapping[str, Size]:
         """The sizes of the letters of sums, and of those whose size is said."""
@@ -121,22 +139,36 @@ class Finder:
         """Every index of every entry in ``node``, with the conditions that are multiplied with it."""
         beside = [gap for factor in factors(node) for gap in self.gaps(factor)]
         inner = (*held, *beside)
-        if isinstance(node, Access):
+        if isinstance(node, (Access, Flat)):
             yield from self.of_access(node, inner)
         for part in parts(node):
             yield from self.slots_in(part, inner)
 
-    def of_access(self, node: Access, held: tuple[Expr, ...]) -> Iterator[Slot]:
-        """The indices of one entry, counted from the end where ``…`` stands in front."""
+    def rows_in(self, node: Node) -> Iterator[tuple[tuple[str, ...], Size]]:
+        """The letters of every row that is an index of an entry, and how long that axis is."""
+        for entry in walk(node):
+            for slot, axis in self.placed(entry) if isinstance(entry, (Access, Flat)) else ():
+                if isinstance(slot, Row):
+                    yield tuple(place.name for place in slot.places if isinstance(place, Name)), axis
+
+    def placed(self, node: Access | Flat) -> Iterator[tuple[Node, Size]]:
+        """The indices of one entry with the sizes of their axes, counted from the end where ``…`` stands in front."""
         shape = self.shapes[node.name]
+        if isinstance(node, Flat):
+            yield node.number, sp.Mul(*shape)
+            return
         for place, slot in enumerate(node.slots):
-            if isinstance(slot, Dots):
-                continue
             after = len(node.slots) - place
             axis = place if not any(isinstance(s, Dots) for s in node.slots[:place]) else len(shape) - after
+            if not isinstance(slot, Dots):
+                yield slot, shape[axis]
+
+    def of_access(self, node: Access | Flat, held: tuple[Expr, ...]) -> Iterator[Slot]:
+        """The indices of one entry that are linear."""
+        for slot, size in self.placed(node):
             index = self.linear(slot)
             if index is not None:
-                yield Slot(node, slot.span, index, shape[axis], held)
+                yield Slot(node, slot.span, index, size, held)
 
     def gaps(self, node: Node) -> Iterator[Expr]:
         """What is not negative where a condition holds."""
@@ -163,7 +195,8 @@ class Finder:
             case Name():
                 return self.known.get(node.name, letter_symbol(node.name))
             case SizeOf():
-                return self.shapes[node.name][node.axis]
+                shape = self.shapes[node.name]
+                return sp.Mul(*shape) if node.axis is None else shape[node.axis]
             case Negative():
                 inner = self.linear(node.operand)
                 return None if inner is None else -inner
@@ -189,7 +222,7 @@ class Finder:
         return found
 
     def size_of(self, node: Node) -> Expr | None:
-        """What a bound says: sums, products and quotients of numbers and sizes, rounded down or not."""
+        """A size that is said: whole numbers and sizes, divided and rounded down where that is written."""
         match node:
             case Floor():
                 inner = self.size_of(node.operand)
@@ -198,7 +231,7 @@ class Finder:
                 left, right = self.size_of(node.left), self.size_of(node.right)
                 if left is None or right is None or (node.sign == "/" and right == 0):
                     return None
-                return {"+": left + right, "−": left - right, "·": left * right}.get(node.sign) or left / right
+                return ARITHMETIC[node.sign](left, right)
         return self.linear(node)
 
     def of_sum(self, letter: Letter) -> Size:
@@ -223,7 +256,10 @@ class Finder:
             raise self.undecided(letter, f"{written(shared[0].entry)} moves with two indices of {self.statement.name}")
         if alone or bounds:
             return self.least(letter, self.unified(alone), bounds)
-        return self.unified([s for s in own if s.index == symbol]) or self.compared_with(letter)
+        for found in (self.unified([s for s in own if s.index == symbol]), self.in_rows(letter)):
+            if found is not None:
+                return found
+        return self.compared_with(letter)
 
     def unified(self, slots: Sequence[Slot]) -> Size | None:
         """The size that the axes have in which a letter stands alone: all of them the same."""
@@ -267,12 +303,26 @@ class Finder:
         found = whole
         for bound, _ in bounds:
             found = bound if found is None else self.smaller(found, bound)
+        if found is None and (rows := self.in_rows(letter)) is not None:
+            return rows
         if found is None:
             raise self.undecided(letter, f"no entry says how far {letter.name} runs")
         if found != whole:
             self.sizes.require(found)
             self.result.told[letter.name] = tuple(dict.fromkeys(written(slot.entry) for _, slot in bounds))
         return found
+
+    def in_rows(self, letter: Letter) -> Size | None:
+        """How many rows of the others an axis is long, where the others of the row are known."""
+        for row, size in self.rows:
+            others = [self.result.found.get(name) for name in row if name != letter.name]
+            if letter.name in row and None not in others:
+                each = sp.Mul(*others)
+                many, length = self.sizes.number(size), self.sizes.number(each)
+                if length == 0 or (many is not None and length is not None and many % length):
+                    raise ShapeError(f"{many} entries are no whole number of rows of {length}", span=letter.span)
+                return size / each
+        return None
 
     def smaller(self, first: Size, second: Size) -> Size:
         """The smaller of two sizes, for all sizes where they differ by a number."""

@@ -56,6 +56,28 @@ class Access(Node):
 
 
 @dataclass(frozen=True)
+class Row(Node):
+    """``(i,r)`` as one index: the number of that place, counted row by row; on the left each is a `Letter`."""
+
+    places: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Flat(Node):
+    """``x⟨n⟩``: the entry of a tensor with this number, counted row by row."""
+
+    name: str
+    number: Node
+
+
+@dataclass(frozen=True)
+class Padded(Node):
+    """``x̂[i − 1]``: an entry where its place is inside the tensor, 0 outside."""
+
+    entry: Access
+
+
+@dataclass(frozen=True)
 class Call(Node):
     """``tanh(x[i])``."""
 
@@ -65,10 +87,10 @@ class Call(Node):
 
 @dataclass(frozen=True)
 class Size(Node):
-    """``size(x, 0)``: how many entries x has along an axis."""
+    """``size(x, 0)``: how many entries x has along an axis; ``size(x)``: how many it has."""
 
     name: str
-    axis: int
+    axis: int | None
 
 
 @dataclass(frozen=True)
@@ -167,17 +189,18 @@ class Definition(Node):
 
 @dataclass(frozen=True)
 class Statement(Node):
-    """``out[i] = right where d = …``; ``slots`` are the letters on the left, `Dots` among them."""
+    """``out[i] = right where d = …``; ``slots`` are the letters on the left, `Dots` and a `Row` of letters among them."""
 
     name: str
-    slots: tuple[Letter | Dots, ...]
+    slots: tuple[Letter | Dots | Row, ...]
     right: Node
     definitions: tuple[Definition, ...] = ()
 
     @property
     def letters(self) -> tuple[Letter, ...]:
         """The letters on the left, in order."""
-        return tuple(slot for slot in self.slots if isinstance(slot, Letter))
+        each = (slot.places if isinstance(slot, Row) else (slot,) for slot in self.slots)
+        return tuple(slot for group in each for slot in group if isinstance(slot, Letter))
 
 
 def parts(node: Node) -> Iterator[Node]:

@@ -19,14 +19,17 @@ from symgrad.notation.tree import (
     Condition,
     Delta,
     Dots,
+    Flat,
     Floor,
     Letter,
     Name,
     Negative,
     Node,
     Number,
+    Padded,
     Power,
     Root,
+    Row,
     Size,
     Statement,
 )
@@ -103,11 +106,30 @@ class Writer:
         return f"{node.name}[{self.listed(node.slots)}]", ATOM
 
     @text.register
+    def _(self, node: Row) -> Text:
+        return f"({self.listed(node.places)})", ATOM
+
+    @text.register
+    def _(self, node: Flat) -> Text:
+        places = node.number.places if isinstance(node.number, Row) else (node.number,)
+        if self.alphabet.plain:
+            return f"flat({node.name}, {self.listed(places, ', ')})", ATOM
+        inner = self.listed(places)
+        return f"{node.name}⟨{inner}⟩", ATOM
+
+    @text.register
     def _(self, node: Call) -> Text:
         return f"{node.function}({', '.join(self.text(a)[0] for a in node.arguments)})", ATOM
 
     @text.register
+    def _(self, node: Padded) -> Text:
+        name, indices = node.entry.name, f"[{self.listed(node.entry.slots)}]"
+        return f"padded({name}{indices})" if self.alphabet.plain else f"{name}\u0302{indices}", ATOM
+
+    @text.register
     def _(self, node: Size) -> Text:
+        if node.axis is None:
+            return f"size({node.name})", ATOM
         return f"size({node.name}, {self.sign('−') if node.axis < 0 else ''}{abs(node.axis)})", ATOM
 
     @text.register

@@ -13,9 +13,10 @@ from typing import Any
 from symgrad.errors import ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
+from symgrad.notation.rows import length_of, letters_at
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import Finder, ranges
-from symgrad.notation.tree import Access, Big, Dots, Statement, walk
+from symgrad.notation.tree import Access, Dots, Flat, Statement, walk
 from symgrad.ops.readings import Instead, Pointwise, numbers
 from symgrad.ops.shaping import number
 from symgrad.ops.signatures import Call
@@ -42,6 +43,8 @@ class Indexed:
         """How each operand is read."""
         found = {name: Pattern(0, False) for name in self.call.operands}
         for node in walk(tree.right):
+            if isinstance(node, Flat) and node.name in found:
+                found[node.name] = Pattern(0, False, flat=True)
             if isinstance(node, Access) and node.name in self.call.operands:
                 more = any(isinstance(slot, Dots) for slot in node.slots)
                 found[node.name] = Pattern(len(node.slots) - more, more)
@@ -53,6 +56,8 @@ class Indexed:
         given = {name: shape for name, shape in zip(self.call.operands, shapes, strict=False) if shape is not None}
         for name, shape in given.items():
             axes, more = patterns[name].axes, patterns[name].more
+            if patterns[name].flat:
+                continue
             if len(shape) < axes or (len(shape) > axes and not more):
                 least = "at least " if more else ""
                 many = f"{axes} {'axis' if axes == 1 else 'axes'}"
@@ -71,7 +76,7 @@ class Indexed:
         shape: list[Size] = []
         for slot in tree.slots:
             lead = max(leads, key=lambda axes: len(axes), default=())
-            shape += lead if isinstance(slot, Dots) else [sizes.find(found[slot.name])]
+            shape += lead if isinstance(slot, Dots) else [sizes.find(length_of(slot, found))]
         return tuple(shape)
 
     def found(self, tree: Statement, shapes: Shapes, sizes: Sizes, options: Options) -> Mapping[str, Size]:
@@ -84,13 +89,12 @@ class Indexed:
         tree = self.tree(views, options)
         own = [slot for slot in tree.slots if not isinstance(slot, Dots)]
         lead = at[: len(at) - len(own)] if len(own) < len(tree.slots) else ()
-        letters = {slot.name: index for slot, index in zip(own, at[len(lead) :], strict=True)}
         tensors: dict[str, Any] = {
             name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None
         }
         shapes = {name: view.shape for name, view in tensors.items()}
         tensors |= {name: View(name, (), number(value)) for name, value in numbers(options)}
-        summed = any(isinstance(node, Big) for node in walk(tree.right))
         known = {name: number(value) for name, value in numbers(options)}
-        found = Finder(tree, shapes, Sizes(), known).find_summed() if summed else {}
+        found = Finder(tree, shapes, Sizes(), known).find_asked()
+        letters = letters_at(own, at[len(lead) :], found)
         return Meaning(tensors, letters, found, functions(), lead).of(tree.right)

@@ -17,8 +17,9 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
+from symgrad.notation.rows import length_of, letters_at
 from symgrad.notation.sizes import Finder
-from symgrad.notation.tree import Access, Big, Statement, walk
+from symgrad.notation.tree import Access, Dots, Statement, walk
 from symgrad.ops.readings import Instead, Pointwise, Whole, numbers
 from symgrad.ops.shaping import axis_of, number
 from symgrad.ops.signatures import Call
@@ -126,8 +127,8 @@ class OnAxes:
         rank = self.others(tree, shapes) + len(tree.slots)
         if not first and len(tree.slots) == counts.get(self.call.operands[0]):
             return ()
-        left = dict(zip(placed(len(tree.slots), axes, rank), tree.letters, strict=True))
-        return tuple(sizes.find(letters[left[a].name]) if a in left else next(others) for a in range(rank))
+        left = dict(zip(placed(len(tree.slots), axes, rank), tree.slots, strict=True))
+        return tuple(sizes.find(length_of(left[a], letters)) if a in left else next(others) for a in range(rank))
 
     def spots(self, name: str, count: int, axes: tuple[int, ...], rank: int) -> tuple[int, ...]:
         """The axes that the indices of a tensor are on."""
@@ -142,7 +143,6 @@ class OnAxes:
         tree, axes = self.tree(views, options), self.axes(options)
         counts = self.counts(tree)
         spots = placed(len(tree.slots), axes, len(at))
-        letters = {letter.name: at[a] if at else sp.S.Zero for letter, a in zip(tree.letters, spots, strict=True)}
         others = tuple(index for a, index in enumerate(at) if a not in spots)
         tensors: dict[str, Any] = {}
         for name, view in zip(self.call.operands, views, strict=False):
@@ -152,6 +152,6 @@ class OnAxes:
                 tensors[name] = Whole(view, at if view.rank else ())
         tensors |= {name: Whole(View(name, (), value), at) for name, value in self.known(options).items()}
         lines = {name: line.shape for name, line in tensors.items() if isinstance(line, Placed)}
-        summed = any(isinstance(node, Big) for node in walk(tree.right))
-        found = Finder(tree, lines, Sizes(), self.known(options)).find_summed() if summed else {}
+        found = Finder(tree, lines, Sizes(), self.known(options)).find_asked()
+        letters = letters_at(tree.slots, [at[a] if at else sp.S.Zero for a in spots], found)
         return Meaning(tensors, letters, found, functions()).of(tree.right)

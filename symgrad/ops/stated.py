@@ -17,6 +17,7 @@ from symgrad.errors import ShapeError, bug
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
+from symgrad.notation.rows import length_of, letters_at
 from symgrad.notation.scope import Names, Pattern, names_in, spelled_out
 from symgrad.notation.sizes import Ranges as Found
 from symgrad.notation.sizes import checked
@@ -39,12 +40,14 @@ class Reading:
 
     def lead(self, shape: Shape, pattern: Pattern) -> Shape:
         """The axes of an operand that ``…`` stands for."""
-        return shape[: len(shape) - pattern.axes] if pattern.more else ()
+        return () if pattern.flat else shape[: len(shape) - pattern.axes] if pattern.more else ()
 
     def aligned(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
         """The axes of ``…`` are broadcast; the others are as the letters say."""
         patterns = [*self.names.tensors.items()]
         for (name, pattern), shape in zip(patterns, shapes, strict=True):
+            if pattern.flat:
+                continue
             if len(shape) < pattern.axes or (len(shape) > pattern.axes and not pattern.more):
                 more = " or more" if pattern.more else ""
                 raise ShapeError(
@@ -71,7 +74,7 @@ class Reading:
         patterns = self.names.tensors.values()
         lead = max((self.lead(s, p) for s, p in zip(shapes, patterns, strict=True)), key=len, default=())
         for slot in self.whole.slots:
-            shape += lead if isinstance(slot, Dots) else [found[slot.name]]
+            shape += lead if isinstance(slot, Dots) else [length_of(slot, found)]
         return tuple(shape)
 
     def index(
@@ -83,7 +86,7 @@ class Reading:
         place = next((n for n, slot in enumerate(self.whole.slots) if isinstance(slot, Dots)), 0)
         count = len(at) - len(own)
         lead, rest = at[place : place + count], (*at[:place], *at[place + count :])
-        letters = {slot.name: index for slot, index in zip(own, rest, strict=True)}
+        letters = letters_at(own, rest, dict(ranges))
         tensors = {name: view for name, view in zip(self.names.tensors, views, strict=True) if view is not None}
         return Meaning(tensors, letters, dict(ranges), functions(), lead).of(self.whole.right)
 

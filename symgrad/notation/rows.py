@@ -1,0 +1,56 @@
+"""Several letters as one index: ``(i,r)`` is the number of the place i, r, counted row by row.
+
+Comes in: the slots of a left-hand side, what stands at them, and how far letters run. Goes out: what each letter is, how
+long each axis is. A letter that takes one value alone is 0 and makes no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import sympy as sp
+
+from symgrad.indexing import ravel, unravel
+from symgrad.indexing.symbols import Expr
+from symgrad.notation.tree import Dots, Letter, Row
+from symgrad.shapes import Size
+
+
+def number_of(places: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
+    """The number of a place."""
+    long = [(place, size) for place, size in zip(places, sizes, strict=True) if size != 1]
+    return ravel([place for place, _ in long], tuple(size for _, size in long))
+
+
+def places_of(number: Expr, sizes: Sequence[Size]) -> list[Expr]:
+    """The place that has this number; undoes `number_of`."""
+    long = iter(unravel(number, tuple(size for size in sizes if size != 1)))
+    return [sp.S.Zero if size == 1 else next(long) for size in sizes]
+
+
+def letters_at(
+    slots: Sequence[Letter | Dots | Row], at: Sequence[Expr], ranges: Mapping[str, Size]
+) -> dict[str, Expr]:
+    """What the letters of a left-hand side are at some indices, one for each slot."""
+    found: dict[str, Expr] = {}
+    for slot, index in zip(slots, at, strict=True):
+        if isinstance(slot, Row):
+            names = names_of(slot)
+            found |= zip(names, places_of(index, [ranges[name] for name in names]), strict=True)
+        elif isinstance(slot, Letter):
+            found[slot.name] = index
+    return found
+
+
+def names_of(slot: Letter | Dots | Row) -> tuple[str, ...]:
+    """The letters of a slot."""
+    each = slot.places if isinstance(slot, Row) else (slot,)
+    return tuple(letter.name for letter in each if isinstance(letter, Letter))
+
+
+def length_of(slot: Letter | Row, ranges: Mapping[str, Size]) -> Size:
+    """How long the axis of a slot is."""
+    return sp.Mul(*(ranges[name] for name in names_of(slot)))
+
+
+__all__ = ["length_of", "letters_at", "names_of", "number_of", "places_of"]
