@@ -91,7 +91,7 @@ def test_the_row_of_an_entry_that_writes_its_equation_is_that_of_an_example(op: 
         shapes = {t.name: t.shape for t in (*case.program.inputs, *(s.result for s in case.program.steps))}
         views = [View(n, shapes[str(a)]) for n, a in zip(op.operands, case.last.arguments, strict=False)]
         at, options = fresh_axes(case.last.result.shape), dict(case.last.options)
-        if len(at) >= len(row.tree(views, options).letters):
+        if len(at) >= len(row.tree(views, options).slots):
             left, right = (canonical(way.index(at, views, {}, options)) for way in (found, row))
             alike.append(sp.expand(left - right) == 0)
         if any(alike):

@@ -21,6 +21,9 @@ NAMES = st.sampled_from(["x", "w", "eps", "v_h", "μ", "out2"])
 RELATIONS = st.sampled_from(["<", "≤", ">", "≥", "=", "≠"])
 
 
+ROWS = st.builds(lambda names: t.Row(tuple(map(t.Name, names))), st.lists(LETTERS, min_size=2, max_size=3, unique=True))
+
+
 def extended(inner: st.SearchStrategy[t.Node]) -> st.SearchStrategy[t.Node]:
     """Nodes around other nodes."""
     chains = st.builds(lambda a, r, b: t.Chain((a, b), (r,)), inner, RELATIONS, inner)
@@ -39,6 +42,7 @@ def extended(inner: st.SearchStrategy[t.Node]) -> st.SearchStrategy[t.Node]:
         st.builds(lambda c: t.Condition(tuple(c)), st.lists(chains | long, min_size=1, max_size=2)),
         st.builds(t.Delta, inner, inner),
         st.builds(lambda n, s: t.Access(n, tuple(s)), NAMES, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(t.Flat, NAMES, inner),
         st.builds(
             lambda f, a: t.Call(f, tuple(a)), st.sampled_from(["tanh", "max"]), st.lists(inner, min_size=1, max_size=2)
         ),
@@ -49,14 +53,17 @@ def extended(inner: st.SearchStrategy[t.Node]) -> st.SearchStrategy[t.Node]:
 LEAVES = st.one_of(
     st.builds(t.Number, st.sampled_from(["0", "2", "13", "0.5", "1e-5"])),
     st.builds(t.Name, NAMES | LETTERS),
-    st.builds(t.Size, NAMES, st.integers(-2, 2)),
+    st.builds(t.Size, NAMES, st.integers(-2, 2) | st.none()),
+    ROWS,
+    st.builds(lambda n: t.Padded(t.Access(n, (t.Negative(t.Number("2")), t.Name("i")))), NAMES),
 )
 TREES = st.recursive(LEAVES, extended, max_leaves=8)
 
 
 @given(right=TREES)
 def test_what_is_written_reads_back_as_the_same_tree_in_both_alphabets(right: t.Node) -> None:
-    statement = t.Statement("out", (t.Dots(), t.Letter("i")), right)
+    row = t.Row((t.Letter("j"), t.Letter("r", right)))
+    statement = t.Statement("out", (t.Dots(), t.Letter("i"), row), right)
     for alphabet in (UNICODE, PLAIN):
         text = written(statement, alphabet)
         assert read_statement(text) == statement, text
@@ -72,6 +79,8 @@ def test_what_is_written_reads_back_as_the_same_tree_in_both_alphabets(right: t.
         ("out = Π_j (x[j] − 1)", "out = prod_j (x[j]-1)"),
         ("out[…,i] = x[…,i]⁻²", "out[...,i] = x[...,i]**-2"),
         ("out[i] = ⌊x[i]⌋ + |x[i]|", "out[i] = floor(x[i]) + abs(x[i])"),
+        ("out[(i, r<2)] = x⟨i⟩ + y⟨i,r⟩", "out[(i,r<2)] = flat(x, i) + flat(y, i, r)"),
+        ("out[i] = x̂[i − 1]·size(x)", "out[i] = padded(x[i-1])*size(x)"),
         ("out[i<n−1, r<3] = x[i+r]", "out[i < n - 1, r < 3] = x[i + r]"),
         ("out = Σ_{j,k} x[j,k] where d = 1, e = 2", "out=∑_{j,k} x[j,k] where d=1,e=2"),
     ],
@@ -122,6 +131,18 @@ REFUSED = [
     ("out[i] = Σ_j x[j]", "no entry says how far i runs", "i"),
     ("out[i<x[0]] = x[i]", "how far i runs is no size", "x[0]"),
     ("out[i] = x[s*i]", "s stands in an index: it has to be a whole number", "s"),
+    ("out[i] = x⟨i", "this ⟨ is not closed by ⟩", "⟨"),
+    ("out[(i,j)] = x[i,j", "this [ is not closed by ]", "["),
+    ("out[(i,i)] = x[i,i]", "i stands twice on the left", "i"),
+    ("out[c] = x[(c,a)]", "a is neither an index of out nor summed over", "a"),
+    ("out[c] = x[(c+1,c)]", "between these commas stand letters alone", "c+1"),
+    ("out[c] = s[c+1] where s[b] = Σ_{a<2} x[(b,a)]", "between these commas stand letters alone", "b"),
+    ("out[i] = x⟨i,2⟩", "between these commas stand letters alone", "2"),
+    ("out[i] = flat(x)", "flat takes a tensor and the number of an entry", "flat(x)"),
+    ("out[i] = padded(x)", "padded takes an entry of a tensor", "padded(x)"),
+    ("out[i] = d̂[i] where d[i] = 2·x[i]", "a hat is for entries of a tensor", "2"),
+    ("out[i<2] = x̂⟨i⟩", "behind a hat stand the indices of an entry", "⟨"),
+    ("out[i<9] = x⟨i,i⟩", "i stands twice between these commas", "i"),
     ("out[i] = " + "(" * 80 + "x[i]" + ")" * 80, "this is nested more than 60 levels deep", "("),
     ("out[i] = " + "-" * 80 + "x[i]", "this is nested more than 60 levels deep", "-"),
 ]  # fmt: skip
@@ -164,6 +185,14 @@ SIZES = [
     ("out[i<size(x, 0) − 1,r<2] = x[i+r]", {"x": 9}, (8, 2)),
     ("out[i<2·size(x, 0)] = x[⌊i/2⌋]", {"x": 4}, (8,)),
     ("out[…,k] = Σ_j x[…,j]·w[k,j] + b[k]", {"x": (2, 5, 3), "w": (4, 3), "b": 4}, (2, 5, 4)),
+    ("out[(i,j)] = x[i,j]", {"x": (3, 4)}, (12,)),
+    ("out[c,(h,a<2),(w,b<2)] = x[(c,a,b),h,w]", {"x": (8, 3, 5)}, (2, 6, 10)),
+    ("out[(i,k),(j,l)] = x[i,j]·y[k,l]", {"x": (2, 3), "y": (4, 5)}, (8, 15)),
+    ("out[i,j<2] = x⟨i,j⟩", {"x": (3, 4)}, (6, 2)),
+    ("out[i] = x⟨2·i + 1⟩", {"x": (3, 3)}, (4,)),
+    ("out[i<size(x)] = x⟨i⟩", {"x": (3, 4)}, (12,)),
+    ("out[i<⌊size(x, 0)/2⌋] = x̂[i − 1]", {"x": 9}, (4,)),
+    ("out[i<size(x, 0) − 3] = x[i]", {"x": 3}, (0,)),
     ("out[i] = x[i mod 3]", {"x": 9}, None),
 ]
 
@@ -187,3 +216,12 @@ def test_axes_in_which_one_letter_stands_have_one_size() -> None:
 def test_a_bound_beyond_the_axis_is_refused() -> None:
     with pytest.raises(SymgradError, match="after the end"):
         read("out[i<9] = x[i]", shapes={"x": [3]})
+
+
+def test_rows_that_do_not_come_out_even_are_refused() -> None:
+    with pytest.raises(SymgradError, match="no whole number of rows"):
+        read("out[i,j<4] = x[(i,j)]", shapes={"x": [6]})
+    with pytest.raises(SymgradError, match=r"fit|differ|size|shape"):
+        read("out[i<2,j<2] = x⟨i,j⟩", shapes={"x": [2, 3]})
+    with pytest.raises(SymgradError, match="after the end"):
+        read("out[i<7] = x⟨i⟩", shapes={"x": [2, 3]})

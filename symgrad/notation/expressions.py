@@ -201,6 +201,8 @@ class Expressions(Cursor):
         for place in places:
             if not isinstance(place, Name) or not re.fullmatch(LETTER, place.name):
                 raise self.refusal("between these commas stand letters alone", place.span, ("(i,j)",))
+            if sum(place == other for other in places) > 1:
+                raise self.refusal(f"{place.name} stands twice between these commas", place.span, ("(i,j)",))
         return Row(tuple(places), span=span)
 
     def flat(self, token: Token) -> Flat:
@@ -278,7 +280,8 @@ class Expressions(Cursor):
             return Padded(arguments[0], span=span)
         if token.word == "flat":
             if len(arguments) < 2 or not isinstance(arguments[0], Name):
-                raise self.refusal("flat takes a tensor and the number of an entry", span, ("flat(x, n)", "flat(x, i, j)"))
+                hints = ("flat(x, n)", "flat(x, i, j)")
+                raise self.refusal("flat takes a tensor and the number of an entry", span, hints)
             number = arguments[1] if len(arguments) == 2 else self.checked_row(arguments[1:], span)
             return Flat(arguments[0].name, number, span=span)
         return self.size(arguments, span) if token.word == "size" else Call(token.word, tuple(arguments), span=span)

@@ -1,8 +1,8 @@
 """Text → tree: statements of index equations; their right-hand sides are `symgrad.notation.expressions`.
 
 statement  = left "=" expr [ "where" definition { "," definition } ]
-left       = NAME [ "[" slot { "," slot } "]" ]            slot = "…" | bounded | "(" bounded "," bounded { "," bounded } ")"
-bounded    = letter [ "<" expr ]
+left       = NAME [ "[" slot { "," slot } "]" ]            slot = "…" | run | "(" run "," run { "," run } ")"
+run        = letter [ "<" expr ]
 definition = NAME [ "[" letters "]" ] "=" expr
 """
 

@@ -1,7 +1,7 @@
 """Several letters as one index: ``(i,r)`` is the number of the place i, r, counted row by row.
 
-Comes in: the slots of a left-hand side, what stands at them, and how far letters run. Goes out: what each letter is, how
-long each axis is. A letter that takes one value alone is 0 and makes no row.
+Comes in: the slots of a left-hand side, what stands at them, and how far letters run. Goes out: what each letter is,
+how long each axis is. A letter that takes one value alone is 0 and makes no row.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import sympy as sp
 
-from symgrad.indexing import ravel, unravel
+from symgrad.indexing import Index, ravel, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.tree import Dots, Letter, Row
 from symgrad.shapes import Size
@@ -28,9 +28,7 @@ def places_of(number: Expr, sizes: Sequence[Size]) -> list[Expr]:
     return [sp.S.Zero if size == 1 else next(long) for size in sizes]
 
 
-def letters_at(
-    slots: Sequence[Letter | Dots | Row], at: Sequence[Expr], ranges: Mapping[str, Size]
-) -> dict[str, Expr]:
+def letters_at(slots: Sequence[Letter | Dots | Row], at: Sequence[Expr], ranges: Mapping[str, Size]) -> dict[str, Expr]:
     """What the letters of a left-hand side are at some indices, one for each slot."""
     found: dict[str, Expr] = {}
     for slot, index in zip(slots, at, strict=True):
@@ -40,6 +38,12 @@ def letters_at(
         elif isinstance(slot, Letter):
             found[slot.name] = index
     return found
+
+
+def sizes_at(slots: Sequence[Letter | Dots | Row], at: Sequence[Expr]) -> dict[str, Size]:
+    """How far the letters run that stand alone."""
+    each = zip(slots, at, strict=True)
+    return {slot.name: i.size for slot, i in each if isinstance(slot, Letter) and isinstance(i, Index)}
 
 
 def names_of(slot: Letter | Dots | Row) -> tuple[str, ...]:
@@ -53,4 +57,4 @@ def length_of(slot: Letter | Row, ranges: Mapping[str, Size]) -> Size:
     return sp.Mul(*(ranges[name] for name in names_of(slot)))
 
 
-__all__ = ["length_of", "letters_at", "names_of", "number_of", "places_of"]
+__all__ = ["length_of", "letters_at", "names_of", "number_of", "places_of", "sizes_at"]

@@ -41,7 +41,7 @@ MOST_NODES = 5_000
 
 @dataclass(frozen=True)
 class Pattern:
-    """How a tensor is read: this many axes, and with ``…`` more in front of them; ``flat`` with however many there are."""
+    """How a tensor is read: this many axes, with ``…`` more in front of them; ``flat``: however many there are."""
 
     axes: int
     more: bool
@@ -98,7 +98,8 @@ class Speller:
     def slot(self, slot: Letter | Dots | Row) -> Letter | Dots | Row:
         """A letter on the left, what it is bounded by spelled out."""
         if isinstance(slot, Row):
-            return replace(slot, places=tuple(self.slot(letter) for letter in slot.places if isinstance(letter, Letter)))
+            letters = (letter for letter in slot.places if isinstance(letter, Letter))
+            return replace(slot, places=tuple(map(self.slot, letters)))
         if isinstance(slot, Dots) or slot.bound is None:
             return slot
         return replace(slot, bound=self.spelled(slot.bound, {}, ()))

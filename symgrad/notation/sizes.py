@@ -95,20 +95,21 @@ class Finder:
     """The letters in turn: sums first, then the left-hand side."""
 
     def __init__(
-        self, statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size]
-    ) -> None:
+        self, statement: Statement, shapes: Mapping[str, Shape], sizes: Sizes, known: Mapping[str, Size],
+        begun: Mapping[str, Size] | None = None,
+    ) -> None:  # fmt: skip
         self.statement = statement
         self.shapes = shapes
         self.sizes = sizes
         self.known = known
-        self.result = Ranges()
+        self.result = Ranges(dict(begun or {}))
         self.slots = tuple(self.slots_in(statement.right, ()))
         self.rows = tuple(self.rows_in(statement.right))
 
     def find(self) -> Ranges:
         """Every letter's size."""
         self.find_summed()
-        left = [letter for letter in self.statement.letters if letter.bound is None]
+        left = [letter for letter in self.statement.letters if letter.name not in self.result.found]
         for letter in left:
             self.result.found[letter.name] = self.on_the_left(letter, {other.name for other in left} - {letter.name})
         for row, size in self.rows:
@@ -116,17 +117,20 @@ class Finder:
         return self.result
 
     def find_asked(self) -> Mapping[str, Size]:
-        """The sizes of the letters that a meaning needs: of sums, and where several are one index, of all."""
-        kinds = {type(node) for node in walk(self.statement)}
-        if Row in kinds:
+        """The sizes of the letters that a meaning needs: of sums, and of those that are one index with others."""
+        if any(isinstance(slot, Row) for slot in self.statement.slots):
             return self.find().found
-        return self.find_summed() if Big in kinds else {}
+        return (
+            self.find_summed()
+            if any(isinstance(node, Big) for node in walk(self.statement.right))
+            else self.result.found
+        )
 
     def find_summed(self) -> Mapping[str, Size]:
         """The sizes of the letters of sums, and of those whose size is said."""
         summed = [letter for node in sums(self.statement.right) for letter in node.letters]
         for letter in (*summed, *self.statement.letters):
-            if letter.bound is not None:
+            if letter.bound is not None and letter.name not in self.result.found:
                 self.result.found[letter.name] = self.said(letter.bound, letter)
         for letter in summed:
             if letter.bound is None:

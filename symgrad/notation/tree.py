@@ -189,7 +189,7 @@ class Definition(Node):
 
 @dataclass(frozen=True)
 class Statement(Node):
-    """``out[i] = right where d = …``; ``slots`` are the letters on the left, `Dots` and a `Row` of letters among them."""
+    """``out[i] = right where d = …``; ``slots`` are the letters on the left, `Dots` and rows among them."""
 
     name: str
     slots: tuple[Letter | Dots | Row, ...]

@@ -6,10 +6,12 @@ holds together more or less tightly; what is looser than its place allows goes i
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import singledispatchmethod
 
 from symgrad.errors import bug
+from symgrad.notation.tokens import LETTER
 from symgrad.notation.tree import (
     Absolute,
     Access,
@@ -195,7 +197,7 @@ class Writer:
     @text.register
     def _(self, node: Delta) -> Text:
         sides = (node.left, node.right)
-        names = [side.name for side in sides if isinstance(side, Name)]
+        names = [side.name for side in sides if isinstance(side, Name) and re.fullmatch(LETTER, side.name)]
         if self.alphabet.plain or len(names) < 2:
             return f"{'delta' if self.alphabet.plain else 'δ'}({self.listed(sides, ', ')})", ATOM
         return f"δ_{''.join(names)}" if len("".join(names)) == 2 else f"δ_{{{','.join(names)}}}", ATOM

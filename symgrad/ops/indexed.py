@@ -13,7 +13,7 @@ from typing import Any
 from symgrad.errors import ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
-from symgrad.notation.rows import length_of, letters_at
+from symgrad.notation.rows import length_of, letters_at, sizes_at
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import Finder, ranges
 from symgrad.notation.tree import Access, Dots, Flat, Statement, walk
@@ -95,6 +95,6 @@ class Indexed:
         shapes = {name: view.shape for name, view in tensors.items()}
         tensors |= {name: View(name, (), number(value)) for name, value in numbers(options)}
         known = {name: number(value) for name, value in numbers(options)}
-        found = Finder(tree, shapes, Sizes(), known).find_asked()
+        found = Finder(tree, shapes, Sizes(), known, sizes_at(own, at[len(lead) :])).find_asked()
         letters = letters_at(own, at[len(lead) :], found)
         return Meaning(tensors, letters, found, functions(), lead).of(tree.right)

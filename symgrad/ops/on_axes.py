@@ -19,7 +19,7 @@ from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.rows import length_of, letters_at
 from symgrad.notation.sizes import Finder
-from symgrad.notation.tree import Access, Dots, Statement, walk
+from symgrad.notation.tree import Access, Statement, walk
 from symgrad.ops.readings import Instead, Pointwise, Whole, numbers
 from symgrad.ops.shaping import axis_of, number
 from symgrad.ops.signatures import Call

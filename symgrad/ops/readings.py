@@ -148,8 +148,9 @@ def shape_of(value: Any) -> Shape:
 
 
 def numbers(options: Options) -> list[tuple[str, Any]]:
-    """The options that an equation may name, the parts of a tuple with their numbers behind it: stride0, stride1."""
+    """The options that an equation may name, the parts of a tuple with their numbers behind it: stride0, stride1; one is itself."""
     parts = [(f"{n}{k}", v) for n, vs in options.items() if isinstance(vs, tuple) for k, v in enumerate(vs)]
+    parts += [(n, vs[0]) for n, vs in options.items() if isinstance(vs, tuple) and len(vs) == 1]
     given = [(n, int(v) if isinstance(v, bool) else v) for n, v in (*options.items(), *parts)]
     return [(name, value) for name, value in given if not isinstance(value, (str, tuple, type(None)))]
 

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Bracket, Unravel, add_up, fresh
+from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
 from symgrad.ops.axes.reductions import Reduction, unless_zero
@@ -101,34 +101,21 @@ def tensordot(at: At, x: View, y: View, dims: int | tuple[int, ...] | tuple[tupl
     return contraction_index(at, (x, y), *tensordot_subscripts((x.rank, y.rank), dims))
 
 
-def kron_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
-    """Products of the sizes, the shorter shape with leading ones."""
-    rank = max(map(len, shapes))
-    first, second = ((*[sp.S.One] * (rank - len(s)), *s) for s in shapes)
-    return tuple(a * b for a, b in zip(first, second, strict=True))
+def blocks(shapes: tuple[Shape, ...]) -> str:
+    """An index of x and one of y on each axis, from the last one on."""
+    x, y = (len(shape) for shape in shapes)
+    rank = max(x, y)
+    own, other = ([f"{letter}{a}" for a in range(rank - count, rank)] for letter, count in (("i", x), ("k", y)))
+    rows = [[name for name in (f"i{a}", f"k{a}") if name in own + other] for a in range(rank)]
+    left = ",".join(names[0] if len(names) == 1 else f"({','.join(names)})" for names in rows)
+    first, second = (f"{name}{f'[{chr(44).join(at)}]' if at else ''}" for name, at in (("x", own), ("y", other)))
+    return f"out{f'[{left}]' if left else ''} = {first}·{second}"
 
 
-@operation(
-    says="every entry of x times all of y, as one matrix of blocks",
-    torch=lambda torch, x, y: torch.kron(x, y),
-    shape=kron_shape,
-    spelled=("torch.kron", "Tensor.kron", "np.kron"),
-    examples=(example("kron(x, y)", x=(2, 2), y=(2, 3)), example("kron(x, y)", x=(2,), y=(3,))),
-)
-def kron(at: At, x: View, y: View) -> Expr:
-    """out[i·m + k, j·n + l] = x[i,j]·y[k,l]"""
-    rank = len(at)
-    left, right = [], []
-    for axis, index in enumerate(at):
-        a, b = axis - rank + x.rank, axis - rank + y.rank
-        m = x.shape[a] if a >= 0 else sp.S.One
-        n = y.shape[b] if b >= 0 else sp.S.One
-        split = m != 1 and n != 1
-        if a >= 0:
-            left.append(Unravel(sp.S.Zero, index, m, n) if split else index if n == 1 else sp.S.Zero)
-        if b >= 0:
-            right.append(Unravel(sp.S.One, index, m, n) if split else index if m == 1 else sp.S.Zero)
-    return x[left] * y[right]
+# fmt: off
+op("kron(x, y)", "out[(i,k),(j,l)] = x[i,j]·y[k,l]", "every entry of x times all of y, as one matrix of blocks",
+   ("torch.{}", "Tensor.{}", "np.{}"), instead=blocks, examples=("kron(x, y) with x:2x2 y:2x3", "kron(x, y) with x:2 y:3"))
+# fmt: on
 
 
 def broadcast_pair(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:

@@ -13,13 +13,13 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Mod, Unravel, bracket
+from symgrad.indexing import bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.equations import METHOD, TORCH, op
 from symgrad.ops.moving.views import numbers, sequence
 from symgrad.ops.shaping import axes_of, axis_of, moved, number
 from symgrad.ops.slots import Opening
-from symgrad.ops.spec import At, View, example, kept, operation
+from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # one int or several, as users write them
@@ -71,39 +71,26 @@ def prepare_roll(shapes: tuple[Shape, ...], shifts: Ints, dims: Ints = ()) -> di
     return {"shifts": amounts, "dims": tuple(axis_of(d, len(shapes[0])) for d in axes)}
 
 
-@operation(
-    says="moves the entries along dims; what leaves at one end comes in at the other",
-    torch=lambda torch, x, shifts, dims: torch.roll(x, shifts, dims),
-    shape=kept,
-    prepare=prepare_roll,
-    spelled=("torch.roll", "Tensor.roll", "aten.roll", "np.roll"),
-    examples=(
-        example("roll(x, 1, 0)", x=(4,)),
-        example("roll(x, (1, -1), (0, 1))", x=(2, 3)),
-        example("roll(x, 2)", x=(2, 3)),
-    ),
-)
-def roll(at: At, x: View, shifts: Ints, dims: Ints = ()) -> Expr:
-    """out[i] = x[(i − shift) mod n]"""
-    if sp.S.Zero in x.shape:
-        return x[at]  # no entry that could move, and no remainder of a division by 0
+def rolled(shapes: tuple[Shape, ...], shifts: tuple[Any, ...], dims: tuple[int, ...]) -> str:
+    """The entries that many places on, along dims or row by row."""
+    rank = len(shapes[0])
     if not dims:
-        from_row = Mod(ravelled(at, x.shape) - shifts[0], sp.Mul(*x.shape))
-        return x[
-            [Unravel(sp.Integer(a), from_row, *x.shape) for a in range(x.rank)] if x.rank > 1 else [from_row] * x.rank
-        ]
-    places = list(at)
-    for shift, axis in zip(shifts, dims, strict=True):
-        places[axis] = Mod(places[axis] - shift, x.shape[axis])
-    return x[places]
+        letters = ",".join(f"i{a}" for a in range(rank))
+        number = f"({letters})" if letters else "0"
+        left = moved(rank, str, lambda a: f"size(x, {a})").partition(" = ")[0]
+        return f"{left} = x⟨({number} − shifts0) mod size(x)⟩"
+    by = {
+        axis: f"(i{axis} − {' − '.join(f'shifts{k}' for k, a in enumerate(dims) if a == axis)}) mod size(x, {axis})"
+        for axis in dims
+    }
+    return moved(rank, lambda a: by.get(a, f"i{a}"), lambda a: f"size(x, {a})")
 
 
-def ravelled(at: At, shape: Shape) -> Expr:
-    """The row-major number as arithmetic."""
-    result: Expr = sp.S.Zero
-    for index, size in zip(at, shape, strict=True):
-        result = result * size + index
-    return result
+# fmt: off
+op("roll(x, shifts: any, dims: any=())", "out[i] = x[(i − shifts) mod size(x, 0)]",
+   "moves the entries along dims; what leaves at one end comes in at the other", TORCH, "np.roll", instead=rolled,
+   prepare=prepare_roll, examples=("roll(x, 1, 0) with x:4", "roll(x, (1, -1), (0, 1))", "roll(x, 2)"))
+# fmt: on
 
 
 def prepare_rot90(shapes: tuple[Shape, ...], k: int = 1, dims: Ints = (0, 1)) -> dict[str, Hashable]:
@@ -397,26 +384,20 @@ def prepare_interleave(shapes: tuple[Shape, ...], repeats: Any, dim: Any = None)
     return {"repeats": int(repeats), "dim": None if dim is None else axis_of(dim, len(shapes[0]))}
 
 
-@operation(
-    says="every entry several times in a row",
-    torch=lambda torch, x, repeats, dim: torch.repeat_interleave(x, repeats, dim),
-    shape=lambda sizes, shapes, repeats, dim: (
-        (sp.Mul(*shapes[0]) * repeats,)
-        if dim is None
-        else (*shapes[0][:dim], shapes[0][dim] * repeats, *shapes[0][dim + 1 :])
-    ),
-    prepare=prepare_interleave,
-    spelled=("torch.repeat_interleave", "Tensor.repeat_interleave", "np.repeat"),
-    examples=(example("repeat_interleave(x, 2)", x=(2, 2)), example("repeat_interleave(x, 2, 1)", x=(2, 3))),
-)
-def repeat_interleave(at: At, x: View, repeats: int, dim: Any = None) -> Expr:
-    """out[i·k + r] = x[i]"""
-    times = sp.Integer(repeats)
-    if dim is None:
-        if x.rank == 0:
-            return x[()]
-        return x[[Unravel(sp.Integer(a), at[0], *x.shape, times) for a in range(x.rank)]]
-    return x[put(at, dim, Unravel(sp.S.Zero, at[dim], x.shape[dim], times) if x.shape[dim] != 1 else sp.S.Zero)]
+def interleaved(shapes: tuple[Shape, ...], repeats: int, dim: Any) -> str:
+    """Copies side by side, along dim or of all entries as one row."""
+    letters = [f"i{a}" for a in range(len(shapes[0]))]
+    row = letters if dim is None else letters[dim : dim + 1]
+    copies = f"({','.join((*row, 'r<repeats'))})"
+    left = [copies] if dim is None else [*letters[:dim], copies, *letters[dim + 1 :]]
+    return f"out[{','.join(left)}] = x{f'[{chr(44).join(letters)}]' if letters else ''}"
+
+
+# fmt: off
+op("repeat_interleave(x, repeats: int, dim: any=None)", "out[(i,r<repeats)] = x[i]", "every entry several times in a row", METHOD,
+   "np.repeat", instead=interleaved, prepare=prepare_interleave,
+   examples=("repeat_interleave(x, 2) with x:2x2", "repeat_interleave(x, 2, 0) with x:3", "repeat_interleave(x, 2, 1)"))
+# fmt: on
 
 
 # Padded ---------------------------------------------------------------------------------------------
@@ -517,30 +498,8 @@ op("unfold(x, dimension: int, size: int, step: int)", "out[i,r<size] = x[step·i
 # fmt: on
 
 
-def shuffle_shape(sizes: Sizes, shapes: tuple[Shape, ...], upscale_factor: int) -> Shape:
-    """(…, c·r², h, w) gives (…, c, h·r, w·r)."""
-    x, r = at_least(shapes[0], 3), upscale_factor
-    channels = sizes.number(x[-3])
-    if channels is not None and channels % r**2:
-        raise ShapeError(f"{channels} channels are no whole number of blocks of {r**2}")
-    return (*x[:-3], size_of(x[-3]) / r**2, x[-2] * r, x[-1] * r)
-
-
-@operation(
-    says="channels laid out as pixels: r² channels become one with r times the height and width",
-    torch=lambda torch, x, upscale_factor: torch.nn.functional.pixel_shuffle(x, upscale_factor),
-    shape=shuffle_shape,
-    spelled=("F.pixel_shuffle", "torch.pixel_shuffle", "aten.pixel_shuffle"),
-    ranks={"x": (4, 3)},
-    examples=(example("F.pixel_shuffle(x, 2)", x=(1, 4, 2, 1)),),
-)
-def pixel_shuffle(at: At, x: View, upscale_factor: int) -> Expr:
-    """out[c, h·r + a, w·r + b] = x[(c·r + a)·r + b, h, w]"""
-    *lead, c, h, w = at
-    r = sp.Integer(upscale_factor)
-
-    def pair(i: Any, n: Size) -> tuple[Expr, Expr]:
-        return Unravel(sp.S.Zero, i, n, r) if n != 1 else sp.S.Zero, Unravel(sp.S.One, i, n, r) if n != 1 else i
-
-    (y, a), (z, b) = pair(h, x.shape[-2]), pair(w, x.shape[-1])
-    return x[[*lead, (c * r + a) * r + b, y, z]]
+# fmt: off
+op("pixel_shuffle(x, upscale_factor: int)", "out[…,c,(h,a<upscale_factor),(w,b<upscale_factor)] = x[…,(c,a,b),h,w]",
+   "channels laid out as pixels: r² channels become one with r times the height and width",
+   ("F.{}", "torch.{}", "aten.{}"), ranks={"x": (4, 3)}, letters="ijkl", examples=("F.pixel_shuffle(x, 2) with x:1x4x2x1",))
+# fmt: on

@@ -14,12 +14,12 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Bracket, Mod, add_up, delta, fresh, fresh_axes, unravel
+from symgrad.indexing import Bracket, Mod, add_up, delta, fresh, fresh_axes
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import whole
-from symgrad.ops.equations import TORCH, op
+from symgrad.ops.equations import METHOD, TORCH, op
 from symgrad.ops.moving.positions import from_zero
-from symgrad.ops.shaping import axis_of
+from symgrad.ops.shaping import axis_of, moved
 from symgrad.ops.spec import At, Data, View, example, operation
 from symgrad.shapes import Shape, Sizes, size_of
 
@@ -94,13 +94,6 @@ op("gather(x, dim: int, index: data, sparse_grad: bool=False)", "out[i] = x[inde
 # fmt: on
 
 
-def along_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> Shape:
-    """The positions' shape; the other axes broadcast."""
-    if dim is None:
-        return (sp.Mul(*shapes[1]),)
-    return shapes[1]
-
-
 def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shape, ...]:
     """The axes but dim broadcast."""
     x, index = shapes
@@ -111,37 +104,25 @@ def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shap
     return tuple((*rest[:dim], s[dim], *rest[dim + 1 :]) for s in (x, index))
 
 
-@operation(
-    says="along dim the entries at the given positions; without dim those of the whole tensor, row by row",
-    torch=lambda torch, x, indices, dim: torch.take_along_dim(x, indices.long(), dim),
-    shape=along_shape,
-    align=along_align,
-    prepare=lambda shapes, dim=None: {"dim": None if dim is None else axis_of(dim, len(shapes[0]))},
-    spelled=("torch.take_along_dim", "Tensor.take_along_dim", "np.take_along_axis"),
-    domain={"indices": whole(0, 1)},
-    examples=(
-        example("take_along_dim(x, indices, 1)", x=(2, 3), indices=(2, 2)),
-        example("take_along_dim(x, indices)", x=(2, 3), indices=(2,)),
-    ),
-)
-def take_along_dim(at: At, x: View, indices: Data, dim: Any = None) -> Expr:
-    """out[i,j] = x[i, n[i,j] mod N], N the size of that axis: −1 is the last"""
+def along(shapes: tuple[Shape, ...], dim: Any) -> str:
+    """On one axis of the tensor, or on all of it as one row."""
     if dim is None:
-        return x[unravel(indices[unravel(at[0], indices.shape)], x.shape)]
-    return x[put(at, dim, counted(indices[at], x.shape[dim]))]
+        return "out[i<size(indices)] = x⟨indices⟨i⟩⟩"
+    places = ",".join(f"i{a}" for a in range(len(shapes[0])))
+    return moved(len(shapes[0]), lambda a: f"indices[{places}] mod size(x, {a})" if a == dim else f"i{a}")
 
 
-@operation(
-    says="the entries with the given numbers, counted row by row",
-    torch=lambda torch, x, index: torch.take(x, index.long()),
-    shape=lambda sizes, shapes: shapes[1],
-    spelled=("torch.take", "Tensor.take", "aten.take"),
-    domain={"index": whole(0, 3)},
-    examples=(example("take(x, index)", x=(2, 3), index=(2, 2)),),
-)
-def take(at: At, x: View, index: Data) -> Expr:
-    """out[i] = x[entry number n[i] mod N], N the number of entries: −1 is the last"""
-    return x[unravel(counted(index[at], sp.Mul(*x.shape)), x.shape)]
+# fmt: off
+op("take_along_dim(x, indices: data, dim: any=None)", "out[i] = x[indices[i] mod size(x, 0)]",
+   "along dim the entries at the given positions, −1 the last; without dim those of the whole tensor, row by row", METHOD,
+   "np.take_along_axis", instead=along, align=along_align, domain={"indices": whole(0, 1)}, smooth=True,
+   prepare=lambda shapes, dim=None: {"dim": None if dim is None else axis_of(dim, len(shapes[0]))},
+   examples=("take_along_dim(x, indices, 0) with x:3 indices:2", "take_along_dim(x, indices, 1) with x:2x3 indices:2x2",
+   "take_along_dim(x, indices) with x:2x3 indices:2"))
+op("take(x, index: data)", "out[…] = x⟨index[…] mod size(x)⟩", "the entries with the given numbers, counted row by row; −1 is the"
+   " last", ("torch.{}", "Tensor.{}", "aten.{}"), domain={"index": whole(0, 3)}, smooth=True, ranks={}, letters="ijkl",
+   examples=("take(x, index) with x:2x3 index:2x2",))
+# fmt: on
 
 
 def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:

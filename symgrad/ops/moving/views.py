@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import bracket, ravel, unravel
+from symgrad.indexing import bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.moving.slicing import cut
@@ -155,18 +155,19 @@ def reshaped(sizes: Sizes, shapes: tuple[Shape, ...], shape: Shape) -> Shape:
     return tuple(shape)
 
 
-@operation(
-    says="the same entries, row by row, in another shape",
-    numpy=lambda x, shape: np.reshape(x, numbers(shape)),
-    torch=lambda torch, x, shape: torch.reshape(x, numbers(shape)),
-    shape=reshaped, prepare=prepare_shape,
-    spelled=("torch.reshape", "Tensor.reshape", "Tensor.view", "np.reshape"),
-    examples=(example("x.reshape(3, 2)", x=(2, 3)), example("x.reshape(-1)", x=(2, 3)),
-              example("x.reshape(2, 2, 3)", x=(4, 3))),
-)  # fmt: skip
-def reshape(at: At, x: View, shape: Ints) -> Expr:
-    """out[i,j] = x[entry number i·n + j, row by row]"""
-    return x[unravel(ravel(at, tuple(shape)), x.shape)]
+def renumbered(shapes: tuple[Shape, ...], shape: Shape) -> str:
+    """Every entry by its number."""
+    letters = [f"i{a}" for a in range(len(shape))]
+    left = ",".join(f"{letter}<shape{a}" for a, letter in enumerate(letters))
+    return f"out{f'[{left}]' if left else ''} = x⟨{','.join(letters) or 0}⟩"
+
+
+# fmt: off
+op("reshape(x, shape: any)", "out[i,j] = x⟨i,j⟩", "the same entries, row by row, in another shape", METHOD, "Tensor.view np.reshape",
+   instead=renumbered, shape=reshaped, prepare=prepare_shape, forward=lambda x, shape: np.reshape(x, numbers(shape)),  # no copy
+   torch=lambda torch, x, shape: torch.reshape(x, numbers(shape)),
+   examples=("x.reshape(3, 2) with x:2x3", "x.reshape(-1)", "x.reshape(2, 2, 3) with x:4x3"))
+# fmt: on
 
 
 def prepare_flatten(shapes: tuple[Shape, ...], start_dim: int = 0, end_dim: int = -1) -> dict[str, Hashable]:
@@ -175,26 +176,19 @@ def prepare_flatten(shapes: tuple[Shape, ...], start_dim: int = 0, end_dim: int 
     return {"start_dim": axis_of(start_dim, rank), "end_dim": axis_of(end_dim, rank)}
 
 
-def flat_shape(sizes: Sizes, shapes: tuple[Shape, ...], start_dim: int, end_dim: int) -> Shape:
-    """The axes from start to end as one."""
-    (shape,) = shapes
-    if not shape:
-        return (sp.Integer(1),)
-    return (*shape[:start_dim], count(shape[start_dim : end_dim + 1]), *shape[end_dim + 1 :])
+def joined_axes(shapes: tuple[Shape, ...], start_dim: int, end_dim: int) -> str:
+    """The indices from start to end as one row."""
+    letters = [f"i{a}" for a in range(len(shapes[0]))]
+    row = ",".join(letters[start_dim : end_dim + 1])
+    left = ",".join((*letters[:start_dim], f"({row})", *letters[end_dim + 1 :]))
+    return f"out[{left}] = x[{','.join(letters)}]" if letters else "out[i<1] = x"
 
 
-@operation(
-    says="joins the axes from start_dim to end_dim into one, row by row",
-    torch=lambda torch, x, start_dim, end_dim: torch.flatten(x, start_dim, end_dim),
-    shape=flat_shape, prepare=prepare_flatten, spelled=("torch.flatten", "Tensor.flatten", "torch.ravel", "np.ravel"),
-    examples=(example("flatten(x)", x=(2, 3)), example("flatten(x, 1)", x=(2, 2, 3))),
-)  # fmt: skip
-def flatten(at: At, x: View, start_dim: int = 0, end_dim: int = -1) -> Expr:
-    """out[i·n + j] = x[i,j]"""
-    if x.rank == 0:
-        return x[()]
-    inner = unravel(at[start_dim], x.shape[start_dim : end_dim + 1])
-    return x[[*at[:start_dim], *inner, *at[start_dim + 1 :]]]
+# fmt: off
+op("flatten(x, start_dim: int=0, end_dim: int=-1)", "out[(i,j)] = x[i,j]",
+   "joins the axes from start_dim to end_dim into one, row by row", METHOD, "torch.ravel np.ravel", instead=joined_axes,
+   prepare=prepare_flatten, examples=("flatten(x)", "flatten(x, 1) with x:2x2x3"))
+# fmt: on
 
 
 def unsqueezed(shapes: tuple[Shape, ...], dim: int) -> str:

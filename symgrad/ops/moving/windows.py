@@ -20,7 +20,7 @@ from symgrad.indexing import add_up, delta, fresh, ravel, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import fitting, inside, per_axis, slid
 from symgrad.ops.domain import whole
-from symgrad.ops.moving.arranging import at_least
+from symgrad.ops.equations import op
 from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.moving.views import sequence
 from symgrad.ops.spec import At, Data, Op, View, example, operation
@@ -173,35 +173,14 @@ def prepare_factor(shapes: tuple[Shape, ...], downscale_factor: int) -> dict[str
     return {"downscale_factor": int(downscale_factor)}
 
 
-def unshuffled_shape(sizes: Sizes, shapes: tuple[Shape, ...], downscale_factor: int) -> Shape:
-    """(…, c, h·r, w·r) gives (…, c·r², h, w)."""
-    x, r = at_least(shapes[0], 3), downscale_factor
-    if any(sizes.number(size) == 0 for size in x):  # torch leaves a tensor without entries as it is
-        return x
-    for size in x[-2:]:
-        known = sizes.number(size)
-        if known is not None and known % r:
-            raise ShapeError(f"{known} pixels are no whole number of blocks of {r}")
-    return (*x[:-3], x[-3] * r**2, size_of(x[-2]) / r, size_of(x[-1]) / r)
-
-
-@operation(
-    says="pixels laid out as channels: one channel becomes r² with 1/r of the height and width",
-    torch=lambda torch, x, downscale_factor: torch.nn.functional.pixel_unshuffle(x, downscale_factor),
-    shape=unshuffled_shape,
-    prepare=prepare_factor,
-    spelled=("F.pixel_unshuffle", "torch.pixel_unshuffle", "aten.pixel_unshuffle"),
-    ranks={"x": (4, 3)},
-    letters="nchw",
-    examples=(example("F.pixel_unshuffle(x, 2)", x=(1, 2, 4, 2)), example("F.pixel_unshuffle(x, 3)", x=(2, 3, 6))),
-)
-def pixel_unshuffle(at: At, x: View, downscale_factor: int) -> Expr:
-    """out[(c,a,b), h, w] = x[c, h·r + a, w·r + b]"""
-    *lead, number, h, w = at
-    r = sp.Integer(downscale_factor)
-    c, a, b = numbered(number, (x.shape[-3], r, r))
-    return x[[*lead, c, h * r + a, w * r + b]]
-
+CHANNELS = "out[…,(c,a<downscale_factor,b<downscale_factor),h,w] = x[…,c,(h,a),(w,b)]"
+# fmt: off
+op("pixel_unshuffle(x, downscale_factor: int)", CHANNELS,
+   instead=lambda shapes, downscale_factor: "out[…] = x[…]" if 0 in shapes[0] else CHANNELS,  # torch leaves nothing as it is
+   says="pixels laid out as channels: one channel becomes r² with 1/r of the height and width", home=("F.{}", "torch.{}", "aten.{}"),
+   prepare=prepare_factor, ranks={"x": (4, 3)}, letters="nchw",
+   examples=("F.pixel_unshuffle(x, 2) with x:1x2x4x2", "F.pixel_unshuffle(x, 3) with x:2x3x6"))
+# fmt: on
 
 # Max pooling undone ---------------------------------------------------------------------------------
 
