@@ -52,7 +52,7 @@ def names_of(slot: Letter | Dots | Row) -> tuple[str, ...]:
     return tuple(letter.name for letter in each if isinstance(letter, Letter))
 
 
-def length_of(slot: Letter | Row, ranges: Mapping[str, Size]) -> Size:
+def length_of(slot: Letter | Dots | Row, ranges: Mapping[str, Size]) -> Size:
     """How long the axis of a slot is."""
     return sp.Mul(*(ranges[name] for name in names_of(slot)))
 
