@@ -10,8 +10,7 @@ to be said. What decided (`Ranges.told`) is said on the page.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import sympy as sp
@@ -19,27 +18,23 @@ import sympy as sp
 from symgrad.errors import ShapeError, Span
 from symgrad.indexing.brackets import reach
 from symgrad.indexing.symbols import Expr
+from symgrad.notation.linear import Linear, letter_symbol, letters_in
 from symgrad.notation.tree import (
     Access,
     Big,
-    Binary,
     Condition,
     Delta,
     Dots,
     Flat,
-    Floor,
     Letter,
     Name,
-    Negative,
     Node,
-    Number,
     Row,
     Statement,
     factors,
     parts,
     walk,
 )
-from symgrad.notation.tree import Size as SizeOf
 from symgrad.notation.write import written
 from symgrad.shapes import Shape, Size, Sizes
 
@@ -61,16 +56,6 @@ class Ranges:
 
     found: dict[str, Size] = field(default_factory=dict)
     told: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-ARITHMETIC: Mapping[str, Callable[[Expr, Expr], Expr]] = {
-    "+": operator.add, "−": operator.sub, "·": operator.mul, "/": operator.truediv,
-}  # fmt: skip
-
-
-def letter_symbol(name: str) -> Expr:
-    """A letter in a linear index expression."""
-    return sp.Symbol(f"·{name}", integer=True, nonnegative=True)
 
 
 def ranges(
@@ -101,7 +86,7 @@ class Finder:
         self.statement = statement
         self.shapes = shapes
         self.sizes = sizes
-        self.known = known
+        self.reader = Linear(shapes, known)
         self.result = Ranges(dict(begun or {}))
         self.slots = tuple(self.slots_in(statement.right, ()))
         self.rows = tuple(self.rows_in(statement.right))
@@ -170,18 +155,18 @@ class Finder:
     def of_access(self, node: Access | Flat, held: tuple[Expr, ...]) -> Iterator[Slot]:
         """The indices of one entry that are linear."""
         for slot, size in self.placed(node):
-            index = self.linear(slot)
+            index = self.reader.linear(slot)
             if index is not None:
                 yield Slot(node, slot.span, index, size, held)
 
     def gaps(self, node: Node) -> Iterator[Expr]:
         """What is not negative where a condition holds."""
         if isinstance(node, Delta):
-            left, right = self.linear(node.left), self.linear(node.right)
+            left, right = self.reader.linear(node.left), self.reader.linear(node.right)
             if left is not None and right is not None:
                 yield from (left - right, right - left)
         for chain in node.chains if isinstance(node, Condition) else ():
-            sides = [self.linear(side) for side in chain.sides]
+            sides = [self.reader.linear(side) for side in chain.sides]
             for relation, left, right in zip(chain.relations, sides, sides[1:], strict=False):
                 if left is None or right is None:
                     continue
@@ -191,52 +176,17 @@ class Finder:
                 if relation == "=":
                     yield sp.expand(-gap)
 
-    def linear(self, node: Node) -> Expr | None:
-        """An index as a sum of letters and sizes with numbers in front; None for anything else."""
-        match node:
-            case Number() if node.value.denominator == 1:
-                return sp.Integer(int(node.value))
-            case Name():
-                return self.known.get(node.name, letter_symbol(node.name))
-            case SizeOf():
-                shape = self.shapes[node.name]
-                return sp.Mul(*shape) if node.axis is None else shape[node.axis]
-            case Negative():
-                inner = self.linear(node.operand)
-                return None if inner is None else -inner
-            case Binary(sign="+" | "−" | "·"):
-                left, right = self.linear(node.left), self.linear(node.right)
-                if left is None or right is None:
-                    return None
-                if node.sign == "·":
-                    return sp.expand(left * right) if not (letters_in(left) and letters_in(right)) else None
-                return left + right if node.sign == "+" else left - right
-        return None
-
     # Letters -----------------------------------------------------------------------------------------------
 
     def said(self, bound: Node, letter: Letter) -> Size:
         """What stands after the <, a whole number or made of sizes."""
-        found = self.size_of(bound)
+        found = self.reader.size_of(bound)
         if found is None or letters_in(found) or (found.is_Integer and found < 0):
             raise ShapeError(
                 f"how far {letter.name} runs is no size: {written(bound)}", span=bound.span,
                 hints=("a number, or sizes of tensors: size(x, 0) − 2",),
             )  # fmt: skip
         return found
-
-    def size_of(self, node: Node) -> Expr | None:
-        """A size that is said: whole numbers and sizes, divided and rounded down where that is written."""
-        match node:
-            case Floor():
-                inner = self.size_of(node.operand)
-                return None if inner is None else sp.floor(inner)
-            case Binary(sign="+" | "−" | "·" | "/"):
-                left, right = self.size_of(node.left), self.size_of(node.right)
-                if left is None or right is None or (node.sign == "/" and right == 0):
-                    return None
-                return ARITHMETIC[node.sign](left, right)
-        return self.linear(node)
 
     def of_sum(self, letter: Letter) -> Size:
         """As far as the axes where it stands alone, and no further than what it alone moves."""
@@ -388,11 +338,6 @@ class Finder:
     def number(self, size: Expr) -> int | None:
         """A size or a number in front of a letter, as a number."""
         return self.sizes.number(sp.expand(size))
-
-
-def letters_in(expression: Expr) -> set[Expr]:
-    """The letters of a linear index expression."""
-    return {symbol for symbol in expression.free_symbols if symbol.name.startswith("·")}
 
 
 def sums(node: Node) -> Iterator[Big]:

@@ -1,0 +1,74 @@
+"""Indices and bounds as arithmetic: an index as a sum of letters and sizes with numbers in front, a bound as a size.
+
+Comes in: a node, the shapes of tensors, and names that stand for sizes. Goes out: SymPy, in which a letter is a symbol.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import sympy as sp
+
+from symgrad.indexing.symbols import Expr
+from symgrad.notation.tree import Binary, Floor, Name, Negative, Node, Number
+from symgrad.notation.tree import Size as SizeOf
+from symgrad.shapes import Shape, Size
+
+ARITHMETIC: Mapping[str, Callable[[Expr, Expr], Expr]] = {
+    "+": operator.add, "−": operator.sub, "·": operator.mul, "/": operator.truediv,
+}  # fmt: skip
+
+
+def letter_symbol(name: str) -> Expr:
+    """A letter in a linear index expression."""
+    return sp.Symbol(f"·{name}", integer=True, nonnegative=True)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Reads indices and bounds on tensors of these shapes; ``known`` are names that stand for sizes."""
+
+    shapes: Mapping[str, Shape]
+    known: Mapping[str, Size]
+
+    def linear(self, node: Node) -> Expr | None:
+        """An index as a sum of letters and sizes with numbers in front; None for anything else."""
+        match node:
+            case Number() if node.value.denominator == 1:
+                return sp.Integer(int(node.value))
+            case Name():
+                return self.known.get(node.name, letter_symbol(node.name))
+            case SizeOf():
+                shape = self.shapes[node.name]
+                return sp.Mul(*shape) if node.axis is None else shape[node.axis]
+            case Negative():
+                inner = self.linear(node.operand)
+                return None if inner is None else -inner
+            case Binary(sign="+" | "−" | "·"):
+                left, right = self.linear(node.left), self.linear(node.right)
+                if left is None or right is None:
+                    return None
+                if node.sign == "·":
+                    return sp.expand(left * right) if not (letters_in(left) and letters_in(right)) else None
+                return left + right if node.sign == "+" else left - right
+        return None
+
+    def size_of(self, node: Node) -> Expr | None:
+        """A size that is said: whole numbers and sizes, divided and rounded down where that is written."""
+        match node:
+            case Floor():
+                inner = self.size_of(node.operand)
+                return None if inner is None else sp.floor(inner)
+            case Binary(sign="+" | "−" | "·" | "/"):
+                left, right = self.size_of(node.left), self.size_of(node.right)
+                if left is None or right is None or (node.sign == "/" and right == 0):
+                    return None
+                return ARITHMETIC[node.sign](left, right)
+        return self.linear(node)
+
+
+def letters_in(expression: Expr) -> set[Expr]:
+    """The letters of a linear index expression."""
+    return {symbol for symbol in expression.free_symbols if symbol.name.startswith("·")}
