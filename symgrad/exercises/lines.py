@@ -7,7 +7,6 @@ why, by the diagnosis of the test tool. The line is read by the same whitelist a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,28 +14,22 @@ import numpy as np
 
 from symgrad.api import explain_values
 from symgrad.errors import InputError, SymgradError, UnknownNameError
+from symgrad.exercises.points import evaluated, gradient, known_by, points_of, seeds_of
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Shapes
-from symgrad.language import arguments, inputs_of, read
+from symgrad.language import arguments
 from symgrad.notebook import Listed
-from symgrad.numeric import Array, Values, as_float, forward
-from symgrad.numeric.assumed import matrix_of_kind
-from symgrad.numeric.sweeps import numeric_pullback
-from symgrad.oracles.forms import jittered, moves
-from symgrad.oracles.other_sizes import resized
-from symgrad.program import Program
+from symgrad.numeric import Values, as_float
 from symgrad.testing.bench import Trial, apart, place
 from symgrad.testing.diagnosis import Case, causes
 from symgrad.testing.rounding import rounding_of
-from symgrad.testing.seeds import Weights, seeds
+from symgrad.testing.seeds import Weights
 from symgrad.testing.truth import Formula
 
 EXACT, NEAR = 1e-9, 1e-3
 """Of the largest entry: what rounding explains, and what counts as approximate."""
 LEAST = 1e-6
 """A gradient that is smaller than this may be what cancelling leaves of 0: of it no share is asked for."""
-RANGES = ((-2.0, 2.0), (-3.0, -0.5), (0.5, 2.5), (0.05, 0.95))
-"""Where numbers are drawn from; where a function has no value they are left out."""
 LEAD = {
     "here": "", "sizes": "right at the sizes of the question, not at others: ",
     "whole": "right but where an input is 0 or entries are equal: ",
@@ -95,7 +88,7 @@ class Exercise(Listed):
         worst, points = 0.0, 0
         try:
             for where, values in points_of(self.explanation):
-                trials = [self._trial(text, values, weights) for weights in seeds_of(self.explanation, values)]
+                trials = [self.trial(text, values, weights) for weights in seeds_of(self.explanation, values)]
                 points += 1
                 other = next((t for t in trials if t.got.shape != t.expected.shape), None)
                 if other is not None:
@@ -110,7 +103,7 @@ class Exercise(Listed):
             return Verdict("exact", f"{self.name}.grad, at {points} points, {sizes_tried(self.explanation)}")
         return Verdict("approximate", f"the largest difference is {worst:.1e} of the largest entry")
 
-    def _trial(self, text: str, values: Values, weights: Weights) -> Trial:
+    def trial(self, text: str, values: Values, weights: Weights) -> Trial:
         """One seed: what was expected, and what the line gives."""
         expected = as_float(gradient(self.explanation, values, weights.seeds[0], self.name))
         got = evaluated(text, known_by(self.explanation, values, weights.seeds[0]))
@@ -123,7 +116,7 @@ class Exercise(Listed):
         if not EXACT < off <= LEAST or self.solution is None:
             return off
         try:
-            own = self._trial(self.solution, values, trial.weights)
+            own = self.trial(self.solution, values, trial.weights)
         except SymgradError:
             return off
         return 0.0 if own.got.shape == own.expected.shape and off <= 2 * relative(own) else off
@@ -176,70 +169,6 @@ def exercise(expression: str, *, wrt: str | None = None, shapes: Shapes | None =
     if name not in found.gradients:
         raise UnknownNameError(f"there is no input {name!r}", found=(f"inputs: {', '.join(found.gradients)}",))
     return Exercise(found.expression, name, found)
-
-
-def points_of(explanation: Explanation) -> Iterator[tuple[str, Values]]:
-    """Numbers that differ from each other and have both signs, whole ones with 0 among them, and other sizes."""
-    program = explanation.program
-    moving = frozenset(t.name for t in program.inputs if moves(program, t.name))
-    given = {g.name: g.value for g in explanation.inputs}
-    free = [g for g in explanation.inputs if g.name in moving and not g.value_given]
-    generator, first = np.random.default_rng(7), None
-    for low, high in RANGES:
-        drawn = {g.name: np.round(generator.uniform(low, high, size=np.shape(g.value)), 2) for g in free}
-        values = values_at(program, given | drawn)
-        if values is not None and free:
-            yield "here", values
-        first = values if first is None else first
-    first = explanation.values if first is None or not free else first
-    if not free:
-        yield "here", first
-    yield "here", jittered(first, program, moving)
-    for other in resized(first, program, moving):
-        yield "sizes", other
-    whole = {g.name: np.resize([0.0, 1.0, -1.0], np.shape(g.value)) for g in free}
-    values = values_at(program, given | whole) if free else None
-    if values is not None:
-        yield "whole", values
-
-
-def values_at(program: Program, inputs: Mapping[str, Array]) -> Values | None:
-    """The forward pass, where every number in it is finite."""
-    try:
-        found = forward(program, {name: matrix_of_kind(program, name, array) for name, array in inputs.items()})
-    except (SymgradError, ValueError, IndexError):
-        return None
-    return found if all(np.isfinite(as_float(found[t.name])).all() for t in program.tensors()) else None
-
-
-def seeds_of(explanation: Explanation, values: Values) -> Iterator[Weights]:
-    """Seeds for one point; a basis too where it is small."""
-    shape = np.shape(values[explanation.program.output])
-    yield from (w for w in seeds([shape], 0) if w.name != "zeros")
-
-
-def gradient(explanation: Explanation, values: Values, seed: Array, name: str) -> Array:
-    """What is right."""
-    return numeric_pullback(explanation.program, values, seed, [name])[name]
-
-
-def known_by(explanation: Explanation, values: Values, seed: Array) -> dict[str, Array]:
-    """The names that a line may use: the inputs, the output, the seed, and what the text itself names."""
-    program = explanation.program
-    own = {t.name: np.asarray(values[t.name]) for t in program.tensors() if not re.fullmatch(r"t\d+", t.name)}
-    return {**own, program.seed: seed}
-
-
-def evaluated(text: str, known: Mapping[str, Array]) -> Array:
-    """A line in numbers; raises `SymgradError` for what is not read."""
-    mentioned = inputs_of(text)
-    missing = sorted(mentioned - set(known))
-    if missing:
-        raise UnknownNameError(f"there is no {missing[0]!r} here", found=(f"names: {', '.join(known)}",))
-    reading = read(text, shapes={name: np.shape(array) for name, array in known.items() if name in mentioned})
-    program = reading.program
-    given = {**known, **reading.made}
-    return forward(program, {t.name: np.asarray(given[t.name]) for t in program.inputs})[program.output]
 
 
 def relative(trial: Trial) -> float:

@@ -1,0 +1,163 @@
+"""The exercise inside a page: numbers at which a student's line is held against what is right, without Python.
+
+Comes in: an explanation. Goes out: plain data for ``exercise.js``: points with seeds and gradients, and what the usual
+mistakes would give at the first of them, made by the diagnosis of the test tool. None where they are too many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import SymgradError
+from symgrad.exercises.lines import EXACT, LEAD, LEAST, LONGEST, NEAR, Exercise, relative, sizes_tried
+from symgrad.exercises.points import gradient, known_by, points_of, seeds_of
+from symgrad.explanation import Explanation
+from symgrad.numeric import Array, Values, as_float
+from symgrad.render.html.travel import flat
+from symgrad.testing.bench import Trial
+from symgrad.testing.diagnosis import Case, guarded
+from symgrad.testing.rounding import rounding_of
+from symgrad.testing.share_slips import share_slips
+from symgrad.testing.slips import Slip, whole_slips
+from symgrad.testing.step_slips import step_slips
+from symgrad.testing.truth import Formula
+
+MOST_NUMBERS, MOST_WRONG = 6_000, 4_000
+"""Numbers that travel: of points, and of mistakes."""
+SEEDS = 2
+MOST_SLIPS = 150
+"""Mistakes that are tried for one gradient; those that give nothing of their own are left out."""
+DIGITS = 8
+"""Of what a mistake gives; a line is compared with it to six."""
+
+
+def asked(explanation: Explanation) -> dict[str, Any] | None:
+    """What ``exercise.js`` asks and checks with; None for numbers that do not travel."""
+    program = explanation.program
+    if explanation.downstream is not None or not explanation.gradients:
+        return None
+    points: list[dict[str, Any]] = []
+    first: tuple[Values, dict[str, list[Trial]]] | None = None
+    room = MOST_NUMBERS
+    for where, values in points_of(explanation):
+        known = {n: a for n, a in known_by(explanation, values, explanation.seed).items() if n != program.seed}
+        if any(np.iscomplexobj(a) for a in known.values()):
+            return None
+        trials = trials_at(explanation, values)
+        per_seed = [t for several in trials.values() for t in several]
+        room -= sum(np.size(a) for a in known.values()) + 2 * sum(t.expected.size for t in per_seed)
+        if room < 0:
+            break
+        first = (values, trials) if first is None else first
+        points.append({
+            "where": where,
+            "known": {name: tensor(array) for name, array in known.items()},
+            "trials": [trial_of(explanation, values, trials, n) for n in range(len(next(iter(trials.values()))))],
+        })  # fmt: skip
+    if first is None:
+        return None
+    return {
+        "seed": program.seed, "output": program.output, "expression": explanation.expression.strip(),
+        "inputs": list(explanation.gradients), "exact": EXACT, "near": NEAR, "least": LEAST, "longest": LONGEST,
+        "lead": LEAD, "sizes": sizes_tried(explanation) if room >= 0 else "as many as fit into this page",
+        "points": points, "mistakes": mistakes(explanation, *first),
+    }  # fmt: skip
+
+
+def trials_at(explanation: Explanation, values: Values) -> dict[str, list[Trial]]:
+    """What is right for a few seeds, by every input."""
+    found: dict[str, list[Trial]] = {}
+    for weights in islice(seeds_of(explanation, values), SEEDS):
+        for name in explanation.gradients:
+            right = as_float(gradient(explanation, values, weights.seeds[0], name))
+            scale = max(float(np.abs(right[np.isfinite(right)]).max(initial=0.0)), LEAST)
+            found.setdefault(name, []).append(Trial(weights, right, right, EXACT * scale, scale))
+    return found
+
+
+def trial_of(
+    explanation: Explanation, values: Values, trials: dict[str, list[Trial]], number: int
+) -> dict[str, Any]:  # fmt: skip
+    """One seed: its name, its numbers, the gradients, and what rounding takes from the closed form itself."""
+    own = {name: several[number] for name, several in trials.items()}
+    weights = next(iter(own.values())).weights
+    return {
+        "name": weights.name, "v": tensor(weights.seeds[0]),
+        "expected": {name: tensor(trial.expected) for name, trial in own.items()},
+        "allowed": {name: allowed(explanation, name, values, trial) for name, trial in own.items()},
+    }  # fmt: skip
+
+
+def allowed(explanation: Explanation, name: str, values: Values, trial: Trial) -> float:
+    """What is taken for rounding: twice what the closed form itself loses, and 1e-9 at least."""
+    question = Exercise(explanation.expression, name, explanation)
+    if question.solution is None:
+        return EXACT
+    try:
+        off = relative(question.trial(question.solution, values, trial.weights))
+    except (SymgradError, ValueError):
+        return EXACT
+    return 2 * off if EXACT < off <= LEAST else EXACT
+
+
+def mistakes(explanation: Explanation, values: Values, trials: dict[str, list[Trial]]) -> dict[str, list[Any]]:
+    """For each input the mistakes that give something of their own, in the order in which they are believed."""
+    room = MOST_WRONG
+    found: dict[str, list[Any]] = {}
+    for name, several in trials.items():
+        found[name] = []
+        seen = {key([t.expected for t in several])}
+        for slip in slips(explanation, values, name, several):
+            made = gradients_of(slip, several)
+            if made is None or key(made) in seen:
+                continue
+            room -= sum(a.size for a in made)
+            if room < 0:
+                break
+            seen.add(key(made))
+            found[name].append({"said": slip.said, "made": [rounded(a) for a in made]})
+    return found
+
+
+def slips(explanation: Explanation, values: Values, name: str, trials: list[Trial]) -> Iterator[Slip]:
+    """The mistakes of the diagnosis that can be made without a line to look at."""
+    formula = Formula(explanation.expression, (explanation.program,), (values,), tuple(explanation.gradients))
+    others = dict.fromkeys((n for n in explanation.gradients if n != name), True)
+    blank = tuple(replace(t, got=np.zeros_like(t.expected)) for t in trials)  # nothing came yet
+    case = Case(formula, name, blank, rounding_of(["float64"], None, EXACT), others, {name: blank})
+    every = chain(
+        guarded(whole_slips(formula, name, blank, others)), guarded(share_slips(formula, name, blank)),
+        guarded(step_slips(case)),
+    )  # fmt: skip
+    yield from (slip for slip in islice(every, MOST_SLIPS) if slip.kind != "scaled" or "every entry" not in slip.said)
+
+
+def gradients_of(slip: Slip, trials: list[Trial]) -> list[Array] | None:
+    """What a mistake gives for each seed; None where it gives nothing that can be told from nothing."""
+    try:
+        with np.errstate(all="ignore"):
+            made = [np.asarray(slip.made(trial), dtype=np.float64) for trial in trials]
+    except (SymgradError, ValueError, KeyError, IndexError, TypeError, ZeroDivisionError):
+        return None
+    fits = all(a.shape == t.expected.shape and np.isfinite(a).all() for a, t in zip(made, trials, strict=True))
+    return made if fits and any(a.any() for a in made) else None
+
+
+def key(arrays: list[Array]) -> bytes:
+    """What two mistakes have in common that cannot be told apart."""
+    return b"".join(np.round(a, 6).tobytes() for a in arrays)
+
+
+def rounded(array: Array) -> list[float]:
+    """Numbers to a few digits."""
+    return [float(f"{value:.{DIGITS}g}") for value in array.reshape(-1).tolist()]
+
+
+def tensor(array: Array) -> dict[str, Any]:
+    """Shape and numbers."""
+    return {"shape": list(np.shape(array)), "values": flat(np.asarray(array))}
