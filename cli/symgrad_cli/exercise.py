@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 
-from symgrad_cli import options
+from symgrad_cli import options, output
 from symgrad_cli.failures import DISAGREED, reporting
 
 
@@ -15,16 +16,32 @@ from symgrad_cli.failures import DISAGREED, reporting
 @options.shape_option
 @click.option("--wrt", metavar="x", help="The input whose gradient is asked for.  [default: the first]")
 @click.option("--answer", metavar="LINE", help="Check this line and stop: exit status 0 where it is exact, else 1.")
+@click.option(
+    "-o", "--output", "path", type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the exercise as a page (HTML, one file) that checks lines by itself.",
+)  # fmt: skip
+@options.open_option
 @options.traceback_option
 @reporting
-def exercise(expression: str, shapes: tuple[str, ...], wrt: str | None, answer: str | None, traceback: bool) -> int:
+def exercise(
+    expression: str, shapes: tuple[str, ...], wrt: str | None, answer: str | None, path: Path | None, opened: bool,
+    traceback: bool,
+) -> int:  # fmt: skip
     """Ask what backward(v) puts into the gradient, and check what is typed: exact, approximate, or wrong and why.
 
     A line is Python in v, out and the inputs, such as "v @ a.T"; an empty line shows the closed form.
     """
     from symgrad.exercises import exercise as asked
 
-    question = asked(expression, wrt=wrt, shapes=options.shapes_of(shapes))
+    _, path = output.page_place("html", path, opened)
+    output.check(path)
+    with output.patience("deriving"):
+        question = asked(expression, wrt=wrt, shapes=options.shapes_of(shapes))
+    if path is not None:
+        output.deliver(question.to_html(), path, "html")
+        if opened:
+            output.show(path)
+        return 0
     if answer is not None:
         verdict = question.check(answer)
         click.echo(str(verdict))

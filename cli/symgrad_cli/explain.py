@@ -159,8 +159,12 @@ def deliver(
         text = result.to_json(entry=entry)
     elif style == "svg":
         text = result.to_svg(None if entry is None else entry[0], program=picture == "program")
+    elif style == "html":
+        from symgrad.exercises import asked
+
+        text = result.to_html(entry=entry, brief=brief, asked=None if entry is not None or brief else asked(result))
     else:
-        writers = {"markdown": result.to_markdown, "latex": result.to_latex, "html": result.to_html}
+        writers = {"markdown": result.to_markdown, "latex": result.to_latex}
         text = writers[style](entry=entry, brief=brief)
     output.deliver(text, path, style)
     if opened and path is not None:

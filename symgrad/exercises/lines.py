@@ -103,6 +103,18 @@ class Exercise(Listed):
             return Verdict("exact", f"{self.name}.grad, at {points} points, {sizes_tried(self.explanation)}")
         return Verdict("approximate", f"the largest difference is {worst:.1e} of the largest entry")
 
+    def to_html(self) -> str:
+        """The question as a page in one file that checks lines without Python; its answers are hidden at first.
+
+        Raises `InputError` where the numbers are too many to travel, or the packages of ``symgrad[pages]`` are missing.
+        """
+        from symgrad.exercises.travel import asked
+
+        found = asked(self.explanation)
+        if found is None:
+            raise InputError("this exercise has no page", found=("its numbers are complex, or too many to travel",))
+        return self.explanation.to_html(asked=found, hidden=self.name)
+
     def trial(self, text: str, values: Values, weights: Weights) -> Trial:
         """One seed: what was expected, and what the line gives."""
         expected = as_float(gradient(self.explanation, values, weights.seeds[0], self.name))

@@ -11,7 +11,7 @@ import sympy as sp
 
 from symgrad.calculus.local import SEED
 from symgrad.indexing import Equation, instantiate
-from symgrad.indexing.symbols import Expr, accesses, free_indices, name_of
+from symgrad.indexing.symbols import Expr, accesses, free_indices, is_access, name_of
 from symgrad.render import formula_text
 from symgrad.shapes import Size
 
@@ -99,8 +99,15 @@ def distributed(expression: Expr) -> Expr:
 
 
 def nodes(expression: Expr, kind: type[Expr]) -> list[Expr]:
-    """The nodes of a kind, outermost first, each once."""
-    return list(dict.fromkeys(n for n in sp.preorder_traversal(expression) if isinstance(n, kind)))
+    """The nodes of a kind, outermost first, each once; what stands in an index is a place and no term."""
+    found: dict[Expr, None] = {}
+    walk = sp.preorder_traversal(expression)
+    for node in walk:
+        if isinstance(node, kind):
+            found[node] = None
+        if is_access(node):
+            walk.skip()
+    return list(found)
 
 
 def carries(expression: Expr) -> bool:

@@ -32,6 +32,7 @@ def split(text: str) -> list[str]:
 def page(job: Mapping[str, str]) -> str:
     """The page of one expression; values from files are refused, since a link holds them."""
     from symgrad.api import explain_values
+    from symgrad.exercises import asked
     from symgrad.language import literal
 
     if any("@" in job.get(part, "") for part in ("let", "seed")):
@@ -44,7 +45,7 @@ def page(job: Mapping[str, str]) -> str:
         shapes=options.shapes_of(split(job.get("shape", ""))),
         wrt=job.get("wrt", "").strip() or None,
     )
-    return found.to_html()
+    return found.to_html(asked=asked(found))
 
 
 def exercise(job: Mapping[str, str]) -> dict[str, str]:

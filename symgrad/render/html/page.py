@@ -6,7 +6,7 @@ Comes in: an explanation, or formulas alone. Goes out: one HTML file that needs 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symgrad.backward import Line
@@ -22,15 +22,30 @@ from symgrad.render.page import Page
 from symgrad.render.program_picture import program_picture
 
 
-def to_html(explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False) -> str:
+def to_html(
+    explanation: Explanation, *, entry: tuple[str, tuple[int, ...]] | None = None, brief: bool = False,
+    asked: Mapping[str, Any] | None = None, hidden: str | None = None,
+) -> str:  # fmt: skip
     """The explanation as one HTML file; raises `InputError` where the packages of ``symgrad[pages]`` are missing.
 
     With ``entry``, the story of that one entry; ``brief``, the answer alone. Both leave out what can be edited.
+    ``asked`` is an exercise (`symgrad.exercises.asked`); with ``hidden``, an input, the page opens on the question and
+    the answers are hidden.
     """
     page = page_of(explanation, entry, brief)
     if entry is not None or brief:
         return rendered(page, version=explanation.torch_version)
-    return rendered(page, explanation=explanation, version=explanation.torch_version, **live(explanation))
+    question = (
+        None if asked is None else dict(asked) | {"json": in_page(asked), "hidden": hidden is not None, "wrt": hidden}
+    )
+    return rendered(
+        page, explanation=explanation, version=explanation.torch_version, **live(explanation), asked=question
+    )  # fmt: skip
+
+
+def in_page(data: Mapping[str, Any]) -> str:
+    """Data for a script of the page; nothing in it ends the script."""
+    return json.dumps(data, ensure_ascii=False).replace("<", "\\u003c")
 
 
 def derived_html(program: Program, derived: Sequence[Derived]) -> str:
@@ -43,7 +58,7 @@ def live(explanation: Explanation) -> dict[str, Any]:
     data, lines = travelling(explanation), explanation.backward
     backward = [line for line in lines.statements if line.text is not None]
     return {
-        "data": json.dumps(data, ensure_ascii=False).replace("<", "\\u003c"),
+        "data": in_page(data),
         "panels": [panel(explanation, g) for g in explanation.gradients.values()],
         "inputs": list(sheets(explanation)),
         "seed": sheet(explanation.program.seed, explanation.seed) if explanation.seed.size <= MOST_ENTRIES else None,
@@ -70,7 +85,8 @@ def rendered(page: Page, explanation: Explanation | None = None, version: str | 
     """The template with a page in it."""
     title = "".join(part if isinstance(part, str) else getattr(part, "code", "") for part in page.title)
     absent: dict[str, Any] = {"data": None, "panels": [], "inputs": [], "seed": None, "weights": [], "results": [],
-                              "out": None, "why": "", "forward": [], "backward": [], "program": None}  # fmt: skip
+                              "out": None, "why": "", "forward": [], "backward": [], "program": None,
+                              "asked": None}  # fmt: skip
     passed = None if explanation is None or not explanation.checked else explanation.passed
     text: str = environment().get_template("page.html.jinja").render(
         absent | more | {"page": page, "title": title, "passed": passed, "torch": version,

@@ -126,5 +126,5 @@ const symgradTree = (() => {
     for (const j of data.jacobians) if (j.cells) j.cells = j.cells.map(revived);
     return data;
   }
-  return {read, everything, weighed, differing, same};
+  return {read, everything, weighed, differing, same, erf};
 })();
