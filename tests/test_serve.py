@@ -162,6 +162,7 @@ def test_work_is_ended_and_the_next_is_done() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("browser")
 def test_a_script_runs_only_where_the_page_asks() -> None:
     source = "import torch\nx = torch.ones(3, requires_grad=True)\n(x * x).sum().backward()\n"
     with serving("--scripts", "--seconds", "120") as port:
@@ -170,7 +171,23 @@ def test_a_script_runs_only_where_the_page_asks() -> None:
         assert request(port, "POST", "/script", b"source=x", Content_Type="application/x-www-form-urlencoded")[0] == 403
         status, found = post(port, "/script", {"source": source}, token)
         assert status == 200
-        assert "x.grad" in found["found"] or "2 * x" in found["found"]
+        assert "2 * x" in request(port, "GET", found["found"]["story"])[1]
+        assert request(port, "GET", "/story/guessed")[0] == 404
+        with browser() as chromium:
+            seen = Opened(chromium.new_context(viewport={"width": 1200, "height": 900}).new_page())
+            page = seen.open(f"http://127.0.0.1:{port}/")
+            page.locator("#show-script").click()
+            page.locator("[name=source]").fill("print('<b>said</b>')\n" + source)
+            page.locator("#run button").click()
+            story = page.frame_locator("#story")
+            story.locator(".event").first.wait_for(timeout=90_000)
+            assert "2 * x" in story.locator("main").text_content()
+            assert "<b>said</b>" in page.locator("#told").text_content()
+            page.locator("[name=source]").fill("1/0")
+            page.locator("#run button").click()
+            page.locator("#told", has_text="ZeroDivisionError").wait_for(timeout=90_000)
+            assert seen.violations() == []
+            assert seen.complaints == []
 
 
 @pytest.mark.slow

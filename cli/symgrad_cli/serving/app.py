@@ -41,11 +41,16 @@ FRAMED = (
 FILES = {"/serve.js": ("serve.js", "text/javascript"), "/serve.css": ("serve.css", "text/css")}
 
 
+MOST_STORIES = 4
+"""Pages of scripts that are kept, the last ones."""
+
+
 class Served:
-    """One server: its worker, its token, and whether it runs scripts."""
+    """One server: its worker, its token, whether it runs scripts, and the pages of the last ones."""
 
     def __init__(self, bounded: Bounded, scripts: bool) -> None:
         self.bounded, self.scripts, self.token = bounded, scripts, secrets.token_urlsafe(24)
+        self.stories: dict[str, str] = {}
 
     async def shell(self, request: Request) -> Response:
         """The page to type in."""
@@ -77,10 +82,32 @@ class Served:
         return await self.posted(request, "exercise", (*FIELDS, "line", "solution"))
 
     async def script(self, request: Request) -> Response:
-        """What a script's backward calls compute; only where the server was started for it."""
+        """What a script's backward calls compute; only where the server was started for it.
+
+        Its page has an address of its own, which nobody guesses: a frame with the page's own rules shows it.
+        """
         if not self.scripts:
             return refused(403, "this server runs no scripts: symgrad serve --scripts")
         return await self.posted(request, "script", ("source",))
+
+    def kept(self, found: dict[str, str]) -> dict[str, str]:
+        """The page of a script put aside, and its address in its place; none where there is no page."""
+        page = found.pop("page")
+        if not page:
+            return found | {"story": ""}
+        name = secrets.token_urlsafe(24)
+        self.stories[name] = page
+        while len(self.stories) > MOST_STORIES:
+            del self.stories[next(iter(self.stories))]
+        return found | {"story": f"/story/{name}"}
+
+    async def story(self, request: Request) -> Response:
+        """The page of a script that ran."""
+        page = self.stories.get(request.path_params["name"])
+        headers = {**SAFE, "Content-Security-Policy": FRAMED}
+        if page is None:
+            return HTMLResponse(told("This page is no longer kept: run the script again."), 404, headers)
+        return HTMLResponse(page, headers=headers)
 
     async def posted(self, request: Request, kind: str, fields: Sequence[str]) -> Response:
         """The answer to what a page of this server asked; nobody else knows its token."""
@@ -106,6 +133,8 @@ class Served:
         if kind != "script" and any(len(value) > LONGEST for value in job.values()):
             return refused(413, f"a text has at most {LONGEST:,} characters here")
         answer = await self.bounded.ask({"kind": kind, **job})
+        if kind == "script" and "found" in answer:
+            answer["found"] = self.kept(answer["found"])
         return JSONResponse(answer, 422 if "error" in answer else 200, headers=SAFE)
 
 
@@ -135,6 +164,7 @@ def application(bounded: Bounded, scripts: bool, hosts: Sequence[str]) -> Starle
 
     routes = [
         Route("/", served.shell), *(Route(path, served.file) for path in FILES), Route("/page", served.page),
+        Route("/story/{name}", served.story),
         Route("/exercise", served.exercise, methods=["POST"]), Route("/script", served.script, methods=["POST"]),
     ]  # fmt: skip
     guard = Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False)

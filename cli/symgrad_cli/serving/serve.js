@@ -58,7 +58,9 @@
   $("run").addEventListener("submit", async event => {
     event.preventDefault();
     const answer = await post("/script", {source: $("run").elements.source.value});
-    $("told").textContent = answer.error || answer.found;
+    $("told").textContent = answer.error || answer.found.said;
+    $("story").hidden = !(answer.found && answer.found.story);
+    if (!$("story").hidden) $("story").src = answer.found.story;
   });
 
   const modes = ["page", "exercise", "script"];

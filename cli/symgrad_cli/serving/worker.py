@@ -20,6 +20,8 @@ import symgrad
 from symgrad.errors import InputError, SymgradError
 from symgrad_cli import options
 
+MOST_PRINTED, MOST_PAGE, MOST_FILE = 100_000, 8 << 20, 64 << 20
+"""Of a script: characters that are shown of what it prints, bytes of its page, bytes of any file that it writes."""
 SPARE = 4096
 """Megabytes of addresses beside the memory: what libraries reserve and never use."""
 
@@ -63,16 +65,33 @@ def exercise(job: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def script(job: Mapping[str, str]) -> str:
-    """What `symgrad run` says of a script; it runs as a process of its own, in an empty folder."""
-    with tempfile.TemporaryDirectory(prefix="symgrad-script-") as folder:
-        place = Path(folder) / "script.py"
-        place.write_text(job["source"], encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, "-m", "symgrad_cli", "run", place.name], cwd=folder, capture_output=True, text=True,
-            stdin=subprocess.DEVNULL, check=False,
+def script(job: Mapping[str, str]) -> dict[str, str]:
+    """The page of `symgrad run` and what the script printed; it runs as a process of its own, in an empty folder."""
+    with tempfile.TemporaryDirectory(prefix="symgrad-script-") as folder, tempfile.TemporaryFile() as printed:
+        place, story = Path(folder) / "script.py", Path(folder) / "story.html"
+        place.write_text(job["source"], encoding="utf-8", errors="replace")
+        done = [sys.executable, "-m", "symgrad_cli", "run", "--format", "html", "-o", str(story), place.name]
+        subprocess.run(
+            done, cwd=folder, stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, check=False,
+            preexec_fn=hold_files,  # a script that never stops printing would fill the disk
         )  # fmt: skip
-    return done.stdout + done.stderr
+        printed.seek(0)
+        said = printed.read(MOST_PRINTED + 1).decode("utf-8", "replace")
+        if len(said) > MOST_PRINTED:
+            said = f"{said[:MOST_PRINTED]}\n… it printed more"
+        try:
+            page = story.read_text(encoding="utf-8") if story.stat().st_size <= MOST_PAGE else ""
+        except (OSError, ValueError):  # it ended before there was anything to tell
+            page = ""
+    return {"page": page, "said": said}
+
+
+def hold_files() -> None:
+    """No file may grow beyond a bound, where the system can hold a process to it."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE, MOST_FILE))
 
 
 JOBS = {"page": page, "exercise": exercise, "script": script}
