@@ -106,13 +106,13 @@ class Exercise(Listed):
     def to_html(self) -> str:
         """The question as a page in one file that checks lines without Python; its answers are hidden at first.
 
-        Raises `InputError` where the numbers are too many to travel, or the packages of ``symgrad[pages]`` are missing.
+        Raises `InputError` where the numbers are too many to travel or the packages of ``symgrad[pages]`` are missing.
         """
         from symgrad.exercises.travel import asked
 
         found = asked(self.explanation)
         if found is None:
-            raise InputError("this exercise has no page", found=("its numbers are complex, or too many to travel",))
+            raise InputError("this exercise has no page", found=("its numbers are too many to travel",))
         return self.explanation.to_html(asked=found, hidden=self.name)
 
     def trial(self, text: str, values: Values, weights: Weights) -> Trial:

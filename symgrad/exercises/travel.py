@@ -46,8 +46,6 @@ def asked(explanation: Explanation) -> dict[str, Any] | None:
     room = MOST_NUMBERS
     for where, values in points_of(explanation):
         known = {n: a for n, a in known_by(explanation, values, explanation.seed).items() if n != program.seed}
-        if any(np.iscomplexobj(a) for a in known.values()):
-            return None
         trials = trials_at(explanation, values)
         per_seed = [t for several in trials.values() for t in several]
         room -= sum(np.size(a) for a in known.values()) + 2 * sum(t.expected.size for t in per_seed)

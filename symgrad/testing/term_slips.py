@@ -11,7 +11,7 @@ import sympy as sp
 
 from symgrad.calculus.local import SEED
 from symgrad.indexing import Equation, instantiate
-from symgrad.indexing.symbols import Expr, accesses, free_indices, is_access, name_of
+from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, name_of
 from symgrad.render import formula_text
 from symgrad.shapes import Size
 
@@ -22,7 +22,22 @@ LONGEST = 40
 def altered_equations(
     equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]
 ) -> Iterator[tuple[str, str, Expr]]:
-    """Terms first, then factors, sums and powers."""
+    """Terms first, then factors, sums and powers; what would read between two entries is nobody's mistake."""
+    own = {index for access in accesses(equation.right) for index in indices_of(access)}
+    for kind, said, right in every_alteration(equation, names, sizes):
+        if all(whole(index) for access in accesses(right) for index in set(indices_of(access)) - own):
+            yield kind, said, right
+
+
+def whole(index: Expr) -> bool:
+    """Whether an index that was altered is a place: nothing in it is a fraction, or it is rounded down."""
+    return bool(index.has(sp.floor)) or all(n.is_integer for n in index.atoms(sp.Number))
+
+
+def every_alteration(
+    equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]
+) -> Iterator[tuple[str, str, Expr]]:
+    """All of them, whether they can be evaluated or not."""
     right = equation.right
 
     def told(node: Expr) -> str:
@@ -99,15 +114,8 @@ def distributed(expression: Expr) -> Expr:
 
 
 def nodes(expression: Expr, kind: type[Expr]) -> list[Expr]:
-    """The nodes of a kind, outermost first, each once; what stands in an index is a place and no term."""
-    found: dict[Expr, None] = {}
-    walk = sp.preorder_traversal(expression)
-    for node in walk:
-        if isinstance(node, kind):
-            found[node] = None
-        if is_access(node):
-            walk.skip()
-    return list(found)
+    """The nodes of a kind, outermost first, each once."""
+    return list(dict.fromkeys(n for n in sp.preorder_traversal(expression) if isinstance(n, kind)))
 
 
 def carries(expression: Expr) -> bool:

@@ -140,7 +140,9 @@ const symgradFunctions = tools => {
     });
   });
   const joined = (parts, d) => {
-    const all = list(parts).map(tensor), k = dims([d], all[0].shape.length)[0], ends = running(all.map(a => a.shape[k]), (p, n) => p + n);
+    const all = list(parts).map(tensor);
+    if (!all.length) fail("there is nothing to put together");
+    const k = dims([d], all[0].shape.length)[0], ends = running(all.map(a => a.shape[k]), (p, n) => p + n);
     if (all.some(a => a.shape.length !== all[0].shape.length || a.shape.some((n, j) => j !== k && n !== all[0].shape[j]))) fail("these do not fit together");
     return make(all[0].shape.map((n, j) => j === k ? ends.at(-1) : n), at => {
       const which = ends.findIndex(end => at[k] < end), own = [...at];
@@ -169,6 +171,43 @@ const symgradFunctions = tools => {
   const band = keeps => (a, k) => { const own = tensor(a), by = whole(k); return make(own.shape.length < 2 ? fail("two axes are needed") : own.shape, (at, n) => keeps(at.at(-1) - at.at(-2), by) ? own.values[n] : 0); };
   define("tril", [["x"], ["diagonal", scalar(0)]], band((off, by) => off <= by));
   define("triu", [["x"], ["diagonal", scalar(0)]], band((off, by) => off >= by));
+  define("diagonal", [["x"], ["offset", scalar(0)], ["dim1", scalar(0)], ["dim2", scalar(1)]], (a, offset, p, q) => {
+    const rank = tensor(a).shape.length, pair = dims([p, q], rank), by = whole(offset), rest = a.shape.map((_, k) => k).filter(k => !pair.includes(k));
+    const own = permute(a, [...rest, ...pair]), [m, n] = own.shape.slice(-2), steps = strides(own.shape);
+    return make([...own.shape.slice(0, -2), Math.max(0, Math.min(m + Math.min(by, 0), n - Math.max(by, 0)))], at => {
+      const k = at.at(-1);
+      return own.values[dot(at.slice(0, -1), steps.slice(0, -2)) + (k - Math.min(by, 0)) * n + k + Math.max(by, 0)];
+    });
+  });
+  define("inverse inv", [["x"]], a => {  // Gauss and Jordan, the largest pivot first
+    const n = tensor(a).shape.at(-1), found = new Array(a.values.length);
+    if (a.shape.length < 2 || a.shape.at(-2) !== n) fail("inverse takes square matrices");
+    for (let from = 0; from < a.values.length; from += n * n) {
+      const rows = Array.from({length: n}, (_, i) => [...a.values.slice(from + i * n, from + i * n + n), ...Array.from({length: n}, (_, j) => Number(i === j))]);
+      for (let i = 0; i < n; i++) {
+        const best = rows.reduce((most, row, r) => r > most && r > i && Math.abs(row[i]) > Math.abs(rows[most][i]) ? r : most, i);
+        [rows[i], rows[best]] = [rows[best], rows[i]];
+        rows[i] = rows[i].map(x => x / rows[i][i]);
+        rows.forEach((row, r) => { if (r !== i) rows[r] = row.map((x, j) => x - row[i] * rows[i][j]); });
+      }
+      rows.forEach((row, i) => row.slice(n).forEach((x, j) => { found[from + i * n + j] = x; }));
+    }
+    return {shape: a.shape, values: found};
+  });
+  define("einsum", [["equation"], ["operands"]], many(1, (text, given) => {
+    const match = /^([a-zA-Z,\s]*)->([a-zA-Z\s]*)$/.exec(text && text.text || "") || fail("einsum takes letters and an arrow: 'ij,jk->ik'");
+    const parts = match[1].replace(/\s/g, "").split(","), out = [...match[2].replace(/\s/g, "")], all = list(given).map(tensor), sizes = new Map();
+    if (parts.length !== all.length) fail("einsum has another number of operands than its equation");
+    parts.forEach((part, n) => {
+      if (part.length !== all[n].shape.length) fail(`"${part}" is no name for the axes of ${told(all[n].shape)}`);
+      [...part].forEach((letter, k) => { if ((sizes.has(letter) ? sizes.get(letter) : all[n].shape[k]) !== all[n].shape[k]) fail(`the axes called ${letter} differ`); sizes.set(letter, all[n].shape[k]); });
+    });
+    if (new Set(out).size !== out.length || out.some(letter => !sizes.has(letter))) fail("each letter behind the arrow stands once, and before it too");
+    const inner = [...sizes.keys()].filter(letter => !out.includes(letter)), order = [...out, ...inner];
+    const steps = all.map((a, n) => order.map(letter => [...parts[n]].reduce((step, own, k) => own === letter ? step + strides(a.shape)[k] : step, 0)));
+    const full = make(order.map(letter => sizes.get(letter)), at => all.reduce((product, a, n) => product * a.values[dot(at, steps[n])], 1));
+    return inner.length ? reduce(full, inner.map((_, k) => k + out.length), false, total) : full;
+  }));
   const diagonal = a => { const n = Math.min(...a.shape.slice(-2)), steps = strides(a.shape).slice(-2); return make([...a.shape.slice(0, -2), n], at => a.values[dot(at.slice(0, -1), strides(a.shape).slice(0, -2)) + at.at(-1) * (steps[0] + steps[1])]); };
   define("diag_embed", [["x"]], a => make([...tensor(a).shape, a.shape.at(-1)], at => at.at(-1) === at.at(-2) ? a.values[dot(at.slice(0, -1), strides(a.shape))] : 0));
   define("diag", [["x"]], a => tensor(a).shape.length === 1 ? found.get("diag_embed")([a], {}) : a.shape.length === 2 ? diagonal(a) : fail("diag takes a vector or a matrix"));

@@ -4,6 +4,7 @@
 const symgradLine = (() => {
   class Unread extends Error {}
   const MOST = 200000, DEEPEST = 60;  // entries of one tensor, and ten times as many in all; levels of brackets
+  const CONSTANTS = {__proto__: null, pi: Math.PI, e: Math.E, inf: Infinity};
   let work = 0;
   const fail = text => { throw new Unread(text); };
   const count = shape => shape.reduce((a, b) => a * b, 1);
@@ -27,7 +28,7 @@ const symgradLine = (() => {
   const dot = (at, steps) => { let place = 0; for (let k = 0; k < steps.length; k++) place += at[k] * steps[k]; return place; };
 
   // Words -------------------------------------------------------------------------------------------------------
-  const WORD = /\s*(?:(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([\p{L}_][\p{L}\p{N}_]*)|(\*\*|==|!=|<=|>=|\.\.\.|[-+*\/@().,:;<>=\[\]])|(\S))/uy;
+  const WORD = /\s*(?:(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([\p{L}_][\p{L}\p{N}_]*)|("[\w\s,.>-]*"|'[\w\s,.>-]*'|\*\*|==|!=|<=|>=|\.\.\.|[-+*\/@().,:;<>=\[\]])|(\S))/uy;
   function words(text) {
     const found = [];
     WORD.lastIndex = 0;
@@ -120,11 +121,13 @@ const symgradLine = (() => {
       if (!word) fail("the line ends too early");
       place++;
       if (word.kind === "number") return ["number", word.value];
+      if (/^["']/.test(word.text)) return ["text", word.text.slice(1, -1)];
       if (word.kind === "name") {
         if (["True", "False", "None"].includes(word.text)) return ["word", word.text];
         let name = word.text;
-        if (["torch", "F", "nn", "functional"].includes(name)) {  // torch.exp(…), F.softmax(…)
+        if (["torch", "F", "nn", "functional", "math", "linalg"].includes(name) && is(".")) {  // torch.exp(…), F.softmax(…), math.pi
           while (is(".") && all[place + 1] && all[place + 1].kind === "name") { name = all[place + 1].text; place += 2; }
+          if (!is("(") && name in CONSTANTS) return ["number", CONSTANTS[name]];
           need("(");
           return call(name, null);
         }
@@ -262,6 +265,7 @@ const symgradLine = (() => {
       const [kind, first, second, third, fourth] = tree;
       switch (kind) {
         case "number": return scalar(first);
+        case "text": return {text: first};
         case "word": return {True: true, False: false, None: null}[first];
         case "name": return names.has(first) ? names.get(first) : fail(`there is no "${first}" here; names: ${[...names.keys()].join(", ")}`);
         case "tuple": return first.map(go);
