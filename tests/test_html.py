@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 import symgrad
 from symgrad.errors import SymgradError
+from symgrad.exercises import asked
 from symgrad.numeric import as_float
 from symgrad.render.html import pieces
 from symgrad.render.html.mathml import mathml
@@ -139,7 +140,7 @@ def test_the_commands_write_pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     one = tmp_path / "one.html"
     result = run.invoke(main, ["explain", "x@a", "--format", "html", "-o", str(one)])
     assert (result.exit_code, shown) == (0, [])
-    assert one.read_text(encoding="utf-8") == symgrad.explain("x@a").to_html()
+    assert one.read_text(encoding="utf-8") == (explanation := symgrad.explain("x@a")).to_html(asked=asked(explanation))
     result = run.invoke(main, ["explain", "x@a", "--no-check", "--open", "-o", str(one)])
     assert (result.exit_code, shown) == (0, [one.resolve().as_uri()])
     assert one.name in result.stderr
