@@ -83,15 +83,19 @@ def deliver(text: str, output: Path | None, style: str = "text") -> None:
 
 
 def emit(text: str, style: str = "text") -> None:
-    """Print ``text``; raises `InputError` when standard output does not take it."""
+    """Print ``text``; raises `InputError` when standard output does not take it.
+
+    Where a pipe ends early whoever read it has read enough: the rest goes nowhere, and the exit status stays the
+    verdict's own (click's would be 1, which says here that an oracle disagreed).
+    """
     if sys.stdout is None:
         raise InputError("there is no standard output to write to", hints=("-o FILE",))
     try:
         click.echo(encodable(text, sys.stdout, style), color=True)
     except OSError as error:
-        if error.errno == errno.EPIPE:  # whoever read it has read enough
-            raise
         let_go(sys.stdout)
+        if error.errno == errno.EPIPE:
+            return
         raise InputError("standard output cannot be written", found=(error.strerror or str(error),)) from None
 
 
