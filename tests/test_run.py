@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from symgrad.errors import InputError
 from symgrad.tracing import capture, run_script
@@ -320,7 +321,71 @@ def test_nan_through_where(tmp_path):
     )
     assert "nan is born going back through t1 = sqrt(x) (line 4), at x[0] = -1" in told
     assert "its part is 0" in told
-    assert "torch.where(condition, x, 1)" in told
+    assert "torch.where(condition, x, 1), then t1 = sqrt(safe)" in told
+    assert session.calls[0].agrees
+
+
+CHOOSING = (
+    # x, what is computed with c = x > 0, the cure (none: no single operand of the step is at fault)
+    ("-1., 0., 4.", "torch.where(~c, x, x.log())", "torch.where(condition, 1, x)"),
+    ("0., 2.", "torch.where(x == 0, 1., x.sin() / x)", "torch.where(condition, 1, x)"),
+    ("-1., 0., 4.", "torch.where(c, x ** -0.5 * 2, 0.)", "torch.where(c, x, 1)"),
+    ("-1., 0., 4.", "x.sqrt().masked_fill(~c, 0.)", "x.masked_fill(condition, 1)"),
+    ("-1., 0., 4.", "x.sqrt() * c", ""),
+    ("0., 0., 4.", "torch.where(c[:, None], x.sqrt(), x)", ""),
+)
+
+
+@pytest.mark.parametrize(("numbers", "text", "cure"), CHOOSING)
+def test_the_cure_of_a_lost_entry_is_one_that_helps(tmp_path, numbers, text, cure):
+    """What is told is done: torch's gradient is then finite, and the value what it was."""
+    body = f"\nx = torch.tensor([{numbers}], requires_grad=True)\nc = x > 0\n({text}).sum().backward()\n"
+    _, told = play(tmp_path, body)
+    told = " ".join(told.split())
+    assert "is born" in told
+    assert "fused" not in told
+    assert (f"safe = {cure}, then" in told) == bool(cure)
+    assert ("give " in told) == bool(cure)
+    if not cure:
+        return
+    x = torch.tensor([float(n) for n in numbers.split(", ")], requires_grad=True)
+    c = x > 0
+    conditions = {"c": c, "condition": x == 0 if "==" in text else ~c, "torch": torch, "x": x}
+    safe = eval(cure, conditions)  # noqa: S307 -- a text of this test's own
+    of = text.replace("x.sin() / x", "x.sin() / safe").replace("x.log", "safe.log").replace("x.sqrt", "safe.sqrt")
+    cured = eval(of.replace("x **", "safe **"), conditions | {"safe": safe})  # noqa: S307 -- as above
+    plain = eval(text, conditions)  # noqa: S307 -- as above
+    torch.testing.assert_close(cured, plain)
+    assert torch.isfinite(torch.autograd.grad(cured.sum(), x)[0]).all()
+
+
+@pytest.mark.parametrize(("hook", "told_of"), [("(g[0] * 2,)", "the slope that was declared is 2"), ("None", "")])
+def test_a_hook_of_a_module_is_no_function_of_the_users(tmp_path, hook, told_of):
+    body = (
+        "\nlayer = torch.nn.Linear(3, 2)\n"
+        f"layer.register_full_backward_hook(lambda m, g, o: {hook})\n"
+        "x = torch.ones(4, 3, requires_grad=True)\nlayer(x).sum().backward()\n"
+    )
+    _, told = play(tmp_path, body)
+    told = " ".join(told.split())
+    assert "a backward hook of a module stands here" in told
+    assert "of the user's own" not in told
+    assert "BackwardHookFunction.backward" not in told
+    assert ("a backward hook of a module changes what goes back" in told) == bool(told_of)
+    assert told_of in told
+
+
+@pytest.mark.parametrize(
+    "asked", ["ps.values()", "{net.weight}", "ps", "(p for p in ps.values())", "list(ps.values())"]
+)
+def test_what_is_asked_for_may_be_any_iterable(tmp_path, asked):
+    body = (
+        "\nnet = torch.nn.Linear(3, 2)\nps = dict(net.named_parameters())\n"
+        f"torch.autograd.grad(net(torch.ones(1, 3)).sum(), {asked})\n"
+    )
+    session, told = play(tmp_path, body)
+    assert "is reached" not in told
+    assert len(session.calls[0].leaves) == (1 if "{" in asked else 2)
     assert session.calls[0].agrees
 
 

@@ -29,3 +29,20 @@ with warnings.catch_warnings():
         nn.L1Loss()(torch.ones(2), torch.ones(2, 1))
     except UserWarning as error:
         print("raised", str(error)[:30])
+
+
+layer = nn.Linear(2, 2)
+layer.register_full_backward_hook(lambda *_: None)  # its warning is five levels below the line that it names
+
+
+def backward() -> None:
+    layer(torch.ones(1, 2)).sum().backward()
+    torch.autograd.backward(layer(torch.ones(1, 2)).sum())
+    torch.autograd.grad(layer(torch.ones(1, 2)).sum(), dict(layer.named_parameters()).values())
+
+
+def further_out() -> None:
+    backward()
+
+
+further_out()

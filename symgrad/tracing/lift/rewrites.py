@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 import torch
+from torch.nn.modules._functions import BackwardHookFunction
 
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
@@ -51,6 +52,20 @@ def apart(lifter: Lifter, outputs: Sequence[Ref]) -> tuple[str, ...]:
     return tuple(names)
 
 
+def hooks_of_a_module(call: Call) -> bool:
+    """Whether it is what torch puts around a module with full backward hooks: x forward, what the hooks say back."""
+    return getattr(call.function, "__self__", None) is BackwardHookFunction
+
+
+def whose_backward(call: Call) -> str:
+    """Why nothing is derived for an ``autograd.Function``."""
+    if hooks_of_a_module(call):
+        return "a backward hook of a module stands here: what goes back is what the hook makes of it"
+    own = getattr(getattr(call.function, "__self__", None), "__module__", "").startswith("torch.")
+    whose, author = ("torch's", "torch") if own else ("the user's", "its author")
+    return f"an autograd.Function of {whose} own: its backward is what {author} wrote"
+
+
 def plain(lifter: Lifter, node: Node) -> Rewritten:
     """The call with operators, in-place forms, casts and shapes of others said plainly.
 
@@ -59,7 +74,7 @@ def plain(lifter: Lifter, node: Node) -> Rewritten:
     call = node.call
     assert call is not None
     if call.spelling.endswith(".apply"):
-        raise Refused("an autograd.Function of the user's own: its backward is what its author wrote")
+        raise Refused(whose_backward(call))
     spelling, arguments, keywords = plain_spelling(call.spelling), call.arguments, dict(call.keywords)
     word = spelling.rpartition(".")[2]
     if reflected(call.spelling):

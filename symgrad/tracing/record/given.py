@@ -7,12 +7,13 @@ to a tensor during the call does not change what was asked.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import torch
 
 from symgrad.numeric.exact import as_float
 from symgrad.tracing.record.numbers import digits, short, written
@@ -79,13 +80,16 @@ def signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def read_twice(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Arguments:
-    """The arguments with generators (``net.parameters()``) as tuples, which torch and `Given` can both read."""
+    """The arguments with what is only passed through (``net.parameters()``, ``d.values()``) as tuples, as torch does.
+
+    torch and `Given` can both read those; a tensor, a list and a dictionary stay what they are.
+    """
     try:
         bound = signature(function).bind(*args, **keywords)
     except TypeError:
         return args, keywords  # torch says what is wrong
     for name, value in bound.arguments.items():
-        if hasattr(value, "__next__"):
+        if isinstance(value, Iterable) and not isinstance(value, (Sequence, Mapping, torch.Tensor)):
             bound.arguments[name] = tuple(value)
     return bound.args, bound.kwargs
 

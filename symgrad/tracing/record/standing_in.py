@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
@@ -49,11 +50,12 @@ def caller(frame: FrameType | None) -> Caller:
     if frame.f_code is not HANDLING:
         return standing_for(frame)
     asking = frame.f_back.f_back if frame.f_back is not None else None  # past the function that asks for its handler
-    levels: list[FunctionType] = []
-    while asking is not None and len(levels) < LEVELS:
-        if not asking.f_code.co_filename.startswith(OURS):
-            levels.append(standing_for(asking))
-        asking = asking.f_back
+    return caller_with_all(asking)
+
+
+def caller_with_all(frame: FrameType | None) -> Caller:
+    """As `caller`, for functions that warn from further below: the frames around ``frame`` stand in as well."""
+    levels = [standing_for(around) for around in islice(standing(frame, None), LEVELS)]
 
     def nested(function: Any, arguments: Any, keywords: Any) -> Any:
         for level in levels:
@@ -99,18 +101,16 @@ def clean(error: BaseException | None, seen: frozenset[int] = frozenset()) -> No
         clean(part, seen)
 
 
-def standing(frame: FrameType | None, first: CodeType) -> list[FrameType]:
+def standing(frame: FrameType | None, first: CodeType | None) -> Iterator[FrameType]:
     """The frames that would stand around ``frame`` if nobody had watched: as far as the one that ``first`` called."""
-    found: list[FrameType] = []
     below: FrameType | None = None
     while frame is not None and frame.f_code is not first:
         code, watched = frame.f_code, below is not None and _ours(below.f_code)
         if code is HANDLING and watched:
             frame = frame.f_back  # the function that asked for its handler: it stands again above
         elif not _ours(code):
-            found.append(frame)
+            yield frame
         below, frame = frame, frame.f_back if frame is not None else None
-    return found
 
 
 def _ours(code: CodeType) -> bool:
@@ -151,4 +151,4 @@ def _chain(trace: TracebackType | None) -> Iterator[TracebackType]:
         trace = trace.tb_next
 
 
-__all__ = ["OURS", "Caller", "caller", "clean", "clean_printing", "shown"]
+__all__ = ["OURS", "Caller", "caller", "caller_with_all", "clean", "clean_printing", "shown"]

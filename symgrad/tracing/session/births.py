@@ -12,15 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.forward import compute, forward_from
+from symgrad.numeric.sweeps import pull_step
 from symgrad.ops import entry_of
 from symgrad.program import Apply
-from symgrad.tracing.captured.words import step_text
+from symgrad.tracing.captured.words import Lines, step_text
 from symgrad.tracing.record.numbers import digits
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.program import Program
 
+CHOICES = {"where": (0, (1, 2), 1), "masked_fill": (1, (0,), None)}
+"""Of what chooses: the place of its condition, the places it chooses from, and which is taken where it is met."""
+SAME = 1e-3
+"""Results in torch's precision and in float64 are the same within this share: a place that is chosen would differ."""
 RANK = 1e-10
 """Values that differ by less than this share of the largest are equal."""
 
@@ -105,19 +112,57 @@ def told(program: Program, birth: Birth) -> list[str]:
             "its part is 0. "
             "Step by step it is 0 · ∞ (or 0 · nan), which is nan."
         )
-        if any(s.op == "where" for s in program.recording.steps):
-            lines.append(
-                f"  give {step.op} a value it can take where it is not chosen: "
-                f"safe = torch.where(condition, {name}, 1), "
-                f"then torch.where(condition, torch.{step.op}(safe), …)"
-            )
-        else:
-            lines.append(
-                "  a fused operation that knows the point (torch.linalg.vector_norm, F.normalize) has a finite choice"
-            )
+        lines += cure(program, birth, source)
     else:
         lines += no_slope(program, step, source, entry, value)
     return lines
+
+
+def cure(program: Program, birth: Birth, source: str) -> list[str]:
+    """What to write so that nothing is lost, where a `where` or a `masked_fill` behind the step does not choose it.
+
+    Said only if it was tried here: with that, the part of the step is finite and every result is what it was.
+    """
+    step, recording = birth.step, program.recording
+    behind = recording.reached([step.result.name])
+    for choice in recording.steps:
+        if choice.op not in CHOICES:
+            continue
+        mask, takes, place = CHOICES[choice.op]
+        condition, known = str(choice.arguments[mask]), as_float(program.arrays[source])
+        chosen = [n for n in takes if str(choice.arguments[n]) in behind]
+        met = program.arrays.get(condition)
+        if len(chosen) != 1 or met is None or met.shape != known.shape:
+            continue
+        first = chosen[0] == place
+        safe = np.where((as_float(met) != 0) == first, known, 1.0)
+        if not helps(program, birth, source, safe):
+            continue
+        name, asked = (program.labels.get(n, n) for n in (source, condition))
+        if choice.op == "where":
+            written = f"torch.where({asked}, {f'{name}, 1' if first else f'1, {name}'})"
+        else:
+            written = f"{name}.masked_fill({asked}, 1)"
+        then = Lines(program).text(step, {source: "safe"})
+        return [f"  give {step.op} a value it can take where it is not chosen: safe = {written}, then {then}"]
+    return []
+
+
+def helps(program: Program, birth: Birth, source: str, safe: Array) -> bool:
+    """Whether the step's part is finite with ``safe`` as its operand, and every result of the program what it was."""
+    step, recording, values = birth.step, program.recording, program.values
+    arrays = {**program.arrays, source: safe}
+    try:
+        compute(step, recording, arrays)
+        part = pull_step(step, recording, values.with_arrays(arrays), birth.weights, [birth.place])[birth.place]
+        after = forward_from(recording, values, {step.result.name: as_float(arrays[step.result.name])})
+    except SymgradError:
+        return False
+    same = all(
+        np.allclose(as_float(after[n]), as_float(program.arrays[n]), rtol=SAME, atol=0, equal_nan=True)
+        for n in program.ends
+    )
+    return bool(np.isfinite(as_float(part)).all()) and same
 
 
 def no_slope(program: Program, step: Apply, source: str, entry: str, value: float) -> list[str]:

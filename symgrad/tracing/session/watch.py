@@ -24,7 +24,7 @@ from symgrad.tracing.record.given import Given, read_twice
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.numbers import short
-from symgrad.tracing.record.standing_in import Caller, caller
+from symgrad.tracing.record.standing_in import Caller, caller_with_all
 from symgrad.tracing.record.trace import Where, as_array, tensors_in
 from symgrad.tracing.session import paths, rows
 from symgrad.tracing.session.likeness import Outline
@@ -86,15 +86,15 @@ class Watch:
 
         @wraps(backward)
         def tensor_backward(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            return self.through("backward", backward, (self_, *args), kwargs, caller(sys._getframe(1)))
+            return self.through("backward", backward, (self_, *args), kwargs, caller_with_all(sys._getframe(1)))
 
         @wraps(run)
         def run_backward(*args: Any, **kwargs: Any) -> Any:
-            return self.through("backward", run, *read_twice(run, args, kwargs), caller(sys._getframe(1)))
+            return self.through("backward", run, *read_twice(run, args, kwargs), caller_with_all(sys._getframe(1)))
 
         @wraps(grad)
         def run_grad(*args: Any, **kwargs: Any) -> Any:
-            return self.through("grad", grad, *read_twice(grad, args, kwargs), caller(sys._getframe(1)))
+            return self.through("grad", grad, *read_twice(grad, args, kwargs), caller_with_all(sys._getframe(1)))
 
         self.recorder.originals = {tensor_backward: backward, run_backward: run, run_grad: grad}
         stand_in = self.recorder.stand_ins.put(
