@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from symgrad import explain
+from symgrad.backward.groups import groups
+from symgrad.backward.standard import standard_group
 from symgrad.calculus import back
 from symgrad.closed_form.complex_text import plain
 from symgrad.closed_form.of_programs import divides
@@ -57,3 +60,25 @@ def test_a_pullback_takes_what_its_operation_takes_and_what_it_found(text: str) 
         own = next(s for s in program.steps if s.op == step.op.of)
         assert len(step.arguments) == 2 + len(own.beside) + len(own.arguments)
     assert steps
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [("F.selu(chunk(y, 2)[1])", {"y": (4, 3)}), ("addmv(diff(y), c, diff(y))", {"y": (4,), "c": (3, 3)})],
+)
+def test_a_group_without_a_line_falls_apart_whatever_its_steps_are_called(text: str, shapes: dict[str, object]) -> None:
+    assert explain(text, shapes=shapes, check=False).backward.lines
+
+
+def test_what_a_derivation_requires_is_of_the_sizes_it_knows() -> None:
+    """Those of its inputs: what another step requires says nothing here, and a number is decided already."""
+    program = read("h = x[1:3].tanh(); h * y[2:4] * z[:2].exp()", shapes={"x": ("n",), "y": ("m",), "z": ("k",)}).program
+    assert len(program.required) > 2
+    tensors, kept = {tensor.name: tensor for tensor in program.tensors()}, 0
+    for group in groups(program, {step.result.name for step in program.steps}):
+        found = standard_group(group, tensors, None, program.required)
+        known = {s for own in found.program.inputs for size in own.shape for s in size.free_symbols}
+        required = [size for size in found.program.required if not size.free_symbols & set(found.slots.found)]
+        assert all(size.free_symbols and size.free_symbols <= known for size in required), required
+        kept += len(required)
+    assert kept

@@ -216,7 +216,7 @@ def term_by_term(notation: Notation, factors: list[Expr], bound: list[Index], pr
             summed = isinstance(factor, sp.Sum) and not isinstance(factor, Mean)
             body.append(factor.function if summed else factor)
             limits += factor.limits if summed else ()
-        number, inside = sp.Mul(*body).as_coeff_Mul(rational=True)
+        number, inside = sp.Mul(*body).as_coeff_Mul()
         terms.append(number * sp.Sum(inside, *limits))
     return notation.write(sp.Add(*terms), prefer)
 
