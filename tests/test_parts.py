@@ -72,7 +72,9 @@ def test_a_group_without_a_line_falls_apart_whatever_its_steps_are_called(text: 
 
 def test_what_a_derivation_requires_is_of_the_sizes_it_knows() -> None:
     """Those of its inputs: what another step requires says nothing here, and a number is decided already."""
-    program = read("h = x[1:3].tanh(); h * y[2:4] * z[:2].exp()", shapes={"x": ("n",), "y": ("m",), "z": ("k",)}).program
+    program = read(
+        "h = x[1:3].tanh(); h * y[2:4] * z[:2].exp()", shapes={"x": ("n",), "y": ("m",), "z": ("k",)}
+    ).program
     assert len(program.required) > 2
     tensors, kept = {tensor.name: tensor for tensor in program.tensors()}, 0
     for group in groups(program, {step.result.name for step in program.steps}):

@@ -300,3 +300,18 @@ def test_standing_aside_leaves_torch_as_it_is():
             assert all(vars(owner)[name] is value for (owner, name), value in zip(places, inside, strict=True))
     assert all(vars(owner)[name] is value for (owner, name), value in zip(places, before, strict=True))
     assert active_modes() == []
+
+
+def test_what_torch_says_of_compiling_bears_the_line_that_compiles(monkeypatch):
+    def compiling(function):
+        warnings.warn("as torch.compile would", UserWarning, stacklevel=2)
+        return function
+
+    monkeypatch.setattr(torch, "compile", compiling)
+
+    def compiles():
+        return torch.compile(abs)
+
+    with Watch("script.py").watching(), pytest.warns(UserWarning, match="as torch.compile would") as found:
+        assert compiles() is abs
+    assert [(w.filename, w.lineno) for w in found] == [(__file__, compiles.__code__.co_firstlineno + 1)]
