@@ -94,6 +94,7 @@ def op(
     apart: str = "",
     repeated: bool = False,
     reading: Reading | None = None,
+    checks: Callable[..., None] | None = None,
     **facts: Any,
 ) -> Op:
     """Put the operation that ``call`` names into the table: ``out`` is what its equation says.
@@ -106,6 +107,7 @@ def op(
     equation holds (or the number of the axis), which then is that of one line of a tensor with ``least`` axes; its
     ``forward`` takes axis= and keepdims= as NumPy's do. ``axes`` are options that name one axis each, on which its
     indices are (`symgrad.ops.on_axes`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no others.
+    ``checks`` is asked, with shapes and options, whether options are what they have to be.
     What stands behind ``, n:`` says in words what the whole numbers n are that ``known`` finds.
     """
     said, texts, definition = call_of(call), instead or {}, equation
@@ -136,6 +138,8 @@ def op(
         )
         facts = {"shape": reading.shape, **own, **facts}
     reading = reading or Pointwise(said, equation, texts, decimals)
+    if checks:
+        facts["prepare"] = checked(facts.get("prepare", as_given), checks)
     values = forward or (reading.forward if isinstance(reading, (Pointwise, Loss)) else None)
     known = facts.get("known", {})
     held = (*(("out",) if any(map(mentions_out, (equation, *others))) else ()), *known)
@@ -172,6 +176,16 @@ def op(
             **facts,
         )
     )
+
+
+def checked(prepare: Callable[..., Any], checks: Callable[..., None]) -> Callable[..., Any]:
+    """Options in canonical form, after what they have to be is asked."""
+
+    def prepared(shapes: Any, **options: Any) -> Any:
+        checks(shapes, **options)
+        return prepare(shapes, **options)
+
+    return prepared
 
 
 def mentions_out(equation: str) -> bool:

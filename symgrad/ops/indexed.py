@@ -17,7 +17,7 @@ from symgrad.notation.rows import length_of, letters_at, sizes_at
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import Finder, ranges
 from symgrad.notation.tree import Access, Dots, Flat, Statement, walk
-from symgrad.ops.readings import Instead, Pointwise, numbers
+from symgrad.ops.readings import Instead, Pointwise, Whole, numbers
 from symgrad.ops.shaping import number
 from symgrad.ops.signatures import Call
 from symgrad.ops.spec import At, Held, Options, View
@@ -93,6 +93,7 @@ class Indexed:
             name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None
         }
         shapes = {name: view.shape for name, view in tensors.items()}
+        tensors |= {name: Whole(view, at) for name, view in held.items()}
         tensors |= {name: View(name, (), number(value)) for name, value in numbers(options)}
         known = {name: number(value) for name, value in numbers(options)}
         found = Finder(tree, shapes, Sizes(), known, sizes_at(own, at[len(lead) :])).find_asked()

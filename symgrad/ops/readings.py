@@ -110,6 +110,10 @@ class Pointwise:
 
     def tree(self, values: Sequence[Any], options: Options) -> Statement:
         """The equation under these options, without what is left out."""
+        return without(*self.written(values, options))
+
+    def written(self, values: Sequence[Any], options: Options) -> tuple[str, frozenset[str]]:
+        """The equation under these options, and what is left out."""
         there = dict(zip(self.call.operands, values, strict=False))
         absent = frozenset(name for name in self.call.operands if there.get(name) is None)
         known = {**options, **{name: None if name in absent else name for name in self.call.operands}}
@@ -118,7 +122,7 @@ class Pointwise:
             text = self.instead(tuple(None if v is None else shape_of(v) for v in values), **options)
         else:
             text = next((other for condition, other in self.instead.items() if holds(condition, known)), self.text)
-        return without(text, absent)
+        return text, absent
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side, each operand at the output's own indices."""
@@ -209,16 +213,21 @@ def together(indices: tuple[Expr, ...]) -> Any:
 SPACES: Mapping[str, Callable[[int], tuple[int, ...]]] = {
     "all but channels": lambda rank: (0, *range(2, rank)),
     "space": lambda rank: tuple(range(2, rank)),
+    "classes": lambda rank: (min(rank - 1, 1),),
+    "last": lambda rank: tuple(range(rank))[-1:],
+    "all": lambda rank: tuple(range(rank)),
 }
-"""Axes that go by their place: (batch, channels, space…)."""
+"""Axes that go by their place: (batch, channels or classes, space…)."""
+REST = "all but "
+"""In front of an option that names the one axis along which the equation does not hold."""
 
 
 @dataclass(frozen=True)
 class Along:
     """An equation for one line of a tensor, ``option`` saying along which axes, the one axis' number, or a place.
 
-    An operand that the text names without indices is a vector over the channels, axis 1; one with fewer axes than the
-    first has the last ones alone.
+    An operand that the text names without indices has the axes that are not the line's, or is a vector over the channels,
+    axis 1; one with fewer axes than the first has the last ones alone.
     """
 
     call: Call
@@ -255,10 +264,11 @@ class Along:
         if rank < self.least:
             axes = f"{self.least} {'axis' if self.least == 1 else 'axes'}"
             raise ShapeError(f"this takes a tensor with at least {axes}, not {rank}")
-        if self.option.isdigit():
+        if self.option.isdigit() or self.option in SPACES:
             return found
-        dim = found[self.option]
-        return {**found, self.option: axes_of(dim, rank) if self.several else axis_of(dim, rank)}
+        option = self.option.removeprefix(REST)
+        dim = found[option]
+        return {**found, option: axes_of(dim, rank) if self.several else axis_of(dim, rank)}
 
     @property
     def shape(self) -> Callable[..., Shape]:
@@ -271,6 +281,8 @@ class Along:
         """The axes of a line."""
         if self.option in SPACES:
             return SPACES[self.option](rank)
+        if self.option.startswith(REST):
+            return tuple(a for a in range(rank) if a != options[self.option.removeprefix(REST)])
         dim: Any = int(self.option) if self.option.isdigit() else options[self.option]
         if self.option == "normalized_shape":
             return tuple(range(rank - len(dim), rank))
@@ -288,8 +300,8 @@ class Along:
 
     def without_one(self, sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
         """The shape without one axis."""
-        dim: Any = options[self.option]
-        return reduced_shape(sizes, (common_shape(sizes, shapes),), (dim,), options.get("keepdim") is True)
+        whole = common_shape(sizes, shapes)
+        return reduced_shape(sizes, (whole,), self.axes(options, len(whole)), options.get("keepdim") is True)
 
     def forward(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """NumPy's function under this call; a number is a line of one entry."""
@@ -314,7 +326,16 @@ class Along:
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
         """The right-hand side, on the line that the output's indices lie on."""
-        tree = Pointwise(self.call, self.text, self.instead).tree(views, options)
+        return self.of(self.tree(views, options), at, views, held, options)
+
+    def tree(self, values: Sequence[Any], options: Options) -> Statement:
+        """The equation under these options, without what is left out."""
+        return Pointwise(self.call, self.text, self.instead).tree(values, options)
+
+    def of(
+        self, tree: Statement, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options
+    ) -> Expr:
+        """The right-hand side of this equation there."""
         given = {name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None}
         shape = next((view.shape for view in given.values() if view.constant is None), ())
         axes = self.axes(options, len(shape))
@@ -322,7 +343,9 @@ class Along:
         others = tuple(i for a, i in enumerate(at) if not (stays and a in axes))
         read = {node.name for node in walk(tree.right) if isinstance(node, Access)}
         tensors: dict[str, Any] = {name: self.line(view, axes, others, len(shape)) for name, view in given.items()}
-        tensors |= {name: Whole(view, at[1:2] if view.rank else ()) for name, view in given.items() if name not in read}
+        for name, view in given.items():
+            if name not in read:
+                tensors[name] = Whole(view, others if view.rank == len(others) else at[1:2] if view.rank else ())
         tensors |= {name: Whole(view, at) for name, view in held.items()}
         tensors |= {name: Whole(View(name, (), number(value)), at) for name, value in numbers(options)}
         letters = {letter.name: together(tuple(at[a] for a in axes)) for letter in tree.letters}
@@ -332,9 +355,13 @@ class Along:
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss of one entry, added up or averaged as ``reduction`` says."""
+    """The loss of one entry, or of one line, added up or averaged as ``reduction`` says.
 
-    entry: Pointwise
+    Where the equation defines a w the mean is weighed: divided by the sum of w. ``values`` computes it on arrays, with
+    its w beside it if there is one.
+    """
+
+    entry: Pointwise | Along
     values: Callable[..., Any] | None = None
 
     def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
@@ -343,16 +370,31 @@ class Loss:
         reduction = options["reduction"]
         if reduction == "none":
             return self.entry.index(at, views, held, rest)
-        shape = next((v.shape for v in views if v is not None and v.constant is None), ())
+        whole = next((v.shape for v in views if v is not None and v.constant is None), ())
+        axes = self.entry.axes(rest, len(whole)) if isinstance(self.entry, Along) else ()
+        shape = tuple(size for a, size in enumerate(whole) if a not in axes)
         inner = fresh_axes(shape)
         total = add_up(self.entry.index(inner, views, held, rest), inner)
+        weight = self.weight(views, rest)
+        if reduction == "mean" and weight is not None and isinstance(self.entry, Along):
+            return total / add_up(self.entry.of(weight, inner, views, held, rest), inner)
         count = shape[:1] if reduction == "batchmean" else () if reduction == "sum" else shape
         return total / sp.Mul(*count)
 
+    def weight(self, views: Sequence[View | None], options: Options) -> Statement | None:
+        """What the equation defines as w."""
+        entry = self.entry
+        text, absent = Pointwise(entry.call, entry.text, entry.instead).written(views, options)
+        definitions = text.partition(" where ")[2]
+        return without(f"out = w where {definitions}", absent) if " w = " in text else None
+
     def forward(self, *arrays: Any, reduction: str, **options: Any) -> Any:
         """The same on arrays."""
-        each = np.asarray((self.values or self.entry.forward)(*arrays, **options))
+        each: Any = self.values or (self.entry.forward if isinstance(self.entry, Pointwise) else None)
+        values = each(*arrays, **options)
+        found, weights = values if isinstance(values, tuple) else (np.asarray(values), None)
         if reduction == "none":
-            return each
-        count = len(each) if reduction == "batchmean" else 1 if reduction == "sum" else each.size
-        return np.sum(each) / (count or np.float64(0))
+            return found
+        weighed = found.size if weights is None else np.sum(weights)
+        count = len(found) if reduction == "batchmean" else 1 if reduction == "sum" else weighed
+        return np.sum(found) / (count or np.float64(0))

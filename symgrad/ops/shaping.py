@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from math import isfinite
 from typing import Any
 
 import sympy as sp
@@ -27,7 +28,8 @@ def common_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hash
 
 def number(value: Any) -> Expr:
     """A plain number as an exact one: 1e-5 is 1/100000."""
-    return sp.Rational(str(value)) if isinstance(value, float) else sp.sympify(value, strict=True)
+    finite = isinstance(value, float) and isfinite(value)
+    return sp.Rational(str(value)) if finite else sp.sympify(value, strict=True)
 
 
 def axis_of(dim: Any, rank: int) -> int:

@@ -17,7 +17,7 @@ from symgrad import special
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
-from symgrad.ops.contracting.lengths import check_p, exponent, numpy_length, p_length
+from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.shaping import axes_of, axis_of, reduced_shape
@@ -213,36 +213,7 @@ def std(
 
 def prepare_norm(shapes: tuple[Shape, ...], p: Any = 2, dim: Dim = None, keepdim: bool = False) -> dict[str, Hashable]:
     """p as a number."""
-    if p in ("fro", None):
-        p = 2
-    return {"p": check_p(p), "dim": axes_of(dim, len(shapes[0])), "keepdim": keepdim}
-
-
-def norm_values(x: Any, p: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
-    """(Σ |x|ᵖ)^(1/p)."""
-    return np.sum(np.abs(x), axis=dim, keepdims=keepdim) if p == 1 else numpy_length(x, p, dim, keepdim)
-
-
-@operation(
-    says="the length along dim: (Σ |x|ᵖ)^(1/p), Euclid's for p=2; the derivative at 0 is 0",
-    numpy=norm_values,
-    torch=lambda torch, x, p, dim, keepdim: torch.linalg.vector_norm(x, float(p), torch_dim(dim, x), keepdim),
-    shape=reduced_shape, prepare=prepare_norm, reuse=True,
-    spelled=("torch.norm", "Tensor.norm", "torch.linalg.vector_norm"),
-    domain={"x": reals(avoid=(0.0,))}, kinks=(0.0,), smooth=False,
-    examples=(*reduction_examples("norm"), example("norm(x, 1)", x=(3,)), example("norm(x, 3, dim=1)", x=(2, 3)),
-              example("norm(x, 0.5, dim=0)", x=(2, 3)), example("norm(x, -1, dim=1)", x=(2, 3)),
-              example("norm(x, 0)", x=(3,))),
-)  # fmt: skip
-def norm(at: At, x: View, out: Held, p: float | str | None = 2, dim: Dim = None, keepdim: bool = False) -> Expr:
-    """out = √(Σ_j x[j]²)"""
-    return length(at, x, out, p, dim, keepdim)
-
-
-def length(at: At, x: View, out: Held, p: Any, dim: Dim, keepdim: bool) -> Expr:
-    """(Σ_j |x[j]|ᵖ)^(1/p); as a formula 0 where it is 0."""
-    found = p_length(Reduction(at, x.shape, dim, keepdim).sum, lambda i: x[i], p, out[at])
-    return found if exponent(p) in (0, 1, sp.oo, -sp.oo) else unless_zero(out[at]) * found
+    return {"p": check_p(2 if p in ("fro", None) else p), "dim": axes_of(dim, len(shapes[0])), "keepdim": keepdim}
 
 
 def prepare_linalg_norm(
@@ -271,22 +242,30 @@ def prepare_linalg_norm(
     return {"ord": told.pop("p"), **told}
 
 
-@operation(
-    says="the length along dim as torch.linalg has it; with ord only of vectors, for a matrix that is another norm",
-    written="torch.linalg.norm({})", numpy=lambda x, ord, dim, keepdim: norm_values(x, ord, dim, keepdim),
-    torch=lambda torch, x, ord, dim, keepdim: torch.linalg.vector_norm(x, float(ord), torch_dim(dim, x), keepdim),
-    shape=reduced_shape, prepare=prepare_linalg_norm, reuse=True, spelled=("torch.linalg.norm", "np.linalg.norm"),
-    domain={"x": reals(avoid=(0.0,))}, kinks=(0.0,), smooth=False,
-    examples=(
-        example("torch.linalg.norm(x)", x=(2, 3)), example("torch.linalg.norm(x, 1)", x=(3,)),
-        example("torch.linalg.norm(x, 3, dim=1)", x=(2, 3)),
-    ),
-)  # fmt: skip
-def linalg_norm(
-    at: At, x: View, out: Held, ord: float | str | None = None, dim: Dim = None, keepdim: bool = False
-) -> Expr:
-    """out = √(Σ_j x[j]²)"""
-    return length(at, x, out, ord, dim, keepdim)
+def torch_length(torch: Any, x: Any, dim: tuple[int, ...], keepdim: bool, **p: Any) -> Any:
+    """torch's, whatever the call has p for a name."""
+    return torch.linalg.vector_norm(x, float(*p.values()), torch_dim(dim, x), keepdim)
+
+
+LENGTH: dict[str, Any] = {
+    "along": "dim",
+    "torch": torch_length,
+    "reuse": True,
+    "kinks": 0,
+    "domain": reals(avoid=(0.0,)),
+}
+
+# fmt: off
+op("norm(x, p: any=2, dim: any=None, keepdim=False)", "out = [out ≠ 0]·(Σ_j |x[j]|^p)^(1/p)",
+   "the length along dim: (Σ |x|ᵖ)^(1/p), Euclid's for p=2; the derivative at 0 is 0", METHOD, "torch.linalg.vector_norm",
+   instead=as_long_as("x[j]"), prepare=prepare_norm, forward=numpy_length, **LENGTH,
+   more=("norm(x, 1) with x:3", "norm(x, 3, dim=1)", "norm(x, 0.5, dim=0)", "norm(x, -1, dim=1)", "norm(x, 0) with x:3"))
+op("linalg_norm(x, ord: any=None, dim: any=None, keepdim=False)", "out = [out ≠ 0]·(Σ_j |x[j]|^ord)^(1/ord)",
+   "the length along dim as torch.linalg has it; with ord only of vectors, for a matrix that is another norm",
+   ("torch.linalg.norm", "np.linalg.norm"), instead=as_long_as("x[j]", p="ord"), prepare=prepare_linalg_norm,
+   forward=lambda x, ord, axis, keepdims: numpy_length(x, ord, axis, keepdims), written="torch.linalg.norm({})", **LENGTH,
+   examples=("torch.linalg.norm(x)", "torch.linalg.norm(x, 1) with x:3", "torch.linalg.norm(x, 3, dim=1)"))
+# fmt: on
 
 
 def logsumexp_values(x: Any, axis: Any, keepdims: bool) -> Any:

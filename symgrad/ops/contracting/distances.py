@@ -13,16 +13,16 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.indexing import Bracket, add_up, fresh
+from symgrad.indexing import add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.axes.reductions import Reduction, unless_zero
-from symgrad.ops.contracting.lengths import check_p, numpy_length, p_length
-from symgrad.ops.contracting.products import distance
+from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length, of_length, p_given
 from symgrad.ops.domain import reals
+from symgrad.ops.equations import TORCH, op
 from symgrad.ops.functions import sign
-from symgrad.ops.shaping import axis_of, number, reduced_shape
+from symgrad.ops.shaping import axis_of, reduced_shape
 from symgrad.ops.spec import At, Held, View, example, operation
-from symgrad.shapes import Shape, Sizes
+from symgrad.shapes import Shape
 
 INFINITE = (float("inf"), -float("inf"))
 
@@ -133,12 +133,9 @@ def matrix_norm(
 # Distances of rows ----------------------------------------------------------------------------------
 
 
-def pairs_shape(sizes: Sizes, shapes: tuple[Shape, ...], p: Any) -> Shape:
-    """One number for every two rows."""
-    if len(shapes[0]) != 2:
-        raise ShapeError(f"pdist takes a matrix of rows, not a tensor with {len(shapes[0])} axes")
-    rows = shapes[0][0]
-    return (sp.sympify(rows * (rows - 1) / 2, strict=True),)
+def row(which: int) -> Any:
+    """Which row is the first (or the second) of the k-th pair."""
+    return lambda x, p: np.triu_indices(len(x), 1)[which]
 
 
 def pair_distances(x: Any, p: Any) -> Any:
@@ -153,77 +150,30 @@ def between_rows(torch: Any, x: Any, p: Any) -> Any:
     return torch.nn.functional.pdist(x, float(p)) if len(x) else x.sum(1)
 
 
-@operation(
-    says="the distances between every two rows; the derivative at 0 is 0",
-    numpy=pair_distances,
-    torch=between_rows,
-    shape=pairs_shape,
-    prepare=lambda shapes, p=2.0: {"p": check_p(p)},
-    known={
-        "m": lambda x, p: np.triu_indices(len(x), 1)[0],
-        "n": lambda x, p: np.triu_indices(len(x), 1)[1],
-    },
-    spelled=("F.pdist", "torch.pdist", "aten._pdist_forward"),
-    ranks={"x": (2,)},
-    domain={"x": reals(distinct=True)},
-    kinks=(0.0,),
-    smooth=False,
-    reuse=True,
-    letters="k",
-    examples=(
-        example("F.pdist(x)", x=(3, 2)),
-        example("F.pdist(x, 1.0)", x=(4, 2)),
-        example("F.pdist(x, 3)", x=(3, 3)),
-    ),
-)
-def pdist(at: At, x: View, out: Held, m: Held, n: Held, p: float = 2.0) -> Expr:
-    """out[k] = √(Σ_j (x[m,j] − x[n,j])²), m < n: the rows of the k-th pair"""
-
-    def total(body: Any, hint: str) -> Expr:
-        j = fresh(hint, x.shape[1])
-        return add_up(body(j), [j])
-
-    return distance(p_length(total, lambda j: x[m[at], j] - x[n[at], j], p, out[at], shared=False), out[at], p)
+# fmt: off
+op("pdist(x, p=2.0)", "out[k<size(x, 0)·(size(x, 0) − 1)/2] = [out ≠ 0]·√(Σ_j (x[m,j] − x[n,j])²), n: m < n, the rows of"
+   " the k-th pair", "the distances between every two rows; the derivative at 0 is 0", ("F.{}", "torch.{}", "aten._pdist_forward"),
+   instead=as_long_as("x[m,j] − x[n,j]", "out[k<size(x, 0)·(size(x, 0) − 1)/2]", apart=True), checks=p_given,
+   known={"m": row(0), "n": row(1)}, forward=pair_distances, torch=between_rows, reuse=True, kinks=0, letters="k",
+   domain=reals(distinct=True), examples=("F.pdist(x)", "F.pdist(x, 1.0) with x:4x2", "F.pdist(x, 3) with x:3x3"))
+# fmt: on
 
 
 # Cut to a length ------------------------------------------------------------------------------------
 
 
-def prepare_renorm(shapes: tuple[Shape, ...], p: Any, dim: int, maxnorm: Any) -> dict[str, Hashable]:
+def longest(shapes: tuple[Shape, ...], p: Any, dim: Any, maxnorm: Any) -> None:
     """p and the length are positive."""
     if len(shapes[0]) < 2:
         raise ShapeError("renorm takes a tensor with two axes or more")
     if check_p(p) <= 0 or p == float("inf") or maxnorm < 0:
         raise InputError("renorm takes p > 0, finite, and maxnorm from 0 up", found=(f"p={p}, maxnorm={maxnorm}",))
-    return {"p": p, "dim": axis_of(dim, len(shapes[0])), "maxnorm": maxnorm}
 
 
-def renormed(x: Any, p: Any, dim: int, maxnorm: Any) -> Any:
-    """NumPy's forward."""
-    x = np.asarray(x, float)
-    sizes = numpy_length(x, p, tuple(a for a in range(x.ndim) if a != dim), True)
-    return x * np.where(sizes > float(maxnorm), float(maxnorm) / (sizes + 1e-7), 1.0)
-
-
-@operation(
-    says="every slice along dim that is longer than maxnorm shortened to that length",
-    numpy=renormed,
-    torch=lambda torch, x, p, dim, maxnorm: torch.renorm(x, float(p), dim, float(maxnorm)),
-    shape=lambda sizes, shapes, **options: shapes[0],
-    prepare=prepare_renorm,
-    spelled=("torch.renorm", "Tensor.renorm", "aten.renorm"),
-    ranks={"x": (2, 3)},
-    domain={"x": reals(avoid=(0.0,))},
-    smooth=False,
-    examples=(
-        example("renorm(x, 2, 0, 1.5)", x=(2, 3)),
-        example("renorm(x, 1, 1, 2.0)", x=(2, 3)),
-        example("renorm(x, 3, 2, 1.0)", x=(2, 2, 2)),
-    ),
-)
-def renorm(at: At, x: View, p: float, dim: int, maxnorm: float) -> Expr:
-    """out[i,j] = x[i,j]·m / (|x[i]| + 10⁻⁷) where |x[i]| > m, x[i,j] elsewhere"""
-    others = tuple(a for a in range(x.rank) if a != dim)
-    size, most = p_length(Reduction(at, x.shape, others, keepdim=True).sum, lambda i: x[i], p), number(maxnorm)
-    long = Bracket(sp.Gt(size, most, evaluate=False))
-    return x[at] * (1 - long) + long * x[at] * most / (size + sp.Rational(1, 10**7))
+# fmt: off
+op("renorm(x, p: any, dim: int, maxnorm: any)", "out[i] = x[i]·(1 − [a > maxnorm]) + [a > maxnorm]·x[i]·maxnorm/(a + 1/10^7)"
+   " where a = √(Σ_j x[j]²)", "every slice along dim that is longer than maxnorm shortened to that length", TORCH,
+   along="all but dim", checks=longest, domain=reals(avoid=(0.0,)),
+   instead=of_length("out[i] = x[i]·(1 − [a > maxnorm]) + [a > maxnorm]·x[i]·maxnorm/(a + 1/10^7) where a = LENGTH, d[j] = x[j]"),
+   examples=("renorm(x, 2, 0, 1.5)", "renorm(x, 1, 1, 2.0)", "renorm(x, 3, 2, 1.0) with x:2x2x2"))
+# fmt: on

@@ -1,8 +1,8 @@
-"""How long a vector is: (Σ |x|ᵖ)^(1/p) for every p, as one formula, and what torch takes where it has no derivative.
+"""How long a vector is: (Σ |d|ᵖ)^(1/p) for every p, as the text of an equation, and on arrays.
 
-At an entry that is 0 torch's derivative of |x|ᵖ is 0, also for p below 1, where there is none; for p below 0 one
-entry that is 0 makes the length 0. For p = ±∞ the entries that are as large as the length count alike (`shared`),
-or each in full, as between two sets of points.
+At an entry that is 0 torch's derivative of |d|ᵖ is 0, also for p below 1, where there is none; for p below 0 one
+entry that is 0 makes the length 0. For p = ±∞ the entries that are as large as the length count alike, or each in
+full, as between two sets of points (``apart``).
 """
 
 from __future__ import annotations
@@ -14,13 +14,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, UnsupportedError
-from symgrad.indexing import Bracket
-from symgrad.indexing.symbols import Expr
-from symgrad.ops.functions import sign
-
-Entry = Callable[[Any], Expr]
-Total = Callable[[Entry, str], Expr]
-"""Σ over what is measured of a function of its indices; the text is a hint for their letter."""
+from symgrad.ops.shaping import number
 
 
 def check_p(p: Any) -> Any:
@@ -30,52 +24,58 @@ def check_p(p: Any) -> Any:
     return p
 
 
-def exponent(p: Any) -> Any:
-    """p as an exact number."""
-    if isinstance(p, float) and np.isinf(p):
-        return sp.oo if p > 0 else -sp.oo
-    return sp.Rational(str(p)) if isinstance(p, float) else sp.sympify(p, strict=True)
+def p_given(shapes: Any, p: Any = 2, **options: Any) -> None:
+    """p is a number, where somebody says it."""
+    check_p(p)
 
 
-def p_length(total: Total, entry: Entry, p: Any, out: Expr | None = None, hint: str = "j", shared: bool = True) -> Expr:
-    """(Σ |entry|ᵖ)^(1/p); ``out`` is its value, where it is an output."""
-    p = exponent(p)
+def length(value: Any, p: str = "p", d: str = "d", apart: bool = False) -> str:
+    """The length of what has the entries d[j], for this value of the option p, where it may be ``out`` itself.
 
-    def size(i: Any) -> Expr:
-        return entry(i) * sign(entry(i))
-
-    def there(i: Any) -> Expr:
-        return Bracket(sp.Ne(entry(i), 0))
-
-    if p == 0:
-        return total(there, hint)
-    if p.is_infinite:
-        return extreme(total, size, out, hint, shared)
-    if p == 1:
-        return total(size, hint)
-    if p.is_Integer and p > 0 and p % 2 == 0:
-        return total(lambda i: entry(i) ** p, hint) ** (1 / p)
-    if p.is_Integer and p > 0:
-        return total(lambda i: size(i) ** p, hint) ** (1 / p)
-    sums = total(lambda i: there(i) * size(i) ** p, hint) ** (1 / p)
-    return sums if p > 0 else Bracket(sp.Eq(total(lambda i: Bracket(sp.Eq(entry(i), 0)), "k"), 0)) * sums
+    >>> length(2), length(3), length(1), length(0)
+    ('√(Σ_j d[j]²)', '(Σ_j |d[j]|^p)^(1/p)', 'Σ_j |d[j]|', 'Σ_j [d[j] ≠ 0]')
+    """
+    exact, size = number(value), f"|{d}[j]|"
+    if exact.is_infinite:
+        one = f"|{d}[j]| = out"
+        return f"out + Σ_j [{one}]·({size} − out)" if apart else f"(Σ_j {size}·[{one}]) / (Σ_k [|{d}[k]| = out])"
+    if exact in (0, 1):
+        return f"Σ_j {size}" if exact else f"Σ_j [{d}[j] ≠ 0]"
+    if exact == 2:
+        return f"√(Σ_j {d}[j]²)"
+    if exact.is_Integer and exact > 0:
+        return f"(Σ_j {size if exact % 2 else f'{d}[j]'}^{p})^(1/{p})"
+    there = f"[Σ_k [{d}[k] = 0] = 0]·" if exact < 0 else ""
+    return f"{there}(Σ_j [{d}[j] ≠ 0]·{size}^{p})^(1/{p})"
 
 
-def extreme(total: Total, size: Entry, out: Expr | None, hint: str, shared: bool) -> Expr:
-    """The largest or smallest size, which ``out`` is."""
-    if out is None:
+def as_long_as(entry: str, left: str = "out", p: str = "p", apart: bool = False) -> Callable[..., str]:
+    """The equation of a length that is the output, where its root has no derivative, at 0, with torch's: 0."""
+
+    def text(shapes: Any, **options: Any) -> str:
+        value = options[p]
+        rooted = float(value) not in (0, 1) and not np.isinf(float(value))
+        return f"{left} = {'[out ≠ 0]·' * rooted}{length(value, p, apart=apart)} where d[j] = {entry}"
+
+    return text
+
+
+def of_length(equation: str) -> Callable[..., str]:
+    """The equation, with the length of what has the entries d[j] in the place of its LENGTH."""
+    return lambda shapes, p, **options: equation.replace("LENGTH", inner_length(p))
+
+
+def inner_length(value: Any, d: str = "d") -> str:
+    """A length that is not the output: no p that is infinite, whose ties the output tells."""
+    if np.isinf(float(value)):
         raise UnsupportedError("an infinite p is not supported here")
-
-    def wins(i: Any) -> Expr:
-        return Bracket(sp.Eq(size(i), out))
-
-    if shared:
-        return total(lambda i: size(i) * wins(i), hint) / total(wins, "k")
-    return out + total(lambda i: wins(i) * (size(i) - out), hint)
+    return length(value, d=d)
 
 
 def numpy_length(d: Any, p: Any, axis: Any, keepdims: bool = False) -> Any:
     """NumPy: (Σ |d|ᵖ)^(1/p)."""
+    if p == 1:
+        return np.sum(np.abs(d), axis=axis, keepdims=keepdims)
     d, p = np.abs(np.asarray(d, float)), float(p)
     if p == 0:
         return np.sum(d != 0, axis=axis, keepdims=keepdims).astype(float)

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -13,17 +12,14 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
-from symgrad.ops.axes.reductions import Reduction, unless_zero
 from symgrad.ops.contracting.contractions import contraction_index, contraction_shape, parse_subscripts
-from symgrad.ops.contracting.lengths import check_p, exponent, numpy_length, p_length
-from symgrad.ops.domain import reals, whole
-from symgrad.ops.equations import TORCH, op
-from symgrad.ops.networks.composites import numpy_reduced, prepare_loss
-from symgrad.ops.shaping import axis_of, number
-from symgrad.ops.spec import At, Data, Held, Op, View, example, operation
+from symgrad.ops.contracting.lengths import as_long_as, numpy_length, of_length, p_given
+from symgrad.ops.domain import reals
+from symgrad.ops.equations import TORCH, F, op
+from symgrad.ops.shaping import axis_of
+from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Sizes
 
 
@@ -162,22 +158,6 @@ op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − 
 # Lengths and distances ------------------------------------------------------------------------------
 
 
-def distance(value: Expr, out: Expr, p: Any) -> Expr:
-    """A length that is also the output: a root has no derivative at 0, and torch takes 0 there."""
-    return value if exponent(p) in (0, 1, sp.oo, -sp.oo) else unless_zero(out) * value
-
-
-def length(over: Reduction, entry: Any, p: Any, hint: str = "j", out: Expr | None = None) -> Expr:
-    """(Σ |entry|ᵖ)^(1/p)."""
-    return p_length(over.sum, entry, p, out, hint)
-
-
-def floor_at(value: Expr, least: Any) -> Expr:
-    """The value, or ``least`` where that is larger."""
-    low = number(least)
-    return value * Bracket(sp.Ge(value, low, evaluate=False)) + low * Bracket(sp.Lt(value, low, evaluate=False))
-
-
 def cosine_values(x: Any, y: Any, axis: int, eps: Any) -> Any:
     """NumPy's forward."""
     x, y = np.asarray(x, float), np.asarray(y, float)
@@ -195,259 +175,24 @@ op("cosine_similarity(x, y, dim: int=1, eps: float=1e-8)", "out = (Σ_j x[j]·y[
 # fmt: on
 
 
-@operation(
-    says="the length of x − y + eps along the last axis; the derivative at 0 is 0",
-    numpy=lambda x, y, p, eps, keepdim: numpy_length(
-        x - y + float(eps), p, -1 if max(np.ndim(x), np.ndim(y)) else (), keepdim
-    ),
-    torch=lambda torch, x, y, p, eps, keepdim: torch.nn.functional.pairwise_distance(
-        x, y, float(p), float(eps), keepdim
-    ),
-    align=broadcast_pair,
-    smooth=False,
-    shape=lambda sizes, shapes, p, eps, keepdim: without(sizes, shapes, max(map(len, shapes)) - 1, keepdim),
-    prepare=lambda shapes, p=2.0, eps=1e-6, keepdim=False: {"p": check_p(p), "eps": eps, "keepdim": keepdim},
-    spelled=("F.pairwise_distance", "torch.pairwise_distance"),
-    reuse=True,
-    kinks=(0.0,),
-    examples=(
-        example("F.pairwise_distance(x, y)", x=(2, 3), y=(2, 3)),
-        example("F.pairwise_distance(x, y, p=1.0)", x=(2, 3), y=(2, 3)),
-    ),
-    domain={"x": reals(distinct=True)},
-)
-def pairwise_distance(
-    at: At, x: View, y: View, out: Held, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
-) -> Expr:
-    """out[i] = √(Σ_j (x[i,j] − y[i,j] + eps)²)"""
-    over = Reduction(at, x.shape, (x.rank - 1,) if x.rank else (), keepdim)
-    return distance(length(over, lambda i: x[i] - y[i] + number(eps), p, out=out[at]), out[at], p)
+BY_P: dict[str, Any] = {"checks": p_given, "reuse": True, "kinks": 0, "domain": {"x": reals(distinct=True)}}
 
-
-@operation(
-    says="x divided by its length along dim",
-    torch=lambda torch, x, p, dim, eps: torch.nn.functional.normalize(x, float(p), dim, float(eps)),
-    smooth=False,
-    domain={"x": reals(avoid=(0.0,))},
-    shape=lambda sizes, shapes, **options: shapes[0],
-    prepare=lambda shapes, p=2.0, dim=1, eps=1e-12: {"p": check_p(p), "dim": axis_of(dim, len(shapes[0])), "eps": eps},
-    spelled=("F.normalize",),
-    expands=openings.normalize,
-    examples=(example("F.normalize(x)", x=(2, 3)), example("F.normalize(x, dim=0)", x=(3,))),
-)
-def normalize(at: At, x: View, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Expr:
-    """out[i] = x[i] / √(Σ_j x[j]²)"""
-    return x[at] / floor_at(
-        length(Reduction(at, x.shape, (dim,) if x.rank else (), keepdim=True), lambda i: x[i], p), eps
-    )
-
-
-@operation(
-    says="the length of x − y over all entries; the derivative at 0 is 0",
-    numpy=lambda x, y, p: numpy_length(x - y, p, None),
-    torch=lambda torch, x, y, p: torch.dist(x, y, float(p)),
-    smooth=False,
-    shape=lambda sizes, shapes, p: (),
-    align=broadcast_pair,
-    prepare=lambda shapes, p=2: {"p": check_p(p)},
-    spelled=("torch.dist", "Tensor.dist", "aten.dist"),
-    reuse=True,
-    kinks=(0.0,),
-    examples=(example("dist(x, y)", x=(2, 3), y=(2, 3)), example("dist(x, y, 3)", x=(3,), y=(3,))),
-    domain={"x": reals(distinct=True)},
-)
-def dist(at: At, x: View, y: View, out: Held, p: float = 2) -> Expr:
-    """out = √(Σ_i (x[i] − y[i])²)"""
-    over = Reduction((), x.shape, tuple(range(x.rank)), keepdim=False)
-    return distance(length(over, lambda i: x[i] - y[i], p, out=out[()]), out[()], p)
-
-
-def cdist_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
-    """One number for each row of x and each row of y."""
-    x, y = shapes
-    sizes.unify(x[-1], y[-1])
-    return (*x[:-1], y[-2])
-
-
-def cdist_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:
-    """Leading axes broadcast."""
-    if min(map(len, shapes)) < 2:
-        raise ShapeError("cdist takes matrices of rows, with leading axes or without")
-    lead = sizes.broadcast_shapes([s[:-2] for s in shapes])
-    return tuple((*lead, *s[-2:]) for s in shapes)
-
-
-@operation(
-    says="the distances between the rows of x and the rows of y; the derivative at 0 is 0",
-    numpy=lambda x, y, p: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
-    torch=lambda torch, x, y, p: torch.cdist(x, y, float(p)),
-    shape=cdist_shape,
-    align=cdist_align,
-    smooth=False,
-    domain={"x": reals(distinct=True)},
-    prepare=lambda shapes, p=2.0, compute_mode=None: {"p": check_p(p)},
-    spelled=("torch.cdist", "aten._cdist_forward"),
-    reuse=True,
-    kinks=(0.0,),
-    ranks={"x": (2, 3), "y": (2, 3)},
-    examples=(example("cdist(x, y)", x=(2, 3), y=(3, 3)), example("cdist(x, y, 1.0)", x=(2, 2), y=(2, 2))),
-)
-def cdist(at: At, x: View, y: View, out: Held, p: float = 2.0, compute_mode: str | None = None) -> Expr:
-    """out[i,k] = √(Σ_j (x[i,j] − y[k,j])²)"""
-    *lead, i, k = at
-
-    def total(body: Any, hint: str) -> Expr:
-        j = fresh(hint, x.shape[-1])
-        return add_up(body(j), [j])
-
-    apart = p_length(total, lambda j: x[[*lead, i, j]] - y[[*lead, k, j]], p, out[at], shared=False)
-    return distance(apart, out[at], p)
-
-
-# Losses of vectors ----------------------------------------------------------------------------------
-
-
-def vector_loss(
-    name: str,
-    says: str,
-    definition: str,
-    entry: Any,
-    values: Any,
-    by_torch: Any,
-    operands: tuple[str, ...],
-    **facts: Any,
-) -> Op:
-    """A loss of vectors along the last axis: one number for each, then added or averaged.
-
-    ``entry(over, *views, **options)`` is the loss of one vector, ``over`` the reduction along the last axis.
-    """
-    parameters = list(inspect.signature(entry).parameters.values())[1:]
-
-    def index(at: At, *views: View, reduction: str = "mean", **options: Any) -> Expr:
-        shape = views[0].shape
-        lead = at if reduction == "none" else tuple(fresh("ikl"[min(a, 2)], n) for a, n in enumerate(shape[:-1]))
-        each = entry(Reduction(lead, shape, (len(shape) - 1,), keepdim=False), *views, **options)
-        if reduction == "none":
-            return each
-        total = add_up(each, lead)
-        return total if reduction == "sum" else total / sp.Mul(*shape[:-1])
-
-    def shape(sizes: Sizes, shapes: tuple[Shape, ...], reduction: str, **options: Any) -> Shape:
-        first = shapes[0]
-        for other, name_ in zip(shapes[1:], operands[1:], strict=True):
-            wanted = first[:-1] if name_ == "target" else first
-            if len(other) != len(wanted) or not first:
-                raise ShapeError(f"{name} takes vectors of one shape (…, n), and targets of shape (…)")
-            for a, b in zip(wanted, other, strict=True):
-                sizes.unify(a, b)
-        return first[:-1] if reduction == "none" else ()
-
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    index.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # read back by inspect.signature
-        [
-            inspect.Parameter("at", kind, annotation=At),
-            *(
-                p.replace(annotation=(Data if p.name == "target" else View) if p.name in operands else p.annotation)
-                for p in parameters
-            ),
-            inspect.Parameter("reduction", kind, default="mean", annotation=str),
-        ]
-    )
-    index.__name__, index.__doc__ = name, definition
-    call = ", ".join(operands)
-    shapes = {o: (2,) if o == "target" else (2, 3) for o in operands}
-    return operation(
-        says=says,
-        shape=shape,
-        prepare=prepare_loss,
-        spelled=(f"F.{name}",),
-        smooth=False,
-        numpy=lambda *arrays, reduction, **options: numpy_reduced(
-            values(*(np.asarray(a, float) for a in arrays), **options), reduction
-        ),
-        torch=lambda torch, *tensors, **options: by_torch(torch.nn.functional, *tensors, **options),
-        examples=(example(f"F.{name}({call})", **shapes), example(f'F.{name}({call}, reduction="sum")', **shapes)),
-        **facts,
-    )(index)
-
-
-EMBEDDING_EPS = float(np.float32(1e-12))
-"""torch has it in single precision (``float EPSILON`` in ATen's Loss.cpp): 4e-9 less, which a gradient at 0 shows."""
-
-
-def embedding_entry(over: Reduction, x: View, y: View, target: View, margin: float = 0.0) -> Expr:
-    """1 − cos where the target is 1, max(0, cos − margin) where it is −1; squares get `EMBEDDING_EPS` each."""
-    eps = sp.Rational(EMBEDDING_EPS)
-    lengths = sp.sqrt((over.sum(lambda i: x[i] ** 2, "k") + eps) * (over.sum(lambda i: y[i] ** 2, "l") + eps))
-    angle = over.sum(lambda i: x[i] * y[i]) / lengths
-    apart = angle - number(margin)
-    same, other = (Bracket(sp.Eq(target[over.at], t)) for t in (1, -1))
-    return same * (1 - angle) + other * apart * Bracket(sp.Ge(apart, 0, evaluate=False))
-
-
-def embedding_values(x: Any, y: Any, target: Any, margin: float = 0.0) -> Any:
-    """NumPy's forward."""
-    lengths = (np.sum(x * x, axis=-1) + EMBEDDING_EPS) * (np.sum(y * y, axis=-1) + EMBEDDING_EPS)
-    angle = np.sum(x * y, axis=-1) / np.sqrt(lengths)
-    return np.where(target == 1, 1 - angle, 0) + np.where(target == -1, np.maximum(angle - float(margin), 0), 0)
-
-
-cosine_embedding_loss = vector_loss(
-    "cosine_embedding_loss",
-    "small where the angle is small for pairs that belong together (target 1) and large for others (−1)",
-    "out = Σ_i (1 − cos(x[i], y[i]) where t[i] = 1, max(0, cos − margin) where t[i] = −1) / n",
-    embedding_entry,
-    embedding_values,
-    lambda F, x, y, target, margin, reduction: F.cosine_embedding_loss(
-        x, y, target, float(margin), reduction=reduction
-    ),
-    ("x", "y", "target"),
-    domain={"target": whole(-1, 1)},
-)
-
-
-def triplet_entry(
-    over: Reduction,
-    anchor: View,
-    positive: View,
-    negative: View,
-    margin: float = 1.0,
-    p: float = 2.0,
-    eps: float = 1e-6,
-    swap: bool = False,
-) -> Expr:
-    """max(0, |a − p| − |a − n| + margin)."""
-
-    def apart(a: View, b: View, hint: str) -> Expr:
-        return length(over, lambda i: a[i] - b[i] + number(eps), p, hint)
-
-    far = apart(anchor, negative, "k")
-    if swap:
-        other = apart(positive, negative, "l")
-        tie = Bracket(sp.Eq(far, other)) / 2
-        far = far * (Bracket(sp.Lt(far, other, evaluate=False)) + tie) + other * (
-            Bracket(sp.Lt(other, far, evaluate=False)) + tie
-        )
-    gap = apart(anchor, positive, "j") - far + number(margin)
-    return gap * Bracket(sp.Ge(gap, 0, evaluate=False))
-
-
-def triplet_values(a: Any, b: Any, c: Any, margin: Any = 1.0, p: Any = 2.0, eps: Any = 1e-6, swap: bool = False) -> Any:
-    """NumPy's forward."""
-    far = numpy_length(a - c + float(eps), p, -1)
-    far = np.minimum(far, numpy_length(b - c + float(eps), p, -1)) if swap else far
-    return np.maximum(numpy_length(a - b + float(eps), p, -1) - far + float(margin), 0)
-
-
-triplet_margin_loss = vector_loss(
-    "triplet_margin_loss",
-    "how much nearer than the negative example the positive one should be",
-    "out = Σ_i max(0, |a[i] − p[i]| − |a[i] − n[i]| + margin) / n",
-    triplet_entry,
-    triplet_values,
-    lambda F, a, b, c, margin, p, eps, swap, reduction: F.triplet_margin_loss(
-        a, b, c, float(margin), float(p), float(eps), swap, reduction=reduction
-    ),
-    ("anchor", "positive", "negative"),
-    kinks=(0.0,),
-)
+# fmt: off
+op("pairwise_distance(x, y, p=2.0, eps=1e-6, keepdim=False)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j] + eps)²)",
+   "the length of x − y + eps along the last axis; the derivative at 0 is 0", F, "torch.pairwise_distance", along="last",
+   instead=as_long_as("x[j] − y[j] + eps"), **BY_P,
+   forward=lambda x, y, p, eps, keepdims=False: numpy_length(x - y + float(eps), p, -1, keepdims),
+   examples=("F.pairwise_distance(x, y)", "F.pairwise_distance(x, y, p=1.0)"))
+op("normalize(x, p=2.0, dim=1, eps=1e-12)", "out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = √(Σ_j x[j]²)",
+   "x divided by its length along dim", ("F.{}",), along="dim", expands=openings.normalize, checks=p_given,
+   instead=of_length("out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = LENGTH, d[j] = x[j]"),
+   domain=reals(avoid=(0.0,)), examples=("F.normalize(x)", "F.normalize(x, dim=0) with x:3"))
+op("dist(x, y, p=2)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j])²)",
+   "the length of x − y over all entries; the derivative at 0 is 0", TORCH, along="all", instead=as_long_as("x[j] − y[j]"),
+   forward=lambda x, y, p: numpy_length(x - y, p, None), **BY_P, examples=("dist(x, y)", "dist(x, y, 3) with x:3 y:3"))
+op("cdist(x, y, p=2.0, compute_mode: any=None)", "out[…,i,k] = [out ≠ 0]·√(Σ_j (x[…,i,j] − y[…,k,j])²)",
+   "the distances between the rows of x and the rows of y; the derivative at 0 is 0", ("torch.{}", "aten._cdist_forward"),
+   instead=as_long_as("x[…,i,j] − y[…,k,j]", "out[…,i,k]", apart=True), torch=lambda torch, x, y, p, **_: torch.cdist(x, y, float(p)), ranks={"x": (2, 3), "y": (2, 3)},
+   forward=lambda x, y, p, **_: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
+   **BY_P, examples=("cdist(x, y) with x:2x3 y:3x3", "cdist(x, y, 1.0) with x:2x2 y:2x2"))
+# fmt: on

@@ -14,7 +14,7 @@ import numpy as np
 from symgrad import special
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
-from symgrad.ops.axes.reductions import Reduction, divisor
+from symgrad.ops.axes.reductions import Reduction
 from symgrad.ops.equations import op
 from symgrad.ops.shaping import axis_of
 from symgrad.ops.spec import At, View, kept, no_alignment
@@ -64,13 +64,6 @@ def prepare_loss(shapes: tuple[Shape, ...], reduction: str = "mean", **options: 
             "there is no such reduction", found=(f"reduction={reduction!r}",), hints=("'mean', 'sum' or 'none'",)
         )
     return {"reduction": reduction, **options}
-
-
-def numpy_reduced(values: Any, reduction: str) -> Any:
-    """The values as they are, added or averaged."""
-    if reduction == "none":
-        return values
-    return np.sum(values) if reduction == "sum" else np.sum(values) / divisor(np.size(values))
 
 
 # Normalisation --------------------------------------------------------------------------------------

@@ -7,24 +7,22 @@ targets, they are integers: the loss reads the score at that position, and nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from symgrad import special
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Bracket, add_up, fresh_axes
-from symgrad.indexing.symbols import Expr
-from symgrad.ops.axes.reductions import Reduction
+from symgrad.ops.contracting.lengths import inner_length, numpy_length
 from symgrad.ops.domain import between, positive, reals, whole
 from symgrad.ops.equations import op, plain
 from symgrad.ops.moving.positions import from_zero, positions
-from symgrad.ops.networks.composites import numpy_reduced, prepare_loss
-from symgrad.ops.readings import Loss, Pointwise
-from symgrad.ops.shaping import broadcast, common_shape, number
+from symgrad.ops.networks.composites import prepare_loss
+from symgrad.ops.readings import Along, Instead, Loss, Pointwise
+from symgrad.ops.shaping import broadcast, common_shape
 from symgrad.ops.signatures import call_of
-from symgrad.ops.spec import At, Data, Op, View, example, operation
+from symgrad.ops.spec import Op
 from symgrad.shapes import Shape, Sizes
 
 WEIGHTS = ("weight", "pos_weight")
@@ -43,11 +41,6 @@ def prepare(shapes: tuple[Shape, ...], **options: Any) -> dict[str, Hashable]:
     return prepare_loss(shapes, **options)
 
 
-def loss_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], reduction: str, **options: Any) -> Shape:
-    """The operands' common shape, or a scalar where entries are added up."""
-    return common_shape(sizes, shapes) if reduction == "none" else ()
-
-
 def loss(
     call: str,
     equation: str,
@@ -55,14 +48,18 @@ def loss(
     *,
     fits: Callable[..., None] | None = None,
     forward: Callable[..., Any] | None = None,
-    instead: dict[str, str] | None = None,
+    instead: Instead | None = None,
     examples: Sequence[str] = (),
     more: Sequence[str] = (),
+    along: str = "",
+    whole: Sequence[str] = (),
     **facts: Any,
 ) -> Op:
     """An entry from the equation of one entry's loss, as torch.nn.functional spells it, with a ``reduction``.
 
     Nothing flows to weights in torch. ``fits(sizes, x, target)`` refuses targets that torch does not broadcast here.
+    With ``along`` it is the equation of one line, and nothing is broadcast. Operands in ``whole`` that have fewer axes
+    than x are whole numbers to torch.
     """
     whole_call = f"{call.removesuffix(')')}, reduction='mean')"
     said = call_of(whole_call)
@@ -73,17 +70,27 @@ def loss(
     def align(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Any) -> tuple[Any, ...]:
         if fits is not None:
             fits(sizes, *shapes)
-        return broadcast(sizes, shapes)
+        return shapes if along else broadcast(sizes, shapes)
+
+    def shape(sizes: Sizes, shapes: tuple[Shape | None, ...], reduction: str, **options: Any) -> Shape:
+        full = shapes[0] or ()
+        each = line.without_one(sizes, (full,)) if along else common_shape(sizes, shapes)
+        return each if reduction == "none" else ()
 
     def by_torch(torch: Any, *tensors: Any, **options: Any) -> Any:
-        named = dict(zip(said.operands, tensors, strict=False))
+        rank = tensors[0].dim()
+        indices = (
+            t.long() if n in whole and t.dim() < rank else t for n, t in zip(said.operands, tensors, strict=False)
+        )
+        named = dict(zip(said.operands, indices, strict=False))
         first = [named.pop(name) for name in said.operands if name in named and name not in WEIGHTS]
         function = getattr(torch.nn.functional, said.name)
         return function(*first, **named, **{name: plain(value) for name, value in options.items()})
 
+    line = Along(said, equation, instead or {}, along)
+    entry = line if along else Pointwise(said, equation, instead or {})
     return op(
-        whole_call, equation, says, ("F.{}",), reading=Loss(Pointwise(said, equation, instead or {}), forward),
-        instead=instead, shape=loss_shape, align=align, prepare=prepare, torch=by_torch,
+        whole_call, equation, says, ("F.{}",), reading=Loss(entry, forward), instead=instead, shape=shape, align=align, prepare=prepare, torch=by_torch,
         examples=(*(examples or (*averaged, *(f'{plainly}, reduction="{word}")' for word in ("sum", "none")))), *more),
         **facts,
     )  # fmt: skip
@@ -188,29 +195,89 @@ loss("hinge_embedding_loss(x, target: data, margin=1.0)",
 # fmt: on
 
 
+# Vectors ----------------------------------------------------------------------------------------------
+
+
+def vectors(sizes: Sizes, x: Shape, *others: Shape) -> None:
+    """Vectors of one shape; what has an axis fewer is one number for each."""
+    for other in others:
+        wanted = x[:-1] if len(other) < len(x) else x
+        if len(other) != len(wanted) or not x:
+            raise ShapeError("this loss takes vectors of one shape (…, n), and targets of shape (…)")
+        for a, b in zip(wanted, other, strict=True):
+            sizes.unify(a, b)
+
+
+def pairs(sizes: Sizes, x: Shape, y: Shape, target: Shape) -> None:
+    """Two vectors, and a number."""
+    if len(target) == len(x):
+        raise ShapeError("the targets have one axis fewer than the vectors")
+    vectors(sizes, x, y, target)
+
+
+def three(sizes: Sizes, *shapes: Shape) -> None:
+    """Vectors of one shape, all of them."""
+    if len({len(shape) for shape in shapes}) > 1:
+        raise ShapeError("this loss takes vectors of one shape (…, n)")
+    vectors(sizes, *shapes)
+
+
+EPS = "9999999960041972/10^28"
+"""10⁻¹² as torch has it, in single precision (``float EPSILON`` in ATen's Loss.cpp): 4e-9 less, which a gradient at 0 shows."""
+ANGLE = f"c = (Σ_j x[j]·y[j]) / √((Σ_k x[k]² + {EPS})·(Σ_l y[l]² + {EPS}))"
+SIDES = "a[j] = anchor[j] − positive[j] + eps, b[j] = anchor[j] − negative[j] + eps"
+
+
+def triplet(shapes: Any, p: Any = 2, swap: bool = False, **options: Any) -> str:
+    """The equation of triplet_margin_loss for this p; with swap the nearer of the other two counts."""
+    near, far, other = (inner_length(p, side) for side in "abc")
+    swapped = ", c[j] = positive[j] − negative[j] + eps" if swap else ""
+    return f"out = t·[t ≥ 0] where t = {near} − {f'min({far}, {other})' if swap else far} + margin, {SIDES}{swapped}"
+
+
+def embedding_values(x: Any, y: Any, target: Any, margin: float = 0.0) -> Any:
+    """NumPy's forward."""
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    eps = float(np.float32(1e-12))
+    lengths = (np.sum(x * x, axis=-1) + eps) * (np.sum(y * y, axis=-1) + eps)
+    angle = np.sum(x * y, axis=-1) / np.sqrt(lengths)
+    return np.where(target == 1, 1 - angle, 0) + np.where(target == -1, np.maximum(angle - float(margin), 0), 0)
+
+
+def triplet_values(a: Any, b: Any, c: Any, margin: Any = 1.0, p: Any = 2.0, eps: Any = 1e-6, swap: bool = False) -> Any:
+    """NumPy's forward."""
+    far = numpy_length(a - c + float(eps), p, -1)
+    far = np.minimum(far, numpy_length(b - c + float(eps), p, -1)) if swap else far
+    return np.maximum(numpy_length(a - b + float(eps), p, -1) - far + float(margin), 0)
+
+
+# fmt: off
+loss("cosine_embedding_loss(x, y, target: data, margin=0.0)",
+     f"out = [target = 1]·(1 − c) + [target = −1]·(c − margin)·[c − margin ≥ 0] where {ANGLE}",
+     "small where the angle is small for pairs that belong together (target 1) and large for others (−1)", along="last",
+     fits=pairs, forward=embedding_values, domain={"target": whole(-1, 1)},
+     examples=tuple(f"F.cosine_embedding_loss(x, y, target{how}) with x:2x3 y:2x3 target:2"
+                    for how in ("", ', reduction="sum"')))
+loss("triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False)",
+     f"out = t·[t ≥ 0] where t = √(Σ_j a[j]²) − √(Σ_j b[j]²) + margin, {SIDES}",
+     "how much nearer than the negative example the positive one should be", along="last", kinks=0, domain={},
+     fits=three, instead=triplet, forward=triplet_values,
+     examples=("F.triplet_margin_loss(anchor, positive, negative)",
+               'F.triplet_margin_loss(anchor, positive, negative, reduction="sum")'))
+# fmt: on
+
 # Classes ----------------------------------------------------------------------------------------------
 
 
-def classes_axis(shape: Shape) -> int:
-    """Scores are (classes), (n, classes) or (n, classes, d…): torch's order."""
-    if not shape:
+def classes(sizes: Sizes, x: Shape, target: Shape, *weight: Shape | None, weights: bool = False) -> None:
+    """A class for each sample, or where there may be ``weights`` one for each class."""
+    if not x:
         raise ShapeError("scores need at least one axis, the classes")
-    return 0 if len(shape) == 1 else 1
-
-
-def by_class(shapes: tuple[Shape | None, ...]) -> bool:
-    """Whether targets are classes (one number for each sample) and not a weight for each class."""
-    return len(shapes[1] or ()) < len(shapes[0] or ())
-
-
-def class_shape(sizes: Sizes, shapes: tuple[Shape, ...], reduction: str, **options: Any) -> Shape:
-    """One loss per sample, or a scalar."""
-    x, target, *weight = shapes
-    axis = classes_axis(x)
+    axis = min(len(x) - 1, 1)
     if sizes.number(x[axis]) == 0:
         raise ShapeError("there are no classes: the axis of scores is empty")
     samples = (*x[:axis], *x[axis + 1 :])
-    wanted = x if len(target) == len(x) and "label_smoothing" in options else samples
+    wanted = x if len(target) == len(x) and weights else samples
     if len(target) != len(wanted):
         raise ShapeError(
             f"targets have {len(target)} axes and scores {len(x)}",
@@ -222,68 +289,14 @@ def class_shape(sizes: Sizes, shapes: tuple[Shape, ...], reduction: str, **optio
         if len(weight[0]) != 1:
             raise ShapeError("the weight of a loss over classes is a vector, one number for each class")
         sizes.unify(weight[0][0], x[axis])
-    return samples if reduction == "none" else ()
-
-
-def class_loss(
-    at: At,
-    x: View,
-    target: View,
-    weight: View | None,
-    score: Callable[[tuple[Expr, ...]], Expr],
-    ignore_index: int,
-    reduction: str,
-    label_smoothing: float = 0.0,
-) -> Expr:
-    """Minus the score at the target's class, times the class's weight; ignored targets do not count."""
-    axis = classes_axis(x.shape)
-    samples = at if reduction == "none" else fresh_axes((*x.shape[:axis], *x.shape[axis + 1 :]))
-    chosen = target[samples]
-    counted = Bracket(sp.Ne(chosen, sp.Integer(ignore_index)))
-    own = counted if weight is None else counted * weight[chosen]
-    losses = -own * score((*samples[:axis], chosen, *samples[axis:]))
-    if label_smoothing:
-        share = number(label_smoothing)
-        over = Reduction(samples, x.shape, (axis,), keepdim=False)
-        every = -over.sum(lambda i: score(i) * (1 if weight is None else weight[i[axis]]), hint="k")
-        losses = (1 - share) * losses + share * counted * every / x.shape[axis]
-    if reduction == "none":
-        return losses
-    result = add_up(losses, samples)
-    return result / add_up(own, samples) if reduction == "mean" else result
-
-
-def shared_loss(
-    at: At,
-    x: View,
-    target: View,
-    weight: View | None,
-    score: Callable[[tuple[Expr, ...]], Expr],
-    reduction: str,
-    label_smoothing: float,
-) -> Expr:
-    """Minus the scores of all classes, each times the share of it that the target has."""
-    axis = classes_axis(x.shape)
-    samples = at if reduction == "none" else fresh_axes((*x.shape[:axis], *x.shape[axis + 1 :]))
-    over, share = Reduction(samples, x.shape, (axis,), keepdim=False), number(label_smoothing)
-
-    def term(i: tuple[Expr, ...]) -> Expr:
-        wanted = target[i] if not label_smoothing else (1 - share) * target[i] + share / x.shape[axis]
-        return weighed(wanted * score(i), None if weight is None else weight[i[axis]])
-
-    losses = -over.sum(term, hint="k")
-    if reduction == "none":
-        return losses
-    result = add_up(losses, samples)
-    return result / sp.Mul(*(i.size for i in samples)) if reduction == "mean" else result
 
 
 def class_values(
-    x: Any, target: Any, weight: Any, ignore_index: int, reduction: str, label_smoothing: float = 0.0
+    x: Any, target: Any, weight: Any = None, ignore_index: int = -100, label_smoothing: float = 0.0
 ) -> Any:
-    """NumPy's forward, from log-probabilities."""
+    """NumPy's forward, from log-probabilities: the losses, and how much each counts."""
     x, n = np.asarray(x, float), positions(target)
-    axis = 0 if x.ndim == 1 else 1
+    axis = min(x.ndim - 1, 1)
     counted = n != ignore_index
     safe = from_zero(np.where(counted, n, 0))
     scale = np.ones(x.shape[axis]) if weight is None else np.asarray(weight, float)
@@ -292,99 +305,47 @@ def class_values(
     if label_smoothing:
         every = -np.tensordot(scale, x, axes=(0, axis))
         losses = (1 - label_smoothing) * losses + label_smoothing * np.where(counted, every, 0) / x.shape[axis]
-    return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.sum() / own.sum()
+    return losses, own
 
 
-CLASSES = {"target": whole(0, 1), "weight": positive()}
-
-
-@operation(
-    says="minus the log-probability at each target's class",
-    numpy=lambda x, target, weight=None, *, ignore_index, reduction: class_values(
-        x, target, weight, ignore_index, reduction
-    ),
-    torch=lambda torch, x, target, weight=None, **options: torch.nn.functional.nll_loss(
-        x, target.long(), weight, **options
-    ),
-    shape=class_shape,
-    prepare=prepare_loss,
-    spelled=("F.nll_loss", "F.nll_loss_nd", "torch._C._nn.nll_loss_nd"),
-    ranks={"x": (2, 1), "target": (1, 0)},
-    domain=CLASSES,
-    examples=(
-        example("F.nll_loss(x, target)", x=(2, 3), target=(2,)),
-        example("F.nll_loss(x, target, weight)", x=(2, 3), target=(2,), weight=(3,)),
-        example('F.nll_loss(x, target, reduction="sum")', x=(2, 3, 2), target=(2, 2)),
-    ),
-)
-def nll_loss(
-    at: At, x: View, target: Data, weight: Data | None = None, ignore_index: int = -100, reduction: str = "mean"
-) -> Expr:
-    """out = −Σ_i w[t[i]]·x[i, t[i]] / Σ_i w[t[i]]"""
-    return class_loss(at, x, target, weight, lambda i: x[i], ignore_index, reduction)
-
-
-def prepare_entropy(
-    shapes: tuple[Shape, ...], ignore_index: int = -100, reduction: str = "mean", label_smoothing: float = 0.0
-) -> dict[str, Hashable]:
-    """Options of cross_entropy, checked."""
+def smoothed(shapes: Any, label_smoothing: Any = 0.0, **options: Any) -> None:
+    """How much of the weight all classes share."""
     if not 0 <= label_smoothing <= 1:
         raise InputError("label_smoothing lies between 0 and 1", found=(f"label_smoothing={label_smoothing}",))
-    return {**prepare_loss(shapes, reduction), "ignore_index": ignore_index, "label_smoothing": label_smoothing}
 
 
 def entropy_values(
-    x: Any, target: Any, weight: Any = None, *, ignore_index: int, reduction: str, label_smoothing: float
+    x: Any, target: Any, weight: Any = None, *, ignore_index: int = -100, label_smoothing: Any = 0.0
 ) -> Any:
     """NumPy's forward, for classes or for a weight per class."""
     x, smoothing = np.asarray(x, float), float(label_smoothing)
-    axis = 0 if x.ndim == 1 else 1
+    axis = min(x.ndim - 1, 1)
     scores = special.log_softmax(x, axis=axis) if x.size else x
     if np.ndim(target) < x.ndim:
-        return class_values(scores, target, weight, ignore_index, reduction, smoothing)
+        return class_values(scores, target, weight, ignore_index, smoothing)
     target = np.asarray(target, float) * (1 - smoothing) + smoothing / max(x.shape[axis], 1)
     scale = 1 if weight is None else np.reshape(weight, [-1 if a == axis else 1 for a in range(x.ndim)])
-    losses = -np.sum(scale * target * scores, axis=axis)
-    return numpy_reduced(losses, reduction)
+    return -np.sum(scale * target * scores, axis=axis)
 
 
-def torch_entropy(torch: Any, x: Any, target: Any, weight: Any = None, **options: Any) -> Any:
-    """torch's forward."""
-    options["label_smoothing"] = float(options["label_smoothing"])
-    return torch.nn.functional.cross_entropy(x, target.long() if target.dim() < x.dim() else target, weight, **options)
-
-
-@operation(
-    says="minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
-    numpy=entropy_values,
-    torch=torch_entropy,
-    shape=class_shape,
-    prepare=prepare_entropy,
-    spelled=("F.cross_entropy",),
-    ranks={"x": (2, 1), "target": (2, 1)},
-    domain={"weight": positive()},
-    examples=(
-        example("cross_entropy(x, y)", x=(2, 3), y=(2, 3)),
-        example("cross_entropy(x, y)", x=(3,), y=(3,)),
-        example('cross_entropy(x, y, reduction="sum")', x=(2, 3), y=(2, 3)),
-    ),
+SCORES = "s[k] = x[k] − log(Σ_m exp(x[m]))"
+SHARED = f"out = −Σ_k weight[k]·((1 − label_smoothing)·target[k] + label_smoothing/size(x, -1))·s[k] where {SCORES}"
+CLASSES = (
+    "out = −(1 − label_smoothing)·w·s[target] − label_smoothing·c·(Σ_k weight[k]·s[k])/size(x, -1)"
+    f" where {SCORES}, c = [target ≠ ignore_index], w = c·weight[target]"
 )
-def cross_entropy(
-    at: At,
-    x: View,
-    target: View,
-    weight: Data | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Expr:
-    """out = −Σ_i Σ_k y[i,k]·(x[i,k] − log Σ_l exp(x[i,l])) / n"""
-    axis = classes_axis(x.shape)
-
-    def score(i: tuple[Expr, ...]) -> Expr:
-        over = Reduction((*i[:axis], *i[axis + 1 :]), x.shape, (axis,), keepdim=False)
-        return x[i] - sp.log(over.sum(lambda j: sp.exp(x[j]), hint="l"))
-
-    if by_class((x.shape, target.shape)):
-        return class_loss(at, x, target, weight, score, ignore_index, reduction, label_smoothing)
-    return shared_loss(at, x, target, weight, score, reduction, label_smoothing)
+# fmt: off
+loss("nll_loss(x, target: data, weight: data=None, ignore_index=-100)",
+     "out = −w·x[target] where w = [target ≠ ignore_index]·weight[target]", "minus the log-probability at each target's class",
+     along="classes", fits=classes, forward=class_values, whole=("target",), also="F.nll_loss_nd torch._C._nn.nll_loss_nd",
+     ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()}, smooth=True,
+     examples=("F.nll_loss(x, target) with x:2x3 target:2", "F.nll_loss(x, target, weight) with x:2x3 target:2 weight:3",
+               'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'))
+loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoothing=0.0)", SHARED,
+     "minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
+     instead=lambda shapes, **options: SHARED if len(shapes[1]) == len(shapes[0]) else CLASSES, along="classes", smooth=True,
+     fits=partial(classes, weights=True), forward=entropy_values, whole=("target",), checks=smoothed,
+     ranks={"x": (2, 1), "target": (2, 1)}, domain={"weight": positive()},
+     examples=("cross_entropy(x, y) with x:2x3 y:2x3", "cross_entropy(x, y) with x:3 y:3",
+               'cross_entropy(x, y, reduction="sum") with x:2x3 y:2x3'))
+# fmt: on
