@@ -134,7 +134,9 @@ def op(
             if name in said.operands and "…" not in slots
         }
         own = (
-            {"align": no_alignment} if callable(texts) else {"align": reading.align, "letters": letters, "ranks": ranks}
+            {"align": no_alignment}
+            if callable(texts)
+            else {"align": reading.align, "letters": letters or "ijkl", "ranks": ranks}
         )
         facts = {"shape": reading.shape, **own, **facts}
     reading = reading or Pointwise(said, equation, texts, decimals)

@@ -1,27 +1,27 @@
 """Complex numbers as pairs: a complex tensor is a real one with one more axis, (re, im), as ``view_as_real`` has it.
 
 Nothing here is complex to the calculus. With a real L, torch puts ∂L/∂re + i·∂L/∂im into ``.grad`` of a complex
-leaf, so ``view_as_real(z.grad)`` is the ordinary gradient of the pairs: the real derivation is all there is. A
-product of complex tensors is built from the real operation's own equation, once for each pair of parts.
+leaf, so ``view_as_real(z.grad)`` is the ordinary gradient of the pairs: the real derivation is all there is. In an
+equation c is the part, 0 or 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import sympy as sp
 
 from symgrad.errors import ShapeError
-from symgrad.indexing import Bracket, delta
+from symgrad.indexing import delta
 from symgrad.indexing.symbols import Expr, access
 from symgrad.ops.contracting.contractions import matmul
 from symgrad.ops.domain import positive, reals
-from symgrad.ops.scalar.pointwise import mul
-from symgrad.ops.shaping import broadcast
-from symgrad.ops.spec import At, Op, View, example, operation
+from symgrad.ops.equations import op
+from symgrad.ops.spec import Op, View, no_alignment
 from symgrad.shapes import Shape, Sizes
 
 PAIR = sp.Integer(2)
@@ -70,6 +70,17 @@ def one_each(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Sh
     return unpaired(sizes, shapes[0])
 
 
+def both_pairs(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
+    """Two operands of pairs are broadcast as what they are pairs of."""
+    common = sizes.broadcast_shapes([unpaired(sizes, shape) for shape in shapes])
+    return tuple((*common, PAIR) for _ in shapes)
+
+
+def matrices(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
+    """Two operands of pairs are broadcast as matrices are."""
+    return tuple((*s, PAIR) for s in matmul.align(sizes, tuple(unpaired(sizes, s) for s in shapes)))
+
+
 def complexes(x: Any) -> Any:
     """NumPy: pairs as complex numbers."""
     return np.ascontiguousarray(x, dtype=np.float64).view(np.complex128)[..., 0]  # a sum would lose the sign of −0
@@ -78,11 +89,6 @@ def complexes(x: Any) -> Any:
 def pairs(z: Any) -> Any:
     """NumPy: complex numbers as pairs."""
     return np.stack([np.real(z), np.imag(z)], axis=-1)
-
-
-def spelled(*words: str) -> tuple[str, ...]:
-    """As function and method."""
-    return tuple(f"{place}.{word}" for word in words for place in ("torch", "Tensor"))
 
 
 def as_torch(torch: Any, x: Any) -> Any:
@@ -99,208 +105,117 @@ def split(x: Any) -> tuple[Any, Any]:
 # Making and taking apart ----------------------------------------------------------------------------
 
 
-@operation(
-    says="the complex numbers with real part x and imaginary part y, as pairs",
-    numpy=lambda x, y: np.stack(np.broadcast_arrays(x, y), axis=-1),
-    torch=lambda torch, x, y: torch.view_as_real(
-        torch.complex(*torch.broadcast_tensors(*(torch.as_tensor(part, dtype=torch.float64) for part in (x, y))))
-    ),
-    shape=lambda sizes, shapes: (*sizes.broadcast_shapes(shapes), PAIR), align=broadcast,
-    spelled=("torch.complex",), pairs=MADE,
-    examples=(example("view_as_real(torch.complex(x, y))", x=(2, 3), y=(2, 3)),),
-)  # fmt: skip
-def complex_pair(at: At, x: View, y: View) -> Expr:
-    """out[i,c] = δ_c0·x[i] + δ_c1·y[i]"""
-    *i, c = at
-    return pair(c, x[i], y[i])
+def polar(torch: Any, r: Any, t: Any) -> Any:
+    """torch's complex numbers, as pairs."""
+    return torch.view_as_real(torch.polar(r, t))
 
 
-@operation(
-    says="the complex numbers with length r and angle t, as pairs",
-    numpy=lambda r, t: np.stack([r * np.cos(t), r * np.sin(t)], axis=-1),
-    torch=lambda torch, r, t: torch.view_as_real(torch.polar(r, t)),
-    shape=lambda sizes, shapes: (*sizes.broadcast_shapes(shapes), PAIR), align=broadcast,
-    spelled=("torch.polar",), pairs=MADE, domain={"r": positive()},
-    examples=(example("view_as_real(torch.polar(r, t))", r=(2, 3), t=(2, 3)),),
-)  # fmt: skip
-def complex_polar(at: At, r: View, t: View) -> Expr:
-    """out[i,c] = δ_c0·r[i]·cos(t[i]) + δ_c1·r[i]·sin(t[i])"""
-    *i, c = at
-    return pair(c, r[i] * sp.cos(t[i]), r[i] * sp.sin(t[i]))
+def made(torch: Any, *parts: Any) -> Any:
+    """torch's complex numbers of both parts, which it takes of one type and shape."""
+    given = torch.broadcast_tensors(*(torch.as_tensor(part, dtype=torch.float64) for part in parts))
+    return torch.view_as_real(torch.complex(*given))
 
 
-@operation(
-    says="the conjugate: the imaginary part turned round",
-    numpy=lambda x: np.stack([split(x)[0], -split(x)[1]], axis=-1),
-    torch=lambda torch, x: torch.view_as_real(as_torch(torch, x).conj().resolve_conj()),
-    shape=same_pairs, spelled=(*spelled("conj_physical", "conj"), "np.conj"), pairs=KEPT,
-    examples=(example("view_as_real(conj_physical(view_as_complex(x)))", x=(3, 2)),),
-)  # fmt: skip
-def complex_conj(at: At, x: View) -> Expr:
-    """out[i,c] = (δ_c0 − δ_c1)·x[i,c], the conjugate of x[i,0] + i·x[i,1]"""
-    return pair(at[-1], x[at], -x[at])
+def entry(word: str, equation: str, says: str, shown: str = "view_as_real({})", home: Any = (), **facts: Any) -> Op:
+    """An entry that takes each complex number to another one, or to a real one, as NumPy and torch call it."""
+    paired = shown.startswith("view_as_real")
+    shape = same_pairs if paired else one_each
+
+    def by_torch(torch: Any, x: Any) -> Any:
+        found = getattr(torch, word)(as_torch(torch, x))
+        return torch.view_as_real(found.resolve_conj()) if paired else found
+
+    def values(x: Any) -> Any:
+        return pairs(getattr(np, word)(complexes(x))) if paired else getattr(np, word)(complexes(x))
+
+    facts = {"forward": values, "torch": by_torch, "domain": {}, **facts}
+    return op(
+        f"complex_{word}(x)", equation, says, home, shape=shape, align=no_alignment, letters="ijkl",
+        pairs=KEPT if paired else TAKEN,
+        examples=(f"{shown.format(f'{word}(view_as_complex(x))')} with x:3x2",), **facts,
+    )  # fmt: skip
 
 
-def part(number: int, word: str, says: str) -> Op:
-    """The entry for one of the two parts."""
-
-    def index(at: At, x: View) -> Expr:
-        return halves(x)[number][at]
-
-    index.__name__, index.__doc__ = f"complex_{word}", f"out[i] = x[i,{number}]"
-    return operation(
-        says=says, numpy=lambda x: split(x)[number], torch=lambda torch, x: getattr(as_torch(torch, x), word).clone(),
-        shape=one_each, pairs=TAKEN, spelled=(*spelled(word), f"np.{word}"),
-        examples=(example(f"view_as_complex(x).{word}", x=(3, 2)),),
-    )(index)  # fmt: skip
+OFF_AXES = {"x": reals(avoid=(0.0,))}
+PARTS = " where a = x[…,0], b = x[…,1]"
+SQUARED = " where q = x[…,0]² + x[…,1]²"
+PRODUCT = "out[…,c<2] = δ(c, 0)·(x[…,0]·y[…,0] − x[…,1]·y[…,1]) + δ(c, 1)·(x[…,0]·y[…,1] + x[…,1]·y[…,0])"
 
 
-complex_real = part(0, "real", "the real part of complex numbers")
-complex_imag = part(1, "imag", "the imaginary part of complex numbers")
+def product(x: Any, y: Any, times: Any = np.multiply) -> Any:
+    """NumPy: the products of both parts, exact where they are."""
+    (a, b), (c, d) = split(x), split(y)
+    return np.stack([times(a, c) - times(b, d), times(a, d) + times(b, c)], axis=-1)
+
+
+def of_matrices(shapes: Any, **options: Any) -> str:
+    """The equation of the product for matrices, a vector on either side without its index."""
+    row, column = ("" if len(shape) == 2 else letter for shape, letter in zip(shapes, ("i,", "k,"), strict=True))
+    lead = "…," if len(shapes[0]) > 2 or len(shapes[1]) > 2 else ""
+    left, right = (f"{'…,' if len(shape) > 2 else ''}" for shape in shapes)
+    x, y = f"x[{left}{row}j,{{}}]", f"y[{right}j,{column}{{}}]"
+    parts = [f"(Σ_j {x.format(s)}·{y.format(t)})" for s, t in ("00", "11", "01", "10")]
+    return f"out[{lead}{row}{column}c<2] = δ(c, 0)·({parts[0]} − {parts[1]}) + δ(c, 1)·({parts[2]} + {parts[3]})"
+
+
+def by_both(function: str) -> Callable[..., Any]:
+    """torch's function of two complex tensors."""
+    return lambda torch, x, y: torch.view_as_real(getattr(torch, function)(as_torch(torch, x), as_torch(torch, y)))
+
+
+# one operation, one row
+# fmt: off
+op("complex_pair(x, y)", "out[…,c<2] = δ(c, 0)·x[…] + δ(c, 1)·y[…]",
+   "the complex numbers with real part x and imaginary part y, as pairs", ("torch.complex",), pairs=MADE, letters="ijkl", torch=made,
+   forward=lambda x, y: np.stack(np.broadcast_arrays(x, y), axis=-1),
+   examples=("view_as_real(torch.complex(x, y))",))
+op("complex_polar(r, t)", "out[…,c<2] = δ(c, 0)·r[…]·cos(t[…]) + δ(c, 1)·r[…]·sin(t[…])",
+   "the complex numbers with length r and angle t, as pairs", ("torch.polar",), pairs=MADE, letters="ijkl", domain={"r": positive()},
+   forward=lambda r, t: np.stack([r * np.cos(t), r * np.sin(t)], axis=-1), torch=polar,
+   examples=("view_as_real(torch.polar(r, t))",))
+entry("conj", "out[…,c] = δ(c, 0)·x[…,c] − δ(c, 1)·x[…,c]", "the conjugate: the imaginary part turned round",
+      "view_as_real(conj_physical(view_as_complex(x)))", ("torch.conj_physical", "Tensor.conj_physical", "torch.conj", "Tensor.conj", "np.conj"),
+      forward=lambda x: np.stack([split(x)[0], -split(x)[1]], axis=-1))
+entry("real", "out[…] = x[…,0]", "the real part of complex numbers", "view_as_complex(x).real", ("torch.real", "Tensor.real", "np.real"),
+      forward=lambda x: split(x)[0], torch=lambda torch, x: as_torch(torch, x).real.clone())
+entry("imag", "out[…] = x[…,1]", "the imaginary part of complex numbers", "view_as_complex(x).imag", ("torch.imag", "Tensor.imag", "np.imag"),
+      forward=lambda x: split(x)[1], torch=lambda torch, x: as_torch(torch, x).imag.clone())
 
 # Lengths and angles ---------------------------------------------------------------------------------
 
-OFF_AXES = {"x": reals(avoid=(0.0,))}
-
-
-def squared(x: View, i: Any) -> tuple[Expr, Expr]:
-    """|x[i]|², and [x[i] = 0]."""
-    real, imag = halves(x)
-    length = real[i] ** 2 + imag[i] ** 2
-    return length, Bracket(sp.Eq(length, 0))
-
-
-@operation(
-    says="the length |x[i]| of each complex number; the derivative at 0 is 0",
-    numpy=lambda x: np.abs(complexes(x)), torch=lambda torch, x: as_torch(torch, x).abs(),
-    shape=one_each, pairs=TAKEN, domain=OFF_AXES, kinks=(0.0,), smooth=False,
-    examples=(example("abs(view_as_complex(x))", x=(3, 2)),),
-)  # fmt: skip
-def complex_abs(at: At, x: View) -> Expr:
-    """out[i] = √(x[i,0]² + x[i,1]²), and 0 with derivative 0 where both are 0"""
-    length, zero = squared(x, at)
-    return sp.sqrt(length + zero) - zero
-
-
-@operation(
-    says="the angle of each complex number; 0 with derivative 0 at 0",
-    numpy=lambda x: np.angle(complexes(x)), torch=lambda torch, x: as_torch(torch, x).angle(),
-    shape=one_each, pairs=TAKEN, domain=OFF_AXES, smooth=False, kinks=(0.0,),
-    examples=(example("angle(view_as_complex(x))", x=(3, 2)),), spelled=(*spelled("angle"), "np.angle"),
-)  # fmt: skip
-def complex_angle(at: At, x: View) -> Expr:
-    """out[i] = atan2(x[i,1], x[i,0])"""
-    real, imag = halves(x)
-    _, zero = squared(x, at)
-    return (1 - zero) * sp.atan2(imag[at], real[at] + zero)
-
+entry("abs", f"out[…] = √(q + [q = 0]) − [q = 0]{SQUARED}",
+      "the length |x[i]| of each complex number; the derivative at 0 is 0", "{}", kinks=0, domain=OFF_AXES)
+entry("angle", f"out[…] = (1 − [q = 0])·atan2(x[…,1], x[…,0] + [q = 0]){SQUARED}",
+      "the angle of each complex number; 0 with derivative 0 at 0", "{}", ("torch.angle", "Tensor.angle", "np.angle"),
+      kinks=0, domain=OFF_AXES)
 
 # Arithmetic -----------------------------------------------------------------------------------------
 
-
-def product(name: str, real: Op, says: str, examples: Any, **facts: Any) -> Op:
-    """A product of complex tensors, from the real one's equation: (a + bi)(c + di) = (ac − bd) + (ad + bc)i."""
-
-    def shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
-        return (*real.shape(sizes, tuple(unpaired(sizes, s) for s in shapes)), PAIR)
-
-    def align(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-        return tuple((*s, PAIR) for s in real.align(sizes, tuple(unpaired(sizes, s) for s in shapes)))
-
-    def values(x: Any, y: Any) -> Any:
-        (a, b), (c, d) = split(x), split(y)
-        times = real.numpy
-        assert times is not None
-        return np.stack([times(a, c) - times(b, d), times(a, d) + times(b, c)], axis=-1)
-
-    def index(at: At, x: View, y: View) -> Expr:
-        *i, c = at
-        left, right = halves(x), halves(y)
-
-        def term(s: int, t: int) -> Expr:
-            return real.index(tuple(i), [left[s], right[t]], {}, {})
-
-        return pair(c, term(0, 0) - term(1, 1), term(0, 1) + term(1, 0))
-
-    index.__name__ = name
-    index.__doc__ = f"out[c] = δ_c0·(f(x₀, y₀) − f(x₁, y₁)) + δ_c1·(f(x₀, y₁) + f(x₁, y₀)), f: {real.definition}"
-    return operation(
-        says=says, numpy=values, shape=shape, align=align, examples=examples, pairs=BOTH,
-        torch=lambda torch, x, y: torch.view_as_real(real.torch(torch, as_torch(torch, x), as_torch(torch, y))),
-        **facts,
-    )(index)  # fmt: skip
-
-
-complex_mul = product(
-    "complex_mul", mul, "products of complex numbers, as pairs",
-    (example("view_as_real(view_as_complex(x) * view_as_complex(y))", x=(3, 2), y=(3, 2)),
-     example("view_as_real(view_as_complex(x) * view_as_complex(x))", x=(3, 2))),
-)  # fmt: skip
-complex_matmul = product(
-    "complex_matmul", matmul, "the matrix product of complex matrices, as pairs",
-    (example("view_as_real(view_as_complex(x) @ view_as_complex(y))", x=(2, 3, 2), y=(3, 2, 2)),
-     example("view_as_real(view_as_complex(x) @ view_as_complex(y))", x=(2, 3, 2), y=(3, 2))),
-)  # fmt: skip
-
-
-@operation(
-    says="quotients of complex numbers, as pairs",
-    numpy=lambda x, y: pairs(complexes(x) / complexes(y)),
-    torch=lambda torch, x, y: torch.view_as_real(as_torch(torch, x) / as_torch(torch, y)),
-    shape=complex_mul.shape, align=complex_mul.align, pairs=BOTH, domain={"y": positive()},
-    examples=(example("view_as_real(view_as_complex(x) / view_as_complex(y))", x=(3, 2), y=(3, 2)),),
-)  # fmt: skip
-def complex_div(at: At, x: View, y: View) -> Expr:
-    """out[i] = x[i]·conj(y[i]) / |y[i]|², as a pair"""
-    *i, c = at
-    (a, b), (p, q) = ([part[i] for part in halves(view)] for view in (x, y))
-    return pair(c, a * p + b * q, b * p - a * q) / (p**2 + q**2)
-
+op("complex_mul(x, y)", PRODUCT, "products of complex numbers, as pairs", (), pairs=BOTH, letters="ijkl", align=both_pairs, forward=product,
+   torch=by_both("mul"), examples=("view_as_real(view_as_complex(x) * view_as_complex(y)) with x:3x2 y:3x2",
+                                   "view_as_real(view_as_complex(x) * view_as_complex(x)) with x:3x2"))
+op("complex_matmul(x, y)", of_matrices(((0,) * 3, (0,) * 3)), "the matrix product of complex matrices, as pairs", (),
+   pairs=BOTH, letters="ijkl", align=matrices, forward=partial(product, times=np.matmul), instead=of_matrices, torch=by_both("matmul"),
+   examples=tuple(f"view_as_real(view_as_complex(x) @ view_as_complex(y)) with x:2x3x2 y:{y}" for y in ("3x2x2", "3x2")))
+op("complex_div(x, y)", "out[…,c<2] = (δ(c, 0)·(a·p + b·q) + δ(c, 1)·(b·p − a·q)) / (p² + q²)"
+   " where a = x[…,0], b = x[…,1], p = y[…,0], q = y[…,1]", "quotients of complex numbers, as pairs", (), pairs=BOTH, letters="ijkl",
+   align=both_pairs, forward=lambda x, y: pairs(complexes(x) / complexes(y)), torch=by_both("div"),
+   domain={"y": positive()}, examples=("view_as_real(view_as_complex(x) / view_as_complex(y)) with x:3x2 y:3x2",))
 
 # Functions ------------------------------------------------------------------------------------------
 
-
-def function(name: str, formula: Callable[[Expr, Expr], tuple[Expr, Expr]], says: str, **facts: Any) -> Op:
-    """An entry that takes each complex number to another, (a, b) ↦ ``formula``(a, b)."""
-    word = name.removeprefix("complex_")
-
-    def index(at: At, x: View) -> Expr:
-        *i, c = at
-        return pair(c, *formula(*(part[i] for part in halves(x))))
-
-    index.__name__ = name
-    index.__doc__ = f"out[i] = {says}, as a pair (re, im)"
-    return operation(
-        says=f"{says}, of complex numbers as pairs",
-        numpy=lambda x: pairs(getattr(np, word)(complexes(x))),
-        torch=lambda torch, x: torch.view_as_real(getattr(torch, word)(as_torch(torch, x))),
-        shape=same_pairs, pairs=KEPT, examples=(example(f"view_as_real({word}(view_as_complex(x)))", x=(3, 2)),), **facts,
-    )(index)  # fmt: skip
-
-
-def root(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """√(a + bi) by half the angle."""
-    length, angle = (a**2 + b**2) ** sp.Rational(1, 4), sp.atan2(b, a) / 2
-    return length * sp.cos(angle), length * sp.sin(angle)
-
-
-complex_exp = function(
-    "complex_exp", lambda a, b: (sp.exp(a) * sp.cos(b), sp.exp(a) * sp.sin(b)), "exp(x₀[i])·(cos x₁[i], sin x₁[i])"
-)  # fmt: skip
-complex_log = function(
-    "complex_log", lambda a, b: (sp.log(a**2 + b**2) / 2, sp.atan2(b, a)), "(log |x[i]|, angle of x[i])",
-    domain=OFF_AXES,
-)  # fmt: skip
-complex_sqrt = function("complex_sqrt", root, "√x[i], half the angle of x[i]", domain=OFF_AXES)
-complex_sin = function(
-    "complex_sin", lambda a, b: (sp.sin(a) * sp.cosh(b), sp.cos(a) * sp.sinh(b)), "sin x[i]",
-)  # fmt: skip
-complex_sinh = function(
-    "complex_sinh", lambda a, b: (sp.sinh(a) * sp.cos(b), sp.cosh(a) * sp.sin(b)), "sinh x[i]",
-)  # fmt: skip
-complex_cosh = function(
-    "complex_cosh", lambda a, b: (sp.cosh(a) * sp.cos(b), sp.sinh(a) * sp.sin(b)), "cosh x[i]",
-)  # fmt: skip
-complex_cos = function(
-    "complex_cos", lambda a, b: (sp.cos(a) * sp.cosh(b), -sp.sin(a) * sp.sinh(b)), "cos x[i]",
-)  # fmt: skip
+entry("exp", f"out[…,c] = δ(c, 0)·exp(a)·cos(b) + δ(c, 1)·exp(a)·sin(b){PARTS}",
+      "exp x[i]: exp(a)·(cos b, sin b), of complex numbers as pairs")
+entry("log", f"out[…,c] = δ(c, 0)·log(a² + b²)/2 + δ(c, 1)·atan2(b, a){PARTS}",
+      "log x[i]: the logarithm of the length, and the angle, of complex numbers as pairs", domain=OFF_AXES)
+entry("sqrt", f"out[…,c] = δ(c, 0)·(a² + b²)^(1/4)·cos(atan2(b, a)/2) + δ(c, 1)·(a² + b²)^(1/4)·sin(atan2(b, a)/2){PARTS}",
+      "√x[i]: the root of the length, half the angle, of complex numbers as pairs", domain=OFF_AXES)
+entry("sin", f"out[…,c] = δ(c, 0)·sin(a)·cosh(b) + δ(c, 1)·cos(a)·sinh(b){PARTS}",
+      "sin x[i], of complex numbers as pairs")
+entry("sinh", f"out[…,c] = δ(c, 0)·sinh(a)·cos(b) + δ(c, 1)·cosh(a)·sin(b){PARTS}",
+      "sinh x[i], of complex numbers as pairs")
+entry("cosh", f"out[…,c] = δ(c, 0)·cosh(a)·cos(b) + δ(c, 1)·sinh(a)·sin(b){PARTS}",
+      "cosh x[i], of complex numbers as pairs")
+entry("cos", f"out[…,c] = δ(c, 0)·cos(a)·cosh(b) + δ(c, 1)·(−sin(a))·sinh(b){PARTS}",
+      "cos x[i], of complex numbers as pairs")
+# fmt: on
