@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import ShapeError
-from symgrad.indexing import Index, add_up, fresh, fresh_axes, multiply_up
+from symgrad.indexing import Index, add_up, fresh, fresh_axes, multiply_up, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
@@ -161,7 +161,10 @@ def numbers(options: Options) -> list[tuple[str, Any]]:
 
 @dataclass(frozen=True)
 class Line:
-    """An operand along some of its axes: ``x[j]``, the indices on the other axes those of the output."""
+    """An operand along some of its axes: ``x[j]``, the indices on the other axes those of the output.
+
+    One index for several axes, which no letter is, counts through them row by row.
+    """
 
     view: View
     axes: tuple[int, ...]
@@ -175,8 +178,10 @@ class Line:
     def __getitem__(self, indices: Sequence[Any]) -> Expr:
         if self.view.constant is not None:
             return self.view.constant
-        inner = iter(indices[0] if isinstance(indices[0], tuple) else indices)
-        others = iter(self.others)
+        (index,) = indices
+        several = len(self.axes) > 1 and not isinstance(index, tuple)
+        own = unravel(index, tuple(self.view.shape[a] for a in self.axes)) if several else index
+        inner, others = iter(own if isinstance(own, tuple) else (own,)), iter(self.others)
         return self.view[[next(inner) if a in self.axes else next(others) for a in range(self.view.rank)]]
 
 
@@ -211,7 +216,7 @@ def together(indices: tuple[Expr, ...]) -> Any:
 
 
 SPACES: Mapping[str, Callable[[int], tuple[int, ...]]] = {
-    "all but channels": lambda rank: (0, *range(2, rank)),
+    "all but channels": lambda rank: (0, *range(2, rank))[:rank],
     "space": lambda rank: tuple(range(2, rank)),
     "classes": lambda rank: (min(rank - 1, 1),),
     "last": lambda rank: tuple(range(rank))[-1:],

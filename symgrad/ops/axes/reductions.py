@@ -15,13 +15,13 @@ import sympy as sp
 
 from symgrad import special
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.indexing import Bracket, add_up, fresh
+from symgrad.indexing import add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.shaping import axes_of, axis_of, reduced_shape
-from symgrad.ops.spec import At, Example, Held, View, example, operation
+from symgrad.ops.spec import At, Example, example
 from symgrad.shapes import Shape, Size, Sizes
 
 Dim = Any
@@ -161,22 +161,10 @@ def prepare_spread(
     return {"dim": axes_of(dim, len(shapes[0])), "correction": correction, "keepdim": keepdim}
 
 
-def variance(over: Reduction, x: View, correction: int) -> Expr:
-    """Σ_j (x[j] − mean)² / (n − correction), where a negative n − correction counts as 0."""
-    mean_ = over.sum(lambda i: x[i], hint="k") / over.count
-    below = over.count - correction
-    return over.sum(lambda i: (x[i] - mean_) ** 2) / (below if below.is_nonnegative else sp.Max(below, 0))
-
-
-def spread(x: Any, dim: tuple[int, ...], correction: int, keepdim: bool) -> Any:
+def spread(x: Any, axis: tuple[int, ...], correction: int, keepdims: bool) -> Any:
     """Σ (x − mean)² / (n − correction) on arrays; NumPy's own complains on stderr where n is 1 or 0."""
-    far = x - np.sum(x, axis=dim, keepdims=True) / entries_of(x, dim)
-    return np.sum(far * far, axis=dim, keepdims=keepdim) / divisor(entries_of(x, dim) - correction)
-
-
-def unless_zero(out: Expr) -> Expr:
-    """[out ≠ 0]: a root has no derivative at 0, and torch takes 0 there for std and norm (not for sqrt)."""
-    return Bracket(sp.Ne(out, 0))
+    far = x - np.sum(x, axis=axis, keepdims=True) / entries_of(x, axis)
+    return np.sum(far * far, axis=axis, keepdims=keepdims) / divisor(entries_of(x, axis) - correction)
 
 
 def torch_spread(word: str) -> Callable[..., Any]:
@@ -186,29 +174,30 @@ def torch_spread(word: str) -> Callable[..., Any]:
     )
 
 
-@operation(
-    says="the variance along dim: squared distances from the mean, divided by n − 1 (correction=0: by n)",
-    numpy=spread,
-    torch=torch_spread("var"), shape=reduced_shape, prepare=prepare_spread, spelled=("torch.var", "Tensor.var"),
-    examples=(*reduction_examples("var"), example("var(x, dim=1, correction=0)", x=(2, 3))),
-)  # fmt: skip
-def var(at: At, x: View, dim: Dim = None, unbiased: Any = None, correction: Any = None, keepdim: bool = False) -> Expr:
-    """out = Σ_j (x[j] − Σ_k x[k]/n)² / (n − 1)"""
-    return variance(Reduction(at, x.shape, dim, keepdim), x, correction)
+def spread_by(equation: str) -> Callable[..., str]:
+    """The equation, divided by 0 where there are fewer entries than the correction."""
+
+    def text(shapes: Any, dim: tuple[int, ...], correction: Any, **options: Any) -> str:
+        below = sp.Mul(*(shapes[0][a] for a in dim)) - sp.sympify(correction, strict=True)
+        n = "size(x, -1)"
+        return equation if below.is_nonnegative else equation.replace(BELOW, f"([{n} ≥ correction]·{BELOW})")
+
+    return text
 
 
-@operation(
-    says="the standard deviation along dim: the root of the variance; the derivative at 0 is 0",
-    numpy=lambda x, dim, correction, keepdim: np.sqrt(spread(np.asarray(x, float), dim, correction, keepdim)),
-    torch=torch_spread("std"), shape=reduced_shape, prepare=prepare_spread, spelled=("torch.std", "Tensor.std"),
-    examples=reduction_examples("std"), reuse=True, kinks=(0.0,), smooth=False,
-    domain={"x": reals(distinct=True)},
-)  # fmt: skip
-def std(
-    at: At, x: View, out: Held, dim: Dim = None, unbiased: Any = None, correction: Any = None, keepdim: bool = False
-) -> Expr:
-    """out = √(Σ_j (x[j] − Σ_k x[k]/n)² / (n − 1))"""
-    return unless_zero(out[at]) * sp.sqrt(variance(Reduction(at, x.shape, dim, keepdim), x, correction))
+BELOW = "(size(x, -1) − correction)"
+VAR = f"(Σ_j (x[j] − mean_k x[k])²) / {BELOW}"
+
+# fmt: off
+op("var(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=False)", f"out = {VAR}",
+   "the variance along dim: squared distances from the mean, divided by n − 1 (correction=0: by n)", METHOD, along="dim",
+   instead=spread_by(f"out = {VAR}"), prepare=prepare_spread, forward=spread, torch=torch_spread("var"),
+   more=("var(x, dim=1, correction=0)",))
+op("std(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=False)", f"out = [out ≠ 0]·√({VAR})",
+   "the standard deviation along dim: the root of the variance; the derivative at 0 is 0", METHOD, along="dim",
+   instead=spread_by(f"out = [out ≠ 0]·√({VAR})"), prepare=prepare_spread, torch=torch_spread("std"), reuse=True, kinks=0,
+   domain=distinct, forward=lambda x, **given: np.sqrt(spread(np.asarray(x, float), **given)))
+# fmt: on
 
 
 def prepare_norm(shapes: tuple[Shape, ...], p: Any = 2, dim: Dim = None, keepdim: bool = False) -> dict[str, Hashable]:

@@ -15,14 +15,11 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import add_up, fresh, unravel
-from symgrad.indexing.symbols import Expr
-from symgrad.ops.axes.scans import chosen, order
+from symgrad.ops.axes.scans import order
 from symgrad.ops.domain import positive, reals, whole
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.networks.layers import unify_vector
 from symgrad.ops.shaping import axis_of, number
-from symgrad.ops.spec import At, Data, Held, View, example, operation
 from symgrad.shapes import Shape, Sizes
 
 
@@ -62,53 +59,39 @@ def covariances(x: Any, fweights: Any = None, aweights: Any = None, *, correctio
     return found.reshape(()) if found.size == 1 else found
 
 
-@operation(
-    says="the covariances of the rows: averages of products of distances from the mean, over n − 1",
-    numpy=covariances,
-    torch=lambda torch, x, fweights=None, aweights=None, *, correction: torch.cov(
-        x, correction=correction, fweights=None if fweights is None else fweights.long(), aweights=aweights
-    ),
-    shape=rows_shape,
-    prepare=lambda shapes, correction=1: {"correction": correction},
-    spelled=("torch.cov", "Tensor.cov"),
-    ranks={"x": (2, 1), "fweights": (1,), "aweights": (1,)},
-    domain={"fweights": whole(1, 3), "aweights": positive()},
-    examples=(
-        example("cov(x)", x=(2, 3)),
-        example("cov(x, correction=0)", x=(3,)),
-        example("cov(x, fweights=fweights, aweights=aweights)", x=(2, 4), fweights=(4,), aweights=(4,)),
-    ),
-)
-def cov(at: At, x: View, correction: int = 1, fweights: Data | None = None, aweights: View | None = None) -> Expr:
-    """out[i,j] = Σ_k (x[i,k] − Σ_l x[i,l]/n)·(x[j,k] − Σ_l x[j,l]/n) / (n − 1)"""
+def covariance(shapes: Any, correction: Any = 1, **options: Any) -> str:
+    """The equation for a matrix or one row, with the weights that there are."""
+    x, *weights = shapes
+    there = [name for name, shape in zip(("fweights", "aweights"), weights, strict=False) if shape is not None]
 
-    def weight(k: Any) -> Expr:
-        return (1 if fweights is None else fweights[k]) * (sp.S.One if aweights is None else aweights[k])
+    def times(k: str) -> str:
+        return "".join(f"{name}[{k}]·" for name in there)
 
-    total = added(x, weight)
-    below = total - number(correction)
-    if aweights is not None:
-        below = total - number(correction) * added(x, lambda k: weight(k) * aweights[k]) / total
-    elif fweights is None and not below.is_nonnegative:
-        below = sp.Max(below, 0)
-    return added(x, lambda k: weight(k) * product(at, x, k, weight, total), "k") / below
+    total = "(Σ_n " + times("n")[:-1] + ")" if there else "size(x, -1)"
+    below = f"({total} − correction)"
+    if "aweights" in there:
+        below = f"({total} − correction·(Σ_m {times('m')}aweights[m])/{total})"
+    elif not there and not (x[-1] - number(correction)).is_nonnegative:
+        below = f"([size(x, -1) ≥ correction]·{below})"
+    mean = f"(Σ_l {times('l')}x[ROWl])/{total}"
+    if len(x) == 2 and x[0] != 1:
+        d = f"d[i,k] = x[i,k] − {mean.replace('ROW', 'i,')}"
+        return f"out[i,j] = (Σ_k {times('k')}d[i,k]·d[j,k]) / {below} where {d}"
+    row = "0," * (len(x) - 1)
+    return f"out = (Σ_k {times('k')}d[k]²) / {below} where d[k] = x[{row}k] − {mean.replace('ROW', row)}"
 
 
-def added(x: View, body: Any, hint: str = "l") -> Expr:
-    """Σ over the samples."""
-    k = fresh(hint, x.shape[-1])
-    return add_up(body(k), [k])
-
-
-def product(at: At, x: View, k: Any, weight: Any, total: Expr) -> Expr:
-    """The distances of two rows from their means at sample k, multiplied."""
-
-    def far(*row: Expr) -> Expr:
-        return x[[*row, k]] - added(x, lambda m: weight(m) * x[[*row, m]]) / total
-
-    if not at:
-        return far(*(sp.S.Zero,) * (x.rank - 1)) ** 2
-    return far(*at[:1]) * far(*at[1:])
+# fmt: off
+op("cov(x, correction=1, fweights: data=None, aweights=None)",
+   "out[i,j] = (Σ_k d[i,k]·d[j,k]) / (size(x, -1) − correction) where d[i,k] = x[i,k] − mean_l x[i,l]",
+   "the covariances of the rows: averages of products of distances from the mean, over n − 1", METHOD,
+   instead=covariance, shape=rows_shape, ranks={"x": (2, 1), "fweights": (1,), "aweights": (1,)}, forward=covariances,
+   torch=lambda torch, x, fweights=None, aweights=None, *, correction: torch.cov(
+       x, correction=correction, fweights=None if fweights is None else fweights.long(), aweights=aweights),
+   domain={"fweights": whole(1, 3), "aweights": positive()}, letters="ij", smooth=True,
+   examples=("cov(x)", "cov(x, correction=0) with x:3",
+             "cov(x, fweights=fweights, aweights=aweights) with x:2x4 fweights:4 aweights:4"))
+# fmt: on
 
 
 def correlations(x: Any) -> Any:
@@ -199,49 +182,23 @@ def neighbour(above: bool) -> Any:
     return place
 
 
-def quantiles(x: Any, q: Any, dim: Any, keepdim: bool, interpolation: str) -> Any:
+def quantiles(x: Any, q: Any, axis: Any, keepdims: bool, interpolation: str) -> Any:
     """NumPy's forward."""
-    return np.quantile(np.asarray(x, float), float(q), axis=dim if np.ndim(x) else None, keepdims=keepdim,
+    return np.quantile(np.asarray(x, float), float(q), axis=axis if np.ndim(x) else None, keepdims=keepdims,
                        method=interpolation)  # type: ignore[call-overload,unused-ignore]  # fmt: skip  # a word that NumPy knows
 
 
-@operation(
-    says="the value that a share q of the entries along dim is below, between its two neighbours",
-    numpy=quantiles,
-    torch=lambda torch, x, q, dim, keepdim, interpolation: torch.quantile(
-        x, float(q), dim, keepdim, interpolation=interpolation
-    ),
-    shape=quantile_shape,
-    prepare=prepare_quantile,
-    known={"m": neighbour(above=False), "n": neighbour(above=True)},
-    spelled=("torch.quantile", "Tensor.quantile", "np.quantile"),
-    smooth=False,
-    domain={"x": reals(distinct=True)},
-    examples=(
-        example("quantile(x, 0.3)", x=(4,)),
-        example("quantile(x, 0.75, 1, keepdim=True)", x=(2, 3)),
-        example('quantile(x, 0.4, 0, interpolation="midpoint")', x=(3, 2)),
-        example('quantile(x, 0.4, interpolation="higher")', x=(2, 3)),
-    ),
-)
-def quantile(
-    at: At,
-    x: View,
-    m: Held,
-    n: Held,
-    q: float,
-    dim: Any = None,
-    keepdim: bool = False,
-    interpolation: str = "linear",
-) -> Expr:
-    """out[i] = (1 − w)·x[i, m] + w·x[i, n], w: the fraction of q·(N − 1)"""
+FIRST = "out = x[m]"
 
-    def entry(place: View) -> Expr:
-        return x[unravel(place[at], x.shape)] if dim is None else chosen(at, x, place, dim, keepdim)
-
-    share = exact(q)
-    rank = sp.Rational(share.numerator, share.denominator) * (
-        (sp.Mul(*x.shape) if dim is None or not x.rank else x.shape[dim]) - 1
-    )
-    w = {"linear": rank - sp.floor(rank), "midpoint": sp.Rational(1, 2)}.get(interpolation, sp.S.Zero)
-    return (1 - w) * entry(m) + w * entry(n)
+# fmt: off
+op("quantile(x, q: any, dim: any=None, keepdim: bool=False, interpolation='linear')",
+   "out = (1 − w)·x[m] + w·x[n] where r = q·(size(x, -1) − 1), w = r − ⌊r⌋, n: the place of the r-th in order and the next",
+   "the value that a share q of the entries along dim is below, between its two neighbours", METHOD, "np.quantile",
+   instead={"interpolation=midpoint": "out = (x[m] + x[n])/2", "interpolation=lower": FIRST, "interpolation=higher": FIRST,
+            "interpolation=nearest": FIRST}, along="dim", shape=quantile_shape, prepare=prepare_quantile, smooth=False,
+   known={"m": neighbour(above=False), "n": neighbour(above=True)}, domain=reals(distinct=True), forward=quantiles,
+   torch=lambda torch, x, q, dim, keepdim, interpolation: torch.quantile(
+       x, float(q), dim, keepdim, interpolation=interpolation),
+   examples=("quantile(x, 0.3) with x:4", "quantile(x, 0.75, 1, keepdim=True)",
+             'quantile(x, 0.4, 0, interpolation="midpoint") with x:3x2', 'quantile(x, 0.4, interpolation="higher")'))
+# fmt: on

@@ -13,9 +13,9 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.indexing import add_up, fresh
+from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.axes.reductions import Reduction, unless_zero
+from symgrad.ops.axes.reductions import Reduction
 from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length, of_length, p_given
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import TORCH, op
@@ -126,7 +126,7 @@ def matrix_norm(
     """out = √(Σ_{i,j} x[i,j]²), or max_j Σ_i |x[i,j]| for ord 1: the average over the j that win"""
     over = Reduction(at, x.shape, (min(dim), max(dim)), keepdim)
     if ord == "fro":
-        return unless_zero(out[at]) * sp.sqrt(over.sum(lambda i: x[i] ** 2))
+        return Bracket(sp.Ne(out[at], 0)) * sp.sqrt(over.sum(lambda i: x[i] ** 2))
     return winners_average(over, x, w, *lines(ord, (dim[0], dim[1])))
 
 

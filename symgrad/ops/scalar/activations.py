@@ -12,12 +12,10 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import ShapeError
-from symgrad.indexing import Bracket
-from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import F, op
 from symgrad.ops.scalar.pointwise import away_from_zero
-from symgrad.ops.spec import At, View, example, operation
+from symgrad.ops.spec import no_alignment
 from symgrad.shapes import Shape, Sizes
 
 # a table: one operation, one row
@@ -77,23 +75,18 @@ def prelu_values(x: Any, weight: Any) -> Any:
     return np.where(np.asarray(x) > 0, x, np.reshape(weight, -1)[0] * x if np.size(weight) == 1 else weight * x)
 
 
-@operation(
-    says="x[i] where x[i] > 0, the learned slope times x[i] elsewhere",
-    numpy=prelu_values,
-    torch=lambda torch, x, weight: torch.nn.functional.prelu(x, weight),
-    shape=prelu_shape,
-    spelled=("F.prelu", "torch.prelu", "Tensor.prelu", "aten.prelu", "aten._prelu_kernel"),
-    smooth=False,
-    kinks=(0.0,),
-    domain={"x": away_from_zero},
-    ranks={"x": (2, 3), "weight": (1,)},
-    examples=(example("F.prelu(x, weight)", x=(3, 2), weight=(2,)), example("F.prelu(x, weight)", x=(3,), weight=(1,))),
-)
-def prelu(at: At, x: View, weight: View) -> Expr:
-    """out[n,c] = x[n,c]·[x[n,c] > 0] + w[c]·x[n,c]·[x[n,c] ≤ 0]"""
-    slope = weight[()] if weight.rank == 0 else weight[at[1] if weight.shape[0] != 1 else sp.S.Zero]
-    up = Bracket(sp.Gt(x[at], 0))
-    return x[at] * up + slope * x[at] * (1 - up)
+def slopes(shapes: Any, **options: Any) -> str:
+    """One slope for all is the first."""
+    return PRELU.replace("weight", "weight[0]") if len(shapes[1]) == 1 and shapes[1][0] == 1 else PRELU
+
+
+PRELU = "out[i] = x[i]·[x[i] > 0] + weight·x[i]·(1 − [x[i] > 0])"
+# fmt: off
+op("prelu(x, weight)", PRELU, "x[i] where x[i] > 0, the learned slope times x[i] elsewhere",
+   ("F.{}", "torch.{}", "Tensor.{}", "aten.{}"), "aten._prelu_kernel", along="all but channels", instead=slopes,
+   shape=prelu_shape, align=no_alignment, forward=prelu_values, kinks=0, domain={"x": away_from_zero},
+   ranks={"x": (2, 3), "weight": (1,)}, examples=("F.prelu(x, weight) with x:3x2 weight:2", "F.prelu(x, weight) with x:3 weight:1"))
+# fmt: on
 
 
 def half_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:

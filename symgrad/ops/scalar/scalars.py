@@ -10,14 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from symgrad import special
 from symgrad.errors import InputError
-from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import Domain, between, positive, reals
 from symgrad.ops.equations import SPECIAL, TORCH, op
-from symgrad.ops.spec import At, View, example, kept, operation
+from symgrad.ops.spec import kept
 from symgrad.shapes import Shape
 
 
@@ -155,18 +153,10 @@ op("polygamma(n: int, x)", "out = polygamma(n, x)", "the derivative number n of 
 # fmt: on
 
 
-@operation(
-    says="the logarithm of the multivariate Γ function",
-    numpy=lambda x, p: (
-        sum(special.gammaln(np.asarray(x, float) - j / 2) for j in range(p)) + p * (p - 1) / 4 * np.log(np.pi)
-    ),
-    torch=lambda torch, x, p: torch.mvlgamma(x, p),
-    shape=kept,
-    domain={"x": Domain(low=1, draw=(1.2, 4))},
-    spelled=("torch.mvlgamma", "Tensor.mvlgamma", "torch.special.multigammaln", "aten.mvlgamma"),
-    examples=(example("mvlgamma(x, 2)", x=(2, 3)),),
-)
-def mvlgamma(at: At, x: View, p: int) -> Expr:
-    """out[i] = Σ_{j<p} log Γ(x[i] − j/2) + p(p − 1)/4·log π"""
-    each = sp.Add(*(sp.loggamma(x[at] - sp.Rational(j, 2)) for j in range(p)))
-    return each + sp.Rational(p * (p - 1), 4) * sp.log(sp.pi)
+# fmt: off
+op("mvlgamma(x, p: int)", "out[…] = Σ_{j<p} lgamma(x[…] − j/2) + p·(p − 1)/4·log(π)",
+   "the logarithm of the multivariate Γ function", TORCH, "torch.special.multigammaln", domain=Domain(low=1, draw=(1.2, 4)),
+   forward=lambda x, p: (
+       sum(special.gammaln(np.asarray(x, float) - j / 2) for j in range(p)) + p * (p - 1) / 4 * np.log(np.pi)),
+   torch=lambda torch, x, p: torch.mvlgamma(x, p), examples=("mvlgamma(x, 2)",))
+# fmt: on
