@@ -155,7 +155,7 @@ op("pdist(x, p=2.0)", "out[k<size(x, 0)·(size(x, 0) − 1)/2] = [out ≠ 0]·�
    " the k-th pair", "the distances between every two rows; the derivative at 0 is 0", ("F.{}", "torch.{}", "aten._pdist_forward"),
    instead=as_long_as("x[m,j] − x[n,j]", "out[k<size(x, 0)·(size(x, 0) − 1)/2]", apart=True), checks=p_given,
    known={"m": row(0), "n": row(1)}, forward=pair_distances, torch=between_rows, reuse=True, kinks=0, letters="k",
-   domain=reals(distinct=True), examples=("F.pdist(x)", "F.pdist(x, 1.0) with x:4x2", "F.pdist(x, 3) with x:3x3"))
+   domain=reals(distinct=True), examples=("F.pdist(x) with x:3x2", "F.pdist(x, 1.0) with x:4x2", "F.pdist(x, 3) with x:3x3"))
 # fmt: on
 
 
