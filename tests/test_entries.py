@@ -25,6 +25,7 @@ from symgrad.ops import TABLE, entries
 from symgrad.ops import equations as mechanism
 from symgrad.ops.equations import has_edges, with_indices
 from symgrad.ops.indexed import Indexed
+from symgrad.ops.networks.losses import EPS
 from symgrad.ops.on_axes import OnAxes
 from symgrad.ops.readings import Along, Loss, Pointwise, holds, without
 from symgrad.ops.shaping import common_shape
@@ -207,3 +208,9 @@ def test_what_goes_along_an_axis_is_no_function_of_one_number() -> None:
     words = set(functions()) - set(ALSO)  # max is the larger of two there
     assert not [op.name for op in SAID if isinstance(reading(op), (Along, Loss, Indexed)) and op.name in words]
     assert {"gelu", "leaky_relu", "hypot"} <= set(functions())
+
+
+def test_what_keeps_the_angle_of_an_embedding_loss_from_0_by_0_is_torchs_number() -> None:
+    """Single precision: 4e-9 less than 10⁻¹², which a gradient at 0 shows."""
+    above, below = EPS.split("/2^")
+    assert int(above) / 2 ** int(below) == np.float32(1e-12)

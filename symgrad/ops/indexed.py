@@ -10,6 +10,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import sympy as sp
+
 from symgrad.errors import ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
@@ -96,6 +98,7 @@ class Indexed:
         tensors |= {name: Whole(view, at) for name, view in held.items()}
         tensors |= {name: View(name, (), number(value)) for name, value in numbers(options)}
         known = {name: number(value) for name, value in numbers(options)}
-        found = Finder(tree, shapes, Sizes(), known, sizes_at(own, at[len(lead) :])).find_asked()
-        letters = letters_at(own, at[len(lead) :], found)
+        rest = at[len(lead) :] or (sp.S.Zero,) * len(own)  # one number for a matrix of one row
+        found = Finder(tree, shapes, Sizes(), known, sizes_at(own, rest)).find_asked()
+        letters = letters_at(own, rest, found)
         return Meaning(tensors, letters, found, functions(), lead).of(tree.right)

@@ -73,12 +73,9 @@ def covariance(shapes: Any, correction: Any = 1, **options: Any) -> str:
         below = f"({total} − correction·(Σ_m {times('m')}aweights[m])/{total})"
     elif not there and not (x[-1] - number(correction)).is_nonnegative:
         below = f"([size(x, -1) ≥ correction]·{below})"
-    mean = f"(Σ_l {times('l')}x[ROWl])/{total}"
-    if len(x) == 2 and x[0] != 1:
-        d = f"d[i,k] = x[i,k] − {mean.replace('ROW', 'i,')}"
-        return f"out[i,j] = (Σ_k {times('k')}d[i,k]·d[j,k]) / {below} where {d}"
-    row = "0," * (len(x) - 1)
-    return f"out = (Σ_k {times('k')}d[k]²) / {below} where d[k] = x[{row}k] − {mean.replace('ROW', row)}"
+    i, j = ("i,", "j,") if len(x) == 2 else ("", "")
+    d = f"d[{i}k] = x[{i}k] − (Σ_l {times('l')}x[{i}l])/{total}"
+    return f"out{'[i,j]' * bool(i)} = (Σ_k {times('k')}d[{i}k]·d[{j}k]) / {below} where {d}"
 
 
 # fmt: off

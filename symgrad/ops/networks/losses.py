@@ -210,8 +210,8 @@ def vectors(sizes: Sizes, x: Shape, *others: Shape) -> None:
 
 def pairs(sizes: Sizes, x: Shape, y: Shape, target: Shape) -> None:
     """Two vectors, and a number."""
-    if len(target) == len(x):
-        raise ShapeError("the targets have one axis fewer than the vectors")
+    if len(y) != len(x) or len(target) == len(x):
+        raise ShapeError("this loss takes vectors of one shape (…, n), and targets of shape (…)")
     vectors(sizes, x, y, target)
 
 
@@ -222,7 +222,7 @@ def three(sizes: Sizes, *shapes: Shape) -> None:
     vectors(sizes, *shapes)
 
 
-EPS = "9999999960041972/10^28"
+EPS = "2305843/2^61"
 """10⁻¹² as torch has it, in single precision (``float EPSILON`` in ATen's Loss.cpp): 4e-9 less, which a gradient at 0 shows."""
 ANGLE = f"c = (Σ_j x[j]·y[j]) / √((Σ_k x[k]² + {EPS})·(Σ_l y[l]² + {EPS}))"
 SIDES = "a[j] = anchor[j] − positive[j] + eps, b[j] = anchor[j] − negative[j] + eps"
