@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Hashable
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import sympy as sp
@@ -46,22 +47,46 @@ def number_text(value: Any) -> Text:
         raise NoForm
     return repr(value), NEGATE if value < 0 else ATOM
 
+DEEPEST = 110
+"""Calls in one another: more take more characters than any form has."""
+WIDEST = 4000
+"""Characters of a tensor that is written out; one that is read twice at every step doubles its text there."""
+
 
 class Writer:
-    """Text of the tensors of one program; ``in_torch`` says complex ones as torch does, not on pairs."""
+    """Text of the tensors of one program; ``in_torch`` says complex ones as torch does, not on pairs.
+
+    Raises `NoForm` for what nobody would read: nested deeper than ``DEEPEST``, or longer than ``WIDEST``.
+    """
 
     in_torch = True
 
     def __init__(self, program: Program) -> None:
         self.program = program
         self._steps = {step.result.name: step for step in program.steps}
+        self._written: dict[str, Text] = {}
 
     def tensor(self, name: str) -> Text:
         """What computes ``name``: itself for inputs and the output, an expression for an intermediate."""
         step = self._steps.get(name)
         if step is None or name == self.program.output:
             return name, ATOM
-        return self.step(step)
+        if name not in self._written:
+            if self._depths[name] > DEEPEST:
+                raise NoForm
+            text, binds = self.step(step)
+            if len(text) > WIDEST:
+                raise NoForm
+            self._written[name] = text, binds
+        return self._written[name]
+
+    @cached_property
+    def _depths(self) -> dict[str, int]:
+        """How many calls stand in one another in the text of each intermediate."""
+        found: dict[str, int] = {}
+        for step in self.program.steps:
+            found[step.result.name] = 1 + max((found.get(name, 0) for name in step.tensors), default=0)
+        return found
 
     def factors(self, name: str) -> list[Text] | None:
         """The two matrices whose product an intermediate is, or None."""
