@@ -8,9 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from symgrad import explain
+from symgrad.closed_form.pieces import NoForm
+from symgrad.closed_form.source_text import Writer
+from symgrad.explanation.nothing import Point, nothing
 from symgrad.explanation.reasons import Vanishing, bottlenecks
 from symgrad.language.read import read
-from symgrad.numeric import forward
+from symgrad.numeric import forward, sparse, sweeps
 from symgrad.tracing import run_script
 from symgrad.tracing.story.tell import event_text
 
@@ -21,7 +25,7 @@ def reason(text: str, name: str = "x", seed: object = None, **inputs: object) ->
     program = read(text, shapes={key: array.shape for key, array in arrays.items()}).program
     values = forward(program, arrays)
     weights = np.ones(program.numbers(program.out.shape)) if seed is None else np.asarray(seed)
-    found = Vanishing(program, values, weights).reason(name)
+    found = Vanishing(program, values, weights, (name,)).reason(name)
     return "" if found is None else found.says(name, found.step.op)
 
 
@@ -127,3 +131,60 @@ def test_the_reason_in_a_run(tmp_path: Path, body: str, said: str) -> None:
 
 def test_a_leaf_that_was_reached_is_given_no_reason(tmp_path: Path) -> None:
     assert "None:" not in told(tmp_path, "h = w.detach()\nh.requires_grad = True\n(w * h).sum().backward()\nw.grad\n")
+
+
+def deep(layers: int) -> str:
+    """That many layers."""
+    return "; ".join(["h0 = x", *(f"h{n + 1} = tanh(h{n} @ w{n} + 1)" for n in range(layers)), f"h{layers}"])
+
+
+def test_a_page_asks_why_once_and_not_for_each_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ones, 20 wide: tanh is flat in every layer, and every gradient is 0. Twice the layers are twice the sweeps' steps."""
+    made = [0]
+
+    def counted(function):  # type: ignore[no-untyped-def]
+        def call(*given, **named):  # type: ignore[no-untyped-def]
+            made[-1] += 1
+            return function(*given, **named)
+
+        return call
+
+    monkeypatch.setattr(sweeps, "pull_step", counted(sweeps.pull_step))
+    monkeypatch.setattr(sparse, "sparse_jacobian", counted(sparse.sparse_jacobian))
+    for layers in (3, 6):
+        shapes = {"x": (1, 20), **{f"w{n}": (20, 20) for n in range(layers)}}
+        program = read(deep(layers), shapes=shapes).program
+        values = forward(program, {name: np.ones(shape) for name, shape in shapes.items()})
+        weights, names = np.ones((1, 20)), tuple(shapes)
+        made.append(0)
+        vanishing, point = Vanishing(program, values, weights, names), Point(program, values, names)
+        for name in names:
+            assert nothing(point, name, weights, np.zeros(shapes[name])) is not None
+            assert vanishing.reason(name) is not None
+    assert made[2] <= 2.2 * made[1]
+
+
+@pytest.mark.parametrize("layers", [60, pytest.param(300, marks=pytest.mark.slow)])
+def test_what_is_nested_too_deep_to_be_read_is_not_written_out(layers: int) -> None:
+    """Each level took three frames of Python's stack, and 300 steps within one another were a RecursionError."""
+    program = read(deep(layers), shapes={"x": (1, 2), **{f"w{n}": (2, 2) for n in range(layers)}}).program
+    with pytest.raises(NoForm):
+        Writer(program).tensor(f"h{layers - 1}")
+    assert Writer(program).tensor("h2")[0] == "tanh(tanh(x @ w0 + 1) @ w1 + 1)"
+
+
+def test_what_is_read_twice_at_every_step_is_not_written_out() -> None:
+    """The text would double at every step."""
+    steps = [f"h{n + 1} = h{n} * h{n} + 1" for n in range(1, 40)]
+    program = read("; ".join(["h1 = x * x", *steps, "h40"])).program
+    with pytest.raises(NoForm):
+        Writer(program).tensor("h39")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [deep(120), "; ".join(["h1 = x * x", *(f"h{n + 1} = h{n} * h{n} + 1" for n in range(1, 40)), "h40"])])  # fmt: skip
+def test_a_long_text_is_explained_whatever_its_depth(text: str) -> None:
+    explanation = explain(text, check=False)
+    assert explanation.gradients["x"].closed_form is None
+    assert explanation.backward.gradients["x"].text is not None
+    assert "x.grad" in explanation.to_text()

@@ -47,6 +47,7 @@ def number_text(value: Any) -> Text:
         raise NoForm
     return repr(value), NEGATE if value < 0 else ATOM
 
+
 DEEPEST = 110
 """Calls in one another: more take more characters than any form has."""
 WIDEST = 4000

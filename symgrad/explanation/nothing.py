@@ -6,8 +6,9 @@ Comes in: a program with its numbers, a seed and the gradient. Goes out: a `Noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -38,48 +39,71 @@ class Nothing:
     everywhere: bool | None = None
 
 
-def nothing(program: Program, values: Values, name: str, seed: Array, gradient: Array) -> Nothing | None:
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A program at some numbers: what is swept back from its output reaches all of ``names`` at once, and is kept."""
+
+    program: Program
+    values: Values
+    names: tuple[str, ...]
+    _kept: dict[tuple[str, bytes], Mapping[str, Array | None]] = field(default_factory=dict)
+
+    def pulled(self, weights: Array) -> Mapping[str, Array | None]:
+        """vᵀJ by every name."""
+        return self._once("pulled", weights, lambda: numeric_pullback(self.program, self.values, weights, self.names))
+
+    def sizes(self, weights: Array) -> Mapping[str, Array | None]:
+        """How large the terms of it are, where that is known."""
+        return self._once("sizes", weights, lambda: term_sizes(self.program, self.names, self.values, weights))
+
+    def _once(self, what: str, weights: Array, sweep: Callable[[], Mapping[str, Any]]) -> Mapping[str, Array | None]:
+        key = what, as_float(weights).tobytes()
+        if key not in self._kept:
+            self._kept[key] = sweep()
+        return self._kept[key]
+
+
+def nothing(point: Point, name: str, seed: Array, gradient: Array) -> Nothing | None:
     """Why ``gradient``, vᵀJ by ``name``, is 0; None where it is not, or where that cannot be told from rounding."""
     digits = bool(np.any(as_float(gradient) != 0))
     if not np.any(as_float(seed)):
         return Nothing("weights", digits)
-    still = stands_still(program, values, name)
-    if still is None or not vanishes(program, values, name, seed, gradient):
+    if not vanishes(point, name, seed, gradient) or (still := stands_still(point, name)) is None:
         return None
-    return Nothing("J", digits) if still else Nothing("balance", digits, everywhere(program, values, name, seed))
+    return Nothing("J", digits) if still else Nothing("balance", digits, everywhere(point, name, seed))
 
 
-def vanishes(program: Program, values: Values, name: str, seed: Array, gradient: Array) -> bool | None:
+def vanishes(point: Point, name: str, seed: Array, gradient: Array) -> bool | None:
     """Whether every entry is 0, or no more than rounding leaves of its terms; None where those are not known."""
-    sizes = term_sizes(program, name, values, seed)
+    sizes = point.sizes(seed)[name]
     if sizes is None:
         return None
     return bool(np.all(np.abs(as_float(gradient)) <= NEGLIGIBLE * sizes))
 
 
-def stands_still(program: Program, values: Values, name: str) -> bool | None:
+def stands_still(point: Point, name: str) -> bool | None:
     """Whether J is 0: rows weighed at random come to nothing; None where that cannot be told from rounding."""
     generator = np.random.default_rng(11)
-    shape = np.shape(values[program.output])
+    shape = np.shape(point.values[point.program.output])
     for _ in range(2):
         weights = generator.uniform(0.5, 1.5, size=shape) * generator.choice([-1.0, 1.0], size=shape)
-        found = numeric_pullback(program, values, weights, [name])[name]
-        still = vanishes(program, values, name, weights, found)
+        found = point.pulled(weights)[name]
+        still = None if found is None else vanishes(point, name, weights, found)
         if not still:
             return still
     return True
 
 
-def everywhere(program: Program, values: Values, name: str, seed: Array) -> bool | None:
+def everywhere(point: Point, name: str, seed: Array) -> bool | None:
     """Whether vᵀJ is 0 too where ``name`` has other entries; None where too few other points can be reached."""
-    tried = 0
+    program, values, tried = point.program, point.values, 0
     for there in (*elsewhere(program, values, name), *far_and_near(program, values, name)):
         if np.array_equal(as_float(there[name]), as_float(values[name])):
             continue
         found = as_float(numeric_pullback(program, there, seed, [name])[name])
         if not np.isfinite(found).all():
             continue
-        still = vanishes(program, there, name, seed, found)
+        still = vanishes(Point(program, there, (name,)), name, seed, found)
         if still is False:
             return False
         tried += bool(still)

@@ -6,8 +6,9 @@ through which everything passes, and holds of the program up to there: tested on
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,8 +16,8 @@ import numpy as np
 from symgrad.calculus import flowing, local_pullback, positions, standard
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
-from symgrad.explanation.nothing import ENOUGH, nothing
-from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback
+from symgrad.explanation.nothing import ENOUGH, Point, nothing, vanishes
+from symgrad.numeric import Array, Values, as_float, finite, forward, forward_from, numeric_pullback
 from symgrad.ops.entry import entry_of
 from symgrad.program import Apply, Program
 
@@ -64,76 +65,119 @@ class Reason:
 
 @dataclass(frozen=True, eq=False)
 class Vanishing:
-    """One run of a program whose output is weighed by ``seed``, worked out again in double precision."""
+    """One run of a program whose output is weighed by ``seed``, worked out again in double precision.
+
+    It is asked about ``names``; what is found on the way to one of them is kept for the others.
+    """
 
     program: Program
     given: Values
     seed: Array
+    names: tuple[str, ...]
+    _parts: dict[str, Point] = field(default_factory=dict)
 
     @cached_property
     def values(self) -> Values:
         """The forward pass."""
         return forward(self.program, {t.name: self.given[t.name] for t in self.program.inputs})
 
+    @cached_property
+    def known(self) -> bool:
+        """Whether every step is an entry of the table, and no tensor too large."""
+        sizes = [np.size(self.given[t.name]) for t in self.program.tensors() if t.name in self.given.arrays]
+        return all(entry_of(step.op) is not None for step in self.program.steps) and max(sizes) <= LARGEST
+
+    @cached_property
+    def passages(self) -> Mapping[str, Apply]:
+        """For each tensor the next step that everything passes."""
+        return passages(self.program)
+
+    @cached_property
+    def arrived(self) -> Mapping[str, Array]:
+        """What comes back to each tensor."""
+        found: dict[str, Array] = {self.program.output: np.asarray(self.seed)}
+
+        def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
+            found[step.result.name] = weights
+
+        return {**numeric_pullback(self.program, self.values, self.seed, self.names, seen), **found}
+
     def reason(self, name: str) -> Reason | None:
         """Why vᵀJ by ``name`` is 0; None where it is not, or where no such reason was found."""
-        sizes = [np.size(self.given[t.name]) for t in self.program.tensors() if t.name in self.given.arrays]
-        if any(entry_of(step.op) is None for step in self.program.steps) or max(sizes) > LARGEST:
+        if not self.known:
             return None
         try:
             return self._found(name)
         except (SymgradError, ValueError, ArithmeticError):
             return None
 
+    def _part(self, step: Apply) -> Point:
+        """The program up to a step."""
+        end = step.result.name
+        if end not in self._parts:
+            self._parts[end] = Point(replace(self.program, output=end), self.values, self.names)
+        return self._parts[end]
+
     def _found(self, name: str) -> Reason | None:
-        passing = list(bottlenecks(self.program, name))
-        weights = self._weights(name, [step.result.name for step in passing])
-        for step in passing:
-            arrived = weights.get(step.result.name)
+        passing, left = list(way(self.passages, name)), self.arrived[name]
+        for step in passing[self._first(passing, name) :]:
+            arrived = self.arrived.get(step.result.name)
             if arrived is None or not np.any(as_float(arrived)) or not finite(arrived).all():
                 continue
-            part = replace(self.program, output=step.result.name)
-            left = numeric_pullback(part, self.values, arrived, [name])[name]
-            found = nothing(part, self.values, name, arrived, left)
+            part = self._part(step)
+            found = nothing(part, name, arrived, left)
             if found is None or found.why == "weights":
                 continue
             if found.why == "J":
                 if flat(step, self.program, name):
                     return Reason(step, "slope", found.rounding, everywhere=True)
-                return Reason(step, "still" if self._still(part, name) else "slope", found.rounding)
-            if found.everywhere and (reason := self._sum(part, step, name, arrived, found.rounding)) is not None:
-                return reason
+                return Reason(step, "still" if self._still(part.program, name) else "slope", found.rounding)
+            if found.everywhere:
+                reason = self._sum(part.program, step, name, arrived, found.rounding)
+                if reason is not None:
+                    return reason
         return None
+
+    def _first(self, passing: Sequence[Apply], name: str) -> int:
+        """The first of some steps from which on nothing is left: terms only grow on the way to the output.
+
+        |vᵀJ| is at most |v|ᵀ|J|, so what is nothing beside the terms of one part is so beside those of a longer one.
+        """
+        left = self.arrived[name]
+
+        def gone(step: Apply) -> bool:
+            arrived = self.arrived.get(step.result.name)
+            if arrived is None or not np.any(as_float(arrived)):
+                return False
+            return not finite(arrived).all() or vanishes(self._part(step), name, arrived, left) is not False
+
+        return bisect_left(range(len(passing)), True, key=lambda n: gone(passing[n]))
 
     def _still(self, part: Program, name: str) -> bool:
         """Whether a part's value, and with it J = 0, is the same wherever the input is moved."""
-        here, points = as_float(self.values[part.output]), self._points(part, name)
-        return len(points) > ENOUGH and all(np.allclose(here, there, rtol=CLOSE, atol=CLOSE) for there in points)
+        here, tried = as_float(self.values[part.output]), 0
+        for there in self._points(part, name):
+            if not np.allclose(here, there, rtol=CLOSE, atol=CLOSE):
+                return False
+            tried += 1
+        return tried > ENOUGH
 
-    def _points(self, part: Program, name: str) -> list[Array]:
-        """What a part comes to where its input is moved; far away, too, where it may be flat only near by."""
-        found = [as_float(there[part.output]) for there in elsewhere(part, self.values, name)]
-        found = [there for there in found if np.isfinite(there).all()]
+    def _points(self, part: Program, name: str) -> Iterator[Array]:
+        """What a part comes to where its input is moved; far away, too, where it may be flat only near by.
+
+        None at all where far away it has no value.
+        """
         on_the_way = flowing(part, (name,)) & part.relevant()
-        if all(_smooth(step) for step in part.steps if step.result.name in on_the_way):
-            return found
-        draw = np.random.default_rng(8)
-        given, shape = {t.name: self.values[t.name] for t in part.inputs}, np.shape(self.values[name])
-        far = []
-        for scale in FAR:
-            there = forward(part, {**given, name: scale * np.abs(draw.standard_normal(shape))})
-            far.append(as_float(there[part.output]))
-        return [*found, *far] if all(np.isfinite(value).all() for value in far) else []
-
-    def _weights(self, name: str, wanted: Sequence[str]) -> dict[str, Array]:
-        """What comes back to each of some tensors."""
-        found: dict[str, Array] = {self.program.output: np.asarray(self.seed)}
-
-        def seen(step: Apply, place: int, weights: Array, part: Array) -> None:
-            found[step.result.name] = weights
-
-        numeric_pullback(self.program, self.values, self.seed, [name], seen)
-        return {n: found[n] for n in wanted if n in found}
+        if not all(_smooth(step) for step in part.steps if step.result.name in on_the_way):
+            draw = np.random.default_rng(8)
+            moved = (scale * np.abs(draw.standard_normal(np.shape(self.values[name]))) for scale in FAR)
+            far = [as_float(forward_from(part, self.values, {name: array})[part.output]) for array in moved]
+            if not all(np.isfinite(value).all() for value in far):
+                return
+            yield from far
+        for there in elsewhere(part, self.values, name):
+            if np.isfinite(value := as_float(there[part.output])).all():
+                yield value
 
     def _sum(self, part: Program, step: Apply, name: str, weights: Array, rounding: bool) -> Reason | None:
         """Along which axes the entries add up to one number wherever the input is moved, if the weights are equal."""
@@ -159,26 +203,42 @@ def _smooth(step: Apply) -> bool:
     return op is not None and op.smooth
 
 
+def passages(program: Program) -> Mapping[str, Apply]:
+    """For each tensor whose value reaches the output the next step that all of that passes.
+
+    That is the tensor's immediate post-dominator in the graph of what flows: the nearest step that the ways of all
+    its readers have in common.
+    """
+    depth, found = {program.output: 0}, dict[str, Apply]()
+
+    def common(one: Apply, other: Apply) -> Apply:
+        while one is not other:
+            if depth[one.result.name] < depth[other.result.name]:
+                one, other = other, one
+            one = found[one.result.name]
+        return one
+
+    for step in reversed(program.steps):
+        if step.result.name not in depth:
+            continue
+        names = step.tensors
+        for name in dict.fromkeys(str(step.arguments[n]) for n in positions(step, names)):
+            found[name] = common(found[name], step) if name in found else step
+            depth[name] = 1 + depth[found[name].result.name]
+    return found
+
+
+def way(next_of: Mapping[str, Apply], name: str) -> Iterator[Apply]:
+    """The steps that everything passes on the way from a tensor to the output, in order."""
+    while name in next_of:
+        step = next_of[name]
+        yield step
+        name = step.result.name
+
+
 def bottlenecks(program: Program, name: str) -> Iterator[Apply]:
     """The steps through whose results everything passes that flows from ``name`` to the output, in order."""
-    on_the_way = flowing(program, (name,)) & program.relevant()
-    steps = [step for step in program.steps if step.result.name in on_the_way and positions(step, on_the_way)]
-    uses: dict[str, int] = {program.output: 1}
-    for step in steps:
-        for place in positions(step, on_the_way):
-            source = str(step.arguments[place])
-            uses[source] = uses.get(source, 0) + 1
-    live = {name}
-    for step in steps:
-        for place in positions(step, on_the_way):
-            source = str(step.arguments[place])
-            uses[source] -= 1
-            if not uses[source]:
-                live.discard(source)
-        if uses.get(step.result.name):
-            live.add(step.result.name)
-        if live == {step.result.name}:
-            yield step
+    return way(passages(program), name)
 
 
 def flat(step: Apply, program: Program, name: str) -> bool:

@@ -17,6 +17,7 @@ from symgrad.errors import InputError, ShapeError, Span, SymgradError, Unsupport
 from symgrad.language.calls import Ref
 from symgrad.language.complaints import mismatch, shapes_found
 from symgrad.language.made import Made
+from symgrad.language.ruled import ruling
 from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
 from symgrad.program import Apply, Argument, Constant, Number, Own, Tensor, free_name
@@ -106,11 +107,9 @@ class Builder:
         label = label or op.name
         shapes = tuple(None if o.shape is None else self.literal(self.sizes.shape(o.shape)) for o in operands)
         try:
-            prepared = op.resolve(self.sizes, shapes, **op.prepare(shapes, **options))
-            targets = op.align(self.sizes, shapes, **prepared)
-            arguments = [self.aligned(o, t, span) for o, t in zip(operands, targets, strict=True)]
-            aligned = tuple(a.shape if isinstance(a, Ref) else None if a is None else () for a in arguments)
-            shape = self.literal(self.sizes.shape(op.shape(self.sizes, aligned, **prepared)))
+            ruled = ruling(op, self.sizes, shapes, [isinstance(o.meaning, Ref) for o in operands], options)
+            arguments = [self.aligned(o, t, span) for o, t in zip(operands, ruled.targets, strict=True)]
+            shape = self.literal(ruled.shape)
         except SizeMismatch as error:
             found = [(o.text, o.meaning.shape) for o in operands if isinstance(o.meaning, Ref)]
             raise mismatch(error, label, found, self.inputs, self.sizes, span or (0, 0)) from None
@@ -128,7 +127,7 @@ class Builder:
         for size in shape:
             self.check_whole(size, label, span)
         names = tuple(a.name if isinstance(a, Ref) else Constant(a) for a in arguments)
-        result = self.add(op, names, prepared, shape, span, name)
+        result = self.add(op, names, ruled.options, shape, span, name)
         if op.beside:
             self.pending.append((len(self.steps) - 1, op, [*arguments, result]))
             if len(self.pending) == 1:
@@ -178,12 +177,12 @@ class Builder:
             error.found = (*error.found, shapes_found(tensors, self.sizes))
         return error
 
-    def aligned(self, operand: Operand, target: Shape, span: Span | None) -> Ref | Number | None:
+    def aligned(self, operand: Operand, target: Shape | None, span: Span | None) -> Ref | Number | None:
         """``operand`` broadcast to ``target`` where it has another shape; a number fits everywhere."""
         meaning = operand.meaning
         if not isinstance(meaning, Ref):
             return meaning
-        wanted = self.sizes.shape(target)
+        wanted = self.sizes.shape(target or ())
         if self.sizes.shape(meaning.shape) == wanted:
             return meaning
         return self.add(named("expand"), (meaning.name,), {"shape": wanted}, wanted, span, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from symgrad.errors import Span
@@ -21,6 +22,18 @@ class Node:
     """A piece of an equation."""
 
     span: Span = field(default=NOWHERE, compare=False, kw_only=True)
+
+    @cached_property
+    def inside(self) -> tuple[Node, ...]:
+        """What stands directly inside, in the order of the text: found once, trees are read again and again."""
+        found: list[Node] = []
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if isinstance(value, Node):
+                found.append(value)
+            elif isinstance(value, tuple):
+                found += (inner for inner in value if isinstance(inner, Node))
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -202,21 +215,21 @@ class Statement(Node):
         each = (slot.places if isinstance(slot, Row) else (slot,) for slot in self.slots)
         return tuple(slot for group in each for slot in group if isinstance(slot, Letter))
 
+    @cached_property
+    def entries(self) -> tuple[Access | Flat, ...]:
+        """The entries that the right-hand side reads."""
+        return tuple(node for node in walk(self.right) if isinstance(node, (Access, Flat)))
 
-def parts(node: Node) -> Iterator[Node]:
+
+def parts(node: Node) -> tuple[Node, ...]:
     """What stands directly inside ``node``, in the order of the text."""
-    for part in fields(node):
-        value = getattr(node, part.name)
-        if isinstance(value, Node):
-            yield value
-        elif isinstance(value, tuple):
-            yield from (inner for inner in value if isinstance(inner, Node))
+    return node.inside
 
 
 def walk(node: Node) -> Iterator[Node]:
     """``node`` and everything inside it, in the order of the text."""
     yield node
-    for part in parts(node):
+    for part in node.inside:
         yield from walk(part)
 
 

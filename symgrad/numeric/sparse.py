@@ -293,13 +293,13 @@ def _locals(step: Apply, program: Program) -> Iterator[tuple[str, Derivative]]:
         yield argument, d
 
 
-def term_sizes(program: Program, wanted: str, values: Values, weights: Array) -> Array | None:
-    """How large the terms are that vᵀJ by ``wanted`` adds up, signs left out: what rounding has to be measured by.
+def term_sizes(program: Program, wanted: Sequence[str], values: Values, weights: Array) -> Mapping[str, Array | None]:
+    """How large the terms are that vᵀJ by each of ``wanted`` adds up, signs left out: what rounding is measured by.
 
-    None where a step has too many entries for that, or one that is not finite.
+    None where a step on the way has too many entries for that, or one that is not finite.
     """
-    carried: dict[str, Array] = {program.output: np.abs(as_float(weights)).reshape(-1)}
-    reached = program.reached((wanted,))
+    carried: dict[str, Array | None] = {program.output: np.abs(as_float(weights)).reshape(-1)}
+    reached = program.reached(wanted)
     for step in reversed(program.steps):
         if step.result.name not in carried or step.result.name not in reached:
             continue
@@ -308,11 +308,23 @@ def term_sizes(program: Program, wanted: str, values: Values, weights: Array) ->
             argument = str(step.arguments[position])
             if argument not in reached:
                 continue
-            if np.size(values[argument]) * through.size > LARGEST_STEP:
-                return None
+            before = carried.get(argument, _NONE)
+            if through is None or before is None or np.size(values[argument]) * through.size > LARGEST_STEP:
+                carried[argument] = None
+                continue
             found = sparse_jacobian(d.axes, d.inner, d.formula, values)
             part = np.zeros(np.size(values[argument]))
             np.add.at(part, found.columns, through[found.rows] * np.abs(as_float(found.values)))
-            carried[argument] = carried[argument] + part if argument in carried else part
-    sizes = carried.get(wanted, np.zeros(np.size(values[wanted])))
-    return sizes.reshape(np.shape(values[wanted])) if np.isfinite(sizes).all() else None
+            carried[argument] = before + part if before is not _NONE else part
+    return {
+        name: _shaped(carried.get(name, np.zeros(np.size(values[name]))), np.shape(values[name])) for name in wanted
+    }
+
+
+_NONE: Array = np.zeros(0)
+"""Nothing has arrived yet."""
+
+
+def _shaped(sizes: Array | None, shape: tuple[int, ...]) -> Array | None:
+    """``sizes`` as the tensor that they are of; None where one is not finite."""
+    return None if sizes is None or not np.isfinite(sizes).all() else sizes.reshape(shape)

@@ -18,7 +18,7 @@ from symgrad.notation.meaning import Meaning
 from symgrad.notation.rows import length_of, letters_at, sizes_at
 from symgrad.notation.scope import Pattern
 from symgrad.notation.sizes import Finder, ranges
-from symgrad.notation.tree import Access, Dots, Flat, Statement, walk
+from symgrad.notation.tree import Access, Dots, Flat, Statement
 from symgrad.ops.readings import Instead, Pointwise, Whole, numbers
 from symgrad.ops.shaping import number
 from symgrad.ops.signatures import Call
@@ -44,10 +44,10 @@ class Indexed:
     def patterns(self, tree: Statement) -> dict[str, Pattern]:
         """How each operand is read."""
         found = {name: Pattern(0, False) for name in self.call.operands}
-        for node in walk(tree.right):
+        for node in tree.entries:
             if isinstance(node, Flat) and node.name in found:
                 found[node.name] = Pattern(0, False, flat=True)
-            if isinstance(node, Access) and node.name in self.call.operands:
+            if isinstance(node, Access) and node.name in found:
                 more = any(isinstance(slot, Dots) for slot in node.slots)
                 found[node.name] = Pattern(len(node.slots) - more, more)
         return found

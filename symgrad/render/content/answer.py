@@ -76,7 +76,7 @@ class Answer:
 
 def answer_of(explanation: Explanation, teller: Teller) -> Answer:
     """Everything that a page opens with, worked out once."""
-    zeros = {name: words for name, g in explanation.gradients.items() if (words := why_zero(explanation, g, teller))}
+    zeros = why_zero(explanation, teller)
     kinks = tuple((kink_sentence(explanation, tie, teller),) for tie in explanation.kinks)
     moving = [words for name, words in zeros.items() if flows(explanation.program, name)]
     told = next(iter((*kinks, *moving)), ())

@@ -8,6 +8,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus import differential, local, small_change
+from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.explanation import Explanation
 from symgrad.explanation.entries import terms_in
@@ -92,7 +93,11 @@ def _solved(teller: Teller) -> Iterator[Block]:
         if op.residual is not None:
             yield from _differential(teller, step)
         for _, name in step.beside:
-            yield Paragraph(say("`{name}` is `{code}`.", name=name, code=Writer(teller.program).step(steps[name])[0]))
+            try:
+                code = Writer(teller.program).step(steps[name])[0]
+            except NoForm:
+                continue  # of what is nested too deep to be read
+            yield Paragraph(say("`{name}` is `{code}`.", name=name, code=code))
 
 
 def _differential(teller: Teller, step: Apply) -> Iterator[Block]:

@@ -8,6 +8,7 @@ from symgrad.backward.names import UNNAMED
 from symgrad.calculus.flow import flows
 from symgrad.explanation import Explanation, Gradient, Nothing, nothing
 from symgrad.explanation.cuts import why_nothing_flows
+from symgrad.explanation.nothing import Point
 from symgrad.explanation.reasons import Vanishing
 from symgrad.numeric import as_float, plain
 from symgrad.render import numbers
@@ -20,8 +21,16 @@ SMALL = 1e-6
 """Gradients above this are not 0, whatever the Jacobian."""
 
 
-def why_zero(explanation: Explanation, gradient: Gradient, teller: Teller) -> Words:
-    """Why a gradient is 0, although J is not or because J is, and where; nothing where it is not 0."""
+def why_zero(explanation: Explanation, teller: Teller) -> dict[str, Words]:
+    """Why gradients are 0, although J is not or because J is, and where; nothing for one that is not 0."""
+    names = tuple(explanation.gradients)
+    point = Point(explanation.program, explanation.values, names)
+    vanishing = Vanishing(explanation.program, explanation.values, explanation.seed, names)
+    told = {name: _why_one(explanation, g, teller, point, vanishing) for name, g in explanation.gradients.items()}
+    return {name: words for name, words in told.items() if words}
+
+
+def _why_one(explanation: Explanation, gradient: Gradient, teller: Teller, point: Point, vanishing: Vanishing) -> Words:
     value = as_float(gradient.value)
     if value.size == 0:
         return ()
@@ -30,14 +39,15 @@ def why_zero(explanation: Explanation, gradient: Gradient, teller: Teller) -> Wo
     rows, columns = gradient.jacobian.shape
     if rows == 0 or rows * columns > COUNTABLE or np.abs(value).max() > SMALL:
         return ()
-    values = explanation.values
-    found = nothing(explanation.program, values, gradient.name, explanation.seed, gradient.value)
-    return _why_zero(explanation, gradient, found, _where(explanation, gradient, teller)) if found is not None else ()
+    found = nothing(point, gradient.name, explanation.seed, gradient.value)
+    if found is None:
+        return ()
+    return _why_zero(explanation, gradient, found, _where(explanation, gradient, teller, vanishing))
 
 
-def _where(explanation: Explanation, gradient: Gradient, teller: Teller) -> str:
+def _where(explanation: Explanation, gradient: Gradient, teller: Teller, vanishing: Vanishing) -> str:
     """The step at which nothing is left, and why, in a clause."""
-    reason = Vanishing(explanation.program, explanation.values, explanation.seed).reason(gradient.name)
+    reason = vanishing.reason(gradient.name)
     if reason is None:
         return ""
     step = reason.step

@@ -34,7 +34,8 @@ def zeros(program: Program, seeds: Mapping[str, Array], rows: Sequence[Leaf], ti
     own = {label: name for name, label in program.labels.items()}
     whole = replace(program.recording, output=program.ends[0])
     short = len(program.ends) == 1 and len(program.recording.steps) <= FEW and not program.boxes
-    vanishing = Vanishing(whole, program.values, as_float(seeds[program.ends[0]])) if short else None
+    names = tuple(own[row.name] for row in rows)
+    vanishing = Vanishing(whole, program.values, as_float(seeds[program.ends[0]]), names) if short else None
     for row in rows:
         if row.added is None or not row.added.size or row.undefined or not (row.rounding or not row.added.any()):
             continue
