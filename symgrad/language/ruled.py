@@ -1,7 +1,7 @@
 """What the table says about operands of known sizes, asked once for the same numbers.
 
-Comes in: an entry, the shapes of its operands and the options. Goes out: a `Ruling`: the options in canonical form, what
-the operands are broadcast to, and the result's shape. Where every size is a number nothing else decides these and
+Comes in: an entry, the shapes of its operands and the options. Goes out: a `Ruling`: the options in canonical form,
+what the operands are broadcast to, and the result's shape. Where every size is a number nothing else decides these and
 nothing is learned from them, so they are kept; sizes that are symbols are unified, and asked anew.
 """
 
