@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,8 +144,8 @@ def test_a_page_asks_why_once_and_not_for_each_input(monkeypatch: pytest.MonkeyP
     """Ones, 20 wide: tanh is flat in every layer, and every gradient is 0. Twice the layers are twice the sweeps' steps."""
     made = [0]
 
-    def counted(function):  # type: ignore[no-untyped-def]
-        def call(*given, **named):  # type: ignore[no-untyped-def]
+    def counted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
             made[-1] += 1
             return function(*given, **named)
 
