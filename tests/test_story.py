@@ -441,6 +441,41 @@ def test_a_name_is_that_of_the_statement_and_not_of_the_line(tmp_path, body, lin
 
 
 @pytest.mark.parametrize(
+    ("read", "name"),
+    [
+        ("x[ix]", "x[ix]"),
+        ("x[ 1:, :2 ]", "x[1:, :2]"),
+        ("x[t][None]", "x[1][None]"),
+        ("x[t:t + 1]", "x[1:2]"),
+        ("x.T", "x.T"),
+        ("box.x[-1]", "box.x[-1]"),
+        ("x[torch.tensor([0])]", "data"),  # a call would run again where the name is read
+        ("rand(2, 3)", "data"),
+        ("(x[ix] + x[ix])", "data"),
+    ],
+)
+def test_data_that_nobody_assigned_is_called_as_it_is_read(tmp_path, read, name):
+    given = (
+        "from types import SimpleNamespace as S\nfrom torch import rand\nx, w = rand(2, 3), rand(1, 1).requires_grad_()"
+        "\nix, t, box = torch.tensor([1, 0]), 1, S(x=x)\n"
+    )
+    session, _ = play(tmp_path, f"{given}(w * {read}).sum().backward()\n")
+    (call,) = session.calls
+    assert call.program[-1] == f"out = (w * {name}).sum()" or call.program == (f"t1 = w * {name}", "out = sum(t1)")
+    assert call.leaves[0].agrees
+
+
+def test_the_weights_of_a_gradient_are_its_seed(tmp_path):
+    body = (
+        "x = torch.rand(3, requires_grad=True)\ny = x ** 3\n"
+        "g, = torch.autograd.grad(y, x, torch.ones_like(y), create_graph=True)\ng.sum().backward()\n"
+    )
+    session, _ = play(tmp_path, body)
+    assert any("seed" in line for line in session.calls[1].program)
+    assert not any("data" in line for line in session.calls[1].program)
+
+
+@pytest.mark.parametrize(
     ("order", "rows"),
     [
         ("12345", [("t1, t2, …, t5",)]),

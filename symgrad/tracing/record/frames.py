@@ -54,14 +54,17 @@ def here(turn: int = 0) -> Where:
     if frame is None:
         return Where("?", 0, "", turn)
     file, line = frame.f_code.co_filename, frame.f_lineno
-    return Where(file, line, linecache.getline(file, line).strip(), turn, column(frame.f_code, frame.f_lasti))
+    return Where(file, line, linecache.getline(file, line).strip(), turn, *columns(frame.f_code, frame.f_lasti))
 
 
 @lru_cache(maxsize=4096)
-def column(code: CodeType, at: int) -> int:
-    """Where in its line an instruction begins, in bytes as `ast` counts; −1 where Python was told not to keep that."""
-    place = next(islice(code.co_positions(), at // 2, None), (None, None, None, None))
-    return -1 if place[2] is None else place[2]
+def columns(code: CodeType, at: int) -> tuple[int, int]:
+    """Where in its line an instruction begins and ends, in bytes as `ast` counts.
+
+    −1 where Python was told not to keep that, and for the end of what goes on in another line.
+    """
+    first, last, begin, end = next(islice(code.co_positions(), at // 2, None), (None, None, None, None))
+    return -1 if begin is None else begin, -1 if end is None or first != last else end
 
 
 def frames(start: FrameType | None) -> Iterator[FrameType]:

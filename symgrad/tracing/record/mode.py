@@ -25,6 +25,7 @@ from symgrad.tracing.record.spelling import Facts, asks_in_place, facts, overrid
 from symgrad.tracing.record.standing_in import Caller, caller
 from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, tensors_in, version
 from symgrad.tracing.record.transforms import Inside
+from symgrad.tracing.record.written import parts_of
 
 LENDING = frozenset(
     f"Tensor.{name}" for name in ("numpy", "__array__", "__dlpack__", "storage", "untyped_storage", "data_ptr")
@@ -233,6 +234,7 @@ class Recorder(TorchFunctionMode):
         if tensor.requires_grad and not self.forwards:
             return self._source(tensor, cut)
         node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
+        node.parts = parts_of(call)
         node.detached, node.past = detached_from(call, sources), past_of(node, call, index, sources, self.forwards)
         return node
 

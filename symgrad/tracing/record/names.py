@@ -1,7 +1,7 @@
 """What to call the values of a program: as their author did, where that can be seen.
 
 Comes in: nodes in order, names that are known by identity, names of tensors in sight. Goes out: a name for each
-node that has one: the variable it is bound to, or the one that its line assigns to.
+node that has one: the variable it is bound to, the one that its line assigns to, or of data the text that reads it.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.tracing.record import frames
+from symgrad.tracing.record.written import written
 from symgrad.tracing.record.trace import Node, Where
 
 
@@ -45,7 +46,22 @@ def node_names(
             fits = not several or node.siblings == len(targets)
             if fits and (given or node.kind != "data"):
                 names.setdefault(id(node), targets[node.index] if several else one_of(node, targets[0]))
-    return names
+    return {**unassigned(order, names), **names} if given else names
+
+
+def unassigned(order: Sequence[Node], names: Mapping[int, str]) -> dict[int, str]:
+    """Names of data that nobody assigned: the text that reads it, or ``seed`` for the weights of a gradient."""
+    found: dict[int, str] = {}
+    for node in order:
+        if node.kind == "data" and id(node) not in names and node.where is not None:
+            text = written(node.where, node.parts)
+            if text is not None:
+                found[id(node)] = text
+        if node.gradient is not None:
+            for weight in node.gradient.weights:
+                if weight is not None and weight.kind == "data" and id(weight) not in names:
+                    found.setdefault(id(weight), "seed")
+    return found
 
 
 def one_of(node: Node, name: str) -> str:

@@ -42,13 +42,17 @@ COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float6
 
 @dataclass(frozen=True)
 class Where:
-    """A line of the user's: file, number, text; ``turn`` tells executions apart, ``column`` is −1 where not known."""
+    """A line of the user's: file, number, text; ``turn`` tells executions apart.
+
+    ``column`` and ``stop`` are where in the line the expression begins and ends, in bytes; −1 where not known.
+    """
 
     file: str
     line: int
     text: str
     turn: int = 0
     column: int = field(default=-1, compare=False)
+    stop: int = field(default=-1, compare=False)
 
     @property
     def short(self) -> str:
@@ -104,7 +108,7 @@ class Node:
     something that was not seen). ``destroyed`` says which line overwrote the value, ``freed`` which backward let go of
     what was kept for the pullback; ``behind`` which line wrote the value through ``.data``, which its own counter does
     not count. ``detached`` is what data was detached from, where that was computed in a few steps, and
-    ``past`` how it was made of such data.
+    ``past`` how it was made of such data. ``parts`` are the numbers of the indices that read data.
     """
 
     kind: str
@@ -126,6 +130,7 @@ class Node:
     gradient: Any = None
     detached: Node | None = None
     past: Node | None = None
+    parts: tuple[str, ...] = ()
 
     @property
     def carries(self) -> bool:
