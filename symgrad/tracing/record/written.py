@@ -1,8 +1,8 @@
 """What data that nobody assigned is called: as its line writes it, ``batch[:, 0]`` or ``labels[ix]``.
 
-Comes in: the place of the expression that made a tensor, and its indices as they were, where they are made of numbers. Goes
-out: the text of the expression, if it only reads a part of something that has a name. A call is no name: whoever reads
-``rand(3)`` in a formula would have it drawn again.
+Comes in: the place of the expression that made a tensor, and its indices as they were, where they are made of
+numbers. Goes out: the text of the expression, if it only reads a part of something that has a name. A call is no name:
+whoever reads ``rand(3)`` in a formula would have it drawn again.
 """
 
 from __future__ import annotations
