@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.written import written
 from symgrad.tracing.record.trace import Node, Where
+from symgrad.tracing.record.written import written
 
 
 def node_names(
