@@ -49,6 +49,12 @@ def test_a_corner_has_two_sides() -> None:
     assert (away.left, away.here, away.right, away.torch) == (1, 1, 1, 1)
 
 
+def test_many_kinks_are_no_disagreement() -> None:
+    """108 entries that tie: each of them is looked at, not the first ones."""
+    found = symgrad.explain("F.max_pool2d(x, 2, stride=1)", x=np.ones((2, 3, 3, 6)))
+    assert found.passed
+
+
 def test_what_reads_positions_has_no_point() -> None:
     op = find("embedding")
     assert op is not None

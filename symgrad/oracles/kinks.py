@@ -18,8 +18,8 @@ from symgrad.program import Program
 STEPS = (1e-5, 1e-6)
 APART, ROUNDING = 1e-3, 1e-4
 """How far apart the sides of a kink are, and what rounding may do to a quotient, relative to the larger side."""
-MOST = 64
-"""Entries of which the sides are looked at."""
+MOST, AT_ALL = 64, 1024
+"""Entries of which the sides are looked at, where one of them is no kink (no other can help the check then), and ever."""
 
 
 def at_kinks(
@@ -39,8 +39,10 @@ def at_kinks(
     with np.errstate(invalid="ignore"):
         differ = np.argwhere(np.abs(first - second) > tolerance * scale)
     void = np.zeros(first.shape, dtype=bool) if standing is None else standing.void.copy()
-    places = []
-    for at in [tuple(int(i) for i in row) for row in differ[:MOST]]:
+    places: list[tuple[tuple[int, ...], tuple[float, float]]] = []
+    for count, at in enumerate(tuple(int(i) for i in row) for row in differ):
+        if count >= MOST and (len(places) < count or count >= AT_ALL):
+            break
         sides = slopes(program, inputs, seed, name, at)
         if sides is not None and all(legal(answer[at], sides) for answer in (first, second)):
             void[at] = True
