@@ -19,7 +19,7 @@ STEPS = (1e-5, 1e-6)
 APART, ROUNDING = 1e-3, 1e-4
 """How far apart the sides of a kink are, and what rounding may do to a quotient, relative to the larger side."""
 MOST, AT_ALL = 64, 1024
-"""Entries of which the sides are looked at, where one of them is no kink (no other can help the check then), and ever."""
+"""Entries of which the sides are looked at: where one of them is no kink, and no other can help the check; and ever."""
 
 
 def at_kinks(

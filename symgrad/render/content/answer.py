@@ -11,27 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
-from symgrad.backward import LONG, Backward
+from symgrad.backward import Backward
 from symgrad.backward.names import UNNAMED
 from symgrad.calculus import flows
-from symgrad.closed_form import assigned
 from symgrad.explanation import Explanation, Gradient, Tie
 from symgrad.explanation.notable import mean_in_words, means, undetached
 from symgrad.numeric import plain
 from symgrad.oracles.report import Check, Verdict
 from symgrad.render import numbers
+from symgrad.render.content.first_lines import first_lines, formulas_instead, listing, short_forms
 from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.speaker import speaker_of
-from symgrad.render.content.teller import Teller, formula_of
+from symgrad.render.content.teller import Teller
 from symgrad.render.content.words import listed
 from symgrad.render.content.zeros import why_zero
-from symgrad.render.page import Block, Code, Equation, Equations, Listing, Paragraph, Words
+from symgrad.render.page import Block, Code, Equation, Equations, Formula, Listing, Paragraph, Words
 
-SHORT = 56
-"""Characters of a gradient that is written in the inputs alone; a longer one stands in the names of the steps."""
 MOST_NUMBERS = 6
 """Entries of a gradient that are written into a sentence."""
 MOST = 5
@@ -42,12 +41,15 @@ MOST = 5
 class Answer:
     """What a page opens with: ``lines`` of code, what torch says, and ``special``, the one thing to know here.
 
-    ``formulas`` are those of gradients whose line is too long to be read.
+    ``cut`` is whether there are more lines; ``formulas`` are those of gradients whose line is too long to be read, and
+    ``places`` say which of their letters the forward pass found.
     ``zeros`` say for each gradient that is 0 why, ``kinks`` are sentences; of these ``told`` are the special thing.
     """
 
     lines: tuple[str, ...]
+    cut: bool
     formulas: tuple[Equation, ...]
+    places: tuple[Paragraph, ...]
     agreement: Words
     special: Words
     zeros: Mapping[str, Words]
@@ -57,10 +59,10 @@ class Answer:
     def blocks(self) -> Iterator[Block]:
         """The lines, and below them what torch says and the one thing that is special here."""
         if self.lines:
-            more = f"… and {len(self.lines) - MOST + 1} more lines, in section 4" if len(self.lines) > MOST else ""
-            yield Listing("\n".join([*self.lines[: MOST - 1], more] if more else self.lines))
+            yield Listing("\n".join(self.lines))
         if self.formulas:
             yield Equations(self.formulas)
+            yield from self.places
         if self.agreement or self.special:
             yield Paragraph((*self.agreement, *((" ",) if self.agreement and self.special else ()), *self.special))
 
@@ -83,11 +85,15 @@ def answer_of(explanation: Explanation, teller: Teller) -> Answer:
     special = _undefined(explanation, teller) or _declared(explanation) or _torchs_rule(explanation) or told
     told = told if special == told else ()
     special = special or _divided(explanation) or _shared(explanation)
-    lines, formulas = short_forms(explanation), dict[str, Equation]()
+    lines, cut = short_forms(explanation, MOST)
+    formulas = dict[str, Equation]()
     if not lines:
-        formulas = dict(answer_formulas(explanation, teller))
-        lines = tuple(answer_lines(explanation, [name for name in explanation.gradients if name not in formulas]))
-    return Answer(lines, tuple(formulas.values()), _agreement(explanation), special, zeros, kinks, told)
+        formulas = dict(islice(formulas_instead(explanation, teller), MOST - 1))
+        wanted = [name for name in explanation.gradients if name not in formulas]
+        lines, cut = first_lines(explanation, wanted, MOST - len(formulas) - bool(formulas))
+    places = tuple(found_places(teller, tuple(formulas.values())))
+    agreement = _agreement(explanation)
+    return Answer(lines, cut, tuple(formulas.values()), places, agreement, special, zeros, kinks, told)
 
 
 def kink_sentence(explanation: Explanation, tie: Tie, teller: Teller) -> str:
@@ -102,48 +108,21 @@ def kink_sentence(explanation: Explanation, tie: Tie, teller: Teller) -> str:
     return f"{tie.says(name, step, total)}."
 
 
-def short_forms(explanation: Explanation) -> tuple[str, ...]:
-    """Each gradient in the inputs alone, where all of them are short."""
-    forms = {name: gradient.closed_form for name, gradient in explanation.gradients.items()}
-    if all(form is not None and len(form) <= SHORT and "; " not in form for form in forms.values()):
-        return tuple(assigned(f"{name}.grad", str(form))[0] for name, form in forms.items())
-    return ()
-
-
-def answer_lines(explanation: Explanation, wanted: Sequence[str]) -> Iterator[str]:
-    """The line of each gradient that is wanted, then the cotangents that they read."""
-    lines = explanation.backward
-    said = [lines.gradients[name] for name in wanted if lines.gradients[name].text is not None]
-    if not said:
-        return
-    yield from (line.shown for line in said)
-    needed = {line.target for name in wanted for line in lines.needed(name)}
-    told = [line for line in lines.lines if line.target in needed and line.text is not None]
-    yield from (f"  with {line.shown}" for line in told)
-    read = set[str]().union(*(line.names for line in (*said, *told)))
-    known = frozenset(tensor.name for tensor in explanation.program.tensors() if not UNNAMED.fullmatch(tensor.name))
-    ahead: list[str] = []
-    for line in reversed(lines.forward):
-        if line.target in read - known and line.text is not None:
-            ahead.insert(0, f"  with {line}")
-            read |= line.names
-    yield from ahead
-
-
-def answer_formulas(explanation: Explanation, teller: Teller) -> Iterator[tuple[str, Equation]]:
-    """The index formula of each gradient whose line is too long to be read, where that is short."""
-    for name, line in explanation.backward.gradients.items():
-        sweep = explanation.gradients[name].sweep
-        if line.text is not None and len(line.text) > LONG and sweep.whole:
-            names = teller.names.inner(sweep.equation.axes)
-            formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
-            if len(formula.text) <= LONG:
-                yield name, Equation((left, formula))
+def found_places(teller: Teller, formulas: Sequence[Equation]) -> Iterator[Paragraph]:
+    """What the letters of a formula stand for that are no tensors of the page."""
+    said = [part for equation in formulas for part in equation.parts if isinstance(part, Formula)]
+    read = dict(entry for formula in said for entry in teller.read_by(formula))
+    found, sizes = [name for name, code in read.items() if not code], teller.sizes_in(said)
+    words = [f"{name} is {code}" for name, code in read.items() if code]
+    words += [f"{listing(found)} {'is' if len(found) == 1 else 'are'} what the forward pass found"] if found else []
+    words += [f"here {', '.join(f'{size} = {teller.sizes[size]}' for size in sizes)}"] if sizes else []
+    if words:
+        yield Paragraph((f"({'; '.join(words)})",), aside=True)
 
 
 def all_lines(explanation: Explanation, answer: Answer) -> Iterator[Block]:
     """Forward and backward line by line, where the answer had no room for them."""
-    if len(answer.lines) > MOST:
+    if answer.cut:
         yield from line_by_line(explanation.backward)
 
 
@@ -164,7 +143,14 @@ def _agreement(explanation: Explanation) -> Words:
         return ()
     worst = max(check.max_error or 0.0 for check in made)
     far = "" if worst == 0 else f" (largest difference {f'{worst:.0e}'.replace('e-0', 'e-')})"
-    return (f"Equal to torch {explanation.torch_version} in every entry{far}.",)
+    but = " but those that follow" if any(map(_lost_by_torch, explanation.gradients.values())) else ""
+    return (f"Equal to torch {explanation.torch_version} in every entry{but}{far}.",)
+
+
+def _lost_by_torch(gradient: Gradient) -> bool:
+    """Whether torch has no number where there is a derivative."""
+    met = gradient.singular
+    return met is not None and met.torch is not None and bool((~met.undefined & ~np.isfinite(met.torch)).any())
 
 
 def _by_torch(gradient: Gradient) -> Check | None:

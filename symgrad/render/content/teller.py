@@ -7,18 +7,19 @@ that read them, so that x @ x.T is a formula in x alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import sympy as sp
 
+from symgrad.backward.names import UNNAMED
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.form import views
 from symgrad.explanation.entries import guarded, hold, written_out
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
-from symgrad.indexing.symbols import Expr, indices_of, is_access, mentions, name_of
+from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, mentions, name_of
 from symgrad.numeric import Values
 from symgrad.program import Apply, Program
 from symgrad.render.arrange import delta_sides, parts
@@ -78,7 +79,7 @@ class Teller:
             for kind, words in explained(formula.expression, formula.names):
                 if kind not in self.told:
                     fresh.setdefault(kind, words)
-        sizes = self._sizes_in(formulas)
+        sizes = self.sizes_in(formulas)
         self.told |= set(fresh) | {str(s) for s in sizes}
         parts = list(fresh.values())
         if sizes:
@@ -88,7 +89,15 @@ class Teller:
         joined = tuple(piece for n, part in enumerate(parts) for piece in (("; ", *part) if n else part))
         return (Paragraph(("(", *joined, ")"), aside=True),)
 
-    def _sizes_in(self, formulas: tuple[Formula, ...]) -> list[Size]:
+    def read_by(self, formula: Formula) -> list[tuple[str, str]]:
+        """What a formula reads that nobody named: letters for what the forward pass found, steps and their code."""
+        names, made = formula.names, {step.result.name: step for step in self.program.forward_steps}
+        every = dict.fromkeys(name_of(entry) for entry in accesses(formula.expression))
+        steps = {name: made[name] for name in every if UNNAMED.fullmatch(name) and name in made}
+        told = {name: self.code(step) or step.called for name, step in steps.items()}
+        return [(names.name(name), told.get(name, "")) for name in every if name in told or "·" in name]
+
+    def sizes_in(self, formulas: Sequence[Formula]) -> list[Size]:
         """The sizes that are read in ``formulas`` and have not been told."""
         seen = {n for f in formulas for n in visible(f.expression) if n in self.sizes and str(n) not in self.told}
         return sorted(seen, key=str)

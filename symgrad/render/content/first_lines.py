@@ -1,0 +1,112 @@
+"""The lines of code that a page opens with, in the room that there is: nothing is read that is not said.
+
+    x.grad = v_S @ k / 2
+      with v_S = P * (v_P - (v_P * P).sum(-1, keepdim=True))
+      … and 3 more lines with v_P, in section 4
+
+Comes in: an explanation. Goes out: lines, each of whose names is the user's, defined by another line here, or named in
+words with the section where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from symgrad.backward import LONG, Backward, Line
+from symgrad.backward.names import UNNAMED
+from symgrad.closed_form import assigned
+from symgrad.explanation import Explanation
+from symgrad.render.content.teller import Teller, formula_of
+from symgrad.render.page import Equation
+
+SHORT = 56
+"""Characters of a gradient that is written in the inputs alone; a longer one stands in the names of the steps."""
+
+
+def short_forms(explanation: Explanation, room: int) -> tuple[tuple[str, ...], bool]:
+    """Each gradient in the inputs alone, where all of them are short; and whether some had to go elsewhere."""
+    forms = {name: gradient.closed_form for name, gradient in explanation.gradients.items()}
+    if not all(form is not None and len(form) <= SHORT and "; " not in form for form in forms.values()):
+        return (), False
+    lines = tuple(assigned(f"{name}.grad", str(form))[0] for name, form in forms.items())
+    if len(lines) <= room:
+        return lines, False
+    return (*lines[: room - 1], f"… and {len(lines) - room + 1} more lines, in section 4"), True
+
+
+def formulas_instead(explanation: Explanation, teller: Teller) -> Iterator[tuple[str, Equation]]:
+    """The index formula of each gradient that has no line, or one too long to be read, where that is short."""
+    for name, line in explanation.backward.gradients.items():
+        sweep = explanation.gradients[name].sweep
+        if sweep.whole and not readable(explanation.backward, name, line):
+            names = teller.names.inner(sweep.equation.axes)
+            formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
+            if len(formula.text) <= LONG:
+                yield name, Equation((left, formula))
+
+
+def readable(lines: Backward, name: str, line: Line) -> bool:
+    """Whether a gradient has a line that can be read, and so has each cotangent that it reads."""
+    return (
+        line.text is not None
+        and len(line.text) <= LONG
+        and all(n.text is not None and len(n.text) <= LONG for n in lines.needed(name))
+    )
+
+
+def first_lines(explanation: Explanation, wanted: Sequence[str], room: int) -> tuple[tuple[str, ...], bool]:
+    """The line of each gradient that is wanted, then what they read; and whether some had to go elsewhere."""
+    lines = explanation.backward
+    said = [lines.gradients[name] for name in wanted]
+    if all(line.text is None for line in said):
+        return (), False
+    needed = {line.target for name in wanted for line in lines.needed(name)}
+    told = [line for line in lines.lines if line.target in needed]
+    known = frozenset(tensor.name for tensor in explanation.program.tensors() if not UNNAMED.fullmatch(tensor.name))
+    found = forward_lines(lines, (*said, *told), known)
+    every = [line for line in (*said, *told, *found) if line.text is not None]
+    unsaid = [*without_line([line for line in (*said, *told) if line.text is None])]
+    unsaid += found_ahead([line for line in found if line.text is None])
+    kept = every if len(every) + bool(unsaid) <= room else every[: room - 1]
+    texts = [line.shown if line in said else f"  with {line.shown}" for line in kept]
+    words = [*elsewhere(kept, every[len(kept) :]), *unsaid]
+    return (*texts, *((f"  {'; '.join(words)}",) if words else ())), len(kept) < len(every)
+
+
+def forward_lines(lines: Backward, readers: Iterable[Line], known: frozenset[str]) -> list[Line]:
+    """The lines of the forward pass that others read, in order, but for those of tensors that the user named."""
+    read, found = set[str]().union(*(line.names for line in readers)), list[Line]()
+    for line in reversed(lines.forward):
+        if line.target in read - known:
+            found.insert(0, line)
+            read |= line.names
+    return found
+
+
+def elsewhere(kept: Sequence[Line], rest: Sequence[Line]) -> Iterator[str]:
+    """How many more lines there are; what of them is read here is named."""
+    if not rest:
+        return
+    read = set[str]().union(*(line.names for line in kept))
+    named = [line.name for line in rest if line.target in read]
+    many = f"{len(rest)} more line{'s' if len(rest) > 1 else ''}"
+    yield f"… and {many}{f' with {listing(named)}' if named else ''}, in section 4"
+
+
+def without_line(unsaid: Sequence[Line]) -> Iterator[str]:
+    """What has no line of code: it is derived entry by entry."""
+    if unsaid:
+        has = "has" if len(unsaid) == 1 else "have"
+        yield f"{listing([line.name for line in unsaid])} {has} no line of code: see section 4"
+
+
+def found_ahead(places: Sequence[Line]) -> Iterator[str]:
+    """What no line computes that a person would write: a choice that the operation made."""
+    if places:
+        are = "is" if len(places) == 1 else "are"
+        yield f"{listing([line.name for line in places])} {are} what the forward pass found"
+
+
+def listing(names: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
