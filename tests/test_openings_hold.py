@@ -94,9 +94,10 @@ def defined_everywhere(lines: list[str], known: set[str]) -> None:
         found = re.match(r"[\w.]+\.grad(?:\[([\w,]*)\])? = (.+)$", line)
         if found is None or line.split(" = ")[0] + " = " + found[2] in statements(lines):
             continue
-        bound = {letter for letters in re.findall(r"[ΣΠ]_(\{[^}]*\}|\w)", found[2]) for letter in NAME.findall(letters)}
+        over = re.findall(r"[ΣΠ]_(?:\{([^}]*)\}|(\w))", found[2])
+        bound = {part.partition("<")[0].strip() for letters in over for part in "".join(letters).split(",")}
         here = {*(found[1] or "").split(","), *bound, *told, *known, "mod"}
-        loose = set(re.findall(rf"{NAME.pattern}(?!\w*\()", re.sub(r"[ΣΠδ]_\w+|…\s+#.*", "", found[2])))
+        loose = set(re.findall(rf"{NAME.pattern}(?!\w*\()", re.sub(r"[ΣΠ]_|δ_\w+|…\s+#.*", " ", found[2])))
         assert {re.sub(r"\d+$", "", n) for n in loose - here} <= here, (line, loose - here)
 
 
