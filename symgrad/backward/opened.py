@@ -6,9 +6,12 @@ one level down, under the names that the textbook has for what they compute, and
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from symgrad.backward.code import in_parts
 from symgrad.backward.groups import groups
+from symgrad.backward.phrasing import with_a_root
 from symgrad.backward.standard import standard_group
 from symgrad.backward.templates import asked_of
 from symgrad.calculus import flowing
@@ -18,7 +21,7 @@ from symgrad.ops import named
 from symgrad.program import Program
 
 UNREADABLE = 150
-"""A composite operation whose lines have more characters than this is opened."""
+"""A composite operation whose lines have more characters than this is opened; a divisor with a name does not count."""
 DEEPEST = 4
 """Levels that are opened at most."""
 
@@ -64,5 +67,11 @@ def unreadable(program: Program, wanted: Sequence[str], values: Values | None) -
             continue
         form = standard_group(group, tensors, values, program.required)
         texts = [found.notation for _, found in asked_of(form, group, reached, False, values, short=True)]
-        if None in texts or sum(len(text) for text in texts if text is not None) > UNREADABLE:
+        if None in texts or sum(read_at_once(text) for text in texts if text is not None) > UNREADABLE:
             yield group.output
+
+
+def read_at_once(text: str) -> int:
+    """Characters of a form; without its divisor where that, and nothing else, has a line of its own."""
+    definitions, last = in_parts(text)
+    return len(text) if definitions else len(ast.unparse(with_a_root([], last)[1]))
