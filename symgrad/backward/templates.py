@@ -20,7 +20,7 @@ from symgrad.backward.groups import Group
 from symgrad.backward.slots import always_defined, filled
 from symgrad.backward.standard import Standard, own_values
 from symgrad.calculus import Sweep, flows, pullback
-from symgrad.closed_form import closed_form, grid, lowered
+from symgrad.closed_form import closed_form, forms, grid, lowered
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.indexing.equation import with_names
@@ -138,8 +138,22 @@ def as_notation(
     standard: Standard, sweep: Sweep, claimed: Template, wanted: str, values: Values, unit: bool
 ) -> Template:
     """The line as a person writes it, if that is proven."""
-    confirmed = claimed.text is not None and proven(claimed, sweep, standard, values, unit)
-    return claimed if confirmed else Template(None, claimed.equation)
+    if claimed.text is not None and proven(claimed, sweep, standard, values, unit):
+        return claimed
+    other = masked(standard.program, sweep, wanted)
+    if other is not None and proven(other, sweep, standard, values, unit):
+        return other
+    return Template(None, claimed.equation)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def masked(program: Program, sweep: Sweep, wanted: str) -> Template | None:
+    """The line with a mask for the classes that are left out."""
+    try:
+        *_, last = forms(program, sweep, wanted)
+    except (SymgradError, ValueError):
+        return None
+    return Template(last.text, sweep.equation, tuple(step.rule for step in last.steps), careful=True)
 
 
 def asked_of(

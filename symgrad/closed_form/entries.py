@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import sympy as sp
 
-from symgrad.closed_form.asking import indices_in
+from symgrad.closed_form.asking import indices_in, reads_tensor
+from symgrad.closed_form.classes import class_of
 from symgrad.closed_form.pieces import ATOM, MATMUL, NoForm, Piece, method, subscripted
 from symgrad.indexing import Index, Ravel, Unravel
-from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
+from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.shapes import Size, Slot
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def entry(notation: Notation, node: Expr) -> Piece:
         raise NoForm
     if any(isinstance(i, (Ravel, Unravel)) for i in indices):
         return reshaped(notation, piece, indices, shape)
-    if any(is_access(i) for i in indices):
+    if any(reads_tensor(i) for i in indices):
         return selected(notation, piece, indices)
     if len(moving := [i for place in indices for i in indices_in(place)]) > len(set(moving)):
         return on_a_diagonal(notation, piece, indices, shape)
@@ -103,15 +104,15 @@ def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None
 
 
 def selected(notation: Notation, piece: Piece, indices: Sequence[Expr]) -> Piece:
-    """x[p, n[q]] is index_select(x, 1, n)."""
-    axes = [indices_of(i)[0] if is_access(i) and len(indices_of(i)) == 1 else i for i in indices]
-    read = [place for place, i in enumerate(indices) if is_access(i)]
-    if len(read) > 1 or len(set(axes)) < len(axes) or not all(isinstance(i, Index) for i in axes):
+    """x[p, n[q]] is x[:, n]."""
+    read = [place for place, i in enumerate(indices) if not isinstance(i, Index)]
+    if len(read) != 1:
         raise NoForm
-    positions = entry(notation, indices[read[0]])
-    if positions.axes != (axes[read[0]],):
+    positions = class_of(notation, indices[read[0]])
+    axes = [positions.axes[0] if place in read and len(positions.axes) == 1 else i for place, i in enumerate(indices)]
+    if len(set(axes)) < len(axes) or not all(isinstance(i, Index) for i in axes):
         raise NoForm
-    return Piece(f"index_select({piece.text}, {read[0]}, {positions.text})", ATOM, tuple(axes))
+    return Piece(f"{piece.inside(ATOM)}[{':, ' * read[0]}{positions.text}]", ATOM, tuple(axes))
 
 
 def on_a_diagonal(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: Sequence[Size]) -> Piece:

@@ -6,15 +6,16 @@ Comes in: a program and the sweep that derived one input's gradient. Goes out: a
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 
 import sympy as sp
 
 from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
-from symgrad.closed_form.classes import none_left_out
+from symgrad.closed_form.classes import none_left_out, some_left_out
 from symgrad.closed_form.named_twice import named_twice
 from symgrad.closed_form.of_programs import program_rules
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece
@@ -35,6 +36,8 @@ FEW, DEEPEST = 4, 3
 """Signs of what is computed entry by entry and written out, and how often that is done."""
 LONGEST = 220
 """A longer text is no closed form that anyone would write."""
+Classes = Callable[[Expr, list[Step]], Expr]
+"""What is said of the classes that a loss leaves out."""
 WIDEST = 2000
 """Nodes of a formula beyond which no text so short is looked for: that takes minutes, and none was ever found."""
 
@@ -177,7 +180,15 @@ def said_once(notation: Notation, text: str) -> str:
     return named_twice(text, lambda part: notation.name("t", Piece(part, ATOM, ())).text)
 
 
-def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
+def forms(program: Program, sweep: Sweep, wanted: str) -> tuple[Form, ...]:
+    """The closed form, and where it holds only for data that leave no class out a longer one that holds for others."""
+    first, other = closed_form(program, sweep, wanted), None
+    if sweep.whole and some_left_out(sweep.equation.right, []) != sweep.equation.right:
+        other = closed_form(program, sweep, wanted, some_left_out)
+    return tuple(form for form in (first, other) if form is not None)
+
+
+def closed_form(program: Program, sweep: Sweep, wanted: str, classes: Classes = none_left_out) -> Form | None:
     """The gradient by ``wanted`` in matrix notation; None where it has none that is short."""
     if not sweep.whole:
         return None
@@ -185,25 +196,31 @@ def closed_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
     equation = without_floats(substitute(sweep.equation, known))
     if sum(1 for _ in sp.preorder_traversal(equation.right)) > WIDEST:
         return None
+    here = partial(written, program, wanted=wanted, known=known, classes=classes)
     rules = (*program_rules(program, known), *DIVIDING)
-    found = written(program, equation, wanted, known, rules)
+    found = here(equation, rules=rules)
     if found is None and rules != DIVIDING:  # an identity matrix within a sum has no notation
-        found = written(program, equation, wanted, known, DIVIDING)
+        found = here(equation, rules=DIVIDING)
     if found is None and equation.right.has(Unravel):
-        found = written(program, equation, wanted, known, (*APART, *rules))
+        found = here(equation, rules=(*APART, *rules))
     wider = written_out(equation, program, known)
     if wider != equation:
-        other = written(program, wider, wanted, known, rules)
+        other = here(wider, rules=rules)
         found = min((form for form in (other, found) if form is not None), key=lambda f: len(f.text), default=None)
     return found
 
 
 def written(
-    program: Program, equation: Equation, wanted: str, known: Mapping[str, Equation], rules: Sequence[Rule]
+    program: Program,
+    equation: Equation,
+    wanted: str,
+    known: Mapping[str, Equation],
+    rules: Sequence[Rule],
+    classes: Classes,
 ) -> Form | None:
     """One way to say a gradient: simplified and in matrix notation."""
     steps: list[Step] = []
-    right = simplify(none_left_out(equation.right, steps), steps, rules)
+    right = simplify(classes(equation.right, steps), steps, rules)
     if right.has(*NAMED, *PRODUCTS):
         right = simplify(right, steps, (*named_output(program, known), *AMONG_NAMES))
     right = without_floats(Equation(equation.axes, right)).right

@@ -33,6 +33,7 @@ from symgrad.closed_form.of_numbers import (
     without_one,
 )
 from symgrad.closed_form.quotients import softmax_ratio, standardised_ratio
+from symgrad.indexing import Index
 from symgrad.indexing.brackets import Bracket
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.sums import split_factors
@@ -56,7 +57,7 @@ def common_factor(expression: Expr) -> Expr:
     counts, shared = in_every([_over_totals(term, roots) for term in expression.args])
     if not shared and any(term.has(sp.Sum) for term in expression.args):
         counts, shared = in_every([_over_totals(outside(term), roots) for term in expression.args])
-    held = {i for delta in expression.atoms(sp.KroneckerDelta) for i in delta.free_symbols}  # a diagonal keeps its own
+    held = {i for delta in expression.atoms(sp.KroneckerDelta) for i in delta.args if isinstance(i, Index)}
     shared = Counter({f: n for f, n in shared.items() if not f.is_number and not held & free_indices(f)})
     if not shared:
         return expression

@@ -95,6 +95,7 @@ class Notation:
     def with_definitions(self, text: str) -> str:
         """``text`` behind ``K = …; ``, for each name that it needs."""
         for own, name in reversed(self._names.items()):
+            text = text.replace(f"({own})", name) if " != " in own else text
             if re.search(rf"\b{name}\b", text):  # what was tried and given up may have left others
                 text = f"{name} = {own}; {text}"
         return text
