@@ -70,7 +70,7 @@ def test_more_lines_than_fit_stand_in_section_four() -> None:
     text = "h = relu(x@w + b); z = h@w2 + b2; sum(z**2)"
     page = symgrad.explain(text, shapes={"b": (4,), "b2": (2,)}).to_text()
     opening, _, rest = page.partition("\n1  Forward")
-    told = re.search(r"… and (\d+) more lines, in section 4", opening)
+    told = re.search(r"… and (\d+) more lines with v_z and v_t3, in section 4", opening)
     assert told
     section = rest.partition("4  vᵀJ")[2]
     assert "Line by line, each in the names of the lines before it:" in section
@@ -201,4 +201,7 @@ def test_a_line_that_nobody_would_read_gives_way_to_its_formula() -> None:
     assert "x.grad[p,q,r,s] = Σ_i" in pooled.to_text(brief=True)
     assert "arange" not in pooled.to_text(brief=True)
     turned = symgrad.explain("torch.fft.fft(x).real", shapes={"x": (4,)}, check=False).to_text(brief=True)
-    assert re.search(r"with v_t1 = …  # \d+ characters in code", turned)
+    assert "x.grad[p] = Σ_i cos(2·π·p·i/m)·v[i]\n    (here m = 4)" in turned
+    text = "quantile(x * 2, 0.3) * y * exp(quantile(y * x[0], 0.3))"
+    longer = symgrad.explain(text, shapes={"x": (4,), "y": (3,)}, check=False).to_text(brief=True)
+    assert re.search(r"with v_t\d = …  # \d+ characters in code", longer)

@@ -232,9 +232,10 @@ def test_a_line_that_holds_for_some_data_is_confirmed_on_every_run() -> None:
         return symgrad.capture(lambda x: F.cross_entropy(x, target), torch.randn(3, 4, dtype=DOUBLE)).backward()
 
     (whole,) = losses([0, 1, 2]).statements
-    (left_out,) = losses([0, -100, 2]).statements
+    mask, left_out = losses([0, -100, 2]).statements
     assert whole.code == "(softmax(x, dim=-1) - one_hot(target, 4)) / 3"
-    assert left_out.code != whole.code
+    assert mask.code == "target != -100"
+    assert left_out.code == "m[:, None] * (softmax(x, dim=-1) - one_hot(target * m, 4)) / m.sum()"
 
 
 def test_a_black_box_has_no_line_and_says_whose_it_is() -> None:

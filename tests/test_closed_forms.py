@@ -421,8 +421,10 @@ def test_gradients_that_torch_has_a_call_for(
         ),
         (
             "cross_entropy(x, t, w)", [2, -100],
-            "m = t != -100; v * w[t * m][:, None] * m[:, None] * (softmax(x, dim=-1) - one_hot(t * m, x.shape[1])) "
-            "/ (w[t * m] * m).sum()",
+            (
+                "m = t != -100; v * w[t * m][:, None] * m[:, None] * (softmax(x, dim=-1) - one_hot(t * m, x.shape[1]))"
+                " / (w[t * m] * m).sum()"
+            ),
         ),
     ],
 )  # fmt: skip

@@ -20,7 +20,7 @@ from symgrad.backward.groups import Group
 from symgrad.backward.slots import always_defined, filled
 from symgrad.backward.standard import Standard, own_values
 from symgrad.calculus import Sweep, flows, pullback
-from symgrad.closed_form import closed_form, forms, grid, lowered
+from symgrad.closed_form import closed_form, grid, lowered, masked_form
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.indexing.equation import with_names
@@ -150,10 +150,10 @@ def as_notation(
 def masked(program: Program, sweep: Sweep, wanted: str) -> Template | None:
     """The line with a mask for the classes that are left out."""
     try:
-        *_, last = forms(program, sweep, wanted)
-    except (SymgradError, ValueError):
+        form = masked_form(program, sweep, wanted)
+    except SymgradError:
         return None
-    return Template(last.text, sweep.equation, tuple(step.rule for step in last.steps), careful=True)
+    return None if form is None else Template(form.text, sweep.equation, tuple(s.rule for s in form.steps), True)
 
 
 def asked_of(

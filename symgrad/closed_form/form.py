@@ -180,12 +180,11 @@ def said_once(notation: Notation, text: str) -> str:
     return named_twice(text, lambda part: notation.name("t", Piece(part, ATOM, ())).text)
 
 
-def forms(program: Program, sweep: Sweep, wanted: str) -> tuple[Form, ...]:
-    """The closed form, and where it holds only for data that leave no class out a longer one that holds for others."""
-    first, other = closed_form(program, sweep, wanted), None
-    if sweep.whole and some_left_out(sweep.equation.right, []) != sweep.equation.right:
-        other = closed_form(program, sweep, wanted, some_left_out)
-    return tuple(form for form in (first, other) if form is not None)
+def masked_form(program: Program, sweep: Sweep, wanted: str) -> Form | None:
+    """The closed form for data in which a class is left out, longer than the other; None where there are no classes."""
+    if not sweep.whole or some_left_out(sweep.equation.right, []) == sweep.equation.right:
+        return None
+    return closed_form(program, sweep, wanted, some_left_out)
 
 
 def closed_form(program: Program, sweep: Sweep, wanted: str, classes: Classes = none_left_out) -> Form | None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.calculus import Sweep, jacobians, pullback, pullbacks
 from symgrad.calculus.sweeps import Whole
-from symgrad.closed_form import Form, closed_form, forms
+from symgrad.closed_form import Form, closed_form, masked_form
 from symgrad.errors import SymgradError
 from symgrad.explanation.claims import UNSAID, Claim, Structure, proven
 from symgrad.explanation.evidence import Evidence
@@ -141,8 +141,11 @@ def proven_form(derived: Derived, program: Program, values: Values, seed: Array)
     """The closed form if it agrees with the raw contraction; without that it is not shown, checks on or off."""
     if derived.form is None:
         return None, None
-    for form in forms(program, derived.whole, derived.name):
-        checked = check_form(form.text, program, derived.whole, values, seed)
-        if checked.passed:
-            return form, checked
-    return None, None
+    checked = check_form(derived.form.text, program, derived.whole, values, seed)
+    if checked.passed:
+        return derived.form, checked
+    masked = masked_form(program, derived.whole, derived.name)
+    if masked is None:
+        return None, None
+    checked = check_form(masked.text, program, derived.whole, values, seed)
+    return (masked, checked) if checked.passed else (None, None)
