@@ -17,9 +17,10 @@ import torch
 
 import symgrad
 from symgrad.errors import SymgradError, UnsupportedError
-from symgrad.language import kinds, read
+from symgrad.language import read
 from symgrad.numeric import forward
 from symgrad.ops import TABLE, Op
+from symgrad.ops.holding import held_as
 from tests import torch_side
 from tests.compare import assert_same
 
@@ -111,8 +112,24 @@ def test_what_torch_keeps_as_truth_values_is_refused_with_a_reason(text: str, wo
     assert caught.value.hints
 
 
-def test_every_operation_that_has_a_kind_is_in_the_table() -> None:
-    assert TABLE.keys() >= kinds.TRUTHS | kinds.COUNTS | kinds.FIRST | kinds.KEPT | kinds.JOINS | kinds.AVERAGES
+WORDS = {
+    "truth", "whole", "counted", "kept", "joined", "cut", "first", "behind", "bounded", "subscripts", "real",
+}  # fmt: skip
+
+
+def test_what_entries_say_of_truth_values_is_one_of_the_words_there_are() -> None:
+    assert {word for op in TABLE.values() for word in held_as(op)} == WORDS
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("transpose", {"kept"}), ("matmul", {"kept"}), ("relu", {"kept"}), ("mean", {"real"}), ("sqrt", {"real"}),
+     ("tanh", {"real"}), ("leaky_relu", {"real"}), ("exp2", {"real"}), ("complex_mul", {"real"}), ("sum", {"counted"}),
+     ("lt", {"truth"}), ("add", {"joined"}), ("scatter_reduce", {"first", "joined"}), ("det", {"real"})],
+)  # fmt: skip
+def test_sums_products_and_choices_of_whole_numbers_are_whole(name: str, words: set[str]) -> None:
+    """Read off the equation, or said by the entry."""
+    assert held_as(TABLE[name]) == words
 
 
 @pytest.mark.parametrize(

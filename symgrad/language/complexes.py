@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from symgrad.errors import NotationError, Span, UnsupportedError
@@ -16,17 +17,10 @@ from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Meaning, Ref, kind_of
 from symgrad.ops.complex.complex_pairs import unpaired
 from symgrad.ops.entry import named
-from symgrad.ops.spec import Op
+from symgrad.ops.spec import Op, entries
 
 VIEWS = ("torch.view_as_complex", "view_as_complex", "torch.view_as_real", "view_as_real")
 """The same entries, seen as complex numbers or as pairs: no step."""
-TWINS: Mapping[str, str] = {
-    "mul": "complex_mul", "div": "complex_div", "abs": "complex_abs", "square": "complex_mul",
-    "matmul": "complex_matmul", "mm": "complex_matmul", "mv": "complex_matmul", "bmm": "complex_matmul",
-    "dot": "complex_matmul", "exp": "complex_exp", "log": "complex_log", "sqrt": "complex_sqrt", "sin": "complex_sin",
-    "cos": "complex_cos", "sinh": "complex_sinh", "cosh": "complex_cosh",
-}  # fmt: skip
-"""Operations that are another one on complex tensors."""
 ALONE = frozenset({"add", "sub", "neg", "identity"})
 """Operations on each entry that are the same on pairs."""
 SCALED = frozenset({"mul", "div"})
@@ -34,6 +28,12 @@ SCALED = frozenset({"mul", "div"})
 UNMOVED = frozenset({"complex_conj", "complex_real"})
 """What leaves a real tensor as it is."""
 HINT = "abs, angle, .real, .imag and view_as_real give real tensors"
+
+
+@lru_cache(maxsize=1)
+def complex_twins() -> Mapping[str, Op]:
+    """Operations that are another one on complex tensors."""
+    return {name: op for op in entries() for name in op.twins}
 
 
 def speaks_of_complex(op: Op, operands: Sequence[Operand], label: str) -> bool:
@@ -100,10 +100,10 @@ def complex_step(
     if op.name in ALONE:
         return replace(apply(op, [promoted(o) for o in operands], options), complex=True)
     if not op.pairs:
-        if op.name not in TWINS:
+        if op.name not in complex_twins():
             raise UnsupportedError(f"{label} of complex tensors is not supported yet", span=span, hints=(HINT,))
         operands = [operands[0], operands[0]] if op.name == "square" else operands
-        op = named(TWINS[op.name])
+        op = complex_twins()[op.name]
     given = [
         promoted(o) if place in op.pairs else real(o, label, span)
         for place, o in zip(op.operands, operands, strict=False)

@@ -16,6 +16,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.errors import UnsupportedError
+from symgrad.ops.holding import held_as
 from symgrad.ops.spec import Op
 
 
@@ -27,36 +28,6 @@ class Kind(IntEnum):
     REAL = 2
 
 
-TRUTHS = frozenset({"lt", "le", "gt", "ge", "eq", "ne"})
-WHOLES = frozenset({"one_hot"})
-COUNTS = frozenset({"sum", "prod", "cumsum", "cumprod", "square", "trace"})
-"""Truth values are counted by these: the result is whole."""
-FIRST = frozenset({
-    "masked_fill", "index_fill", "pad", "scatter", "scatter_add", "scatter_reduce", "index_reduce", "index_add",
-    "index_copy",
-})  # fmt: skip
-"""What these write into decides, not what they write."""
-KEPT = frozenset({
-    "identity", "zeros_like", "ones_like", "sign", "abs", "neg", "floor", "ceil", "trunc", "round", "relu",
-    "relu6", "hardtanh", "threshold", "nan_to_num", "clamp", "add", "sub", "rsub", "mul", "pow", "remainder",
-    "fmod", "maximum", "minimum", "fmax", "fmin", "where", "amax", "amin", "max", "min", "sort", "topk",
-    "kthvalue", "median", "cummax", "cummin", "diff", "embedding", "expand", "permute", "transpose", "T", "mT",
-    "reshape", "flatten", "unsqueeze", "squeeze", "getitem", "cat", "stack", "diag", "flip", "flipud", "fliplr",
-    "roll", "rot90", "tril", "triu", "diagonal", "diag_embed", "movedim", "select", "narrow", "chunk_part",
-    "split_part", "unbind_part", "repeat", "tile", "repeat_interleave", "unfold", "pixel_shuffle", "pixel_unshuffle",
-    "im2col", "col2im", "gather",
-    "take_along_dim", "take", "index_select", "mm", "mv", "bmm", "dot", "outer", "np_dot", "matmul",
-    "tensordot", "kron", "cross", "linear", "bilinear", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "addmm", "addmv", "addr", "addbmm", "baddbmm", "addcmul",
-    "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "l1_loss",
-    "hinge_embedding_loss", "local_response_norm",
-})  # fmt: skip
-"""The result is of the kind that the operands meet in."""
-JOINS = frozenset({"add", "diff", "index_add", "scatter_add", "scatter_reduce", "index_reduce", "col2im", "addr"})
-"""They add, which for truth values is torch's "or"."""
-AVERAGES = frozenset(
-    {"local_response_norm", "avg_pool1d", "avg_pool2d", "avg_pool3d", "scatter_reduce", "index_reduce"}
-)
 REMEDY = "1.0 * (…) makes numbers of it"
 
 
@@ -84,37 +55,33 @@ def kind_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[
             "a mask of truth values says who takes part, and symgrad has only the mask that is added",
             "torch.where(mask, 0, -1000) as the mask",
         )
-    if op.name in TRUTHS:
-        return Kind.TRUTH
-    if op.name in WHOLES:
-        return Kind.WHOLE
-    if op.name == "detach" and operands[0] is not None:  # only read, and what it was
-        return operands[0].kind
+    how = held_as(op)
+    if how & {"truth", "whole"}:
+        return Kind.TRUTH if "truth" in how else Kind.WHOLE
     moving = [h for n, h in enumerate(operands) if h is not None and (op.variadic or op.operands[n] not in op.data)]
-    kinds = [h.kind for h in (moving[1:] if op.name == "where" else moving)]
-    if op.name == "clamp":
+    kinds = [h.kind for h in (moving[1:] if "behind" in how else moving)]
+    if "bounded" in how:
         kinds += [written(v).kind for v in options.values() if v is not None]
-    kind = kinds[0] if op.name in FIRST else max(kinds, default=Kind.REAL)
-    if op.name in COUNTS or (op.name == "einsum" and reduces(options)):
+    into = operands[0] if "first" in how else None
+    kind = max(kinds, default=Kind.REAL) if into is None else into.kind
+    if "counted" in how or ("subscripts" in how and reduces(options)):
         return max(kind, Kind.WHOLE)
-    if op.name not in KEPT and op.name not in FIRST and op.name != "einsum":
+    if "real" in how:
         return Kind.REAL
-    if kind is not Kind.REAL:
+    if kind is not Kind.REAL and "bounded" not in how:
         check_fit(op, kind, kinds, [h.number for h in moving if h.number is not None], options)
     return kind
 
 
 def check_fit(op: Op, kind: Kind, kinds: Sequence[Kind], constants: Sequence[Any], options: Mapping[str, Any]) -> None:
     """Refuse what does not come to the same among truth values or whole numbers."""
-    what = "truth values" if kind is Kind.TRUTH else "whole numbers"
-    if op.name in JOINS and all(k is Kind.TRUTH for k in kinds):
+    what, how = "truth values" if kind is Kind.TRUTH else "whole numbers", held_as(op)
+    if "joined" in how and all(k is Kind.TRUTH for k in kinds):
         raise refusal(f"torch's {op.name} of truth values is a truth value, not their sum or difference", REMEDY)
-    if op.name in AVERAGES and options.get("reduce", "mean") == "mean":
+    if "cut" in how or ("first" in how and options.get("reduce") == "mean"):
         raise refusal(f"torch's {op.name} of whole numbers cuts off the fraction", REMEDY)
-    if op.name == "clamp":
-        return
     numbers = [v for v in (*constants, *options.values()) if is_plain(v)]
-    stored = [v for v in (*constants, options.get("value")) if is_plain(v)] if op.name in FIRST else []
+    stored = [v for v in (*constants, options.get("value")) if is_plain(v)] if "first" in how else []
     if any(v != int(v) for v in numbers) or (kind is Kind.TRUTH and any(v not in (0, 1) for v in stored)):
         raise refusal(f"torch keeps the result of {op.name} in {what}, and what is written into it as well", REMEDY)
 

@@ -16,6 +16,7 @@ def as_it_is(x: Any) -> Any:
 
 
 @operation(
+    holds="first",
     says="the values of x, held: torch records nothing from here back, so no gradient arrives this way",
     numpy=as_it_is,
     torch=lambda torch, x: x.detach(),

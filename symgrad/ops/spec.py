@@ -106,10 +106,12 @@ class Op:
     gives the equations F(*views, out) = 0 that the output solves (`symgrad.ops.solved.decompositions`), and ``beside``
     what their solution reads: held tensors by name, each computed by entries of the table from operands and out.
     ``written`` is how torch spells what is one result of a call with several: ``qr({}).Q``. ``pairs`` are the
-    operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex.complex_pairs`).
+    operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex.complex_pairs`); ``twins`` the entries that are
+    this one on complex tensors.
     ``places`` is what makes torch's call give the whole numbers that ``known`` finds: ``.indices`` of its result, or
     what stands in the place of its last bracket. ``slots`` says which of its options are positions
-    (`symgrad.ops.slots`): what is derived for one of them holds for all. ``stated`` is the equation of an operation
+    (`symgrad.ops.slots`): what is derived for one of them holds for all. ``holds`` says what torch keeps the result of
+    truth values and whole numbers as, where that does not follow from the equation (`symgrad.ops.holding`). ``stated`` is the equation of an operation
     that is not in the table.
     """
 
@@ -146,8 +148,10 @@ class Op:
     beside: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     written: str = ""
     pairs: frozenset[str] = frozenset()
+    twins: frozenset[str] = frozenset()
     places: str = ""
     slots: SlotRule | None = None
+    holds: str = ""
     stated: Stated | None = None
 
     @property

@@ -96,14 +96,15 @@ distinct = {"x": reals(distinct=True)}
 
 # one operation, one row
 # fmt: off
-op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", forward=np.sum)
+op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", forward=np.sum,
+   holds="counted")
 op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", forward=average)
 op("prod(x, dim: any=None, keepdim=False)", "out = Π_j x[j]", "multiplies the entries along dim", along="dim",
-   forward=np.prod, torch=torch_product)
+   forward=np.prod, torch=torch_product, holds="counted")
 op("amax(x, dim: any=None, keepdim=False)", WINNERS, "the largest entry along dim; several that are equal share the"
-   " derivative evenly", also="np.max", along="dim", forward=np.amax, domain=distinct, kinks=0)
+   " derivative evenly", also="np.max", along="dim", forward=np.amax, domain=distinct, kinks=0, holds="kept")
 op("amin(x, dim: any=None, keepdim=False)", WINNERS, "the smallest entry along dim; several that are equal share the"
-   " derivative evenly", also="np.min", along="dim", forward=np.amin, domain=distinct, kinks=0)
+   " derivative evenly", also="np.min", along="dim", forward=np.amin, domain=distinct, kinks=0, holds="kept")
 # fmt: on
 
 # Choosing -------------------------------------------------------------------------------------------

@@ -197,5 +197,6 @@ op("quantile(x, q: any, dim: any=None, keepdim: bool=False, interpolation='linea
    torch=lambda torch, x, q, dim, keepdim, interpolation: torch.quantile(
        x, float(q), dim, keepdim, interpolation=interpolation),
    examples=("quantile(x, 0.3) with x:4", "quantile(x, 0.75, 1, keepdim=True)",
-             'quantile(x, 0.4, 0, interpolation="midpoint") with x:3x2', 'quantile(x, 0.4, interpolation="higher")'))
+             'quantile(x, 0.4, 0, interpolation="midpoint") with x:3x2', 'quantile(x, 0.4, interpolation="higher")'),
+   holds="real")
 # fmt: on

@@ -91,6 +91,7 @@ def numpy_dot_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 @operation(
     name="np_dot",
+    holds="kept",
     says="NumPy's dot: like @, but the leading axes of both remain side by side",
     numpy=in_floats(np.dot), shape=numpy_dot_shape, spelled=("np.dot",), ranks={"x": (2, 1), "a": (2, 1)}, letters="ikjl",
     torch=lambda torch, x, a: torch.tensordot(x, a, dims=([x.dim() - 1], [max(a.dim() - 2, 0)])),
@@ -126,7 +127,7 @@ def matmul_align(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
 
 # fmt: off
 op("trace(x)", "out = Σ_i [i < size(x, 1)]·x[i,i]", "the sum of the diagonal", shape=trace_shape, align=no_alignment,
-   letters="", examples=("trace(x) with x:3x3", "trace(x) with x:2x3", "trace(x) with x:3x2"))
+   letters="", examples=("trace(x) with x:3x3", "trace(x) with x:2x3", "trace(x) with x:3x2"), holds="counted")
 matmul = op("matmul(x, a)", "out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]", "matrix product; vectors count as a row on the left and a column"
    " on the right, leading axes as a batch", also="torch.linalg.matmul", align=matmul_align, forward=in_floats(np.matmul),
    instead={"rank(x)=1 and rank(a)=1": "out = Σ_j x[j]·a[j]", "rank(x)=1": "out[…,k] = Σ_j x[j]·a[…,j,k]",
@@ -148,6 +149,7 @@ def einsum_shape(sizes: Sizes, shapes: tuple[Shape, ...], equation: str) -> Shap
 
 
 @operation(
+    holds="subscripts",
     says="a sum of products over the letters that the output lacks",
     numpy=lambda *tensors, equation: in_floats(partial(np.einsum, equation, optimize=len(tensors) > 2))(*tensors),
     torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors),

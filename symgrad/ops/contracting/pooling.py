@@ -113,6 +113,7 @@ def max_pooling(space: int) -> Op:
 
     @operation(
         name=name,
+        holds="kept",
         says=f"the largest entry of every window of the last {space} {'axis' if space == 1 else 'axes'}",
         numpy=largest,
         torch=lambda torch, x, **options: getattr(torch.nn.functional, name)(x, **options),
@@ -215,7 +216,7 @@ for space, home, x in ((1, "torch", "1x2x6"), (2, "aten", "1x2x4x4"), (3, "aten"
     op(f"{name}(x, kernel_size: any, stride: any=None, padding: any=0, ceil_mode=False, count_include_pad=True, "
        "divisor_override: any=None)", averaged((), named("kernel_size", space), named("stride", space), named("padding", space), False, True, None),
        f"the average of every window of the last {space} {'axis' if space == 1 else 'axes'}", ("F.{}", f"{home}.{{}}"),
-       instead=averaged, prepare=partial(prepare_average, space), shape=averaged_shape, torch=by_torch(name), smooth=True,
+       instead=averaged, prepare=partial(prepare_average, space), shape=averaged_shape, torch=by_torch(name), smooth=True, holds="cut",
        letters="ncijk", ranks={"x": (space + 2, space + 1)},
        examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, {more}) with x:{x}",
                  f"F.{name}(x, {more}, count_include_pad=False) with x:{x}", f"F.{name}(x, 2, ceil_mode=True) with x:{odd}",

@@ -54,6 +54,7 @@ for call, equation, says, subscripts, shapes in (
      "β·x plus α times a batch of matrix products", "bij,bjk->bik", "x:2x2x2 batch1:2x2x3 batch2:2x3x2"),
 ):
     op(f"{call}, beta: any=1, alpha: any=1)", equation, says, TORCH, align=added(subscripts),
+       holds="" if "Σ" in equation else "joined",  # torch takes truth values where nothing is added up
        examples=(f"{call}) with {shapes}", f"{call}, beta=2, alpha=0.5) with {shapes}"))
 # fmt: on
 
@@ -83,6 +84,7 @@ def tensordot_subscripts(ranks: tuple[int, int], dims: Any) -> tuple[tuple[str, 
 
 
 @operation(
+    holds="kept",
     says="the sum of products over given axes of two tensors",
     torch=lambda torch, x, y, dims: torch.tensordot(x, y, dims=tuple(map(list, dims))),
     prepare=prepare_tensordot,
@@ -128,7 +130,7 @@ def without(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, keepdim: bool = F
 
 # fmt: off
 op("vecdot(x, y, dim: int=-1)", "out = Σ_j x[j]·y[j]", "inner products along dim", ("torch.linalg.{}",), along="dim",
-   examples=("torch.linalg.vecdot(x, y)",))
+   examples=("torch.linalg.vecdot(x, y)",), holds="real")
 # fmt: on
 
 

@@ -250,6 +250,7 @@ def chunk_shape(sizes: Sizes, shapes: tuple[Shape, ...], chunks: int, dim: int, 
 
 
 @operation(
+    holds="kept",
     says="one of the parts into which dim is cut, as nearly equal as can be",
     torch=lambda torch, x, chunks, dim, part: torch.chunk(x, chunks, dim)[part],
     shape=chunk_shape,
@@ -289,6 +290,7 @@ def split_start(sections: Ints, part: int) -> Size:
 
 
 @operation(
+    holds="kept",
     says="one of the parts of given lengths into which dim is cut",
     torch=lambda torch, x, split_size_or_sections, dim, part: torch.split(
         x,
@@ -316,6 +318,7 @@ def split_part(at: At, x: View, split_size_or_sections: Ints, dim: int = 0, *, p
 
 
 @operation(
+    holds="kept",
     says="the entries at one place of dim: one of the parts of unbind",
     torch=lambda torch, x, dim, part: torch.unbind(x, dim)[part],
     shape=lambda sizes, shapes, dim, part: without_place(sizes, shapes[0], dim, part),
@@ -458,6 +461,7 @@ def sources(place: Expr, size: Size, before: int, after: int, mode: str) -> list
 
 
 @operation(
+    holds="first",
     says="margins around the last axes: a constant, a reflection, the entries at the edge, or the other end",
     torch=lambda torch, x, pad, mode, value: torch.nn.functional.pad(x, pad, mode, float(value)),
     shape=padded_shape,

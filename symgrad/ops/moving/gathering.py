@@ -68,6 +68,7 @@ def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[st
 
 
 @operation(
+    holds="whole",
     says="for every class a row of zeros with a 1 in the class's place",
     torch=lambda torch, x, num_classes: torch.nn.functional.one_hot(x.long(), int(num_classes)).to(torch.float64),
     shape=classes_shape, prepare=prepare_one_hot, spelled=("F.one_hot",), domain={"x": whole(0, 2)},
@@ -149,7 +150,7 @@ op("masked_fill(x, mask: data, value)", "out = (1 − [mask ≠ 0])·x + [mask �
    "value where the mask is not 0, x[i] elsewhere", ("torch.{}", "Tensor.{}", "aten.{}"), ranks={"value": (0,)},
    shape=lambda sizes, shapes: sizes.broadcast_shapes(shapes), domain={"mask": whole(0, 1)},
    torch=lambda torch, x, mask, value: torch.where(mask != 0, value, x),
-   examples=("masked_fill(x, mask != 0, 2.0) with x:2x3 mask:2x3",))
+   examples=("masked_fill(x, mask != 0, 2.0) with x:2x3 mask:2x3",), holds="first")
 # fmt: on
 
 
@@ -195,7 +196,7 @@ def as_rows(x: Any) -> Any:
 op("index_add(x, dim: int, index: data, source, alpha: any=1)", "out[i] = x[i] + alpha·(Σ_k δ(index[k], i)·source[k])",
    "x plus the slices of the source, each added at its position along dim", TORCH, axes="dim", apart="index",
    shape=sum_shape, domain={"index": whole(0, 1)}, ranks={"index": (1,)},
-   examples=("index_add(x, 0, index, source) with x:3x2 index:4 source:4x2",))
+   examples=("index_add(x, 0, index, source) with x:3x2 index:4 source:4x2",), holds="first joined")
 # fmt: on
 
 
@@ -229,6 +230,7 @@ def scattered(x: Any, index: Any, src: Any, dim: int) -> Any:
 
 
 @operation(
+    holds="first joined",
     says="x plus the entries of src, each added at its position along dim",
     torch=lambda torch, x, index, src, dim: torch.scatter_add(x, dim, index.long(), src),
     shape=scatter_shape,
@@ -248,6 +250,7 @@ def scatter_add(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
 
 
 @operation(
+    holds="first",
     says="x with the entries of src written at their positions along dim (each position once)",
     numpy=scattered,  # a place that is written twice keeps the last
     torch=lambda torch, x, index, src, dim: torch.scatter(
@@ -279,9 +282,9 @@ op("index_copy(x, dim: int, index: data, source)", "out[i] = x[i]·[h = 0] + (Σ
    " where h = Σ_k δ(index[k], i)", "x with the slices at the given positions along dim replaced by those of the source"
    " (each position once)", TORCH, axes="dim", apart="index", shape=add_shape, forward=copied,  # the last one stays
    domain={"index": whole(0, 1)}, ranks={"index": (1,)}, smooth=True,
-   examples=("index_copy(x, 0, index, source) with x:3x2 index:1 source:1x2",))
+   examples=("index_copy(x, 0, index, source) with x:3x2 index:1 source:1x2",), holds="first")
 op("index_fill(x, dim: int, index: data, value)", "out[i] = x[i]·[h = 0] + [h ≠ 0]·value where h = Σ_k δ(index[k], i)",
    "x with a number at the given positions along dim", TORCH, axes="dim", apart="index",
    shape=lambda sizes, shapes, dim: add_shape(sizes, shapes[:2], dim), domain={"index": whole(0, 1)}, smooth=True,
-   ranks={"index": (1,), "value": (0,)}, examples=("index_fill(x, 1, index, 2.0) with x:2x3 index:2",))
+   ranks={"index": (1,), "value": (0,)}, examples=("index_fill(x, 1, index, 2.0) with x:2x3 index:2",), holds="first")
 # fmt: on

@@ -107,6 +107,7 @@ def landed_product(at: At, x: View, dim: int, index: View, src: View) -> Expr:
 
 
 @operation(
+    holds="first joined",
     says="along dim what lands at the same position is reduced to its sum, product, mean, largest or smallest entry",
     numpy=scatter_values,
     torch=lambda torch, x, index, src, **how: torch.scatter_reduce(x, index=index.long(), src=src, **how),
@@ -159,6 +160,7 @@ def torch_index_reduce(torch: Any, x: Any, index: Any, source: Any, dim: int, re
 
 
 @operation(
+    holds="first joined",
     says="along dim the slices that land at the same position are reduced to product, mean, largest or smallest",
     numpy=lambda x, index, source, dim, reduce, include_self: landed_values(
         x, (slice(None),) * dim + (np.atleast_1d(from_zero(index)),), np.asarray(source, float), reduce, include_self

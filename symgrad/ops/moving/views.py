@@ -301,6 +301,7 @@ def open_item(open_: Opening, item: Item, size: Size | None) -> Item:
 
 
 @operation(
+    holds="kept",
     says="the entries at an index or slice of each axis",
     numpy=lambda x, key: np.asarray(x)[python_key(key)],
     torch=lambda torch, x, key: x[python_key(key)],
@@ -344,6 +345,7 @@ def joined(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 
 
 @operation(
+    holds="kept",
     says="joins tensors along an axis they have",
     torch=lambda torch, *tensors, dim: torch.cat(tensors, dim=dim),
     shape=joined, prepare=prepare_joint, spelled=("torch.cat", "torch.concat", "torch.concatenate", "np.concatenate"),
@@ -373,6 +375,7 @@ def stacked(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 
 
 @operation(
+    holds="kept",
     says="joins tensors of one shape along a new axis",
     torch=lambda torch, *tensors, dim: torch.stack(tensors, dim),
     shape=stacked, prepare=lambda shapes, dim=0: {"dim": axis_of(dim, len(shapes[0]) + 1)},

@@ -62,6 +62,7 @@ def unfolded_shape(sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, **
 
 
 @operation(
+    holds="kept",
     name="im2col",
     written="F.unfold({})",
     says="every window over the last two axes as a column",
@@ -128,6 +129,7 @@ def folded_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any, kern
 
 
 @operation(
+    holds="joined",
     name="col2im",
     written="F.fold({})",
     says="columns laid as windows over two axes, added up where they overlap",

@@ -137,7 +137,8 @@ op(f"batch_norm(x, {STATISTICS}, training=False, momentum: any=0.1, eps=1e-05)",
 op("local_response_norm(x, size: int, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = x[c] / (k + alpha/size·near)^beta"
    " where near = Σ_j [c − ⌊size/2⌋ ≤ j]·[j ≤ c + ⌊(size − 1)/2⌋]·x[j]²",
    "each entry divided by what its neighbours among the channels amount to", F, along="1", least=3,
-   examples=("F.local_response_norm(x, 2) with x:2x3x2", "F.local_response_norm(x, 3, 0.5, 1.0, 2.0) with x:1x4x2"))
+   examples=("F.local_response_norm(x, 2) with x:2x3x2", "F.local_response_norm(x, 3, 0.5, 1.0, 2.0) with x:1x4x2"),
+   holds="cut")
 # fmt: on
 
 
@@ -267,6 +268,7 @@ def embedding_shape(sizes: Sizes, shapes: tuple[Shape, ...], padding_idx: Any) -
 
 
 @operation(
+    holds="kept",
     says="the rows of the weight at the given positions; nothing flows to the row padding_idx",
     numpy=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)],
     torch=lambda torch, x, weight, padding_idx: torch.nn.functional.embedding(x.long(), weight, padding_idx),

@@ -145,7 +145,7 @@ STIRLING = "stirling = [target > 1]·(target·log(target) − target + log(2·π
 # one operation, one row
 # fmt: off
 loss("mse_loss(x, y)", "out = (x − y)²", "the mean of the squared differences", expands="mean((x - y) ** 2)",
-     examples=("mse_loss(x, y)", 'mse_loss(x, y, reduction="sum") with x:3 y:3'))
+     examples=("mse_loss(x, y)", 'mse_loss(x, y, reduction="sum") with x:3 y:3'), holds="real")
 loss("l1_loss(x, target)", "out = |x − target|", "the mean distance", kinks=0, domain=apart)
 loss("smooth_l1_loss(x, target, beta=1.0)", "out = near·d²/(2·beta) + (1 − near)·(|d| − beta/2)"
      " where d = x − target, near = [|d| < beta]", "the mean distance, rounded off near 0", domain=apart, kinks=0,
@@ -188,7 +188,7 @@ loss("gaussian_nll_loss(x, target, var, full=False, eps=1e-6)",
      more=("F.gaussian_nll_loss(x, target, var, full=True) with x:3 target:3 var:3",))
 loss("margin_ranking_loss(x, y, target, margin=0.0)", "out = t·[t ≥ 0] where t = −target·(x − y) + margin",
      "how far x and y are from the order that the targets ±1 want", kinks=0, fits=same_ranks,
-     domain={"x": reals(distinct=True), "y": reals(distinct=True), "target": reals(avoid=(0.0,))})
+     domain={"x": reals(distinct=True), "y": reals(distinct=True), "target": reals(avoid=(0.0,))}, holds="real")
 loss("hinge_embedding_loss(x, target: data, margin=1.0)",
      "out = [target ≠ −1]·x + [target ≠ 1]·t·[t ≥ 0] where t = margin − x",
      "small for near pairs that belong together", domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)})
@@ -340,7 +340,7 @@ loss("nll_loss(x, target: data, weight: data=None, ignore_index=-100)",
      along="classes", fits=classes, forward=class_values, whole=("target",), also="F.nll_loss_nd torch._C._nn.nll_loss_nd",
      ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()}, smooth=True,
      examples=("F.nll_loss(x, target) with x:2x3 target:2", "F.nll_loss(x, target, weight) with x:2x3 target:2 weight:3",
-               'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'))
+               'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'), holds="real")
 loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoothing=0.0)", SHARED,
      "minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
      instead=lambda shapes, **options: SHARED if len(shapes[1]) == len(shapes[0]) else CLASSES, along="classes", smooth=True,

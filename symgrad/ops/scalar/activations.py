@@ -85,7 +85,8 @@ PRELU = "out[i] = x[i]·[x[i] > 0] + weight·x[i]·(1 − [x[i] > 0])"
 op("prelu(x, weight)", PRELU, "x[i] where x[i] > 0, the learned slope times x[i] elsewhere",
    ("F.{}", "torch.{}", "Tensor.{}", "aten.{}"), "aten._prelu_kernel", along="all but channels", instead=slopes,
    shape=prelu_shape, align=no_alignment, forward=prelu_values, kinks=0, domain={"x": away_from_zero},
-   ranks={"x": (2, 3), "weight": (1,)}, examples=("F.prelu(x, weight) with x:3x2 weight:2", "F.prelu(x, weight) with x:3 weight:1"))
+   ranks={"x": (2, 3), "weight": (1,)}, examples=("F.prelu(x, weight) with x:3x2 weight:2", "F.prelu(x, weight) with x:3 weight:1"),
+   holds="real")
 # fmt: on
 
 

@@ -63,7 +63,7 @@ op("identity(x)", "out = x", home=("torch.clone", "Tensor.clone", "Tensor.contig
    also="Tensor.resolve_conj")
 op("zeros_like(x)", "out = 0", "0, in the shape of x", ("torch.{}", "np.{}"), pathless=True)
 op("ones_like(x)", "out = 1", "1, in the shape of x", ("torch.{}", "np.{}"), pathless=True)
-op("add(x, y)", "out = x + y", examples=("x + y", "x + b with x:2x3 b:3", "x + 2 with x:3"))
+op("add(x, y)", "out = x + y", examples=("x + y", "x + b with x:2x3 b:3", "x + 2 with x:3"), holds="joined")
 op("sub(x, y)", "out = x − y", home=("torch.{}", "torch.subtract", "Tensor.{}", "Tensor.subtract", "np.subtract"),
    examples=("x - y", "1 - x with x:3"))
 mul = op("mul(x, y)", "out = x·y", home=("torch.{}", "torch.multiply", "Tensor.{}", "Tensor.multiply", "np.multiply"),
@@ -77,8 +77,8 @@ op("pow(x, y)", "out = x^y", "x[i] ** y[i]", also="torch.float_power np.float_po
    home=("torch.{}", "Tensor.{}", "np.power"), edges=({"x": 0.0, "y": 0.0}, {"x": 0.0, "y": 2.0}),
    examples=("x ** 3", "x ** y with x:3 y:3", "2 ** x with x:3"),
    forward=power,  # exact numbers that would grow too long
-   torch=lambda torch, x, y: torch.pow(x, y))  # by a number: its derivative at 0 is another one
-op("square(x)", "out = x²")
+   torch=lambda torch, x, y: torch.pow(x, y), holds="kept")  # by a number: its derivative at 0 is another one
+op("square(x)", "out = x²", holds="counted")
 op("reciprocal(x)", "out = 1 / x", domain=positive(), reuse=True)
 
 # Exponential, logarithm, trigonometry ---------------------------------------------------------------
@@ -113,28 +113,31 @@ op("abs(x)", "out = |x|", "|x[i]|; the derivative at 0 is 0", kinks=0,
    home=("torch.{}", "torch.absolute", "Tensor.{}", "np.{}", "np.absolute"), forward=np.abs)  # |x| is defined by it
 op("sign(x)", "out = sign(x)", home=("torch.{}", "torch.sgn", "Tensor.{}", "np.{}"), kinks=0)
 op("maximum(x, y)", "out = x·([x > y] + [x = y]/2) + y·([y > x] + [x = y]/2)",
-   "the larger of x[i] and y[i]; at a tie each counts half", kinks=0, domain=apart, forward=np.maximum)  # ∞ beside 0
+   "the larger of x[i] and y[i]; at a tie each counts half", kinks=0, domain=apart, forward=np.maximum,
+   holds="kept")  # ∞ beside 0
 op("minimum(x, y)", "out = x·([x < y] + [x = y]/2) + y·([y < x] + [x = y]/2)",
-   "the smaller of x[i] and y[i]; at a tie each counts half", kinks=0, domain=apart, forward=np.minimum)  # ∞ beside 0
+   "the smaller of x[i] and y[i]; at a tie each counts half", kinks=0, domain=apart, forward=np.minimum,
+   holds="kept")  # ∞ beside 0
 op("clamp(x, min: any=None, max: any=None)", "out = x·[x ≥ min]·[x ≤ max] + min·[x < min] + max·[x > max]",
    "x[i] kept between min and max; the derivative at a bound is 1", kinks=(-1.0, 1.0), prepare=prepare_clamp,
    decimals=True, home=("torch.{}", "torch.clip", "Tensor.{}", "Tensor.clip", "np.clip"),
    forward=np.clip,  # a min above max
    instead={"min=None": "out = x·[x ≤ max] + max·[x > max]", "max=None": "out = x·[x ≥ min] + min·[x < min]"},
-   examples=("clamp(x, -1, 1)", "clamp(x, min=0.5) with x:3"))
+   examples=("clamp(x, -1, 1)", "clamp(x, min=0.5) with x:3"), holds="bounded")
 
 # Comparisons and choice -----------------------------------------------------------------------------
 
 for name, written, sign in (("lt", "<", "<"), ("le", "<=", "≤"), ("gt", ">", ">"), ("ge", ">=", "≥"),
                             ("eq", "==", "="), ("ne", "!=", "≠")):
-    op(f"{name}(x, y)", f"out = [x {sign} y]", f"[x[i] {written} y[i]]", METHOD, domain=apart, pathless=True,
+    op(f"{name}(x, y)", f"out = [x {sign} y]", f"[x[i] {written} y[i]]", METHOD, domain=apart, pathless=True, holds="truth",
        examples=(f"(x {written} y) * x with x:3 y:3",), kinks=() if name in ("eq", "ne") else 0,  # at a lone point none
        torch=lambda torch, x, y, name=name: getattr(torch, name)(torch.as_tensor(x), y).to(torch.float64))
 op("where(condition, x, y)", "out = [condition ≠ 0]·x + (1 − [condition ≠ 0])·y",
    "x[i] where the condition holds, y[i] elsewhere", ("torch.{}", "np.{}"), domain={"x": away_from_zero},
    examples=("where(x > 0, x, y) with x:3 y:3",),
    torch=lambda torch, condition, x, y: torch.where(condition != 0, x, y),
-   forward=lambda condition, x, y: np.where(np.asarray(condition) != 0, x, y))  # a condition that is NaN holds
+   forward=lambda condition, x, y: np.where(np.asarray(condition) != 0, x, y),
+   holds="behind")  # a condition that is NaN holds
 # fmt: on
 
 

@@ -92,18 +92,19 @@ op("ceil(x)", "out = ceil(x)", "the smallest whole number from x[i] on; the deri
 op("trunc(x)", "out = trunc(x)", "x[i] without its fraction; the derivative is 0", TORCH,
    "torch.fix Tensor.fix np.trunc", kinks=1, domain=off_whole)
 op("round(x, decimals=0)", "out = nearest(x·10^decimals) / 10^decimals", "x[i] rounded; the derivative is 0", TORCH,
-   "np.round torch.special.round", kinks=0.5, domain=off_whole)
-op("frac(x)", "out = x − trunc(x)", "the fraction of x[i]", TORCH, kinks=1, domain=off_whole)
+   "np.round torch.special.round", kinks=0.5, domain=off_whole, holds="kept")
+op("frac(x)", "out = x − trunc(x)", "the fraction of x[i]", TORCH, kinks=1, domain=off_whole, holds="real")
 op("remainder(x, y)", "out = x − y·floor(x / y)", "x[i] − y[i]·⌊x[i]/y[i]⌋, with the sign of y[i]", TORCH,
    "np.mod np.remainder", kinks=0.5, domain=quotients, forward=floats(np.mod))  # x/y rounds
 op("fmod(x, y)", "out = x − y·trunc(x / y)", "x[i] − y[i]·trunc(x[i]/y[i]), with the sign of x[i]", TORCH, "np.fmod",
-   kinks=0.5, domain=quotients, forward=floats(np.fmod))  # x/y rounds
-op("nan_to_num(x)", "out = number_or_zero(x)", "x[i], or a finite number where x[i] is none", TORCH, "np.nan_to_num")
+   kinks=0.5, domain=quotients, forward=floats(np.fmod), holds="kept")  # x/y rounds
+op("nan_to_num(x)", "out = number_or_zero(x)", "x[i], or a finite number where x[i] is none", TORCH, "np.nan_to_num",
+   holds="kept")
 
 # Two entries ----------------------------------------------------------------------------------------
 
 op("copysign(x, y)", "out = |x|·side(y)", "|x[i]| with the sign of y[i]", TORCH, "np.copysign", kinks=0,
-   domain=reals(avoid=(0.0,)))
+   domain=reals(avoid=(0.0,)), holds="real")
 op("fmax(x, y)", "out = x·[low(x) ≥ low(y)] + y·[low(x) < low(y)]",
    "the larger of x[i] and y[i]; at a tie x counts, and what is not a number counts less than anything", TORCH,
    "np.fmax", kinks=0, domain=reals(distinct=True))
@@ -112,7 +113,7 @@ op("fmin(x, y)", "out = x·[high(x) ≤ high(y)] + y·[high(x) > high(y)]",
    "np.fmin", kinks=0, domain=reals(distinct=True))
 op("rsub(x, y, alpha=1)", "out = y − alpha·x", home=TORCH)
 op("lerp(x, end, weight)", "out = x + weight·(end − x)", "x[i] + w[i]·(y[i] − x[i])", TORCH,
-   examples=("lerp(x, end, weight)", "lerp(x, end, 0.3) with x:3 end:3"))
+   examples=("lerp(x, end, weight)", "lerp(x, end, 0.3) with x:3 end:3"), holds="real")
 op("addcmul(x, tensor1, tensor2, value=1)", "out = x + value·tensor1·tensor2", "x[i] + value·y[i]·z[i]", TORCH,
    examples=("addcmul(x, tensor1, tensor2, value=2) with x:2x3 tensor1:3 tensor2:2x3",))
 op("addcdiv(x, tensor1, tensor2, value=1)", "out = x + value·tensor1/tensor2", "x[i] + value·y[i]/z[i]", TORCH,

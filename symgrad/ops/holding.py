@@ -1,0 +1,74 @@
+"""What torch keeps the result of truth values or whole numbers as: read off the equation, or said by the entry.
+
+Comes in: an entry. Goes out: words. Sums, products and choices of whole numbers are whole; a quotient, a root and a
+function are not. Where torch has its own way the entry says so (``holds``):
+
+truth, whole: it is that, whatever comes in · counted: truth values are counted · kept: as the operands are · joined: kept,
+and a sum of truth values is "or" · cut: kept, and a fraction would be cut off · first: as what is written into · behind: as
+the operands behind the first · bounded: as the operands and the options · subscripts: as the letters say · real: a number.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from symgrad.notation.tree import (
+    Access,
+    Big,
+    Binary,
+    Call,
+    Condition,
+    Delta,
+    Floor,
+    Name,
+    Node,
+    Number,
+    Power,
+    Root,
+    Size,
+    parts,
+)
+from symgrad.ops.readings import Loss, spelled
+from symgrad.ops.spec import TABLE, Op
+from symgrad.ops.words import ALSO, JUMPS
+
+KEPT, REAL = frozenset({"kept"}), frozenset({"real"})
+ROUNDING = JUMPS - {"i0e", "i1e"}
+"""Functions that give whole numbers."""
+
+
+def held_as(op: Op) -> frozenset[str]:
+    """The words for an entry."""
+    return frozenset(op.holds.split()) if op.holds else found(op.name) if op.name in TABLE else REAL
+
+
+@lru_cache(maxsize=1024)
+def found(name: str) -> frozenset[str]:
+    """What follows from the equation of an entry of the table; of one that is a function, nothing."""
+    op = TABLE[name]
+    reading = getattr(op.index, "__self__", None)
+    text = getattr(reading.entry if isinstance(reading, Loss) else reading, "text", None)
+    broken = any(isinstance(value, float) and value % 1 for value in op.defaults.values())
+    return KEPT if text and not op.pairs and not broken and stays_whole(spelled(text).right, name) else REAL
+
+
+def stays_whole(node: Node, name: str) -> bool:
+    """Whether an expression of whole numbers is one; ``name`` is whose equation it is, which may call it by itself."""
+    match node:
+        case Number():
+            return node.value.denominator == 1
+        case Name():
+            return node.name not in ("π", "pi", "e", "∞")
+        case Access() | Condition() | Delta() | Size() | Floor():
+            return True
+        case Root():
+            return False
+        case Call():
+            word = ALSO.get(node.function, node.function)
+            own = word in ROUNDING or (word != name and word in TABLE and "kept" in held_as(TABLE[word]))
+            return own and all(stays_whole(part, name) for part in node.arguments)
+        case Binary(sign="/") | Big(sign="mean"):
+            return False
+        case Power():
+            return isinstance(node.exponent, Number) and stays_whole(node.base, name)
+    return all(stays_whole(part, name) for part in parts(node))
