@@ -138,3 +138,33 @@ def test_the_command_writes_a_picture(tmp_path: Path) -> None:
     )
     assert done.exit_code == 0, done.output
     assert "x.grad[0,0] = 1·1 + 2·1 + 3·1 + 4·1 = 10" in texts(path.read_text(encoding="utf-8"))
+
+
+def test_what_is_empty_or_zero_is_said_once() -> None:
+    assert "J is 0 by 0; it has no entry." in symgrad.explain("x*2", shapes={"x": (0, 3)}).to_svg()
+    assert ">x.grad[0] = 0<" in symgrad.explain("sign(x)", x=[1, -2]).to_svg()
+
+
+def test_what_is_infinite_is_the_widest_way_back() -> None:
+    drawn = symgrad.explain("sqrt(x)*y", x=[0, 4], y=[1, 2]).to_svg(program=True)
+    inf, *others = re.findall(r'class="flow" stroke-width="([\d.]+)".*?class="back">([^<]*)<', drawn, re.DOTALL)
+    assert inf[1] == "inf"
+    assert float(inf[0]) == max(float(width) for width, _ in (inf, *others))
+
+
+def test_ways_from_another_band_are_named_once() -> None:
+    drawn = symgrad.explain(
+        "q=x@w; k=x@u; a=softmax(q@k.T/2); a@x", shapes={"x": (3, 4), "w": (4, 4), "u": (4, 4)}
+    ).to_svg(program=True)
+    assert ">a, x<" in drawn
+
+
+@pytest.mark.parametrize("sheet", ["symgrad/sphinx/static/symgrad.css", "symgrad/render/html/templates/style.css"])
+def test_pages_colour_everything_that_pictures_draw(sheet: str) -> None:
+    """Inside a page a picture has no style of its own: what the page leaves out is drawn in black."""
+    rules = (Path(symgrad.__file__).parent.parent / sheet).read_text(encoding="utf-8")
+    found = symgrad.explain("softmax(x@w)")
+    for drawn in (found.to_svg(), found.to_svg(program=True), symgrad.explain("x*2", x="ones(90)").to_svg()):
+        for word in set(re.findall(r'class="([^"]*)"', drawn)):
+            for name in word.split():
+                assert re.search(rf"picture \.{name}\b", rules), name

@@ -143,8 +143,10 @@ def places(flow: Flow) -> dict[str, tuple[float, float]]:
 
 
 def thickness(length: float, longest: float) -> float:
-    """Wider for longer, by orders of magnitude."""
-    if length <= 0 or longest <= 0 or not math.isfinite(length):
+    """Wider for longer, by orders of magnitude; what is infinite or no number is the widest."""
+    if not math.isfinite(length):
+        return THICK
+    if length <= 0 or longest <= 0:
         return THIN
     return max(THIN, THICK + math.log10(length / longest))
 
@@ -158,7 +160,9 @@ def stations(drawing: Drawing, flow: Flow) -> None:
     total = {t: sum(w.target == t for w in flow.ways) for t in at}
     for way in flow.ways:
         nth = count[way.target] = count.get(way.target, 0) + 1
-        span(drawing, at[way.source], at[way.target], nth / (total[way.target] + 1), way, longest)
+        afar = [w for w in flow.ways if w.target == way.target and in_another_band(at[w.source], at[w.target])]
+        named = ", ".join(w.source.partition(" ")[0] for w in afar) if afar[:1] == [way] else ""  # once, above them
+        span(drawing, at[way.source], at[way.target], nth / (total[way.target] + 1), way, longest, named)
     for station in flow.stations:
         x, y = at[station.name]
         box(drawing, station, x, y)
@@ -180,12 +184,13 @@ def box(drawing: Drawing, station: Station, x: float, y: float) -> None:
 
 
 def span(
-    drawing: Drawing, begin: tuple[float, float], end: tuple[float, float], share: float, way: Way, longest: float
-) -> None:
+    drawing: Drawing, begin: tuple[float, float], end: tuple[float, float], share: float, way: Way, longest: float,
+    named: str,
+) -> None:  # fmt: skip
     """The way there, thin and grey, and below it the way back with its length."""
     (x1, y1), (x2, y2) = (begin[0] + WIDE, begin[1] + HIGH / 2 - 6), (end[0], end[1] + 6 + share * (HIGH - 16))
-    if x2 - x1 < 0 or abs(y2 - y1) > 6 * DOWN:
-        across(drawing, (x1, y1), (x2, y2), way, longest)
+    if in_another_band(begin, end):
+        across(drawing, (x1, y1), (x2, y2), way, longest, named)
         return
     far = x2 - x1 > ACROSS
     bow, bend = (DOWN * 0.62, 70) if far else (0.0, 42)  # past what stands between
@@ -196,7 +201,7 @@ def span(
         return
     (x1, y1), (x2, y2) = (x1, y1 + 11), (x2, y2 + 9)
     wide = thickness(way.length, longest)
-    dashed = {"stroke_dasharray": "2 5"} if not way.length > VANISHED * longest else {}
+    dashed = {"stroke_dasharray": "2 5"} if way.length <= VANISHED * longest else {}
     back = f"M{x2 - 2:g} {y2:g} C{x2 - bend:g} {y2 + bow:g} {x1 + bend:g} {y1 + bow:g} {x1 + 7:g} {y1:g}"
     drawing.add("path", d=back, class_="flow", stroke_width=f"{wide:.3g}", **dashed)
     drawing.add("path", d=f"M{x1 + 1:g} {y1:g} L{x1 + 10:g} {y1 - 5:g} L{x1 + 10:g} {y1 + 5:g} Z", class_="head")
@@ -204,9 +209,16 @@ def span(
                  kind="back")  # fmt: skip
 
 
-def across(drawing: Drawing, begin: tuple[float, float], end: tuple[float, float], way: Way, longest: float) -> None:
+def in_another_band(begin: tuple[float, float], end: tuple[float, float]) -> bool:
+    """Whether a way between two stations leaves its band: it would go back, or far down."""
+    return end[0] < begin[0] + WIDE or abs(end[1] - begin[1]) > 6 * DOWN
+
+
+def across(
+    drawing: Drawing, begin: tuple[float, float], end: tuple[float, float], way: Way, longest: float, named: str
+) -> None:
     """A way that goes on in another band: its two ends, each with the name of the other side."""
-    for x, y, inner, name in ((*begin, 1, f"to {way.target}"), (*end, -1, way.source.partition(" ")[0])):
+    for x, y, inner, name in ((*begin, 1, f"to {way.target}"), (*end, -1, named)):
         near, other = x + inner * 2, x + inner * (STUB - 14)
         drawing.add("path", d=f"M{near:g} {y:g} L{other:g} {y:g}", class_="way")
         drawing.text(other, y - 5, name, size=11, anchor="end" if inner > 0 else "start", kind="soft", room=STUB - 12)

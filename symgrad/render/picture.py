@@ -182,7 +182,7 @@ def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array) -
         number(drawing, at + c * SIDE, below, brief(flat[c]), bold=True)
     drawing.frame(at + lit * SIDE - 1.5, below - 1.5, SIDE + 3, HIGH + 3)
     label = jacobian.column_labels[lit].replace(jacobian.name, f"{jacobian.name}.grad", 1)
-    told = f"{label} = {sum_text(jacobian, seed, lit)} = {numbers.text(flat[lit])}"
+    told = " = ".join(dict.fromkeys((label, sum_text(jacobian, seed, lit), numbers.text(flat[lit]))))
     drawing.text(LEFT, below + HIGH + 30, told, size=14, kind="ink code")
     if len(jacobian.in_shape) == 2:
         in_shape(drawing, jacobian, flat, below + HIGH + 74)
@@ -228,7 +228,8 @@ def density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
     drawing.text(left, top, f"{columns:,} columns: the entries of {jacobian.name}", size=12)
     drawing.text(LEFT, top + 10 + down / 2, f"{rows:,} rows", size=12)
     share = "every entry" if kept.sum() == rows * columns else f"{int(kept.sum()):,} of {rows * columns:,} entries"
-    told = f"J is {rows:,} by {columns:,}; {share} {'is' if share == 'every entry' else 'are'} not 0 here."
+    said = f"{share} {'is' if share == 'every entry' else 'are'} not 0 here" if rows * columns else "it has no entry"
+    told = f"J is {rows:,} by {columns:,}; {said}."
     drawing.text(LEFT, top + down + 40, told, size=13)
     return told
 

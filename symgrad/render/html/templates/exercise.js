@@ -79,7 +79,7 @@ const symgradExercise = (() => {
     } catch (error) {
       if (error instanceof symgradLine.Unread) return {kind: "unread", said: error.message};
       if (error instanceof RangeError) return {kind: "unread", said: "this is nested too deeply"};
-      return {kind: "unread", said: `symgrad bug: ${error}`};
+      return {kind: "unread", said: `internal error: ${error}`};
     }
     if (worst <= data.exact) return {kind: "exact", said: `${name}.grad, at ${data.points.length} points, ${data.sizes}`};
     return {kind: "approximate", said: `the largest difference is ${worst.toExponential(1)} of the largest entry`};
