@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import re
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable
 from typing import ParamSpec
 
@@ -17,9 +20,29 @@ DISAGREED, MISUSED = 1, 2
 
 
 def complain(text: str) -> None:
-    """Say on stderr what is wrong, if there is one that takes it."""
+    """Say on stderr what is wrong, if there is one that takes it; a terminal gets lines that fit it."""
     with contextlib.suppress(OSError, ValueError):
+        if sys.stderr is not None and sys.stderr.isatty():
+            text = fitted(text, shutil.get_terminal_size((80, 24)).columns)
         click.echo(text, err=True)
+
+
+def fitted(text: str, width: int) -> str:
+    """A message in lines of ``width``: its sentences are wrapped; what is copied, code and commands, stays whole.
+
+    >>> print(fitted("    found: x is 2×3, w is 4×5", 24))
+        found: x is 2×3, w
+               is 4×5
+    """
+    lines = []
+    for line in text.splitlines():
+        head = re.match(r"error\[\w+\]: |    found: ", line)
+        if head is None or len(line) <= width:
+            lines.append(line)
+        else:
+            under = " " * (len(head[0]) if line.startswith(" ") else 4)
+            lines += textwrap.wrap(line, width, subsequent_indent=under, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def message(error: SymgradError) -> str:
