@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 
 import symgrad
 from symgrad.indexing import Equation, access, fresh_axes
-from symgrad.numeric import evaluate
+from symgrad.language import read
+from symgrad.numeric import evaluate, forward
 from symgrad.numeric.exact import total
+from symgrad.oracles.digits import lost_digits
 from tests.compare import assert_same
 
 FAR = st.sampled_from([1e300, -1e300, 3e200, 1.0, -2.0, 0.5, 1e-300, -7e-250])
@@ -104,3 +106,60 @@ def test_a_sum_that_holds_no_tensor_is_no_number_of_sympys() -> None:
     x = access("x", [row])
     count = sp.Sum(symgrad.indexing.Bracket(sp.Lt(place, 1, evaluate=False)), (place, 0, 1))
     assert_same([3.0, 4.0], evaluate(Equation((row,), x / count), {"x": np.array([3.0, 4.0])}, {}))
+
+
+CURVED = {
+    # g: g(n), g′(n), g″(n)
+    "log": (math.log, lambda n: 1 / n, lambda n: -1 / n**2),
+    "sin": (math.sin, math.cos, lambda n: -math.sin(n)),
+    "exp": (math.exp, math.exp, math.exp),
+    "sqrt": (math.sqrt, lambda n: 0.5 / math.sqrt(n), lambda n: -0.25 / n**1.5),
+}
+
+
+@pytest.mark.parametrize("far", [1e-300, -1e-250, 3e-200])
+@pytest.mark.parametrize("name", CURVED)
+def test_second_derivatives_have_their_digits_where_floats_lose_them(name: str, far: float) -> None:
+    """g(n)/(n/x) is x·g(n)/n: its curvature by x is 0, and what 1/(n/x)³ makes on the way is not shown."""
+    n, (g, slope, bend) = 2.5, CURVED[name]
+    found = symgrad.explain(f"{name}(n)/(n/x)", order=2, n=n, x=far)
+    mixed = slope(n) / n - g(n) / n**2
+    twice = bend(n) / n - 2 * slope(n) / n**2 + 2 * g(n) / n**3
+    assert found.passed
+    assert_same([0.0], [float(found.hessian("x", "x").value)])
+    assert_same([mixed], [float(found.hessian("n", "x").value)])
+    assert_same([twice], [float(found.hessian("n", "n").value) / far])
+    told = "lost in float64" in found.to_text()
+    assert told == any(h.digits for h in found.hessians.values())
+    assert told
+    direct = symgrad.hessian(f"{name}(n)/(n/x)", "n", "x", n=n, x=far, check=False)
+    assert_same([mixed], [float(direct.value)])
+
+
+def test_numbers_that_floats_hold_are_theirs() -> None:
+    found = symgrad.explain("log(n)/(n/x)", order=2, n=2.5, x=0.3)
+    assert not any(h.digits for h in found.hessians.values())
+    assert "lost in float64" not in found.to_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("sum(log_softmax(x**x, 0) * w)", {"x": [-0.0, 2, 1e-300], "w": [1, 2, 5]}),
+        ("logsumexp(leaky_relu(x), 0)", {"x": [0, 1e-300, 0.5]}),
+        ("sum(log(n)/(n/x))", {"n": [2.0, 3.0], "x": [1e-300, 1.0]}),
+    ],
+)
+def test_no_oracle_disagrees_with_second_derivatives_far_out(text: str, at: Mapping[str, object]) -> None:
+    """Found by night runs."""
+    assert symgrad.explain(text, order=2, **at).passed
+
+
+def test_a_formula_that_is_wrong_has_the_same_wrong_number_with_more_digits() -> None:
+    program = read("log(n)/(n/x)", shapes={"n": (), "x": ()}).program
+    values = forward(program, {"n": np.array(2.5), "x": np.array(1e-300)})
+    wrong = Equation((), 2 * access("n", ()) + access("x", ()) / access("x", ()))
+    assert lost_digits(program, values, wrong, np.array(6.0)) is None
+    made = lost_digits(program, values, wrong, np.array(0.01))
+    assert made is not None
+    assert_same([6.0], [float(made)])

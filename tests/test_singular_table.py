@@ -21,7 +21,7 @@ from symgrad.explanation import edges_of
 from symgrad.language import read
 from symgrad.numeric import forward
 from symgrad.ops import Op, entries, find
-from symgrad.oracles import run_torch
+from symgrad.oracles import run_torch, values_apart
 from symgrad.oracles.own_rule import own_rule
 from symgrad.oracles.report import Verdict, compare
 from tests import torch_side
@@ -202,3 +202,74 @@ def test_the_gradient_goes_to_the_entry_that_is_no_number(text: str) -> None:
     found = symgrad.explain(f"z = x + log(u); {text}", x=[0.5, 1.0, -2.0], u=[-1.0, 1.0, 1.0], wrt="x")
     assert found.passed
     assert found.gradients["x"].value[0] == 1
+
+
+OTHERWISE = {
+    "batch_norm", "bilinear", "binary_cross_entropy_with_logits", "complex_hfft", "complex_irfft",
+    "complex_matmul", "gaussian_nll_loss", "hardswish", "interpolate", "lerp", "lgamma", "local_response_norm",
+    "log_softmax", "mvlgamma", "poisson_nll_loss", "polygamma", "qr_r", "sign", "solve", "svd_u", "svd_vh",
+    "trapezoid",
+}  # fmt: skip
+"""Operations whose value torch has otherwise at one of these points. The page says so where it happens."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", OPS, ids=[op.name for op in OPS])
+def test_the_value_is_torchs_or_the_page_says_that_it_is_not(op: Op) -> None:
+    apart = 0
+    for inputs in cases(op):
+        try:
+            program = read(op.examples[0].text, shapes={n: a.shape for n, a in inputs.items()}).program
+            ours = np.asarray(forward(program, inputs)[program.output], dtype=float)
+            order = [tensor.name for tensor in program.inputs]
+            given = [torch.tensor(np.asarray(inputs[n], dtype=float)) for n in order]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                theirs = torch_side.function_of(program)(*given).detach().numpy()
+        except (SymgradError, RuntimeError, IndexError, ValueError):
+            continue  # one of the two refuses in words
+        told = values_apart("out", ours, theirs)
+        try:
+            assert_same(theirs, ours)
+        except AssertionError:
+            assert told
+            apart += 1
+    assert (apart > 0) == (op.name in OTHERWISE)
+
+
+@pytest.mark.parametrize(
+    ("text", "at", "told"),
+    [
+        ("sign(log(x))", [-1.0, 2.0], "at out[0]: 0, by the equation nan"),
+        ("hardswish(log(x))", [0.0, 1.0], "at out[0]: nan, by the equation 0"),
+        ("log_softmax(1/x, 0)", [0.0, 1.0], "at out[1]: nan, by the equation -inf"),
+        ("sign(log(x))", [1.5, 2.0], ""),
+    ],
+)
+def test_a_value_that_torch_has_otherwise_is_said(text: str, at: list[float], told: str) -> None:
+    page = re.sub(r"\s+", " ", symgrad.explain(text, x=at).to_text())
+    assert ("torch's own forward pass has another value" in page) == bool(told)
+    assert told in page
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_a_grid_that_is_not_finite_reads_what_torch_reads(mode: str, padding: str) -> None:
+    if mode == "bicubic" and padding != "zeros":
+        return
+    op, x = find("grid_sample"), np.arange(9.0).reshape(1, 1, 3, 3)
+    assert op is not None
+    assert op.numpy is not None
+    for far in (np.inf, -np.inf, np.nan):
+        grid, options = np.array([[[[far, 0.25]]]]), {"mode": mode, "padding_mode": padding, "align_corners": True}
+        expected = torch.nn.functional.grid_sample(torch.tensor(x), torch.tensor(grid), **options)
+        assert_same(expected, op.numpy(x, grid, **options), tolerance=1e-6, what=f"{mode} {padding} {far}")
+
+
+def test_factors_without_exchanged_rows_are_held_against_the_same() -> None:
+    """torch's `lu_factor` exchanges rows wherever a larger entry stands below the pivot."""
+    x = np.array([[0.1, 2.0, -1.0], [3.0, 0.0, 0.5], [1.0, -4.0, 2.0]])
+    found = symgrad.explain("lu_factors(x)", x=x)
+    assert found.passed
+    assert "own forward pass" not in found.to_text()
+    assert any("torch" in check.oracle and check.passed for check in found.gradients["x"].checks)

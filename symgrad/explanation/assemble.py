@@ -35,6 +35,7 @@ from symgrad.oracles import (
     compare_mathematics,
     run_torch,
     skipped,
+    values_apart,
 )
 from symgrad.oracles.elementwise import TooLarge
 from symgrad.oracles.kinks import at_kinks
@@ -92,7 +93,9 @@ def build(
     return Explanation(
         expression, program, tuple(inputs), values, plain(values[program.output]), seed, gradients,
         tuple(assumptions), tuple(hints), proofs.version if proofs else None, downstream, expanded, check, writers,
-        conventions=(*remarks, *(tuple(conventions) or shown_as_pairs(program))),
+        conventions=(
+            *remarks, *(tuple(conventions) or shown_as_pairs(program)), *(proofs.values_apart if proofs else ())
+        ),
     )  # fmt: skip
 
 
@@ -127,6 +130,14 @@ class Proofs:
         self.torch: TorchRun | None = run_torch(program, arrays, seed, wanted)
         self.version = self.torch.version if self.torch else None
         self._elementwise: Elementwise | str | None = None
+
+    @property
+    def values_apart(self) -> tuple[str, ...]:
+        """Where torch's own forward pass has another value than the equations."""
+        if self.torch is None or self.torch.refusal:
+            return ()
+        told = values_apart(self.program.output, self.values[self.program.output], self.torch.output)
+        return (told,) if told else ()
 
     def of(
         self, name: str, gradient: Array, matrix: Jacobian, derived: Derived, form: Check | None

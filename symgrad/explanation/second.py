@@ -26,6 +26,7 @@ from symgrad.numeric import Array, Values, plain, where_exact
 from symgrad.numeric.evaluate import played
 from symgrad.numeric.forward import Later
 from symgrad.oracles import Check, check_form, second_checks
+from symgrad.oracles.digits import DIGITS, lost_digits
 from symgrad.program import Apply, Program, Tensor, free_name
 
 HESSIAN = certain("hessian", "", "the Jacobian of the gradient")
@@ -36,7 +37,8 @@ class Hessian:
     """∂²L/∂first∂second with L = Σ v·out; ``value`` has the shape of ``first``, then that of ``second``.
 
     ``closed_form`` is text in torch's syntax where both inputs are vectors or numbers, or None; ``jacobian``
-    is the same matrix as the Jacobian of the gradient by ``first``: formula, symbols, numbers, labels.
+    is the same matrix as the Jacobian of the gradient by ``first``: formula, symbols, numbers, labels. ``digits`` is
+    with how many the formula was evaluated where float64 loses those of ``value``; 0 where it does not.
     """
 
     first: str
@@ -46,6 +48,7 @@ class Hessian:
     constant: bool
     checks: tuple[Check, ...]
     written: Callable[[], str | None]
+    digits: int = 0
 
     @cached_property
     def closed_form(self) -> str | None:
@@ -126,7 +129,11 @@ def second_of(
     def written() -> str | None:
         return _form(program, values, weights, equation, first)[0]
 
-    return Hessian(first, second, plain(played(equation, known.arrays, known.sizes)), matrix, constant, (), written)
+    value = played(equation, known.arrays, known.sizes)
+    exact = lost_digits(program, known, equation, value)
+    if exact is not None:
+        return Hessian(first, second, exact, matrix, constant, (), written, DIGITS)
+    return Hessian(first, second, plain(value), matrix, constant, (), written)
 
 
 def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:

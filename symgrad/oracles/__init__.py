@@ -8,6 +8,7 @@ from symgrad.oracles.adjoint import check_adjoint
 from symgrad.oracles.differences import check_differences
 from symgrad.oracles.elementwise import Elementwise
 from symgrad.oracles.forms import Dropped, check_form, dropped_forms
+from symgrad.oracles.own_values import values_apart
 from symgrad.oracles.report import Check, compare, compare_mathematics, skipped
 from symgrad.oracles.second import second_checks
 from symgrad.oracles.torch import TorchRun, run_torch, torch_version
@@ -27,4 +28,5 @@ __all__ = [
     "second_checks",
     "skipped",
     "torch_version",
+    "values_apart",
 ]

@@ -44,10 +44,10 @@ class TooLarge(Exception):
 class Elementwise:
     """The explicit formulas of one program at one point."""
 
-    def __init__(self, program: Program, values: Values) -> None:
+    def __init__(self, program: Program, values: Values, digits: int = DIGITS) -> None:
         self.program = program
         self.values = values.with_arrays({read_only(name): array for name, array in values.arrays.items()})
-        self.point = Point({})
+        self.point = Point({}, digits)
         self.entries: dict[str, Array] = {}
         self.made_of: dict[Place, set[Place]] = {}
         for tensor in program.inputs:
@@ -61,7 +61,7 @@ class Elementwise:
         result = np.empty(values.shape, dtype=object)
         for at, value in np.ndenumerate(values):
             symbol = sp.Dummy(f"{name}{at}", real=True)
-            self.point.known[symbol] = exactly(value)
+            self.point.known[symbol] = exactly(value, self.point.digits)
             result[at] = symbol
         return result
 
@@ -215,6 +215,16 @@ class Elementwise:
                     result[row, column] = float(self._value(sp.diff(slope, b)))
         return result
 
+    def of(self, equation: Equation) -> Array:
+        """Every entry of an equation about the program, its tensors written out in the inputs: a number each."""
+        shape = tuple(number(axis.size, self.values.sizes) for axis in equation.axes)
+        result = np.empty(shape)
+        for at in np.ndindex(*shape):
+            places = dict(zip(equation.axes, map(sp.Integer, at), strict=True))
+            self._met = set()
+            result[at] = float(self._value(self._scalar(equation.right, places, ())))
+        return result
+
     def beyond(self, row: int) -> str:
         """Why nothing can be said of one row: what on the way to its output real numbers have otherwise than floats.
 
@@ -283,11 +293,11 @@ def untamed(value: Any) -> str:
     return "" if all_tame(here) else f"on the way stands {float(here):.4g}, whose square is no float"
 
 
-def exactly(value: Any) -> Expr:
+def exactly(value: Any, digits: int = DIGITS) -> Expr:
     """A number as SymPy has it."""
     if isinstance(value, Fraction):
         return sp.Rational(value.numerator, value.denominator)
-    return sp.Integer(int(value)) if isinstance(value, (int, np.integer)) else sp.Float(float(value), DIGITS)
+    return sp.Integer(int(value)) if isinstance(value, (int, np.integer)) else sp.Float(float(value), digits)
 
 
 def size_of(expression: Expr, limit: int) -> int:

@@ -20,16 +20,17 @@ LARGEST_POWER = 2000
 
 
 class Point:
-    """The numbers of some symbols; every subformula is evaluated once."""
+    """The numbers of some symbols; every subformula is evaluated once, to so many ``digits``."""
 
-    def __init__(self, numbers: Mapping[Expr, Expr]) -> None:
+    def __init__(self, numbers: Mapping[Expr, Expr], digits: int = DIGITS) -> None:
         self.known: dict[Expr, Expr] = dict(numbers)
+        self.digits = digits
 
     def value(self, node: Expr) -> Expr:
         """A real number (exact where everything is), ±∞, or NaN.
 
-        Each node is taken to `DIGITS` digits: SymPy's own evaluation asks for more and more of them where terms
-        cancel, and for 1 − erf(800) it never ends.
+        Each node is taken to so many digits and no more: SymPy's own evaluation asks for more and more of them where
+        terms cancel, and for 1 − erf(800) it never ends.
         """
         if node not in self.known:
             self.known[node] = self._value(node)
@@ -37,15 +38,15 @@ class Point:
 
     def _value(self, node: Expr) -> Expr:
         if not node.args:
-            return node.evalf(DIGITS) if node.is_NumberSymbol else sp.nan if node is sp.zoo else node
+            return node.evalf(self.digits) if node.is_NumberSymbol else sp.nan if node is sp.zoo else node
         parts = [self.value(a) for a in node.args]
         if any(part is sp.nan for part in parts):
             return sp.nan
         if node.is_Pow and abs(parts[1]) > LARGEST_POWER:
-            parts[0] = parts[0].evalf(DIGITS)
+            parts[0] = parts[0].evalf(self.digits)
         try:
             found = node.func(*parts)
-            found = found if found.is_Number else found.evalf(DIGITS)
+            found = found if found.is_Number else found.evalf(self.digits)
         except (TypeError, ValueError, OverflowError):
             return sp.nan
         return found if found.is_Number and found.is_extended_real else sp.nan  # δ(0), a jump's slope, is none

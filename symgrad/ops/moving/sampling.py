@@ -391,6 +391,9 @@ def sampled(x: Any, grid: Any, mode: str, padding_mode: str, align_corners: bool
         spots = []
         for g, size in zip(grid[at][::-1], x.shape[2:], strict=True):
             u = along_axis(g, size, padding_mode, align_corners)
+            if not np.isfinite(u):
+                spots.append([] if mode == "nearest" else [(0, float("nan"))])  # no entry is nearest; shares are none
+                continue
             first = int(np.round(u)) if mode == "nearest" else int(np.floor(u))
             spots.append([(first + k, tap_share(u - first - k, mode)) for k in taps if 0 <= first + k < size])
         for spot in product(*spots):
@@ -406,6 +409,7 @@ def tap_share(d: float, mode: str) -> float:
 
 def along_axis(g: float, size: int, padding_mode: str, align_corners: bool) -> float:
     """One coordinate of a grid in entries."""
+    g = float(g)
     u = (g + 1) / 2 * (size - 1) if align_corners else ((g + 1) * size - 1) / 2
     if padding_mode == "reflection":
         low, high = (0, size - 1) if align_corners else (-0.5, size - 0.5)
@@ -413,7 +417,7 @@ def along_axis(g: float, size: int, padding_mode: str, align_corners: bool) -> f
             return 0.0
         rest = abs(u - low) % (2 * (high - low))
         u = low + min(rest, 2 * (high - low) - rest)
-    return u if padding_mode == "zeros" else min(max(u, 0), size - 1)
+    return u if padding_mode == "zeros" else min(max(0, u), size - 1)  # of NaN, 0
 
 
 @operation(

@@ -31,6 +31,16 @@ def eliminated(x: Any) -> Any:
     return found
 
 
+def eliminated_by_torch(torch: Any, x: Any) -> Any:
+    """The same by torch, which has no `lu_factor` without exchanged rows: a column of L for each row that is done."""
+    left, columns = x, []
+    for k in range(x.shape[-1]):
+        below_it = torch.arange(x.shape[-1]) > k
+        columns.append(torch.where(below_it, left[..., :, k] / left[..., k, k, None], 0.0))
+        left = left - columns[-1][..., :, None] * left[..., k, None, :]
+    return left.triu() + torch.stack(columns, -1) if columns else x
+
+
 def not_below(i: Index, k: Index) -> Expr:
     """1 on the diagonal and over it."""
     return sp.S.One - below(i, k)
@@ -59,7 +69,7 @@ def inverse_of_lower(call: Any, x: Any, out: Any) -> tuple[str, tuple[Any, ...],
 @operation(
     says="the triangles of x = L·U in one matrix, L under the diagonal and with ones on it, U on it and over it; no rows "
     "are exchanged",
-    numpy=eliminated, torch=lambda torch, x: torch.linalg.lu_factor(x)[0], shape=square, residual=product_of_triangles,
+    numpy=eliminated, torch=eliminated_by_torch, shape=square, residual=product_of_triangles,
     beside={"left": inverse_of_lower, "right": lambda call, x, out: ("inverse", (call("triu", out),), {})},
     domain={"x": matrices("dominant")}, ranks={"x": (2,)}, letters="ik",
     examples=(example("lu_factors(x)", x=(3, 3)), example("lu_factors(x)", x=(2, 2, 2))),

@@ -83,6 +83,14 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
         above = tuple(entry(second, at, names) for at in np.ndindex(*matrix.in_shape))
         beside = tuple(entry(first, at, names) for at in np.ndindex(*matrix.out_shape))
         yield Matrix(beside, above, cells)
+    if hessian.digits:
+        yield Paragraph(
+            say(
+                "The digits of these numbers are lost in float64: terms near the end of its range cancel. They are the "
+                "formula's with {digits} digits; code that computes with floats has others.",
+                digits=str(hessian.digits),
+            )
+        )
     if hessian.checks:
         rows_of = tuple(((say.oracle(check.oracle),), (verdict(check),)) for check in hessian.checks)
         yield Table((("compared with",), pair), rows_of)
