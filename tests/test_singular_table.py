@@ -273,3 +273,6 @@ def test_factors_without_exchanged_rows_are_held_against_the_same() -> None:
     assert found.passed
     assert "own forward pass" not in found.to_text()
     assert any("torch" in check.oracle and check.passed for check in found.gradients["x"].checks)
+    op, dominant = find("lu_factors"), torch.tensor(x + 20 * np.eye(3))
+    assert op is not None
+    assert_same(torch.linalg.lu_factor(dominant)[0], op.torch(torch, dominant))

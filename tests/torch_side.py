@@ -120,15 +120,6 @@ def polygamma(n: int, x: torch.Tensor) -> torch.Tensor:
     return Trigamma.apply(x) if n == 1 else torch.polygamma(n, x)
 
 
-def lu_factors(x):
-    """L·U in one matrix, no rows exchanged (torch's `lu_factor` exchanges them): by the first row, then the rest."""
-    if x.shape[-1] == 0:
-        return x
-    left = x[..., 1:, :1] / x[..., :1, :1]
-    rest = lu_factors(x[..., 1:, 1:] - left * x[..., :1, 1:])
-    return torch.cat([x[..., :1, :], torch.cat([left, rest], -1)], -2)
-
-
 def eigh(x: torch.Tensor) -> Any:
     """torch's, each vector with the sign that symgrad gives it: nobody's choice otherwise."""
     values, vectors = torch.linalg.eigh(x)
@@ -185,7 +176,7 @@ OWN: dict[str, Any] = {
     "logsumexp": reduce(torch.logsumexp), "amax": reduce(torch.amax), "amin": reduce(torch.amin),
     "linalg_norm": torch.linalg.norm, "digamma": Digamma.apply, "polygamma": polygamma,
     "pow": torch.pow, "sum": torch.sum, "max": torch.max, "min": torch.min, "abs": torch.abs,
-    "eigh": eigh, "svd": svd, "solve": torch.linalg.solve, "triangular_factor": torch.clone, "lu_factors": lu_factors, "cholesky": torch.linalg.cholesky, "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
+    "eigh": eigh, "svd": svd, "solve": torch.linalg.solve, "triangular_factor": torch.clone, "lu_factors": lambda x: named("lu_factors").torch(torch, x), "cholesky": torch.linalg.cholesky, "cat": torch.cat, "maximum": lambda x, y: torch.maximum(tensor(x), tensor(y)),
     "minimum": lambda x, y: torch.minimum(tensor(x), tensor(y)),
     "view_as_real": lambda z: torch.view_as_real(z.resolve_conj()),  # torch's own wants a conjugate worked out first
 }  # fmt: skip

@@ -32,13 +32,12 @@ def eliminated(x: Any) -> Any:
 
 
 def eliminated_by_torch(torch: Any, x: Any) -> Any:
-    """The same by torch, which has no `lu_factor` without exchanged rows: a column of L for each row that is done."""
-    left, columns = x, []
-    for k in range(x.shape[-1]):
-        below_it = torch.arange(x.shape[-1]) > k
-        columns.append(torch.where(below_it, left[..., :, k] / left[..., k, k, None], 0.0))
-        left = left - columns[-1][..., :, None] * left[..., k, None, :]
-    return left.triu() + torch.stack(columns, -1) if columns else x
+    """The same by torch, whose `lu_factor` exchanges rows: the first row and column, then what is left of the rest."""
+    if x.shape[-1] == 0:
+        return x
+    left = x[..., 1:, :1] / x[..., :1, :1]
+    rest = eliminated_by_torch(torch, x[..., 1:, 1:] - left * x[..., :1, 1:])
+    return torch.cat([x[..., :1, :], torch.cat([left, rest], -1)], -2)
 
 
 def not_below(i: Index, k: Index) -> Expr:
