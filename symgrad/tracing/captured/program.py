@@ -31,6 +31,7 @@ from symgrad.program import Apply, Pullback
 from symgrad.program import Program as Recording
 from symgrad.render import WRITERS
 from symgrad.render.program_picture import Watched
+from symgrad.tracing.captured.on_jax import OnJax
 from symgrad.tracing.captured.pictures import picture
 from symgrad.tracing.captured.planned import WaysBack, settling
 from symgrad.tracing.captured.seeds import numbers, seed_array
@@ -127,6 +128,11 @@ class Program(Listed):
         return OnTorch()
 
     @cached_property
+    def _on_jax(self) -> OnJax:
+        """Those on jax's arrays."""
+        return OnJax()
+
+    @cached_property
     def pulled(self) -> Mapping[str, str]:
         """The code of each step of a backward that was recorded with ``create_graph``, where it has one."""
         found: dict[str, str] = {}
@@ -146,17 +152,18 @@ class Program(Listed):
         """vᵀJ for every input: what ``backward(seed)`` would add to its ``.grad``.
 
         ``seed`` has the shape of the output (1 for an output of one entry when left out); for several outputs
-        it is a sequence with one seed for each, None for none. With ``backend="torch"`` seeds are tensors of finite
-        numbers and so are the gradients, in the seed's type, on its device, differentiable by it; raises
-        `UnsupportedError` where a step has no plan there.
+        it is a sequence with one seed for each, None for none. With ``backend="torch"`` or ``"jax"`` seeds are tensors
+        or arrays of finite numbers there and so are the gradients, in the seed's type, on its device, differentiable
+        by it; raises `UnsupportedError` where a step has no plan there.
         """
         chosen, ways = self._names(wrt), self._ways_back
-        if backend not in ("numpy", "torch"):
-            raise InputError(f"there is no backend {backend!r}", hints=("numpy or torch",))
+        if backend not in ("numpy", "torch", "jax"):
+            raise InputError(f"there is no backend {backend!r}", hints=("numpy, torch or jax",))
         whole = partial(settling, self.recording, self.values, self.boxes, wanted=chosen, origins=self.origins)
-        if backend == "torch":
-            tensors = self._seeds(seed, self._on_torch.seed)
-            found = self._on_torch.pull(partial(whole, tuple(tensors), noted={}), tensors, chosen, ways.held)
+        if backend != "numpy":
+            there = self._on_torch if backend == "torch" else self._on_jax
+            given = self._seeds(seed, there.seed)
+            found = there.pull(partial(whole, tuple(given), noted={}), given, chosen, ways.held)
         else:
             found = ways.pull(partial(whole, noted=self.conventions), self._seeds(seed), chosen)
         return {self.labels[name]: found[name] for name in chosen}

@@ -1,0 +1,241 @@
+"""The sweep back through a captured program on jax's arrays: the same plans, to be compiled whole by `jax.jit`.
+
+Comes in: a program, its forward values, seeds as arrays of jax or traced ones. Goes out: gradients as such, made by pure
+functions of jax, so that they can be compiled, differentiated by the seeds, or mapped over many seeds by `jax.vmap`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.lowering.arrays import Play, Primitives
+from symgrad.lowering.engine import LIGHT, Engine
+from symgrad.numeric.exact import Array
+from symgrad.tracing.captured.planned import Unplanned, WayBack, way_back
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift.sweeps import Pull
+
+SAME = [
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "power",
+    "remainder",
+    "floor_divide",
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "maximum",
+    "minimum",
+    "exp",
+    "sqrt",
+    "negative",
+    "absolute",
+    "log",
+    "sin",
+    "cos",
+    "tan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "arcsin",
+    "arccos",
+    "arctan",
+    "arcsinh",
+    "arccosh",
+    "arctanh",
+    "arctan2",
+    "sign",
+    "floor",
+    "ceil",
+    "trunc",
+    "clip",
+]
+"""Functions of entries that jax calls as NumPy does."""
+
+
+def jax_itself() -> tuple[Any, Any]:
+    """jax and its arrays; refused where it is not installed."""
+    try:
+        import jax
+        import jax.numpy as jnp
+    except ImportError:
+        raise UnsupportedError('backend="jax" needs jax', hints=("pip install jax",)) from None
+    return jax, jnp
+
+
+@lru_cache(maxsize=1)
+def functions() -> Mapping[str, Callable[..., Any]]:
+    """Functions of entries; what is not here has no plan on jax's arrays."""
+    jax, jnp = jax_itself()
+    special = jax.scipy.special
+    return {
+        **{name: getattr(jnp, name) for name in SAME},
+        "both": jnp.logical_and, "any": jnp.logical_or, "not": jnp.logical_not, "nearest": jnp.round,
+        "erf": special.erf, "erfc": special.erfc, "gammaln": special.gammaln, "erfinv": special.erfinv,
+        "sigmoid": jax.nn.sigmoid, "i0e": special.i0e, "i1e": special.i1e, "log_ndtr": special.log_ndtr,
+        "softplus": lambda x: jnp.logaddexp(x, 0),
+        "side": lambda x: jnp.copysign(jnp.ones_like(x), x),
+        "whole": lambda x: x.astype(jnp.result_type(int)),
+        "steady": lambda x: jnp.where(jnp.isfinite(x), x, 0),
+    }  # fmt: skip
+
+
+def function_of(dtype: Any, name: str) -> Play:
+    """A function of entries; numbers of ours leave the type as it is."""
+    if name == "float":
+        return lambda x: x.astype(dtype)
+    found = functions().get(name)
+    if found is None:
+        raise Unplanned(name)
+    return lambda *given: found(*map(plain, given))
+
+
+def plain(value: Any) -> Any:
+    """NumPy's single numbers as Python's, which take the type of what they meet."""
+    return value.item() if isinstance(value, (np.generic, np.ndarray)) and value.ndim == 0 else value
+
+
+def is_light(value: Any) -> bool:
+    """A small array."""
+    return bool(np.size(value) < LIGHT)
+
+
+@lru_cache(maxsize=16)
+def engine(dtype: Any) -> Engine:
+    """jax, in one type."""
+    jax, jnp = jax_itself()
+
+    def array(value: Any) -> Any:
+        found = np.asarray(value)
+        return jnp.asarray(found, dtype=dtype if found.dtype.kind == "f" else None)
+
+    def windowed(axis: int, slopes: Sequence[tuple[int, int]], constant: int, zero: bool) -> Play:
+        """An axis replaced by windows that slide along it: places that are known beforehand."""
+        places = np.full((), constant)
+        for slope, count in slopes:
+            places = places[..., None] + slope * np.arange(count)
+
+        def slid(values: Any) -> Any:
+            length = values.shape[axis]
+            inside = (places >= 0) & (places < length)
+            if not length:
+                return jnp.zeros((*values.shape[:axis], *places.shape, *values.shape[axis + 1 :]), values.dtype)
+            taken = jnp.take(values, np.clip(places, 0, length - 1), axis=axis)
+            if not zero or inside.all():
+                return taken
+            return jnp.where(inside.reshape((*inside.shape, *(1,) * (values.ndim - axis - 1))), taken, 0)
+
+        return slid
+
+    def put(length: int, terms: Any, places: Any) -> Any:
+        """Row by row, each term added at its place; one that lies outside is left out."""
+        kept = jnp.where((places >= 0) & (places < length), places, length)
+        rows = jnp.arange(terms.shape[0]).reshape(-1, 1)
+        return jnp.zeros((terms.shape[0], length), terms.dtype).at[rows, kept].add(terms, mode="drop")
+
+    def placed(place: int, length: int, values: Any) -> Any:
+        """Zeros, with an array at one place of a new first axis."""
+        return jnp.zeros((length, *values.shape), values.dtype).at[place].set(values)
+
+    def folded(parts: Sequence[tuple[Any, Any]], length: int, values: Any) -> Any:
+        """Slices of the last two axes added on a new last axis."""
+        result = jnp.zeros((*values.shape[:-2], length), values.dtype)
+        for part, at in parts:
+            result = result.at[at].add(values[part])
+        return result
+
+    def scanned(function: str, axis: int, backwards: bool) -> Play:
+        """What the entries so far come to."""
+        scans = {"sum": jnp.add, "prod": jnp.multiply, "logaddexp": jnp.logaddexp}
+        return lambda values: jax.lax.associative_scan(scans[function], values, reverse=backwards, axis=axis)
+
+    reductions = {"sum": jnp.sum, "max": jnp.max, "prod": jnp.prod}
+    primitives: Primitives = {
+        "iota": lambda length: lambda: jnp.arange(length),
+        "reshape": lambda shape: lambda values: jnp.reshape(values, shape),
+        "transpose": lambda order: lambda values: jnp.transpose(values, order),
+        "expand": lambda shape: (
+            lambda values: jnp.broadcast_to(values if isinstance(values, jax.Array) else array(float(values)), shape)
+        ),
+        "item": lambda axis, place: lambda values: values[(slice(None),) * axis + (place,)],
+        "window": windowed,
+        "map": partial(function_of, dtype),
+        "where": lambda: lambda mask, one, other: jnp.where(mask, plain(one), plain(other)),
+        "masked": lambda: lambda mask, values: jnp.where(mask, values, 0),
+        "join": lambda axis: lambda *values: jnp.concatenate(values, axis),
+        "scan": scanned,
+        "reduce": lambda function, axes: lambda values: reductions[function](values, axis=axes),
+        "product": lambda: jnp.matmul,
+        "take": lambda axis: lambda values, places: jnp.take(values, places, axis=axis, mode="clip"),
+        "put": lambda length: partial(put, length),
+        "place": lambda place, length: partial(placed, place, length),
+        "fold": lambda parts, length: partial(folded, parts, length),
+    }
+    return Engine(primitives, array, jnp.add, is_light, False)
+
+
+@dataclass(eq=False)
+class OnJax:
+    """The prepared sweeps of one program on jax's arrays, by what was asked for and the type."""
+
+    known: dict[Any, WayBack] = field(default_factory=dict)
+
+    def pull(
+        self, sweep: Callable[[], Pull], seeds: Mapping[str, Any], wanted: Sequence[str], held: dict[str, Array]
+    ) -> dict[str, Any]:
+        """vᵀJ for each of ``wanted``; refused where a call on the way has no plan."""
+        jax, jnp = jax_itself()
+        types = {np.dtype(seed.dtype) for seed in seeds.values()}
+        if len(types) != 1:
+            raise InputError("seeds of several outputs are of one type")
+        key = (tuple(wanted), tuple(seeds), dtype := types.pop())
+        if key not in self.known:
+            try:
+                with jax.ensure_compile_time_eval():  # prepared under jit, too, from what is no tracer
+                    way = way_back(sweep(), tuple(seeds), wanted, held, engine(dtype))
+            except Unplanned as refusal:
+                raise UnsupportedError(
+                    "this pullback has no plan on jax's arrays",
+                    found=(
+                        f"at {refusal}: a black box, a value that is not finite, or a function that jax has not got",
+                    ),
+                    hints=("pullback(seed) gives its numbers on NumPy",),
+                ) from None
+            assert way is not None
+            self.known[key] = way
+        way = self.known[key]
+        slots = way.chain.play([(way.seeds[name], seed) for name, seed in seeds.items()])
+        values = way.sweep.values
+        return {
+            name: jnp.zeros(np.shape(values[name]), dtype) if slot is None else slots[slot]
+            for name, slot in way.found.items()
+        }
+
+    def seed(self, seed: Any, output: Array, name: str) -> Any:
+        """A seed as an array of jax of the shape of its output; that of a complex one is a pair."""
+        jax, jnp = jax_itself()
+        if seed is None and output.size == 1:
+            seed = jnp.ones(output.shape)
+        if not isinstance(seed, jax.Array) or not jnp.issubdtype(seed.dtype, jnp.floating):
+            raise InputError('with backend="jax" a seed is an array of jax, of floats', found=(type(seed).__name__,))
+        if tuple(seed.shape) != output.shape:
+            raise ShapeError(
+                "the seed has to have the shape of the output: one weight for each of its entries",
+                found=(f"seed {tuple(seed.shape)}, {name} {output.shape}",),
+            )
+        return seed
+
+
+__all__ = ["OnJax", "engine"]
