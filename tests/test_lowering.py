@@ -6,6 +6,7 @@ loops know neither. Held at the sizes of the examples and at others, for the equ
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,7 +29,7 @@ from symgrad.lowering.reading import names_read, number
 from symgrad.numeric import as_float, forward
 from symgrad.numeric.evaluate import evaluate, evaluate_forward, played
 from symgrad.numeric.evaluator import in_floats
-from symgrad.numeric.plans import in_type
+from symgrad.numeric.plans import graph_of, in_type
 from symgrad.tracing.captured.on_torch import engine
 from symgrad.tracing.captured.planned import Unplanned
 from symgrad.tracing.lift.sweeps import pull
@@ -321,9 +322,12 @@ def test_the_table_on_tensors(case: Case) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script_method:DeprecationWarning")  # inductor's own
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
 def test_on_tensors_it_compiles(backend: str) -> None:
-    """One graph, without a break, and the same numbers."""
+    """One graph, without a break, and the same numbers; inductor needs a compiler of C++."""
+    if backend == "inductor" and not (shutil.which("g++") or shutil.which("clang++")):
+        pytest.skip("no compiler of C++")
     function, shapes = PROGRAMS["attention"]
     torch.manual_seed(0)
     program = capture(function, *(torch.randn(shape, dtype=torch.float64) for shape in shapes))
@@ -384,3 +388,23 @@ def test_many_threads_ask_at_once() -> None:
         for number, found in enumerate(pool.map(asked, range(96))):
             for label, gradient in alone[number % len(seeds)].items():
                 assert_same(gradient, found[label], what=f"{label}, call {number}")
+
+
+def test_another_size_derives_nothing_anew() -> None:
+    """Ten sizes of one program: derived for the first, for the others only lowered; each a second time neither."""
+
+    def made() -> tuple[int, int]:
+        return local_pullback.cache_info().misses + derive.cache_info().misses, graph_of.cache_info().misses
+
+    counts = []
+    for n in (*range(11, 21), 15):
+        x, w = torch.randn(n, n + 20), torch.randn(n + 20, n + 40)
+        program = capture(lambda x, w: torch.softmax(torch.tanh(x @ w), 1), x, w)
+        before = made()
+        found = program.pullback(np.ones((n, n + 40)))
+        after = made()
+        assert set(found) == {"x", "w"}
+        counts.append(tuple(b - a for a, b in zip(before, after, strict=True)))
+    assert [derived for derived, _ in counts[1:]] == [0] * 10
+    assert {lowerings for _, lowerings in counts[:10]} == {3}
+    assert counts[-1] == (0, 0)

@@ -55,9 +55,9 @@ def test_the_same_plans_on_jax(name: str, kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", first_by_default(6))
+@pytest.mark.parametrize("case", first_by_default(6)[::9])
 def test_the_table_on_jax(case: Case) -> None:
-    """Each pullback that has a plan on jax gives what it gives on NumPy."""
+    """Each pullback that has a plan on jax gives what it gives on NumPy; some: jax compiles each for each shape."""
     from symgrad.tracing.captured.on_jax import engine
 
     with jax.enable_x64(True):

@@ -1,7 +1,7 @@
 """The sweep back through a captured program on jax's arrays: the same plans, to be compiled whole by `jax.jit`.
 
-Comes in: a program, its forward values, seeds as arrays of jax or traced ones. Goes out: gradients as such, made by pure
-functions of jax, so that they can be compiled, differentiated by the seeds, or mapped over many seeds by `jax.vmap`.
+Comes in: a program, its forward values, seeds as arrays of jax or traced ones. Goes out: gradients as such, made by
+pure functions of jax, so that they can be compiled, differentiated by the seeds, or mapped over many by `jax.vmap`.
 """
 
 from __future__ import annotations
@@ -22,46 +22,12 @@ from symgrad.tracing.captured.planned import Unplanned, WayBack, way_back
 if TYPE_CHECKING:
     from symgrad.tracing.lift.sweeps import Pull
 
-SAME = [
-    "add",
-    "subtract",
-    "multiply",
-    "divide",
-    "power",
-    "remainder",
-    "floor_divide",
-    "equal",
-    "not_equal",
-    "less",
-    "less_equal",
-    "greater",
-    "greater_equal",
-    "maximum",
-    "minimum",
-    "exp",
-    "sqrt",
-    "negative",
-    "absolute",
-    "log",
-    "sin",
-    "cos",
-    "tan",
-    "sinh",
-    "cosh",
-    "tanh",
-    "arcsin",
-    "arccos",
-    "arctan",
-    "arcsinh",
-    "arccosh",
-    "arctanh",
-    "arctan2",
-    "sign",
-    "floor",
-    "ceil",
-    "trunc",
-    "clip",
-]
+SAME = (
+    "add", "subtract", "multiply", "divide", "power", "remainder", "floor_divide", "equal", "not_equal", "less",
+    "less_equal", "greater", "greater_equal", "maximum", "minimum", "exp", "sqrt", "negative", "absolute", "log",
+    "sin", "cos", "tan", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh",
+    "arctan2", "sign", "floor", "ceil", "trunc", "clip",
+)  # fmt: skip
 """Functions of entries that jax calls as NumPy does."""
 
 
