@@ -175,3 +175,25 @@ def test_the_workflow_builds_the_site_as_its_settings_say() -> None:
     assert command is not None
     assert f"- run: {command[0]}\n" in workflow
     assert f"path: {command[0].split()[-1]}\n" in workflow
+
+
+@pytest.mark.parametrize(
+    ("number", "typed"),
+    [
+        (1, "grad can be implicitly created only for scalar outputs"),
+        (2, "Mismatch in shape: grad_output[0] has a shape of"),
+        (5, "Trying to backward through the graph a second time"),
+        (6, "one of the variables needed for gradient computation has been modified by an inplace operation"),
+        (7, "grad is None"),
+        (8, "element 0 of tensors does not require grad and does not have a grad_fn"),
+        (12, "softmax backward"),
+        (15, "layer norm backward"),
+        (22, "gradient of einsum"),
+        (34, "Jacobian mismatch for output 0 with respect to input 0"),
+        (37, "returned an incorrect number of gradients"),
+    ],
+)
+def test_what_people_type_into_the_search_stands_in_the_page(number: int, typed: str) -> None:
+    """The search of the site shows pages that hold every word."""
+    words = set(re.findall(r"\w+", QUESTIONS[number - 1].read_text(encoding="utf-8").lower()))
+    assert set(re.findall(r"\w+", typed.lower())) <= words

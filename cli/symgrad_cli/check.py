@@ -63,7 +63,8 @@ def check(
         values[name] = value.array(value.shape)
     names = arguments.names_of(wrt, "wrt")
     chosen = {"order": order, "only": only, "skip": skip, "seed": seed}
-    report = check_named(target, expression, values, names, dtype, chosen)
+    with output.patience("checking"):
+        report = check_named(target, expression, values, names, dtype, chosen)
     output.deliver(report.to_json() if style == "json" else report.to_text(), path, style)
     if emit_test is not None:
         usual = {"order": None if order == 1 else order, "only": only, "skip": skip, "seed": seed}

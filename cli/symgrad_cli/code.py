@@ -45,5 +45,6 @@ def code(
 
     output.check(path)
     known = options.shapes_of(shapes)
-    text = export(expression, to=to, style=style, name=name, wrt=wrt, shapes=known, forward_only=forward_only)
+    with output.patience("deriving"):
+        text = export(expression, to=to, style=style, name=name, wrt=wrt, shapes=known, forward_only=forward_only)
     output.deliver(text, path)

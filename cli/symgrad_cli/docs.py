@@ -43,7 +43,8 @@ def docs(folder: str, names: str | None, check: bool, style: str, traceback: boo
         made(Path(folder))
         count = site_builder()(Path(folder), ops)
     else:
-        count = sum(1 for _ in write_site(Path(folder), wanted, check))
+        with output.patience("writing pages"):
+            count = sum(1 for _ in write_site(Path(folder), wanted, check))
     output.emit(f"{count} pages in {folder}")
 
 

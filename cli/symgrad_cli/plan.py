@@ -43,7 +43,7 @@ def plan(
     from symgrad.tracing.story.layout import wrapped
 
     output.check(path)
-    with options.memory_of(memory):
+    with options.memory_of(memory), output.patience("planning"):
         found, assumed = plans(expression, options.values_of(lets), wrt=wrt, shapes=options.shapes_of(shapes))
     written = (plans_json if style == "json" else plans_text)(expression, found, assumed)
     output.deliver(written if style == "json" else wrapped(written, output.width()), path, style)
