@@ -34,6 +34,8 @@ def play(tmp_path: Path, body: str, **options: object) -> tuple[Session, str]:
     return session, re.sub(r"\s+", " ", " ".join([*said, closing(session)]))
 
 
+QUIET = "import warnings; warnings.simplefilter('ignore')\n"
+"""torch warns of what its own linearize does."""
 TOLD = {
     "grad": (
         "grad(lambda x: (x**3).sum())(x)",
@@ -92,6 +94,19 @@ grad(lambda p, x: F.mse_loss(functional_call(net, p, (x,)), torch.zeros(5, 1)))(
         ["torch.func.vjp(f)", "v = 1 0 2 (given)", "3 * v * x ** 2 [3 0 54] = torch"],
     ),
     "jvp": ("jvp(lambda x: x**3, (x,), (torch.ones(3),))", ["gives Ju, by one sweep forward", "= torch in every entry"]),
+    "linearize": (
+        f"{QUIET}out, along = torch.func.linearize(lambda x: x**3, x)\nalong(torch.ones(3))\nalong(x)",
+        ["torch.func.linearize(f) gives Ju, by a sweep forward that is kept for any u", "= torch in every entry",
+         "3 * v * x ** 2"],
+    ),
+    "linearize of two": (
+        f"{QUIET}f = lambda a, b: dict(s=a @ b, m=(a * b).sum())\nout, along = torch.func.linearize(f, x, x)\nalong(x, X[0])",
+        ["how the outputs move if a, b moves along u", "= torch in every entry"],
+    ),
+    "linearize reads its input besides": (
+        f"{QUIET}out, along = torch.func.linearize(lambda a: x * a**2, x)\nalong(torch.ones(3))",
+        ["t1 = a ** 2", "= torch in every entry"],
+    ),
     "under no_grad": ("with torch.no_grad():\n    jacfwd(torch.sin)(x), jvp(torch.exp, (x,), (x,))", ["J by x is 3×3"]),
     "called again": ("for n in range(4):\n    grad(lambda x: (x**2).sum())(x)", ["1 further call, counted only"]),
     "as a decorator": ("@torch.func.grad\ndef slope(x):\n    return x.sin().sum()\nslope(x)", ["x.cos()", "= torch"]),

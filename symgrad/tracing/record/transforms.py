@@ -27,8 +27,10 @@ GRADIENTS = ("grad", "grad_and_value")
 """Transforms that ask for the gradient of one number."""
 JACOBIANS = ("jacrev", "jacfwd")
 """Those that ask for all of J."""
-PRODUCTS = ("vjp", "jvp")
-"""Those that ask for one product with J, and are called with the point at once."""
+LATER = ("vjp", "linearize")
+"""Those that hand out a function, each call of which asks for a product with J."""
+PRODUCTS = (*LATER, "jvp")
+"""Those that ask for products with J, and are called with the point at once."""
 TOLD = (*GRADIENTS, *JACOBIANS, "hessian", "vmap")
 
 
@@ -207,7 +209,7 @@ class Ask:
         """The tensors of derivatives in what the transform returned."""
         if self.word == "jvp":
             return list(tensors_in(result[1]))
-        apart = self.word == "grad_and_value" or (self.aux and self.word != "vjp")
+        apart = self.word == "grad_and_value" or (self.aux and self.word not in LATER)
         return list(tensors_in(result[0] if apart else result))
 
 
@@ -244,4 +246,4 @@ def draws(known: Facts, function: Any, args: tuple[Any, ...], keywords: dict[str
     return bool(bound.arguments.get("training", True) and bound.arguments.get("p", 1.0))
 
 
-__all__ = ["GRADIENTS", "JACOBIANS", "PRODUCTS", "TOLD", "Ask", "Inside"]
+__all__ = ["GRADIENTS", "JACOBIANS", "LATER", "PRODUCTS", "TOLD", "Ask", "Inside"]

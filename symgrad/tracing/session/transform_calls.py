@@ -21,8 +21,8 @@ from symgrad.tracing.captured.function import active_modes
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.standing_in import Caller, caller
-from symgrad.tracing.record.trace import tensors_in
-from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, TOLD, Ask, Inside
+from symgrad.tracing.record.trace import mapped, tensors_in
+from symgrad.tracing.record.transforms import GRADIENTS, LATER, PRODUCTS, TOLD, Ask, Inside
 from symgrad.tracing.session.sampling import is_checked
 from symgrad.tracing.session.transformed import told
 from symgrad.tracing.story.events import Note
@@ -81,7 +81,7 @@ class Transforms:
         return transforming
 
     def product(self, word: str, transform: Any) -> Any:
-        """What stands for a transform that is called with the point at once: ``vjp`` or ``jvp``."""
+        """What stands for a transform that is called with the point at once: ``vjp``, ``jvp`` or ``linearize``."""
         signature = inspect.signature(transform)
 
         @wraps(transform)
@@ -95,35 +95,41 @@ class Transforms:
             spoken = kwargs if args else kwargs | {"func": beside}
             facts = (word, function, tuple(range(len(primals))), bool(bound.get("has_aux")))
             ask = self.asked(facts, primals, {})
+            if ask is not None and word == "linearize" and any(t.requires_grad for t in tensors_in(primals)):
+                if not ask.inner:
+                    said = "an input requires a gradient of its own, which is not followed there"
+                    self.watch.say(Note(ask.where, f"{ask.title}: not explained: {said}"))
+                ask = None
             if ask is None:
                 return call(transform, args, kwargs)
             ask.tangents = tuple(tensors_in(bound.get("tangents", ())))
             result = self.through(ask, transform, others, spoken, call)
-            if word == "vjp" and not ask.inner:
-                return result[0], self.pulling(ask, result[1]), *result[2:]
+            if word in LATER and not ask.inner:
+                return result[0], self.later(ask, result[1]), *result[2:]
             return result
 
         return transforming
 
-    def pulling(self, ask: Ask, pull: Any) -> Any:
-        """What `torch.func.vjp` hands out: each of its calls is told as a gradient with a given v."""
+    def later(self, ask: Ask, product: Any) -> Any:
+        """What `torch.func.vjp` and `linearize` hand out: each of its calls is told."""
         self.recorder.guard(ask.inside.settle)
 
-        @wraps(pull)
-        def pulled(*args: Any, **kwargs: Any) -> Any:
+        @wraps(product)
+        def asking(*args: Any, **kwargs: Any) -> Any:
             call = caller(sys._getframe(1))
-            if self.asked((ask.word, pull, 0, False), args, kwargs) is None or self.recorder.inside is not None:
-                return call(pull, args, kwargs)
+            if self.asked((ask.word, product, 0, False), args, kwargs) is None or self.recorder.inside is not None:
+                return call(product, args, kwargs)
             self.watch.busy = True  # the call of grad inside it is torch's own
             try:
-                result = call(pull, args, kwargs)
+                result = call(product, args, kwargs)
             finally:
                 self.watch.busy = False
-            here = replace(ask, seeds=tuple(tensors_in((args, kwargs))), where=frames.here())
+            given = tuple(tensors_in((args, kwargs)))
+            here = replace(ask, **{"seeds" if ask.word == "vjp" else "tangents": given}, where=frames.here())
             self.recorder.guard(self.tell, here, result, "")
             return result
 
-        return pulled
+        return asking
 
     def beside(self, function: Any) -> Any:
         """``function``, with a recorder beside it the first time that a call of ours runs it."""
@@ -135,6 +141,8 @@ class Transforms:
             if ask is None or ask.function is not function or ask.ran:
                 return call(function, args, kwargs)
             ask.ran, self.current = True, None
+            if ask.word == "linearize":  # its inputs are the script's own tensors here, which f may read besides
+                args = guard(mapped, args, apart) or args
             guard(ask.enter, args, kwargs)
             self.recorder.inside = ask.inside
             try:
@@ -172,7 +180,7 @@ class Transforms:
             self.current, recorder.inside = before, outer
         if ask.inner:
             recorder.guard(ask.finished, result)
-        elif ask.word != "vjp":
+        elif ask.word not in LATER:
             recorder.guard(self.tell, ask, result, recorder.guard.problem)
         recorder.guard.problem = kept or recorder.guard.problem
         return result
@@ -216,6 +224,11 @@ def watchable(signature: inspect.Signature, args: Any, kwargs: Any) -> dict[str,
         return None
     whole = callable(bound.get("func")) and isinstance(bound.get("primals", ()), tuple)
     return bound if whole and not torch.compiler.is_compiling() else None
+
+
+def apart(part: Any) -> Any:
+    """Another tensor of the same memory; what is none stays."""
+    return part.detach() if isinstance(part, torch.Tensor) else part
 
 
 def title_of(function: Any) -> str:

@@ -22,7 +22,7 @@ from symgrad.tracing.record.given import Found, Given
 from symgrad.tracing.record.gradients import Gradient
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.trace import Node, as_array, beginnings, upstream
-from symgrad.tracing.record.transforms import GRADIENTS, Ask
+from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, Ask
 from symgrad.tracing.session.agreement import difference, precision_of
 from symgrad.tracing.session.rows import about
 from symgrad.tracing.session.scene import Scene
@@ -73,7 +73,7 @@ def one_call(watch: Watch, ask: Ask, returned: Sequence[Any], title: str) -> Bac
         scene = scene_of(watch, ask)
         event = scene.event(list(returned), None)
         return replace(event, lead=(f"{title}: one sweep back through the function", *event.lead))
-    return forward(ask, returned, title) if ask.word == "jvp" else jacobian(ask, returned, title)
+    return forward(ask, returned, title) if ask.word in PRODUCTS else jacobian(ask, returned, title)
 
 
 def scene_of(watch: Watch, ask: Ask) -> Scene:
@@ -125,7 +125,12 @@ def forward(ask: Ask, returned: Sequence[Any], title: str) -> Note:
     agrees = all(same for _, same in pairs)
     said = "= torch in every entry" if agrees else f"≠ torch, by {max(e for e, _ in pairs):.2g} of the largest entry"
     ran = [f"  {line}" for line in passages(program)]
-    what = f"{title} gives Ju, by one sweep forward: how the outputs move if {', '.join(labels)} moves along u"
+    sweep = (
+        "gives Ju, by a sweep forward that is kept for any u"
+        if ask.word == "linearize"
+        else "gives Ju, by one sweep forward"
+    )
+    what = f"{title} {sweep}: how the outputs move if {', '.join(labels)} moves along u"
     return Note(ask.where, what, (said, *(("the function:",) if ran else ()), *ran, *by_lines(program)), agrees)
 
 
