@@ -125,7 +125,8 @@ class Transforms:
             finally:
                 self.watch.busy = False
             given = tuple(tensors_in((args, kwargs)))
-            here = replace(ask, **{"seeds" if ask.word == "vjp" else "tangents": given}, where=frames.here())
+            seeds, tangents = (given, ()) if ask.word == "vjp" else ((), given)
+            here = replace(ask, seeds=seeds, tangents=tangents, where=frames.here())
             self.recorder.guard(self.tell, here, result, "")
             return result
 
