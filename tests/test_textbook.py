@@ -6,6 +6,8 @@ what lectures have on the board: expectations, never inputs. What is derived has
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ TANH = "((2 / math.pi) ** 0.5 * (x + 0.044715 * x ** 3)).tanh()"
 SHAPES = {
     "x": (2, 3), "y": (2, 3), "X": (3, 3), "Y": (3, 3), "A": (4, 3), "b": (3,), "c": (4,), "u": (3,), "w": (3,), "W": (3, 4),
     "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
-    "row": (2, 3, 6), "photo": (2, 3, 4, 4),
+    "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3),
 }  # fmt: skip
 
 BOOK = [
@@ -161,7 +163,99 @@ BOOK = [
     ("erf(x)", "x", "2 * v * (-x ** 2).exp() / math.pi ** 0.5"),
     ("norm(u, 3)", "u", "v * u * u.abs() / out ** 2"),
     ("norm(X - Y) ** 2", "X", "2 * v * (X - Y)"),
+    # What people write themselves, and layers with all their parts
+    ("x.amin(0)", "x", "v * (x == out) / (x == out).sum(0, keepdim=True)"),
+    ("x.amax()", "x", "v * (x == out) / (x == out).sum()"),
+    ("x.prod(dim=0)", "x", "v * out / x"),
+    ("x.norm(dim=1)", "x", "v[:, None] * x / out[:, None]"),
+    ("norm(x, dim=0)", "x", "v * x / out"),
+    ("norm(x, p=1, dim=1)", "x", "v[:, None] * x.sign()"),
+    ("F.layer_norm(x, (3,), w, b)", "w", "(v * layer_norm(x, x.shape[-1:])).sum(0)"),
+    ("F.layer_norm(x, (3,), w, b)", "b", "v.sum(0)"),
+    (
+        "F.batch_norm(x, None, None, w, b, training=True)", "w",
+        "(v * batch_norm(x, None, None, training=True)).sum(0)",
+    ),
+    (
+        "F.batch_norm(x, None, None, training=True)", "x",
+        f"(v - v.mean(0, keepdim=True) - out * (v * out).mean(0, keepdim=True)) / {SPREAD.replace('-1', '0')}",
+    ),
+    ("F.softplus(x, beta=2)", "x", "v * (2 * x).sigmoid()"),
+    ("F.conv2d(image, kernel, c, padding=1)", "image", "conv_transpose2d(v, kernel, padding=1)"),
+    (
+        "F.conv2d(image, kernel, c, padding=1)", "kernel",
+        "conv2d(image.transpose(0, 1), v.transpose(0, 1), padding=1).transpose(0, 1)",
+    ),
+    ("F.conv2d(image, kernel, c)", "c", "v.sum((0, 2, -1))"),
+    ("F.conv_transpose2d(up, kernel)", "up", "conv2d(v, kernel)"),
+    ("F.conv_transpose2d(up, kernel)", "kernel", "conv2d(v.transpose(0, 1), up.transpose(0, 1)).transpose(0, 1)"),
+    ("F.conv_transpose2d(up, kernel, stride=2, padding=1)", "up", "conv2d(v, kernel, stride=2, padding=1)"),
+    (
+        "F.huber_loss(u, w, delta=0.5)", "u",
+        "v * where((u - w).abs() > 1 / 2, (u - w).sign() / 2, u - w) / u.shape[0]",
+    ),
+    ("F.poisson_nll_loss(u, w)", "u", "v * (u.exp() - w) / u.shape[0]"),
+    ("F.gaussian_nll_loss(u, w, b)", "u", "v * (u - w) / b / u.shape[0]"),
+    ("F.binary_cross_entropy(u, w)", "u", "-v * (w / u + (w - 1) / (1 - u)) / u.shape[0]"),
+    ("F.soft_margin_loss(u, w)", "u", "-v * w * (-u * w).sigmoid() / u.shape[0]"),
+    ("relu(1 - u * w).mean()", "u", "-v * w * (1 - u * w > 0) / u.shape[0]"),
+    ("torch.log(torch.cosh(u - w)).mean()", "u", "v * (u - w).sinh() / cosh(u - w) / u.shape[0]"),
+    ("(x * (log(x) - log(y))).sum()", "x", "v * (log(x) - log(y) + 1)"),
+    ("(u * w).sum() / w.sum()", "u", "v * w / sum(w)"),
+    ("(u * w).sum() / w.sum()", "w", "v * (u - out) / sum(w)"),
+    ("torch.cdist(X, Y)", "X", "X * (v / out).sum(-1, keepdim=True) - (v / out) @ Y"),
+    (
+        "exp(-((X[:, None] - Y[None]) ** 2).sum(-1) / 2)", "X",
+        "-(v[:, :, None] * out[:, :, None] * (X[:, None, :] - Y[None, :, :])).sum(1)",
+    ),
+    (
+        "-log_softmax(X @ Y.T / 0.1, dim=1).diagonal().mean()", "X",
+        "10 * v * (log_softmax((X @ Y.T) / 0.1, dim=1).exp() @ Y - Y) / X.shape[0]",
+    ),
+    ("torch.cov(x)", "x", "((v + v.T) @ (x - x.mean(-1, keepdim=True))) / (x.shape[1] - 1)"),
+    ("x - x.mean(0)", "x", "v - v.mean(0, keepdim=True)"),
+    ("u @ X @ u / (u @ u)", "u", "v * (X @ u + u @ X - 2 * out * u) / (u @ u)"),
+    ("solve(X.T @ X + Y, b)", "b", "solve((X.T @ X + Y).T, v)"),
+    ("tanh(x @ W + c) @ A", "W", "x.T @ ((v @ A.T) * (1 - tanh(x @ W + c) ** 2))"),
+    ("sin(x) * exp(-x)", "x", "v * exp(-x) * (x.cos() - sin(x))"),
+    ("x.pow(3).sum().sqrt()", "x", "3 * v * x ** 2 / out / 2"),
+    ("((A @ u - c) ** 2).sum() + 0.1 * u.abs().sum()", "u", "v * (0.1 * u.sign() + 2 * (A.T @ (A @ u - c)))"),
+    (
+        "softmax(q @ k.T / 2, dim=-1) @ g", "q",
+        "t = softmax((q @ k.T) / 2, dim=1); ((t * (v @ g.T - (t * (v @ g.T)).sum(-1, keepdim=True))) @ k) / 2",
+    ),
 ]  # fmt: skip
+
+
+PLANES = "mean((0, 2, -1), keepdim=True)"
+LINES = [
+    (
+        "F.batch_norm(photo, None, None, u, b, training=True)",
+        [
+            f"photo.grad = r * (v_xhat - v_xhat.{PLANES} - xhat * (v_xhat * xhat).{PLANES})",
+            "with v_xhat = v * u[:, None, None]",
+            "with r = 1 / (photo.var((0, 2, -1), correction=0, keepdim=True) + 1e-05).sqrt()",
+            "with xhat = batch_norm(photo, None, None, training=True)",
+        ],
+    ),
+    (
+        "F.layer_norm(photo, (3, 4, 4))",
+        [
+            "photo.grad = r * (v - v.mean((1, 2, -1), keepdim=True) - out * (v * out).mean((1, 2, -1), keepdim=True))",
+            "with r = 1 / (photo.var((1, 2, -1), correction=0, keepdim=True) + 1e-05).sqrt()",
+        ],
+    ),
+]
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("text", "lines"), LINES, ids=[text for text, _ in LINES])
+def test_the_lines_of_a_normalisation_read_as_in_the_book(text: str, lines: list[str]) -> None:
+    used = {name: shape for name, shape in SHAPES.items() if name in inputs_of(text)}
+    generator = np.random.default_rng(5)
+    numbers = {name: generator.uniform(0.2, 0.9, size=shape) for name, shape in used.items()}
+    brief = symgrad.explain(text, wrt=["photo"], check=False, **numbers).to_text(brief=True, width=1000)
+    assert [line.strip() for line in brief.splitlines()[1:] if re.match(r"(with )?[\w.]+ = ", line.strip())] == lines
 
 
 @pytest.mark.one_in(4)

@@ -92,12 +92,12 @@ def _over_totals(term: Expr, roots: Collection[Expr]) -> list[Expr]:
 
 
 def complement(expression: Expr) -> Expr:
-    """1 − [c] → [not c]"""
-    if not expression.is_Add or sp.S.One not in expression.args:
-        return expression
-    for term in expression.args:
-        if isinstance(-term, Bracket) and (-term).args[0].is_Relational:
-            return expression - 1 - term + Bracket((-term).args[0].negated)
+    """c − c·[t] → c·[not t], c a number"""
+    number = expression.as_coeff_Add()[0] if expression.is_Add else sp.S.Zero
+    for term in expression.args if number else ():
+        coefficient, condition = term.as_coeff_Mul()
+        if coefficient == -number and isinstance(condition, Bracket) and condition.args[0].is_Relational:
+            return expression - number - term + number * Bracket(condition.args[0].negated)
     return expression
 
 
@@ -166,7 +166,7 @@ RULES = (
     Rule("multiply out", "a·(b − c) + a·c → a·b", multiplied_out),
     Rule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", away_from_zero),
     Rule("guard", "[e > 0] / e → 1 / e, where e ≠ 0", guard),
-    Rule("complement", "1 − [c] → [not c]", complement),
+    Rule("complement", "c − c·[t] → c·[not t], c a number", complement),
     Rule("mean", "Σ_k f(k) / n → mean_k f(k)", mean_of),
     Rule("centre", "f(i) − Σ_k f(k) / n → f(i) − mean f", centred),
     Rule("reciprocal gap", "[l ≠ k] / (f(k) − f(l)) → K[l,k]", reciprocal_gap),
