@@ -314,8 +314,10 @@ def term_sizes(program: Program, wanted: Sequence[str], values: Values, weights:
                 continue
             found = sparse_jacobian(d.axes, d.inner, d.formula, values)
             part = np.zeros(np.size(values[argument]))
-            np.add.at(part, found.columns, through[found.rows] * np.abs(as_float(found.values)))
-            carried[argument] = before + part if before is not _NONE else part
+            with np.errstate(invalid="ignore", over="ignore"):  # 0·∞ is told below
+                np.add.at(part, found.columns, through[found.rows] * np.abs(as_float(found.values)))
+            total = before + part if before is not _NONE else part
+            carried[argument] = total if np.isfinite(total).all() else None
     return {
         name: _shaped(carried.get(name, np.zeros(np.size(values[name]))), np.shape(values[name])) for name in wanted
     }
