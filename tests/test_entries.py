@@ -214,3 +214,37 @@ def test_what_keeps_the_angle_of_an_embedding_loss_from_0_by_0_is_torchs_number(
     """Single precision: 4e-9 less than 10⁻¹², which a gradient at 0 shows."""
     above, below = EPS.split("/2^")
     assert int(above) / 2 ** int(below) == np.float32(1e-12)
+
+
+WRITTEN = """
+import ast, sys
+made = {}
+def seen(frame, event, argument):
+    if event == "call" and frame.f_code.co_name == "register" and frame.f_code.co_filename.endswith("spec.py"):
+        top = frame.f_back
+        while top.f_code.co_name != "<module>":
+            top = top.f_back
+        made[frame.f_locals["op"].name] = (top.f_code.co_filename, top.f_lineno)
+sys.setprofile(seen)
+import symgrad.ops
+sys.setprofile(None)
+spans = {}
+for file in {file for file, _ in made.values()}:
+    with open(file, encoding="utf-8") as text:
+        spans[file] = [(min([d.lineno for d in getattr(n, "decorator_list", ())] + [n.lineno]), n.end_lineno)
+                       for n in ast.parse(text.read()).body]
+lengths = {name: next(b - a + 1 for a, b in spans[file] if a <= line <= b) for name, (file, line) in made.items()}
+print(len(lengths), sum(length <= 5 for length in lengths.values()))
+"""
+"""Which statement of a file of the table makes each entry, and over how many lines it goes."""
+
+
+@pytest.mark.slow
+def test_most_entries_are_written_in_five_lines() -> None:
+    """The statement that makes an entry, be it alone or in a loop; the number may only grow."""
+    told = subprocess.run(
+        [sys.executable, "-c", WRITTEN], capture_output=True, text=True, check=True, cwd=PAGE.parents[2]
+    )
+    entries_there, short = map(int, told.stdout.split())
+    assert entries_there == len(list(entries()))
+    assert short >= 220
