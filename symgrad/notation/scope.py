@@ -7,7 +7,7 @@ which are numbers, and which are only read; both refuse, with the place, what do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
@@ -78,6 +78,7 @@ class Speller:
             self.definitions[definition.name] = definition
         self.own = [letter.name for letter in statement.letters]
         self.taken = {n.name for n in walk(statement) if isinstance(n, (Name, Letter, Access, Flat))}
+        self.bounded = {n.name for n in walk(statement) if isinstance(n, Letter) and n.bound is not None}
         self.used: set[str] = set()
         self.count = 0
 
@@ -121,7 +122,8 @@ class Speller:
         if isinstance(node, Big):
             return self.big(node, letters, within)
         if isinstance(node, Padded):
-            return guarded(self.spelled(node.entry, letters, within))
+            free = [isinstance(slot, Name) and slot.name not in self.bounded for slot in node.entry.slots]
+            return guarded(self.spelled(node.entry, letters, within), free)
         found = rebuilt(node, lambda part: self.spelled(part, letters, within))
         for place in found.places if isinstance(found, Row) else ():
             if not isinstance(place, Name):
@@ -168,13 +170,13 @@ class Speller:
         return self.spelled(definition.right, {**outer, **at}, (*within, node.name))
 
 
-def guarded(entry: Node) -> Node:
-    """An entry beside the conditions that its place is inside; an index that is a letter alone runs over its axis."""
+def guarded(entry: Node, free: Sequence[bool]) -> Node:
+    """An entry beside the conditions that its place is inside; what runs over its axis alone is ``free`` of one."""
     if not isinstance(entry, Access):
         raise NotationError("a hat is for entries of a tensor", span=entry.span)
     found: Node = entry
     for place, slot in enumerate(entry.slots):
-        if isinstance(slot, (Name, Dots)):
+        if free[place] or isinstance(slot, (Dots, Row)):
             continue
         behind = any(isinstance(other, Dots) for other in entry.slots[:place])
         size = Size(entry.name, place - len(entry.slots) if behind else place, span=entry.span)

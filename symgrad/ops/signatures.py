@@ -53,6 +53,8 @@ def call_of(text: str) -> Call:
     missing = [inspect.Parameter.empty] * (len(given) - len(defaults))
     values = [*missing, *map(ast.literal_eval, defaults)]
     found = [parameter(a.arg, a.annotation, value) for a, value in zip(given, values, strict=True)]
+    named = [parameter(a.arg, a.annotation, inspect.Parameter.empty) for a in function.args.kwonlyargs]
+    found += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in named]
     return Call(function.name, inspect.Signature(found))
 
 

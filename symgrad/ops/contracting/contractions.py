@@ -79,31 +79,22 @@ op("outer(x, a)", "out[i,j] = x[i]·a[j]", "every product of an entry of x with 
 # fmt: on
 
 
-def numpy_dot_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
+def numpy_dot(shapes: tuple[Shape, ...]) -> str:
     """The axes of x but its last, then those of a but its last but one, or its only one."""
-    x, a = shapes
-    if not x or not a:
+    if not all(shapes):
         raise ShapeError("dot needs at least one axis on each side", hints=("* multiplies by a number",))
-    place = max(len(a) - 2, 0)
-    sizes.unify(x[-1], a[place])
-    return (*x[:-1], *a[:place], *a[place + 1 :])
+    x, a = [f"i{n}" for n in range(len(shapes[0]) - 1)], [f"k{n}" for n in range(len(shapes[1]) - 1)]
+    left, place = ",".join((*x, *a)), max(len(a) - 1, 0)
+    second = ",".join((*a[:place], "j", *a[place:]))
+    return f"out{f'[{left}]' if left else ''} = Σ_j x[{','.join((*x, 'j'))}]·a[{second}]"
 
 
-@operation(
-    name="np_dot",
-    holds="kept",
-    says="NumPy's dot: like @, but the leading axes of both remain side by side",
-    numpy=in_floats(np.dot), shape=numpy_dot_shape, spelled=("np.dot",), ranks={"x": (2, 1), "a": (2, 1)}, letters="ikjl",
-    torch=lambda torch, x, a: torch.tensordot(x, a, dims=([x.dim() - 1], [max(a.dim() - 2, 0)])),
-    examples=(example("np.dot(x, a)", x=(2, 3), a=(3, 2)), example("np.dot(x, a)", x=(3,), a=(3,)),
-              example("np.dot(x, a)", x=(2, 3), a=(2, 3, 2))),
-)  # fmt: skip
-def numpy_dot(at: At, x: View, a: View) -> Expr:
-    """out[i,k] = Σ_j x[i,j]·a[j,k]"""
-    inner = fresh("j", x.shape[-1])
-    place = max(a.rank - 2, 0)
-    rest = list(at[x.rank - 1 :])
-    return add_up(x[[*at[: x.rank - 1], inner]] * a[[*rest[:place], inner, *rest[place:]]], [inner])
+# fmt: off
+op("np_dot(x, a)", "out[i,k] = Σ_j x[i,j]·a[j,k]", "NumPy's dot: like @, but the leading axes of both remain side by side",
+   ("np.dot",), instead=numpy_dot, forward=in_floats(np.dot), ranks={"x": (2, 1), "a": (2, 1)}, letters="ikjl",
+   torch=lambda torch, x, a: torch.tensordot(x, a, dims=([x.dim() - 1], [max(a.dim() - 2, 0)])),
+   holds="kept", examples=("np.dot(x, a) with x:2x3 a:3x2", "np.dot(x, a) with x:3 a:3", "np.dot(x, a) with x:2x3 a:2x3x2"))
+# fmt: on
 
 
 def trace_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:

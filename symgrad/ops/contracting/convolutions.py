@@ -123,11 +123,14 @@ def convolved_shape(
 
 
 def window(stride: Sequence[int], before: Sequence[Any], dilation: Sequence[int]) -> tuple[list[str], str]:
-    """What a window reads on each axis of space, and that it is inside where there is padding before it."""
+    """What a window reads on each axis of space, and that it is inside where there is padding on some of them.
+
+    Where there is padding on all of them a hat on the tensor says so.
+    """
     space, places, held = len(stride), [], ""
     for axis, (a, p, d) in enumerate(zip(stride, before, dilation, strict=True)):
-        places.append(f"{a}·{'ijk'[axis]} + {d}·{'rst'[axis]} − {p}")
-        held += "" if p == 0 else f"·[{places[-1]} ≥ 0]·[{places[-1]} < size(x, {axis - space})]"
+        places.append(f"{a}·{'ijk'[axis]} + {d}·{'rst'[axis]}{f' − {p}' if p != 0 else ''}")
+        held += "" if p == 0 or 0 not in before else f"·[{places[-1]} ≥ 0]·[{places[-1]} < size(x, {axis - space})]"
     return places, held
 
 
@@ -137,13 +140,16 @@ def convolved(shapes: tuple[Shape, ...], stride: Any, padding: Any, dilation: An
     same = [f"⌊{d}·(size(weight, {a + 2}) − 1)/2⌋" for a, d in enumerate(dilation)]
     places, held = window(stride, same if padding == "same" else padding, dilation)
     left, shifts = ",".join("ijk"[:space]), ",".join("rst"[:space])
-    channel = "c" if groups == 1 else "⌊o/(size(weight, 0)/groups)⌋·size(weight, 1) + c"
-    product = f"x[…,{channel},{','.join(places)}]·weight[o,c,{shifts}]{held}"
-    return f"out[…,o,{left}] = (Σ_{{c,{shifts}}} {product}) + bias[o]"
+    hat = "\u0302" if padding == "same" or 0 not in padding else ""
+    run, o, c = ("o", "o", "c") if groups == 1 else (f"(g<{groups},o)", "(g,o)", "(g,c)")
+    product = f"x{hat}[…,{c},{','.join(places)}]·weight[{o},c,{shifts}]{held}"
+    return f"out[…,{run},{left}] = (Σ_{{c,{shifts}}} {product}) + bias[{o}]"
 
 
 def named(option: str, space: int) -> tuple[str, ...]:
     """An option by its name on each axis of space."""
+    if space == 1:
+        return (option,)
     return tuple(f"{option}{axis}" for axis in range(space))
 
 
@@ -217,12 +223,9 @@ def spread_out(
     space, axes = len(stride), zip(stride, dilation, padding, strict=True)
     meets = "".join(f"·δ(p{n}, {a}·{'ijk'[n]} + {d}·{'rst'[n]} − {q})" for n, (a, d, q) in enumerate(axes))
     left, sources, shifts = ",".join(f"p{n}" for n in range(space)), ",".join("ijk"[:space]), ",".join("rst"[:space])
-    channel, target, bound = "c", "o", "c"
-    if groups != 1:
-        channel, target = "⌊o/size(weight, 1)⌋·(size(weight, 0)/groups) + c", "o mod size(weight, 1)"
-        bound = "c<size(weight, 0)/groups"
-    product = f"x[…,{channel},{sources}]·weight[{channel},{target},{shifts}]{meets}"
-    return f"out[…,o,{left}] = (Σ_{{{shifts},{bound},{sources}}} {product}) + bias[o]"
+    run, o, c = ("o", "o", "c") if groups == 1 else (f"(g<{groups},o)", "(g,o)", "(g,c)")
+    product = f"x[…,{c},{sources}]·weight[{c},o,{shifts}]{meets}"
+    return f"out[…,{run},{left}] = (Σ_{{{shifts},c,{sources}}} {product}) + bias[{o}]"
 
 
 # fmt: off

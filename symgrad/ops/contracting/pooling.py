@@ -187,7 +187,7 @@ def averaged(
     """The equation, for any number of axes of space."""
     space, places, held, counted = len(kernel_size), [], "", ""
     for axis, (a, p) in enumerate(zip(stride, padding, strict=True)):
-        places.append(f"{a}·{'ijk'[axis]} + {'rst'[axis]} − {p}")
+        places.append(f"{a}·{'ijk'[axis]} + {'rst'[axis]}{f' − {p}' if p != 0 else ''}")
         size = f"size(x, {axis - space})"
         if p or ceil_mode:
             held += f"·[{places[-1]} ≥ 0]·[{places[-1]} < {size}]"
@@ -197,7 +197,8 @@ def averaged(
     counted = counted if count_include_pad else held
     count = f"(Σ_{{{shifts}}} 1{counted})" if counted else f"({'·'.join(map(str, kernel_size))})"
     divisor = count if divisor_override is None else f"({divisor_override})"
-    return f"out[…,{left}] = (Σ_{{{shifts}}} x[…,{','.join(places)}]{held}) / {divisor}"
+    hat, inside = ("\u0302", "") if ceil_mode or 0 not in padding else ("", held)
+    return f"out[…,{left}] = (Σ_{{{shifts}}} x{hat}[…,{','.join(places)}]{inside}) / {divisor}"
 
 
 def by_torch(name: str) -> Callable[..., Any]:

@@ -12,14 +12,12 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
-from symgrad.ops.contracting.contractions import contraction_index, contraction_shape, parse_subscripts
+from symgrad.ops.contracting.contractions import contraction_shape, parse_subscripts
 from symgrad.ops.contracting.lengths import as_long_as, numpy_length, of_length, p_given
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import TORCH, F, op
 from symgrad.ops.shaping import axis_of
-from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Sizes
 
 
@@ -72,31 +70,23 @@ def prepare_tensordot(shapes: tuple[Shape, ...], dims: Any = 2) -> dict[str, Has
     return {"dims": (tuple(axis_of(d, x) for d in left), tuple(axis_of(d, y) for d in right))}
 
 
-def tensordot_subscripts(ranks: tuple[int, int], dims: Any) -> tuple[tuple[str, str], str]:
-    """The same as einsum subscripts."""
-    letters = iter("abcdefghijklmnopqrstuvwxyz")
-    x = [next(letters) for _ in range(ranks[0])]
-    y = [next(letters) for _ in range(ranks[1])]
-    for a, b in zip(*dims, strict=True):
-        y[b] = x[a]
-    output = [c for a, c in enumerate(x) if a not in dims[0]] + [c for b, c in enumerate(y) if b not in dims[1]]
-    return ("".join(x), "".join(y)), "".join(output)
+def summed_over(shapes: tuple[Shape, ...], dims: Any) -> str:
+    """A letter on each pair of axes that is summed over, the others in order."""
+    x, y = ([f"{letter}{a}" for a in range(len(shape))] for letter, shape in zip("ik", shapes, strict=True))
+    for n, (a, b) in enumerate(zip(*dims, strict=True)):
+        x[a] = y[b] = f"j{n}"
+    inner = ",".join(f"j{n}" for n in range(len(dims[0])))
+    left = ",".join(letter for letter in (*x, *y) if letter[0] != "j")
+    first, second = (f"{name}[{','.join(at)}]" if at else name for name, at in (("x", x), ("y", y)))
+    return f"out{f'[{left}]' if left else ''} = {f'Σ_{{{inner}}} ' if inner else ''}{first}·{second}"
 
 
-@operation(
-    holds="kept",
-    says="the sum of products over given axes of two tensors",
-    torch=lambda torch, x, y, dims: torch.tensordot(x, y, dims=tuple(map(list, dims))),
-    prepare=prepare_tensordot,
-    shape=lambda sizes, shapes, dims: contraction_shape(
-        sizes, shapes, *tensordot_subscripts((len(shapes[0]), len(shapes[1])), dims)
-    ),
-    spelled=("torch.tensordot", "np.tensordot"),
-    examples=(example("tensordot(x, y, 1)", x=(2, 3), y=(3, 2)), example("tensordot(x, y, 2)", x=(2, 3), y=(2, 3))),
-)
-def tensordot(at: At, x: View, y: View, dims: int | tuple[int, ...] | tuple[tuple[int, ...], ...] = 2) -> Expr:
-    """out[i,k] = Σ_j x[i,j]·y[j,k]"""
-    return contraction_index(at, (x, y), *tensordot_subscripts((x.rank, y.rank), dims))
+# fmt: off
+op("tensordot(x, y, dims: any=2)", "out[i,k] = Σ_j x[i,j]·y[j,k]", "the sum of products over given axes of two tensors",
+   ("torch.{}", "np.{}"), instead=summed_over, prepare=prepare_tensordot,
+   torch=lambda torch, x, y, dims: torch.tensordot(x, y, dims=tuple(map(list, dims))),
+   holds="kept", examples=("tensordot(x, y, 1) with x:2x3 y:3x2", "tensordot(x, y, 2) with x:2x3 y:2x3"))
+# fmt: on
 
 
 def blocks(shapes: tuple[Shape, ...]) -> str:

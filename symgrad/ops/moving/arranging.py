@@ -182,15 +182,6 @@ op("movedim(x, source: any, destination: any)", "out[j,k,i] = x[i,j,k]", "moves 
 # Parts ----------------------------------------------------------------------------------------------
 
 
-def without_place(sizes: Sizes, shape: Shape, dim: int, place: int) -> Shape:
-    """The shape without ``dim``, which has to have such a place."""
-    size = sizes.number(shape[dim]) if shape else 0
-    if not shape or (size is not None and not -size <= place < size):
-        raise ShapeError(f"there is no place {place} on an axis of size {size}")
-    sizes.require(shape[dim] - (place + 1 if place >= 0 else -place))
-    return (*shape[:dim], *shape[dim + 1 :])
-
-
 def open_start(open_: Opening, shapes: tuple[Shape, ...], dim: int, start: int, length: Size) -> dict[str, Hashable]:
     """Where a part begins; from the end it reaches no further."""
     return {"start": open_(start, shapes[0][dim] - length) if start >= 0 else start}
@@ -249,19 +240,13 @@ def chunk_shape(sizes: Sizes, shapes: tuple[Shape, ...], chunks: int, dim: int, 
     return part_shape(sizes, found, dim, part, chunk_length(found, chunks, dim))
 
 
-@operation(
-    holds="kept",
-    says="one of the parts into which dim is cut, as nearly equal as can be",
-    torch=lambda torch, x, chunks, dim, part: torch.chunk(x, chunks, dim)[part],
-    shape=chunk_shape,
-    prepare=lambda shapes, chunks, part, dim=0: {"chunks": chunks, "dim": cut_axis(shapes[0], dim), "part": part},
-    spelled=("torch.chunk", "Tensor.chunk", "aten.chunk"),
-    returns=("part",),
-    examples=(example("chunk(x, 2)[1]", x=(5,)), example("chunk(x, 2, 1)[0]", x=(2, 4))),
-)
-def chunk_part(at: At, x: View, chunks: int, dim: int = 0, *, part: int) -> Expr:
-    """out[i] = x[part·⌈n/chunks⌉ + i]"""
-    return x[put(at, dim, at[dim] + part * chunk_length(x.shape, chunks, dim))]
+# fmt: off
+op("chunk_part(x, chunks: int, dim: int=0, *, part: int)", "out[i] = x[part·⌊(size(x, 0) + chunks − 1)/chunks⌋ + i]",
+   "one of the parts into which dim is cut, as nearly equal as can be", ("torch.chunk", "Tensor.chunk", "aten.chunk"),
+   holds="kept", axes="dim", least=1, shape=chunk_shape, returns=("part",),
+   torch=lambda torch, x, chunks, dim, part: torch.chunk(x, chunks, dim)[part],
+   examples=("chunk(x, 2)[1] with x:5", "chunk(x, 2, 1)[0] with x:2x4"))
+# fmt: on
 
 
 def prepare_split(
@@ -284,52 +269,28 @@ def split_shape(sizes: Sizes, shapes: tuple[Shape, ...], split_size_or_sections:
     return (*x[:dim], size_of(sections[part]), *x[dim + 1 :])
 
 
-def split_start(sections: Ints, part: int) -> Size:
-    """Where a part begins."""
-    return sp.Add(*map(size_of, sections[:part])) if isinstance(sections, tuple) else size_of(sections * part)
+def begun_at(shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, part: int) -> str:
+    """A part behind those of lengths of their own, or as many of one length."""
+    before = " + ".join(f"split_size_or_sections{k}" for k in range(part)) or "0"
+    return f"out[i] = x[{before if isinstance(split_size_or_sections, tuple) else 'part·split_size_or_sections'} + i]"
 
 
-@operation(
-    holds="kept",
-    says="one of the parts of given lengths into which dim is cut",
-    torch=lambda torch, x, split_size_or_sections, dim, part: torch.split(
-        x,
-        list(map(int, split_size_or_sections))
-        if isinstance(split_size_or_sections, tuple)
-        else int(split_size_or_sections),
-        dim,
-    )[part],
-    shape=split_shape,
-    prepare=prepare_split,
-    returns=("part",),
-    spelled=(
-        "torch.split",
-        "Tensor.split",
-        "torch.split_with_sizes",
-        "Tensor.split_with_sizes",
-        "aten.split",
-        "aten.split_with_sizes",
-    ),
-    examples=(example("split(x, 2)[1]", x=(5,)), example("split(x, (1, 2), 1)[0]", x=(2, 3))),
-)
-def split_part(at: At, x: View, split_size_or_sections: Ints, dim: int = 0, *, part: int) -> Expr:
-    """out[i] = x[start of the part + i]"""
-    return x[put(at, dim, at[dim] + split_start(split_size_or_sections, part))]
+def by_split(torch: Any, x: Any, split_size_or_sections: Any, dim: int, part: int) -> Any:
+    """torch's, which takes a list of plain numbers."""
+    several, lengths = isinstance(split_size_or_sections, tuple), numbers(sequence(split_size_or_sections))
+    return torch.split(x, list(lengths) if several else lengths[0], dim)[part]
 
 
-@operation(
-    holds="kept",
-    says="the entries at one place of dim: one of the parts of unbind",
-    torch=lambda torch, x, dim, part: torch.unbind(x, dim)[part],
-    shape=lambda sizes, shapes, dim, part: without_place(sizes, shapes[0], dim, part),
-    returns=("part",),
-    prepare=lambda shapes, part, dim=0: {"dim": axis_of(dim, len(shapes[0])), "part": part},
-    spelled=("torch.unbind", "Tensor.unbind", "aten.unbind"),
-    examples=(example("unbind(x, 1)[0]", x=(2, 3)),),
-)
-def unbind_part(at: At, x: View, dim: int = 0, *, part: int) -> Expr:
-    """out[i] = x[i, part]"""
-    return x[[*at[:dim], sp.Integer(part) if part >= 0 else x.shape[dim] + part, *at[dim:]]]
+# fmt: off
+op("split_part(x, split_size_or_sections: any, dim: int=0, *, part: int)", "out[i] = x[part·split_size_or_sections + i]",
+   "one of the parts of given lengths into which dim is cut", ("torch.split", "Tensor.split"),
+   "torch.split_with_sizes Tensor.split_with_sizes aten.split aten.split_with_sizes", axes="dim", least=1, instead=begun_at,
+   holds="kept", shape=split_shape, prepare=prepare_split, returns=("part",), torch=by_split,
+   examples=("split(x, 2)[1] with x:5", "split(x, (1, 2), 1)[0]"))
+op("unbind_part(x, dim: int=0, *, part: int)", "out = x[part]", "the entries at one place of dim: one of the parts of unbind",
+   ("torch.unbind", "Tensor.unbind", "aten.unbind"), axes="dim", least=1, instead={"part<0": "out = x[size(x, 0) + part]"},
+   holds="kept", returns=("part",), torch=lambda torch, x, dim, part: torch.unbind(x, dim)[part], examples=("unbind(x, 1)[0]",))
+# fmt: on
 
 
 # Repeated -------------------------------------------------------------------------------------------

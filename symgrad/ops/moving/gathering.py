@@ -14,14 +14,14 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Bracket, Mod, add_up, delta, fresh, fresh_axes
+from symgrad.indexing import Mod, add_up, delta, fresh, fresh_axes
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import whole
 from symgrad.ops.equations import METHOD, TORCH, op
 from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.shaping import axis_of, moved
-from symgrad.ops.spec import At, Data, View, example, operation
-from symgrad.shapes import Shape, Sizes, size_of
+from symgrad.ops.spec import At, View
+from symgrad.shapes import Shape, Sizes
 
 
 def counted(position: Expr, size: Expr) -> Expr:
@@ -55,11 +55,6 @@ def no_larger(sizes: Sizes, index: Shape, other: Shape, name: str, but: int | No
             sizes.require(whole_ - own)
 
 
-def classes_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_classes: Any) -> Shape:
-    """One more axis, with a place for each class."""
-    return (*shapes[0], size_of(num_classes))
-
-
 def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[str, Hashable]:
     """How many classes there are is no matter of which ones occur."""
     if not isinstance(num_classes, sp.Expr) and num_classes < 1:
@@ -67,17 +62,13 @@ def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[st
     return {"num_classes": num_classes}
 
 
-@operation(
-    holds="whole",
-    says="for every class a row of zeros with a 1 in the class's place",
-    torch=lambda torch, x, num_classes: torch.nn.functional.one_hot(x.long(), int(num_classes)).to(torch.float64),
-    shape=classes_shape, prepare=prepare_one_hot, spelled=("F.one_hot",), domain={"x": whole(0, 2)},
-    smooth=False, pathless=True,
-    examples=(example("w * F.one_hot(x, 3)", x=(4,), w=(3,)), example("(w * F.one_hot(x, 4)).sum(1)", x=(2, 3), w=(4,))),
-)  # fmt: skip
-def one_hot(at: At, x: Data, num_classes: Any = -1) -> Expr:
-    """out[i,k] = δ(x[i], k)"""
-    return delta(x[at[:-1]], at[-1])
+# fmt: off
+op("one_hot(x: data, num_classes: any=-1)", "out[…,k<num_classes] = δ(x[…], k)",
+   "for every class a row of zeros with a 1 in the class's place", ("F.{}",), domain={"x": whole(0, 2)}, smooth=False,
+   pathless=True, holds="whole", prepare=prepare_one_hot, ranks={}, letters="ijkl",
+   torch=lambda torch, x, num_classes: torch.nn.functional.one_hot(x.long(), int(num_classes)).to(torch.float64),
+   examples=("w * F.one_hot(x, 3) with x:4 w:3", "(w * F.one_hot(x, 4)).sum(1) with x:2x3 w:4"))
+# fmt: on
 
 
 def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
@@ -229,45 +220,39 @@ def scattered(x: Any, index: Any, src: Any, dim: int) -> Any:
     return result
 
 
-@operation(
-    holds="first joined",
-    says="x plus the entries of src, each added at its position along dim",
-    torch=lambda torch, x, index, src, dim: torch.scatter_add(x, dim, index.long(), src),
-    shape=scatter_shape,
-    prepare=prepare_dim,
-    domain={"index": whole(0, 1)},
-    spelled=("torch.scatter_add", "Tensor.scatter_add", "aten.scatter_add"),
-    examples=(
-        example("scatter_add(x, 0, index, src)", x=(3, 2), index=(2, 2), src=(2, 2)),
-        example("scatter_add(x, 1, index, src)", x=(2, 3), index=(2, 4), src=(2, 4)),
-    ),
-)
-def scatter_add(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
-    """out[i,j] = x[i,j] + Σ_k δ(n[i,k], j)·s[i,k]"""
-    if not x.rank:
-        return x[()] + src[()]
-    return x[at] + written(at, dim, index, x.shape, lambda k: src[k])
+def landing(shapes: tuple[Shape, ...], dim: int) -> tuple[str, str, str]:
+    """An entry of x, the sum over all positions, and what is 1 where one is the entry's."""
+    rank = len(shapes[0])
+    at, own = (",".join(f"{letter}{a}" for a in range(rank)) for letter in "ik")
+    over = ",".join(f"k{a}<size(index, {a})" for a in range(rank))
+    meets = "·".join(f"δ(index[{own}], i{a})" if a == dim else f"δ(k{a}, i{a})" for a in range(rank))
+    return at, f"Σ_{{{over}}} {meets}", f"src[{own}]" if len(shapes) > 2 and len(shapes[2]) else "src"
 
 
-@operation(
-    holds="first",
-    says="x with the entries of src written at their positions along dim (each position once)",
-    numpy=scattered,  # a place that is written twice keeps the last
-    torch=lambda torch, x, index, src, dim: torch.scatter(
-        x, dim, index.long(), src if src.dim() else src.expand(index.shape)
-    ),
-    shape=scatter_shape,
-    prepare=lambda shapes, dim: prepare_dim(shapes, dim),
-    domain={"index": whole(0, 1)},
-    spelled=("torch.scatter", "Tensor.scatter", "aten.scatter"),
-    examples=(example("scatter(x, 0, index, src)", x=(3, 2), index=(1, 2), src=(1, 2)),),
-)
-def scatter(at: At, x: View, dim: int, index: Data, src: View) -> Expr:
-    """out[i,j] = s[i,k] where n[i,k] = j, x[i,j] elsewhere"""
-    if not x.rank:
-        return src[()]
-    hit = written(at, dim, index, x.shape, lambda k: sp.S.One)
-    return x[at] * Bracket(sp.Eq(hit, 0)) + written(at, dim, index, x.shape, lambda k: src[k] if src.rank else src[()])
+def added(shapes: tuple[Shape, ...], dim: int) -> str:
+    """The sources that land at an entry, added to it."""
+    at, sums, source = landing(shapes, dim)
+    return f"out[{at}] = x[{at}] + {sums}·{source}" if shapes[0] else "out = x + src"
+
+
+def replaced(shapes: tuple[Shape, ...], dim: int) -> str:
+    """The source that lands at an entry in its place."""
+    at, sums, source = landing(shapes, dim)
+    return f"out[{at}] = x[{at}]·[h = 0] + ({sums}·{source}) where h = {sums}" if shapes[0] else "out = src"
+
+
+# fmt: off
+op("scatter_add(x, dim: int, index: data, src)", "out[i] = x[i] + Σ_k δ(index[k], i)·src[k]",
+   "x plus the entries of src, each added at its position along dim", TORCH, instead=added, shape=scatter_shape,
+   prepare=prepare_dim, domain={"index": whole(0, 1)}, holds="first joined",
+   examples=("scatter_add(x, 0, index, src) with x:3 index:2 src:2", "scatter_add(x, 0, index, src) with x:3x2 index:2x2 src:2x2",
+             "scatter_add(x, 1, index, src) with x:2x3 index:2x4 src:2x4"))
+op("scatter(x, dim: int, index: data, src)", "out[i] = x[i]·[h = 0] + (Σ_k δ(index[k], i)·src[k]) where h = Σ_k δ(index[k], i)",
+   "x with the entries of src written at their positions along dim (each position once)", TORCH, instead=replaced,
+   shape=scatter_shape, prepare=prepare_dim, holds="first", domain={"index": whole(0, 1)}, forward=scattered, smooth=True,  # the last one stays
+   torch=lambda torch, x, index, src, dim: torch.scatter(x, dim, index.long(), src if src.dim() else src.expand(index.shape)),
+   examples=("scatter(x, 0, index, src) with x:3 index:1 src:1", "scatter(x, 0, index, src) with x:3x2 index:1x2 src:1x2"))
+# fmt: on
 
 
 def copied(x: Any, index: Any, source: Any, dim: int) -> Any:

@@ -16,14 +16,12 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import add_up, delta, fresh, ravel, unravel
-from symgrad.indexing.symbols import Expr
-from symgrad.ops.contracting.convolutions import fitting, inside, per_axis, slid
+from symgrad.ops.contracting.convolutions import fitting, named, per_axis, slid, window
 from symgrad.ops.domain import whole
 from symgrad.ops.equations import op
 from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.moving.views import sequence
-from symgrad.ops.spec import At, Data, Op, View, example, operation
+from symgrad.ops.spec import Op, no_alignment
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
@@ -61,45 +59,29 @@ def unfolded_shape(sizes: Sizes, shapes: tuple[Shape, ...], kernel_size: Any, **
     return (*x[:-3], x[-3] * int(np.prod(kernel_size)), sp.Mul(*places))
 
 
-@operation(
-    holds="kept",
-    name="im2col",
-    written="F.unfold({})",
-    says="every window over the last two axes as a column",
-    torch=lambda torch, x, **options: torch.nn.functional.unfold(x, **options),
-    shape=unfolded_shape,
-    prepare=prepare_unfold,
-    spelled=("F.unfold", "torch._C._nn.im2col", "aten.im2col"),
-    ranks={"x": (4, 3)},
-    letters="nql",
-    examples=(
-        example("F.unfold(x, 2)", x=(1, 2, 3, 3)),
-        example("F.unfold(x, (2, 3), padding=1, stride=2)", x=(2, 4, 5)),
-        example("F.unfold(x, 2, dilation=2)", x=(2, 1, 4, 3)),
-    ),
-)
-def im2col(at: At, x: View, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1) -> Expr:
-    """out[(c,r), i] = x[c, stride·i + dilation·r − padding]"""
-    *lead, column, number = at
-    channel, *shifts = numbered(column, (x.shape[-3], *map(sp.Integer, kernel_size)))
-    places = [
-        slid(n, sp.Integer(k), a, p, p, d)
-        for n, k, a, p, d in zip(x.shape[-2:], kernel_size, stride, padding, dilation, strict=True)
-    ]
-    spots = numbered(number, places)
-    reached = [a * i + d * r - p for a, i, d, r, p in zip(stride, spots, dilation, shifts, padding, strict=True)]
-    held = [inside(e, n) for e, n, p in zip(reached, x.shape[-2:], padding, strict=True) if p]
-    return x[[*lead, channel, *reached]] * sp.Mul(*held)
+def places_said(size: str, axis: int, kernel: int, dilation: int, padding: int, stride: int) -> str:
+    """How many places a window has on an axis."""
+    return f"{'ij'[axis]}<⌊({size} + 2·{padding} − {dilation}·({kernel} − 1) − 1)/{stride}⌋ + 1"
 
 
-def numbered(number: Any, shape: Any) -> list[Expr]:
-    """The indices whose row-major number this is; an axis with one place has index 0."""
-    long = [size_of(n) for n in shape if n != 1]
-    if len(long) == 1:
-        found = iter([number])
-    else:
-        found = iter(unravel(number, tuple(long)))
-    return [sp.S.Zero if n == 1 else next(found) for n in shape]
+def unfolded(shapes: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> str:
+    """Windows as columns; 0 outside where there is padding."""
+    places, held = window(stride, padding, dilation)
+    options = zip(kernel_size, dilation, padding, stride, strict=True)
+    spots = ",".join(places_said(f"size(x, {axis - 2})", axis, *each) for axis, each in enumerate(options))
+    (height, width), hat = kernel_size, "" if held or not all(padding) else "\u0302"
+    return f"out[…,(c,r<{height},s<{width}),({spots})] = x{hat}[…,c,{','.join(places)}]{held}"
+
+
+BY_NAME = {name: named(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")}
+# fmt: off
+op("im2col(x, kernel_size: any, dilation: any=1, padding: any=0, stride: any=1)", unfolded((), **BY_NAME),
+   "every window over the last two axes as a column", ("F.unfold", "torch._C._nn.im2col", "aten.im2col"), instead=unfolded,
+   torch=lambda torch, x, **options: torch.nn.functional.unfold(x, **options), shape=unfolded_shape, prepare=prepare_unfold,
+   smooth=True, written="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
+   examples=("F.unfold(x, 2) with x:1x2x3x3", "F.unfold(x, (2, 3), padding=1, stride=2) with x:2x4x5",
+             "F.unfold(x, 2, dilation=2) with x:2x1x4x3"))
+# fmt: on
 
 
 def prepare_fold(
@@ -128,41 +110,23 @@ def folded_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any, kern
     return (*x[:-2], x[-2] / area, *output_size)
 
 
-@operation(
-    holds="joined",
-    name="col2im",
-    written="F.fold({})",
-    says="columns laid as windows over two axes, added up where they overlap",
-    torch=lambda torch, x, output_size, **options: torch.nn.functional.fold(x, tuple(map(int, output_size)), **options),
-    shape=folded_shape,
-    prepare=prepare_fold,
-    spelled=("F.fold", "torch._C._nn.col2im", "aten.col2im"),
-    ranks={"x": (3, 2)},
-    letters="ncij",
-    examples=(
-        example("F.fold(x, (3, 3), 2)", x=(1, 4, 4)),
-        example("F.fold(x, (4, 3), 2, padding=1, stride=2)", x=(8, 6)),
-    ),
-)
-def col2im(
-    at: At, x: View, output_size: Ints, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
-) -> Expr:
-    """out[c,p] = Σ_{r,i} δ(p, stride·i + dilation·r − padding)·x[(c,r), i]"""
-    *lead, channel, y, z = at
-    area = int(np.prod(kernel_size))
-    channels = size_of(x.shape[-2]) / area
-    shifts = [fresh(name, sp.Integer(k)) for name, k in zip("rs", kernel_size, strict=True)]
-    places = [
-        slid(n, sp.Integer(k), a, p, p, d)
-        for n, k, a, p, d in zip((y.size, z.size), kernel_size, stride, padding, dilation, strict=True)
-    ]
-    spots = [fresh(name, n) for name, n in zip("ij", places, strict=True)]
-    meets = [
-        delta(target, a * i + d * r - p)
-        for target, a, i, d, r, p in zip((y, z), stride, spots, dilation, shifts, padding, strict=True)
-    ]
-    column = ravel([channel, *shifts], (channels, *(r.size for r in shifts)))
-    return add_up(x[[*lead, column, ravel(spots, tuple(places))]] * sp.Mul(*meets), [*shifts, *spots])
+def folded(shapes: Any, output_size: Any, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> str:
+    """Every entry of a column added at its place."""
+    places, _ = window(stride, padding, dilation)
+    options = zip(kernel_size, dilation, padding, stride, strict=True)
+    spots = ",".join(places_said(f"output_size{axis}", axis, *each) for axis, each in enumerate(options))
+    meets = "·".join(f"δ({p}, {place})" for p, place in zip("pq", places, strict=True))
+    height, width = kernel_size
+    return f"out[…,c,p,q] = Σ_{{r<{height},s<{width},{spots}}} {meets}·x[…,(c,r,s),(i,j)]"
+
+
+# fmt: off
+op("col2im(x, output_size: any, kernel_size: any, dilation: any=1, padding: any=0, stride: any=1)", folded((), (), **BY_NAME),
+   "columns laid as windows over two axes, added up where they overlap", ("F.fold", "torch._C._nn.col2im", "aten.col2im"),
+   instead=folded, shape=folded_shape, prepare=prepare_fold, smooth=True, written="F.fold({})", ranks={"x": (3, 2)}, letters="ncij",
+   torch=lambda torch, x, output_size, **options: torch.nn.functional.fold(x, tuple(map(int, output_size)), **options),
+   examples=("F.fold(x, (3, 3), 2) with x:1x4x4", "F.fold(x, (4, 3), 2, padding=1, stride=2) with x:8x6"))
+# fmt: on
 
 
 # Pixels ---------------------------------------------------------------------------------------------
@@ -198,7 +162,6 @@ def unpooled_sizes(space: int, x: Shape, kernel_size: Ints, stride: Ints, paddin
 def unpooling(space: int) -> Op:
     """max_unpool1d, 2d or 3d."""
     name = f"max_unpool{space}d"
-    small = (1, 2, *[1] * space)
 
     def prepare(
         shapes: tuple[Shape, ...],
@@ -242,36 +205,16 @@ def unpooling(space: int) -> Op:
         sizes = None if output_size is None else [int(n) for n in output_size]
         return getattr(torch.nn.functional, name)(x, indices.long(), output_size=sizes, **options)
 
-    @operation(
-        name=name,
-        says="zeros but for the entries of x, each written at its number in the plane (each number once)",
-        numpy=values,  # which of two entries for one place stays is open
-        torch=by_torch,
-        shape=unpooled_shape,
-        prepare=prepare,
-        spelled=(f"F.{name}",),
-        domain={"indices": whole(0, 1)},
-        ranks={"x": (space + 2, space + 1)},
-        letters="ncijk",
-        examples=(example(f"F.{name}(x, indices, 2)", x=small, indices=small),),
-    )
-    def max_unpool(
-        at: At,
-        x: View,
-        indices: Data,
-        kernel_size: Ints = None,
-        stride: Ints = None,
-        padding: Ints = 0,
-        output_size: Ints = None,
-    ) -> Expr:
-        """out[c,p] = Σ_i δ(n[c,i], p)·x[c,i]"""
-        lead, places = at[:-space], at[-space:]
-        inner = [fresh(letter, n) for letter, n in zip("ijk", x.shape[-space:], strict=False)]
-        own = [*lead, *inner]
-        number = ravel(places, tuple(p.size for p in places)) if space > 1 else places[0]
-        return add_up(delta(indices[own], number) * x[own], inner)
-
-    return max_unpool
+    left, inner = ",".join("pqs"[:space]), ",".join("ijk"[:space])
+    number = f"({left})" if space > 1 else left
+    # fmt: off
+    return op(f"{name}(x, indices: data, kernel_size: any=None, stride: any=None, padding: any=0, output_size: any=None)",
+              f"out[…,{left}] = Σ_{{{inner}}} δ(indices[…,{inner}], {number})·x[…,{inner}]",
+              "zeros but for the entries of x, each written at its number in the plane (each number once)", ("F.{}",),
+              forward=values, torch=by_torch, shape=unpooled_shape, prepare=prepare,  # which of two for one place stays is open
+              align=no_alignment, domain={"indices": whole(0, 1)}, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
+              examples=(f"F.{name}(x, indices, 2) with x:1x2{'x1' * space} indices:1x2{'x1' * space}",))
+    # fmt: on
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = (unpooling(space) for space in (1, 2, 3))
