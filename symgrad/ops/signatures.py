@@ -17,6 +17,7 @@ from symgrad.ops.spec import Data, Example, View, is_operand
 
 KINDS: dict[str, Any] = {
     "float": float, "int": int, "str": str, "bool": bool, "any": Any, "any | str": Any | str, "float | None": float | None, "data": Data,
+    "axes": int | tuple[int, ...] | tuple[tuple[int, ...], ...],
 }  # fmt: skip
 """What may stand behind a colon."""
 

@@ -358,7 +358,7 @@ def interleaved(shapes: tuple[Shape, ...], repeats: int, dim: Any) -> str:
 
 
 # fmt: off
-op("repeat_interleave(x, repeats: int, dim: any=None)", "out[(i,r<repeats)] = x[i]", "every entry several times in a row", METHOD,
+op("repeat_interleave(x, repeats: any, dim: any=None)", "out[(i,r<repeats)] = x[i]", "every entry several times in a row", METHOD,
    "np.repeat", instead=interleaved, prepare=prepare_interleave,
    examples=("repeat_interleave(x, 2) with x:2x2", "repeat_interleave(x, 2, 0) with x:3", "repeat_interleave(x, 2, 1)"))
 # fmt: on

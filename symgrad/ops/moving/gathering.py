@@ -209,6 +209,12 @@ def scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     return x
 
 
+def full_scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
+    """As for scatter; the source is a tensor."""
+    same_rank(shapes[1], shapes[2], "this")
+    return scatter_shape(sizes, shapes, dim)
+
+
 def scattered(x: Any, index: Any, src: Any, dim: int) -> Any:
     """NumPy's forward."""
     result, n = np.array(x, copy=True), from_zero(index)
@@ -243,7 +249,7 @@ def replaced(shapes: tuple[Shape, ...], dim: int) -> str:
 
 # fmt: off
 op("scatter_add(x, dim: int, index: data, src)", "out[i] = x[i] + Σ_k δ(index[k], i)·src[k]",
-   "x plus the entries of src, each added at its position along dim", TORCH, instead=added, shape=scatter_shape,
+   "x plus the entries of src, each added at its position along dim", TORCH, instead=added, shape=full_scatter_shape,
    prepare=prepare_dim, domain={"index": whole(0, 1)}, holds="first joined",
    examples=("scatter_add(x, 0, index, src) with x:3 index:2 src:2", "scatter_add(x, 0, index, src) with x:3x2 index:2x2 src:2x2",
              "scatter_add(x, 1, index, src) with x:2x3 index:2x4 src:2x4"))

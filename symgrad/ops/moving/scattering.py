@@ -23,17 +23,16 @@ from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import reals, whole
 from symgrad.ops.moving.gathering import (
     as_rows,
+    full_scatter_shape,
     prepare_dim,
     put,
-    same_rank,
-    scatter_shape,
     slices,
     sum_shape,
     written,
 )
 from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.spec import At, Data, Held, View, example, operation
-from symgrad.shapes import Shape, Sizes
+from symgrad.shapes import Shape
 
 KINDS = ("sum", "prod", "mean", "amax", "amin")
 Sum = Callable[[Callable[[Any], Expr]], Expr]
@@ -111,7 +110,7 @@ def landed_product(at: At, x: View, dim: int, index: View, src: View) -> Expr:
     says="along dim what lands at the same position is reduced to its sum, product, mean, largest or smallest entry",
     numpy=scatter_values,
     torch=lambda torch, x, index, src, **how: torch.scatter_reduce(x, index=index.long(), src=src, **how),
-    shape=lambda sizes, shapes, dim, **options: full_scatter_shape(sizes, shapes, dim),
+    shape=full_scatter_shape,
     prepare=prepare_scatter,
     spelled=("torch.scatter_reduce", "Tensor.scatter_reduce", "aten.scatter_reduce"),
     domain={"index": whole(0, 1), "x": reals(distinct=True), "src": reals(within=1.9, distinct=True)},
@@ -137,12 +136,6 @@ def scatter_reduce(
         return landed_product(at, x, dim, index, src)
 
     return reduced(x[at], landed, product, out[at], reduce, include_self)
-
-
-def full_scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
-    """As for scatter; the source is a tensor."""
-    same_rank(shapes[1], shapes[2], "scatter_reduce")
-    return scatter_shape(sizes, shapes, dim)
 
 
 def prepare_index(shapes: tuple[Shape, ...], dim: int, reduce: str, include_self: bool = True) -> dict[str, Hashable]:
