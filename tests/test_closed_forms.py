@@ -31,6 +31,10 @@ from tests.sampling import seed_of
 ROOT = Path(__file__).resolve().parent.parent
 
 FORMS = {
+    # axes of one entry, and groups with a bias
+    ("flatten(x)", "x:1x3x2"): {"x": "v.reshape(x.shape)"},
+    ("flatten(x, 1)", "x:2x1x3"): {"x": "v.reshape(x.shape)"},
+    ("F.conv1d(x, w, b, groups=2)", "x:1x4x4 w:6x2x3 b:6"): {"x": "conv_transpose1d(v, w, groups=2)"},
     # linear maps
     ("x @ a", "x:2x3 a:3x4"): {"x": "v @ a.T", "a": "x.T @ v"},
     ("torch.mm(x, a)", "x:2x3 a:3x4"): {"x": "v @ a.T", "a": "x.T @ v"},

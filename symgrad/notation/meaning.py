@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import sympy as sp
 
 from symgrad.errors import bug
-from symgrad.indexing import Bracket, Index, Mod, Unravel, add_up, bracket, delta, fresh, multiply_up, unravel
+from symgrad.indexing import Bracket, Index, Mod, Unravel, add_up, bracket, delta, fresh, multiply_up, ravel, unravel
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.notation.rows import number_of
 from symgrad.notation.tree import (
@@ -91,8 +91,12 @@ class Meaning:
 
     @of.register
     def _(self, node: Row) -> Expr:
+        return number_of(*self.row(node))
+
+    def row(self, node: Row) -> tuple[list[Expr], list[Size]]:
+        """The letters of a row, and how many values each takes."""
         names = [place.name for place in node.places if isinstance(place, Name)]
-        return number_of([self.letters[name] for name in names], [self.values_of(name) for name in names])
+        return [self.letters[name] for name in names], [self.values_of(name) for name in names]
 
     def values_of(self, letter: str) -> Size:
         """How many values a letter takes."""
@@ -102,6 +106,9 @@ class Meaning:
     @of.register
     def _(self, node: Flat) -> Expr:
         tensor = self.tensors[node.name]
+        if isinstance(node.number, Row):  # whole, axes of one entry among them: a reshape, which its pullback undoes
+            places, sizes = self.row(node.number)
+            return tensor[unravel(ravel(places, tuple(sizes)), tensor.shape)]
         return tensor[unravel(self.of(node.number), tensor.shape)]
 
     @of.register

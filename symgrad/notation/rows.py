@@ -12,7 +12,7 @@ import sympy as sp
 
 from symgrad.indexing import Index, ravel, unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.tree import Dots, Letter, Row
+from symgrad.notation.tree import Access, Dots, Letter, Name, Row, Statement, walk
 from symgrad.shapes import Size
 
 
@@ -22,22 +22,34 @@ def number_of(places: Sequence[Expr], sizes: Sequence[Size]) -> Expr:
     return ravel([place for place, _ in long], tuple(size for _, size in long))
 
 
-def places_of(number: Expr, sizes: Sequence[Size]) -> list[Expr]:
-    """The place that has this number; undoes `number_of`."""
+def places_of(number: Expr, sizes: Sequence[Size], whole: bool = False) -> list[Expr]:
+    """The place that has this number; undoes `number_of`. A ``whole`` row keeps letters that take one value."""
+    if whole:
+        return list(unravel(number, tuple(sizes)))
     long = iter(unravel(number, tuple(size for size in sizes if size != 1)))
     return [sp.S.Zero if size == 1 else next(long) for size in sizes]
 
 
-def letters_at(slots: Sequence[Letter | Dots | Row], at: Sequence[Expr], ranges: Mapping[str, Size]) -> dict[str, Expr]:
-    """What the letters of a left-hand side are at some indices, one for each slot."""
+def letters_at(
+    statement: Statement, slots: Sequence[Letter | Dots | Row], at: Sequence[Expr], ranges: Mapping[str, Size]
+) -> dict[str, Expr]:
+    """What the letters of a left-hand side are at some indices, one for each of its slots."""
     found: dict[str, Expr] = {}
     for slot, index in zip(slots, at, strict=True):
         if isinstance(slot, Row):
             names = names_of(slot)
-            found |= zip(names, places_of(index, [ranges[name] for name in names]), strict=True)
+            places = places_of(index, [ranges[name] for name in names], is_whole(statement, names))
+            found |= zip(names, places, strict=True)
         elif isinstance(slot, Letter):
             found[slot.name] = index
     return found
+
+
+def is_whole(statement: Statement, names: Sequence[str]) -> bool:
+    """Whether letters stand side by side in an entry that is read: axes that are joined, as a reshape joins them."""
+    reads = (node for node in walk(statement.right) if isinstance(node, Access))
+    found = ([slot.name if isinstance(slot, Name) else "" for slot in node.slots] for node in reads)
+    return any(each[k : k + len(names)] == list(names) for each in found for k in range(len(each)))
 
 
 def sizes_at(slots: Sequence[Letter | Dots | Row], at: Sequence[Expr]) -> dict[str, Size]:

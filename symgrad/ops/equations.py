@@ -95,6 +95,7 @@ def op(
     repeated: bool = False,
     reading: Reading | None = None,
     checks: Callable[..., None] | None = None,
+    reads_out: bool = False,
     **facts: Any,
 ) -> Op:
     """Put the operation that ``call`` names into the table: ``out`` is what its equation says.
@@ -108,6 +109,7 @@ def op(
     ``forward`` takes axis= and keepdims= as NumPy's do. ``axes`` are options that name one axis each, on which its
     indices are (`symgrad.ops.on_axes`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no others.
     ``checks`` is asked, with shapes and options, whether options are what they have to be.
+    ``reads_out`` says that an equation which ``instead`` writes reads the output itself.
     What stands behind ``, n:`` says in words what the whole numbers n are that ``known`` finds.
     """
     said, texts, definition = call_of(call), instead or {}, equation
@@ -144,7 +146,7 @@ def op(
         facts["prepare"] = checked(facts.get("prepare", as_given), checks)
     values = forward or (reading.forward if isinstance(reading, (Pointwise, Loss)) else None)
     known = facts.get("known", {})
-    held = (*(("out",) if any(map(mentions_out, (equation, *others))) else ()), *known)
+    held = (*(("out",) if reads_out or any(map(mentions_out, (equation, *others))) else ()), *known)
     names = tuple(pattern.format(said.name) for pattern in home) + tuple(also.split())
     edges = kinks if isinstance(kinks, tuple) else (float(kinks),)
     shown = f"{'F.' if home is F else ''}{said.name}({', '.join(said.operands)})"

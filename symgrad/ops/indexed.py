@@ -95,10 +95,10 @@ class Indexed:
             name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None
         }
         shapes = {name: view.shape for name, view in tensors.items()}
-        tensors |= {name: Whole(view, at) for name, view in held.items()}
         tensors |= {name: View(name, (), number(value)) for name, value in numbers(options)}
+        tensors |= {name: Whole(view, at) for name, view in held.items()}
         known = {name: number(value) for name, value in numbers(options)}
         rest = at[len(lead) :] or (sp.S.Zero,) * len(own)  # one number for a matrix of one row
         found = Finder(tree, shapes, Sizes(), known, sizes_at(own, rest)).find_asked()
-        letters = letters_at(own, rest, found)
+        letters = letters_at(tree, own, rest, found)
         return Meaning(tensors, letters, found, functions(), lead).of(tree.right)

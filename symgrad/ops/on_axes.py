@@ -153,5 +153,5 @@ class OnAxes:
         tensors |= {name: Whole(View(name, (), value), at) for name, value in self.known(options).items()}
         lines = {name: line.shape for name, line in tensors.items() if isinstance(line, Placed)}
         found = Finder(tree, lines, Sizes(), self.known(options)).find_asked()
-        letters = letters_at(tree.slots, [at[a] if at else sp.S.Zero for a in spots], found)
+        letters = letters_at(tree, tree.slots, [at[a] if at else sp.S.Zero for a in spots], found)
         return Meaning(tensors, letters, found, functions()).of(tree.right)

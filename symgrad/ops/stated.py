@@ -86,7 +86,7 @@ class Reading:
         place = next((n for n, slot in enumerate(self.whole.slots) if isinstance(slot, Dots)), 0)
         count = len(at) - len(own)
         lead, rest = at[place : place + count], (*at[:place], *at[place + count :])
-        letters = letters_at(own, rest, dict(ranges))
+        letters = letters_at(self.whole, own, rest, dict(ranges))
         tensors = {name: view for name, view in zip(self.names.tensors, views, strict=True) if view is not None}
         return Meaning(tensors, letters, dict(ranges), functions(), lead).of(self.whole.right)
 

@@ -123,14 +123,11 @@ def convolved_shape(
 
 
 def window(stride: Sequence[int], before: Sequence[Any], dilation: Sequence[int]) -> tuple[list[str], str]:
-    """What a window reads on each axis of space, and that it is inside where there is padding on some of them.
-
-    Where there is padding on all of them a hat on the tensor says so.
-    """
+    """What a window reads on each axis of space, and that it is inside where there is padding before it."""
     space, places, held = len(stride), [], ""
     for axis, (a, p, d) in enumerate(zip(stride, before, dilation, strict=True)):
         places.append(f"{a}·{'ijk'[axis]} + {d}·{'rst'[axis]}{f' − {p}' if p != 0 else ''}")
-        held += "" if p == 0 or 0 not in before else f"·[{places[-1]} ≥ 0]·[{places[-1]} < size(x, {axis - space})]"
+        held += "" if p == 0 else f"·[{places[-1]} ≥ 0]·[{places[-1]} < size(x, {axis - space})]"
     return places, held
 
 
@@ -140,10 +137,12 @@ def convolved(shapes: tuple[Shape, ...], stride: Any, padding: Any, dilation: An
     same = [f"⌊{d}·(size(weight, {a + 2}) − 1)/2⌋" for a, d in enumerate(dilation)]
     places, held = window(stride, same if padding == "same" else padding, dilation)
     left, shifts = ",".join("ijk"[:space]), ",".join("rst"[:space])
-    hat = "\u0302" if padding == "same" or 0 not in padding else ""
-    run, o, c = ("o", "o", "c") if groups == 1 else (f"(g<{groups},o)", "(g,o)", "(g,c)")
-    product = f"x{hat}[…,{c},{','.join(places)}]·weight[{o},c,{shifts}]{held}"
-    return f"out[…,{run},{left}] = (Σ_{{c,{shifts}}} {product}) + bias[{o}]"
+    channel = (
+        "c" if groups == 1 else "⌊o/(size(weight, 0)/groups)⌋·size(weight, 1) + c"
+    )  # rows here have no short pullback
+    x, held = ("x\u0302", "") if groups == 1 and 0 not in (same if padding == "same" else padding) else ("x", held)
+    product = f"{x}[…,{channel},{','.join(places)}]·weight[o,c,{shifts}]{held}"
+    return f"out[…,o,{left}] = (Σ_{{c,{shifts}}} {product}) + bias[o]"
 
 
 def named(option: str, space: int) -> tuple[str, ...]:
@@ -223,9 +222,12 @@ def spread_out(
     space, axes = len(stride), zip(stride, dilation, padding, strict=True)
     meets = "".join(f"·δ(p{n}, {a}·{'ijk'[n]} + {d}·{'rst'[n]} − {q})" for n, (a, d, q) in enumerate(axes))
     left, sources, shifts = ",".join(f"p{n}" for n in range(space)), ",".join("ijk"[:space]), ",".join("rst"[:space])
-    run, o, c = ("o", "o", "c") if groups == 1 else (f"(g<{groups},o)", "(g,o)", "(g,c)")
-    product = f"x[…,{c},{sources}]·weight[{c},o,{shifts}]{meets}"
-    return f"out[…,{run},{left}] = (Σ_{{{shifts},c,{sources}}} {product}) + bias[{o}]"
+    channel, target, bound = "c", "o", "c"
+    if groups != 1:
+        channel, target = "⌊o/size(weight, 1)⌋·(size(weight, 0)/groups) + c", "o mod size(weight, 1)"
+        bound = "c<size(weight, 0)/groups"
+    product = f"x[…,{channel},{sources}]·weight[{channel},{target},{shifts}]{meets}"
+    return f"out[…,o,{left}] = (Σ_{{{shifts},{bound},{sources}}} {product}) + bias[o]"
 
 
 # fmt: off

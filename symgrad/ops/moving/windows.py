@@ -69,8 +69,8 @@ def unfolded(shapes: Any, kernel_size: Any, dilation: Any, padding: Any, stride:
     places, held = window(stride, padding, dilation)
     options = zip(kernel_size, dilation, padding, stride, strict=True)
     spots = ",".join(places_said(f"size(x, {axis - 2})", axis, *each) for axis, each in enumerate(options))
-    (height, width), hat = kernel_size, "" if held or not all(padding) else "\u0302"
-    return f"out[…,(c,r<{height},s<{width}),({spots})] = x{hat}[…,c,{','.join(places)}]{held}"
+    (height, width), hat = kernel_size, "\u0302" if 0 not in padding else ""
+    return f"out[…,(c,r<{height},s<{width}),({spots})] = x{hat}[…,c,{','.join(places)}]{'' if hat else held}"
 
 
 BY_NAME = {name: named(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")}
@@ -78,7 +78,7 @@ BY_NAME = {name: named(name, 2) for name in ("kernel_size", "dilation", "padding
 op("im2col(x, kernel_size: any, dilation: any=1, padding: any=0, stride: any=1)", unfolded((), **BY_NAME),
    "every window over the last two axes as a column", ("F.unfold", "torch._C._nn.im2col", "aten.im2col"), instead=unfolded,
    torch=lambda torch, x, **options: torch.nn.functional.unfold(x, **options), shape=unfolded_shape, prepare=prepare_unfold,
-   smooth=True, written="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
+   holds="kept", smooth=True, written="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
    examples=("F.unfold(x, 2) with x:1x2x3x3", "F.unfold(x, (2, 3), padding=1, stride=2) with x:2x4x5",
              "F.unfold(x, 2, dilation=2) with x:2x1x4x3"))
 # fmt: on
@@ -123,7 +123,7 @@ def folded(shapes: Any, output_size: Any, kernel_size: Any, dilation: Any, paddi
 # fmt: off
 op("col2im(x, output_size: any, kernel_size: any, dilation: any=1, padding: any=0, stride: any=1)", folded((), (), **BY_NAME),
    "columns laid as windows over two axes, added up where they overlap", ("F.fold", "torch._C._nn.col2im", "aten.col2im"),
-   instead=folded, shape=folded_shape, prepare=prepare_fold, smooth=True, written="F.fold({})", ranks={"x": (3, 2)}, letters="ncij",
+   instead=folded, shape=folded_shape, prepare=prepare_fold, holds="joined", smooth=True, written="F.fold({})", ranks={"x": (3, 2)}, letters="ncij",
    torch=lambda torch, x, output_size, **options: torch.nn.functional.fold(x, tuple(map(int, output_size)), **options),
    examples=("F.fold(x, (3, 3), 2) with x:1x4x4", "F.fold(x, (4, 3), 2, padding=1, stride=2) with x:8x6"))
 # fmt: on

@@ -13,7 +13,7 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.indexing import Bracket, Unravel, add_up, fresh, fresh_axes
+from symgrad.indexing import Unravel, add_up, fresh, fresh_axes
 from symgrad.indexing.symbols import Expr
 from symgrad.ops import openings
 from symgrad.ops.domain import positive, whole
@@ -21,7 +21,7 @@ from symgrad.ops.equations import F, op
 from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.networks.composites import prepare_layer_norm
 from symgrad.ops.shaping import number
-from symgrad.ops.spec import At, Data, Held, View, example, kept, no_alignment, operation
+from symgrad.ops.spec import At, View, example, kept, no_alignment, operation
 from symgrad.shapes import Shape, Sizes
 
 
@@ -180,6 +180,7 @@ def grouped_shape(sizes: Sizes, shapes: tuple[Shape, ...], num_groups: int, eps:
     return shape
 
 
+# A function, and not ``out[n,(g,c),i] = …``: rows under a mean give a pullback that has no lines.
 @operation(
     says="each group of channels of each sample to mean 0 and variance 1",
     shape=grouped_shape,
@@ -260,47 +261,30 @@ def prepare_embedding(
     return {"padding_idx": padding_idx}
 
 
-def embedding_shape(sizes: Sizes, shapes: tuple[Shape, ...], padding_idx: Any) -> Shape:
-    """The shape of the positions, and the length of a row."""
+def matrix_of_rows(sizes: Sizes, shapes: tuple[Shape, ...], padding_idx: Any) -> tuple[Shape, ...]:
+    """The weight has rows."""
     if len(shapes[1]) != 2:
         raise ShapeError(f"the weight of an embedding is a matrix, not a tensor with {len(shapes[1])} axes")
-    return (*shapes[0], shapes[1][1])
+    return shapes
 
 
-@operation(
-    holds="kept",
-    says="the rows of the weight at the given positions; nothing flows to the row padding_idx",
-    numpy=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)],
-    torch=lambda torch, x, weight, padding_idx: torch.nn.functional.embedding(x.long(), weight, padding_idx),
-    shape=embedding_shape,
-    prepare=prepare_embedding,
-    spelled=("F.embedding",),
-    ranks={"x": (1, 2), "weight": (2,)},
-    domain={"x": whole(0, 1)},
-    smooth=False,
-    examples=(
-        example("F.embedding(x, weight)", x=(4,), weight=(3, 2)),
-        example("F.embedding(x, weight, padding_idx=0)", x=(2, 3), weight=(3, 2)),
-    ),
-)
-def embedding(
-    at: At,
-    x: Data,
-    weight: View,
-    out: Held,
-    padding_idx: Any = None,
-    max_norm: Any = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> Expr:
-    """out[i,e] = w[x[i], e]"""
-    row = x[at[:-1]]
+def rows_read(shapes: tuple[Shape, ...], padding_idx: Any) -> str:
+    """The row at a position; that of padding_idx is held."""
     if padding_idx is None:
-        return weight[row, at[-1]]
-    place = sp.Integer(padding_idx) if padding_idx >= 0 else weight.shape[0] + padding_idx
-    skip = Bracket(sp.Eq(row, place))
-    return (1 - skip) * weight[row, at[-1]] + skip * out[at]
+        return "out[…,j] = weight[x[…],j]"
+    held = f"[x[…] = {'' if padding_idx >= 0 else 'size(weight, 0) + '}padding_idx]"
+    return f"out[…,j] = (1 − {held})·weight[x[…],j] + {held}·out"
+
+
+# fmt: off
+op("embedding(x: data, weight, padding_idx: any=None, max_norm: any=None, norm_type: float=2.0, scale_grad_by_freq=False,"
+   " sparse=False)", "out[…,j] = weight[x[…],j]", "the rows of the weight at the given positions; nothing flows to the row padding_idx",
+   ("F.{}",), instead=rows_read, reads_out=True, holds="kept", prepare=prepare_embedding, align=matrix_of_rows, smooth=False,
+   forward=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)], ranks={"x": (1, 2), "weight": (2,)},  # no negative ones
+   torch=lambda torch, x, weight, padding_idx: torch.nn.functional.embedding(x.long(), weight, padding_idx),
+   domain={"x": whole(0, 1)}, examples=("F.embedding(x, weight) with x:4 weight:3x2",
+                                        "F.embedding(x, weight, padding_idx=0) with x:2x3 weight:3x2"))
+# fmt: on
 
 
 def prepare_attention(
