@@ -106,6 +106,46 @@ def test_an_exported_program_passes_twice_differentiated(text: str) -> None:
         assert_same(one, other, what=text)
 
 
+EQUATIONS: dict[str, tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]] = {
+    "out[i] = sum_j x[i+j]*w[j]": ({"x": (7,), "w": (3,)}, {"x": (5,), "w": (2,)}),
+    "out[i] = sum_j x[2*i+j]*w[j]": ({"x": (8,), "w": (2,)}, {"x": (7,), "w": (3,)}),
+    "out[i,k] = sum_j x[i,j]*exp(w[j,k])": ({"x": (2, 3), "w": (3, 4)}, {"x": (3, 2), "w": (2, 2)}),
+    "out[i] = exp(x[i]) / sum_k exp(x[k])": ({"x": (4,)}, {"x": (3,)}),
+    "out[i,j] = (x[i] - y[j])^2": ({"x": (3,), "y": (2,)}, {"x": (2,), "y": (4,)}),
+    "out[i] = i * x[i]": ({"x": (4,)}, {"x": (2,)}),
+    "out = sum_i x[i,i]": ({"x": (3, 3)}, {"x": (2, 2)}),
+    "out[i,j] = x[j,i] * y[i]": ({"x": (3, 2), "y": (2,)}, {"x": (2, 4), "y": (4,)}),
+    "h[i] = sum_j W[i,j]*x[j]; out[i] = tanh(h[i])": ({"W": (2, 3), "x": (3,)}, {"W": (3, 2), "x": (2,)}),
+    "out[b,i] = sum_j A[i,j]*x[b,j] + c[i]": (
+        {"A": (2, 3), "x": (4, 3), "c": (2,)}, {"A": (3, 2), "x": (2, 2), "c": (3,)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.one_in(5)
+@pytest.mark.parametrize("to", ["torch", "numpy"])
+@pytest.mark.parametrize("text", EQUATIONS)
+def test_an_equation_of_ones_own_is_exported_and_holds_at_other_sizes(text: str, to: str) -> None:
+    first, second = EQUATIONS[text]
+    source = symgrad.export(text, to=to, name="own")
+    assert symgrad.export(text, to=to, name="own", shapes=first).partition("def ")[0] == source.partition("def ")[0]
+    for shapes in (first, second):
+        inputs: dict[str, Any] = drawn(shapes)
+        if to == "torch":
+            report = check_backward(run_of(source), text, order=2, **inputs)
+        else:
+            pair = run_of(source, "own"), run_of(source, "own_backward")
+            report = check_backward(pair, text, **{n: t.numpy() for n, t in inputs.items()})
+        assert report.passed, report.to_text()
+
+
+def test_what_an_equation_computes_is_not_written_where_it_was_not_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another text than the right one, as a slip of the writer's would give: refused, not printed."""
+    monkeypatch.setattr("symgrad.exporting.equations.told", lambda *_: "x[arange(2)] * w.sum()")
+    with pytest.raises(UnsupportedError, match="out has no code"):
+        symgrad.export("out[i] = sum_j x[i+j]*w[j]", shapes={"x": (4,), "w": (3,)})
+
+
 def test_what_was_saved_on_the_way_is_computed_again_for_the_second_derivative() -> None:
     source = symgrad.export(ATTENTION, shapes=PROGRAMS[ATTENTION])
     broken = source.replace("if torch.is_grad_enabled():", "if False:")

@@ -38,6 +38,7 @@ class Source:
     program: Program
     lines: Backward
     told: tuple[str, ...]
+    values: Values | None = None
 
 
 def export(
@@ -134,7 +135,7 @@ def of_program(title: str, program: Program, wanted: Sequence[str], shapes: Shap
     if others and not long(sized, values):
         sized, values = replace(sized, sizes=others[0].sizes), others[0]
     lines = backward(sized, moving, values=values)
-    own = parts_of(lines)
+    own = parts_of(lines, values)
     if any(tensor.shape != other.shape for tensor, other in zip(sized.inputs, lines.source.inputs, strict=True)):
         raise UnsupportedError("this cannot be exported: its inputs are read in another shape")
     general = all(same(own, sized, moving, other) for other in others)
@@ -142,7 +143,7 @@ def of_program(title: str, program: Program, wanted: Sequence[str], shapes: Shap
     if not general:
         numbers = tuple(replace(t, shape=tuple(map(module.whole, sized.numbers(t.shape)))) for t in sized.inputs)
         lines = replace(lines, source=replace(lines.source, inputs=numbers, required=()))
-    return Source(title, lines.source, lines, told)
+    return Source(title, lines.source, lines, told, values)
 
 
 def long(program: Program, values: Values) -> bool:
@@ -176,7 +177,7 @@ def point_of(program: Program, shapes: Shapes) -> tuple[Program, Values]:
 def same(own: Parts, program: Program, wanted: Sequence[str], values: Any) -> bool:
     """Whether the lines are the same at other sizes."""
     try:
-        other = parts_of(backward(replace(program, sizes=values.sizes), wanted, values=values))
+        other = parts_of(backward(replace(program, sizes=values.sizes), wanted, values=values), values)
     except SymgradError:
         return False
     return [ast.unparse(s.value) for s in (*own.forward, *own.backward)] == [
@@ -194,7 +195,7 @@ def captured(program: Captured, wanted: Sequence[str] | None) -> Source:
 
 def written(found: Source, to: str, style: str, name: str | None, forward_only: bool) -> str:
     """The module."""
-    parts = parts_of(found.lines)
+    parts = parts_of(found.lines, found.values)
     called = module.name_for(name, found.program, parts)
     page = [replace(tensor, name=own) for tensor, own in zip(found.program.inputs, parts.inputs, strict=True)]
     told = module.Told(

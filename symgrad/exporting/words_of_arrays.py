@@ -65,6 +65,7 @@ RULES = (
     ("tril", "x, diagonal=0: np.tril(x, k=diagonal)"),
     ("triu", "x, diagonal=0: np.triu(x, k=diagonal)"),
     ("trace", "x: np.trace(x)"),
+    ("diag", "x, diagonal=0: np.diag(x, k=diagonal)"),
     ("diagonal", "x, offset=0, dim1=0, dim2=1: np.diagonal(x, offset, dim1, dim2)"),
     ("reshape", "x, *shape: np.reshape(x, shape)"),
     ("expand", "x, *shape: np.broadcast_to(x, shape)"),
