@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from symgrad.backward.code import Homes
-from symgrad.backward.merging import is_number
+from symgrad.backward.merging import is_number, put
 from symgrad.errors import UnsupportedError
 from symgrad.exporting.layout import assignment, returned
 from symgrad.exporting.parts import Parts, Statement, free, listed, names_in, read_of
 from symgrad.exporting.shapes import only_shapes, without_shapes
+from symgrad.exporting.statistics import in_lines, with_statistics
 
 VIEWS = frozenset(
     {
@@ -42,12 +43,19 @@ class Beside(ast.NodeTransformer):
     def __init__(self, beside: str) -> None:
         self.beside = beside
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.BinOp:
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         """A number by a count."""
         self.generic_visit(node)
         if isinstance(node.op, ast.Div) and is_number(node.left) and is_count(node.right):
             node.left = self.typed(node.left)
+        if isinstance(node.op, ast.Sub) and is_call(node.left, "torch.softmax") and is_call(node.right, "F.one_hot"):
+            return self.less_one(node.left, node.right.args[0])  # type: ignore[attr-defined]  # a call
         return node
+
+    def less_one(self, left: ast.expr, classes: ast.expr) -> ast.expr:
+        """``softmax(x) - one_hot(y)``: 1 taken away in one place of each row, and no array of whole numbers made."""
+        text = f"_.scatter_add(-1, {ast.unparse(classes)}.unsqueeze(-1), {self.beside}.new_full((*_n.shape, 1), -1))"
+        return put(ast.parse(text, mode="eval").body, {"_": left, "_n": classes})
 
     def typed(self, value: ast.expr) -> ast.Call:
         """A number as a tensor of its own."""
@@ -63,6 +71,11 @@ class Beside(ast.NodeTransformer):
         if ast.unparse(node.func) in MISREAD and any(k.arg == "dim" for k in node.keywords):
             node.args[0] = ast.Call(ast.Attribute(node.args[0], "contiguous"), [], [])
         return node
+
+
+def is_call(value: ast.expr, name: str) -> bool:
+    """Whether a function is called."""
+    return isinstance(value, ast.Call) and ast.unparse(value.func) == name
 
 
 def is_count(value: ast.expr) -> bool:
@@ -147,12 +160,13 @@ def saved_by(parts: Parts) -> Saved:
 
 def function_class(parts: Parts, name: str) -> Iterator[str]:
     """The body of a `torch.autograd.Function`, after its docstring."""
+    parts = with_statistics(parts)
     saved = saved_by(parts)
     first = parts.inputs[0]
     results = (*parts.outputs, *saved.between)
     yield from ["generate_vmap_rule = True", "", "@staticmethod", f"def forward({', '.join(parts.inputs)}):"]
-    for statement in parts.ahead(results, parts.inputs):
-        yield from indented(assignment(in_torch(statement, first)))
+    for lines in in_lines([in_torch(statement, first) for statement in parts.ahead(results, parts.inputs)]):
+        yield from indented(lines)
     given = [f"{end}.view_as({end})" if end in parts.inputs else end for end in results]
     yield from indented([f"return {', '.join(given)}"])
     yield from ["", "@staticmethod", "def setup_context(ctx, inputs, output):"]
