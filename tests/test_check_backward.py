@@ -18,6 +18,7 @@ from tests.candidates import Candidate, function, with_ctx
 from tests.correct_backwards import CORRECT
 from tests.faulty_backwards import FAULTS
 from tests.kernel_backwards import RIGHT, WRONG
+from tests.more_backwards import MORE_RIGHT, MORE_WRONG
 
 WIDEST = 92
 """pytest writes eight columns before a message, and a terminal has 100."""
@@ -53,11 +54,11 @@ RANDOM = ("random", "dropout drawn again")
 
 @pytest.mark.skipif(UPDATE not in os.environ, reason=f"writes the goldens; set {UPDATE}")
 def test_goldens_are_written() -> None:
-    GOLDENS.write_text("\n".join(message(c) for c in (*FAULTS, *WRONG) if c.name not in RANDOM), encoding="utf-8")
+    GOLDENS.write_text("\n".join(message(c) for c in (*FAULTS, *WRONG, *MORE_WRONG) if c.name not in RANDOM), encoding="utf-8")
 
 
 @pytest.mark.one_in(12)
-@pytest.mark.parametrize("candidate", named((*FAULTS, *WRONG)))
+@pytest.mark.parametrize("candidate", named((*FAULTS, *WRONG, *MORE_WRONG)))
 def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
     """Caught, named as a reader would, and in the words of the golden."""
     report = candidate.report()
@@ -69,7 +70,7 @@ def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
 
 
 @pytest.mark.one_in(4)
-@pytest.mark.parametrize("candidate", named((*CORRECT, *RIGHT)))
+@pytest.mark.parametrize("candidate", named((*CORRECT, *RIGHT, *MORE_RIGHT)))
 def test_no_right_backward_is_accused(candidate: Candidate) -> None:
     """And something was compared."""
     report = candidate.report()
@@ -81,9 +82,9 @@ def test_no_right_backward_is_accused(candidate: Candidate) -> None:
 def test_the_corpora_are_what_the_documentation_says() -> None:
     assert len(FAULTS) >= 60
     assert len(CORRECT) >= 40
-    every = (*FAULTS, *WRONG, *CORRECT, *RIGHT)
+    every = (*FAULTS, *WRONG, *MORE_WRONG, *CORRECT, *RIGHT, *MORE_RIGHT)
     assert len({c.name for c in every}) == len(every)
-    assert set(goldens()) == {c.name for c in (*FAULTS, *WRONG) if c.name not in RANDOM}
+    assert set(goldens()) == {c.name for c in (*FAULTS, *WRONG, *MORE_WRONG) if c.name not in RANDOM}
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ class Tensors:
 
     def once(self, variation: Variation) -> TorchRun:
         """One forward pass."""
-        with self.requiring(variation.required):
+        with self.requiring(variation.required), self.moved(variation):
             return TorchRun(self, self.leaves(variation), variation)
 
     @contextlib.contextmanager
@@ -92,6 +92,21 @@ class Tensors:
         finally:
             for name, parameter in self.parameters.items():
                 parameter.requires_grad_(before[name])
+
+    @contextlib.contextmanager
+    def moved(self, variation: Variation) -> Iterator[None]:
+        """Parameters hold other numbers, where nothing is pulled back: what backward reads later is as it was."""
+        others = {n: variation.values[n] for n in self.parameters if n in variation.values}
+        if variation.required != frozenset():
+            others = {}
+        before = {name: self.parameters[name].data for name in others}
+        try:
+            for name, numbers in others.items():
+                self.parameters[name].data = torch.as_tensor(numbers).to(before[name])
+            yield
+        finally:
+            for name, data in before.items():
+                self.parameters[name].data = data
 
     def accumulated(self, seeds: Seeds) -> Pull | None:
         """What ``backward`` adds to a ``.grad`` of ones."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 import sympy as sp
 
 from symgrad.calculus.local import SEED
-from symgrad.indexing import Equation, instantiate
-from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, name_of
+from symgrad.indexing import Bracket, Equation, instantiate
+from symgrad.indexing.symbols import Expr, accesses, free_indices, indices_of, is_access, name_of
 from symgrad.render import formula_text
 from symgrad.shapes import Size
 
@@ -114,8 +114,15 @@ def distributed(expression: Expr) -> Expr:
 
 
 def nodes(expression: Expr, kind: type[Expr]) -> list[Expr]:
-    """The nodes of a kind, outermost first, each once."""
-    return list(dict.fromkeys(n for n in sp.preorder_traversal(expression) if isinstance(n, kind)))
+    """The nodes of a kind, outermost first, each once; a position that is read is no part that may be missing."""
+    found: dict[Expr, None] = {}
+    walk = sp.preorder_traversal(expression)
+    for node in walk:
+        if is_access(node) or isinstance(node, (Bracket, sp.KroneckerDelta)):
+            walk.skip()
+        elif isinstance(node, kind):
+            found[node] = None
+    return list(found)
 
 
 def carries(expression: Expr) -> bool:
