@@ -54,7 +54,9 @@ RANDOM = ("random", "dropout drawn again")
 
 @pytest.mark.skipif(UPDATE not in os.environ, reason=f"writes the goldens; set {UPDATE}")
 def test_goldens_are_written() -> None:
-    GOLDENS.write_text("\n".join(message(c) for c in (*FAULTS, *WRONG, *MORE_WRONG) if c.name not in RANDOM), encoding="utf-8")
+    GOLDENS.write_text(
+        "\n".join(message(c) for c in (*FAULTS, *WRONG, *MORE_WRONG) if c.name not in RANDOM), encoding="utf-8"
+    )
 
 
 @pytest.mark.one_in(12)
