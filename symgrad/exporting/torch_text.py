@@ -49,7 +49,7 @@ class Beside(ast.NodeTransformer):
         if isinstance(node.op, ast.Div) and is_number(node.left) and is_count(node.right):
             node.left = self.typed(node.left)
         if isinstance(node.op, ast.Sub) and is_call(node.left, "torch.softmax") and is_call(node.right, "F.one_hot"):
-            return self.less_one(node.left, node.right.args[0])  # type: ignore[attr-defined]  # a call
+            return self.less_one(node.left, node.right.args[0])  # type: ignore[attr-defined]  # the right side is a call, as was asked
         return node
 
     def less_one(self, left: ast.expr, classes: ast.expr) -> ast.expr:
