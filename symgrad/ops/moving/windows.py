@@ -78,7 +78,7 @@ BY_NAME = {name: named(name, 2) for name in ("kernel_size", "dilation", "padding
 op("im2col(x, kernel_size: any, dilation: any=1, padding: any=0, stride: any=1)", unfolded((), **BY_NAME),
    "every window over the last two axes as a column", ("F.unfold", "torch._C._nn.im2col", "aten.im2col"), instead=unfolded,
    torch=lambda torch, x, **options: torch.nn.functional.unfold(x, **options), shape=unfolded_shape, prepare=prepare_unfold,
-   holds="kept", smooth=True, written="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
+   smooth=True, written="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
    examples=("F.unfold(x, 2) with x:1x2x3x3", "F.unfold(x, (2, 3), padding=1, stride=2) with x:2x4x5",
              "F.unfold(x, 2, dilation=2) with x:2x1x4x3"))
 # fmt: on
