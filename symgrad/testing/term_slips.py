@@ -31,7 +31,8 @@ def altered_equations(
 
 def whole(index: Expr) -> bool:
     """Whether an index that was altered is a place: nothing in it is a fraction, or it is rounded down."""
-    return bool(index.has(sp.floor)) or all(n.is_integer for n in index.atoms(sp.Number))
+    below = any(power.exp.is_negative for power in index.atoms(sp.Pow))
+    return bool(index.has(sp.floor)) or (not below and all(n.is_integer for n in index.atoms(sp.Number)))
 
 
 def every_alteration(
