@@ -59,7 +59,7 @@ def test_goldens_are_written() -> None:
     )
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("candidate", named((*FAULTS, *WRONG, *MORE_WRONG)))
 def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
     """Caught, named as a reader would, and in the words of the golden."""
@@ -71,7 +71,7 @@ def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
         assert message(candidate) == goldens()[candidate.name]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("candidate", named((*CORRECT, *RIGHT, *MORE_RIGHT)))
 def test_no_right_backward_is_accused(candidate: Candidate) -> None:
     """And something was compared."""

@@ -73,9 +73,9 @@ def test_what_is_said(text: str, shapes: dict[str, tuple[int, ...]], kind: str, 
     assert_true(found, dense.numpy(), {**known, "out": out}, text)
 
 
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("part", range(3))
-@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("part", range(6))
+@settings(max_examples=5, suppress_health_check=list(HealthCheck))
 @given(drawn=expressions(most=3))
 def test_what_is_said_of_random_expressions(part: int, drawn: Expression) -> None:
     """Each part draws its own."""

@@ -263,7 +263,7 @@ def test_a_program_exported_for_numpy_passes_as_a_pair(text: str) -> None:
     assert report.passed, report.to_text()
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.slow  # jax takes two seconds to load and to compile
 @pytest.mark.parametrize("text", ["gelu(x)", ATTENTION, "layer_norm(x, (4,), w, b)", "x[:, 1:] * y.T"])
 def test_what_is_exported_for_jax_is_differentiated_once_and_twice_by_its_own_rule(text: str) -> None:
     jax = pytest.importorskip("jax")
@@ -288,6 +288,7 @@ def test_what_is_exported_for_jax_is_differentiated_once_and_twice_by_its_own_ru
         assert_same(one, np.asarray(other), what=f"{text}, twice")
 
 
+@pytest.mark.slow
 def test_what_is_exported_is_clean_under_ruff(tmp_path: Path) -> None:
     texts = {**PROGRAMS, "max(x)": {"x": (4,)}, "cumsum(x, 0)": {"x": (4,)}, "x.unfold(0, 2, 1)": {"x": (4,)}}
     for number, (text, shapes) in enumerate(texts.items()):

@@ -76,7 +76,7 @@ def server() -> Iterator[int]:
         yield port
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda e: e["title"])
 def test_every_example_has_a_page(example: dict[str, str]) -> None:
     found = ask_worker(json.dumps({"kind": "page", **example}))
