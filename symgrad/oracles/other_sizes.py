@@ -15,7 +15,7 @@ import numpy as np
 
 from symgrad.calculus import local
 from symgrad.errors import SymgradError
-from symgrad.indexing import Ravel, Unravel
+from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import is_access
 from symgrad.numeric import Values, as_float, evaluate, finite, forward
 from symgrad.numeric.assumed import matrix_of_kind
@@ -79,18 +79,15 @@ def candidates(given: Sequence[int]) -> tuple[Iterator[dict[int, int]], Iterator
 def fits(program: Program, sizes: Mapping[Size, int]) -> bool:
     """Whether everything that the program requires holds at ``sizes``, and every axis has a whole size there.
 
-    So has each of those that an equation takes an axis apart into: half of the channels, for two groups.
+    So has each range of an equation's indices, and each axis that it takes one apart into: half of the channels, for
+    two groups.
     """
-    parts = {
-        size
-        for step in program.forward_steps
-        for node in local(step, program).equation.right.atoms(Ravel, Unravel)
-        for size in node.shape
-    }
-    every = {size for tensor in program.tensors() for size in tensor.shape} | parts
-    axes = {with_numbers(size, sizes) for size in every}
-    required = (with_numbers(size, sizes) for size in program.required)
-    return all(n.is_Integer and n >= 0 for n in axes) and all(n >= 0 for n in required)
+    rights = [local(step, program).equation.right for step in program.forward_steps]
+    axes = {size for tensor in program.tensors() for size in tensor.shape}
+    axes |= {size for right in rights for node in right.atoms(Ravel, Unravel) for size in node.shape}
+    ranges = {index.size for right in rights for index in right.atoms(Index)}
+    whole = all(with_numbers(size, sizes).is_Integer for size in axes | ranges)
+    return whole and all(with_numbers(size, sizes) >= 0 for size in (*axes, *program.required))
 
 
 def misread(program: Program, values: Values) -> str:
