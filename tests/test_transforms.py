@@ -101,7 +101,7 @@ grad(lambda p, x: F.mse_loss(functional_call(net, p, (x,)), torch.zeros(5, 1)))(
     ),
     "linearize of two": (
         f"{QUIET}f = lambda a, b: dict(s=a @ b, m=(a * b).sum())\nout, along = torch.func.linearize(f, x, x)\nalong(x, X[0])",
-        ["how the outputs move if a, b moves along u", "= torch in every entry"],
+        ["how the outputs move if a, b move along u", "= torch in every entry"],
     ),
     "linearize reads its input besides": (
         f"{QUIET}out, along = torch.func.linearize(lambda a: x * a**2, x)\nalong(torch.ones(3))",

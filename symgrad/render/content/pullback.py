@@ -182,7 +182,8 @@ def sweep_blocks(
     if closed_form:
         yield from (Paragraph((says,)) for says in guards([step.rule for step in steps]))
     if not closed_form and sweep.whole and formula.expression != 0:
-        yield Paragraph(("(No short matrix notation was found; the index formula is the answer.)",), aside=True)
+        instead = "; the index formula is the answer" if len(formula.text) <= LONGEST else " either"
+        yield Paragraph((f"(No short matrix notation was found{instead}.)",), aside=True)
 
 
 def _uses(teller: Teller, name: str, sweep: Sweep) -> list[Equation]:
