@@ -130,7 +130,8 @@ def forward(ask: Ask, returned: Sequence[Any], title: str) -> Note:
         if ask.word == "linearize"
         else "gives Ju, by one sweep forward"
     )
-    what = f"{title} {sweep}: how the outputs move if {', '.join(labels)} {'moves' if len(labels) == 1 else 'move'} along u"
+    move = "moves" if len(labels) == 1 else "move"
+    what = f"{title} {sweep}: how the outputs move if {', '.join(labels)} {move} along u"
     return Note(ask.where, what, (said, *(("the function:",) if ran else ()), *ran, *by_lines(program)), agrees)
 
 
