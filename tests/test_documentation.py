@@ -262,6 +262,15 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def test_the_changelog_of_a_version_is_ten_lines_and_says_nothing_twice() -> None:
+    """Two branches that widen one line are merged to both lines."""
+    text = (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8")
+    for version in text.split("\n## ")[1:]:
+        lines = [line for line in version.splitlines() if line.startswith("- ")]
+        assert 0 < len(lines) <= 10
+        assert len({line.split(":")[0] for line in lines}) == len(lines)
+
+
 def test_pages_in_html_have_an_index_and_a_search(tmp_path: Path) -> None:
     folder = tmp_path / "site"
     found = CliRunner().invoke(main, ["docs", str(folder), "--ops", "exp", "--format", "html"], catch_exceptions=False)
