@@ -39,9 +39,16 @@ def free_name(wishes: Sequence[str], taken: Collection[str]) -> str:
 
 @dataclass(frozen=True)
 class Constant:
-    """A number written into the program, of rank 0; None stands for an optional operand that is left out."""
+    """A number written into the program, of rank 0; None stands for an optional operand that is left out.
+
+    2 and 2.0 are two numbers: one is exact, and what is derived with it is written as it was.
+    """
 
     value: Number | None
+    kind: type = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", type(self.value))
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,8 @@ WORDS = [
     ("2 * x", {"x": (3,)}, "diagonal", "2·I"),
     ("x / 3", {"x": (3,)}, "diagonal", "(1/3)·I"),
     ("-x", {"x": (3,)}, "diagonal", "-I"),
+    ("-relu(x)", {"x": (3,)}, "diagonal", "diag(-1 * (x > 0))"),  # torch has no -mask
+    ("-relu(x) * a", {"x": (3,), "a": (3,)}, "diagonal", "diag(-a * (x > 0))"),
     ("x.reshape(3, 2)", {"x": (2, 3)}, "identity", "I"),
     ("x.T", {"x": (2, 3)}, "permutation", ""),
     ("x.flip(0)", {"x": (3,)}, "permutation", ""),

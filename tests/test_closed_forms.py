@@ -35,6 +35,7 @@ FORMS = {
     ("flatten(x)", "x:1x3x2"): {"x": "v.reshape(x.shape)"},
     ("flatten(x, 1)", "x:2x1x3"): {"x": "v.reshape(x.shape)"},
     ("F.conv1d(x, w, b, groups=2)", "x:1x4x4 w:6x2x3 b:6"): {"x": "conv_transpose1d(v, w, groups=2)"},
+    ("selu(a @ c)", "a:2x2 c:2x2"): {"c": "a.T @ (v * where(a @ c > 0, 1.0507009873554805, 1.7580993408473768 * (a @ c).exp()))"},
     ("F.conv_transpose1d(x, w, groups=2)", "x:1x4x4 w:4x3x3"): {"x": "conv1d(v, w, groups=2)"},
     # linear maps
     ("x @ a", "x:2x3 a:3x4"): {"x": "v @ a.T", "a": "x.T @ v"},

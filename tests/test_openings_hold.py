@@ -24,7 +24,7 @@ from tests.test_lines_of_the_table import OTHERWISE, without
 
 WIDE = 100_000
 MOST = 6
-NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
+NAME = re.compile(r"(?<![\w.])[^\W\d⁰¹²³⁴⁵⁶⁷⁸⁹]\w*")
 
 
 def opening(explanation: Explanation) -> list[str]:

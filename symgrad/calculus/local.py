@@ -9,7 +9,7 @@ derived once, whatever the program calls its sizes.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -62,6 +62,12 @@ class Key:
     constants: tuple[Any, ...]
     options: tuple[tuple[str, Hashable], ...]
     result: Shape
+    kinds: tuple[type, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "kinds", tuple(map(type, self.constants))
+        )  # 2 is exact and 2.0 is not, and they are equal
 
 
 def operand(position: int) -> str:
@@ -94,7 +100,7 @@ def standard(step: Apply, program: Program) -> Standard:
     """
     shapes = tuple(program.tensor(a).shape if isinstance(a, str) else None for a in step.arguments)
     constants = tuple(a.value if isinstance(a, Constant) else None for a in step.arguments)
-    key, sizes = standard_key(step.op, shapes, constants, step.options, step.result.shape)
+    key, sizes = standard_key(Key(step.op, shapes, constants, step.options, step.result.shape))
     names = {operand(n): a for n, a in enumerate(step.arguments) if isinstance(a, str)}
     names[OUT] = step.result.name
     names |= {letter_name(k): known_name(step, k) for k in named(step.op).held if k != "out"}
@@ -102,17 +108,11 @@ def standard(step: Apply, program: Program) -> Standard:
     return Standard(key, names, sizes)
 
 
-@lru_cache(maxsize=4096, typed=True)
-def standard_key(
-    op: Operation,
-    shapes: tuple[Shape | None, ...],
-    constants: tuple[Any, ...],
-    options: tuple[tuple[str, Hashable], ...],
-    result: Shape,
-) -> tuple[Key, Mapping[Size, Size]]:
+@lru_cache(maxsize=4096)
+def standard_key(given: Key) -> tuple[Key, Mapping[Size, Size]]:
     """The key with its sizes as symbols and its positions as slots, and what those stand for."""
     slots = Slots()
-    key = Key(op, shapes, constants, slots.opened(op, shapes, options), result)
+    key = replace(given, options=slots.opened(given.op, given.shapes, given.options))
     new = {s: sp.Symbol(f"s{n}", integer=True, positive=True) for n, s in enumerate(_sizes_in(key))}
     found = {slot: sp.sympify(position, strict=True) for slot, position in slots.found.items()}
     return _rename(key, new), {**{s: old for old, s in new.items()}, **found}
@@ -235,7 +235,7 @@ def pulled_back(op: Pullback, key: Key) -> Equation:
     """The equation of a pullback, derived from that of what it is the pullback of."""
     letters = beside_letters(op.of)
     own = 2 + len(letters)
-    inner, sizes = standard_key(op.of, key.shapes[own:], key.constants[own:], key.options, key.shapes[0] or ())
+    inner, sizes = standard_key(Key(op.of, key.shapes[own:], key.constants[own:], key.options, key.shapes[0] or ()))
     names = {SEED: operand(0), OUT: operand(1)}
     names |= {letter_name(letter): operand(2 + n) for n, letter in enumerate(letters)}
     names |= {operand(n): operand(own + n) for n in range(len(inner.shapes))}

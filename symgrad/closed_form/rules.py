@@ -126,6 +126,10 @@ def away_from_zero(expression: Expr) -> Expr:
     return sp.Mul(*(f for f in expression.args if f not in needless)) if needless else expression
 
 
+EXACT = 2**53
+"""Whole numbers up to here are floats, and short."""
+
+
 def number_out(expression: Expr) -> Expr:
     """Σ_k c·f(k) → c·Σ_k f(k), c a number, also where it stands in every term of a factor"""
     if type(expression) is not sp.Sum:
@@ -133,9 +137,16 @@ def number_out(expression: Expr) -> Expr:
     number, factors = sp.S.One, []
     for factor in sp.Mul.make_args(expression.function):
         part, rest = factor.primitive() if factor.is_Add else factor.as_coeff_Mul(rational=True)
+        if longest(rest) > EXACT:  # 1.0507·a + 1.758·b has such terms: no person writes it without its decimals
+            part, rest = sp.S.One, factor
         number *= part
         factors.append(rest)
     return expression if number == 1 else number * sp.Sum(sp.Mul(*factors), *expression.limits)
+
+
+def longest(expression: Expr) -> int:
+    """The longest whole number that is written in an expression."""
+    return max((max(abs(n.p), n.q) for n in expression.atoms(sp.Rational)), default=1)
 
 
 def turned(expression: Expr) -> Expr:

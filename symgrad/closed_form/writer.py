@@ -220,15 +220,20 @@ class Notation:
         """coefficient · above / below."""
         sizes = [b for b in below if not reads_tensor(b) and not indices_in(b)]
         below = [b for b in below if b not in sizes]
+        negative = bool(coefficient < 0)  # torch has no -mask: another factor comes first, or -1
         above = sorted(
-            above, key=lambda f: (not is_access(f), not mentions_seed(f, self.program), bool(indices_in(f)), weight(f))
-        )
+            above,
+            key=lambda f: (
+                negative and isinstance(f, Bracket), not is_access(f), not mentions_seed(f, self.program),
+                bool(indices_in(f)), weight(f),
+            ),
+        )  # fmt: skip
         pieces = [self.write(f, prefer) for f in above]
         under = [self.write(b, prefer) for b in below]
         target = common_order([*pieces, *under], prefer)
-        sign = "-" if coefficient < 0 else ""
+        sign = "-" if negative else ""
         parts = [aligned(p, target).inside(MULTIPLY) for p in pieces]
-        if abs(coefficient).p != 1 or not parts:
+        if abs(coefficient).p != 1 or not parts or (negative and pieces[0].binds == COMPARE):
             parts = [
                 str(abs(coefficient).p),
                 *(p if n else self._operand(pieces[0], target) for n, p in enumerate(parts)),

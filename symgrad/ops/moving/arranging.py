@@ -345,6 +345,8 @@ def prepare_interleave(shapes: tuple[Shape, ...], repeats: Any, dim: Any = None)
     """The same number for every entry."""
     if not isinstance(repeats, (int, sp.Integer)):
         raise InputError("repeat_interleave takes one number of repetitions", found=(f"repeats={repeats!r}",))
+    if dim is not None and not shapes[0]:
+        raise ShapeError("a tensor without axes has none to repeat along")
     return {"repeats": int(repeats), "dim": None if dim is None else axis_of(dim, len(shapes[0]))}
 
 
