@@ -49,6 +49,12 @@ def weight(node: Expr) -> tuple[int, str]:
     return int(sp.count_ops(node)), str(node)
 
 
+def factor_order(factor: Expr, program: Program, negative: bool) -> tuple[bool, bool, bool, bool, tuple[int, str]]:
+    """Where a factor stands: tensors first, the seed before others; masks last behind a minus: torch has no -mask."""
+    masked = negative and isinstance(factor, Bracket)
+    return masked, not is_access(factor), not mentions_seed(factor, program), bool(indices_in(factor)), weight(factor)
+
+
 def content_of(node: Expr) -> Expr:
     """The number that divides every coefficient of a sum, negative when every term is; 1 where a number is a term.
 

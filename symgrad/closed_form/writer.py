@@ -18,12 +18,11 @@ from symgrad.closed_form.asking import (
     body_order,
     common_order,
     content_of,
+    factor_order,
     indices_in,
     is_decimal,
     joint_axes,
-    mentions_seed,
     reads_tensor,
-    weight,
 )
 from symgrad.closed_form.classes import is_class, one_hot
 from symgrad.closed_form.edges import is_edge, within_edges
@@ -220,14 +219,8 @@ class Notation:
         """coefficient · above / below."""
         sizes = [b for b in below if not reads_tensor(b) and not indices_in(b)]
         below = [b for b in below if b not in sizes]
-        negative = bool(coefficient < 0)  # torch has no -mask: another factor comes first, or -1
-        above = sorted(
-            above,
-            key=lambda f: (
-                negative and isinstance(f, Bracket), not is_access(f), not mentions_seed(f, self.program),
-                bool(indices_in(f)), weight(f),
-            ),
-        )  # fmt: skip
+        negative = bool(coefficient < 0)
+        above = sorted(above, key=lambda f: factor_order(f, self.program, negative))
         pieces = [self.write(f, prefer) for f in above]
         under = [self.write(b, prefer) for b in below]
         target = common_order([*pieces, *under], prefer)
