@@ -6,8 +6,6 @@ back together, by equations, and held against what torch gave.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from symgrad.calculus.back import ONE, steps_back
@@ -16,16 +14,14 @@ from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.ops import named
 from symgrad.program import SEEDS, Argument, Program, Tensor
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.values import evaluate
 from symgrad.tracing.lift.verify import disagreement, precision
 from symgrad.tracing.record.gradients import Gradient
 from symgrad.tracing.record.trace import Node
 
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
 
-
-def lifted(lifter: Lifter, node: Node) -> None:
+def lifted(lifter: Bench, node: Node) -> None:
     """One gradient, whose outputs, weights and inputs are lifted already."""
     gradient: Gradient = node.gradient
     if id(gradient) not in lifter.gradients:
@@ -43,7 +39,7 @@ def lifted(lifter: Lifter, node: Node) -> None:
     lifter.settle(node, ref, node.value())
 
 
-def pulled(lifter: Lifter, gradient: Gradient) -> list[Ref]:
+def pulled(lifter: Bench, gradient: Gradient) -> list[Ref]:
     """What one backward gave by each of its inputs; its steps are the program's from here on."""
     builder = lifter.builder
     inputs = [lifter.refs[id(node)] for node in gradient.inputs]
@@ -77,7 +73,7 @@ def pulled(lifter: Lifter, gradient: Gradient) -> list[Ref]:
     return [result(lifter, found.get(ref.name), ref) for ref in inputs]
 
 
-def weights_of(lifter: Lifter, gradient: Gradient, ends: list[Ref]) -> dict[str, Argument]:
+def weights_of(lifter: Bench, gradient: Gradient, ends: list[Ref]) -> dict[str, Argument]:
     """The weight of each output; those of one output that stands twice are added up."""
     found: dict[str, Argument] = {}
     for ref, node in zip(ends, gradient.weights, strict=True):
@@ -91,14 +87,14 @@ def weights_of(lifter: Lifter, gradient: Gradient, ends: list[Ref]) -> dict[str,
     return found
 
 
-def letter_of(lifter: Lifter, order: int) -> str:
+def letter_of(lifter: Bench, order: int) -> str:
     """What cotangents of this order begin with: ``v``, and ``g`` for those of a backward of the backward."""
     taken = {*lifter.names.values(), *(ref.name for ref in lifter.inputs)}
     free = [s for s in SEEDS if not any(name == s or name.startswith(f"{s}_") for name in taken)] or list(SEEDS)
     return free[min(order, len(free)) - 1]
 
 
-def result(lifter: Lifter, found: Argument | None, ref: Ref) -> Ref:
+def result(lifter: Bench, found: Argument | None, ref: Ref) -> Ref:
     """What reaches an input, as a tensor; zeros where nothing does."""
     if isinstance(found, str):
         return Ref(found, ref.shape)

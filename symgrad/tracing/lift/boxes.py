@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
-from symgrad.tracing.lift.singular import Origin
 from symgrad.tracing.lift.verify import disagreement, precision
 from symgrad.tracing.record.aliases import storage
 from symgrad.tracing.record.trace import BEHIND, Call, Node, as_array, mapped, same, tensors_in
-
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,16 +104,12 @@ class BlackBox:
             return leaves, self.run([leaf.clone() for leaf in leaves])
 
 
-def origin_of(lifter: Lifter, node: Node, begin: int) -> dict[str, Origin]:
-    """The call behind the steps from ``begin`` on, by its result's name; nothing where one of them is a black box."""
-    call, name = node.call, lifter.refs[id(node)].name
-    steps = tuple(step.result.name for step in lifter.builder.steps[begin:])
-    if call is None or name not in steps or any(step in lifter.boxes for step in steps):
-        return {}
-    steps = steps[: steps.index(name) + 1]  # behind it stands what only its derivative reads
-    read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
-    names = tuple(lifter.refs[id(n)].name for n in read)
-    return {name: Origin(BlackBox(name, call.spelling, "", call, node.index, read, names), steps)}
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """One call of the user's: the steps that say what it does, in order, and the call itself."""
+
+    box: BlackBox
+    steps: tuple[str, ...]
 
 
 def refuse_written_behind(node: Node) -> None:

@@ -8,16 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.ops.entry import named
 from symgrad.program import free_name
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.record.trace import Node, as_array
-
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
 
 HALVES = {"torch.bfloat16": "bfloat16", "torch.float16": "half"}
 """The types that autocast rounds to, by what the method is called."""
@@ -26,7 +23,7 @@ SHORT = {"bfloat16": "bf16", "half": "fp16"}
 
 
 @contextmanager
-def rounded(lifter: Lifter, node: Node) -> Iterator[None]:
+def rounded(lifter: Bench, node: Node) -> Iterator[None]:
     """Inside, the operands of ``node``'s call are what autocast made of them."""
     call, word = node.call, HALVES.get(str(node.held.dtype))
     if call is None or not call.autocast or word is None:
@@ -43,7 +40,7 @@ def rounded(lifter: Lifter, node: Node) -> Iterator[None]:
         lifter.refs.update(before)
 
 
-def cast(lifter: Lifter, operand: Node, ref: Ref, node: Node, word: str) -> Ref:
+def cast(lifter: Bench, operand: Node, ref: Ref, node: Node, word: str) -> Ref:
     """``ref`` in half precision; a weight that several calls read is cast once, as autocast does."""
     if (ref.name, word) not in lifter.casts:
         name = lifter.builder.claim(f"{word}_{len(lifter.casts) + 1}")
@@ -54,7 +51,7 @@ def cast(lifter: Lifter, operand: Node, ref: Ref, node: Node, word: str) -> Ref:
     return lifter.casts[ref.name, word]
 
 
-def label(lifter: Lifter, ref: Ref, word: str) -> str:
+def label(lifter: Bench, ref: Ref, word: str) -> str:
     """``x_bf16``, after what is rounded."""
     return f"{lifter.labels.get(ref.name, ref.name)}_{SHORT[word]}"
 

@@ -8,7 +8,7 @@ torch does with its arguments is what is said.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,13 +18,11 @@ from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import find
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replayed, rerun
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import Node, plainly, same
-
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
 
 POOLS = (
     *(f"{kind}max_pool{n}d_with_indices" for kind in ("", "adaptive_", "fractional_") for n in (1, 2, 3)),
@@ -50,7 +48,7 @@ RANKED = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian", "
 """Choices that depend on the values: the places come as the second result."""
 
 
-def by_choice(lifter: Lifter, node: Node) -> Ref:
+def by_choice(lifter: Bench, node: Node) -> Ref:
     """The call as a choice of entries of its first argument.
 
     Where each comes from is found by sending the entries' own numbers through the call.
@@ -129,7 +127,7 @@ def pooled_places(source: Any, values: Any, indices: Any) -> Array | None:
     return None
 
 
-def choose(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Ref:
+def choose(lifter: Bench, source: Ref, places: Array, name: str | None) -> Ref:
     """``source``'s entries at ``places``: by an index where that says it, else by gathering."""
     shape = tuple(int(s) for s in source.shape)
     if np.array_equal(places.reshape(-1), np.arange(int(np.prod(shape, dtype=object)))):
@@ -143,7 +141,7 @@ def choose(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Ref:
     return gathered(lifter, source, places, name)
 
 
-def gathered(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Ref:
+def gathered(lifter: Bench, source: Ref, places: Array, name: str | None) -> Ref:
     """Laid out in one row, looked up, and put into shape: every number of places is one equation."""
     op = find("torch.gather")
     index = lifter.data("places", places.reshape(-1))
@@ -163,7 +161,7 @@ def gathered(lifter: Lifter, source: Ref, places: Array, name: str | None) -> Re
     return lifter.apply_op(named("reshape"), "torch.reshape", (picked, tuple(places.shape)), {}, name)
 
 
-def put(lifter: Lifter, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
+def put(lifter: Bench, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
     """``old`` with the entries of ``new`` where ``places`` is not -1."""
     if (places >= 0).all():
         return choose(lifter, new, places, name)

@@ -7,7 +7,7 @@ operation that is not in the table refuses the whole: half a derivation is none.
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ import torch
 from symgrad.language.calls import Ref
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import find
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.calls.weights import COUNTED
 from symgrad.tracing.lift.choices import CHOICES, POOLS, RANKED, choose, pooled_places
 from symgrad.tracing.lift.graph_parts import (
@@ -34,17 +35,20 @@ from symgrad.tracing.record.aliases import positions_in, storage
 from symgrad.tracing.record.spelling import NEW
 from symgrad.tracing.record.trace import Node, as_array, mapped, same
 
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
-
-
 PRODUCTS = ("addmm", "addmv", "baddbmm")
 """A product of matrices added to something: two steps of the table."""
 TURNING = ("permute", "transpose", "t")
 """What turns a matrix, if it changes it."""
 
 
-def decomposed(lifter: Lifter, node: Node) -> Ref:
+def by_decomposition(lifter: Bench, node: Node) -> Ref:
+    """The call in core ATen operations."""
+    if node.call is not None and node.call.spelling.endswith(".apply"):
+        raise Refused("")
+    return decomposed(lifter, node)
+
+
+def decomposed(lifter: Bench, node: Node) -> Ref:
     """The steps of ``node``'s call; the reference of its result."""
     call = node.call
     assert call is not None
@@ -82,7 +86,7 @@ def turns(before: Any, after: Any) -> bool:
 class Taken:
     """One graph of ATen operations, run and lifted at the same time; ``sources`` are followed, ``given`` are data."""
 
-    def __init__(self, lifter: Lifter, node: Node, sources: list[Node], given: list[Node]) -> None:
+    def __init__(self, lifter: Bench, node: Node, sources: list[Node], given: list[Node]) -> None:
         self.lifter, self.node = lifter, node
         self.given = frozenset(map(id, given))
         self.placed: dict[Any, Node] = {}

@@ -6,20 +6,16 @@ they read is read by the program as well; else the data as it stands. So the slo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from symgrad.errors import UnsupportedError
 from symgrad.explanation.notable import DETACH
 from symgrad.language.builder import Operand
 from symgrad.ops.entry import named
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.trace import Node, upstream
 
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
 
-
-def lifted(lifter: Lifter, node: Node) -> None:
+def lifted(lifter: Bench, node: Node) -> None:
     """``node`` as a detach of steps, or as what was made of one; else as data."""
     before = node.detached or node.past
     assert before is not None

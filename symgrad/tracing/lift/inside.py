@@ -8,13 +8,14 @@ refuses the whole: half a derivation is none.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from symgrad.errors import SymgradError
 from symgrad.language.calls import Ref
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replaced, result_of
 from symgrad.tracing.lift.graph_parts import has_nan, plain_kernels, table
 from symgrad.tracing.lift.lifted import Refused
@@ -22,9 +23,6 @@ from symgrad.tracing.lift.phases import FREE
 from symgrad.tracing.record.aliases import storage
 from symgrad.tracing.record.spelling import NEW, plain_spelling, spelled
 from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in, upstream
-
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
 
 NOWHERE = Where("?", 0, "")
 LONGEST = 400
@@ -125,7 +123,7 @@ def said_by_users(word: str) -> str:
     return f"torch.{word}" if hasattr(torch, word) else f"aten.{word}"
 
 
-def lifted(lifter: Lifter, node: Node, definition: Definition | None = None) -> Ref:
+def lifted(lifter: Bench, node: Node, definition: Definition | None = None) -> Ref:
     """``node``'s call by ``definition``, or by the operations that torch runs inside it."""
     call = node.call
     assert call is not None

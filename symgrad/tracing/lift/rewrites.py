@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -18,6 +18,7 @@ from torch.nn.modules._functions import BackwardHookFunction
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.ops.entry import named
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.calls.compositions import composed
 from symgrad.tracing.lift.choices import put
@@ -26,9 +27,6 @@ from symgrad.tracing.lift.lifted import TWICE, Refused
 from symgrad.tracing.record.aliases import places_of
 from symgrad.tracing.record.spelling import plain_spelling, reflected
 from symgrad.tracing.record.trace import Call, Node, Where, plainly
-
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
 
 Rewritten = tuple[str, tuple[Any, ...], dict[str, Any]]
 
@@ -41,7 +39,7 @@ LIKE = {"expand_as": "Tensor.expand", "view_as": "Tensor.reshape", "reshape_as":
 """Functions that take a shape from another tensor."""
 
 
-def apart(lifter: Lifter, outputs: Sequence[Ref]) -> tuple[str, ...]:
+def apart(lifter: Bench, outputs: Sequence[Ref]) -> tuple[str, ...]:
     """The names of the outputs; one that is returned twice has a name, and so a seed, for each time."""
     names: list[str] = []
     for ref in outputs:
@@ -66,7 +64,7 @@ def whose_backward(call: Call) -> str:
     return f"an autograd.Function of {whose} own: its backward is what {author} wrote"
 
 
-def plain(lifter: Lifter, node: Node) -> Rewritten:
+def plain(lifter: Bench, node: Node) -> Rewritten:
     """The call with operators, in-place forms, casts and shapes of others said plainly.
 
     An empty spelling says that the result is the first argument as it is.
@@ -135,7 +133,7 @@ def basic_key(key: Any, rank: int) -> tuple[Any, ...] | None:
     return (*items[:at], *fill, *items[at:])
 
 
-def dropped(lifter: Lifter, node: Node) -> Rewritten:
+def dropped(lifter: Bench, node: Node) -> Rewritten:
     """Dropout of this run: times the mask that was drawn, which is data."""
     call = node.call
     assert call is not None
@@ -149,7 +147,7 @@ def dropped(lifter: Lifter, node: Node) -> Rewritten:
 # Writing in place -----------------------------------------------------------------------------------------
 
 
-def overwrite(lifter: Lifter, node: Node) -> Ref:
+def overwrite(lifter: Bench, node: Node) -> Ref:
     """A tensor some of whose entries were overwritten through another name for them."""
     old, new = node.parents
     assert node.places is not None
@@ -171,7 +169,7 @@ def overwriting(node: Node) -> Call:
     return Call(function, "in-place write through a view", (old, new), {}, where)
 
 
-def written(lifter: Lifter, node: Node) -> Rewritten:
+def written(lifter: Bench, node: Node) -> Rewritten:
     """``x[key] = value``."""
     call = node.call
     assert call is not None
@@ -195,16 +193,7 @@ def written(lifter: Lifter, node: Node) -> Rewritten:
     return "", (put(lifter, refs[id(target)], source, places.reshape(node.shape), lifter.wish(node)),), {}
 
 
-def by_decomposition(lifter: Lifter, node: Node) -> Ref:
-    """The call in core ATen operations."""
-    if node.call is not None and node.call.spelling.endswith(".apply"):
-        raise Refused("")
-    from symgrad.tracing.lift.decompose import decomposed
-
-    return decomposed(lifter, node)
-
-
-def by_emptiness(lifter: Lifter, node: Node) -> Ref:
+def by_emptiness(lifter: Bench, node: Node) -> Ref:
     """A result without entries, or one of tensors without entries: its Jacobian has no rows, or no columns."""
     call = node.call
     assert call is not None
@@ -215,4 +204,4 @@ def by_emptiness(lifter: Lifter, node: Node) -> Ref:
     return lifter.data(lifter.wish(node) or "empty", node.value())
 
 
-__all__ = ["by_decomposition", "by_emptiness", "overwrite", "plain"]
+__all__ = ["by_emptiness", "overwrite", "plain"]

@@ -8,31 +8,19 @@ nothing to derive at such an entry, and every program makes a choice; whoever ex
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, all_tame, as_float, finite
 from symgrad.program import Apply, Program
+from symgrad.tracing.lift.boxes import Origin
 from symgrad.tracing.lift.verify import TOLERANCE
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import real_precision
 
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.boxes import BlackBox
-
 NEAR = 1e-3
 """How far apart, relative to the larger, a derived number and torch's are the same: float16 programs, too."""
-
-
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """One call of the user's: the steps that say what it does, in order, and the call itself."""
-
-    box: BlackBox
-    steps: tuple[str, ...]
 
 
 def calls_in(program: Program, origins: Mapping[str, Origin], wanted: Sequence[str]) -> dict[str, tuple[Apply, ...]]:

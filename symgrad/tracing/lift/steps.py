@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.language.calls import Ref
 from symgrad.ops.calls.registry import Last
 from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
-
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
+from symgrad.tracing.lift.bench import Bench
 
 Said = Last
 Composition = Callable[..., Said | None]
@@ -20,7 +18,7 @@ Composition = Callable[..., Said | None]
 class Steps:
     """Entries of the table applied one after the other: ``steps("mul", x, 2)``."""
 
-    def __init__(self, lifter: Lifter) -> None:
+    def __init__(self, lifter: Bench) -> None:
         self.lifter = lifter
 
     def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:

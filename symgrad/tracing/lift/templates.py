@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from symgrad.language.calls import Ref
 from symgrad.program import Apply, Argument, Tensor
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.complex.complexes import touches
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.values import evaluate
 from symgrad.tracing.record.trace import Node
-
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
 
 MOST = 2048
 BY_VALUE = frozenset({"identity", "take", "gather", "index_select", "take_along_dim", "embedding", "index"})
@@ -59,7 +57,7 @@ class Template:
 KNOWN: OrderedDict[Hashable, Template] = OrderedDict()
 
 
-def key_of(lifter: Lifter, node: Node) -> Hashable | None:
+def key_of(lifter: Bench, node: Node) -> Hashable | None:
     """What the steps of a call depend on, but for numbers; None where it may be more."""
     call = node.call
     if call is None or touches(node):
@@ -105,13 +103,13 @@ def spelled(value: Any, numbers: Mapping[int, int]) -> Hashable:
     raise Refused("an argument that may be anything")
 
 
-def known(lifter: Lifter, node: Node) -> Template | None:
+def known(lifter: Bench, node: Node) -> Template | None:
     """The template of a call, if an equal one was lifted before."""
     key = key_of(lifter, node)
     return None if key is None else KNOWN.get(key)
 
 
-def again(lifter: Lifter, node: Node) -> bool:
+def again(lifter: Bench, node: Node) -> bool:
     """The call as a part of one that is lifted already, or as an equal one was; whether that has its value."""
     shared = lifter.shared.get(id(node.call), {}).get(node.index)
     template = known(lifter, node) if shared is None else None
@@ -128,7 +126,7 @@ def again(lifter: Lifter, node: Node) -> bool:
 class Learning:
     """A call that is about to be lifted the long way, and where its steps will begin."""
 
-    def __init__(self, lifter: Lifter, node: Node) -> None:
+    def __init__(self, lifter: Bench, node: Node) -> None:
         self.lifter, self.node = lifter, node
         self.key = key_of(lifter, node)
         self.begin, self.inputs = len(lifter.builder.steps), len(lifter.inputs)
@@ -140,7 +138,7 @@ class Learning:
             learn(self.lifter, self.node, self.key, self.begin, self.inputs)
 
 
-def learn(lifter: Lifter, node: Node, key: Hashable, begin: int, inputs: int) -> None:
+def learn(lifter: Bench, node: Node, key: Hashable, begin: int, inputs: int) -> None:
     """Keep the steps from ``begin`` on as the template of ``key``, if they depend on nothing else.
 
     Numbers that none of them reads, as a mask that happened to keep a slice, were looked at to find them.
@@ -186,7 +184,7 @@ def learn(lifter: Lifter, node: Node, key: Hashable, begin: int, inputs: int) ->
         KNOWN.popitem(last=False)
 
 
-def written(lifter: Lifter, node: Node, template: Template) -> Ref:
+def written(lifter: Bench, node: Node, template: Template) -> Ref:
     """The template's steps for another call; the reference of its result."""
     call = node.call
     assert call is not None

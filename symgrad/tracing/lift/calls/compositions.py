@@ -7,7 +7,7 @@ own definition in words; the value is compared with torch's afterwards, like tha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from symgrad.ops.calls.elementwise import SHORTCUT
 from symgrad.ops.calls.registry import Compound, find_compound, in_front
 from symgrad.ops.lookup import find
 from symgrad.tracing.lift import placing
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.binding import DROPPED
 from symgrad.tracing.lift.calls import draws, sequences
 from symgrad.tracing.lift.calls import factors as factor_calls
@@ -28,9 +29,6 @@ from symgrad.tracing.lift.calls import weights as weight_calls
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.steps import Composition, Said, Steps, done, joined_parts
 from symgrad.tracing.record.trace import Node, as_array
-
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
 
 
 def softplus(steps: Steps, node: Node, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Said | None:
@@ -75,7 +73,7 @@ COMPOSITIONS: Mapping[str, Composition] = {
 
 
 def composed(
-    lifter: Lifter, node: Node, spelling: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    lifter: Bench, node: Node, spelling: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Said | None:
     """The call in several entries, or None where it is one."""
     word = spelling.rpartition(".")[2]

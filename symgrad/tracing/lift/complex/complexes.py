@@ -8,13 +8,14 @@ picks entries by their places. The value is compared with torch's afterwards, pa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
 from symgrad.language.calls import Ref
 from symgrad.ops.lookup import find
 from symgrad.tracing.lift import inside
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.complex import definitions as complex_definitions
 from symgrad.tracing.lift.complex import matrices as complex_matrices
 from symgrad.tracing.lift.complex import spectral as complex_spectra
@@ -26,9 +27,6 @@ from symgrad.tracing.lift.complex.views import ARRANGED
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.spelling import plain_spelling, reflected
 from symgrad.tracing.record.trace import Node, mapped, parts_in
-
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
 
 SAME = frozenset({"clone", "contiguous", "positive", "resolve_conj", "resolve_neg", "alias", "view_as_real",
                   "requires_grad", "cpu", "lift_fresh", "alias_copy", "to_dense", "_to_dense"})  # fmt: skip
@@ -68,7 +66,7 @@ def spectral(spelling: str) -> bool:
 # The way in -----------------------------------------------------------------------------------------------
 
 
-def by_pairs(lifter: Lifter, node: Node) -> Ref:
+def by_pairs(lifter: Bench, node: Node) -> Ref:
     """The call in entries of the table on pairs."""
     call = node.call
     assert call is not None
@@ -161,7 +159,7 @@ def applied(
     return p.lifter.apply_op(op, spelling, given, spoken)
 
 
-def by_definition(lifter: Lifter, node: Node) -> Ref:
+def by_definition(lifter: Bench, node: Node) -> Ref:
     """The call as it is defined in simpler ones."""
     assert node.call is not None
     definition = DEFINITIONS.get(plain_spelling(node.call.spelling).rpartition(".")[2])
@@ -170,7 +168,7 @@ def by_definition(lifter: Lifter, node: Node) -> Ref:
     return inside.lifted(lifter, node, definition)
 
 
-def by_operations(lifter: Lifter, node: Node) -> Ref:
+def by_operations(lifter: Bench, node: Node) -> Ref:
     """The operations that torch runs inside the call."""
     if node.call is not None and isinstance(node.call.function, torch._ops.OpOverload):
         raise Refused("")

@@ -6,18 +6,16 @@ Comes in: a recorded call. Goes out: references to pairs, to halves, and to entr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.ops.entry import named
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.steps import Steps
 from symgrad.tracing.record.trace import Call, Node
-
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
 
 
 def convention(names: Sequence[str]) -> str:
@@ -36,7 +34,7 @@ def is_complex(value: Any) -> bool:
 class Pairs(Steps):
     """The arguments of one call as pairs, and entries of the table applied to them."""
 
-    def __init__(self, lifter: Lifter, node: Node) -> None:
+    def __init__(self, lifter: Bench, node: Node) -> None:
         super().__init__(lifter)
         self.node = node
 

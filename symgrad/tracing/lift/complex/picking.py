@@ -7,22 +7,18 @@ of each number is a mark, so that a conjugate, a change of sign and an entry fro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import torch
 
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named
+from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import CHOICES, RANKED, choose
 from symgrad.tracing.lift.lifted import TWICE, Refused
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import Node
-
-if TYPE_CHECKING:
-    from symgrad.tracing.lift.lifter import Lifter
 
 MARK = 0.7310585786300049
 """The imaginary part of a number that stands for an entry: nobody writes this constant into a tensor."""
@@ -38,7 +34,7 @@ WRITES = frozenset({"__setitem__", "index_put", "scatter", "masked_scatter", "sl
 """Functions that write entries over others: one that is written over again gets a gradient from torch all the same."""
 
 
-def by_places(lifter: Lifter, node: Node) -> Ref:
+def by_places(lifter: Bench, node: Node) -> Ref:
     """The call as a choice of pairs."""
     call = node.call
     assert call is not None
@@ -68,14 +64,14 @@ def moves(node: Node) -> bool:
     return bool(node.held.is_complex() or node.held.is_floating_point())
 
 
-def paired(lifter: Lifter, ref: Ref, node: Node) -> Ref:
+def paired(lifter: Bench, ref: Ref, node: Node) -> Ref:
     """A real tensor among complex ones as pairs."""
     if node.held.is_complex():
         return ref
     return lifter.apply_op(named("complex_pair"), "complex_pair", (ref, 0), {})
 
 
-def in_a_row(lifter: Lifter, pairs: list[Ref]) -> Ref:
+def in_a_row(lifter: Bench, pairs: list[Ref]) -> Ref:
     """The pairs of several tensors, one after the other."""
     flat = [lifter.apply_op(named("reshape"), "torch.reshape", (ref, (-1, 2)), {}) for ref in pairs]
     return lifter.apply_op(named("cat"), "torch.cat", (flat, 0), {})

@@ -1,0 +1,243 @@
+"""The bench on which a program is put together: what is there so far, and the moves that every way to lift uses.
+
+Comes in: recorded nodes, and entries of the table to apply to them. Goes out: steps with their values, inputs, names.
+Which way is tried on which call, `symgrad.tracing.lift.lifter` knows; the ways themselves know the bench alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import SymgradError
+from symgrad.language.builder import Builder, Operand
+from symgrad.language.calls import Ref
+from symgrad.numeric.exact import Array
+from symgrad.ops.entry import named
+from symgrad.ops.spec import Op
+from symgrad.program import BLACK_BOX, Apply, Tensor
+from symgrad.shapes import Sizes
+from symgrad.tracing.lift.binding import Refusals, bound, meaning
+from symgrad.tracing.lift.boxes import BlackBox, Origin
+from symgrad.tracing.lift.labels import UNNAMED
+from symgrad.tracing.lift.lifted import RESERVED, Refused, identifier
+from symgrad.tracing.lift.observed import looked_at
+from symgrad.tracing.lift.values import evaluate
+from symgrad.tracing.lift.verify import disagreement, equal, precision
+from symgrad.tracing.record.trace import Node, Where, mapped
+
+
+class Bench(ABC):
+    """What is lifted so far; ``names`` gives nodes the names that the user knows them by.
+
+    Nodes whose identities are in ``stops`` are inputs, whatever they were computed from. ``turning``: the phases of
+    complex vectors may be inputs, if nothing depends on them.
+    """
+
+    def __init__(self, names: Mapping[int, str], stops: Collection[int] = (), turning: bool = True) -> None:
+        self.names, self.stops = names, stops
+        self.builder = Builder(Sizes(), {}, RESERVED)
+        self.refs: dict[int, Ref] = {}
+        self.inputs: list[Ref] = []
+        self.arrays: dict[str, Array] = {}
+        self.boxes: dict[str, BlackBox] = {}
+        self.labels: dict[str, str] = {}
+        self.nodes: dict[str, Node] = {}
+        self.lines: dict[str, Where] = {}
+        self.spellings: dict[str, str] = {}
+        self.keep: list[Any] = []
+        self.shared: dict[int, dict[int, Ref]] = {}
+        self.inside: dict[tuple[int, int, bool], tuple[Node | None, ...]] = {}
+        self.within: list[Node] = []
+        self.phases: dict[int, list[Node]] | None = {} if turning else None
+        self.origins: dict[str, Origin] = {}
+        self.casts: dict[tuple[str, str], Ref] = {}
+        self.own: set[str] = set()
+        self.asked_numbers = False
+        self.reached: set[int] = set()
+        self.gradients: dict[int, list[Ref]] = {}
+        self.orders: dict[str, int] = {}
+        self.cotangents: dict[str, tuple[str, str]] = {}
+
+    @abstractmethod
+    def node(self, node: Node) -> None:
+        """Lift one node, whose sources are lifted already."""
+
+    @abstractmethod
+    def said(self, node: Node) -> None:
+        """Lift one call as an equal one before it, or each way in turn; raises `Refused`."""
+
+    # Inputs ---------------------------------------------------------------------------------------------
+
+    def source(self, node: Node) -> Ref:
+        """A tensor that is given: a leaf, or data of this run."""
+        if id(node) in self.refs:
+            return self.refs[id(node)]
+        kind = "condition" if str(node.held.dtype) == "torch.bool" else "data"
+        label = self.names.get(id(node)) or (kind if node.kind == "data" else "x")
+        ref = self.data(label, node.value())
+        self.refs[id(node)] = ref
+        self.nodes[ref.name] = node
+        return ref
+
+    def data(self, label: str, array: Array) -> Ref:
+        """A new input with a value."""
+        name = self.builder.claim(identifier(label))
+        self.builder.used.add(name)
+        ref = Ref(name, tuple(sp.Integer(int(n)) for n in np.shape(array)))
+        self.builder.inputs[name] = ref.shape
+        self.inputs.append(ref)
+        self.arrays[name] = array
+        self.labels[name] = self.shown(name, label)
+        return ref
+
+    @staticmethod
+    def shown(name: str, label: str | None) -> str:
+        """What a name is shown as: the user's own word, numbered as the name is."""
+        if label is None or not name.startswith(identifier(label)):
+            return name
+        return f"{label}{name[len(identifier(label)) :]}"
+
+    # Steps ----------------------------------------------------------------------------------------------
+
+    def apply_op(
+        self, op: Op, spelling: str, arguments: Sequence[Any], keywords: Mapping[str, Any], name: str | None = None
+    ) -> Ref:
+        """``op`` on arguments that hold nodes or references."""
+        refs = self.refs_in((arguments, keywords))
+        try:
+            if op.name == "getitem":
+                ref = refs[id(arguments[0])]
+                return self.emit(op, [Operand(ref, ref.name)], dict(keywords), name)
+            given = [meaning(a, refs) for a in arguments]
+            spoken = {k: meaning(v, refs) for k, v in keywords.items()}
+            operands, options = bound(op, spelling, given, spoken)
+            return self.emit(op, operands, options, name)
+        except Refusals as error:
+            problem = error.problem if isinstance(error, SymgradError) else str(error)
+            raise Refused(f"{spelling}: {problem}") from error
+
+    def emit(self, op: Op, operands: Sequence[Operand], options: Mapping[str, Any], name: str | None = None) -> Ref:
+        """Append a step with its value; what broadcasts its operands comes before it."""
+        begin = len(self.builder.steps)
+        ref = self.builder.apply(op, [self.finite(o) for o in operands], options, None, name=name)
+        for step in self.builder.steps[begin:]:
+            evaluate(step, self.arrays)
+        return ref
+
+    def finite(self, operand: Operand) -> Operand:
+        """Infinities as data: no formula has them."""
+        value = operand.meaning
+        if isinstance(value, float) and not np.isfinite(value):
+            return Operand(self.data("bound", np.asarray(value)), operand.text)
+        return operand
+
+    # Results --------------------------------------------------------------------------------------------
+
+    def finish(self, node: Node, ref: Ref) -> None:
+        """``ref`` is ``node``, if the values agree."""
+        value = node.value()
+        wrong = disagreement(self.arrays[ref.name], value, precision(node, *self.within))
+        if wrong is not None:
+            raise Refused(f"the table's entry gives another value: {wrong}")
+        self.settle(node, ref, value)
+
+    def settle(self, node: Node, ref: Ref, value: Array) -> None:
+        """Note what ``node`` is called from now on, and where it was written."""
+        if ref.name not in self.labels and not self.within and not self.compares_own(ref):
+            self.arrays[ref.name] = value
+        elif not equal(self.arrays[ref.name], value):
+            self.own.add(ref.name)
+        self.refs[id(node)] = ref
+        label = self.names.get(id(node))
+        if label and UNNAMED.fullmatch(self.labels.get(ref.name, "")) and UNNAMED.fullmatch(ref.name):
+            own = self.builder.claim(identifier(label))
+            self.builder.used.add(own)
+            self.labels[ref.name] = self.shown(own, label)  # made before it was known to be what has this name
+        self.labels.setdefault(ref.name, self.shown(ref.name, label))
+        if node.where is not None:
+            self.lines.setdefault(ref.name, node.where)
+        if node.call is not None:
+            self.spellings.setdefault(ref.name, node.call.spelling)
+
+    def compares_own(self, ref: Ref) -> bool:
+        """Whether ``ref`` comes by a comparison from steps that torch has not got: to the last bit it is one of them.
+
+        The largest of |z| is no |z| any more where torch's own |z| rounds otherwise.
+        """
+        made = self.builder.steps[-1] if self.builder.steps else None
+        return (
+            made is not None
+            and made.result.name == ref.name
+            and ref.name not in self.boxes
+            and not named(made.op).smooth
+            and any(name not in self.labels or name in self.own for name in made.tensors)
+        )
+
+    def box(self, node: Node, reason: str) -> None:
+        """A black box: torch's own local product."""
+        call = node.call
+        assert call is not None
+        read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
+        for other in read:
+            if other.changed:
+                other.tensor()
+        name = self.builder.claim(self.wish(node) or self.builder.fresh_name())
+        ref = Ref(name, tuple(sp.Integer(n) for n in np.shape(node.value())))
+        self.builder.used.add(name)
+        arguments = tuple(self.refs[id(n)].name for n in read)
+        self.builder.steps.append(Apply(f"{BLACK_BOX}{call.spelling}", arguments, (), Tensor(ref.name, ref.shape)))
+        self.boxes[name] = looked_at(BlackBox(name, call.spelling, reason, call, node.index, read), node)
+        self.settle(node, ref, node.value())
+        self.arrays[name] = node.value()
+
+    # Bookkeeping ----------------------------------------------------------------------------------------
+
+    def wish(self, node: Node) -> str | None:
+        """The name the user knows a node by, as an identifier."""
+        label = self.names.get(id(node))
+        return identifier(label) if label else None
+
+    def refs_in(self, value: Any) -> dict[int, Ref]:
+        """References for the nodes inside ``value``; data that nobody used so far becomes an input."""
+        found: dict[int, Ref] = {}
+
+        def visit(part: Any) -> Any:
+            if isinstance(part, Node):
+                found[id(part)] = self.refs[id(part)] if id(part) in self.refs else self.source(part)
+            elif isinstance(part, Ref):
+                found[id(part)] = part
+                self.keep.append(part)
+            return part
+
+        mapped(value, visit)
+        return found
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """Take everything back when the body is refused: until then things are only added."""
+        builder = self.builder
+        count, sizes, shared = builder.count, builder.sizes.copy(), dict(self.shared)
+        own = (self.refs, self.arrays, self.labels, self.nodes, self.origins)
+        grown: tuple[Any, ...] = (builder.steps, self.inputs, builder.inputs, *own)
+        lengths = [len(each) for each in grown]
+        try:
+            yield
+        except (Refused, *Refusals) as error:
+            builder.used -= {step.result.name for step in builder.steps[lengths[0] :]}
+            builder.used -= {ref.name for ref in self.inputs[lengths[1] :]}
+            for each, length in zip(grown, lengths, strict=True):
+                while len(each) > length:
+                    each.popitem() if isinstance(each, dict) else each.pop()
+            builder.count, builder.sizes, self.shared = count, sizes, shared
+            if isinstance(error, Refused):
+                raise
+            raise Refused(error.problem if isinstance(error, SymgradError) else str(error)) from error
+
+
+__all__ = ["Bench"]
