@@ -21,11 +21,12 @@ WHERE = {
     "symgrad.exporting": ("export",),
     "symgrad.higher": ("hessian", "hvp", "jvp"),
     "symgrad.oracles": ("Check",),
-    "symgrad.tracing": ("Program", "capture"),
+    "symgrad.tracing": ("Capture", "capture"),
 }  # fmt: skip
 """The module that each name comes from; it is loaded when the name is first asked for, so that `--help` is at once."""
 
 __all__ = [
+    "Capture",
     "Check",
     "DomainError",
     "Entry",
@@ -36,7 +37,6 @@ __all__ = [
     "InputError",
     "Jacobian",
     "NotationError",
-    "Program",
     "ShapeError",
     "Structure",
     "SymgradError",
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from symgrad.exporting import export
     from symgrad.higher import hessian, hvp, jvp
     from symgrad.oracles import Check
-    from symgrad.tracing import Program, capture
+    from symgrad.tracing import Capture, capture
 else:
     # Not seen by type checkers: to them a module with __getattr__ has every name there is.
     def __getattr__(name):

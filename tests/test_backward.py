@@ -23,7 +23,7 @@ from symgrad.backward import Backward, templates
 from symgrad.backward.beside import side_by_side
 from symgrad.backward.lines import Lines
 from symgrad.errors import UnsupportedError
-from symgrad.tracing import Program, run_script
+from symgrad.tracing import Capture, run_script
 from symgrad.tracing.story.tell import event_text
 from tests.compare import assert_same
 from tests.lines_of import run_lines
@@ -67,7 +67,7 @@ def networks() -> dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]]
 NETWORKS = networks()
 
 
-def captured(name: str) -> Program:
+def captured(name: str) -> Capture:
     """One of the networks, as it ran once."""
     function, inputs = NETWORKS[name]
     return symgrad.capture(function, *inputs)
@@ -160,7 +160,7 @@ def test_the_gates_of_an_lstm_cell_lie_side_by_side() -> None:
 # One derivation for what is built alike --------------------------------------------------------------
 
 
-def derivations(program: Program) -> int:
+def derivations(program: Capture) -> int:
     """How many lines are derived for a program when nothing is known."""
     templates.derived.cache_clear()
     templates.forget()
@@ -169,7 +169,7 @@ def derivations(program: Program) -> int:
     return templates.derived.cache_info().misses - before
 
 
-def chain(layers: int) -> Program:
+def chain(layers: int) -> Capture:
     """So many equal layers."""
     torch.manual_seed(1)
     weights = [torch.randn(3, 3, dtype=DOUBLE) for _ in range(layers)]

@@ -28,7 +28,7 @@ from tests.lines_of import run_lines
 
 local = importlib.import_module("symgrad.calculus.local")
 forwards = importlib.import_module("symgrad.numeric.forward")
-program_of_run = importlib.import_module("symgrad.tracing.captured.program")
+program_of_run = importlib.import_module("symgrad.tracing.captured.recorded")
 
 
 @pytest.fixture

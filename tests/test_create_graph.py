@@ -15,7 +15,7 @@ from torch.nn import functional as F
 import symgrad
 from symgrad.errors import UnsupportedError
 from symgrad.program import Pullback
-from symgrad.tracing import Program, run_script
+from symgrad.tracing import Capture, run_script
 from symgrad.tracing.lift import again
 from tests.compare import assert_same
 from tests.lines_of import run_lines
@@ -103,7 +103,7 @@ PROGRAMS = programs()
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_loss_on_a_gradient_is_explained_like_any_other(name: str) -> None:
     function, given, parameters = PROGRAMS[name]
-    program: Program = symgrad.capture(function, *given)
+    program: Capture = symgrad.capture(function, *given)
     assert not program.black_boxes
     assert any(isinstance(step.op, Pullback) for step in program.recording.steps)
     leaves = [tensor.clone().requires_grad_() for tensor in given]

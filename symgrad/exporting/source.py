@@ -24,7 +24,7 @@ from symgrad.numeric import Values, forward
 from symgrad.numeric.assumed import assumed_value
 from symgrad.oracles.other_sizes import resized
 from symgrad.program import Program
-from symgrad.tracing import Program as Captured
+from symgrad.tracing import Capture
 
 LIBRARIES = ("torch", "numpy", "jax")
 STYLES = ("class", "functions")
@@ -76,11 +76,11 @@ def export(
         raise InputError("NumPy differentiates nothing: there is no class", hints=('style="functions"',))
     name = None if name is None else arguments.text_of(name, "name")
     wished = arguments.names_of(wrt, "wrt")
-    found = captured(source, wished) if isinstance(source, Captured) else texts(source, wished, shapes)
+    found = captured(source, wished) if isinstance(source, Capture) else texts(source, wished, shapes)
     try:
         return written(found, chosen, way, name, forward_only)
     except UnsupportedError:
-        if isinstance(source, Captured) or chosen == "torch":
+        if isinstance(source, Capture) or chosen == "torch":
             raise
         opened = expand_composites(found.program)  # what a library has no word for it may have the parts of
         if opened == found.program:
@@ -185,7 +185,7 @@ def same(own: Parts, program: Program, wanted: Sequence[str], values: Any) -> bo
     ]
 
 
-def captured(program: Captured, wanted: Sequence[str] | None) -> Source:
+def captured(program: Capture, wanted: Sequence[str] | None) -> Source:
     """What was captured: one run, in the shapes that it had."""
     if program.complexes:
         raise UnsupportedError("this cannot be exported: it is complex, and the lines are of pairs of real numbers")

@@ -21,8 +21,7 @@ from symgrad.numeric import Array, Values, as_float, forward, is_exact, numeric_
 from symgrad.program import Program
 from symgrad.testing.attempts import Candidate, Seeds, Variation
 from symgrad.testing.shaking import shaken_pullback
-from symgrad.tracing import Program as Captured
-from symgrad.tracing import capture
+from symgrad.tracing import Capture, capture
 from symgrad.tracing.captured.words import renamed
 
 STEP = 1e-3
@@ -124,7 +123,7 @@ def formula_of(
 
     Raises `SymgradError` where it does not fit them.
     """
-    if isinstance(expression, Captured):
+    if isinstance(expression, Capture):
         return of_captured(expression, arrays, wanted)
     several = isinstance(expression, (tuple, list))
     texts = [arguments.text_of(part, "the expression") for part in (expression if several else [expression])]
@@ -168,7 +167,7 @@ def reading_of(
     return read(text, shapes=dict(shapes), scalars=dict(numbers))
 
 
-def of_captured(program: Captured, arrays: Mapping[str, Array], wanted: Sequence[str]) -> Formula:
+def of_captured(program: Capture, arrays: Mapping[str, Array], wanted: Sequence[str]) -> Formula:
     """A captured program, on the numbers at hand, in float64."""
     if program.boxes:
         box = program.black_boxes[0]

@@ -1,6 +1,6 @@
 """PyTorch programs as symgrad's own: what ran, as a program; and what each ``backward()`` did.
 
-`capture` runs a function once and hands back a `Program`; `run_script` runs a whole script and explains every
+`capture` runs a function once and hands back a `Capture`; `run_script` runs a whole script and explains every
 call of ``backward``. Importing this package does not load torch; using it does.
 """
 
@@ -11,16 +11,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from symgrad.errors import UnsupportedError
-from symgrad.tracing.captured.program import Program
+from symgrad.tracing.captured.capture import Capture
 
 if TYPE_CHECKING:
     from symgrad.tracing.story.events import Session
 
-__all__ = ["Program", "capture", "capture_call", "run_script"]
+__all__ = ["Capture", "capture", "capture_call", "run_script"]
 
 
-def capture(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
-    """Run ``fn(*args, **kwargs)`` once and record what it did, as a `Program`.
+def capture(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Capture:
+    """Run ``fn(*args, **kwargs)`` once and record what it did, as a `Capture`.
 
     ``fn`` is a function or an ``nn.Module``; tensors may stand anywhere in its arguments and results. Every
     floating argument is an input to differentiate by, and so is every parameter that requires a gradient, under
@@ -51,7 +51,7 @@ def capture(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Program:
     return capture_function(fn, args, kwargs)
 
 
-def capture_call(target: str, values: Any, shapes: Any, wrt: Any = None) -> Program:
+def capture_call(target: str, values: Any, shapes: Any, wrt: Any = None) -> Capture:
     """Capture ``package.module:function`` with values by name: `symgrad explain --call`."""
     _need_torch()
     from symgrad.tracing.captured.calls import capture_named

@@ -1,6 +1,6 @@
 """Capturing a function that is named by text: ``package.module:function``, with values by name.
 
-Comes in: what a command line says. Goes out: a `Program`, or the reason why there is none. Everything runs in
+Comes in: what a command line says. Goes out: a `Capture`, or the reason why there is none. Everything runs in
 float64, so that a module made while importing has its parameters in it; what the code prints goes to stderr,
 since stdout is for the explanation.
 """
@@ -23,8 +23,8 @@ import torch
 from symgrad.errors import InputError, SymgradError, UnknownNameError
 from symgrad.language import Value
 from symgrad.numeric.exact import as_float
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.function import capture_function
-from symgrad.tracing.captured.program import Program
 
 FORM = "--call package.module:function"
 Kind = inspect.Parameter
@@ -35,7 +35,7 @@ def capture_named(
     values: Mapping[str, Value],
     shapes: Mapping[str, Sequence[int | str]],
     wrt: Sequence[str] | None = None,
-) -> Program:
+) -> Capture:
     """Import ``target`` and capture it.
 
     An input with a shape and no value is ones. ``wrt`` names the inputs to differentiate by; the others go in as

@@ -1,6 +1,6 @@
 """Capturing one function: run it once on copies of its arguments, and lift what was seen.
 
-Comes in: a function or module and its arguments. Goes out: a `Program` whose inputs are the floating arguments
+Comes in: a function or module and its arguments. Goes out: a `Capture` whose inputs are the floating arguments
 and the parameters that were used.
 """
 
@@ -16,7 +16,7 @@ import torch
 from torch.jit._builtins import _find_builtin, _register_builtin
 
 from symgrad.errors import InputError, UnsupportedError
-from symgrad.tracing.captured.program import Program
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.arguments import argument_names
@@ -68,7 +68,7 @@ def recording(recorder: Recorder) -> Iterator[Recorder]:
         yield recorder
 
 
-def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Program:
+def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Capture:
     """`symgrad.capture`."""
     if not callable(fn):
         raise InputError("capture takes a function or a module", found=(type(fn).__name__,))
@@ -124,7 +124,7 @@ def capture_function(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict
     lifted = Lifter(names).lift(ends, declared)
     wanted = tuple(n for n, node in lifted.nodes.items() if node.kind == "leaf")
     title = getattr(fn, "__name__", None) or type(fn).__name__
-    return Program(
+    return Capture(
         lifted.program,
         lifted.outputs,
         lifted.arrays,

@@ -9,19 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from symgrad.program import Apply, Argument, Program
 from symgrad.render.program_picture import Watched, drawn
+from symgrad.tracing.captured.recorded import Recorded
 from symgrad.tracing.lift.labels import goes_without_saying
 
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.program import Program as Captured
 
-
-def picture(program: Captured, seeds: Mapping[str, Any], watched: Watched) -> str:
+def picture(program: Recorded, seeds: Mapping[str, Any], watched: Watched) -> str:
     """The picture of a sweep from ``seeds`` that was ``watched``."""
     steps, unsaid = unsaid_passed(program.recording, program.labels, seeds)
     return drawn(

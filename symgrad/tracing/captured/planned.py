@@ -23,7 +23,7 @@ from symgrad.numeric.exact import Array, all_tame, as_float, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.plans import Prepared, prepared
 from symgrad.program import Apply, Program
-from symgrad.tracing.lift.boxes import Origin
+from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.singular import calls_in
 from symgrad.tracing.lift.sweeps import Pull, pull
 

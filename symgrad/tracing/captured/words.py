@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,9 @@ from symgrad.closed_form.pieces import ADD, NoForm, bracketed
 from symgrad.closed_form.source_text import INFIX, Writer, number_text
 from symgrad.ops import entry_of
 from symgrad.program import Apply, Constant, Program
+from symgrad.tracing.captured.recorded import Recorded
 from symgrad.tracing.lift.binding import Refusals
 from symgrad.tracing.lift.labels import HIDDEN, UNNAMED, cast_of, told_steps
-
-if TYPE_CHECKING:
-    from symgrad.tracing.captured.program import Program as Captured
-
 
 NOT_CHECKED = "torch's own, not checked"
 """What is said of a number that torch computed and nothing derived stands beside."""
@@ -52,7 +49,7 @@ class OneStep(Writer):
         return str(size)
 
 
-def step_text(program: Captured, step: Apply) -> str:
+def step_text(program: Recorded, step: Apply) -> str:
     """``h = relu(t1)``."""
     return Lines(program).text(step)
 
@@ -60,7 +57,7 @@ def step_text(program: Captured, step: Apply) -> str:
 class Lines:
     """The steps of one program in the names of its labels, and ``other`` names where they differ there."""
 
-    def __init__(self, program: Captured) -> None:
+    def __init__(self, program: Recorded) -> None:
         self.labels, self.writer = program.labels, OneStep(program.recording)
         self.writer.told = frozenset(program.labels)
         self.writer.pulled = program.pulled
@@ -147,7 +144,7 @@ def renamed(program: Program, labels: Mapping[str, str]) -> Program:
     return replace(program, steps=tuple(map(step, program.steps)), output=change.get(program.output, program.output))
 
 
-def listing(program: Captured) -> str:
+def listing(program: Recorded) -> str:
     """The whole program: inputs, data, operations with shapes, outputs, and what is torch's own."""
     arrays, labels, recording = program.arrays, program.labels, program.recording
     title = program.title.strip("<>") or "program"
@@ -178,7 +175,7 @@ def listing(program: Captured) -> str:
     return "\n".join(shown)
 
 
-def chosen_by_torch(program: Captured) -> list[str]:
+def chosen_by_torch(program: Recorded) -> list[str]:
     """The steps at which a pullback took torch's choice, one line each."""
     return [
         f"≈ {where} has no derivative at this point: {reason}; the numbers there are torch's own choice"
@@ -186,7 +183,7 @@ def chosen_by_torch(program: Captured) -> list[str]:
     ]
 
 
-def ruled_by_torch(program: Captured, rules: Mapping[str, str]) -> list[str]:
+def ruled_by_torch(program: Recorded, rules: Mapping[str, str]) -> list[str]:
     """The calls whose backward in torch is no derivative, one line each."""
     return [
         f"≈ torch has a rule of its own for {where}, which is no derivative: {reason}; vᵀJ is the derivative"
@@ -194,7 +191,7 @@ def ruled_by_torch(program: Captured, rules: Mapping[str, str]) -> list[str]:
     ]
 
 
-def located(program: Captured, reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def located(program: Recorded, reasons: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Steps in words, with the line of the script, and what is said about each."""
     found = {step.result.name: step for step in program.recording.steps}
     for name, reason in reasons.items():

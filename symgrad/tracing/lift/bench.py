@@ -23,10 +23,11 @@ from symgrad.ops.spec import Op
 from symgrad.program import BLACK_BOX, Apply, Tensor
 from symgrad.shapes import Sizes
 from symgrad.tracing.lift.binding import Refusals, bound, meaning
-from symgrad.tracing.lift.boxes import BlackBox, Origin
+from symgrad.tracing.lift.boxes import BlackBox
 from symgrad.tracing.lift.labels import UNNAMED
 from symgrad.tracing.lift.lifted import RESERVED, Refused, identifier
 from symgrad.tracing.lift.observed import looked_at
+from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.values import evaluate
 from symgrad.tracing.lift.verify import disagreement, equal, precision
 from symgrad.tracing.record.trace import Node, Where, mapped

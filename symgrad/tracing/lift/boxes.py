@@ -104,14 +104,6 @@ class BlackBox:
             return leaves, self.run([leaf.clone() for leaf in leaves])
 
 
-@dataclass(frozen=True, eq=False)
-class Origin:
-    """One call of the user's: the steps that say what it does, in order, and the call itself."""
-
-    box: BlackBox
-    steps: tuple[str, ...]
-
-
 def refuse_written_behind(node: Node) -> None:
     """Refuse a call whose pullback torch computes with what was written through ``.data`` after it ran."""
     call = node.call

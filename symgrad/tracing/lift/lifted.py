@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.program import Program
-from symgrad.tracing.lift.boxes import BlackBox, Origin
+from symgrad.tracing.lift.boxes import BlackBox
+from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.record.trace import Node, Where
 
 RESERVED = frozenset({"out", "inf", "nan", "pi", "e", "torch", "F", "np"})

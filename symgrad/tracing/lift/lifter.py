@@ -20,11 +20,12 @@ from symgrad.ops.lookup import find
 from symgrad.program import Program, Tensor
 from symgrad.tracing.lift import again, choices, decompose, detached, phases, rewrites, templates
 from symgrad.tracing.lift.bench import Bench
-from symgrad.tracing.lift.boxes import BlackBox, Origin, refuse_written_behind
+from symgrad.tracing.lift.boxes import BlackBox, refuse_written_behind
 from symgrad.tracing.lift.casts import rounded
 from symgrad.tracing.lift.complex import complexes
 from symgrad.tracing.lift.labels import settled_labels
 from symgrad.tracing.lift.lifted import Lifted, Refused
+from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.steps import in_one_list
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import UNRECORDED, Node, upstream

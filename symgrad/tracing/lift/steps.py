@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from symgrad.language.calls import Ref
 from symgrad.ops.calls.registry import Last
 from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
-from symgrad.tracing.lift.bench import Bench
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift.bench import Bench  # it loads torch, which a description need not
 
 Said = Last
 Composition = Callable[..., Said | None]

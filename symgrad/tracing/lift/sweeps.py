@@ -17,7 +17,7 @@ from symgrad.numeric.exact import Array, as_float, plus
 from symgrad.numeric.forward import Values
 from symgrad.numeric.sweeps import pull_step, push_step
 from symgrad.program import Apply, Program
-from symgrad.tracing.lift.boxes import Origin
+from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.singular import alike, calls_in, irregular, settled
 
 Settle = Callable[[Origin, Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]

@@ -20,7 +20,7 @@ from symgrad.tracing.session.births import watching
 from symgrad.tracing.session.own_rules import by_torchs_rule
 
 if TYPE_CHECKING:
-    from symgrad.tracing.captured.program import Program as Captured
+    from symgrad.tracing.captured.capture import Capture
 
 PRECISION = {"float64": (1e-9, 2.3e-16), "float32": (2e-4, 1.2e-7), "float16": (2e-2, 1e-3), "bfloat16": (1e-1, 8e-3)}
 """By torch's name: what may differ relative to the largest entry, and the rounding of one operation."""
@@ -36,7 +36,7 @@ def precision_of(kind: str) -> tuple[float, float]:
 class Judge:
     """Compares one call's gradients with torch's; ``kinds`` are the types of all tensors of the program, by name."""
 
-    def __init__(self, program: Captured, seeds: Mapping[str, Array], kinds: Mapping[str, str]) -> None:
+    def __init__(self, program: Capture, seeds: Mapping[str, Array], kinds: Mapping[str, str]) -> None:
         self.program, self.seeds, self.kinds = program, seeds, kinds
         self.terms: dict[str, float] = {}
         self.derived: dict[str, Array] = {}

@@ -22,7 +22,7 @@ from symgrad.tracing.captured.words import Lines, step_text
 from symgrad.tracing.record.numbers import digits
 
 if TYPE_CHECKING:
-    from symgrad.tracing.captured.program import Program
+    from symgrad.tracing.captured.capture import Capture
 
 CHOICES = {"where": (0, (1, 2), 1), "masked_fill": (1, (0,), None)}
 """Of what chooses: the place of its condition, the places it chooses from, and which is taken where it is met."""
@@ -70,7 +70,7 @@ def births(found: list[Birth]) -> Callable[[Apply, int, Array, Array], None]:
     return seen
 
 
-def not_finite(program: Program, found: list[Birth]) -> list[str]:
+def not_finite(program: Capture, found: list[Birth]) -> list[str]:
     """Where NaN and infinity come from, and what the mathematics says there."""
     for step in program.recording.steps:
         value = program.arrays[step.result.name]
@@ -89,7 +89,7 @@ def not_finite(program: Program, found: list[Birth]) -> list[str]:
     return lines
 
 
-def told(program: Program, birth: Birth) -> list[str]:
+def told(program: Capture, birth: Birth) -> list[str]:
     """One birth in words."""
     step = birth.step
     source = str(step.arguments[birth.place])
@@ -118,7 +118,7 @@ def told(program: Program, birth: Birth) -> list[str]:
     return lines
 
 
-def cure(program: Program, birth: Birth, source: str) -> list[str]:
+def cure(program: Capture, birth: Birth, source: str) -> list[str]:
     """What to write so that nothing is lost, where a `where` or a `masked_fill` behind the step does not choose it.
 
     Said only if it was tried here: with that, the part of the step is finite and every result is what it was.
@@ -148,7 +148,7 @@ def cure(program: Program, birth: Birth, source: str) -> list[str]:
     return []
 
 
-def helps(program: Program, birth: Birth, source: str, safe: Array) -> bool:
+def helps(program: Capture, birth: Birth, source: str, safe: Array) -> bool:
     """Whether the step's part is finite with ``safe`` as its operand, and every result of the program what it was."""
     step, recording, values = birth.step, program.recording, program.values
     arrays = {**program.arrays, source: safe}
@@ -165,7 +165,7 @@ def helps(program: Program, birth: Birth, source: str, safe: Array) -> bool:
     return bool(np.isfinite(as_float(part)).all()) and same
 
 
-def no_slope(program: Program, step: Apply, source: str, entry: str, value: float) -> list[str]:
+def no_slope(program: Capture, step: Apply, source: str, entry: str, value: float) -> list[str]:
     """Why there is no J, and what would do: advice that fits the cause alone."""
     if value != value or value in (float("inf"), float("-inf")):
         return [f"  {entry} is {digits(value)} already: nothing has a derivative there. Look for what made it so."]

@@ -20,12 +20,12 @@ from symgrad.tracing.record import frames
 from symgrad.tracing.record.trace import Node
 
 if TYPE_CHECKING:
-    from symgrad.tracing.captured.program import Program
+    from symgrad.tracing.captured.capture import Capture
     from symgrad.tracing.lift.lifted import Lifted
     from symgrad.tracing.session.scene import Scene
 
 
-def failure(scene: Scene, lifted: Lifted | None, program: Program | None, error: Exception) -> list[str]:
+def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error: Exception) -> list[str]:
     """Why torch refused, and what would do."""
     message = str(error)
     if "only for real scalar" in message:
@@ -48,7 +48,7 @@ def failure(scene: Scene, lifted: Lifted | None, program: Program | None, error:
 # Seeds ----------------------------------------------------------------------------------------------------
 
 
-def no_seed(scene: Scene, program: Program | None) -> list[str]:
+def no_seed(scene: Scene, program: Capture | None) -> list[str]:
     """A non-scalar output without weights."""
     tensor = scene.outputs[0]
     name = output_name(scene)
@@ -86,7 +86,7 @@ def complex_output(scene: Scene) -> list[str]:
     ]
 
 
-def would_give(program: Program) -> list[str]:
+def would_give(program: Capture) -> list[str]:
     """The gradients for v = ones: in matrix notation where it is short, in numbers elsewhere."""
     found, letter = [], program.recording.seed
     if len(program.inputs) > 4:
@@ -143,7 +143,7 @@ def wrong_seed(scene: Scene) -> list[str]:
 # Graphs ---------------------------------------------------------------------------------------------------
 
 
-def mentioned(program: Program) -> dict[str, list[Apply]]:
+def mentioned(program: Capture) -> dict[str, list[Apply]]:
     """Forward values that the derived pullbacks mention, and the steps that do."""
     found: dict[str, list[Apply]] = {}
     reached = program.recording.reached(program.wanted)
@@ -162,7 +162,7 @@ def mentioned(program: Program) -> dict[str, list[Apply]]:
     return found
 
 
-def second_time(scene: Scene, program: Program | None, lifted: Lifted | None) -> list[str]:
+def second_time(scene: Scene, program: Capture | None, lifted: Lifted | None) -> list[str]:
     """The graph was run backwards before, and what it had kept is gone."""
     freed = [node for node in scene.order if node.freed is not None]
     lines = []
@@ -197,7 +197,7 @@ def second_time(scene: Scene, program: Program | None, lifted: Lifted | None) ->
     return lines
 
 
-def overwritten(scene: Scene, program: Program | None, lifted: Lifted | None) -> list[str]:
+def overwritten(scene: Scene, program: Capture | None, lifted: Lifted | None) -> list[str]:
     """A forward value that the pullback mentions was overwritten."""
     if program is None or lifted is None:
         return []

@@ -25,7 +25,7 @@ from symgrad.render.letters import loose_names
 from symgrad.render.page import Equation, Equations, Formula, named
 
 if TYPE_CHECKING:
-    from symgrad.tracing.captured.program import Program
+    from symgrad.tracing.captured.capture import Capture
 
 MOST, LONGEST, LARGEST = 40, 300, 1_000_000
 """Lines of a program, characters of a formula, entries of a tensor that are looked at."""
@@ -33,7 +33,7 @@ DEPTH = 4
 """Views of views that are looked through."""
 
 
-def entrywise(program: Program, lines: Backward | None) -> Equations | None:
+def entrywise(program: Capture, lines: Backward | None) -> Equations | None:
     """Every line that can be said entry by entry; None where there is none, or there are too many."""
     if lines is None or len(lines.statements) > MOST:
         return None
@@ -53,20 +53,20 @@ def entrywise(program: Program, lines: Backward | None) -> Equations | None:
     return Equations(tuple(rows)) if rows else None
 
 
-def numbers_of(program: Program, lines: Backward) -> dict[str, Array]:
+def numbers_of(program: Capture, lines: Backward) -> dict[str, Array]:
     """The numbers of what stands on the page, by its names in Python."""
     found = {line.target: line.value for line in lines.lines if line.value is not None}
     found |= {line.target: program.arrays[line.of] for line in lines.forward if line.of in program.arrays}
     return found | {name: program.arrays[name] for name in lines.inputs if name in program.arrays}
 
 
-def names_of(program: Program, lines: Backward) -> dict[str, str]:
+def names_of(program: Capture, lines: Backward) -> dict[str, str]:
     """What those are called on the page."""
     found = {line.target: line.name for line in (*lines.lines, *lines.forward)}
     return found | {name: program.labels.get(name, name) for name in lines.inputs}
 
 
-def formula(program: Program, line: Line, known: Mapping[str, Array]) -> Entries | None:
+def formula(program: Capture, line: Line, known: Mapping[str, Array]) -> Entries | None:
     """One line; None where a part of it has no equation, or its numbers are others."""
     parts = [part.equation for part in line.parts if part.equation is not None]
     if not parts or len(parts) < len(line.parts) or line.value is None or np.size(line.value) > LARGEST:
@@ -84,7 +84,7 @@ def formula(program: Program, line: Line, known: Mapping[str, Array]) -> Entries
     return found if close and scale < np.inf else None
 
 
-def through_views(program: Program, right: Expr, known: Mapping[str, Array]) -> Expr:
+def through_views(program: Capture, right: Expr, known: Mapping[str, Array]) -> Expr:
     """``t4[q,j]`` is ``W2[j,q]``, where t4 is not defined on the page and only rearranges what is."""
     given = {tensor.name for tensor in program.recording.inputs}
     page = {t.name: t.name if t.name in given else program.labels.get(t.name, t.name)

@@ -19,7 +19,7 @@ from symgrad.tracing.captured.words import relabelled, right_side
 from symgrad.tracing.lift.sweeps import pull
 
 if TYPE_CHECKING:
-    from symgrad.tracing.captured.program import Program
+    from symgrad.tracing.captured.capture import Capture
 
 MOST = 2
 """Kinks that have a line each; the steps at which there are more are counted."""
@@ -43,7 +43,7 @@ class Passages:
             self.met.append(Passage(step, place, weights))
 
 
-def found(program: Program, seeds: Mapping[str, Array], met: Passages) -> list[Tie]:
+def found(program: Capture, seeds: Mapping[str, Array], met: Passages) -> list[Tie]:
     """The kinks of one call that matter."""
 
     def counts(name: str, change: Array) -> bool:
@@ -59,14 +59,14 @@ def found(program: Program, seeds: Mapping[str, Array], met: Passages) -> list[T
     return here
 
 
-def lines(program: Program, met: Sequence[Tie]) -> list[str]:
+def lines(program: Capture, met: Sequence[Tie]) -> list[str]:
     """``h[0,1] = 0 is a kink of relu: left 0, right 1, anything between is legal; torch 2.13.0 takes 0``."""
     told = [line_of(program, tie) for tie in met[:MOST]]
     rest = len(met) - MOST
     return [*told, f"{rest} more {'step stands' if rest == 1 else 'steps stand'} on kinks"] if rest > 0 else told
 
 
-def line_of(program: Program, tie: Tie) -> str:
+def line_of(program: Capture, tie: Tie) -> str:
     """One kink in the names of the script."""
     labels = program.labels
     step = relabelled(right_side(program.recording, tie.step), labels) if tie.whole else str(tie.step.op)

@@ -21,7 +21,7 @@ from symgrad.tracing.record.numbers import MOST
 from symgrad.tracing.record.trace import Node
 
 if TYPE_CHECKING:
-    from symgrad.tracing.captured.program import Program
+    from symgrad.tracing.captured.capture import Capture
 
 
 def as_read(leaves: Sequence[tuple[Node, Any]], order: Sequence[Node]) -> list[tuple[Node, Any]]:
@@ -61,7 +61,7 @@ class Flow:
                 found[id(tensor)] = (weakref.ref(tensor), self.small[name])
         return found
 
-    def stopped(self, program: Program, name: str) -> tuple[list[Apply], bool]:
+    def stopped(self, program: Capture, name: str) -> tuple[list[Apply], bool]:
         """The steps at which what would reach ``name`` becomes 0, and whether something reaches it all the same."""
         readers: dict[str, list[tuple[Apply, int]]] = {}
         for step in program.recording.steps:
@@ -82,7 +82,7 @@ class Flow:
                     stack.append(own)
         return list(found.values()), reaches
 
-    def why(self, program: Program, name: str) -> str:
+    def why(self, program: Capture, name: str) -> str:
         """Why the gradient by ``name`` is 0, as far as the sweep shows it; nothing where it does not."""
         steps, reaches = self.stopped(program, name)
         if reaches:
@@ -98,7 +98,7 @@ SHORT = 14
 """Programs with more steps than this get no Jacobian in one piece."""
 
 
-def structure(program: Program, name: str) -> str:
+def structure(program: Capture, name: str) -> str:
     """J's size and structure, where that is cheap."""
     found = size(program, name)
     if len(program.ends) > 1 or len(program.recording.steps) > SHORT or found == "1×1":
@@ -113,7 +113,7 @@ def structure(program: Program, name: str) -> str:
     return f"{found} {kind}".rstrip().replace("diag(", "diagonal(")
 
 
-def size(program: Program, name: str) -> str:
+def size(program: Capture, name: str) -> str:
     """``3×3``: rows of J are outputs, columns entries of the leaf."""
     rows = sum(int(np.prod(np.shape(program.arrays[e]), dtype=object)) for e in dict.fromkeys(program.ends))
     return f"{rows}×{int(np.prod(np.shape(program.arrays[name]), dtype=object))}"

@@ -19,7 +19,7 @@ from symgrad.numeric import Array
 from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.exact import as_float
 from symgrad.oracles.forms import reader_of
-from symgrad.tracing.captured.program import Program
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import Node
@@ -36,7 +36,7 @@ MOST = 20_000
 
 
 def lessons(
-    scene: Scene, program: Program, seeds: Mapping[str, Array], rows: Sequence[Leaf], told: ToldLines
+    scene: Scene, program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf], told: ToldLines
 ) -> list[str]:
     """Everything that is worth saying about a small program."""
     found = [*double_backward(scene, program)]
@@ -50,13 +50,13 @@ def lessons(
         return found
 
 
-def pulled(program: Program, name: str, weights: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
+def pulled(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -> Mapping[str, Array]:
     """vᵀJ from a tensor of the program."""
     found = pull(program.recording, program.values, program.boxes, {name: weights}, wanted, origins=program.origins)
     return {own: as_float(np.asarray(array)) for own, array in found.items()}
 
 
-def rows_added(program: Program, seeds: Mapping[str, Array]) -> Iterator[str]:
+def rows_added(program: Capture, seeds: Mapping[str, Array]) -> Iterator[str]:
     """Where v = ones or a sum adds rows of a Jacobian that share columns."""
     end = program.ends[0]
     given, label = np.asarray(seeds[end]), program.labels.get(end, end)
@@ -79,7 +79,7 @@ def rows_added(program: Program, seeds: Mapping[str, Array]) -> Iterator[str]:
         yield said
 
 
-def what_is_summed(program: Program, end: str) -> str | None:
+def what_is_summed(program: Capture, end: str) -> str | None:
     """The tensor whose entries the last step adds, if it does."""
     maker = next((step for step in program.recording.steps if step.result.name == end), None)
     tensors = {tensor.name: tensor for tensor in program.recording.tensors()}
@@ -90,7 +90,7 @@ def what_is_summed(program: Program, end: str) -> str | None:
     return name if weights.size > 1 and (weights == 1).all() else None
 
 
-def read_twice(program: Program, rows: Sequence[Leaf]) -> Iterator[str]:
+def read_twice(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
     """An entry that a selection reads several times."""
     own = {label: name for name, label in program.labels.items()}
     end = program.ends[0]
@@ -105,7 +105,7 @@ def read_twice(program: Program, rows: Sequence[Leaf]) -> Iterator[str]:
             yield f"{row.name}[{at}] is read {often}, so its {most} weights add up"
 
 
-def one_variable(program: Program, rows: Sequence[Leaf]) -> Iterator[str]:
+def one_variable(program: Capture, rows: Sequence[Leaf]) -> Iterator[str]:
     """A matrix that is read as symmetric: two places share what one variable would have."""
     kinds = read_as_matrix(program.recording)
     for own, kind in kinds.items():
@@ -117,7 +117,7 @@ def one_variable(program: Program, rows: Sequence[Leaf]) -> Iterator[str]:
         yield f"{row.name} counts as symmetric: {a}, {b} have {digits(shared)} each, as one variable {digits(whole)}"
 
 
-def samples(program: Program, rows: Sequence[Leaf], told: ToldLines) -> Iterator[str]:
+def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator[str]:
     """The first gradient that adds a product over the rows of a batch: before the sum, one for each row."""
     if told.source is None:
         return
@@ -157,7 +157,7 @@ def value_of(part: ast.expr, known: Mapping[str, Any]) -> Array:
     return as_float(np.asarray(reader_of(False)(ast.unparse(part), dict(known))))
 
 
-def double_backward(scene: Scene, program: Program) -> Iterator[str]:
+def double_backward(scene: Scene, program: Capture) -> Iterator[str]:
     """A gradient that is differentiated: by its v this is J·u, by what it is a gradient by H·u."""
     if len(scene.nodes) != 1 or (made := scene.nodes[0].gradient) is None:
         return

@@ -24,10 +24,10 @@ from symgrad.tracing.record.trace import as_array
 from symgrad.tracing.session.agreement import difference, precision_of
 
 if TYPE_CHECKING:
-    from symgrad.tracing.captured.program import Program
+    from symgrad.tracing.captured.capture import Capture
 
 
-def compared(program: Program) -> Iterator[str]:
+def compared(program: Capture) -> Iterator[str]:
     """``Round.backward is not the derivative of its forward: the slope that was declared is 1, the real one 0``."""
     for box in program.boxes.values():
         if not isinstance(box, Observed) or len(box.arguments) != 1 or len(box.call.forward) != 1:

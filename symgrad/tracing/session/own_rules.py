@@ -16,7 +16,8 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.oracles.own_rule import MOST, contradicted
-from symgrad.tracing.lift.boxes import Origin, replaced, rerun
+from symgrad.tracing.lift.boxes import replaced, rerun
+from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.singular import alike, rounded, share_of
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import as_array, tensors_in

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.tracing.captured.program import Program
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.observed import changed
 from symgrad.tracing.record.numbers import short
@@ -52,7 +52,7 @@ def touched(scene: Scene, tensor: Any) -> bool:
     return any(getattr(tensor, name, None) for name in hooks) or bool({id(tensor), id(tensor.grad)} & written)
 
 
-def hooked(program: Program, targets: dict[str, tuple[Any, Any]], rows: list[Leaf]) -> list[str]:
+def hooked(program: Capture, targets: dict[str, tuple[Any, Any]], rows: list[Leaf]) -> list[str]:
     """Leaves with hooks: torch's gradient is then what the hook made of vᵀJ."""
     notes = [f"{program.labels[n]} has a hook: torch adds what the hook makes of {program.recording.seed}ᵀJ"
              for n, (t, _) in targets.items() if getattr(t, "_backward_hooks", None)]  # fmt: skip
@@ -76,14 +76,14 @@ def overwritten_weights(scene: Scene) -> list[str]:
     return told
 
 
-def without_a_past(program: Program) -> list[str]:
+def without_a_past(program: Capture) -> list[str]:
     """An output that is a leaf itself: backward hands it v and reaches nothing else."""
     names = [program.labels.get(end, end) for end in program.ends if end in program.wanted]
     return [f"{name} is a leaf itself: nothing was computed on the way to it, so this reaches nothing else"
             for name in dict.fromkeys(names)]  # fmt: skip
 
 
-def broadcast_losses(program: Program) -> list[str]:
+def broadcast_losses(program: Capture) -> list[str]:
     """Losses whose two sides have different shapes: they are broadcast, and every pair counts."""
     made = {step.result.name: step for step in program.recording.steps}
 

@@ -20,7 +20,7 @@ from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.ties import Local, apart
 from symgrad.numeric.exact import Array, as_float
 from symgrad.ops.entry import entry_of
-from symgrad.tracing.captured.program import Program
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.names import node_names
@@ -122,7 +122,7 @@ def story(scene: Scene, sweep: Sweep) -> tuple[str, ...]:
     names = node_names(order, {}, scene.sight, outside=scene.where, given=True)
     lifted = Lifter(names, frozenset(own)).lift(ends, [n for n in wanted if n.kind in ("leaf", "data")])
     inputs = tuple(lifted.refs[id(node)].name for node in wanted if id(node) in lifted.refs)
-    program = Program(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, inputs,
+    program = Capture(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, inputs,
                       lifted.lines, lifted.spellings, origins=lifted.origins)  # fmt: skip
     lines = [line if line.startswith(" ") else f"  {line}" for line in passages(program)]
     for end in dict.fromkeys(program.outputs):
@@ -133,7 +133,7 @@ def story(scene: Scene, sweep: Sweep) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def about(program: Program, jacobian: Jacobian, name: str, end: str, by: str) -> Iterator[str]:
+def about(program: Capture, jacobian: Jacobian, name: str, end: str, by: str) -> Iterator[str]:
     """J by one input: size, structure, zeros, seeds, and the call."""
     rows, columns = jacobian.shape
     structure = str(jacobian.structure)
@@ -162,7 +162,7 @@ def checked_by_quotients(sweep: Sweep) -> str:
     )
 
 
-def across_a_kink(program: Program, step: float) -> Iterator[str]:
+def across_a_kink(program: Capture, step: float) -> Iterator[str]:
     """The entries whose difference quotient reaches over a kink, so that it is neither slope."""
     if program.boxes or len(set(program.ends)) > 1 or not step:
         return
@@ -202,7 +202,7 @@ class Colours:
     why: str
 
 
-def coloured(program: Program, jacobian: Jacobian) -> Colours | None:
+def coloured(program: Capture, jacobian: Jacobian) -> Colours | None:
     """Rows that share no column may share a seed: told by the places of J that can be nonzero, and tried on numbers."""
     rows, columns = jacobian.shape
     evidence = jacobian.evidence
@@ -249,7 +249,7 @@ def greedy(places: Array) -> list[int]:
     return colours
 
 
-def gives_all(program: Program, jacobian: Jacobian, colours: list[int]) -> bool:
+def gives_all(program: Capture, jacobian: Jacobian, colours: list[int]) -> bool:
     """Whether the seed of the most frequent colour gives just its rows."""
     chosen = np.array(colours) == max(set(colours), key=colours.count)
     seed = chosen.astype(float).reshape(jacobian.out_shape)

@@ -16,8 +16,8 @@ import numpy as np
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import as_float
 from symgrad.render.program_picture import Watched
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.pictures import picture
-from symgrad.tracing.captured.program import Program
 from symgrad.tracing.captured.words import NOT_CHECKED, chosen_by_torch, first_words, ruled_by_torch, shape_text
 from symgrad.tracing.lift.complex.pairs import convention
 from symgrad.tracing.lift.lifted import Lifted
@@ -217,9 +217,9 @@ class Scene:
     # Parts ------------------------------------------------------------------------------------------------
 
     @staticmethod
-    def program(lifted: Lifted, wanted: Iterable[str]) -> Program:
+    def program(lifted: Lifted, wanted: Iterable[str]) -> Capture:
         """What was lifted, with the tensors that a gradient goes to."""
-        return Program(
+        return Capture(
             lifted.program,
             lifted.outputs,
             lifted.arrays,
@@ -296,11 +296,11 @@ class Scene:
             ruled,
         )
 
-    def operations(self, program: Program) -> tuple[str, ...]:
+    def operations(self, program: Capture) -> tuple[str, ...]:
         """The program's lines."""
         return passages(program)
 
-    def roles(self, program: Program, targets: Any) -> tuple[str, ...]:
+    def roles(self, program: Capture, targets: Any) -> tuple[str, ...]:
         """Each input with its shape and what it is."""
         rows = []
         for tensor in program.recording.inputs:

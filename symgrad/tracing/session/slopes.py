@@ -14,11 +14,11 @@ import numpy as np
 from symgrad.explanation.notable import DETACH, undetached
 from symgrad.numeric import as_float, numeric_pullback
 from symgrad.program import Apply
-from symgrad.tracing.captured.program import Program
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.record.numbers import MOST, short
 
 
-def slopes(program: Program) -> Iterator[str]:
+def slopes(program: Capture) -> Iterator[str]:
     """What each detach leaves out: the slope that is declared and the real one, where they are one number each."""
     for step in program.recording.steps:
         join, by = where_joined(program, step) if step.op == DETACH else (None, "")
@@ -40,7 +40,7 @@ def slopes(program: Program) -> Iterator[str]:
             yield f"a part of the way from {program.labels.get(own, own)} is cut in {at} by .detach(): {said}"
 
 
-def where_joined(program: Program, cut: Apply) -> tuple[Apply | None, str]:
+def where_joined(program: Capture, cut: Apply) -> tuple[Apply | None, str]:
     """The step at which what a detach gave meets what it was made of, and that."""
     above, held = program.recording.reaching([str(cut.arguments[0])]), {cut.result.name}
     for step in program.recording.steps:

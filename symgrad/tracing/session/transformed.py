@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import Array, as_float
-from symgrad.tracing.captured.program import Program
+from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import NOT_CHECKED, counted, shape_text
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.verify import precision
@@ -148,17 +148,17 @@ def slope(ask: Ask, named: Mapping[int, str]) -> Node:
     return Node("gradient", value, None, ask.where, parents=gradient.parents, gradient=gradient)
 
 
-def program_of(ask: Ask, ends: list[Node], named: Mapping[int, str]) -> Program:
+def program_of(ask: Ask, ends: list[Node], named: Mapping[int, str]) -> Capture:
     """What ran in the function, lifted: by the tensors that were asked for."""
     order = upstream(ends)
     names = node_names(order, named, ask.sight, outside=ask.where, given=True)
     lifted = Lifter(names, beginnings(ask.wanted)).lift(ends, [n for n in ask.wanted if n.kind in ("leaf", "data")])
     inputs = tuple(lifted.refs[id(node)].name for node in ask.wanted)
-    return Program(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, inputs,
+    return Capture(lifted.program, lifted.outputs, lifted.arrays, lifted.boxes, lifted.labels, inputs,
                    lifted.lines, lifted.spellings, origins=lifted.origins)  # fmt: skip
 
 
-def by_lines(program: Program) -> Iterator[str]:
+def by_lines(program: Capture) -> Iterator[str]:
     """vᵀJ for any row of weights, as lines."""
     weights = np.random.default_rng(0).uniform(0.5, 1.5, np.shape(program.arrays[program.ends[0]]))
     found = told_lines(program, {program.ends[0]: weights}, False, False)

@@ -15,7 +15,7 @@ from symgrad.tracing.story.folding import Block, Folding, Item
 from symgrad.tracing.story.layout import shortened
 
 if TYPE_CHECKING:
-    from symgrad.tracing.captured.program import Program
+    from symgrad.tracing.captured.capture import Capture
 
 LONGEST = 60
 """Characters of the head of a loop that is quoted."""
@@ -23,7 +23,7 @@ LISTED = 6
 """Parts of a list that is written out."""
 
 
-def passages(program: Program) -> tuple[str, ...]:
+def passages(program: Capture) -> tuple[str, ...]:
     """The lines of ``program``."""
     told = program.told
     folding = Folding(program.recording, told, program.labels)
@@ -32,7 +32,7 @@ def passages(program: Program) -> tuple[str, ...]:
     return tuple(line for item in items for line in said(item, program, lines))
 
 
-def said(item: Item, program: Program, lines: Lines) -> list[str]:
+def said(item: Item, program: Capture, lines: Lines) -> list[str]:
     """One step, or one block with a head."""
     told = program.told
     if not isinstance(item, Block):
@@ -42,7 +42,7 @@ def said(item: Item, program: Program, lines: Lines) -> list[str]:
     return [head(item, program, turn), *inside]
 
 
-def head(block: Block, program: Program, turn: Sequence[Apply]) -> str:
+def head(block: Block, program: Capture, turn: Sequence[Apply]) -> str:
     """``these 37 steps × 99 lines 19 to 23 in “for t in x.split(1)”, another t each time:``."""
     found = {program.lines[step.result.name] for step in turn if step.result.name in program.lines}
     files = {where.file for where in found}

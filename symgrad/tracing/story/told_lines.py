@@ -24,7 +24,7 @@ from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.story.turns import folded, woven
 
 if TYPE_CHECKING:
-    from symgrad.tracing.captured.program import Program
+    from symgrad.tracing.captured.capture import Capture
 
 SHORT, LONGEST = 14, 56
 """Steps and characters of a program and a gradient that may stand in the inputs alone."""
@@ -91,7 +91,7 @@ class ToldLines:
         return frozenset(line.name.removesuffix(".grad") for line in gradients)
 
 
-def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool, asked: bool) -> ToldLines:
+def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bool) -> ToldLines:
     """The lines of one call; of a long program only if that call was ``asked`` for."""
     steps = len(program.recording.steps)
     if steps > MOST_STEPS and not asked:
@@ -132,7 +132,7 @@ def told_lines(program: Program, seeds: Mapping[str, Any], ones: bool, asked: bo
     )
 
 
-def shortest(program: Program, lines: Backward, own: str) -> str | None:
+def shortest(program: Capture, lines: Backward, own: str) -> str | None:
     """A gradient's line, or what it is in the inputs alone where that is shorter than all the lines it needs."""
     line, needed = lines.gradients[own], lines.needed(own)
     if line.text is not None and not needed:
@@ -168,7 +168,7 @@ def flow_of(lengths: Sequence[tuple[str, float]]) -> str:
     return " → ".join(told)
 
 
-def length_by_lot(program: Program, seeds: Mapping[str, Array], own: str) -> float | None:
+def length_by_lot(program: Capture, seeds: Mapping[str, Array], own: str) -> float | None:
     """How long a cotangent would be if nothing cancelled on the way; None where that cannot be computed."""
     if own not in program.arrays:
         return None

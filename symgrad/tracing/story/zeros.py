@@ -19,13 +19,13 @@ from symgrad.tracing.story.events import Leaf
 from symgrad.tracing.story.summary import MANY, listed
 
 if TYPE_CHECKING:
-    from symgrad.tracing.captured.program import Program
+    from symgrad.tracing.captured.capture import Capture
 
 FEW = 60
 """Programs with more steps than this are not pulled a second time for a remark."""
 
 
-def zeros(program: Program, seeds: Mapping[str, Array], rows: Sequence[Leaf], ties: Sequence[Tie]) -> list[str]:
+def zeros(program: Capture, seeds: Mapping[str, Array], rows: Sequence[Leaf], ties: Sequence[Tie]) -> list[str]:
     """``vᵀJ by x is 0: nothing comes back through round(x) (line 5), its slope is 0 everywhere``.
 
     A slope that is 0 at one of ``ties`` is told there.
@@ -54,7 +54,7 @@ def zeros(program: Program, seeds: Mapping[str, Array], rows: Sequence[Leaf], ti
     ]
 
 
-def step_in_words(program: Program, name: str) -> str:
+def step_in_words(program: Capture, name: str) -> str:
     """What a step's result is called by the script, or what computes it, and where."""
     step = next(step for step in program.recording.steps if step.result.name == name)
     label = program.labels.get(name, name)

@@ -6,16 +6,18 @@ Comes in: a recorded call. Goes out: references to pairs, to halves, and to entr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.ops.entry import named
-from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.steps import Steps
 from symgrad.tracing.record.trace import Call, Node
+
+if TYPE_CHECKING:
+    from symgrad.tracing.lift.bench import Bench  # it loads torch, which a description need not
 
 
 def convention(names: Sequence[str]) -> str:

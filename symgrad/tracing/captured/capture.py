@@ -6,17 +6,14 @@ where a black box stands on the way its local product is torch's, and the progra
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.backward import Backward, backward
-from symgrad.backward.derived import code_of
-from symgrad.backward.merging import put
 from symgrad.calculus import pullback as derive_pullback
 from symgrad.closed_form import closed_form
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
@@ -27,34 +24,24 @@ from symgrad.language import arguments
 from symgrad.notebook import Listed
 from symgrad.numeric import Array, Values
 from symgrad.oracles.forms import check_form
-from symgrad.program import Apply, Pullback
-from symgrad.program import Program as Recording
+from symgrad.program import Apply, Program
 from symgrad.render import WRITERS
 from symgrad.render.program_picture import Watched
 from symgrad.tracing.captured.on_jax import OnJax
 from symgrad.tracing.captured.pictures import picture
 from symgrad.tracing.captured.planned import WaysBack, settling
+from symgrad.tracing.captured.recorded import Box, Recorded
 from symgrad.tracing.captured.seeds import numbers, seed_array
 from symgrad.tracing.captured.words import Lines, listing, relabelled, renamed, told_in_one_line
 from symgrad.tracing.lift.complex.pairs import convention
-from symgrad.tracing.lift.labels import told_steps
 from symgrad.tracing.lift.sweeps import pull, push
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.on_torch import OnTorch
 
 
-@dataclass(frozen=True)
-class Box:
-    """A black box in words: what it is called, the function, and why there is no equation."""
-
-    name: str
-    spelling: str
-    reason: str
-
-
 @dataclass(frozen=True, eq=False)
-class Program(Listed):
+class Capture(Recorded, Listed):
     """What a PyTorch function did, once: this run's path, this run's random numbers.
 
     ``inputs`` are the tensors to differentiate by, ``data`` the others; ``outputs`` the results, in order;
@@ -64,54 +51,11 @@ class Program(Listed):
     last axis.
     """
 
-    recording: Recording
-    ends: tuple[str, ...]
-    arrays: Mapping[str, Array]
-    boxes: Mapping[str, Any]
-    labels: Mapping[str, str]
-    wanted: tuple[str, ...]
-    lines: Mapping[str, Any] = field(default_factory=dict)
-    spellings: Mapping[str, str] = field(default_factory=dict)
-    title: str = ""
-    origins: Mapping[str, Any] = field(default_factory=dict)
-    conventions: dict[str, str] = field(default_factory=dict)
-    complexes: frozenset[str] = frozenset()
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names of the inputs, in the order of the arguments, then of the parameters."""
-        return tuple(self.labels[name] for name in self.wanted)
-
-    @property
-    def data(self) -> tuple[str, ...]:
-        """What is given and not differentiated by: integers, buffers, random numbers."""
-        return tuple(self.labels[t.name] for t in self.recording.inputs if t.name not in self.wanted)
-
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The names of the results."""
-        return tuple(self.labels.get(name, name) for name in self.ends)
-
     @property
     def operations(self) -> tuple[str, ...]:
         """The steps in symgrad's language, in order; broadcasting goes without saying."""
         lines = Lines(self)
         return tuple(lines.text(step) for step in self.told)
-
-    @cached_property
-    def told(self) -> tuple[Apply, ...]:
-        """The steps but those that only broadcast an operand of the next."""
-        return told_steps(self.recording, self.labels)
-
-    @property
-    def black_boxes(self) -> tuple[Box, ...]:
-        """The steps whose local products are torch's."""
-        return tuple(Box(self.labels.get(n, n), b.spelling, b.reason) for n, b in self.boxes.items())
-
-    @cached_property
-    def values(self) -> Values:
-        """The value of every tensor, as torch computed it."""
-        return Values(self.arrays, {})
 
     @cached_property
     def _ways_back(self) -> WaysBack:
@@ -131,22 +75,6 @@ class Program(Listed):
     def _on_jax(self) -> OnJax:
         """Those on jax's arrays."""
         return OnJax()
-
-    @cached_property
-    def pulled(self) -> Mapping[str, str]:
-        """The code of each step of a backward that was recorded with ``create_graph``, where it has one."""
-        found: dict[str, str] = {}
-        for step in self.recording.steps:
-            code = code_of(step, self.values) if isinstance(step.op, Pullback) else None
-            if code is not None:
-                places = {own: ast.Name(f"at_{own.partition('·')[2]}") for _, own in step.beside}
-                found[step.result.name] = ast.unparse(put(code, places))
-        return found
-
-    @property
-    def results(self) -> tuple[Array, ...]:
-        """The values of the outputs."""
-        return tuple(self.arrays[name] for name in self.ends)
 
     def pullback(self, seed: Any = None, *, wrt: Sequence[str] | None = None, backend: str = "numpy") -> dict[str, Any]:
         """vᵀJ for every input: what ``backward(seed)`` would add to its ``.grad``.
@@ -185,7 +113,7 @@ class Program(Listed):
     def backward_by(self, seeds: Mapping[str, Array], wanted: Sequence[str], ones: bool) -> Backward:
         """`backward` for seeds and inputs by the recording's names; ``ones``: that of a number is 1 and not written."""
 
-        def numbers(program: Recording, values: Values, names: Sequence[str]) -> Mapping[str, Array]:
+        def numbers(program: Program, values: Values, names: Sequence[str]) -> Mapping[str, Array]:
             return pull(program, values, self.boxes, seeds, names, origins=self.origins)
 
         ends = tuple(dict.fromkeys(self.ends))
@@ -318,20 +246,20 @@ class Program(Listed):
             found[name] = found[name] + weights if name in found else weights
         return found
 
-    def _single(self, output: str | None) -> Recording:
+    def _single(self, output: str | None) -> Program:
         """The recording with one output."""
         if output is None and len(self.ends) > 1:
             raise InputError("there are several outputs", hints=(f"output={self.outputs[0]!r}",))
         for name in self.ends:
             if output in (None, name, self.labels.get(name)):
-                return Recording(self.recording.inputs, self.recording.steps, name, self.recording.sizes)
+                return Program(self.recording.inputs, self.recording.steps, name, self.recording.sizes)
         raise UnknownNameError(f"there is no output {output!r}", found=(f"outputs: {', '.join(self.outputs)}",))
 
     def boxed(self, own: str) -> bool:
         """Whether a black box stands between an input, by its own name here, and the outputs."""
         return not (self.recording.reached((own,)) & self.recording.reaching(self.ends)).isdisjoint(self.boxes)
 
-    def _derived(self, program: Recording, wanted: str, what: str) -> Recording:
+    def _derived(self, program: Program, wanted: str, what: str) -> Program:
         """Refuse a black box between an input and the output; the results of others are given."""
         on_the_way = program.reached((wanted,)) & program.relevant()
         boxes = [box for name, box in self.boxes.items() if name in on_the_way]
@@ -347,4 +275,4 @@ class Program(Listed):
         return listing(self)
 
 
-__all__ = ["Apply", "Box", "Program"]
+__all__ = ["Apply", "Box", "Capture"]

@@ -1,0 +1,95 @@
+"""What is kept of a run: the program, the values and the names, before anything is derived from them.
+
+Comes in: what `symgrad.tracing.lift.lifter` made. Goes out: `Recorded`, which listings and pictures read; with its
+derivatives it is a `symgrad.tracing.captured.capture.Capture`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from symgrad.backward.derived import code_of
+from symgrad.backward.merging import put
+from symgrad.numeric import Array, Values
+from symgrad.program import Apply, Program, Pullback
+from symgrad.tracing.lift.labels import told_steps
+
+
+@dataclass(frozen=True)
+class Box:
+    """A black box in words: what it is called, the function, and why there is no equation."""
+
+    name: str
+    spelling: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """One run: ``recording`` with the ``arrays`` of its tensors, and what they are called."""
+
+    recording: Program
+    ends: tuple[str, ...]
+    arrays: Mapping[str, Array]
+    boxes: Mapping[str, Any]
+    labels: Mapping[str, str]
+    wanted: tuple[str, ...]
+    lines: Mapping[str, Any] = field(default_factory=dict)
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    title: str = ""
+    origins: Mapping[str, Any] = field(default_factory=dict)
+    conventions: dict[str, str] = field(default_factory=dict)
+    complexes: frozenset[str] = frozenset()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs, in the order of the arguments, then of the parameters."""
+        return tuple(self.labels[name] for name in self.wanted)
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """What is given and not differentiated by: integers, buffers, random numbers."""
+        return tuple(self.labels[t.name] for t in self.recording.inputs if t.name not in self.wanted)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the results."""
+        return tuple(self.labels.get(name, name) for name in self.ends)
+
+    @cached_property
+    def told(self) -> tuple[Apply, ...]:
+        """The steps but those that only broadcast an operand of the next."""
+        return told_steps(self.recording, self.labels)
+
+    @property
+    def black_boxes(self) -> tuple[Box, ...]:
+        """The steps whose local products are torch's."""
+        return tuple(Box(self.labels.get(n, n), b.spelling, b.reason) for n, b in self.boxes.items())
+
+    @cached_property
+    def values(self) -> Values:
+        """The value of every tensor, as torch computed it."""
+        return Values(self.arrays, {})
+
+    @property
+    def results(self) -> tuple[Array, ...]:
+        """The values of the outputs."""
+        return tuple(self.arrays[name] for name in self.ends)
+
+    @cached_property
+    def pulled(self) -> Mapping[str, str]:
+        """The code of each step of a backward that was recorded with ``create_graph``, where it has one."""
+        found: dict[str, str] = {}
+        for step in self.recording.steps:
+            code = code_of(step, self.values) if isinstance(step.op, Pullback) else None
+            if code is not None:
+                places = {own: ast.Name(f"at_{own.partition('·')[2]}") for _, own in step.beside}
+                found[step.result.name] = ast.unparse(put(code, places))
+        return found
+
+
+__all__ = ["Box", "Recorded"]
