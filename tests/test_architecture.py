@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tokenize
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -116,6 +116,76 @@ def test_the_picture_of_the_layers_is_the_contract() -> None:
     picture = re.search(r"^symgrad_cli .*\n─+\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
     assert picture
     assert [re.findall(r"\w+", re.split(r" {2,}", row)[0]) for row in picture[1].splitlines()] == agreed
+
+
+# --- circles ------------------------------------------------------------------------------------------------
+
+
+def imported(name: str, path: Path, modules: Mapping[str, Path]) -> set[str]:
+    """The modules of ``modules`` that a file imports: inside functions and for types alone, too."""
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    found = set()
+    for node in ast.walk(tree_of(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else []
+            source = ".".join([*above, *([node.module] if node.module else [])])
+            # a name that is no file is in the package's own
+            found |= {f"{source}.{a.name}" if f"{source}.{a.name}" in modules else source for a in node.names}
+    return (found & set(modules)) - {name}
+
+
+def circles(root: Path) -> list[list[str]]:
+    """Files that reach each other by their imports, each such circle as the sorted names of its files."""
+    modules = {
+        ".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+        for package in ("symgrad", "cli/symgrad_cli")
+        for path in sorted((root / package).rglob("*.py"))
+    }
+    reads = {name: imported(name, path, modules) for name, path in modules.items()}
+
+    def reached(name: str) -> set[str]:
+        found, left = set(), [*reads[name]]
+        while left:
+            other = left.pop()
+            if other not in found:
+                found.add(other)
+                left += reads[other]
+        return found
+
+    whole = {name: reached(name) for name in reads}
+    around = {name: sorted(o for o in whole[name] if name in whole[o]) for name in whole if name in whole[name]}
+    return sorted(list(found) for found in {tuple(circle) for circle in around.values()})
+
+
+@PARSED
+def test_no_files_stand_in_a_circle() -> None:
+    assert circles(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("symgrad/b.py", "import symgrad.a"),
+        ("symgrad/b.py", "from symgrad import a"),
+        ("symgrad/b.py", "from . import a"),
+        ("symgrad/b.py", "from .a import A"),
+        ("symgrad/b.py", "if TYPE_CHECKING:\n    from symgrad.a import A"),
+        ("symgrad/b.py", "def late():\n    from symgrad.a import A"),
+        ("symgrad/c/__init__.py", "from ..a import A"),
+    ],
+)
+def test_the_check_for_circles_can_fail(tmp_path: Path, file: str, line: str) -> None:
+    (tmp_path / "symgrad" / "c").mkdir(parents=True)
+    for name, text in {"a.py": "from symgrad.b import B", "b.py": "import symgrad.c", "c/__init__.py": ""}.items():
+        (tmp_path / "symgrad" / name).write_text(text)
+    assert circles(tmp_path) == []
+    with (tmp_path / file).open("a", encoding="utf-8") as broken:
+        broken.write(f"\n{line}\n")
+    assert ["symgrad.a", "symgrad.b"] in circles(tmp_path) or ["symgrad.a", "symgrad.b", "symgrad.c"] in circles(
+        tmp_path
+    )
 
 
 # --- what `import symgrad` costs ----------------------------------------------------------------------------

@@ -385,7 +385,7 @@ def test_the_steps_of_a_recurrent_layer_are_told_once(tmp_path, kind, steps):
         "h = torch.cat([h, h @ w])",
     ],
 )
-def test_turns_that_differ_are_not_folded_away(tmp_path, body):
+def test_turns_that_differ_are_not_folded_away(tmp_path, monkeypatch, body):
     """What is told in blocks and by itself, unfolded, are all the steps that ran."""
     session, _ = play(
         tmp_path,
@@ -404,15 +404,12 @@ def test_turns_that_differ_are_not_folded_away(tmp_path, body):
         else:
             assert size == 0
             count += 1
-    from symgrad.tracing.session.scene import Scene
+    from symgrad.tracing.session import event
 
     seen = []
-    original = Scene.operations
-    Scene.operations = lambda self, program: seen.append(len(program.told)) or original(self, program)
-    try:
-        run_script(str(tmp_path / "script.py"), [])
-    finally:
-        Scene.operations = original
+    original = event.passages
+    monkeypatch.setattr(event, "passages", lambda program: seen.append(len(program.told)) or original(program))
+    run_script(str(tmp_path / "script.py"), [])
     assert seen == [count]
     assert session.agrees
 

@@ -12,21 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import sympy as sp
 
 from symgrad.closed_form.asking import axis_in, indices_in, reads_tensor
 from symgrad.closed_form.convolutions import remainders
 from symgrad.closed_form.merging import taken_apart
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted, subscripted
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import spread
 from symgrad.shapes import Size
-
-if TYPE_CHECKING:
-    from symgrad.closed_form.writer import Notation
 
 MOST_SPACE = 3
 """Axes that torch's pools and convolutions move along at most."""

@@ -8,19 +8,16 @@ at the point, and there is another with a mask: ``m = t != -100; … * m[:, None
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import sympy as sp
 
 from symgrad.calculus.steps import Step
 from symgrad.closed_form.asking import indices_in, reads_tensor
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, MULTIPLY, NoForm, Piece, flat
 from symgrad.indexing import Bracket, Index, add_up
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
-
-if TYPE_CHECKING:
-    from symgrad.closed_form.writer import Notation
 
 NONE_LEFT_OUT = "none left out"
 """The name of the rule that holds for data without such a class."""

@@ -7,25 +7,42 @@ said.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Protocol
 
 from symgrad.closed_form.pieces import ATOM, MATMUL, MULTIPLY, NEGATE, NoForm, Text, bracketed
 from symgrad.ops import named
 from symgrad.program import Apply, Argument, Constant
 
-if TYPE_CHECKING:
-    from symgrad.closed_form.source_text import Writer
-
 SIGNS = {"complex_mul": ("*", MULTIPLY), "complex_div": ("/", MULTIPLY), "complex_matmul": ("@", MATMUL)}
 
 
-def complex_text(writer: Writer, step: Apply) -> Text:
+class Speaker(Protocol):
+    """Who writes what a step is applied to: `symgrad.closed_form.source_text.Writer`."""
+
+    def operands(self, step: Apply) -> Sequence[Argument]:
+        """The arguments, without what only broadcasts them."""
+
+    def arguments(self, step: Apply, operands: list[Text | None]) -> list[str]:
+        """The words between the brackets of a call."""
+
+    def maker(self, argument: Argument) -> Apply | None:
+        """The step that is written out in the place of an intermediate."""
+
+    def operand(self, argument: Argument) -> Text | None:
+        """A tensor or a constant."""
+
+    def tensor(self, name: str) -> Text:
+        """What computes a tensor."""
+
+
+def complex_text(writer: Speaker, step: Apply) -> Text:
     """The step in torch's words, a complex result as pairs."""
     text, binds = inner_text(writer, step)
     return (f"view_as_real({text})", ATOM) if "out" in named(step.op).pairs else (text, binds)
 
 
-def inner_text(writer: Writer, step: Apply) -> Text:
+def inner_text(writer: Speaker, step: Apply) -> Text:
     """The step in torch's words, a complex result as it is."""
     op = named(step.op)
     operands = [
@@ -40,7 +57,7 @@ def inner_text(writer: Writer, step: Apply) -> Text:
     return (f"{text}.resolve_conj()" if word.endswith("ihfft") else text), ATOM
 
 
-def seen(writer: Writer, argument: Argument) -> Text:
+def seen(writer: Speaker, argument: Argument) -> Text:
     """Pairs as complex numbers."""
     maker = writer.maker(argument)
     if maker is not None and "out" in named(maker.op).pairs:
@@ -50,7 +67,7 @@ def seen(writer: Writer, argument: Argument) -> Text:
     return f"view_as_complex({rows})", ATOM
 
 
-def plain(writer: Writer, step: Apply, argument: Argument) -> Text:
+def plain(writer: Speaker, step: Apply, argument: Argument) -> Text:
     """A real operand; torch takes no number here, so 0 is written as a tensor."""
     if not isinstance(argument, Constant):
         return writer.operand(argument) or ("", ATOM)

@@ -18,20 +18,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING
 
 import sympy as sp
 
 from symgrad.closed_form.asking import indices_in
 from symgrad.closed_form.entries import shape_of
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import NoForm, subscripted
 from symgrad.indexing import Index, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.ops.contracting.convolutions import slid, spread
 from symgrad.shapes import Size
-
-if TYPE_CHECKING:
-    from symgrad.closed_form.writer import Notation
 
 MOST_AXES = 3
 """Axes that torch's convolutions move along at most."""

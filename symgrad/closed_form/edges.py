@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import sympy as sp
 
 from symgrad.closed_form.asking import indices_in, reads_tensor
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece, flat, method, permuted
 from symgrad.indexing import Bracket, Index, fresh
 from symgrad.indexing.symbols import Expr
-
-if TYPE_CHECKING:
-    from symgrad.closed_form.writer import Notation
 
 STRICT = (sp.Lt, sp.Gt)
 ORDERS = (*STRICT, sp.Le, sp.Ge)

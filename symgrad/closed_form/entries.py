@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import sympy as sp
 
 from symgrad.closed_form.asking import indices_in, reads_tensor
 from symgrad.closed_form.classes import class_of
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, MATMUL, NoForm, Piece, method, subscripted
 from symgrad.indexing import Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.shapes import Size, Slot
-
-if TYPE_CHECKING:
-    from symgrad.closed_form.writer import Notation
 
 
 def entry(notation: Notation, node: Expr) -> Piece:

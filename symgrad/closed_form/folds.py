@@ -11,15 +11,12 @@ Comes in: the one entry of the seed that is read, with what is summed over. Goes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from symgrad.closed_form.convolutions import Slide, solved
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import NoForm
 from symgrad.indexing import Index, Ravel
 from symgrad.indexing.symbols import Expr, indices_of, name_of
-
-if TYPE_CHECKING:
-    from symgrad.closed_form.writer import Notation
 
 
 def folded(notation: Notation, v: Expr, bound: Sequence[Index], axes: Sequence[Index], wanted: str) -> str | None:

@@ -21,7 +21,7 @@ from symgrad.closed_form.of_programs import program_rules
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece
 from symgrad.closed_form.rules import AMONG_NAMES, APART, DIVIDING, Rule, simplify
 from symgrad.closed_form.shorthands import Apart, Masked, Softmax, Standardised
-from symgrad.closed_form.writer import Notation
+from symgrad.closed_form.writer import Forms
 from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.quotients import values_of
@@ -170,7 +170,7 @@ def alike(axes: Sequence[Index], expression: Expr) -> Iterator[tuple[Index, ...]
     return product(*([i for i in free if i.size == axis.size] for axis in axes))
 
 
-def said_once(notation: Notation, text: str) -> str:
+def said_once(notation: Forms, text: str) -> str:
     """``text`` with a name for what a derivative reads beside (an inverse, eigenvectors), where it stands twice."""
     for letter, name in dict.fromkeys(pair for step in notation.program.steps for pair in step.beside):
         own, binds = notation.texts.tensor(name)
@@ -223,7 +223,7 @@ def written(
     if right.has(*NAMED, *PRODUCTS):
         right = simplify(right, steps, (*named_output(program, known), *AMONG_NAMES))
     right = without_floats(Equation(equation.axes, right)).right
-    notation = Notation(program)
+    notation = Forms(program)
     try:
         piece = notation.whole(right, equation.axes, wanted) if right != 0 else None
     except NoForm:

@@ -6,17 +6,14 @@ Comes in: a function of one expression. Goes out: its piece; `NoForm` for functi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import sympy as sp
 
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece, applied
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.lookup import find
-
-if TYPE_CHECKING:
-    from symgrad.closed_form.writer import Notation
 
 MODULES = ("F.", "torch.special.")
 """Where functions stand that are no methods."""

@@ -11,7 +11,6 @@ the text is shown only after it was read back and agreed with the formula.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import sympy as sp
 
@@ -19,12 +18,10 @@ from symgrad.closed_form.asking import reads_tensor
 from symgrad.closed_form.convolutions import convolution
 from symgrad.closed_form.folds import folded
 from symgrad.closed_form.merging import taken_apart
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.places import written_at
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr, is_access, name_of
-
-if TYPE_CHECKING:
-    from symgrad.closed_form.writer import Notation
 
 
 def known_call(notation: Notation, node: Expr, axes: Sequence[Index], wanted: str) -> str | None:

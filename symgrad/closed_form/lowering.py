@@ -37,7 +37,7 @@ from symgrad.closed_form.pieces import (
 )
 from symgrad.closed_form.rules import APART, simplify
 from symgrad.closed_form.size_text import size_text
-from symgrad.closed_form.writer import RELATIONS, Notation
+from symgrad.closed_form.writer import RELATIONS, Forms
 from symgrad.errors import SymgradError
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.brackets import extremes
@@ -57,7 +57,7 @@ CALLS = {
 BESSEL = {0: "i0", 1: "i1"}
 
 
-class Lowered(Notation):
+class Lowered(Forms):
     """Writes every index expression: what has no short notation as array operations over all its indices."""
 
     def __init__(self, program: Program, like: str) -> None:

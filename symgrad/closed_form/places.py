@@ -11,14 +11,11 @@ Comes in: the δ and what it multiplies. Goes out: the call; None where no call 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from symgrad.closed_form.notation import Notation
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import Ravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-
-if TYPE_CHECKING:
-    from symgrad.closed_form.writer import Notation
 
 
 def written_at(notation: Notation, delta: Expr, seed: Expr, axes: Sequence[Index], wanted: str) -> str | None:

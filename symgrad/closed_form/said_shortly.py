@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import sympy as sp
 
 from symgrad.closed_form.asking import axis_in, body_order, common_order, indices_in, joint_axes
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, POWER, Axes, NoForm, Piece, aligned, flat
 from symgrad.closed_form.shorthands import Mean, Softmax, Variance
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr
-
-if TYPE_CHECKING:
-    from symgrad.closed_form.writer import Notation
 
 USUAL = sp.Rational(1, 100000)
 """What torch adds to a variance if nothing else is said."""

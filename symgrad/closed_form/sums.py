@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import sympy as sp
 
 from symgrad.closed_form.asking import axis_in, body_order, components, counted, indices_in, mentions_seed, place_of
 from symgrad.closed_form.blocks import blocks
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import (
     ATOM,
     COMPARE,
@@ -26,10 +26,6 @@ from symgrad.closed_form.shorthands import Mean, Variance
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr
-
-if TYPE_CHECKING:
-    from symgrad.closed_form.writer import Notation
-
 
 WORDS = {Mean: ("mean",), Variance: ("var", "correction=0")}
 

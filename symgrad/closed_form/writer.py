@@ -6,7 +6,6 @@ write something is one method, named by what it writes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -29,6 +28,7 @@ from symgrad.closed_form.edges import is_edge, within_edges
 from symgrad.closed_form.entries import entry
 from symgrad.closed_form.function_calls import function
 from symgrad.closed_form.known_calls import known_call
+from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.of_numbers import roots_together
 from symgrad.closed_form.pieces import (
     ADD,
@@ -50,14 +50,11 @@ from symgrad.closed_form.pieces import (
 from symgrad.closed_form.said_shortly import apart, cases, centred, masked, norm, normal, root, softmax, standardised
 from symgrad.closed_form.shorthands import Apart, Cases, Centred, Masked, Normal, Root, Softmax, Standardised
 from symgrad.closed_form.size_text import size_text
-from symgrad.closed_form.source_text import Writer
 from symgrad.closed_form.sums import write_sum
 from symgrad.indexing import Bracket, Index
-from symgrad.indexing.brackets import implied
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, is_access
 from symgrad.ops.functions import Stable, high
-from symgrad.program import Program
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
 SHORTHANDS = {
@@ -75,39 +72,8 @@ METHODS = {
 }  # fmt: skip
 
 
-class Notation:
-    """Writes index expressions over the tensors of one program."""
-
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.texts = Writer(program)
-        solutions = [step for step in program.steps if step.op == "solve"]
-        self.solved = {inverse: str(step.arguments[0]) for step in solutions for _, inverse in step.beside}
-        """The inverses that only the gradients of linear systems read, and the matrices they are the inverses of."""
-        self._names: dict[str, str] = {}
-
-    def is_size(self, size: Expr) -> bool:
-        """Whether ``size`` is known not to be negative, at all sizes that the program is for."""
-        axes = (n for tensor in self.program.tensors() for n in tensor.shape)
-        return bool(size.is_nonnegative) or implied((*self.program.required, *axes), sp.expand(size))
-
-    def with_definitions(self, text: str) -> str:
-        """``text`` behind ``K = …; ``, for each name that it needs."""
-        for own, name in reversed(self._names.items()):
-            text = text.replace(f"({own})", name) if " != " in own else text
-            if re.search(rf"\b{name}\b", text):  # what was tried and given up may have left others
-                text = f"{name} = {own}; {text}"
-        return text
-
-    def name(self, letter: str, piece: Piece) -> Piece:
-        """``piece`` under a name of its own, if it is more than a name."""
-        if piece.text.isidentifier():
-            return piece
-        taken = {self.program.seed, self.program.output, *(t.name for t in self.program.inputs), *self._names.values()}
-        free = (name for name in (letter, *(f"{letter}{n}" for n in range(1, 100))) if name not in taken)
-        name = self._names.get(piece.text) or next(free)
-        self._names[piece.text] = name
-        return Piece(name, ATOM, piece.axes)
+class Forms(Notation):
+    """Writes index expressions over the tensors of one program, by their shape."""
 
     def write(self, node: Expr, prefer: Sequence[Index]) -> Piece:
         """``node`` as a piece; its axes come in the order of ``prefer`` where there is a choice."""

@@ -1,4 +1,4 @@
-"""Exercises: the closed form is hidden, and a student's line is held against the formula.
+"""Questions: the closed form is hidden, and a student's line is held against the formula.
 
 Comes in: an expression, then a line such as ``v @ a.T``. Goes out: a `Verdict`: exact, approximate, or wrong and
 why, by the diagnosis of the test tool. The line is read by the same whitelist as every text and never run.
@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from symgrad.api import explain_values
-from symgrad.errors import InputError, SymgradError, UnknownNameError
+from symgrad.errors import SymgradError
 from symgrad.exercises.points import evaluated, gradient, known_by, points_of, seeds_of
 from symgrad.explanation import Explanation
-from symgrad.explanation.formulas import Shapes
 from symgrad.language import arguments
 from symgrad.notebook import Listed
 from symgrad.numeric import Values, as_float
@@ -55,7 +52,7 @@ class Verdict(Listed):
 
 
 @dataclass(frozen=True, eq=False)
-class Exercise(Listed):
+class Question(Listed):
     """A question, ``x.grad = ?``; ``check`` takes a line, ``solution`` is the closed form, None where there is none."""
 
     expression: str
@@ -102,18 +99,6 @@ class Exercise(Listed):
         if worst <= EXACT:
             return Verdict("exact", f"{self.name}.grad, at {points} points, {sizes_tried(self.explanation)}")
         return Verdict("approximate", f"the largest difference is {worst:.1e} of the largest entry")
-
-    def to_html(self) -> str:
-        """The question as a page in one file that checks lines without Python; its answers are hidden at first.
-
-        Raises `InputError` where the numbers are too many to travel or the packages of ``symgrad[pages]`` are missing.
-        """
-        from symgrad.exercises.travel import asked
-
-        found = asked(self.explanation)
-        if found is None:
-            raise InputError("this exercise has no page", found=("its numbers are too many to travel",))
-        return self.explanation.to_html(asked=found, hidden=self.name)
 
     def trial(self, text: str, values: Values, weights: Weights) -> Trial:
         """One seed: what was expected, and what the line gives."""
@@ -163,24 +148,6 @@ class Exercise(Listed):
 
     def __repr__(self) -> str:
         return f"<exercise {self.expression!r}: {self.name}.grad = ?>"
-
-
-def exercise(expression: str, *, wrt: str | None = None, shapes: Shapes | None = None, **values: Any) -> Exercise:
-    """A question about ``expression``: what ``backward(v)`` puts into the gradient of ``wrt`` (the first input).
-
-    Raises `SymgradError` where the expression cannot be explained, `UnknownNameError` for an input that there is not.
-
-    >>> question = exercise("x@a")
-    >>> question.check("v @ a.T").kind, question.check("v * 2").kind
-    ('exact', 'wrong')
-    """
-    found = explain_values(expression, values, wrt=None, shapes=shapes, check=False)
-    name = next(iter(found.gradients), None) if wrt is None else arguments.name_of(wrt, "wrt")
-    if name is None:
-        raise InputError("there is no input to differentiate by", found=(expression,))
-    if name not in found.gradients:
-        raise UnknownNameError(f"there is no input {name!r}", found=(f"inputs: {', '.join(found.gradients)}",))
-    return Exercise(found.expression, name, found)
 
 
 def relative(trial: Trial) -> float:

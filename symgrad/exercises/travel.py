@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.exercises.lines import EXACT, LEAD, LEAST, LONGEST, NEAR, Exercise, relative, sizes_tried
+from symgrad.exercises.lines import EXACT, LEAD, LEAST, LONGEST, NEAR, Question, relative, sizes_tried
 from symgrad.exercises.points import gradient, known_by, points_of, seeds_of
 from symgrad.explanation import Explanation
 from symgrad.numeric import Array, Values, as_float
@@ -93,7 +93,7 @@ def trial_of(
 
 def allowed(explanation: Explanation, name: str, values: Values, trial: Trial) -> float:
     """What is taken for rounding: twice what the closed form itself loses, and 1e-9 at least."""
-    question = Exercise(explanation.expression, name, explanation)
+    question = Question(explanation.expression, name, explanation)
     if question.solution is None:
         return EXACT
     try:

@@ -6,11 +6,12 @@ from symgrad.explanation.data import Explanation, Gradient
 from symgrad.explanation.entries import Entry
 from symgrad.explanation.formulas import derive_only
 from symgrad.explanation.given import Given, Seed, Writers
+from symgrad.explanation.hessian import Hessian
 from symgrad.explanation.jacobian import Jacobian, jacobian_of
 from symgrad.explanation.kinks import EdgeRule, Kink, edges_of, kink_of
 from symgrad.explanation.nothing import Nothing, nothing
 from symgrad.explanation.plan import JacobianPlan
-from symgrad.explanation.second import Hessian, of_one_number, with_hessians
+from symgrad.explanation.second import of_one_number, with_hessians
 from symgrad.explanation.singular import Singular
 from symgrad.explanation.ties import Tie
 

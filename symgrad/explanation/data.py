@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from symgrad.closed_form import assigned
 from symgrad.errors import InputError
 from symgrad.explanation.entries import Entry, entry_story
 from symgrad.explanation.given import Given, Seed, Writers
+from symgrad.explanation.hessian import Hessian
 from symgrad.explanation.jacobian import Jacobian
 from symgrad.explanation.singular import Singular
 from symgrad.explanation.ties import Passage, Tie, switches, ties
@@ -31,9 +31,6 @@ from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.oracles.report import Check
 from symgrad.program import Program
-
-if TYPE_CHECKING:
-    from symgrad.explanation.second import Hessian
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +87,8 @@ class Gradient:
 
     def entry(self, at: tuple[int, ...]) -> Entry:
         """The full story of one entry: ``x.grad[at]`` as formula, written out, in numbers."""
-        return entry_story(self, arguments.place_of(at, "at"))
+        place = arguments.place_of(at, "at")
+        return entry_story(self.name, place, self.sweep, self.value, self.values, self.program.seed)
 
 
 @dataclass(frozen=True, eq=False)

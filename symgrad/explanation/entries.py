@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sympy as sp
 
+from symgrad.calculus import Sweep
 from symgrad.errors import ShapeError
 from symgrad.indexing import Equation, Index, Ravel, Unravel
 from symgrad.indexing.equation import rebuild
 from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_of
 from symgrad.lowering.reading import is_mask, number
-from symgrad.numeric import Values, evaluate, plain
+from symgrad.numeric import Array, Values, evaluate, plain
 from symgrad.shapes import with_numbers
 
 if TYPE_CHECKING:
-    from symgrad.explanation.data import Gradient
     from symgrad.explanation.jacobian import Jacobian
 
 LONGEST = 64
@@ -131,24 +131,24 @@ def hold(expression: Expr, values: Values, places: Mapping[Index, Expr]) -> Expr
     return rebuild(expression, known)
 
 
-def entry_story(gradient: Gradient, at: tuple[int, ...]) -> Entry:
-    """The story of ``x.grad[at]``; raises `ShapeError` when there is no such entry."""
-    shape = gradient.value.shape
+def entry_story(name: str, at: tuple[int, ...], sweep: Sweep, value: Array, values: Values, seed: str) -> Entry:
+    """The story of ``x.grad[at]``, whose formula is in ``sweep``; raises `ShapeError` when there is no such entry."""
+    shape = value.shape
     if len(at) != len(shape) or not all(0 <= i < n for i, n in zip(at, shape, strict=True)):
         raise ShapeError(
-            f"{gradient.name}.grad has no entry {list(at)}",
+            f"{name}.grad has no entry {list(at)}",
             found=(f"its shape is {'×'.join(map(str, shape)) or 'a scalar'}",),
         )
-    places = dict(zip(gradient.inner, map(sp.Integer, at), strict=True))
-    total = plain(gradient.value)[at]
-    formula = placed(hold(gradient.formula, gradient.values, places), places)
-    if not gradient.sweep.whole or terms_in(formula, gradient.values.sizes) > LONGEST:
-        return Entry(gradient.name, at, (), total)
-    sizes = gradient.values.sizes
-    expanded = guarded(written_out(hold(written_out(formula, sizes), gradient.values, {}), sizes))
+    places = dict(zip(sweep.equation.axes, map(sp.Integer, at), strict=True))
+    total = plain(value)[at]
+    formula = placed(hold(sweep.equation.right, values, places), places)
+    if not sweep.whole or terms_in(formula, values.sizes) > LONGEST:
+        return Entry(name, at, (), total)
+    sizes = values.sizes
+    expanded = guarded(written_out(hold(written_out(formula, sizes), values, {}), sizes))
     terms = [t for t in sp.Add.make_args(expanded) if t != 0]
-    terms.sort(key=lambda term: _seed_place(term, gradient.program.seed))
-    return Entry(gradient.name, at, tuple((t, value_of(t, gradient.values)) for t in terms), total)
+    terms.sort(key=lambda term: _seed_place(term, seed))
+    return Entry(name, at, tuple((t, value_of(t, values)) for t in terms), total)
 
 
 def terms_in(expression: Expr, sizes: Mapping[Expr, int]) -> int:

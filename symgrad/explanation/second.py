@@ -5,9 +5,8 @@ Comes in: an `Explanation` (its program, its numbers, its weights). Goes out: a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import lru_cache
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -19,6 +18,7 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.explanation.claims import certain
 from symgrad.explanation.data import Explanation
 from symgrad.explanation.given import Seed, Writers
+from symgrad.explanation.hessian import Hessian
 from symgrad.explanation.jacobian import Jacobian
 from symgrad.indexing import Equation, fresh_axes
 from symgrad.indexing.symbols import Expr, accesses, name_of
@@ -30,40 +30,6 @@ from symgrad.oracles.digits import DIGITS, lost_digits
 from symgrad.program import Apply, Program, Tensor, free_name
 
 HESSIAN = certain("hessian", "", "the Jacobian of the gradient")
-
-
-@dataclass(frozen=True, eq=False)
-class Hessian:
-    """∂²L/∂first∂second with L = Σ v·out; ``value`` has the shape of ``first``, then that of ``second``.
-
-    ``closed_form`` is text in torch's syntax where both inputs are vectors or numbers, or None; ``jacobian``
-    is the same matrix as the Jacobian of the gradient by ``first``: formula, symbols, numbers, labels. ``digits`` is
-    with how many the formula was evaluated where float64 loses those of ``value``; 0 where it does not.
-    """
-
-    first: str
-    second: str
-    value: Array
-    jacobian: Jacobian
-    constant: bool
-    checks: tuple[Check, ...]
-    written: Callable[[], str | None]
-    digits: int = 0
-
-    @cached_property
-    def closed_form(self) -> str | None:
-        """The matrix in torch's syntax, proven when it is first asked for; None where there is no such form."""
-        return self.written()
-
-    @property
-    def formula(self) -> Expr | None:
-        """The index formula; None where it would be too long to read."""
-        return self.jacobian.formula
-
-    @property
-    def passed(self) -> bool:
-        """Whether no oracle disagreed."""
-        return all(check.passed is not False for check in self.checks)
 
 
 @lru_cache(maxsize=256)

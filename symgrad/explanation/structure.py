@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.closed_form.pieces import NoForm
-from symgrad.closed_form.writer import Notation
+from symgrad.closed_form.writer import Forms
 from symgrad.explanation import claims as tests
 from symgrad.explanation.claims import Claim, Structure, certain
 from symgrad.explanation.cuts import why_nothing_flows
@@ -255,7 +255,7 @@ def _block(program: Program, expression: Expr, rows: Sequence[Index], columns: S
 def _notation(program: Program, expression: Expr, axes: Sequence[Index]) -> str:
     """An expression in matrix notation, as code; empty where there is none that is short."""
     try:
-        text = Notation(program).whole(expression, tuple(axes), program.output).text
+        text = Forms(program).whole(expression, tuple(axes), program.output).text
     except NoForm:
         return ""
     return "" if "expand" in text or len(text) > LONGEST else text

@@ -9,18 +9,30 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.given import Given
 from symgrad.tracing.record.guard import unheard
 from symgrad.tracing.record.trace import Node, upstream, version
 
-if TYPE_CHECKING:
-    from symgrad.tracing.record.mode import Recorder
-
 CALLS = {"torch.autograd.grad": "grad", "torch.autograd.backward": "backward"}
 """The calls that every way to run a graph backwards comes down to, and what they are called here."""
+
+
+class Nodes(Protocol):
+    """What a recorder knows of tensors: the nodes of their present values, and how many calls there were."""
+
+    calls: int
+
+    def node_of(self, tensor: Any) -> Node:
+        """The node of a tensor's present value."""
+
+    def knows(self, tensor: Any) -> bool:
+        """Whether that value has a node."""
+
+    def register(self, tensor: Any, node: Node) -> None:
+        """Give it one."""
 
 
 @dataclass(eq=False)
@@ -51,7 +63,7 @@ class Asked:
     tensors: Sequence[Any]
 
 
-def asked(recorder: Recorder, spelling: str, function: Any, args: tuple[Any, ...], keywords: Any) -> Asked | None:
+def asked(recorder: Nodes, spelling: str, function: Any, args: tuple[Any, ...], keywords: Any) -> Asked | None:
     """What a call will give, if that can be differentiated again."""
     kind = CALLS[spelling]
     given = Given.of(kind, function, args, keywords)
@@ -76,7 +88,7 @@ def in_grad(tensors: Sequence[Any]) -> list[Any]:
         return [tensor.grad for tensor in tensors]
 
 
-def note(recorder: Recorder, asked: Asked, result: Any) -> None:
+def note(recorder: Nodes, asked: Asked, result: Any) -> None:
     """Give what a call gave its nodes: what was returned, or what stands in ``.grad`` now."""
     gradient, where = asked.gradient, frames.here(recorder.calls)
     recorder.calls += 1

@@ -18,11 +18,11 @@ from symgrad.program import Apply
 from symgrad.tracing.captured.words import shape_text, step_text
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.trace import Node
+from symgrad.tracing.session.scene import Scene
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
     from symgrad.tracing.lift.lifted import Lifted
-    from symgrad.tracing.session.scene import Scene
 
 
 def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error: Exception) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +23,9 @@ from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import Node
+from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Leaf
 from symgrad.tracing.story.told_lines import ToldLines
-
-if TYPE_CHECKING:
-    from symgrad.tracing.session.scene import Scene
 
 SHORT, FEW = 14, 6
 """Steps and leaves of a program that is small enough for a lesson."""

@@ -5,34 +5,15 @@ Comes in: the scene of a call, or a tensor whose ``.grad`` was read after it. Go
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from symgrad.numeric.exact import Array
 from symgrad.tracing.lift.lifted import Lifted
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.trace import Cut, Node, Where
 from symgrad.tracing.session.diagnose import output_name
-
-if TYPE_CHECKING:
-    from symgrad.tracing.session.scene import Scene
-
-
-@dataclass(frozen=True, eq=False)
-class Last:
-    """What is remembered of the last call: its line, its output, where paths ended, and what came by on the way.
-
-    ``cuts`` are pairs of a cut and, where it made one, the new leaf's name and line; ``passed`` what reached small
-    tensors that are no leaves.
-    """
-
-    where: Where
-    output: str
-    cuts: tuple[tuple[Cut, str, Where | None], ...]
-    passed: Mapping[int, tuple[weakref.ref[Any], Array]] = field(default_factory=dict)
+from symgrad.tracing.session.history import Last
+from symgrad.tracing.session.scene import Scene
 
 
 def last_of(scene: Scene) -> Last:

@@ -6,7 +6,7 @@ would stumble over.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +15,8 @@ from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.observed import changed
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.trace import same
+from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Leaf
-
-if TYPE_CHECKING:
-    from symgrad.tracing.session.scene import Scene
 
 
 def other_letter(letter: str) -> list[str]:

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +26,8 @@ from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.record.trace import upstream
+from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.passages import passages
-
-if TYPE_CHECKING:
-    from symgrad.tracing.session.scene import Scene
 
 TORCHS = {"jacobian": "torch/autograd/functional.py", "gradcheck": "torch/autograd/gradcheck.py"}
 """Functions of torch's that ask for J row by row, and where they stand."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -23,12 +23,10 @@ from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.standing_in import Caller, caller
 from symgrad.tracing.record.trace import mapped, tensors_in
 from symgrad.tracing.record.transforms import GRADIENTS, LATER, PRODUCTS, TOLD, Ask, Inside
+from symgrad.tracing.session.history import History
 from symgrad.tracing.session.sampling import is_checked
 from symgrad.tracing.session.transformed import told
 from symgrad.tracing.story.events import Note
-
-if TYPE_CHECKING:
-    from symgrad.tracing.session.watch import Watch
 
 UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 
@@ -36,7 +34,7 @@ UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 class Transforms:
     """What stands for `torch.func`'s transforms; ``current`` is the call whose function is to run next."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: History) -> None:
         self.watch, self.recorder = watch, watch.recorder
         self.current: Ask | None = None
         self.times: dict[tuple[str, int, str], int] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,14 +24,13 @@ from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.trace import Node, as_array, beginnings, upstream
 from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, Ask
 from symgrad.tracing.session.agreement import difference, precision_of
+from symgrad.tracing.session.event import told_of
+from symgrad.tracing.session.history import History
 from symgrad.tracing.session.rows import about
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Backward, Note
 from symgrad.tracing.story.passages import passages
 from symgrad.tracing.story.told_lines import told_lines
-
-if TYPE_CHECKING:
-    from symgrad.tracing.session.watch import Watch
 
 MOST = 250_000
 """Entries of a Jacobian that is laid out to be compared."""
@@ -43,7 +42,7 @@ HOW = {
 """How each transform gets there."""
 
 
-def told(watch: Watch, ask: Ask, result: Any) -> Backward | Note | None:
+def told(watch: History, ask: Ask, result: Any) -> Backward | Note | None:
     """The event of one outermost call; None where nothing was differentiated."""
     returned = ask.returned(result)
     ask.inside.settle()
@@ -55,7 +54,7 @@ def told(watch: Watch, ask: Ask, result: Any) -> Backward | Note | None:
     return one_call(watch, ask, [t.detach() for t in returned], ask.title)
 
 
-def of_a_batch(watch: Watch, ask: Ask, inner: Ask) -> Backward | Note:
+def of_a_batch(watch: History, ask: Ask, inner: Ask) -> Backward | Note:
     """``vmap(grad(f))``: the first example's, told as one."""
     event = one_call(watch, inner, [node.held for node in inner.results], ask.title)
     said = f"vmap: the same for each of {counted(ask.rows, 'example')}, in one batched sweep; told here is the first"
@@ -64,19 +63,19 @@ def of_a_batch(watch: Watch, ask: Ask, inner: Ask) -> Backward | Note:
     return replace(event, lead=(said, *event.lead))
 
 
-def one_call(watch: Watch, ask: Ask, returned: Sequence[Any], title: str) -> Backward | Note:
+def one_call(watch: History, ask: Ask, returned: Sequence[Any], title: str) -> Backward | Note:
     """A gradient or a Jacobian, from its function's ends."""
     unknown = next((n for n in upstream(list(ask.ends)) if n.kind == "unknown"), None)
     if unknown is not None:
         raise UnsupportedError(unknown.notes[0], found=(f"{unknown.where.short}: {unknown.where.text}",))  # type: ignore[union-attr]  # `unseen` says where
     if ask.word in (*GRADIENTS, "vjp"):
         scene = scene_of(watch, ask)
-        event = scene.event(list(returned), None)
+        event = told_of(scene, list(returned), None)
         return replace(event, lead=(f"{title}: one sweep back through the function", *event.lead))
     return forward(ask, returned, title) if ask.word in PRODUCTS else jacobian(ask, returned, title)
 
 
-def scene_of(watch: Watch, ask: Ask) -> Scene:
+def scene_of(watch: History, ask: Ask) -> Scene:
     """The gradient as `Scene` tells those of ``torch.autograd.grad``."""
     outputs = tuple(node.held for node in ask.ends)
     wanted = tuple(node.held for node in ask.wanted)

@@ -22,16 +22,16 @@ from symgrad.tracing.captured.function import active_modes, recording
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.given import Given, read_twice
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
-from symgrad.tracing.record.mode import Recorder
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.standing_in import Caller, caller_with_all
 from symgrad.tracing.record.trace import Where, as_array, tensors_in
 from symgrad.tracing.session import paths, rows
-from symgrad.tracing.session.likeness import Outline
-from symgrad.tracing.session.sampling import Sampling, is_checked
+from symgrad.tracing.session.event import remember, told_of, unexplained
+from symgrad.tracing.session.history import History
+from symgrad.tracing.session.sampling import is_checked
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.session.transform_calls import Transforms
-from symgrad.tracing.story.events import Backward, Note, Session
+from symgrad.tracing.story.events import Backward, Note
 from symgrad.tracing.story.summary import summary
 
 TRIES = 10
@@ -41,11 +41,8 @@ UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 """What is said where the observer failed."""
 
 
-class Watch:
-    """One watched run. ``only`` names leaves and ``call`` the number of a call that is wanted in detail.
-
-    With ``pictures`` what is told line by line is drawn as well.
-    """
+class Watch(History):
+    """One watched run, as `History` describes it."""
 
     def __init__(
         self,
@@ -56,25 +53,12 @@ class Watch:
         patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         pictures: bool = False,
     ) -> None:
-        self.session = Session(script, torch_version=torch.__version__.split("+")[0])
-        self.recorder = Recorder(self.heard)
-        self.tell, self.only, self.call = tell, tuple(only), call
-        self.busy = False
-        self.during: list[Any] = []
-        self.number = 0
+        super().__init__(script, tell, only, call, patience, pictures)
         here = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _let_go(here()))
-        self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
-        self.shown: dict[tuple[str, int], Outline] = {}
-        self.filled: dict[int, tuple[weakref.ref[Any], Where, str]] = {}
-        self.names: dict[int, str] = {}
-        self.told: set[Any] = set()
-        self.last: paths.Last | None = None
         self.sweep: rows.Sweep | None = None
         self.sweeps, self.settled = 0, False
         self.unsaid: Backward | None = None
-        self.emptied: dict[int, tuple[weakref.ref[Any], Where]] = {}
-        self.weights: list[tuple[Where, str]] = []
 
     # The calls --------------------------------------------------------------------------------------------
 
@@ -150,7 +134,7 @@ class Watch:
             self.say(unseen(self.number, frames.here(), f"{self.recorder.guard.problem} {UNCHANGED}"))
             return
         if error is None and self.call is None and self.swept(scene, result):
-            scene.remember(True)
+            remember(scene, True)
             return
         key = (scene.where.file, scene.where.line)
         wanted = self.call is None or self.call == self.number
@@ -160,7 +144,7 @@ class Watch:
             event = None
         else:
             event = self.told_by(scene, result, error)
-        scene.remember(error is None)
+        remember(scene, error is None)
         if event is not None:
             self.say(event)
 
@@ -217,16 +201,11 @@ class Watch:
         """The event of one call; whatever cannot be explained says why."""
         try:
             with undisturbed(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
-                return scene.event(result, error)
+                return told_of(scene, result, error)
         except SymgradError as problem:
-            return scene.unexplained(problem.problem, (*problem.found, *problem.hints), error)
+            return unexplained(scene, problem.problem, (*problem.found, *problem.hints), error)
         except Exception as problem:  # the script goes on
-            return scene.unexplained(f"{in_words(problem)} {UNCHANGED}", (), error)
-
-    def say(self, event: Backward | Note) -> None:
-        """Keep an event and pass it on."""
-        self.session.events.append(event)
-        self.tell(event)
+            return unexplained(scene, f"{in_words(problem)} {UNCHANGED}", (), error)
 
     # What happens in between ------------------------------------------------------------------------------
 

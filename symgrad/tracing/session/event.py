@@ -1,0 +1,234 @@
+"""What is said of one call of ``backward`` or ``grad``.
+
+Comes in: a `Scene`, then torch's results or exception. Goes out: a `Backward` of `symgrad.tracing.story.events`: the
+program behind the outputs, and for each leaf the derived vᵀJ beside torch's own.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.numeric.exact import as_float
+from symgrad.render.program_picture import Watched
+from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured.pictures import picture
+from symgrad.tracing.captured.words import NOT_CHECKED, chosen_by_torch, first_words, ruled_by_torch, shape_text
+from symgrad.tracing.lift.complex.pairs import convention
+from symgrad.tracing.lift.lifter import Lifter
+from symgrad.tracing.record import frames
+from symgrad.tracing.record.given import seed_text, stands_for
+from symgrad.tracing.record.names import node_names
+from symgrad.tracing.record.trace import as_array
+from symgrad.tracing.session import diagnose, kinks, leaves, own_backward, paths, remarks
+from symgrad.tracing.session.agreement import Judge
+from symgrad.tracing.session.births import births, not_finite, watching
+from symgrad.tracing.session.entrywise import entrywise
+from symgrad.tracing.session.lessons import lessons
+from symgrad.tracing.session.likeness import Outline
+from symgrad.tracing.session.likeness import unlike as differences
+from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.session.slopes import slopes
+from symgrad.tracing.story.events import Backward, Leaf
+from symgrad.tracing.story.passages import passages
+from symgrad.tracing.story.told_lines import ToldLines, told_lines
+from symgrad.tracing.story.zeros import zeros
+
+HANDFUL = 6
+"""With more leaves than this, formulas are shown on request only."""
+
+
+def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
+    """What happened, in full."""
+    here = scene.where if scene.kind == "grad" else None  # what this line assigns is the gradient
+    names = node_names(scene.order, scene.names, scene.sight, outside=here, given=True)
+    if scene.given.batched and error is None:
+        raise UnsupportedError(
+            "is_grads_batched gives many v at once, and one vᵀJ comes back for each of them",
+            hints=("the same call with a single v is explained",),
+        )
+    if error is not None:
+        return failed(scene, names, error)
+    lifted = Lifter(names, scene.stops()).lift(scene.nodes)
+    targets = scene.targets(lifted, result)
+    program = scene.program(lifted, targets)
+    shown = passages(program)
+    key = scene.where.file, scene.where.line
+    outline = Outline(
+        shown,
+        tuple((program.labels[t.name], tuple(np.shape(program.arrays[t.name]))) for t in program.recording.inputs),
+    )
+    before = scene.watch.shown.get(key) if scene.watch.call is None else None
+    unlike = None if before is None else differences(before, outline)
+    repeated = unlike is not None
+    if not repeated:
+        scene.watch.shown[key] = outline
+    born: list[Any] = []
+    flow = leaves.Flow()
+    seeds = scene.weights(lifted)
+    judge = Judge(program, seeds, scene.types(lifted))
+    met, letter = kinks.Passages(), program.recording.seed
+    ways = Watched()
+    drawn = [ways] if scene.watch.pictures and not repeated else []
+    judge.pull(watching(births(born), flow.seen, *([] if repeated else [met.seen]), *drawn))
+    scene.passed = flow.small_of(scene.order, lifted.refs)
+    lost = bool(born) and all(birth.of_nothing for birth in born)
+    few = len(targets) <= HANDFUL or bool(scene.watch.only)
+    ones = len(scene.seeds) == 1 and scene.seeds[0] is None
+    told = ToldLines() if repeated else told_lines(program, seeds, ones, scene.watch.call is not None)
+    rows = [
+        leaf(scene, judge, name, tensor, true, few and not repeated, flow, lost, told)
+        for name, (tensor, true) in targets.items()
+        if not scene.watch.only or program.labels[name] in scene.watch.only
+    ]
+    notes = [*remarks.other_letter(letter), *remarks.accumulated(scene, rows, repeated, letter)]
+    notes += remarks.without_a_past(program)
+    if not repeated:
+        ties = kinks.found(program, seeds, met)
+        notes += [*zeros(program, seeds, rows, ties), *remarks.broadcast_losses(program)]
+        notes += [*kinks.lines(program, ties), *lessons(scene, program, seeds, rows, told)]
+        notes += [*paths.missing(scene, lifted), *slopes(program), *own_backward.compared(program)]
+    if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
+        row.after is not None and not np.isfinite(row.after).all() for row in rows
+    ):
+        notes += not_finite(program, born)
+    notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program)]
+    notes += ruled_by_torch(program, judge.rules) if any(row.ruled for row in rows) else []
+    notes += [*remarks.overwritten_weights(scene), *scene.sensor.told()]
+    spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
+    if scene.seeds[0] is not None:
+        scene.watch.weights.append((scene.where, frames.argument(scene.where.text) or seed_text(scene.seeds)))
+    return Backward(
+        scene.number,
+        scene.where,
+        seed_text(scene.seeds),
+        stands_for(scene.seeds, lifted.labels.get(lifted.outputs[0], lifted.outputs[0]), letter),
+        shown,
+        roles_of(scene, program, targets),
+        tuple(rows),
+        tuple(notes),
+        tuple(f"{b.name}: {b.spelling} is a black box, {NOT_CHECKED}: {b.reason}" for b in program.black_boxes),
+        repeated=repeated,
+        unlike=unlike or (),
+        kind=scene.kind,
+        told=told,
+        letter=letter,
+        lead=(convention(spoken),) if spoken and not repeated else (),
+        picture=picture(program, seeds, ways) if ways.parts else "",
+        entries=entrywise(program, told.source) if scene.watch.pictures else None,
+    )
+
+
+def unexplained(scene: Scene, problem: str, found: tuple[str, ...], error: Exception | None) -> Backward:
+    """A call that could not be explained, with the reason."""
+    failure = "" if error is None else f"{type(error).__name__}: {first_words(error)}"
+    return Backward(
+        scene.number,
+        scene.where,
+        seed_text(scene.seeds),
+        "",
+        (),
+        (),
+        (),
+        (f"not explained: {problem}", *(f"  {line}" for line in found)),
+        failure=failure,
+        explained=False,
+    )
+
+
+def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
+    """A call that torch refused."""
+    try:
+        lifted = Lifter(names).lift(scene.nodes)
+    except SymgradError:
+        lifted = None
+    program = None
+    if lifted is not None:
+        program = scene.program(lifted, [n for n, node in lifted.nodes.items() if node.kind == "leaf"])
+    reasons = diagnose.failure(scene, lifted, program, error)
+    shown = passages(program) if program is not None else ()
+    roles = roles_of(scene, program, program.wanted) if program is not None and shown else ()
+    message = first_words(error)
+    return Backward(
+        scene.number,
+        scene.where,
+        seed_text(scene.seeds),
+        "",
+        shown,
+        roles,
+        (),
+        (),
+        (),
+        f"{type(error).__name__}: {message}",
+        tuple(reasons),
+    )
+
+
+def leaf(scene: Scene, judge: Judge, name: str, tensor: Any, true: Any, formulas: bool, flow: leaves.Flow, lost: bool,
+    told: ToldLines,
+) -> Leaf:  # fmt: skip
+    """One row."""
+    program = judge.program
+    jacobian = leaves.structure(program, name) if formulas else leaves.size(program, name)
+    form = told.forms.get(program.labels[name])
+    before = scene.before.get(id(tensor)) if scene.kind == "backward" else None
+    added = as_float(judge.derived[name])
+    error, agrees, ruled = judge.verdict(name, None if true is None else as_array(true), before)
+    boxed = program.boxed(name)
+    if boxed and agrees:
+        error = agrees = None  # torch beside torch
+    after = tensor.grad if scene.kind == "backward" else true
+    hooked = agrees is not True and remarks.touched(scene, tensor)
+    if hooked:
+        error = agrees = None  # what a hook made of it cannot be compared
+    return Leaf(
+        program.labels[name],
+        tuple(tensor.shape),
+        jacobian,
+        form,
+        None if before is None else as_array(before),
+        added,
+        None if after is None else np.array(as_array(after)),
+        error,
+        agrees,
+        judge.rounding(name),
+        boxed,
+        judge.undefined(name),
+        lost,
+        "" if added.any() else flow.why(program, name),
+        hooked,
+        ruled,
+    )
+
+
+def roles_of(scene: Scene, program: Capture, targets: Any) -> tuple[str, ...]:
+    """Each input with its shape and what it is."""
+    rows = []
+    for tensor in program.recording.inputs:
+        mark = (" (leaf)" if scene.asked is None else " (asked)") if tensor.name in targets else ""
+        rows.append(f"{program.labels[tensor.name]} {shape_text(tensor.shape)}{mark}")
+    inputs = {tensor.name for tensor in program.recording.inputs}
+    rows += [
+        f"{program.labels.get(e, e)} {shape_text(np.shape(program.arrays[e]))}"
+        for e in dict.fromkeys(program.ends)
+        if e not in inputs
+    ]
+    return tuple(rows)
+
+
+def remember(scene: Scene, ran: bool) -> None:
+    """Whose ``.grad`` this call filled, and which parts of the graph it let go of."""
+    if ran:
+        scene.watch.last = paths.last_of(scene)
+    for node in scene.order if ran and not scene.given.retained else ():
+        node.freed = node.freed or scene.where
+    for _, tensor in scene.leaves if scene.kind == "backward" else ():
+        if tensor.is_leaf and tensor.grad is not None:
+            name = scene.sight.get(id(tensor), "a leaf")
+            scene.watch.filled[id(tensor)] = (weakref.ref(tensor), scene.where, name)
+
+
+__all__ = ["remember", "told_of", "unexplained"]

@@ -1,0 +1,78 @@
+"""What a watched run remembers from one call to the next, and whom it tells.
+
+Comes in: events, one after the other. Goes out: the same to whoever listens; to what explains a call, what was said
+before it. `symgrad.tracing.session.watch` adds the standing in for torch's own calls.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from symgrad.numeric.exact import Array
+from symgrad.tracing.record.mode import Recorder
+from symgrad.tracing.record.trace import Cut, Where
+from symgrad.tracing.session.likeness import Outline
+from symgrad.tracing.session.sampling import Sampling
+from symgrad.tracing.story.events import Backward, Note, Session
+
+
+@dataclass(frozen=True, eq=False)
+class Last:
+    """What is remembered of the last call: its line, its output, where paths ended, and what came by on the way.
+
+    ``cuts`` are pairs of a cut and, where it made one, the new leaf's name and line; ``passed`` what reached small
+    tensors that are no leaves.
+    """
+
+    where: Where
+    output: str
+    cuts: tuple[tuple[Cut, str, Where | None], ...]
+    passed: Mapping[int, tuple[weakref.ref[Any], Array]] = field(default_factory=dict)
+
+
+class History:
+    """One watched run. ``only`` names leaves and ``call`` the number of a call that is wanted in detail.
+
+    With ``pictures`` what is told line by line is drawn as well.
+    """
+
+    def __init__(
+        self,
+        script: str,
+        tell: Callable[[Any], None] = lambda event: None,
+        only: Sequence[str] = (),
+        call: int | None = None,
+        patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
+        pictures: bool = False,
+    ) -> None:
+        self.session = Session(script, torch_version=torch.__version__.split("+")[0])
+        self.recorder = Recorder(self.heard)
+        self.tell, self.only, self.call = tell, tuple(only), call
+        self.busy = False
+        self.during: list[Any] = []
+        self.number = 0
+        self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
+        self.shown: dict[tuple[str, int], Outline] = {}
+        self.filled: dict[int, tuple[weakref.ref[Any], Where, str]] = {}
+        self.names: dict[int, str] = {}
+        self.told: set[Any] = set()
+        self.last: Last | None = None
+        self.emptied: dict[int, tuple[weakref.ref[Any], Where]] = {}
+        self.weights: list[tuple[Where, str]] = []
+
+    def say(self, event: Backward | Note) -> None:
+        """Keep an event and pass it on."""
+        self.session.events.append(event)
+        self.tell(event)
+
+    def heard(self, spelling: str, subject: Any, where: Where) -> None:
+        """The recorder saw something that may matter."""
+
+
+__all__ = ["History", "Last"]
