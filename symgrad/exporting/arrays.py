@@ -1,7 +1,10 @@
 """The parts as NumPy or jax: each call of torch's is put into the other library's words, or refused.
 
 Comes in: `Parts`. Goes out: a module of two functions, in jax also a `jax.custom_vjp` that joins them. Nothing is run:
-syntax trees are rewritten by a list (`symgrad.exporting.words_of_arrays`), and what is not in it is an error.
+syntax trees are rewritten by what the entries of the table say (`Op.arrays`); what no entry says is an error.
+
+``np`` is the array library and ``special`` its special functions: ``scipy.special``, ``jax.scipy.special``. A method
+``x.sum(0)`` is read as ``sum(x, 0)``.
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from symgrad.errors import UnsupportedError
 from symgrad.exporting.layout import assignment, returned
 from symgrad.exporting.module import Told, checked, docstring, in_functions, indented, whole_module
 from symgrad.exporting.parts import Parts, Statement, free, listed
-from symgrad.exporting.words_of_arrays import MODULES, ONLY, RULES, SAME, SPECIAL
+from symgrad.ops import TABLE
+from symgrad.ops.spec import Op
 
 RANK = "{}.ndim"
 KNOWN = (ast.Constant, ast.Name, ast.Tuple, ast.List, ast.BinOp, ast.UnaryOp, ast.Compare, ast.Slice, ast.operator,
@@ -26,14 +30,43 @@ TAKEN = ("values", "indices")
 """Parts of what an operation of torch's finds: NumPy has other functions for them."""
 
 
+BESIDE = {
+    "isfinite": "x: np.isfinite(x)", "arange": "n: np.arange(n)", "to": "x, like: x.astype(like.dtype)",
+    "numel": "x: x.size",
+}  # fmt: skip
+"""Words that lines have and that are no operation."""
+MODULES = {
+    "numpy": {"np": "import numpy as np", "special": "from scipy import special"},
+    "jax": {
+        "jax": "import jax", "np": "import jax.numpy as jnp", "special": "from jax.scipy import special",
+    },
+}  # fmt: skip
+"""How a module is imported; in jax the array library is called ``jnp``."""
+NETWORKS = {"numpy": "special", "jax": "jax.nn"}
+"""Where the functions of networks are, ``nn`` in what an entry says."""
+
+
+def in_arrays(op: Op) -> str | None:
+    """An operation in the words of NumPy, as the text of a function: what its entry says, or its spelling there.
+
+    A spelling says it alone where there are no options, which are called otherwise.
+    """
+    names = ", ".join(op.operands)
+    if op.arrays:
+        return op.arrays if ":" in op.arrays else f"{names}: {op.arrays}({names})"
+    plain = not (op.variadic or op.optional or op.pairs) and set(op.signature.parameters) == set(op.operands)
+    word = next((word for word in op.spelled if word.startswith("np.")), None)
+    return f"{names}: {word}({names})" if plain and word is not None else None
+
+
 @cache
 def rules(library: str) -> Mapping[str, ast.Lambda]:
-    """What a function comes to."""
-    texts = {name: f"x: np.{name}(x)" for name in SAME} | {name: f"x: special.{name}(x)" for name in SPECIAL}
-    texts |= dict(RULES) | dict(ONLY[library])
+    """What a function comes to: its arguments, and the body, of which options that were left out are left out."""
+    texts = {op.name: text for op in TABLE.values() if (text := in_arrays(op)) is not None} | BESIDE
+    networks = {"nn": ast.parse(NETWORKS[library], mode="eval").body}
     found = {}
     for name, text in texts.items():
-        tree = ast.parse(f"lambda {text}", mode="eval").body
+        tree = put(ast.parse(f"lambda {text}", mode="eval").body, networks)
         assert isinstance(tree, ast.Lambda)
         found[name] = tree
     return found

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from symgrad.ops.domain import Domain, reals
 from symgrad.ops.indexed import Indexed
@@ -20,7 +20,18 @@ from symgrad.ops.on_axes import OnAxes
 from symgrad.ops.readings import Along, Instead, Loss, Pointwise, Reading
 from symgrad.ops.shaping import broadcast, common_shape
 from symgrad.ops.signatures import Call, call_of, example_of
-from symgrad.ops.spec import TABLE, Op, as_given, no_alignment, register, unresolved
+from symgrad.ops.spec import (
+    TABLE,
+    AlignRule,
+    Facts,
+    Op,
+    PrepareRule,
+    ShapeRule,
+    as_given,
+    no_alignment,
+    register,
+    unresolved,
+)
 from symgrad.ops.words import ALSO, JUMPS
 
 NUMPY = ("torch.{}", "Tensor.{}", "np.{}")
@@ -96,7 +107,14 @@ def op(
     reading: Reading | None = None,
     checks: Callable[..., None] | None = None,
     reads_out: bool = False,
-    **facts: Any,
+    shape: ShapeRule | None = None,
+    align: AlignRule | None = None,
+    prepare: PrepareRule | None = None,
+    letters: str = "",
+    ranks: Mapping[str, tuple[int, ...]] | None = None,
+    pairs: frozenset[str] = frozenset(),
+    twins: frozenset[str] = frozenset(),
+    **facts: Unpack[Facts],
 ) -> Op:
     """Put the operation that ``call`` names into the table: ``out`` is what its equation says.
 
@@ -119,31 +137,24 @@ def op(
         line = Along(said, equation, texts, along, least)
         reading = line
         torch = torch or line.by_torch(by_spelling(home[0].format(said.name)))
-        facts = {"prepare": line.prepare, "shape": line.shape, **facts}
+        prepare, shape = prepare or line.prepare, shape or line.shape
         examples = examples or line.examples
         forward = forward and line.forward(forward)
     if axes:
         placed = OnAxes(said, equation, texts, tuple(axes.split()), frozenset(apart.split()), least, repeated)
         reading = placed
-        facts = {"prepare": placed.prepare, "shape": placed.shape, "align": no_alignment, **facts}
+        prepare, shape, align = prepare or placed.prepare, shape or placed.shape, align or no_alignment
     if reading is None and INDICES.search(equation):
         reading = Indexed(said, equation, texts)
     if isinstance(reading, Indexed):
-        letters = "".join(NAMES.findall(equation.partition("=")[0].removeprefix("out")))
-        ranks = {
-            name: (len(slots.split(",")),)
-            for name, slots in INDICES.findall(equation)
-            if name in said.operands and "…" not in slots
-        }
-        own = (
-            {"align": no_alignment}
-            if callable(texts)
-            else {"align": reading.align, "letters": letters or "ijkl", "ranks": ranks}
-        )
-        facts = {"shape": reading.shape, **own, **facts}
+        shape, align = shape or reading.shape, align or (no_alignment if callable(texts) else reading.align)
+        if not callable(texts):
+            letters = letters or "".join(NAMES.findall(equation.partition("=")[0].removeprefix("out")))
+            ranks = ranks if ranks is not None else ranks_in(equation, said.operands)
     reading = reading or Pointwise(said, equation, texts, decimals)
+    prepare = prepare or as_given
     if checks:
-        facts["prepare"] = checked(facts.get("prepare", as_given), checks)
+        prepare = checked(prepare, checks)
     values = forward or (reading.forward if isinstance(reading, (Pointwise, Loss)) else None)
     known = facts.get("known", {})
     held = (*(("out",) if reads_out or any(map(mentions_out, (equation, *others))) else ()), *known)
@@ -164,9 +175,13 @@ def op(
             optional=said.optional,
             data=said.data,
             variadic=False,
-            shape=facts.pop("shape", common_shape),
-            align=facts.pop("align", broadcast),
-            prepare=facts.pop("prepare", as_given),
+            shape=shape or common_shape,
+            align=align or broadcast,
+            prepare=prepare,
+            letters=letters or "ijkl",
+            ranks=ranks or {},
+            pairs=pairs,
+            twins=twins,
             resolve=unresolved,
             numpy=values,
             torch=torch or by_spelling(names[0], said, integers),
@@ -180,6 +195,15 @@ def op(
             **facts,
         )
     )
+
+
+def ranks_in(equation: str, operands: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """As many axes as an operand has letters, where it has no ``…``."""
+    return {
+        name: (len(slots.split(",")),)
+        for name, slots in INDICES.findall(equation)
+        if name in operands and "…" not in slots
+    }
 
 
 def checked(prepare: Callable[..., Any], checks: Callable[..., None]) -> Callable[..., Any]:

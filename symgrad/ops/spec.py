@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.symbols import Expr, Index, access
@@ -112,7 +112,8 @@ class Op:
     what stands in the place of its last bracket. ``slots`` says which of its options are positions
     (`symgrad.ops.slots`): what is derived for one of them holds for all. ``holds`` says what torch keeps the result of
     truth values and whole numbers as, where that does not follow from the equation (`symgrad.ops.holding`). ``stated`` is the equation of an operation
-    that is not in the table.
+    that is not in the table. ``arrays`` is what the operation is in NumPy and in jax, as the body of a function of
+    torch's arguments, where its spelling there does not say so (`symgrad.exporting.arrays`).
     """
 
     name: str
@@ -153,6 +154,7 @@ class Op:
     slots: SlotRule | None = None
     holds: str = ""
     stated: Stated | None = None
+    arrays: str = ""
 
     @property
     def operation(self) -> Operation:
@@ -182,6 +184,34 @@ class Op:
 
     def __repr__(self) -> str:
         return f"<operation {self.name}: {self.definition}>"
+
+
+class Facts(TypedDict, total=False):
+    """Fields of an `Op` that every maker of entries hands on as they are."""
+
+    known: Mapping[str, Callable[..., Any]]
+    edges: tuple[Mapping[str, float], ...]
+    reuse: bool
+    expands: str | Callable[..., str | None] | None
+    pathless: bool
+    returns: tuple[str, ...]
+    residual: Callable[..., tuple[Equation, ...]] | None
+    beside: Mapping[str, Callable[..., Any]]
+    written: str
+    places: str
+    slots: SlotRule | None
+    holds: str
+    arrays: str
+
+
+class Samples(Facts, total=False):
+    """Those of an entry that is a function: where its samples lie, and how they are shown."""
+
+    domain: Mapping[str, Domain]
+    ranks: Mapping[str, tuple[int, ...]]
+    examples: tuple[Example, ...]
+    kinks: tuple[float, ...]
+    smooth: bool
 
 
 TABLE: dict[str, Op] = {}
@@ -269,9 +299,12 @@ def operation(
     align: AlignRule = no_alignment,
     prepare: PrepareRule = as_given,
     resolve: ResolveRule = unresolved,
+    letters: str = "ijkl",
+    pairs: frozenset[str] = frozenset(),
+    twins: frozenset[str] = frozenset(),
     spelled: tuple[str, ...] = (),
     name: str | None = None,
-    **facts: Any,
+    **facts: Unpack[Samples],
 ) -> Callable[[Callable[..., Expr]], Op]:
     """Make an entry of the table from its index equation; the docstring's first line is the equation."""
 
@@ -297,6 +330,9 @@ def operation(
                 align=align,
                 prepare=prepare,
                 resolve=resolve,
+                letters=letters,
+                pairs=pairs,
+                twins=twins,
                 numpy=numpy,
                 torch=torch,
                 spelled=spelled,

@@ -97,14 +97,18 @@ distinct = {"x": reals(distinct=True)}
 # one operation, one row
 # fmt: off
 op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", forward=np.sum,
-   holds="counted")
-op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", forward=average)
+   holds="counted", arrays="x, dim=None, keepdim=False: np.sum(x, axis=dim, keepdims=keepdim)")
+op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", forward=average,
+   arrays="x, dim=None, keepdim=False: np.mean(x, axis=dim, keepdims=keepdim)")
 op("prod(x, dim: any=None, keepdim=False)", "out = Π_j x[j]", "multiplies the entries along dim", along="dim",
-   forward=np.prod, torch=torch_product, holds="counted")
+   forward=np.prod, torch=torch_product, holds="counted",
+   arrays="x, dim=None, keepdim=False: np.prod(x, axis=dim, keepdims=keepdim)")
 op("amax(x, dim: any=None, keepdim=False)", WINNERS, "the largest entry along dim; several that are equal share the"
-   " derivative evenly", also="np.max", along="dim", forward=np.amax, domain=distinct, kinks=0, holds="kept")
+   " derivative evenly", also="np.max", along="dim", forward=np.amax, domain=distinct, kinks=0, holds="kept",
+   arrays="x, dim=None, keepdim=False: np.max(x, axis=dim, keepdims=keepdim)")
 op("amin(x, dim: any=None, keepdim=False)", WINNERS, "the smallest entry along dim; several that are equal share the"
-   " derivative evenly", also="np.min", along="dim", forward=np.amin, domain=distinct, kinks=0, holds="kept")
+   " derivative evenly", also="np.min", along="dim", forward=np.amin, domain=distinct, kinks=0, holds="kept",
+   arrays="x, dim=None, keepdim=False: np.min(x, axis=dim, keepdims=keepdim)")
 # fmt: on
 
 # Choosing -------------------------------------------------------------------------------------------
@@ -143,9 +147,9 @@ def extremum(largest: bool) -> dict[str, Any]:
 
 # fmt: off
 op("max(x, dim: any=None, keepdim: bool=False)", "out = x[n], n: where the largest is",
-   "the largest entry; along one dim the first of several equal ones wins", **extremum(largest=True))
+   "the largest entry; along one dim the first of several equal ones wins", **extremum(largest=True), arrays="np.max")
 op("min(x, dim: any=None, keepdim: bool=False)", "out = x[n], n: where the smallest is",
-   "the smallest entry; along one dim the first of several equal ones wins", **extremum(largest=False))
+   "the smallest entry; along one dim the first of several equal ones wins", **extremum(largest=False), arrays="np.min")
 # fmt: on
 
 # Spread and size ------------------------------------------------------------------------------------
@@ -193,11 +197,13 @@ VAR = f"(Σ_j (x[j] − mean_k x[k])²) / {BELOW}"
 op("var(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=False)", f"out = {VAR}",
    "the variance along dim: squared distances from the mean, divided by n − 1 (correction=0: by n)", METHOD, along="dim",
    instead=spread_by(f"out = {VAR}"), prepare=prepare_spread, forward=spread, torch=torch_spread("var"),
-   more=("var(x, dim=1, correction=0)",))
+   more=("var(x, dim=1, correction=0)",),
+   arrays="x, dim=None, correction=1, keepdim=False: np.var(x, axis=dim, ddof=correction, keepdims=keepdim)")
 op("std(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=False)", f"out = [out ≠ 0]·√({VAR})",
    "the standard deviation along dim: the root of the variance; the derivative at 0 is 0", METHOD, along="dim",
    instead=spread_by(f"out = [out ≠ 0]·√({VAR})"), prepare=prepare_spread, torch=torch_spread("std"), reuse=True, kinks=0,
-   domain=distinct, forward=lambda x, **given: np.sqrt(spread(np.asarray(x, float), **given)))
+   domain=distinct, forward=lambda x, **given: np.sqrt(spread(np.asarray(x, float), **given)),
+   arrays="x, dim=None, correction=1, keepdim=False: np.std(x, axis=dim, ddof=correction, keepdims=keepdim)")
 # fmt: on
 
 
@@ -269,5 +275,6 @@ op("logsumexp(x, dim: any=None, keepdim=False)", "out = log(Σ_j exp(x[j]))",
    "log of the sum of exponentials along dim, a smooth maximum", METHOD, along="dim", forward=logsumexp_values,  # overflow
    torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, torch_dim(dim, x) or 0, keepdim=keepdim), reuse=True,
    examples=("logsumexp(x, dim=0) with x:3", "logsumexp(x, dim=0)", "logsumexp(x, dim=-1, keepdim=True)"),
-   expands="log(sum(exp(x), dim=dim, keepdim=keepdim))")
+   expands="log(sum(exp(x), dim=dim, keepdim=keepdim))",
+   arrays="x, dim, keepdim=False: special.logsumexp(x, axis=dim, keepdims=keepdim)")
 # fmt: on

@@ -30,9 +30,10 @@ def put(at: Any, axis: int, index: Expr) -> list[Expr]:
 
 # fmt: off
 op("cumsum(x, dim: int)", "out[i] = Σ_j [j ≤ i]·x[j]", "the sum of the entries so far", TORCH, "np.cumsum", along="dim",
-   forward=np.cumsum, holds="counted")  # one pass instead of n²
+   forward=np.cumsum, holds="counted", arrays="x, dim: np.cumsum(x, axis=dim)")  # one pass instead of n²
 op("cumprod(x, dim: int)", "out[i] = Π_j ([j ≤ i]·x[j] + 1 − [j ≤ i])", "the product of the entries so far", TORCH,
-   "np.cumprod", along="dim", forward=np.cumprod, holds="counted")  # one pass instead of n²
+   "np.cumprod", along="dim", forward=np.cumprod, holds="counted",
+   arrays="x, dim: np.cumprod(x, axis=dim)")  # one pass instead of n²
 op("logcumsumexp(x, dim: int)", "out[i] = log(Σ_j [j ≤ i]·exp(x[j]))", "the log of the sum of exponentials so far",
    TORCH, along="dim",
    forward=lambda x, axis: np.logaddexp.accumulate(np.asarray(x, float), axis=axis))  # exp overflows
@@ -96,7 +97,7 @@ def differences(shapes: tuple[Shape, ...], n: int, dim: int) -> str:
 # fmt: off
 op("diff(x, n: int=1, dim: int=-1)", "out[i] = x[i + 1] − x[i]", "differences of neighbours along dim, n times over",
    instead=differences, axes="dim", prepare=prepare_diff, examples=("diff(x) with x:4", "diff(x, 2, 0) with x:4x2"),
-   holds="joined")
+   holds="joined", arrays="np.diff")
 # fmt: on
 
 # Sorted ---------------------------------------------------------------------------------------------

@@ -7,10 +7,10 @@ equation c is the part, 0 or 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import sympy as sp
@@ -19,9 +19,9 @@ from symgrad.errors import ShapeError
 from symgrad.indexing import delta
 from symgrad.indexing.symbols import Expr, access
 from symgrad.ops.contracting.contractions import matmul
-from symgrad.ops.domain import positive, reals
+from symgrad.ops.domain import Domain, positive, reals
 from symgrad.ops.equations import op
-from symgrad.ops.spec import Op, View, no_alignment
+from symgrad.ops.spec import Facts, Op, View, no_alignment
 from symgrad.shapes import Shape, Sizes
 
 PAIR = sp.Integer(2)
@@ -116,7 +116,19 @@ def made(torch: Any, *parts: Any) -> Any:
     return torch.view_as_real(torch.complex(*given))
 
 
-def entry(word: str, equation: str, says: str, shown: str = "view_as_real({})", home: Any = (), **facts: Any) -> Op:
+def entry(
+    word: str,
+    equation: str,
+    says: str,
+    shown: str = "view_as_real({})",
+    home: Any = (),
+    *,
+    kinks: float | tuple[float, ...] = (),
+    domain: Mapping[str, Domain] | None = None,
+    forward: Callable[..., Any] | None = None,
+    torch: Callable[..., Any] | None = None,
+    **facts: Unpack[Facts],
+) -> Op:
     """An entry that takes each complex number to another one, or to a real one, as NumPy and torch call it."""
     paired = shown.startswith("view_as_real")
     shape = same_pairs if paired else one_each
@@ -128,11 +140,11 @@ def entry(word: str, equation: str, says: str, shown: str = "view_as_real({})", 
     def values(x: Any) -> Any:
         return pairs(getattr(np, word)(complexes(x))) if paired else getattr(np, word)(complexes(x))
 
-    facts = {"forward": values, "torch": by_torch, "domain": {}, **facts}
     return op(
         f"complex_{word}(x)", equation, says, home, shape=shape, align=no_alignment, twins=frozenset({word}), letters="ijkl",
         pairs=KEPT if paired else TAKEN,
-        examples=(f"{shown.format(f'{word}(view_as_complex(x))')} with x:3x2",), **facts,
+        examples=(f"{shown.format(f'{word}(view_as_complex(x))')} with x:3x2",), kinks=kinks, domain=domain or {},
+        forward=forward or values, torch=torch or by_torch, **facts,
     )  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from symgrad.ops.complex.complex_pairs import (
     unpaired,
 )
 from symgrad.ops.shaping import axis_of
-from symgrad.ops.spec import At, Example, Op, View, example, operation
+from symgrad.ops.spec import At, Example, Op, PrepareRule, ShapeRule, View, example, operation
 from symgrad.shapes import Shape, Sizes
 
 NORMS = ("backward", "ortho", "forward")
@@ -181,14 +181,17 @@ class Kind:
             for option, shape in zip(options, shapes, strict=True)
         )
 
-    def enter(self, index: Callable[..., Expr], **facts: Any) -> Op:
+    def enter(
+        self, index: Callable[..., Expr], shape: ShapeRule, prepare: PrepareRule, examples: tuple[Example, ...]
+    ) -> Op:
         """Put it into the table."""
         index.__name__, index.__doc__ = f"complex_{self.word}", self.definition
         both = (self.word, self.complex_in, self.complex_out)
         return operation(
             says=self.says, numpy=by_numpy(*both), torch=by_torch(*both), letters="kjl",
             spelled=(f"torch.fft.{self.word}", f"np.fft.{self.word}"),
-            pairs=KEPT if self.complex_in and self.complex_out else TAKEN if self.complex_in else MADE, **facts,
+            pairs=KEPT if self.complex_in and self.complex_out else TAKEN if self.complex_in else MADE,
+            shape=shape, prepare=prepare, examples=examples,
         )(index)  # fmt: skip
 
 

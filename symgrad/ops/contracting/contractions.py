@@ -66,13 +66,14 @@ def contraction_index(at: At, views: Sequence[View], terms: Sequence[str], outpu
 # one operation, one row; BLAS, by way of floats where whole numbers fit
 # fmt: off
 op("mm(x, a)", "out[i,k] = Σ_j x[i,j]·a[j,k]", "matrix times matrix", METHOD, forward=in_floats(np.matmul),
-   examples=("mm(x, a) with x:2x3 a:3x4",))
+   examples=("mm(x, a) with x:2x3 a:3x4",), arrays="x, y: x @ y")
 op("mv(x, a)", "out[i] = Σ_j x[i,j]·a[j]", "matrix times vector", METHOD, forward=in_floats(np.matmul),
    examples=("mv(x, a) with x:2x3 a:3",))
 op("bmm(x, a)", "out[b,i,k] = Σ_j x[b,i,j]·a[b,j,k]", "a batch of matrix products", METHOD, forward=in_floats(np.matmul),
-   examples=("bmm(x, a) with x:2x2x3 a:2x3x2",))
+   examples=("bmm(x, a) with x:2x2x3 a:2x3x2",), arrays="x, y: x @ y")
 op("dot(x, a)", "out = Σ_i x[i]·a[i]", "the inner product of two vectors", forward=in_floats(np.dot),
-   home=("torch.dot", "torch.inner", "torch.vdot", "Tensor.dot", "np.inner"), examples=("dot(x, a) with x:3 a:3",))
+   home=("torch.dot", "torch.inner", "torch.vdot", "Tensor.dot", "np.inner"), examples=("dot(x, a) with x:3 a:3",),
+   arrays="x, y: np.dot(x, y)")
 op("outer(x, a)", "out[i,j] = x[i]·a[j]", "every product of an entry of x with one of a",
    ("torch.outer", "torch.ger", "Tensor.outer", "np.outer"), forward=np.multiply.outer,
    examples=("outer(x, a) with x:2 a:3", "outer(x, x) with x:3"))
@@ -124,7 +125,7 @@ matmul = op("matmul(x, a)", "out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]", "matri
    instead={"rank(x)=1 and rank(a)=1": "out = Σ_j x[j]·a[j]", "rank(x)=1": "out[…,k] = Σ_j x[j]·a[…,j,k]",
             "rank(a)=1": "out[…,i] = Σ_j x[…,i,j]·a[j]"}, letters="ikjl", ranks=dict.fromkeys("xa", (2, 1, 3, 4)),
    examples=("x @ a with x:2x3 a:3x4", "x @ a with x:3 a:3x2", "x @ a with x:2x3 a:3", "x @ a with x:3 a:3",
-             "x @ a with x:2x2x3 a:3x2", "x @ x.T with x:2x3"))
+             "x @ a with x:2x2x3 a:3x2", "x @ x.T with x:2x3"), arrays="x, y: x @ y")
 # fmt: on
 
 
@@ -153,6 +154,7 @@ def einsum_shape(sizes: Sizes, shapes: tuple[Shape, ...], equation: str) -> Shap
         example('einsum("ij->j", x)', x=(2, 3)),
         example('einsum("ii->i", x)', x=(3, 3)),
     ),
+    arrays="text, *x: np.einsum(text, *x)",
 )
 def einsum(at: At, equation: str, *tensors: View) -> Expr:
     """out[i,k] = Σ_j x[i,j]·a[j,k], with subscripts such as "ij,jk->ik"."""

@@ -42,7 +42,7 @@ def flipped(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
 op("flip(x, dims: any)", "out[i] = x[size(x, 0) − 1 − i]", "the entries in reverse order along dims", TORCH, "np.flip",
    instead=flipped,
    prepare=lambda shapes, dims: {"dims": axes_of(sequence(dims), len(shapes[0])) if sequence(dims) else ()},
-   examples=("flip(x, (0,)) with x:3", "flip(x, (0, 1))"))
+   examples=("flip(x, (0,)) with x:3", "flip(x, (0, 1))"), arrays="x, *dims: np.flip(x, axis=dims)")
 # fmt: on
 
 
@@ -89,7 +89,8 @@ def rolled(shapes: tuple[Shape, ...], shifts: tuple[Any, ...], dims: tuple[int, 
 # fmt: off
 op("roll(x, shifts: any, dims: any=())", "out[i] = x[(i − shifts) mod size(x, 0)]",
    "moves the entries along dims; what leaves at one end comes in at the other", TORCH, "np.roll", instead=rolled,
-   prepare=prepare_roll, examples=("roll(x, 1, 0) with x:4", "roll(x, (1, -1), (0, 1))", "roll(x, 2)"))
+   prepare=prepare_roll, examples=("roll(x, 1, 0) with x:4", "roll(x, (1, -1), (0, 1))", "roll(x, 2)"),
+   arrays="x, shifts, dims=None: np.roll(x, shifts, axis=dims)")
 # fmt: on
 
 
@@ -123,7 +124,8 @@ for name, sign, says in (("tril", "≤", "the lower triangle, from a diagonal on
                          ("triu", "≥", "the upper triangle, from a diagonal on; 0 below")):
     op(f"{name}(x, diagonal: int=0)", f"out[…,i,j] = x[…,i,j]·[j − i − diagonal {sign} 0]", says, TORCH, f"np.{name}",
        ranks={"x": (2, 3)}, letters="ijkl", forward=lambda x, diagonal, name=name: getattr(np, name)(x, diagonal),
-       examples=(f"{name}(x) with x:3x3", f"{name}(x, 1)", f"{name}(x, -1) with x:2x3x2"))
+       examples=(f"{name}(x) with x:3x3", f"{name}(x, 1)", f"{name}(x, -1) with x:2x3x2"),
+       arrays=f"x, diagonal=0: np.{name}(x, k=diagonal)")
 # fmt: on
 
 
@@ -142,7 +144,8 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: i
 op("diagonal(x, offset: int=0, dim1: int=0, dim2: int=1)", "out[i] = x[i,i + offset]",
    "a diagonal of the matrices in the axes dim1 and dim2, as the last axis", TORCH, "np.{0} torch.linalg.{0}",
    instead={"offset<0": "out[i] = x[i − offset,i]"}, axes="dim1 dim2", shape=diagonal_shape, ranks={"x": (2, 3)},
-   examples=("diagonal(x) with x:3x3", "diagonal(x, 1)", "diagonal(x, 0, 0, 2) with x:2x2x3"))
+   examples=("diagonal(x) with x:3x3", "diagonal(x, 1)", "diagonal(x, 0, 0, 2) with x:2x2x3"),
+   arrays="x, offset=0, dim1=0, dim2=1: np.diagonal(x, offset, dim1, dim2)")
 op("diag_embed(x, offset: int=0, dim1: int=-2, dim2: int=-1)", "out[i<n + offset,j<n + offset] = [i < n]·δ(i, j − offset)"
    "·x[i] where n = size(x, 0)", "the last axis as a diagonal of new matrices", TORCH, axes="dim1 dim2", least=1,
    instead={"offset<0": "out[i<n − offset,j<n − offset] = [i + offset ≥ 0]·δ(i + offset, j)·x[i + offset] where n = size"
@@ -175,7 +178,8 @@ def shifted(shapes: tuple[Shape, ...], source: tuple[int, ...], destination: tup
 # fmt: off
 op("movedim(x, source: any, destination: any)", "out[j,k,i] = x[i,j,k]", "moves axes to other places; the rest keep their"
    " order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", instead=shifted, prepare=prepare_movedim, forward=np.moveaxis,  # no copy
-   examples=("movedim(x, 0, 2) with x:2x3x4", "movedim(x, (0, 1), (2, 0)) with x:2x3x2"))
+   examples=("movedim(x, 0, 2) with x:2x3x4", "movedim(x, (0, 1), (2, 0)) with x:2x3x2"),
+   arrays="x, a, b: np.moveaxis(x, a, b)")
 # fmt: on
 
 
@@ -337,7 +341,7 @@ op("repeat(x, repeats: any)", "out[i<repeats0·size(x, 0)] = x[i mod size(x, 0)]
 op("tile(x, dims: any)", "out[i,j<dims0·size(x, 1)] = x[i,j mod size(x, 1)]", "the tensor several times along each axis",
    instead=copies_of("dims"), prepare=prepare_tile,
    torch=lambda torch, x, dims: torch.tile(x, numbers(dims)),
-   examples=("tile(x, (2,))", "tile(x, (2, 1)) with x:3"))
+   examples=("tile(x, (2,))", "tile(x, (2, 1)) with x:3"), arrays="x, *dims: np.tile(x, dims)")
 # fmt: on
 
 

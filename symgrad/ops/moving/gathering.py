@@ -67,7 +67,8 @@ op("one_hot(x: data, num_classes: any=-1)", "out[…,k<num_classes] = δ(x[…],
    "for every class a row of zeros with a 1 in the class's place", ("F.{}",), domain={"x": whole(0, 2)}, smooth=False,
    pathless=True, holds="whole", prepare=prepare_one_hot, ranks={}, letters="ijkl",
    torch=lambda torch, x, num_classes: torch.nn.functional.one_hot(x.long(), int(num_classes)).to(torch.float64),
-   examples=("w * F.one_hot(x, 3) with x:4 w:3", "(w * F.one_hot(x, 4)).sum(1) with x:2x3 w:4"))
+   examples=("w * F.one_hot(x, 3) with x:4 w:3", "(w * F.one_hot(x, 4)).sum(1) with x:2x3 w:4"),
+   arrays="x, n: np.eye(n)[x]")
 # fmt: on
 
 
@@ -130,7 +131,8 @@ def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 # fmt: off
 op("index_select(x, dim: int, index: data)", "out[i] = x[index[i]]", "the entries along dim at the given positions", TORCH,
    axes="dim", apart="index", shape=selected_shape, domain={"index": whole(0, 1)}, ranks={"index": (1,)},
-   examples=("index_select(x, 1, index) with x:2x3 index:2", "index_select(x, 0, index) with x:2x2 index:3"))
+   examples=("index_select(x, 1, index) with x:2x3 index:2", "index_select(x, 0, index) with x:2x2 index:3"),
+   arrays="x, dim, index: np.take(x, index, axis=dim)")
 # fmt: on
 
 # Masks ----------------------------------------------------------------------------------------------

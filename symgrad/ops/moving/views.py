@@ -69,7 +69,7 @@ op("expand(x, shape: any)", "out[i,j] = x[j]", "repeats a tensor along new axes 
    ("Tensor.{}", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"), instead=expanded, shape=expand_shape,
    prepare=prepare_expand, forward=lambda x, shape: np.broadcast_to(x, numbers(shape)),  # no copy
    torch=lambda torch, x, shape: x.expand(numbers(shape)),
-   examples=("x.expand(2, 3) with x:3", "x.expand(2, 3) with x:2x1"))
+   examples=("x.expand(2, 3) with x:3", "x.expand(2, 3) with x:2x1"), arrays="x, *shape: np.broadcast_to(x, shape)")
 # fmt: on
 
 
@@ -107,11 +107,12 @@ def permuted(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
 
 # fmt: off
 op("permute(x, dims: any)", "out[k,i,j] = x[i,j,k]", "puts the axes in the order dims", METHOD, instead=permuted,
-   prepare=lambda shapes, dims: {"dims": whole_order(sequence(dims), len(shapes[0]))}, forward=lambda x, dims: np.transpose(x, dims), examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"))  # no copy
+   prepare=lambda shapes, dims: {"dims": whole_order(sequence(dims), len(shapes[0]))}, forward=lambda x, dims: np.transpose(x, dims), examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
+   arrays="x, *dims: np.transpose(x, dims)")  # no copy
 op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges two axes",
    ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"), axes="dim0 dim1", repeated=True,
    forward=lambda x, dim0, dim1: np.transpose(x, swapped(np.ndim(x), dim0, dim1)),  # no copy
-   examples=("x.transpose(0, 1) with x:2x3", "x.transpose(0, -1) with x:2x3x2"))
+   examples=("x.transpose(0, 1) with x:2x3", "x.transpose(0, -1) with x:2x3x2"), arrays="x, a, b: np.swapaxes(x, a, b)")
 op("T(x)", "out[i,j] = x[j,i]", "the transpose of a matrix", ("Tensor.{}", "Tensor.t", "torch.t", "np.transpose"),
    align=matrix_only, forward=np.transpose, examples=("x.T with x:2x3",))  # no copy
 op("mT(x)", "out[…,i,j] = x[…,j,i]", "exchanges the last two axes", ("Tensor.{}", "torch.adjoint"), align=rows_only,
@@ -166,7 +167,8 @@ def renumbered(shapes: tuple[Shape, ...], shape: Shape) -> str:
 op("reshape(x, shape: any)", "out[i,j] = x⟨i,j⟩", "the same entries, row by row, in another shape", METHOD, "Tensor.view np.reshape",
    instead=renumbered, shape=reshaped, prepare=prepare_shape, forward=lambda x, shape: np.reshape(x, numbers(shape)),  # no copy
    torch=lambda torch, x, shape: torch.reshape(x, numbers(shape)),
-   examples=("x.reshape(3, 2) with x:2x3", "x.reshape(-1)", "x.reshape(2, 2, 3) with x:4x3"))
+   examples=("x.reshape(3, 2) with x:2x3", "x.reshape(-1)", "x.reshape(2, 2, 3) with x:4x3"),
+   arrays="x, *shape: np.reshape(x, shape)")
 # fmt: on
 
 
@@ -214,10 +216,10 @@ def prepare_squeeze(shapes: tuple[Shape, ...], dim: Any = None) -> dict[str, Has
 # fmt: off
 op("unsqueeze(x, dim: int)", "out[i<1,j] = x[j]", "adds an axis of size 1 at dim", METHOD, "np.expand_dims",
    instead=unsqueezed, prepare=lambda shapes, dim: {"dim": axis_of(dim, len(shapes[0]) + 1)}, forward=lambda x, dim: np.expand_dims(x, dim),
-   examples=("x.unsqueeze(0) with x:3", "unsqueeze(x, -1)"))  # no copy
+   examples=("x.unsqueeze(0) with x:3", "unsqueeze(x, -1)"), arrays="x, dim: np.expand_dims(x, dim)")  # no copy
 op("squeeze(x, dim: any=None)", "out[i,j] = x[i,0,j]", "drops axes of size 1", instead=squeezed, prepare=prepare_squeeze,
    forward=lambda x, dim: np.squeeze(x, axis=dim),  # no copy
-   examples=("x.squeeze() with x:2x1x3", "x.squeeze(1) with x:2x1"))
+   examples=("x.squeeze() with x:2x1x3", "x.squeeze(1) with x:2x1"), arrays="x, dim: np.squeeze(x, axis=dim)")
 # fmt: on
 
 
@@ -401,5 +403,6 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 # fmt: off
 op("diag(x)", "out[i,j] = δ(i, j)·x[i]", "a vector as a diagonal matrix, or the diagonal of a matrix", METHOD, "np.diag",
    instead={"rank(x)=2": "out[i] = x[i,i]"}, shape=diagonal_shape, align=no_alignment, letters="ij", ranks={"x": (1, 2)},
-   examples=("diag(x) with x:3", "diag(x) with x:3x3", "diag(x) with x:2x3"))
+   examples=("diag(x) with x:3", "diag(x) with x:3x3", "diag(x) with x:2x3"),
+   arrays="x, diagonal=0: np.diag(x, k=diagonal)")
 # fmt: on

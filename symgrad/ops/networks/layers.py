@@ -49,7 +49,7 @@ op("linear(x, weight, bias=None)", "out[…,k] = Σ_j x[…,j]·weight[k,j] + bi
    instead={"rank(weight)=1": "out[…] = Σ_j x[…,j]·weight[j] + bias"}, letters="ikjl",
    ranks={"x": (2, 1, 3), "weight": (2,), "bias": (1,)},
    examples=("F.linear(x, weight, bias) with x:2x3 weight:4x3 bias:4", "F.linear(x, weight) with x:3 weight:2x3",
-             "F.linear(x, weight, bias) with x:2x2x3 weight:2x3 bias:2"))
+             "F.linear(x, weight, bias) with x:2x2x3 weight:2x3 bias:2"), arrays="x, w, b=0: x @ w.T + b")
 op("bilinear(x, y, weight, bias=None)", "out[…,k] = Σ_{i,j} x[…,i]·weight[k,i,j]·y[…,j] + bias[k]",
    "a bilinear layer: one number xᵀ·W·y for each matrix W of the weight", F, "torch.bilinear", align=same_lead,
    ranks={"x": (2,), "y": (2,), "weight": (3,), "bias": (1,)}, letters="ijkl",

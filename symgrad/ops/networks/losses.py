@@ -6,23 +6,23 @@ targets, they are integers: the loss reads the score at that position, and nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
 from symgrad import special
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.contracting.lengths import inner_length, numpy_length
-from symgrad.ops.domain import between, positive, reals, whole
+from symgrad.ops.domain import Domain, between, positive, reals, whole
 from symgrad.ops.equations import op, plain
 from symgrad.ops.moving.positions import from_zero, positions
 from symgrad.ops.networks.composites import prepare_loss
 from symgrad.ops.readings import Along, Instead, Loss, Pointwise
 from symgrad.ops.shaping import broadcast, common_shape
 from symgrad.ops.signatures import call_of
-from symgrad.ops.spec import Op
+from symgrad.ops.spec import Facts, Op
 from symgrad.shapes import Shape, Sizes
 
 WEIGHTS = ("weight", "pos_weight")
@@ -53,7 +53,13 @@ def loss(
     more: Sequence[str] = (),
     along: str = "",
     whole: Sequence[str] = (),
-    **facts: Any,
+    also: str = "",
+    kinks: float | tuple[float, ...] = (),
+    domain: Domain | Mapping[str, Domain] | None = None,
+    smooth: bool | None = None,
+    checks: Callable[..., None] | None = None,
+    ranks: Mapping[str, tuple[int, ...]] | None = None,
+    **facts: Unpack[Facts],
 ) -> Op:
     """An entry from the equation of one entry's loss, as torch.nn.functional spells it, with a ``reduction``.
 
@@ -92,7 +98,7 @@ def loss(
     return op(
         whole_call, equation, says, ("F.{}",), reading=Loss(entry, forward), instead=instead, shape=shape, align=align, prepare=prepare, torch=by_torch,
         examples=(*(examples or (*averaged, *(f'{plainly}, reduction="{word}")' for word in ("sum", "none")))), *more),
-        **facts,
+        also=also, kinks=kinks, domain=domain, smooth=smooth, checks=checks, ranks=ranks, **facts,
     )  # fmt: skip
 
 

@@ -45,9 +45,10 @@ op("hardsigmoid(x)", "out = (x/6 + 1/2)·[x > −3]·[x < 3] + [x ≥ 3]",
 op("hardswish(x)", "out = x·(x + 3)/6·[x > −3]·[x < 3] + x·[x ≥ 3]", "x[i]·(x[i]/6 + ½ kept between 0 and 1)", F,
    kinks=(-3.0, 3.0), domain=reals(4.0, (-3.0, 3.0)))
 op("mish(x)", "out = x·tanh(softplus(x))", "x[i]·tanh(log(1 + exp(x[i])))", F, expands="x * tanh(softplus(x))")
-op("logsigmoid(x)", "out = −softplus(−x)", "log σ(x[i])", F, "aten.log_sigmoid", expands="log(sigmoid(x))")
-op("softsign(x)", "out = x / (1 + |x|)", home=F, kinks=0)
-op("tanhshrink(x)", "out = x − tanh(x)", home=F, expands="x - tanh(x)")
+op("logsigmoid(x)", "out = −softplus(−x)", "log σ(x[i])", F, "aten.log_sigmoid", expands="log(sigmoid(x))",
+   arrays="x: -np.logaddexp(0, -x)")
+op("softsign(x)", "out = x / (1 + |x|)", home=F, kinks=0, arrays="x: x / (1 + np.abs(x))")
+op("tanhshrink(x)", "out = x − tanh(x)", home=F, expands="x - tanh(x)", arrays="x: x - np.tanh(x)")
 op("softshrink(x, lambd=0.5)", "out = (x − lambd)·[x > lambd] + (x + lambd)·[x < −lambd]",
    "x[i] moved towards 0 by lambd, 0 between ±lambd", F, kinks=(-0.5, 0.5))
 op("hardshrink(x, lambd=0.5)", "out = x·([x > lambd] + [x < −lambd])", "x[i] outside of ±lambd, 0 between", F,

@@ -72,7 +72,7 @@ op("div(x, y)", "out = x / y",
    home=("torch.{}", "torch.divide", "torch.true_divide", "Tensor.{}", "Tensor.divide", "np.divide"),
    domain={"y": positive()}, examples=("x / y", "x / 2 with x:3", "1 / y with y:3"))
 op("neg(x)", "out = −x", home=("torch.{}", "torch.negative", "Tensor.{}", "Tensor.negative", "np.negative"),
-   examples=("-x",))
+   examples=("-x",), arrays="x: -x")
 op("pow(x, y)", "out = x^y", "x[i] ** y[i]", also="torch.float_power np.float_power", domain={"x": positive()},
    home=("torch.{}", "Tensor.{}", "np.power"), edges=({"x": 0.0, "y": 0.0}, {"x": 0.0, "y": 2.0}),
    examples=("x ** 3", "x ** y with x:3 y:3", "2 ** x with x:3"),
@@ -94,21 +94,22 @@ op("tanh(x)", "out = tanh(x)", also="F.tanh", reuse=True)
 # Activations ----------------------------------------------------------------------------------------
 
 op("sigmoid(x)", "out = sigmoid(x)", "σ(x[i]) = 1 / (1 + exp(−x[i]))", METHOD, "F.sigmoid torch.special.expit",
-   reuse=True, expands="1 / (1 + exp(-x))")
+   reuse=True, expands="1 / (1 + exp(-x))", arrays="special.expit")
 op("softplus(x)", "out = softplus(x)", "log(1 + exp(x[i])); torch without its shortcut from 20 on, which is 2e-9 off",
    ("F.{}",), expands="log(1 + exp(x))", torch=lambda torch, x: torch.nn.functional.softplus(x, threshold=40),
-   examples=("softplus(x)",))
-op("silu(x)", "out = x·sigmoid(x)", "x[i]·σ(x[i])", ("F.{}",), expands="x * sigmoid(x)")
+   examples=("softplus(x)",), arrays="x: np.logaddexp(x, 0)")
+op("silu(x)", "out = x·sigmoid(x)", "x[i]·σ(x[i])", ("F.{}",), expands="x * sigmoid(x)",
+   arrays="x: x * special.expit(x)")
 op("gelu(x, approximate='none')", "out = x·(1 + erf(x / √2)) / 2",
    "x[i]·Φ(x[i]); Φ is the normal distribution function", ("F.{}",),
    instead={"approximate=tanh": "out = x·(1 + tanh(√(2/π)·(x + 0.044715·x^3))) / 2"}, prepare=prepare_gelu,
    forward=lambda x, approximate="none": gelu_values(x, approximate),  # 1 + erf has no digits left below −6
-   examples=("gelu(x)", 'gelu(x, approximate="tanh")'))
+   examples=("gelu(x)", 'gelu(x, approximate="tanh")'), arrays="x: x * special.ndtr(x)")
 
 # Kinks ----------------------------------------------------------------------------------------------
 
 op("relu(x)", "out = x·[x > 0]", "x[i]·[x[i] > 0]; the derivative at 0 is 0", ("torch.{}", "F.{}", "Tensor.{}"),
-   kinks=0)
+   kinks=0, arrays="x: np.maximum(x, 0)")
 op("abs(x)", "out = |x|", "|x[i]|; the derivative at 0 is 0", kinks=0,
    home=("torch.{}", "torch.absolute", "Tensor.{}", "np.{}", "np.absolute"), forward=np.abs)  # |x| is defined by it
 op("sign(x)", "out = sign(x)", home=("torch.{}", "torch.sgn", "Tensor.{}", "np.{}"), kinks=0)
@@ -123,7 +124,8 @@ op("clamp(x, min: any=None, max: any=None)", "out = x·[x ≥ min]·[x ≤ max] 
    decimals=True, home=("torch.{}", "torch.clip", "Tensor.{}", "Tensor.clip", "np.clip"),
    forward=np.clip,  # a min above max
    instead={"min=None": "out = x·[x ≤ max] + max·[x > max]", "max=None": "out = x·[x ≥ min] + min·[x < min]"},
-   examples=("clamp(x, -1, 1)", "clamp(x, min=0.5) with x:3"), holds="bounded")
+   examples=("clamp(x, -1, 1)", "clamp(x, min=0.5) with x:3"), holds="bounded",
+   arrays="x, min=None, max=None: np.clip(x, min, max)")
 
 # Comparisons and choice -----------------------------------------------------------------------------
 

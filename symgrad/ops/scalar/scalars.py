@@ -41,7 +41,7 @@ op("log10(x)", "out = log(x) / log(10)", "log₁₀ x[i]", TORCH, "np.log10", do
    forward=floats(np.log10))  # of 10
 op("log1p(x)", "out = log(1 + x)", home=TORCH, also="torch.special.log1p np.log1p",
    domain=Domain(low=-1, draw=(-0.7, 3)), forward=floats(np.log1p))  # 1 + x rounds
-op("rsqrt(x)", "out = 1/√x", "1/√x[i]", TORCH, domain=positive(), reuse=True)
+op("rsqrt(x)", "out = 1/√x", "1/√x[i]", TORCH, domain=positive(), reuse=True, arrays="x: 1 / np.sqrt(x)")
 op("logaddexp(x, y)", "out = x + softplus(y − x)", "log(exp(x[i]) + exp(y[i]))", TORCH, "np.logaddexp",
    forward=floats(np.logaddexp))  # ∞ − ∞
 op("logaddexp2(x, y)", "out = x + softplus((y − x)·log(2)) / log(2)", "log₂(2^x[i] + 2^y[i])", TORCH, "np.logaddexp2",
@@ -54,10 +54,11 @@ op("logit(x, eps: any=None)", "out = log(x) − log(1 − x)", "log(x[i]/(1 − 
    domain=between(0, 1), edges=({"x": 0.0}, {"x": -1.0}, {"x": 2.0}), more=("logit(x, 0.2)",),
    forward=floats(lambda x, eps=None: special.logit(x if eps is None else np.clip(x, float(eps), 1 - float(eps)))))  # near 1
 op("xlogy(x, y)", "out = x·log(y)", "x[i]·log y[i]", TORCH, "torch.special.xlogy", domain=positive(),
-   edges=({"x": 0.0, "y": 0.0},), forward=floats(special.xlogy))  # 0 for x = 0
+   edges=({"x": 0.0, "y": 0.0},), forward=floats(special.xlogy), arrays="special.xlogy")  # 0 for x = 0
 op("xlog1py(x, y)", "out = x·log(1 + y)", home=SPECIAL, domain=positive(),
-   forward=floats(special.xlog1py))  # 1 + y rounds
-op("entr(x)", "out = −x·log(x)", "−x[i]·log x[i]", SPECIAL, domain=positive(), forward=floats(special.entr))  # 0 at 0
+   forward=floats(special.xlog1py), arrays="special.xlog1py")  # 1 + y rounds
+op("entr(x)", "out = −x·log(x)", "−x[i]·log x[i]", SPECIAL, domain=positive(), forward=floats(special.entr),
+   arrays="special.entr")  # 0 at 0
 
 # Angles and hyperbolic functions --------------------------------------------------------------------
 
@@ -93,7 +94,8 @@ op("trunc(x)", "out = trunc(x)", "x[i] without its fraction; the derivative is 0
    "torch.fix Tensor.fix np.trunc", kinks=1, domain=off_whole)
 op("round(x, decimals=0)", "out = nearest(x·10^decimals) / 10^decimals", "x[i] rounded; the derivative is 0", TORCH,
    "np.round torch.special.round", kinks=0.5, domain=off_whole, holds="kept")
-op("frac(x)", "out = x − trunc(x)", "the fraction of x[i]", TORCH, kinks=1, domain=off_whole, holds="real")
+op("frac(x)", "out = x − trunc(x)", "the fraction of x[i]", TORCH, kinks=1, domain=off_whole, holds="real",
+   arrays="x: x - np.trunc(x)")
 op("remainder(x, y)", "out = x − y·floor(x / y)", "x[i] − y[i]·⌊x[i]/y[i]⌋, with the sign of y[i]", TORCH,
    "np.mod np.remainder", kinks=0.5, domain=quotients, forward=floats(np.mod))  # x/y rounds
 op("fmod(x, y)", "out = x − y·trunc(x / y)", "x[i] − y[i]·trunc(x[i]/y[i]), with the sign of x[i]", TORCH, "np.fmod",
@@ -113,7 +115,8 @@ op("fmin(x, y)", "out = x·[high(x) ≤ high(y)] + y·[high(x) > high(y)]",
    "np.fmin", kinks=0, domain=reals(distinct=True))
 op("rsub(x, y, alpha=1)", "out = y − alpha·x", home=TORCH)
 op("lerp(x, end, weight)", "out = x + weight·(end − x)", "x[i] + w[i]·(y[i] − x[i])", TORCH,
-   examples=("lerp(x, end, weight)", "lerp(x, end, 0.3) with x:3 end:3"), holds="real")
+   examples=("lerp(x, end, weight)", "lerp(x, end, 0.3) with x:3 end:3"), holds="real",
+   arrays="x, y, w: x + w * (y - x)")
 op("addcmul(x, tensor1, tensor2, value=1)", "out = x + value·tensor1·tensor2", "x[i] + value·y[i]·z[i]", TORCH,
    examples=("addcmul(x, tensor1, tensor2, value=2) with x:2x3 tensor1:3 tensor2:2x3",))
 op("addcdiv(x, tensor1, tensor2, value=1)", "out = x + value·tensor1/tensor2", "x[i] + value·y[i]/z[i]", TORCH,
@@ -121,22 +124,23 @@ op("addcdiv(x, tensor1, tensor2, value=1)", "out = x + value·tensor1/tensor2", 
 
 # The error function, Γ and Bessel functions ---------------------------------------------------------
 
-op("erf(x)", "out = erf(x)", home=TORCH, also="torch.special.erf")
-op("erfc(x)", "out = erfc(x)", "1 − erf(x[i])", TORCH, "torch.special.erfc")
-op("erfinv(x)", "out = erfinv(x)", "the number whose erf is x[i]", TORCH, "torch.special.erfinv", domain=unit)
+op("erf(x)", "out = erf(x)", home=TORCH, also="torch.special.erf", arrays="special.erf")
+op("erfc(x)", "out = erfc(x)", "1 − erf(x[i])", TORCH, "torch.special.erfc", arrays="special.erfc")
+op("erfinv(x)", "out = erfinv(x)", "the number whose erf is x[i]", TORCH, "torch.special.erfinv", domain=unit,
+   arrays="special.erfinv")
 op("erfcx(x)", "out = erfcx(x)", "exp(x[i]²)·(1 − erf(x[i]))", SPECIAL)
-op("ndtr(x)", "out = erfc(−x / √2) / 2", "the normal distribution function Φ(x[i])", SPECIAL)
-op("log_ndtr(x)", "out = log_ndtr(x)", "log Φ(x[i])", SPECIAL)
+op("ndtr(x)", "out = erfc(−x / √2) / 2", "the normal distribution function Φ(x[i])", SPECIAL, arrays="special.ndtr")
+op("log_ndtr(x)", "out = log_ndtr(x)", "log Φ(x[i])", SPECIAL, arrays="special.log_ndtr")
 op("ndtri(x)", "out = √2·erfinv(2·x − 1)", "the number z with Φ(z) = x[i]", SPECIAL, domain=between(0, 1),
-   forward=floats(special.ndtri))  # 2x − 1 rounds near 0
+   forward=floats(special.ndtri), arrays="special.ndtri")  # 2x − 1 rounds near 0
 op("lgamma(x)", "out = lgamma(x)", "log Γ(x[i])", TORCH, "torch.special.gammaln aten.special_gammaln",
-   domain=positive())
+   domain=positive(), arrays="special.gammaln")
 op("digamma(x)", "out = polygamma(0, x)", "the derivative of log Γ", TORCH, "torch.special.digamma torch.special.psi",
-   domain=positive(), forward=floats(special.digamma))  # below 0 too
-op("i0(x)", "out = besseli(0, x)", "the Bessel function I₀(x[i])", TORCH, "torch.special.i0 np.i0")
-op("i1(x)", "out = besseli(1, x)", "the Bessel function I₁(x[i])", SPECIAL)
-op("i0e(x)", "out = i0e(x)", "exp(−|x[i]|)·I₀(x[i])", SPECIAL, kinks=0)
-op("i1e(x)", "out = i1e(x)", "exp(−|x[i]|)·I₁(x[i])", SPECIAL, kinks=0)
+   domain=positive(), forward=floats(special.digamma), arrays="special.digamma")  # below 0 too
+op("i0(x)", "out = besseli(0, x)", "the Bessel function I₀(x[i])", TORCH, "torch.special.i0 np.i0", arrays="special.i0")
+op("i1(x)", "out = besseli(1, x)", "the Bessel function I₁(x[i])", SPECIAL, arrays="special.i1")
+op("i0e(x)", "out = i0e(x)", "exp(−|x[i]|)·I₀(x[i])", SPECIAL, kinks=0, arrays="special.i0e")
+op("i1e(x)", "out = i1e(x)", "exp(−|x[i]|)·I₁(x[i])", SPECIAL, kinks=0, arrays="special.i1e")
 # fmt: on
 
 
@@ -150,7 +154,8 @@ def prepare_order(shapes: tuple[Shape, ...], n: int) -> dict[str, Any]:
 # fmt: off
 op("polygamma(n: int, x)", "out = polygamma(n, x)", "the derivative number n of digamma",
    ("torch.{}", "torch.special.{}", "aten.{}"), prepare=prepare_order, shape=kept,
-   domain=positive(), torch=lambda torch, x, n: torch.polygamma(n, x), examples=("polygamma(1, x)",))
+   domain=positive(), torch=lambda torch, x, n: torch.polygamma(n, x), examples=("polygamma(1, x)",),
+   arrays="n, x: special.polygamma(n, x)")
 # fmt: on
 
 

@@ -263,6 +263,7 @@ def skewness(product: Matrix) -> Matrix:
     shape=turned, residual=penrose,
     beside={"left": lambda call, x, out: ("matmul", (x, out), {}), "right": lambda call, x, out: ("matmul", (out, x), {})},
     domain={"x": matrices("full")}, ranks={"x": (2,)}, letters="ik", examples=(example("pinv(x)", x=(3, 2)), example("pinv(x)", x=(2, 2, 3))),
+    arrays="np.linalg.pinv",
 )  # fmt: skip
 def pinv(at: At, x: View, out: Held, left: Held, right: Held) -> Expr:
     """out = 2·out₀ − out₀·x·out₀ + out₀·out₀ᵀ·xᵀ·(I − x₀·out₀) + (I − out₀·x₀)·xᵀ·out₀ᵀ·out₀"""

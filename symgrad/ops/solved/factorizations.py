@@ -63,6 +63,7 @@ def half(i: Index, k: Index) -> Expr:
     residual=product_of_factors, beside={"inv": lambda call, x, out: ("inverse", (out,), {})},
     domain={"x": matrices("definite")}, ranks={"x": (2,)}, letters="ik",
     examples=(example("cholesky(x)", x=(3, 3)), example("cholesky(x)", x=(2, 2, 2))),
+    arrays="np.linalg.cholesky",
 )  # fmt: skip
 def cholesky(at: At, x: View, out: Held, inv: Held) -> Expr:
     """out = out₀ + out₀·Φ(out₀⁻¹·x·out₀⁻ᵀ − I), Φ the lower triangle with half of the diagonal"""
