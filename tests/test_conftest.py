@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.conftest import by_default, pytest_collection_modifyitems
@@ -52,3 +54,9 @@ def test_the_default_tests_of_a_file_share_a_process_and_slow_ones_are_spread() 
     pytest_collection_modifyitems(tests)  # type: ignore[arg-type]  # stand-ins for pytest's items
     groups = [test.get_closest_marker("xdist_group") for test in tests]
     assert [group and group.args for group in groups] == [("a.py",), ("a.py",), ("matmul",), ("b.py",), None]
+
+
+@pytest.mark.skipif("PYTEST_XDIST_WORKER" not in os.environ, reason="one process has every group")
+def test_groups_reach_the_scheduler(request: pytest.FixtureRequest) -> None:
+    """pytest 9.2 went on without a word where xdist wrote the group; each process then derived what the other had."""
+    assert request.node.nodeid.endswith("@tests/test_conftest.py")
