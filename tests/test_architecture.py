@@ -43,6 +43,12 @@ def tree_of(text: str) -> ast.Module:
     return ast.parse(text)
 
 
+@cache
+def nodes_of(text: str) -> tuple[ast.AST, ...]:
+    """All of a file, found once for all checks."""
+    return tuple(ast.walk(tree_of(text)))
+
+
 def slips(paths: list[Path], check: Callable[[str], Iterator[Slip]]) -> list[str]:
     """What ``check`` finds in the files, as ``file:line: what``; no files at all would prove nothing."""
     assert paths
@@ -125,7 +131,7 @@ def imported(name: str, path: Path, modules: Mapping[str, Path]) -> set[str]:
     """The modules of ``modules`` that a file imports: inside functions and for types alone, too."""
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     found = set()
-    for node in ast.walk(tree_of(path.read_text(encoding="utf-8"))):
+    for node in nodes_of(path.read_text(encoding="utf-8")):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -262,7 +268,7 @@ QUESTIONS = {"all", "any", "endswith", "isdisjoint", "isinstance", "issubset", "
 
 def unasserted(text: str) -> Iterator[Slip]:
     """Statements that ask a question and drop the answer: ``np.allclose(a, b)`` without ``assert``."""
-    for node in ast.walk(tree_of(text)):
+    for node in nodes_of(text):
         if not isinstance(node, ast.Expr):
             continue
         asked = node.value
@@ -322,7 +328,7 @@ RUNS_FILES = {"cloudpickle", "dill", "joblib", "marshal", "pickle", "shelve"}
 
 def runs_text(text: str) -> Iterator[Slip]:
     """Uses of anything that could turn a user's text or file into running code."""
-    nodes = list(ast.walk(tree_of(text)))
+    nodes = nodes_of(text)
     strict = {id(node.func) for node in nodes if isinstance(node, ast.Call) and says(node, "strict")}
     for node in nodes:
         match node:

@@ -225,7 +225,7 @@ def test_formulas_are_proven_at_sizes_that_go_together(shapes: tuple[str, ...]) 
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [
-        ("ops", 0), ("ops --kinks", 0), ("ops softmax", 0), ("plan x@a", 0), ("code x@a", 0),
+        ("ops", 0), pytest.param("ops --kinks", 0, marks=pytest.mark.slow), ("ops softmax", 0), ("plan x@a", 0), ("code x@a", 0),
         ("explain x@a --no-check", 0),
     ],
 )  # fmt: skip

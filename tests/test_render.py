@@ -794,6 +794,7 @@ def test_every_entry_of_a_formula_is_printed_once() -> None:
     assert len(list(accesses(equation.right))) == formula_text(equation.right, equation.axes).count("[")
 
 
+@pytest.mark.slow
 def test_a_formula_that_is_not_shown_is_not_said_to_be_the_answer() -> None:
     given = {"x": np.ones((1, 1, 3, 3)), "g": np.full((1, 2, 2, 2), 0.3)}
     page = said("F.grid_sample(x, g)", **given, check=False)

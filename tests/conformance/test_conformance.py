@@ -67,7 +67,7 @@ def quiet():
         yield
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(24)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", DERIVED)
 def test_derived(name):
