@@ -68,7 +68,9 @@ def by_loops(text: str, x: np.ndarray, w: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("part", range(2))
 @settings(max_examples=6)
 @given(a=st.integers(1, 3), b=st.integers(1, 2), c=st.integers(0, 2), n=st.integers(1, 3), more=st.integers(0, 4))
-def test_windows_of_any_stride_run_as_far_as_they_stay_inside(part: int, a: int, b: int, c: int, n: int, more: int) -> None:
+def test_windows_of_any_stride_run_as_far_as_they_stay_inside(
+    part: int, a: int, b: int, c: int, n: int, more: int
+) -> None:
     x, w = np.linspace(-1, 1, c + b * (n - 1) + 1 + more), np.linspace(0.5, 1.5, n)
     found = symgrad.explain(f"out[i] = sum_j tanh(x[{a}*i + {b}*j + {c}])*w[j]", x=x, w=w)
     assert found.passed, found.to_text()
