@@ -14,10 +14,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
+from symgrad.ops.along import Along
 from symgrad.ops.domain import Domain, reals
 from symgrad.ops.indexed import Indexed
+from symgrad.ops.losses import Loss
 from symgrad.ops.on_axes import OnAxes
-from symgrad.ops.readings import Along, Instead, Loss, Pointwise, Reading
+from symgrad.ops.readings import Instead, Pointwise, Reading
 from symgrad.ops.shaping import broadcast, common_shape
 from symgrad.ops.signatures import Call, call_of, example_of
 from symgrad.ops.spec import (
@@ -155,7 +157,9 @@ def op(
     prepare = prepare or as_given
     if checks:
         prepare = checked(prepare, checks)
-    values = forward or (reading.forward if isinstance(reading, (Pointwise, Loss)) else None)
+    values = forward or (
+        reading.forward if isinstance(reading, Pointwise) or (isinstance(reading, Loss) and reading.on_arrays) else None
+    )
     known = facts.get("known", {})
     held = (*(("out",) if reads_out or any(map(mentions_out, (equation, *others))) else ()), *known)
     names = tuple(pattern.format(said.name) for pattern in home) + tuple(also.split())

@@ -28,7 +28,8 @@ from symgrad.notation.tree import (
     Size,
     parts,
 )
-from symgrad.ops.readings import Loss, spelled
+from symgrad.ops.losses import Loss
+from symgrad.ops.readings import spelled
 from symgrad.ops.spec import TABLE, Op
 from symgrad.ops.words import ALSO, JUMPS
 

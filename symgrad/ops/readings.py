@@ -1,4 +1,4 @@
-"""What the equation of an entry means: for each entry by itself, along axes, or added up as a loss.
+"""What the equation of an entry means: for each entry by itself.
 
 Comes in: the text, the operands at hand and the options. Goes out: the right-hand side in SymPy, at the output's indices,
 and where entries stand by themselves, on arrays. A text is read when it is asked for first, once in a process.
@@ -6,7 +6,7 @@ and where entries stand by themselves, on arrays. A text is read when it is aske
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
@@ -14,19 +14,17 @@ from typing import Any, Protocol
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import ShapeError
-from symgrad.indexing import Index, add_up, fresh, fresh_axes, multiply_up, unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
 from symgrad.notation.scope import spelled_out
-from symgrad.notation.tree import Access, Binary, Name, Negative, Node, Statement, rebuilt, walk
+from symgrad.notation.tree import Access, Binary, Name, Negative, Node, Statement, rebuilt
 from symgrad.ops.on_arrays import Arrays, Mask
-from symgrad.ops.shaping import axes_of, axis_of, common_shape, number, reduced_shape
+from symgrad.ops.shaping import number
 from symgrad.ops.signatures import Call
-from symgrad.ops.spec import At, Held, Options, View, kept
+from symgrad.ops.spec import At, Held, Options, View
 from symgrad.ops.words import functions
-from symgrad.shapes import Shape, Sizes
+from symgrad.shapes import Shape
 
 Instead = Mapping[str, str] | Callable[..., str]
 """The equation under other options, or how it is written for the shapes and options at hand."""
@@ -157,249 +155,3 @@ def numbers(options: Options) -> list[tuple[str, Any]]:
     parts += [(n, vs[0]) for n, vs in options.items() if isinstance(vs, tuple) and len(vs) == 1]
     given = [(n, int(v) if isinstance(v, bool) else v) for n, v in (*options.items(), *parts)]
     return [(name, value) for name, value in given if not isinstance(value, (str, tuple, type(None)))]
-
-
-@dataclass(frozen=True)
-class Line:
-    """An operand along some of its axes: ``x[j]``, the indices on the other axes those of the output.
-
-    One index for several axes, which no letter is, counts through them row by row.
-    """
-
-    view: View
-    axes: tuple[int, ...]
-    others: tuple[Expr, ...]
-
-    @property
-    def shape(self) -> Shape:
-        """One axis, as long as those that it stands for are together."""
-        return (sp.Mul(*(self.view.shape[a] for a in self.axes)),)
-
-    def __getitem__(self, indices: Sequence[Any]) -> Expr:
-        if self.view.constant is not None:
-            return self.view.constant
-        (index,) = indices
-        several = len(self.axes) > 1 and not isinstance(index, tuple)
-        own = unravel(index, tuple(self.view.shape[a] for a in self.axes)) if several else index
-        inner, others = iter(own if isinstance(own, tuple) else (own,)), iter(self.others)
-        return self.view[[next(inner) if a in self.axes else next(others) for a in range(self.view.rank)]]
-
-
-@dataclass(frozen=True)
-class InLines(Meaning):
-    """A meaning in which the letter of a sum runs over every axis that it stands for; over none it is 0."""
-
-    axes: Shape = ()
-
-    def introduced(self, letters: Sequence[str]) -> tuple[Mapping[str, Any], tuple[Index, ...]]:
-        """An index on each axis for each letter."""
-        found = {name: tuple(fresh(name, size) for size in self.axes) for name in letters}
-        values = {name: together(indices) for name, indices in found.items()}
-        return values, tuple(index for indices in found.values() for index in indices)
-
-    def product(self, letters: Sequence[str], body: Node) -> Expr:
-        """Π over every axis, the last one innermost."""
-        (letter,) = letters
-
-        def over(chosen: tuple[Expr, ...]) -> Expr:
-            if len(chosen) == len(self.axes):
-                inner = {**self.letters, letter: together(chosen)}
-                return InLines(self.tensors, inner, {}, self.functions, axes=self.axes).of(body)
-            return multiply_up(self.axes[len(chosen)], lambda j: over((*chosen, j)), letter)
-
-        return over(())
-
-
-def together(indices: tuple[Expr, ...]) -> Any:
-    """What a letter is that stands for so many axes."""
-    return indices[0] if len(indices) == 1 else indices or sp.S.Zero
-
-
-SPACES: Mapping[str, Callable[[int], tuple[int, ...]]] = {
-    "all but channels": lambda rank: (0, *range(2, rank))[:rank],
-    "space": lambda rank: tuple(range(2, rank)),
-    "classes": lambda rank: (min(rank - 1, 1),),
-    "last": lambda rank: tuple(range(rank))[-1:],
-    "all": lambda rank: tuple(range(rank)),
-}
-"""Axes that go by their place: (batch, channels or classes, space…)."""
-REST = "all but "
-"""In front of an option that names the one axis along which the equation does not hold."""
-
-
-@dataclass(frozen=True)
-class Along:
-    """An equation for one line of a tensor, ``option`` saying along which axes, the one axis' number, or a place.
-
-    An operand that the text names without indices has the axes that are not the line's, or is a vector over the channels,
-    axis 1; one with fewer axes than the first has the last ones alone.
-    """
-
-    call: Call
-    text: str
-    instead: Instead
-    option: str = "dim"
-    least: int = 0
-
-    @property
-    def several(self) -> bool:
-        """Whether it may run along several axes, or all."""
-        chosen = self.call.signature.parameters.get(self.option)
-        return chosen is not None and chosen.default is None
-
-    @property
-    def reduces(self) -> bool:
-        """Whether one line gives one entry."""
-        return not self.text.startswith("out[")
-
-    @property
-    def examples(self) -> tuple[str, ...]:
-        """A vector, and axes of a matrix."""
-        name, shown = self.call.name, ", ".join(self.call.operands)
-        if self.several:
-            return (f"{name}({shown})", f"{name}({shown}, dim=0)", f"{name}({shown}, dim=-1, keepdim=True)")
-        vectors, matrices = (" ".join(f"{n}:{s}" for n in self.call.operands) for s in ("4", "2x3"))
-        return (f"{name}({shown}, 0) with {vectors}", f"{name}({shown}, 1) with {matrices}")
-
-    def prepare(self, shapes: tuple[Shape | None, ...], **options: Hashable) -> dict[str, Hashable]:
-        """The axes from the front."""
-        parameters = self.call.signature.parameters.values()
-        usual = {p.name: p.default for p in parameters if p.name not in self.call.operands}
-        found, rank = {**usual, **options}, max(len(shape) for shape in shapes if shape is not None)
-        if rank < self.least:
-            axes = f"{self.least} {'axis' if self.least == 1 else 'axes'}"
-            raise ShapeError(f"this takes a tensor with at least {axes}, not {rank}")
-        if self.option.isdigit() or self.option in SPACES:
-            return found
-        option = self.option.removeprefix(REST)
-        dim = found[option]
-        return {**found, option: axes_of(dim, rank) if self.several else axis_of(dim, rank)}
-
-    @property
-    def shape(self) -> Callable[..., Shape]:
-        """The operands' common shape, without the axes or with 1 there where one line gives one entry."""
-        if not self.reduces:
-            return kept if len(self.call.operands) == 1 else self.common
-        return reduced_shape if self.several else self.without_one
-
-    def axes(self, options: Options, rank: int) -> tuple[int, ...]:
-        """The axes of a line."""
-        if self.option in SPACES:
-            return SPACES[self.option](rank)
-        if self.option.startswith(REST):
-            return tuple(a for a in range(rank) if a != options[self.option.removeprefix(REST)])
-        dim: Any = int(self.option) if self.option.isdigit() else options[self.option]
-        if self.option == "normalized_shape":
-            return tuple(range(rank - len(dim), rank))
-        return tuple(range(rank)) if dim is None else (dim if isinstance(dim, tuple) else (dim,)) if rank else ()
-
-    def line(self, view: View, axes: tuple[int, ...], others: tuple[Expr, ...], rank: int) -> Line:
-        """An operand on a line."""
-        if view.constant is None and view.rank < rank:
-            return Line(view, tuple(range(view.rank)), ())
-        return Line(view, axes, others)
-
-    def common(self, sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
-        """The operands' common shape."""
-        return common_shape(sizes, shapes)
-
-    def without_one(self, sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hashable) -> Shape:
-        """The shape without one axis."""
-        whole = common_shape(sizes, shapes)
-        return reduced_shape(sizes, (whole,), self.axes(options, len(whole)), options.get("keepdim") is True)
-
-    def forward(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """NumPy's function under this call; a number is a line of one entry."""
-
-        def values(*arrays: Any, **options: Any) -> Any:
-            given = {"axis" if n == self.option else "keepdims" if n == "keepdim" else n: v for n, v in options.items()}
-            if np.ndim(arrays[0]) or self.several:
-                return function(*arrays, **given)
-            return np.reshape(function(*(np.reshape(a, (1,)) for a in arrays), **given), ())
-
-        return values
-
-    def by_torch(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """torch's function under this call; of a number it has no axes to name."""
-
-        def called(torch: Any, *tensors: Any, **options: Any) -> Any:
-            if self.several and not tensors[0].dim():
-                options = {**options, self.option: ()}
-            return function(torch, *tensors, **options)
-
-        return called
-
-    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
-        """The right-hand side, on the line that the output's indices lie on."""
-        return self.of(self.tree(views, options), at, views, held, options)
-
-    def tree(self, values: Sequence[Any], options: Options) -> Statement:
-        """The equation under these options, without what is left out."""
-        return Pointwise(self.call, self.text, self.instead).tree(values, options)
-
-    def of(
-        self, tree: Statement, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options
-    ) -> Expr:
-        """The right-hand side of this equation there."""
-        given = {name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None}
-        shape = next((view.shape for view in given.values() if view.constant is None), ())
-        axes = self.axes(options, len(shape))
-        stays = bool(tree.letters) or options.get("keepdim") is True
-        others = tuple(i for a, i in enumerate(at) if not (stays and a in axes))
-        read = {node.name for node in walk(tree.right) if isinstance(node, Access)}
-        tensors: dict[str, Any] = {name: self.line(view, axes, others, len(shape)) for name, view in given.items()}
-        for name, view in given.items():
-            if name not in read:
-                tensors[name] = Whole(view, others if view.rank == len(others) else at[1:2] if view.rank else ())
-        tensors |= {name: Whole(view, at) for name, view in held.items()}
-        tensors |= {name: Whole(View(name, (), number(value)), at) for name, value in numbers(options)}
-        letters = {letter.name: together(tuple(at[a] for a in axes)) for letter in tree.letters}
-        sizes = tuple(shape[a] for a in axes)
-        return InLines(tensors, letters, {}, functions(), axes=sizes).of(tree.right)
-
-
-@dataclass(frozen=True)
-class Loss:
-    """The loss of one entry, or of one line, added up or averaged as ``reduction`` says.
-
-    Where the equation defines a w the mean is weighed: divided by the sum of w. ``values`` computes it on arrays, with
-    its w beside it if there is one.
-    """
-
-    entry: Pointwise | Along
-    values: Callable[..., Any] | None = None
-
-    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
-        """The right-hand side at each entry, and their sum or mean."""
-        rest = {name: value for name, value in options.items() if name != "reduction"}
-        reduction = options["reduction"]
-        if reduction == "none":
-            return self.entry.index(at, views, held, rest)
-        whole = next((v.shape for v in views if v is not None and v.constant is None), ())
-        axes = self.entry.axes(rest, len(whole)) if isinstance(self.entry, Along) else ()
-        shape = tuple(size for a, size in enumerate(whole) if a not in axes)
-        inner = fresh_axes(shape)
-        total = add_up(self.entry.index(inner, views, held, rest), inner)
-        weight = self.weight(views, rest)
-        if reduction == "mean" and weight is not None and isinstance(self.entry, Along):
-            return total / add_up(self.entry.of(weight, inner, views, held, rest), inner)
-        count = shape[:1] if reduction == "batchmean" else () if reduction == "sum" else shape
-        return total / sp.Mul(*count)
-
-    def weight(self, views: Sequence[View | None], options: Options) -> Statement | None:
-        """What the equation defines as w."""
-        entry = self.entry
-        text, absent = Pointwise(entry.call, entry.text, entry.instead).written(views, options)
-        definitions = text.partition(" where ")[2]
-        return without(f"out = w where {definitions}", absent) if " w = " in text else None
-
-    def forward(self, *arrays: Any, reduction: str, **options: Any) -> Any:
-        """The same on arrays."""
-        each: Any = self.values or (self.entry.forward if isinstance(self.entry, Pointwise) else None)
-        values = each(*arrays, **options)
-        found, weights = values if isinstance(values, tuple) else (np.asarray(values), None)
-        if reduction == "none":
-            return found
-        weighed = found.size if weights is None else np.sum(weights)
-        count = len(found) if reduction == "batchmean" else 1 if reduction == "sum" else weighed
-        return np.sum(found) / (count or np.float64(0))

@@ -98,6 +98,9 @@ def differences(shapes: tuple[Shape, ...], n: int, dim: int) -> str:
 op("diff(x, n: int=1, dim: int=-1)", "out[i] = x[i + 1] − x[i]", "differences of neighbours along dim, n times over",
    instead=differences, axes="dim", prepare=prepare_diff, examples=("diff(x) with x:4", "diff(x, 2, 0) with x:4x2"),
    holds="joined", arrays="np.diff")
+op("cumulative_trapezoid(y, dx=1.0, dim: int=-1)", "out[i] = dx·Σ_j [j ≤ i]·(y[j] + y[j + 1])/2",
+   "the area under points dx apart along dim up to each but the first, by trapezoids", ("torch.{}",), axes="dim", least=1,
+   examples=("cumulative_trapezoid(y) with y:4", "cumulative_trapezoid(y, dx=0.5, dim=0) with y:3x2"))
 # fmt: on
 
 # Sorted ---------------------------------------------------------------------------------------------

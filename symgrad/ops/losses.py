@@ -1,0 +1,73 @@
+"""What the equation of a loss means: that of one entry, or of one line, added up or averaged.
+
+Comes in: the reading of the equation. Goes out: the right-hand side under each ``reduction``, and where its entries stand
+by themselves, on arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.indexing import add_up, fresh_axes
+from symgrad.indexing.symbols import Expr
+from symgrad.notation.tree import Statement
+from symgrad.ops.along import Along
+from symgrad.ops.readings import Pointwise, without
+from symgrad.ops.spec import At, Held, Options, View
+
+
+@dataclass(frozen=True)
+class Loss:
+    """The loss of one entry, or of one line, added up or averaged as ``reduction`` says.
+
+    Where the equation defines a w the mean is weighed: divided by the sum of w. ``values`` computes it on arrays, with
+    its w beside it if there is one.
+    """
+
+    entry: Pointwise | Along
+    values: Callable[..., Any] | None = None
+
+    def index(self, at: At, views: Sequence[View | None], held: Mapping[str, Held], options: Options) -> Expr:
+        """The right-hand side at each entry, and their sum or mean."""
+        rest = {name: value for name, value in options.items() if name != "reduction"}
+        reduction = options["reduction"]
+        if reduction == "none":
+            return self.entry.index(at, views, held, rest)
+        whole = next((v.shape for v in views if v is not None and v.constant is None), ())
+        axes = self.entry.axes(rest, len(whole)) if isinstance(self.entry, Along) else ()
+        shape = tuple(size for a, size in enumerate(whole) if a not in axes)
+        inner = fresh_axes(shape)
+        total = add_up(self.entry.index(inner, views, held, rest), inner)
+        weight = self.weight(views, rest)
+        if reduction == "mean" and weight is not None and isinstance(self.entry, Along):
+            return total / add_up(self.entry.of(weight, inner, views, held, rest), inner)
+        count = shape[:1] if reduction == "batchmean" else () if reduction == "sum" else shape
+        return total / sp.Mul(*count)
+
+    def weight(self, views: Sequence[View | None], options: Options) -> Statement | None:
+        """What the equation defines as w."""
+        entry = self.entry
+        text, absent = Pointwise(entry.call, entry.text, entry.instead).written(views, options)
+        definitions = text.partition(" where ")[2]
+        return without(f"out = w where {definitions}", absent) if " w = " in text else None
+
+    @property
+    def on_arrays(self) -> bool:
+        """Whether `forward` computes it; the equation of a line alone is evaluated as it stands."""
+        return self.values is not None or isinstance(self.entry, Pointwise)
+
+    def forward(self, *arrays: Any, reduction: str, **options: Any) -> Any:
+        """The same on arrays."""
+        each: Any = self.values or self.entry.forward
+        values = each(*arrays, **options)
+        found, weights = values if isinstance(values, tuple) else (np.asarray(values), None)
+        if reduction == "none":
+            return found
+        weighed = found.size if weights is None else np.sum(weights)
+        count = len(found) if reduction == "batchmean" else 1 if reduction == "sum" else weighed
+        return np.sum(found) / (count or np.float64(0))
