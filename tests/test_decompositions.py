@@ -232,3 +232,9 @@ def test_equal_values_have_a_sum_that_moves(text: str) -> None:
     found = symgrad.explain(text, x=[[1, 0], [0, 1]])
     assert found.passed
     assert_same(np.eye(2), found.gradients["x"].value, what=text)
+
+
+def test_a_column_that_begins_with_minus_0_is_turned_as_torch_turns_it() -> None:
+    found = symgrad.explain("qr(x).Q", x=[[-0.0, 1], [1, 2], [1, 0]])
+    assert found.passed
+    assert found.output[1, 0] < 0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import sympy as sp
 
@@ -195,7 +196,9 @@ class Finder:
         alone = [slot for slot in own if slot.index == symbol]
         free = [slot for slot in alone if not self.inside(slot.size - 1 - symbol, slot)]
         bounds = [(b, slot) for slot in own if slot.index != symbol for b in self.bounds(slot, symbol)]
-        return self.least(letter, self.unified(free or alone), bounds)
+        if not free and alone:  # conditions keep it inside all of them: what lies behind the shortest is 0
+            return self.least(letter, reduce(self.sizes.lesser, (slot.size for slot in alone)), bounds)
+        return self.least(letter, self.unified(free), bounds)
 
     def on_the_left(self, letter: Letter, open_letters: set[str]) -> Size:
         """As far as every entry stays inside, the other letters at their worst end."""

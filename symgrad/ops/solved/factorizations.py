@@ -119,7 +119,7 @@ def triangular_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 def factors_of(x: Any) -> tuple[Any, Any]:
     """Q and R; columns that depend on each other have no derivative."""
-    q, r = np.linalg.qr(np.asarray(x, float))
+    q, r = np.linalg.qr(np.asarray(x, float) + 0.0)  # torch's LAPACK turns no column round for a -0
     diagonal = np.abs(np.diagonal(r, axis1=-2, axis2=-1))
     if diagonal.size and np.any(diagonal <= 1e-12 * np.max(np.abs(r))):
         raise UndefinedError("the columns of this matrix depend on each other, so its QR factors have no derivative")
