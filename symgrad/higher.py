@@ -11,7 +11,7 @@ from typing import Any
 from symgrad.api import explain_values, seed_of
 from symgrad.errors import ShapeError
 from symgrad.explanation import Explanation, Hessian, of_one_number
-from symgrad.explanation.second import is_alone, named_by_user, second_of, slope
+from symgrad.explanation.second import along, is_alone, named_by_user, second_of, slope
 from symgrad.language import arguments, value_from
 from symgrad.numeric import Array, forward, numeric_pushforward, plain, where_exact
 from symgrad.question import ask, names_wanted, value_of
@@ -83,7 +83,8 @@ def hvp(
     gradient = slope(found.program, wrt, is_alone(found.program, found.seed_info))
     known = found.values.with_arrays({found.program.seed: where_exact(found.seed)})
     there = forward(gradient, {tensor.name: known[tensor.name] for tensor in gradient.inputs})
-    return plain(numeric_pushforward(gradient, there, wrt, tangent))
+    moved = numeric_pushforward(gradient, there, wrt, tangent)
+    return plain(along(found, wrt, tangent, moved).reshape(tangent.shape))
 
 
 def _direction(found: Explanation, wrt: str, direction: Any) -> Array:

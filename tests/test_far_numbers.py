@@ -177,3 +177,14 @@ def test_how_large_terms_are_is_not_known_where_a_slope_is_infinite(text: str) -
     found = term_sizes(program, ["x"], there, np.ones(2))["x"]
     assert found is not None
     assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("text", ["sin(mean(y, 0, keepdim=True))", "y[0] * cos(sum(y) / 7)"])
+def test_the_product_with_a_direction_is_that_of_the_whole_hessian(text: str) -> None:
+    """Where H is made again with more digits, Hu is its product, and not another number in float64."""
+    y, seed = np.array([1e-300, 1e300, 1.0]), np.ones((1,) if "mean" in text else ())
+    whole = symgrad.hessian(text, "y", seed=seed, y=y, check=False)
+    assert whole.digits
+    rows = np.asarray(whole.value, dtype=float)
+    direction = np.array([1.0, 0.0, -1.0])
+    assert_same(rows @ direction, symgrad.hvp(text, "y", direction, seed=seed, y=y), what=text)

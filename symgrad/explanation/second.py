@@ -26,7 +26,7 @@ from symgrad.numeric import Array, Values, plain, where_exact
 from symgrad.numeric.evaluate import played
 from symgrad.numeric.forward import Later
 from symgrad.oracles import Check, check_form, second_checks
-from symgrad.oracles.digits import DIGITS, lost_digits
+from symgrad.oracles.digits import DIGITS, LARGEST, keeps_digits, lost_digits
 from symgrad.program import Apply, Program, Tensor, free_name
 
 HESSIAN = certain("hessian", "", "the Jacobian of the gradient")
@@ -100,6 +100,17 @@ def second_of(
     if exact is not None:
         return Hessian(first, second, exact, matrix, constant, (), written, DIGITS)
     return Hessian(first, second, plain(value), matrix, constant, (), written)
+
+
+def along(explanation: Explanation, name: str, direction: Array, moved: Array) -> Array:
+    """H·u, which is ``moved`` but where float64 loses its digits: H is made again then, and multiplied."""
+    if moved.size**2 > LARGEST or keeps_digits(explanation.values):
+        return moved
+    values, seed = explanation.values, explanation.seed_info
+    whole = second_of(explanation.program, values, seed, name, name, explanation.writers)
+    if not whole.digits:
+        return moved
+    return np.asarray(whole.value, dtype=float).reshape(moved.size, -1) @ direction.reshape(-1).astype(float)
 
 
 def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:

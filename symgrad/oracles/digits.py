@@ -22,10 +22,15 @@ SAME = 1e-6
 """What differs by a larger share of the number is not rounding of it."""
 
 
+def keeps_digits(values: Values) -> bool:
+    """Whether no number is so large or so small that what cancels could be all of a result."""
+    floats = (as_float(array) for array in values.arrays.values())
+    return all(all_tame(array[np.isfinite(array)]) for array in floats)
+
+
 def lost_digits(program: Program, values: Values, equation: Equation, got: Array) -> Array | None:
     """The numbers of ``equation`` where ``got`` has lost them; None where it has not, or where that cannot be told."""
-    floats = [as_float(array) for array in values.arrays.values()]
-    if np.size(got) > LARGEST or all(all_tame(array[np.isfinite(array)]) for array in floats):
+    if np.size(got) > LARGEST or keeps_digits(values):
         return None
     try:
         exact = Elementwise(program, values, DIGITS).of(equation)
@@ -34,8 +39,8 @@ def lost_digits(program: Program, values: Values, equation: Equation, got: Array
     ours = as_float(got)
     with np.errstate(invalid="ignore"):
         lost = np.isfinite(exact) & np.isfinite(ours) & (np.abs(exact - ours) > SAME * np.abs(exact))
-    lost &= np.abs(exact - ours) > np.finfo(float).tiny
+        lost &= np.abs(exact - ours) > np.finfo(float).tiny
     return np.where(lost, exact, ours) if lost.any() else None
 
 
-__all__ = ["lost_digits"]
+__all__ = ["keeps_digits", "lost_digits"]
