@@ -110,7 +110,8 @@ def along(explanation: Explanation, name: str, direction: Array, moved: Array) -
     whole = second_of(explanation.program, values, seed, name, name, explanation.writers)
     if not whole.digits:
         return moved
-    return np.asarray(whole.value, dtype=float).reshape(moved.size, -1) @ direction.reshape(-1).astype(float)
+    rows = np.asarray(whole.value, dtype=float).reshape(moved.size, -1)
+    return np.asarray(rows @ direction.reshape(-1).astype(float))
 
 
 def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
