@@ -164,3 +164,19 @@ def test_python_texts_are_still_python() -> None:
         assert symgrad.explain(text, check=False).output is not None
     with pytest.raises(SymgradError, match="one name"):
         symgrad.explain("x[0] = 3")
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        ("out[i] = Σ_j x[i+j]·w[j]", (2,)),
+        ("out[i,j] = Σ_{r<3,s<3} x[i+r,j+s]·w[r,s]", (2, 1)),
+        ("out[i] = x[i+5]", (2,)),
+        ("h = x[3:]; out[i] = h[i+2]", (2,)),
+        ("out[i] = Σ_j x[2·i+j]·w[j]", (2,)),
+    ],
+)
+def test_sizes_that_nobody_said_leave_no_tensor_empty(text: str, shape: tuple[int, ...]) -> None:
+    """The first equation of the documentation, with nothing given, was about an output without entries."""
+    assert symgrad.explain(text, check=False).output.shape == shape
+    assert symgrad.explain("out[i] = x[i+5]", shapes={"x": (5,)}, check=False).output.shape == (0,)  # as it was said

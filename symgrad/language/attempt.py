@@ -122,7 +122,7 @@ def settle(attempt: Attempt, sizes: Sizes) -> set[Size]:
     assumed = set(attempt.assumed)
     span = attempt.question.script.statements[-1].span
     try:
-        for size, least, multiple in attempt.needs:
+        for size, least, multiple in (*room(attempt, sizes), *attempt.needs):
             free = sizes.find(size)
             if free.is_Symbol and sizes.number(free) is None:
                 if sizes.assume(free, least, multiple) > LARGEST_GUESS:
@@ -136,6 +136,47 @@ def settle(attempt: Attempt, sizes: Sizes) -> set[Size]:
             hints=("give the tensors shapes",),
         ) from None
     return {symbol for size in assumed for symbol in sizes.symbols(size)}
+
+
+ROUNDS, FARTHEST = 4, 64
+"""How often, and by how much, sizes are made larger so that no tensor is empty that need not be."""
+
+
+def room(attempt: Attempt, sizes: Sizes) -> list[tuple[Size, int, int]]:
+    """What open sizes have to be at least for every tensor on the way to have entries.
+
+    ``out[i] = Σ_j x[i + j]·w[j]`` would have none with an x of 2 and a w of 3.
+    """
+    more: list[tuple[Size, int, int]] = []
+    for _ in range(ROUNDS):
+        trial = sizes.copy()
+        try:
+            for size, least, multiple in (*more, *attempt.needs):
+                if trial.find(size).is_Symbol and trial.number(size) is None:
+                    trial.assume(trial.find(size), least, multiple)
+            trial.settle()
+        except SizeMismatch:
+            return more
+        short = [size for step in attempt.builder.steps for size in step.result.shape if size.free_symbols]
+        grown: tuple[Size, int, int] | None = None
+        for size in short:
+            found, count = sizes.find(size), trial.number(size)
+            if count is None or count > 0:
+                continue
+            values = {s: trial.number(s) or 0 for s in found.free_symbols}
+            for symbol in sorted((s for s in values if sizes.number(s) is None), key=str):
+                enough = range(values[symbol] + 1, values[symbol] + FARTHEST)
+                larger = next((n for n in enough if found.xreplace({**values, symbol: sp.Integer(n)}) >= 2), None)
+                if larger is not None:
+                    parts = [multiple for need, _, multiple in attempt.needs if sizes.find(need) == symbol]
+                    grown = symbol, larger, lcm(*parts)
+                    break
+            if grown is not None:
+                break
+        if grown is None:
+            return more
+        more = [*(need for need in more if need[0] != grown[0]), grown]
+    return more
 
 
 def numbers(attempt: Attempt) -> dict[str, tuple[int, ...]]:
