@@ -83,6 +83,37 @@ def test_a_backward_that_takes_v_to_lie_in_order_is_named(tmp_path: Path, read: 
     assert any("is not the derivative" in note for note in call.notes) == (read != "pass")
 
 
+MISCOUNTED = (
+    "Add.backward returned {} (own.py:15), and Add.forward has 2 inputs: one for each is returned, in their order, None "
+    "for what has none"
+)
+WRITTEN_TO = (
+    "Add.backward wrote into such a tensor (own.py:15). The v that it was given is one: 4×3 with strides (0, 0), as a "
+    "sum sends it back; v is read only"
+)
+REFUSED = {
+    "v": [MISCOUNTED.format("1 gradient")],
+    "(v, v.sum(0), v)": [MISCOUNTED.format("3 gradients")],
+    "(v.mul_(2), None)": [WRITTEN_TO],
+    "(v[:, :1].expand(4, 3).contiguous().expand(2, 4, 3).mul_(2), None)": [],
+    "1 / 0": [],
+}
+
+
+@pytest.mark.parametrize("returned", REFUSED)
+def test_what_torch_refuses_of_a_backward_is_named_at_its_line(tmp_path: Path, returned: str) -> None:
+    """A write into another tensor of that kind is not laid to v, where v lies in order."""
+    text = FUNCTION.format(returned=returned, shape="3", mark="@once_differentiable", before="")
+    if "expand" not in returned:
+        text = text.replace("(Add.apply(x, b) ** 2).sum()", "Add.apply(x, b).sum()")  # v is one number, spread
+    before, _, last = text.rstrip().rpartition("\n")
+    script = tmp_path / "own.py"
+    script.write_text(f"{before}\ntry:\n    {last}\nexcept Exception as error:\n    print(error)\n")
+    (call,) = run_script(str(script), [], tell=event_text).calls
+    assert call.failure
+    assert [reason for reason in call.reasons if "Add.backward" in reason] == REFUSED[returned]
+
+
 def test_of_a_right_backward_nothing_is_said(tmp_path: Path) -> None:
     assert notes(tmp_path, "v, v.sum(0)") == ()
     assert notes(tmp_path, "v, None", "4, 3") == ()

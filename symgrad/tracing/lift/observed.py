@@ -29,18 +29,18 @@ class Observation:
         self.given: tuple[Any, ...] | None = None
         self.left: tuple[Any, ...] = ()
         self.made: tuple[Any, ...] = ()
-        self._live: tuple[Any, ...] = ()
+        self.live: tuple[Any, ...] = ()
         self._handles = [
             call.graph.register_prehook(lambda weights: guard(self._before, weights)),
             call.graph.register_hook(lambda products, weights: guard(self._after, products)),
         ]
 
     def _before(self, weights: tuple[Any, ...]) -> None:
-        self._live = tuple(weights)
+        self.live = tuple(weights)
         self.given = copies(weights)
 
     def _after(self, products: tuple[Any, ...]) -> None:
-        self.left, self.made, self._live = copies(self._live), copies(products), ()
+        self.left, self.made, self.live = copies(self.live), copies(products), ()
 
     def done(self) -> None:
         """Look no more."""

@@ -148,7 +148,7 @@ def failed(scene: Scene, names: dict[int, str], error: Exception) -> Backward:
     program = None
     if lifted is not None:
         program = scene.program(lifted, [n for n, node in lifted.nodes.items() if node.kind == "leaf"])
-    reasons = diagnose.failure(scene, lifted, program, error)
+    reasons = diagnose.failure(scene, lifted, program, error) or scene.sensor.refused(error)
     shown = passages(program) if program is not None else ()
     roles = roles_of(scene, program, program.wanted) if program is not None and shown else ()
     message = first_words(error)

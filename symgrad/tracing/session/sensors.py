@@ -2,6 +2,8 @@
 
     AddBias.backward returned 4×3 for its input 2, which is 3 (train.py:8): torch added it up
 
+Or what torch refused: another number of gradients than the forward has inputs, a write into a v that is one number.
+
 A hook of torch's sees the gradient after the repair, so the return of the function itself is looked at, by
 `sys.setprofile`, while torch runs the call. Nothing is run again, nothing of the user's is wrapped or replaced, and
 where somebody profiles already nothing is looked at. Comes in: calls of the user's own functions. Goes out: sentences.
@@ -16,6 +18,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from symgrad.tracing.captured.words import counted
 from symgrad.tracing.record.trace import Call, Node
 
 
@@ -34,6 +37,7 @@ class Sensor:
         self.calls = {id(call.graph): call for call in calls}
         self.codes = {code for call in calls if (code := code_of(call.graph)) is not None}
         self.seen: dict[int, Returned] = {}
+        self.ended: dict[int, str] = {}
 
     def __enter__(self) -> None:
         """Look, unless somebody else does."""
@@ -47,13 +51,16 @@ class Sensor:
 
     def look(self, frame: FrameType, event: str, value: Any) -> None:
         """One event of Python's; what cannot be looked at is left alone."""
-        if event != "return" or frame.f_code not in self.codes or value is None:
+        if event != "return" or frame.f_code not in self.codes:
             return
         try:
             context = frame.f_locals.get(frame.f_code.co_varnames[0])
+            where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+            if value is None:  # so does one end that raises
+                self.ended[id(context)] = where
+                return
             parts = value if isinstance(value, tuple) else (value,)
             found = tuple((tuple(p.shape), p.dtype) if hasattr(p, "grad_fn") else None for p in parts)
-            where = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
             self.seen[id(context)] = Returned(found, where)
         except Exception:  # the script goes on, whatever its objects do when they are asked
             return
@@ -62,6 +69,38 @@ class Sensor:
         """A sentence for each gradient that is not what torch stored."""
         every = (s for graph, seen in self.seen.items() if graph in self.calls for s in of_one(self.calls[graph], seen))
         return list(dict.fromkeys(every))
+
+    def refused(self, error: Exception) -> list[str]:
+        """What a backward did that torch does not take, as ``error`` says."""
+        if "incorrect number of gradients" in str(error):
+            seen = [(self.calls[graph], seen) for graph, seen in self.seen.items() if graph in self.calls]
+            return [line for call, returned in seen for line in miscounted(call, returned)]
+        if "refers to a single memory location" in str(error):
+            broken = [(self.calls[graph], where) for graph, where in self.ended.items() if graph in self.calls]
+            return [line for call, where in broken for line in written_to(call, where)]
+        return []
+
+
+def miscounted(call: Call, seen: Returned) -> Iterator[str]:
+    """Another number of gradients than the forward has inputs; torch lets more go by that are all None."""
+    given, wanted = len(seen.parts), len(call.arguments)
+    if given < wanted or any(part is not None for part in seen.parts[wanted:]):
+        name = call.spelling.removesuffix(".apply")
+        yield (
+            f"{name}.backward returned {counted(given, 'gradient')} ({seen.where}), and {name}.forward has "
+            f"{counted(wanted, 'input')}: one for each is returned, in their order, None for what has none"
+        )
+
+
+def written_to(call: Call, where: str) -> Iterator[str]:
+    """A v whose entries are one number in memory, in a backward that ended by torch's word about such a tensor."""
+    for v in call.observation.live:
+        if v is not None and any(size > 1 and not step for size, step in zip(v.shape, v.stride(), strict=True)):
+            name, strides = call.spelling.removesuffix(".apply"), tuple(v.stride())
+            yield (
+                f"{name}.backward wrote into such a tensor ({where}). The v that it was given is one: {size(v.shape)} "
+                f"with strides {strides}, as a sum sends it back; v is read only"
+            )
 
 
 def of_one(call: Call, seen: Returned) -> Iterator[str]:
