@@ -16,6 +16,7 @@ from symgrad.closed_form.source_text import Writer
 from symgrad.errors import NotationError, ShapeError, UnsupportedError
 from symgrad.language import read
 from symgrad.numeric import forward
+from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL
 from symgrad.oracles.forms import evaluate_text
 from symgrad.tracing import run_script
 from symgrad.tracing.story.tell import event_text
@@ -345,6 +346,7 @@ TEXTS = (
     "torch.real(x) * x.conj()",
     "view_as_real(-exp(torch.complex(x, y)) / 2)",
     "(1 / (2 - torch.fft.rfft(x)) + 3).angle()",
+    "h = torch.complex(x, y); w = h ** 1; k = torch.vdot(w, w ** -2); k.abs() * w.tan().imag",
     "torch.fft.irfft2(torch.fft.rfft2(x.reshape(2, 2)) ** 2)",
 )
 
@@ -388,6 +390,7 @@ def test_a_complex_output_is_shown_as_pairs():
     [
         ("relu(fft(x))", UnsupportedError, "relu of complex tensors is not supported"),
         ("fft(x).T", UnsupportedError, "complex tensors is not supported"),
+        ("torch.vstack([fft(x), fft(x)])", UnsupportedError, "vstack of complex tensors is not supported"),
         ("rfft(fft(x))", UnsupportedError, "takes a real tensor"),
         ("view_as_real(x)", NotationError, "takes a complex tensor"),
         ("view_as_complex(fft(x))", NotationError, "takes a real tensor"),
@@ -432,3 +435,40 @@ def test_a_script_with_complex_leaves(tmp_path):
     assert "[[2 4] [6 -2] [0 1]]  = torch" in text
     assert text.count("z is complex, shown as pairs (re, im)") == 3
     assert "a loss is a real number" in text.lower()
+
+
+# --- one registry -------------------------------------------------------------------------------------------
+
+A, B = "view_as_complex(x)", "view_as_complex(y)"
+ROWS = (f"{A}[0]", f"{B}[1]")
+SPELLED = {"linear": "F", "softsign": "F", "tanhshrink": "F", "vecdot": "torch.linalg", "vector_norm": "torch.linalg",
+           "multi_dot": "torch.linalg"}  # fmt: skip
+ARGUMENTS = {
+    **dict.fromkeys(("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "rsub"), (A, B)),
+    **dict.fromkeys(("matmul", "mm", "pow", "float_power", "vecdot", "linear"), (A, B)),
+    **dict.fromkeys(("addmm", "addcmul", "addcdiv"), (A, B, A)), "lerp": (A, B, "0.25"), "mv": (A, ROWS[1]),
+    **dict.fromkeys(("dot", "vdot"), ROWS), "bmm": (f"{A}[None]", f"{B}[None]"),
+    "baddbmm": (f"{A}[None]", f"{B}[None]", f"{A}[None]"), "addmv": (ROWS[0], B, ROWS[1]), "addr": (A, *ROWS),
+    "multi_dot": (f"[{A}, {B}, {A}]",), "matrix_power": (A, "3"), "complex": ("x", "y"), "polar": ("x ** 2", "y"),
+}  # fmt: skip
+INNER = {"_conj": "aten's word for conj", "imag": "torch gives a view: it is .imag of a text"}
+
+
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize("word", sorted(set(ARITHMETIC) - set(INNER)))
+def test_what_is_known_of_complex_tensors_means_the_same_in_a_text_and_in_a_run(word):
+    call = f"{SPELLED.get(word, 'torch')}.{word}({', '.join(ARGUMENTS.get(word, (A,)))})"
+    text = call if word in REAL else f"view_as_real({call})"
+    arrays = {name: real(2, 2, 2, seed=n).numpy() for n, name in enumerate("xy") if name in torch_side.words(text)}
+    tensors = torch_side.tensors(arrays)
+    shape = tuple(torch_side.evaluate(text, tensors).shape)
+    weights = np.arange(1.0, np.prod(shape, dtype=int) + 1).reshape(shape)
+    page = symgrad.explain(text, check=False, seed=weights, **arrays)
+    ran = capture(lambda *given: torch_side.evaluate(text, dict(zip(arrays, given, strict=True))), *tensors.values())
+    assert not ran.black_boxes
+    out, gradients = torch_side.text_gradients(text, arrays, weights)
+    assert_same(out, page.output)
+    assert_same(out, ran.results[0])
+    for (name, true), found in zip(gradients.items(), ran.pullback(weights).values(), strict=True):
+        assert_same(true, page.gradients[name].value, what=name)
+        assert_same(true, found, what=f"{name} in a run")

@@ -90,7 +90,6 @@ NAMED = {
     "tracing/lift/complex/matrices.py": 7,
     "tracing/lift/complex/pairs.py": 3,
     "tracing/lift/complex/picking.py": 18,
-    "tracing/lift/complex/rules.py": 132,
     "tracing/lift/complex/spectra.py": 6,
     "tracing/lift/complex/spectral.py": 2,
     "tracing/lift/complex/views.py": 24,

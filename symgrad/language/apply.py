@@ -10,8 +10,8 @@ from symgrad.errors import NotationError, Span, SymgradError, UnsupportedError, 
 from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, holding
 from symgrad.language.complaints import excerpt
-from symgrad.language.complexes import complex_step, speaks_of_complex
-from symgrad.language.compound_calls import last_step
+from symgrad.language.complexes import by_compound, complex_step, known_rule, speaks_of_complex
+from symgrad.language.compound_calls import arguments_of, holds_complex, last_step
 from symgrad.language.constants import FUNCTIONS, function
 from symgrad.language.kinds import kind_of_result
 from symgrad.ops.calls.registry import Compound
@@ -47,7 +47,7 @@ class Applier:
         """One operation of the table; ``chosen`` are the options that the text gives."""
         described = [Operand(meaning, excerpt(self.text, where)) for meaning, where in operands]
         if speaks_of_complex(op, described, label):
-            return complex_step(self.builder, op, described, options, span, label, name)
+            return complex_step(self.builder, op, described, options, span, label, name, self.whole)
         kind = placed(span, lambda: kind_of_result(op, [holding(meaning) for meaning, _ in operands], options))
         return replace(self.builder.apply(op, described, options, span, label, name, chosen), kind=kind)
 
@@ -86,6 +86,9 @@ class Applier:
     def compound(self, compound: Compound, parts: Parts, place: int, span: Span, name: str | None) -> Meaning:
         """The steps of a call that is several entries of the table."""
         entry, caller = find(parts.spelled), Caller(self.builder, span, self.whole)
+        positional, keywords = arguments_of(parts)
+        if entry is None and known_rule(compound.name) and holds_complex((*positional, *keywords.values())):
+            return by_compound(self.builder, compound.name, positional, keywords, span, name, self.whole)
         last = placed(span, lambda: last_step(compound, parts, place, caller, span, entry is not None))
         if last is not None:
             return caller.last(last[0], last[1], last[2], name)

@@ -213,6 +213,17 @@ class Builder:
         self.steps.append(Apply(op.operation, arguments, frozen, Tensor(result, shape), span))
         return Ref(result, shape)
 
+    def renamed(self, ref: Ref, name: str) -> Ref | None:
+        """The last step's result under another name; None where ``ref`` is not that."""
+        if not self.steps or self.steps[-1].result.name != ref.name:
+            return None
+        last = self.steps[-1]
+        self.used.discard(ref.name)
+        self.count -= 1
+        self.steps[-1] = replace(last, result=replace(last.result, name=self.claim(name)))
+        self.used.add(self.steps[-1].result.name)
+        return replace(ref, name=self.steps[-1].result.name)
+
     def settled(self, letters: Mapping[Size, Size]) -> tuple[Apply, ...]:
         """The steps with every size as its representative, and that in new ``letters``."""
 

@@ -42,7 +42,7 @@ def fitting_step(compound: Compound, parts: Parts, place: int, caller: Caller, s
     if problem and not known:
         raise NotationError(f"{spelled}: {problem}", span=span, hints=(f"{spelled}{compound.signature}",))
     given = (*positional, *keywords.values())
-    if not problem and any(is_complex(meaning) for meaning in given):
+    if not problem and holds_complex(given):
         if known:
             return None
         raise UnsupportedError(f"{spelled} of complex tensors is not supported yet", span=span, hints=(HINT,))
@@ -50,6 +50,11 @@ def fitting_step(compound: Compound, parts: Parts, place: int, caller: Caller, s
     if last is not None and compound.reals and any(getattr(t, "kind", Kind.REAL) is not Kind.REAL for t in given):
         raise UnsupportedError("this is not supported of whole numbers and truth values", hints=("1.0 * x",))
     return last
+
+
+def holds_complex(given: Any) -> bool:
+    """Whether a complex tensor is among arguments, or in a list among them."""
+    return any(holds_complex(part) for part in given) if isinstance(given, (tuple, list)) else is_complex(given)
 
 
 def results_of(compound: Compound, parts: Parts, caller: Caller) -> int:

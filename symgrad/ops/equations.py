@@ -115,7 +115,6 @@ def op(
     letters: str = "",
     ranks: Mapping[str, tuple[int, ...]] | None = None,
     pairs: frozenset[str] = frozenset(),
-    twins: frozenset[str] = frozenset(),
     **facts: Unpack[Facts],
 ) -> Op:
     """Put the operation that ``call`` names into the table: ``out`` is what its equation says.
@@ -185,7 +184,6 @@ def op(
             letters=letters or "ijkl",
             ranks=ranks or {},
             pairs=pairs,
-            twins=twins,
             resolve=unresolved,
             numpy=values,
             torch=torch or by_spelling(names[0], said, integers),

@@ -106,8 +106,7 @@ class Op:
     gives the equations F(*views, out) = 0 that the output solves (`symgrad.ops.solved.decompositions`), and ``beside``
     what their solution reads: held tensors by name, each computed by entries of the table from operands and out.
     ``written`` is how torch spells what is one result of a call with several: ``qr({}).Q``. ``pairs`` are the
-    operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex.complex_pairs`); ``twins`` the entries that are
-    this one on complex tensors.
+    operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex.complex_pairs`).
     ``places`` is what makes torch's call give the whole numbers that ``known`` finds: ``.indices`` of its result, or
     what stands in the place of its last bracket. ``slots`` says which of its options are positions
     (`symgrad.ops.slots`): what is derived for one of them holds for all. ``holds`` says what torch keeps the result of
@@ -149,7 +148,6 @@ class Op:
     beside: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     written: str = ""
     pairs: frozenset[str] = frozenset()
-    twins: frozenset[str] = frozenset()
     places: str = ""
     slots: SlotRule | None = None
     holds: str = ""
@@ -301,7 +299,6 @@ def operation(
     resolve: ResolveRule = unresolved,
     letters: str = "ijkl",
     pairs: frozenset[str] = frozenset(),
-    twins: frozenset[str] = frozenset(),
     spelled: tuple[str, ...] = (),
     name: str | None = None,
     **facts: Unpack[Samples],
@@ -332,7 +329,6 @@ def operation(
                 resolve=resolve,
                 letters=letters,
                 pairs=pairs,
-                twins=twins,
                 numpy=numpy,
                 torch=torch,
                 spelled=spelled,

@@ -141,7 +141,7 @@ def entry(
         return pairs(getattr(np, word)(complexes(x))) if paired else getattr(np, word)(complexes(x))
 
     return op(
-        f"complex_{word}(x)", equation, says, home, shape=shape, align=no_alignment, twins=frozenset({word}), letters="ijkl",
+        f"complex_{word}(x)", equation, says, home, shape=shape, align=no_alignment, letters="ijkl",
         pairs=KEPT if paired else TAKEN,
         examples=(f"{shown.format(f'{word}(view_as_complex(x))')} with x:3x2",), kinks=kinks, domain=domain or {},
         forward=forward or values, torch=torch or by_torch, **facts,
@@ -203,17 +203,16 @@ entry("angle", f"out[…] = (1 − [q = 0])·atan2(x[…,1], x[…,0] + [q = 0])
 
 # Arithmetic -----------------------------------------------------------------------------------------
 
-op("complex_mul(x, y)", PRODUCT, "products of complex numbers, as pairs", (), twins=frozenset({"mul", "square"}), pairs=BOTH, letters="ijkl", align=both_pairs, forward=product,
+op("complex_mul(x, y)", PRODUCT, "products of complex numbers, as pairs", (), pairs=BOTH, letters="ijkl", align=both_pairs, forward=product,
    torch=by_both("mul"), examples=("view_as_real(view_as_complex(x) * view_as_complex(y)) with x:3x2 y:3x2",
                                    "view_as_real(view_as_complex(x) * view_as_complex(x)) with x:3x2"))
 op("complex_matmul(x, y)", of_matrices(((0,) * 3, (0,) * 3)), "the matrix product of complex matrices, as pairs", (),
    pairs=BOTH, letters="ijkl", align=matrices, forward=partial(product, times=np.matmul), instead=of_matrices, torch=by_both("matmul"),
-   twins=frozenset({"matmul", "mm", "mv", "bmm", "dot"}),
    examples=tuple(f"view_as_real(view_as_complex(x) @ view_as_complex(y)) with x:2x3x2 y:{y}" for y in ("3x2x2", "3x2")))
 op("complex_div(x, y)", "out[…,c<2] = (δ(c, 0)·(a·p + b·q) + δ(c, 1)·(b·p − a·q)) / (p² + q²)"
    " where a = x[…,0], b = x[…,1], p = y[…,0], q = y[…,1]", "quotients of complex numbers, as pairs", (), pairs=BOTH, letters="ijkl",
    align=both_pairs, forward=lambda x, y: pairs(complexes(x) / complexes(y)), torch=by_both("div"),
-   domain={"y": positive()}, twins=frozenset({"div"}), examples=("view_as_real(view_as_complex(x) / view_as_complex(y)) with x:3x2 y:3x2",))
+   domain={"y": positive()}, examples=("view_as_real(view_as_complex(x) / view_as_complex(y)) with x:3x2 y:3x2",))
 
 # Functions ------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from symgrad.language.calls import Ref
+from symgrad.ops.calls.complex_rules import ARITHMETIC
 from symgrad.ops.lookup import find
 from symgrad.tracing.lift import inside
 from symgrad.tracing.lift.bench import Bench
@@ -21,7 +22,6 @@ from symgrad.tracing.lift.complex import matrices as complex_matrices
 from symgrad.tracing.lift.complex import spectral as complex_spectra
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
 from symgrad.tracing.lift.complex.picking import by_places
-from symgrad.tracing.lift.complex.rules import ARITHMETIC
 from symgrad.tracing.lift.complex.spectra import SPECTRA
 from symgrad.tracing.lift.complex.views import ARRANGED
 from symgrad.tracing.lift.lifted import Refused
@@ -74,7 +74,7 @@ def by_pairs(lifter: Bench, node: Node) -> Ref:
     arguments, keywords = call.arguments, {k: v for k, v in call.keywords.items() if k != "out"}
     if reflected(call.spelling):
         arguments = (arguments[1], arguments[0], *arguments[2:])
-    p = Pairs(lifter, node)
+    p = Pairs(lifter, node, find(plain_spelling(call.spelling)))
     first = arguments[0] if arguments else None
     rule = (SPECTRA if spectral(call.spelling) and "shift" not in word else RULES).get(word)
     try:
@@ -82,7 +82,7 @@ def by_pairs(lifter: Bench, node: Node) -> Ref:
             return p.pair(first)
         if word in CASTS and isinstance(first, Node):
             return cast(p, first)
-        ref = None if rule is None else rule(p, *arguments, **keywords)
+        ref: Ref | None = None if rule is None else rule(p, *arguments, **keywords)
         if ref is None and word in LINEAR:
             ref = by_halves(p, arguments, keywords)
         if ref is None and word in BILINEAR:

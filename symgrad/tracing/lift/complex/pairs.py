@@ -5,14 +5,16 @@ Comes in: a recorded call. Goes out: references to pairs, to halves, and to entr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
+from symgrad.ops.calls.complex_rules import Rule
 from symgrad.ops.entry import named
+from symgrad.ops.spec import Op
 from symgrad.tracing.lift.steps import Steps
 from symgrad.tracing.record.trace import Call, Node
 
@@ -36,15 +38,26 @@ def is_complex(value: Any) -> bool:
 class Pairs(Steps):
     """The arguments of one call as pairs, and entries of the table applied to them."""
 
-    def __init__(self, lifter: Bench, node: Node) -> None:
+    def __init__(self, lifter: Bench, node: Node, op: Op | None = None) -> None:
         super().__init__(lifter)
-        self.node = node
+        self.node, self.op = node, op  # the table's entry for the call itself
 
     @property
     def call(self) -> Call:
         """The call that is lifted."""
         assert self.node.call is not None
         return self.node.call
+
+    @staticmethod
+    def paired(value: Any) -> bool:
+        """Whether it is a tensor of pairs: a complex node, or an earlier step."""
+        return isinstance(value, Ref) or (isinstance(value, Node) and is_complex(value))
+
+    def again(self, first: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref | None:
+        """The call's own entry, of another first tensor."""
+        if self.op is None:
+            return None
+        return self.lifter.apply_op(self.op, self.call.spelling, (first, *arguments), keywords)
 
     def real(self, value: Any) -> Any:
         """A real tensor as a reference; a number as it is."""
@@ -74,8 +87,5 @@ class Pairs(Steps):
         """A real factor of pairs."""
         return self("unsqueeze", self.real(value), -1) if isinstance(value, (Node, Ref)) else value
 
-
-Rule = Callable[..., "Ref | None"]
-"""Takes `Pairs` and the call's own arguments; None where the call asks for more than the rule knows."""
 
 __all__ = ["Pairs", "Rule", "convention", "is_complex"]

@@ -1,58 +1,81 @@
-"""Arithmetic and functions of complex tensors, in entries of the table on pairs.
+"""Arithmetic and functions of complex tensors, in entries of the table on pairs: one table for texts and captures.
 
-Comes in: a call's arguments. Goes out: the last step. What is linear, or has an entry of its own, needs one; the
-others are said as the mathematics says them: tan is sin by cos, a power is exp(y·log x).
+Comes in: a call's arguments, and a `Pairs` that has them as pairs. Goes out: the last result, or None where the call
+asks for more than the rule knows. What is linear, or has an entry of its own, needs one; the others are said as the
+mathematics says them: tan is sin by cos, a power is exp(y·log x).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
-from typing import Any
-
-import numpy as np
-
-from symgrad.language.calls import Ref
-from symgrad.ops.entry import named
-from symgrad.ops.lookup import find
-from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
-from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import Node
+from typing import Any, Protocol
 
 
-def times(p: Pairs, x: Any, y: Any) -> Ref:
+class Pairs(Protocol):
+    """Arguments of a call as pairs, and entries of the table applied to them.
+
+    Tensors have the shape that torch sees; what an entry gives back has the pairs as its last axis.
+    """
+
+    def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Any:
+        """The result of one entry."""
+
+    def paired(self, value: Any) -> bool:
+        """Whether it is a tensor of pairs: a complex one, or an earlier result."""
+
+    def pair(self, value: Any) -> Any:
+        """Anything as pairs."""
+
+    def real(self, value: Any) -> Any:
+        """A real tensor, or a number."""
+
+    def column(self, value: Any) -> Any:
+        """A real factor of pairs."""
+
+    def part(self, pairs: Any, number: int) -> Any:
+        """The real (0) or imaginary (1) part of pairs."""
+
+    def again(self, first: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
+        """The call's own entry, of another first tensor."""
+
+    def number(self, size: Any) -> int:
+        """A size as a number."""
+
+
+Rule = Callable[..., Any]
+"""Takes `Pairs` and the call's own arguments."""
+
+
+def times(p: Pairs, x: Any, y: Any) -> Any:
     """A product; a real factor counts for both parts."""
-    if paired(y) and not paired(x):
+    if p.paired(y) and not p.paired(x):
         x, y = y, x
-    if paired(x) and not paired(y) and not isinstance(y, complex):
+    if p.paired(x) and not p.paired(y) and not isinstance(y, complex):
         return p("mul", p.pair(x), p.column(y))
     return p("complex_mul", p.pair(x), p.pair(y))
 
 
-def paired(value: Any) -> bool:
-    """Whether a factor is a tensor of pairs: a complex node, or an earlier step."""
-    return isinstance(value, Ref) or (isinstance(value, Node) and is_complex(value))
-
-
-def quotient(p: Pairs, x: Any, y: Any, rounding_mode: str | None = None) -> Ref | None:
+def quotient(p: Pairs, x: Any, y: Any, rounding_mode: str | None = None) -> Any | None:
     """A quotient; a real divisor divides both parts."""
     if rounding_mode is not None:
         return None
-    if not is_complex(y) and not isinstance(y, Ref):
+    if not p.paired(y) and not isinstance(y, complex):
         return p("div", p.pair(x), p.column(y))
     return p("complex_div", p.pair(x), p.pair(y))
 
 
-def plus(p: Pairs, x: Any, y: Any, alpha: Any = 1) -> Ref:
+def plus(p: Pairs, x: Any, y: Any, alpha: Any = 1) -> Any:
     """x + alpha·y."""
     return p("add", p.pair(x), p.pair(y) if alpha == 1 else times(p, p.pair(y), alpha))
 
 
-def minus(p: Pairs, x: Any, y: Any, alpha: Any = 1) -> Ref:
+def minus(p: Pairs, x: Any, y: Any, alpha: Any = 1) -> Any:
     """x − alpha·y."""
     return p("sub", p.pair(x), p.pair(y) if alpha == 1 else times(p, p.pair(y), alpha))
 
 
-def power(p: Pairs, x: Any, y: Any) -> Ref:
+def power(p: Pairs, x: Any, y: Any) -> Any:
     """A small whole power as products, any other by exp(y·log x)."""
     if isinstance(y, (int, float)) and y == int(y) and 0 < abs(y) <= 8:
         base = result = p.pair(x)
@@ -64,39 +87,39 @@ def power(p: Pairs, x: Any, y: Any) -> Ref:
     return p("complex_exp", times(p, p("complex_log", p.pair(x)), y))
 
 
-def matmul(p: Pairs, x: Any, y: Any) -> Ref:
+def matmul(p: Pairs, x: Any, y: Any) -> Any:
     """A product of matrices, of vectors, of batches."""
     return p("complex_matmul", p.pair(x), p.pair(y))
 
 
-def added_product(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Ref:
+def added_product(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta·base + alpha·(x @ y)."""
     product = matmul(p, x, y)
     product = product if alpha == 1 else times(p, product, alpha)
     return p("add", p.pair(base) if beta == 1 else times(p, p.pair(base), beta), product)
 
 
-def linear(p: Pairs, x: Any, weight: Any, bias: Any = None) -> Ref:
+def linear(p: Pairs, x: Any, weight: Any, bias: Any = None) -> Any:
     """x @ weight.T + bias."""
-    product = p("complex_matmul", p.pair(x), p("permute", p.pair(weight), (1, 0, 2)))
+    product = p("complex_matmul", p.pair(x), p("permute", p.pair(weight), dims=(1, 0, 2)))
     return product if bias is None else p("add", product, p.pair(bias))
 
 
-def dotted(p: Pairs, x: Any, y: Any) -> Ref:
+def dotted(p: Pairs, x: Any, y: Any) -> Any:
     """Σ conj(x)·y."""
     return p("complex_matmul", p("complex_conj", p.pair(x)), p.pair(y))
 
 
-def vecdot(p: Pairs, x: Any, y: Any, dim: int = -1) -> Ref:
+def vecdot(p: Pairs, x: Any, y: Any, dim: int = -1) -> Any:
     """Σ conj(x)·y along dim."""
     product = p("complex_mul", p("complex_conj", p.pair(x)), p.pair(y))
-    return p("sum", product, dim % (len(product.shape) - 1))
+    return p("sum", product, dim=dim % (len(product.shape) - 1))
 
 
 def fused(word: str) -> Rule:
     """base + value·x·y, or base + value·x/y."""
 
-    def rule(p: Pairs, base: Any, x: Any, y: Any, *, value: Any = 1) -> Ref:
+    def rule(p: Pairs, base: Any, x: Any, y: Any, *, value: Any = 1) -> Any:
         both = p("complex_mul" if word == "addcmul" else "complex_div", p.pair(x), p.pair(y))
         return p("add", p.pair(base), both if value == 1 else times(p, both, value))
 
@@ -116,14 +139,14 @@ def over(above: str, below: str) -> Rule:
     return lambda p, x: p("complex_div", p(above, p.pair(x)), p(below, p.pair(x)))
 
 
-def one_over(inner: Callable[[Pairs, Ref], Ref]) -> Rule:
+def one_over(inner: Callable[[Pairs, Any], Any]) -> Rule:
     """The reciprocal of something."""
     return lambda p, x: p("complex_div", p.pair(1), inner(p, p.pair(x)))
 
 
 def logarithm(base: float) -> Rule:
     """log to another base."""
-    return lambda p, x: p("div", p("complex_log", p.pair(x)), float(np.log(base)))
+    return lambda p, x: p("div", p("complex_log", p.pair(x)), math.log(base))
 
 
 def made(entry: str) -> Rule:
@@ -131,35 +154,34 @@ def made(entry: str) -> Rule:
     return lambda p, x, y: p(entry, p.real(x), p.real(y))
 
 
-def direction(p: Pairs, x: Any) -> Ref:
+def direction(p: Pairs, x: Any) -> Any:
     """z / |z|."""
     return p("div", p.pair(x), p.column(p("complex_abs", p.pair(x))))
 
 
-def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Ref | None:
+def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Any | None:
     """The real norm of the lengths |z|."""
     if "nuc" in (keywords.get("p"), *arguments[:1]):
         return None
     arguments = tuple(2 if a == "fro" else a for a in arguments)
     keywords = {k: 2 if v == "fro" else v for k, v in keywords.items()}
-    op = find(plain_spelling(p.call.spelling)) or named("norm")
-    return p.lifter.apply_op(op, p.call.spelling, (p("complex_abs", p.pair(x)), *arguments), keywords)
+    return p.again(p("complex_abs", p.pair(x)), arguments, keywords)
 
 
-def blended(p: Pairs, x: Any, y: Any, weight: Any) -> Ref:
+def blended(p: Pairs, x: Any, y: Any, weight: Any) -> Any:
     """x + weight·(y − x)."""
     return p("add", p.pair(x), times(p, p("sub", p.pair(y), p.pair(x)), weight))
 
 
-def outer_added(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Ref:
+def outer_added(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """beta·base + alpha·x yᵀ."""
-    column, row = p("unsqueeze", p.pair(x), 1), p("unsqueeze", p.pair(y), 0)
+    column, row = p("unsqueeze", p.pair(x), dim=1), p("unsqueeze", p.pair(y), dim=0)
     product = p("complex_mul", column, row)
     product = product if alpha == 1 else times(p, product, alpha)
     return p("add", p.pair(base) if beta == 1 else times(p, p.pair(base), beta), product)
 
 
-def chain(p: Pairs, tensors: Any) -> Ref:
+def chain(p: Pairs, tensors: Any) -> Any:
     """A product of several matrices."""
     result = p.pair(tensors[0])
     for tensor in tensors[1:]:
@@ -167,7 +189,7 @@ def chain(p: Pairs, tensors: Any) -> Ref:
     return result
 
 
-def matrix_power(p: Pairs, x: Any, n: int) -> Ref | None:
+def matrix_power(p: Pairs, x: Any, n: int) -> Any | None:
     """A small power of a matrix."""
     return chain(p, [x] * n) if 0 < n <= 8 else None
 
@@ -176,18 +198,18 @@ def spread(root: bool) -> Rule:
     """Variance, the mean of |z − mean|² with n − correction for n; or its root."""
 
     def rule(p: Pairs, x: Any, dim: Any = None, unbiased: Any = None, keepdim: bool = False, *, correction: Any = None
-             ) -> Ref | None:  # fmt: skip
+             ) -> Any | None:  # fmt: skip
         if isinstance(dim, bool) or not x.shape:
             return None
         rank, ref = len(x.shape), p.pair(x)
         dims = range(rank) if dim in (None, (), []) else dim if isinstance(dim, (tuple, list)) else (dim,)
         axes = tuple(sorted(d % rank for d in dims))
         less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
-        count = int(np.prod([x.shape[a] for a in axes]))
+        count = math.prod(p.number(x.shape[a]) for a in axes)
         if count <= less:
             return None
-        away = p("sub", ref, p("mean", ref, axes, True))
-        found = p("div", p("sum", p("square", p("complex_abs", away)), axes, keepdim), count - less)
+        away = p("sub", ref, p("mean", ref, dim=axes, keepdim=True))
+        found = p("div", p("sum", p("square", p("complex_abs", away)), dim=axes, keepdim=keepdim), count - less)
         return p("sqrt", found) if root else found
 
     return rule
@@ -211,7 +233,7 @@ ARITHMETIC: Mapping[str, Rule] = {
     "log2": logarithm(2), "log10": logarithm(10),
     "log1p": lambda p, x: p("complex_log", p("add", p.pair(x), p.pair(1))),
     "expm1": lambda p, x: p("sub", p("complex_exp", p.pair(x)), p.pair(1)),
-    "exp2": lambda p, x: p("complex_exp", p("mul", p.pair(x), float(np.log(2)))),
+    "exp2": lambda p, x: p("complex_exp", p("mul", p.pair(x), math.log(2))),
     "tanhshrink": lambda p, x: p("sub", p.pair(x), p("complex_div", p("complex_sinh", p.pair(x)),
                                                      p("complex_cosh", p.pair(x)))),
     "softsign": lambda p, x: p("div", p.pair(x), p.column(p("add", p("complex_abs", p.pair(x)), 1))),
@@ -221,4 +243,7 @@ ARITHMETIC: Mapping[str, Rule] = {
 }  # fmt: skip
 """Functions by their last word."""
 
-__all__ = ["ARITHMETIC"]
+REAL = frozenset({"abs", "absolute", "angle", "imag", "norm", "vector_norm", "var", "std"})
+"""Those whose result is real."""
+
+__all__ = ["ARITHMETIC", "REAL", "Pairs", "Rule"]
