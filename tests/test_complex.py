@@ -451,7 +451,11 @@ ARGUMENTS = {
     "baddbmm": (f"{A}[None]", f"{B}[None]", f"{A}[None]"), "addmv": (ROWS[0], B, ROWS[1]), "addr": (A, *ROWS),
     "multi_dot": (f"[{A}, {B}, {A}]",), "matrix_power": (A, "3"), "complex": ("x", "y"), "polar": ("x ** 2", "y"),
 }  # fmt: skip
-INNER = {"_conj": "aten's word for conj", "imag": "torch gives a view: it is .imag of a text"}
+INNER = {
+    "identity": "the table's word for clone and resolve_conj",
+    "_conj": "aten's word for conj",
+    "imag": "torch gives a view: it is .imag of a text",
+}
 
 
 @pytest.mark.one_in(6)

@@ -216,7 +216,7 @@ def spread(root: bool) -> Rule:
 
 
 ARITHMETIC: Mapping[str, Rule] = {
-    "add": plus, "sub": minus, "subtract": minus, "mul": times, "multiply": times, "div": quotient, "divide": quotient,
+    "identity": lambda p, x: p.pair(x), "add": plus, "sub": minus, "subtract": minus, "mul": times, "multiply": times, "div": quotient, "divide": quotient,
     "true_divide": quotient, "neg": lambda p, x: p("neg", p.pair(x)), "negative": lambda p, x: p("neg", p.pair(x)),
     "rsub": lambda p, x, y, alpha=1: minus(p, y, x, alpha), "pow": power, "float_power": power,
     "square": lambda p, x: power(p, x, 2), "reciprocal": one_over(lambda p, x: x),
