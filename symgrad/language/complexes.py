@@ -108,11 +108,11 @@ def by_rule(
     if found is None:
         message = f"{pairs.label} of complex tensors is not supported yet"
         raise UnsupportedError(message, span=pairs.span, hints=(HINT,))
-    found = replace(found, complex=word not in REAL)
+    ref: Ref = replace(found, complex=word not in REAL)
     if name is None:
-        return found
-    renamed = pairs.builder.renamed(found, name)
-    return renamed or replace(pairs.entry(IDENTITY, [Operand(found, name)], {}, name), complex=found.complex)
+        return ref
+    renamed = pairs.builder.renamed(ref, name)
+    return renamed or replace(pairs.entry(IDENTITY, [Operand(ref, name)], {}, name), complex=ref.complex)
 
 
 @dataclass(frozen=True)
