@@ -442,13 +442,14 @@ def test_a_script_with_complex_leaves(tmp_path):
 A, B = "view_as_complex(x)", "view_as_complex(y)"
 ROWS = (f"{A}[0]", f"{B}[1]")
 SPELLED = {"linear": "F", "softsign": "F", "tanhshrink": "F", "vecdot": "torch.linalg", "vector_norm": "torch.linalg",
-           "multi_dot": "torch.linalg"}  # fmt: skip
+           "multi_dot": "torch.linalg", "fftshift": "torch.fft", "ifftshift": "torch.fft"}  # fmt: skip
 ARGUMENTS = {
     **dict.fromkeys(("add", "sub", "subtract", "mul", "multiply", "div", "divide", "true_divide", "rsub"), (A, B)),
     **dict.fromkeys(("matmul", "mm", "pow", "float_power", "vecdot", "linear"), (A, B)),
     **dict.fromkeys(("addmm", "addcmul", "addcdiv"), (A, B, A)), "lerp": (A, B, "0.25"), "mv": (A, ROWS[1]),
     **dict.fromkeys(("dot", "vdot"), ROWS), "bmm": (f"{A}[None]", f"{B}[None]"),
     "baddbmm": (f"{A}[None]", f"{B}[None]", f"{A}[None]"), "addmv": (ROWS[0], B, ROWS[1]), "addr": (A, *ROWS),
+    "where": ("x[0] > 0", A, B), "masked_fill": (A, "x[0] > 0", "2.0"), "roll": (A, "1", "0"), "flip": (A, "(0, -1)"),
     "multi_dot": (f"[{A}, {B}, {A}]",), "matrix_power": (A, "3"), "complex": ("x", "y"), "polar": ("x ** 2", "y"),
 }  # fmt: skip
 INNER = {

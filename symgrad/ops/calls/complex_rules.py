@@ -215,6 +215,44 @@ def spread(root: bool) -> Rule:
     return rule
 
 
+# Entries chosen and turned round ---------------------------------------------------------------------------
+
+
+def where(p: Pairs, condition: Any, x: Any, y: Any) -> Any:
+    """x where the condition holds, y elsewhere."""
+    return p("where", p.column(condition), p.pair(x), p.pair(y))
+
+
+def masked_fill(p: Pairs, x: Any, mask: Any, value: Any) -> Any:
+    """One number where a mask says so."""
+    return where(p, mask, value, x)
+
+
+def shifted(back: bool) -> Rule:
+    """fftshift and its inverse: half the axis round."""
+
+    def rule(p: Pairs, x: Any, dim: Any = None) -> Any:
+        rank = len(x.shape)
+        dims = range(rank) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
+        axes = tuple(d % rank for d in dims)
+        return p("roll", p.pair(x), shifts=tuple((p.number(x.shape[d]) + back) // 2 for d in axes), dims=axes)
+
+    return rule
+
+
+def rolled(p: Pairs, x: Any, shifts: Any, dims: Any = ()) -> Any | None:
+    """Round along some axes; along all at once only the places say."""
+    axes = tuple(d % len(x.shape) for d in (dims if isinstance(dims, (tuple, list)) else (dims,)))
+    turns = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
+    return p("roll", p.pair(x), shifts=turns, dims=axes) if axes else None
+
+
+def flipped(p: Pairs, x: Any, *dims: Any, **spoken: Any) -> Any:
+    """The other way round along some axes."""
+    (axes,) = spoken.values() if spoken else (dims[0] if isinstance(dims[0], (tuple, list)) else dims,)
+    return p("flip", p.pair(x), dims=tuple(d % len(x.shape) for d in axes))
+
+
 ARITHMETIC: Mapping[str, Rule] = {
     "identity": lambda p, x: p.pair(x), "add": plus, "sub": minus, "subtract": minus, "mul": times, "multiply": times, "div": quotient, "divide": quotient,
     "true_divide": quotient, "neg": lambda p, x: p("neg", p.pair(x)), "negative": lambda p, x: p("neg", p.pair(x)),
@@ -239,6 +277,8 @@ ARITHMETIC: Mapping[str, Rule] = {
     "softsign": lambda p, x: p("div", p.pair(x), p.column(p("add", p("complex_abs", p.pair(x)), 1))),
     "lerp": blended, "addr": outer_added, "multi_dot": chain, "matrix_power": matrix_power, "var": spread(root=False),
     "std": spread(root=True), "sgn": direction, "complex": made("complex_pair"), "polar": made("complex_polar"),
+    "where": where, "masked_fill": masked_fill, "roll": rolled, "flip": flipped, "fftshift": shifted(back=False),
+    "ifftshift": shifted(back=True),
     "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
 }  # fmt: skip
 """Functions by their last word."""

@@ -41,16 +41,6 @@ def joined(word: str) -> Rule:
     return rule
 
 
-def where(p: Pairs, condition: Any, x: Any, y: Any) -> Ref:
-    """x where the condition holds, y elsewhere."""
-    return p("where", p.column(condition), p.pair(x), p.pair(y))
-
-
-def masked_fill(p: Pairs, x: Any, mask: Any, value: Any) -> Ref:
-    """One number where a mask says so."""
-    return where(p, mask, value, x)
-
-
 def expand(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
     """The same entries along new axes."""
     return p("expand", p.pair(x), (*p.node.shape, 2))
@@ -65,31 +55,6 @@ def indexed(p: Pairs, x: Any, key: Any) -> Ref | None:
     return p.lifter.emit(named("getitem"), [Operand(ref, ref.name)], {"key": (*basic, ("all",))})
 
 
-def shifted(back: bool) -> Rule:
-    """fftshift and its inverse: half the axis round."""
-
-    def rule(p: Pairs, x: Any, dim: Any = None) -> Ref:
-        rank = len(x.shape)
-        dims = range(rank) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
-        axes = tuple(d % rank for d in dims)
-        return p("roll", p.pair(x), tuple((x.shape[d] + back) // 2 for d in axes), axes)
-
-    return rule
-
-
-def rolled(p: Pairs, x: Any, shifts: Any, dims: Any = ()) -> Ref | None:
-    """Round along some axes; along all at once only the places say."""
-    axes = tuple(d % len(x.shape) for d in (dims if isinstance(dims, (tuple, list)) else (dims,)))
-    turns = tuple(shifts) if isinstance(shifts, (tuple, list)) else (shifts,)
-    return p("roll", p.pair(x), turns, axes) if axes else None
-
-
-def flipped(p: Pairs, x: Any, *dims: Any, **spoken: Any) -> Ref:
-    """The other way round along some axes."""
-    (axes,) = spoken.values() if spoken else (dims[0] if isinstance(dims[0], (tuple, list)) else dims,)
-    return p("flip", p.pair(x), tuple(d % len(x.shape) for d in axes))
-
-
 def copied(p: Pairs, x: Any, source: Any, *_: Any) -> Ref:
     """Another tensor's values, written over these."""
     return p("expand", p.pair(source), (*p.node.shape, 2))
@@ -102,10 +67,9 @@ def zero(p: Pairs, x: Any) -> Ref:
 
 ARRANGED: Mapping[str, Rule] = {
     "sum": total("sum"), "mean": total("mean"), "cat": joined("cat"), "concat": joined("cat"),
-    "concatenate": joined("cat"), "stack": joined("stack"), "where": where, "masked_fill": masked_fill,
+    "concatenate": joined("cat"), "stack": joined("stack"),
     "expand": expand, "expand_as": expand, "broadcast_to": expand, "zero": zero, "copy": copied,
-    "view_as_complex": lambda p, x: p.real(x), "__getitem__": indexed, "roll": rolled, "flip": flipped,
-    "fftshift": shifted(back=False), "ifftshift": shifted(back=True),
+    "view_as_complex": lambda p, x: p.real(x), "__getitem__": indexed,
 }  # fmt: skip
 """Functions by their last word."""
 
