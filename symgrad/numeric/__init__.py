@@ -4,7 +4,7 @@ from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, exact, finite, is_exact, plain, where_exact
 from symgrad.numeric.forward import Values, forward, forward_from
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
-from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward
+from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward, numeric_pushforwards
 from symgrad.numeric.symbols import evaluate_symbols, symbol_matrix
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "is_exact",
     "numeric_pullback",
     "numeric_pushforward",
+    "numeric_pushforwards",
     "plain",
     "sparse_jacobian",
     "symbol_matrix",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -78,14 +78,10 @@ def all_tame(array: Array) -> bool:
     """
     if array.dtype.kind != "f":
         return array.dtype != object or bool(finite(array).all())
-    kind = np.finfo(array.dtype)
-    low, high = float(kind.tiny) ** 0.5, float(kind.max) ** 0.5
-    whole = BITS.get(array.dtype.itemsize)
+    whole, low, high = tame_bounds(array.dtype)
     if whole is None:
         sizes = np.abs(array)
         return bool(((sizes < high) & ((sizes > low) | (sizes == 0))).all())
-    # Floats without their sign are ordered as their bits are, what is no number above all.
-    low, high = (int(np.asarray(bound, array.dtype).view(whole)) << 1 for bound in (low, high))
     flat = array.ravel(order="K").view(whole)
     for start in range(0, flat.size, CHUNK):
         part = flat[start : start + CHUNK] << 1
@@ -95,6 +91,20 @@ def all_tame(array: Array) -> bool:
         if int(part.min()) <= low:
             return False
     return True
+
+
+@lru_cache
+def tame_bounds(kind: np.dtype[Any]) -> tuple[Any, Any, Any]:
+    """What floats of a type are read as, and the bounds of those that are tame.
+
+    Floats without their sign are ordered as their bits are, what is no number above all.
+    """
+    found = np.finfo(kind)
+    low, high = float(found.tiny) ** 0.5, float(found.max) ** 0.5
+    whole = BITS.get(kind.itemsize)
+    if whole is None:
+        return None, low, high
+    return whole, *(int(np.asarray(bound, kind).view(whole)) << 1 for bound in (low, high))
 
 
 def nearest_float(value: Any) -> float:

@@ -167,9 +167,14 @@ def evaluated(
     equation: Equation, form: Standard, values: Values, more: Mapping[str, Array], by: Evaluation = evaluate
 ) -> Array:
     """A local equation in its standard names, on the program's arrays and sizes."""
-    arrays = {own: values[name] for own, name in form.names.items() if name in values.arrays}
-    sizes = {own: number(size, values.sizes) for own, size in form.sizes.items()}
+    arrays, sizes = read_by(form, values)
     return by(equation, {**arrays, **more}, sizes)
+
+
+def read_by(form: Standard, values: Values) -> tuple[dict[str, Array], dict[Size, int]]:
+    """A program's arrays and sizes under the standard names of one of its steps."""
+    arrays = {own: values[name] for own, name in form.names.items() if name in values.arrays}
+    return arrays, {own: number(size, values.sizes) for own, size in form.sizes.items()}
 
 
 def apply(function: Callable[..., Any], arguments: list[Array | None], options: Mapping[str, Any]) -> Array:

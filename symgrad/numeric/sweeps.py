@@ -12,8 +12,9 @@ import numpy as np
 
 from symgrad.calculus import flowing, local_pullback, local_pushforward, positions, standard, unfolded
 from symgrad.calculus.local import SEED, TANGENT, operand
+from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, finite, plus, total
-from symgrad.numeric.forward import Values, constant, evaluated
+from symgrad.numeric.forward import Values, constant, evaluated, read_by
 from symgrad.program import Apply, Constant, Program
 
 
@@ -46,9 +47,17 @@ def _unfolded(step: Apply, program: Program, values: Values, cotangent: Array, p
 
 def push_step(step: Apply, program: Program, values: Values, tangents: Mapping[int, Array]) -> Array:
     """Σ Ju of one step over the positions whose arguments change."""
+    return push_steps(step, program, values, [tangents])[0]
+
+
+def push_steps(step: Apply, program: Program, values: Values, changes: Sequence[Mapping[int, Array]]) -> list[Array]:
+    """`push_step` for several changes at the same positions: what the step is in general is asked once."""
     form = standard(step, program)
-    parts = [evaluated(local_pushforward(form.key, n), form, values, {TANGENT: u}) for n, u in tangents.items()]
-    return total(parts)
+    equations = {place: local_pushforward(form.key, place) for place in changes[0]}
+    arrays, sizes = read_by(form, values)
+    return [
+        total([evaluate(equations[n], {**arrays, TANGENT: u}, sizes) for n, u in moved.items()]) for moved in changes
+    ]
 
 
 Watcher = Callable[[Apply, int, Array, Array], None]
@@ -76,11 +85,17 @@ def numeric_pullback(
 
 def numeric_pushforward(program: Program, values: Values, wanted: str, tangent: Array) -> Array:
     """J·u for a change u of one input, by the derived local pushforwards from the input on."""
-    carried: dict[str, Array] = {wanted: tangent}
+    return numeric_pushforwards(program, values, wanted, [tangent])[0]
+
+
+def numeric_pushforwards(program: Program, values: Values, wanted: str, tangents: Sequence[Array]) -> list[Array]:
+    """J·u for several changes u of one input, in one walk over the program."""
+    carried: dict[str, Sequence[Array]] = {wanted: tangents}
     for step in program.steps:
         places = positions(step, carried)
         if places:
-            carried[step.result.name] = push_step(
-                step, program, values, {n: carried[str(step.arguments[n])] for n in places}
-            )
-    return carried.get(program.output, np.zeros(values[program.output].shape, dtype=np.int64))
+            moving = {n: carried[str(step.arguments[n])] for n in places}
+            changes = [{n: moved[trial] for n, moved in moving.items()} for trial in range(len(tangents))]
+            carried[step.result.name] = push_steps(step, program, values, changes)
+    still = np.zeros(values[program.output].shape, dtype=np.int64)
+    return list(carried.get(program.output, [still] * len(tangents)))

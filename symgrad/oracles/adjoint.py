@@ -18,7 +18,7 @@ from symgrad.numeric import (
     forward,
     is_exact,
     numeric_pullback,
-    numeric_pushforward,
+    numeric_pushforwards,
 )
 from symgrad.oracles.report import Check, compare, skipped
 from symgrad.program import Program
@@ -46,8 +46,8 @@ def sides(
 ) -> tuple[Array, Array]:
     """⟨v, J u⟩ and ⟨vᵀJ, u⟩ for each u."""
     left, right = [], []
-    for tangent in tangents:
-        moved = numeric_pushforward(program, values, wanted, exact(tangent) if is_exact(values[wanted]) else tangent)
+    changes = [exact(tangent) if is_exact(values[wanted]) else tangent for tangent in tangents]
+    for tangent, moved in zip(tangents, numeric_pushforwards(program, values, wanted, changes), strict=True):
         left.append(np.sum(seed * moved) if moved.size else 0)
         right.append(np.sum(gradient * tangent) if tangent.size else 0)
     exactly = all(is_exact(a) for a in (seed, gradient)) and all(is_exact(np.asarray(e)) for e in (*left, *right))

@@ -107,8 +107,29 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def written(found: Page) -> str:
-    """The page."""
+def own_times(found: Page) -> dict[str, float]:
+    """Of every row with a peer how many times ours the first peer's is: what is kept of a run, to be compared with others."""
+    peers = {
+        row.work: (row.later, next((t for t in row.peers.values() if isinstance(t, float)), None)) for row in found.rows
+    }
+    return {work: theirs / later for work, (later, theirs) in peers.items() if theirs is not None}
+
+
+def apart(runs: Sequence[Mapping[str, float]]) -> str:
+    """How far the ratios of several runs lie apart, row by row; one run says nothing of it."""
+    shared = set.intersection(*(set(run) for run in runs)) if runs else set()
+    if len(runs) < 2 or not shared:
+        return "How far runs differ was not measured: this is the only one."
+    between = {work: max(run[work] for run in runs) / min(run[work] for run in runs) for work in shared}
+    worst = max(between, key=lambda work: between[work])
+    return (
+        f"Runs differ: over the last {len(runs)} on this machine the largest ratio to the first peer is "
+        f"{statistics.median(between.values()):.2f} times the smallest in the median row, and {between[worst]:.2f} times in the worst ({worst})."
+    )
+
+
+def written(found: Page, runs: Sequence[Mapping[str, float]] = ()) -> str:
+    """The page; ``runs`` are the ratios of this run and of those before it."""
     versions = [f"Python {platform.python_version()}"]
     for package in PACKAGES:
         try:
@@ -120,7 +141,8 @@ def written(found: Page) -> str:
         "# Performance", "",
         "Written by `python -m pytest --benchmark-only -n 0 tests/benchmarks`, which asserts of each workload that its peers give the same before it is timed.",
         "Processor time, medians, taken in turns in one process with one thread; the peers' columns say how many times ours theirs is.",
-        "A first call derives, with every package loaded; nothing is asserted about time, so this page is what one run on one machine found.", "",
+        "A first call derives, with every package loaded; nothing is asserted about time, so this page is what one run on one machine found.",
+        apart(runs), "",
         f"{machine()}; {', '.join(versions)}; {datetime.date.today().isoformat()}.", "",
         table(found.rows), "",
         "## Growth", "",
