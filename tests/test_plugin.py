@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 import symgrad.testing.check
+from symgrad.testing import report_page
+from symgrad.testing.data import BackwardReport, Finding
 
 pytest_plugins = ["pytester"]
 LOADED = (torch, symgrad.testing.check)
@@ -72,6 +75,12 @@ def test_marker_fails(candidate):
     assert found["findings"][0]["kind"] == "scaled"
     page = (pytester.path / "reports" / second.replace(".json", ".html")).read_text(encoding="utf-8")
     assert "every entry is 3/2 times what it should be" in page
+    assert '<td class="failed">failed</td>' in page
+    told = report_page.page(
+        "<script>", replace(BackwardReport("a < b", "", (), ()), findings=(Finding("<", "", "", "&"),))
+    )
+    assert "<script>" not in told
+    assert "&lt;script&gt;" in told
 
 
 def test_misuse_is_said(pytester: pytest.Pytester) -> None:

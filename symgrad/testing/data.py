@@ -64,6 +64,22 @@ class BackwardReport(Listed):
         """Whether nothing was found."""
         return not self.findings
 
+    @property
+    def headline(self) -> str:
+        """The verdict in a sentence."""
+        if self.findings:
+            return f"this is not the backward of {self.expression!r}"
+        if any(b.name == "value" and b.verdict == NOT_MADE for b in self.batteries):
+            return f"nothing was found in the backward of {self.expression!r}; its numbers were held against nothing"
+        return f"the backward of {self.expression!r} passes"
+
+    @property
+    def origin(self) -> str:
+        """Inputs, seed and versions: what makes the same report again."""
+        known = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        given = ", ".join(f"{name} {what}" for name, what in self.inputs.items())
+        return "; ".join(part for part in (given, f"seed {self.seed}", known) if part)
+
     def to_text(self) -> str:
         """The findings, then a line for each battery.
 
@@ -71,11 +87,8 @@ class BackwardReport(Listed):
         the backward of 'x * 2' passes
           value            passed     4
         """
-        said = [f"the backward of {self.expression!r} passes"]
-        if any(b.name == "value" and b.verdict == NOT_MADE for b in self.batteries):
-            said = [f"nothing was found in the backward of {self.expression!r}; its numbers were held against nothing"]
+        said = [self.headline]
         if self.findings:
-            said = [f"this is not the backward of {self.expression!r}"]
             for finding in self.findings:
                 first, *rest = str(finding).splitlines()
                 said += ["", *wrapped(first, "", "    ")]
@@ -85,10 +98,7 @@ class BackwardReport(Listed):
             line = f"  {battery.name:<16} {battery.verdict:<9} {battery.count:>2}"
             said += wrapped(f"{line}  {battery.note}".rstrip(), "", " " * 32)
         if self.findings:
-            known = ", ".join(f"{name} {version}" for name, version in self.versions.items())
-            given = ", ".join(f"{name} {what}" for name, what in self.inputs.items())
-            ends = "; ".join(part for part in (given, f"seed {self.seed}", known) if part)
-            said += wrapped(f"({ends})", "  ", "   ")
+            said += wrapped(f"({self.origin})", "  ", "   ")
         return "\n".join(said)
 
     def to_json(self) -> str:

@@ -12,7 +12,6 @@ Installed with symgrad it is loaded in every test session: it imports pytest and
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,15 +21,6 @@ import pytest
 
 if TYPE_CHECKING:
     from symgrad.testing.data import BackwardReport
-
-PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem; color-scheme: light dark }} pre {{ white-space: pre-wrap }}
-</style>
-</head><body><h1>{title}</h1><pre>{text}</pre></body></html>
-"""
-
 
 CHECKS = pytest.StashKey[int]()
 """How many backwards a test has checked so far."""
@@ -116,11 +106,11 @@ def drawn(options: Mapping[str, Any]) -> dict[str, Any]:
 def write(item: pytest.Item, folder: Path, report: BackwardReport) -> None:
     """``test_kernel.py-test_softmax.json`` and ``.html``; a second check of the same test is numbered."""
     from symgrad.files import write_whole
+    from symgrad.testing.report_page import page
 
     folder.mkdir(parents=True, exist_ok=True)
     count = item.stash[CHECKS] = item.stash.get(CHECKS, 0) + 1
     name = re.sub(r"[^\w.\-\[\]]+", "-", item.nodeid).strip("-")[:LONGEST]
     own = name if count == 1 else f"{name}-{count}"
     write_whole(folder / f"{own}.json", report.to_json())
-    title = html.escape(item.nodeid)
-    write_whole(folder / f"{own}.html", PAGE.format(title=title, text=html.escape(report.to_text())))
+    write_whole(folder / f"{own}.html", page(item.nodeid, report))
