@@ -179,11 +179,18 @@ def vjp(
 
 
 def derive(
-    expression: str, *, wrt: str | Sequence[str] | None = None, shapes: Shapes | None = None
+    expression: str, *, wrt: str | Sequence[str] | None = None, shapes: Shapes | None = None, expand: bool = False
 ) -> tuple[Program, tuple[Derived, ...]]:
-    """The formulas alone: sizes stay symbols, no numbers, no torch."""
+    """The formulas alone: sizes stay symbols, no numbers, no torch.
+
+    ``expand`` writes composite operations out in their steps; what stays whole is told by `why_whole`.
+
+    >>> [step.op for step in derive("silu(x)", expand=True)[0].steps]
+    ['neg', 'exp', 'add', 'div', 'mul']
+    """
     expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
     program = read(expression, shapes=shapes, symbolic=True).program
+    program = expand_composites(program) if arguments.flag_of(expand, "expand") else program
     return program, derive_only(program, names_wanted(arguments.names_of(wrt, "wrt"), program), shapes)
 
 

@@ -206,8 +206,8 @@ class Program:
 
     @cached_property
     def back(self) -> str:
-        """What the name of a gradient on its way back begins with, as no tensor's does: g_h is the gradient by h."""
-        prefix = "g_"
+        """What the name of a gradient on its way back begins with, as no tensor's does: v_h is the gradient by h."""
+        prefix = f"{self.seed}_"
         while any(name.startswith(prefix) for name in self.names):
             prefix += "_"
         return prefix

@@ -102,8 +102,8 @@ FORMS = {
         "b": "v.sum(0)",
     },
     ("F.layer_norm(x, (3, 4))", "x:2x3x4"): {
-        "x": "(v - v.mean((1, -1), keepdim=True) - out * (v * out).mean((1, -1), keepdim=True))"
-        " / (x.var((1, -1), correction=0, keepdim=True) + 1e-05).sqrt()"
+        "x": "(v - v.mean((1, 2), keepdim=True) - out * (v * out).mean((1, 2), keepdim=True))"
+        " / (x.var((1, 2), correction=0, keepdim=True) + 1e-05).sqrt()"
     },
     ("layer_norm(x @ a)", "x:2x3 a:3x4"): {
         "x": "((v - v.mean(-1, keepdim=True) - out * (v * out).mean(-1, keepdim=True)) @ a.T)"

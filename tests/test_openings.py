@@ -50,3 +50,24 @@ def test_there_are_composites_that_open_and_the_rest_is_few() -> None:
 def test_the_page_says_why_nothing_was_opened(command: str, said: str) -> None:
     found = CliRunner().invoke(main, ["explain", command, "--expand", "--no-check", "--brief"], catch_exceptions=False)
     assert said in " ".join(found.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("command", "line", "said"),
+    [
+        ("softmax(x, -1)", "t3[i] = Σ_j t1[j]", ""),
+        ("silu(x)", "t3[i] = exp(−x[i])", ""),
+        (
+            "tanh(x@a)",
+            "t1[i,k] = Σ_j x[i,j]·a[j,k]",
+            "There is nothing to expand: matmul and tanh are one equation each.",
+        ),
+    ],
+)
+def test_derive_opens_composites_or_says_why_not(command: str, line: str, said: str) -> None:
+    whole, opened = (
+        CliRunner().invoke(main, ["derive", command, *more], catch_exceptions=False) for more in ([], ["--expand"])
+    )
+    assert line in opened.stdout
+    assert (line in whole.stdout) == bool(said)
+    assert opened.stderr.strip() == said

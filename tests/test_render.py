@@ -254,8 +254,8 @@ def test_large_things_are_named_and_not_printed() -> None:
 
 def test_long_programs_get_stages() -> None:
     text = said("tanh(w3@tanh(w2@tanh(w1@x)))", check=False)
-    assert "g_t1 is the gradient that has come back as far as t1:" in text
-    assert "x.grad[p,q] = Σ_i w1[i,p]·g_t1[i,q]" in text
+    assert "v_t1 is the gradient that has come back as far as t1:" in text
+    assert "x.grad[p,q] = Σ_i w1[i,p]·v_t1[i,q]" in text
 
 
 def test_sizes_are_told_where_they_are_read() -> None:

@@ -186,7 +186,7 @@ BOOK = [
         "F.conv2d(image, kernel, c, padding=1)", "kernel",
         "conv2d(image.transpose(0, 1), v.transpose(0, 1), padding=1).transpose(0, 1)",
     ),
-    ("F.conv2d(image, kernel, c)", "c", "v.sum((0, 2, -1))"),
+    ("F.conv2d(image, kernel, c)", "c", "v.sum((0, 2, 3))"),
     ("F.conv_transpose2d(up, kernel)", "up", "conv2d(v, kernel)"),
     ("F.conv_transpose2d(up, kernel)", "kernel", "conv2d(v.transpose(0, 1), up.transpose(0, 1)).transpose(0, 1)"),
     ("F.conv_transpose2d(up, kernel, stride=2, padding=1)", "up", "conv2d(v, kernel, stride=2, padding=1)"),
@@ -227,22 +227,22 @@ BOOK = [
 ]  # fmt: skip
 
 
-PLANES = "mean((0, 2, -1), keepdim=True)"
+PLANES = "mean((0, 2, 3), keepdim=True)"
 LINES = [
     (
         "F.batch_norm(photo, None, None, u, b, training=True)",
         [
             f"photo.grad = r * (v_xhat - v_xhat.{PLANES} - xhat * (v_xhat * xhat).{PLANES})",
             "with v_xhat = v * u[:, None, None]",
-            "with r = 1 / (photo.var((0, 2, -1), correction=0, keepdim=True) + 1e-05).sqrt()",
+            "with r = 1 / (photo.var((0, 2, 3), correction=0, keepdim=True) + 1e-05).sqrt()",
             "with xhat = batch_norm(photo, None, None, training=True)",
         ],
     ),
     (
         "F.layer_norm(photo, (3, 4, 4))",
         [
-            "photo.grad = r * (v - v.mean((1, 2, -1), keepdim=True) - out * (v * out).mean((1, 2, -1), keepdim=True))",
-            "with r = 1 / (photo.var((1, 2, -1), correction=0, keepdim=True) + 1e-05).sqrt()",
+            "photo.grad = r * (v - v.mean((1, 2, 3), keepdim=True) - out * (v * out).mean((1, 2, 3), keepdim=True))",
+            "with r = 1 / (photo.var((1, 2, 3), correction=0, keepdim=True) + 1e-05).sqrt()",
         ],
     ),
 ]

@@ -15,6 +15,7 @@ from symgrad_cli.failures import reporting
 @click.argument("expression")
 @options.shape_option
 @options.wrt_option
+@options.expand_option
 @options.page_options
 @options.traceback_option
 @reporting
@@ -22,6 +23,7 @@ def derive(
     expression: str,
     shapes: tuple[str, ...],
     wrt: str | None,
+    expand: bool,
     style: str,
     path: Path | None,
     opened: bool,
@@ -32,17 +34,22 @@ def derive(
     A closed form that is shown here has been evaluated at sizes 2, 3, 4 and on, and agrees with the index formula.
     """
     from symgrad import render
+    from symgrad.language import read, why_whole
 
     style, path = output.page_place(style, path, opened)
     output.check(path)
     with output.patience("deriving"):
-        program, derived = symgrad.derive(expression, wrt=wrt, shapes=options.shapes_of(shapes))
+        given = options.shapes_of(shapes)
+        program, derived = symgrad.derive(expression, wrt=wrt, shapes=given, expand=expand)
+        whole = why_whole(read(expression, shapes=given, symbolic=True).program) if expand else ()
     if style == "text":
         written = render.derived_text(program, derived, width=output.width())
     else:
         writers = {"markdown": render.derived_markdown, "latex": render.derived_latex, "json": render.derived_json,
                    "html": render.derived_html}  # fmt: skip
         written = writers[style](program, derived)
+    for reason in whole:
+        click.echo(reason, err=True)
     output.deliver(written, path, style)
     if opened and path is not None:
         output.show(path)

@@ -46,7 +46,7 @@ Examples:
 @click.option("--then", metavar="EXPR", help="A scalar computed from out, as in training; v is its derivative by out.")
 @click.option("--entry", metavar='"x[0,1]"', help="The full story of one entry of a gradient.")
 @click.option("--brief", is_flag=True, help="The answer alone: each gradient's line, and whether torch agrees.")
-@click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")
+@options.expand_option
 @click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True, help="2: the Hessian as well.")
 @click.option("--check/--no-check", default=True, help="Hold every claim against the oracles.  [default: check]")
 @options.memory_option

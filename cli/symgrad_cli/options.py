@@ -37,6 +37,13 @@ def wrt_option(command: Command) -> Command:
     return click.option("--wrt", metavar="x,a", help="The inputs to differentiate by.  [default: all]")(command)
 
 
+def expand_option(command: Command) -> Command:
+    """``--expand``."""
+    return click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")(
+        command
+    )
+
+
 def output_options(command: Command, formats: Sequence[str] = FORMATS) -> Command:
     """``--format`` and ``-o``."""
     command = click.option(

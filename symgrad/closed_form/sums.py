@@ -175,8 +175,9 @@ def sum_of_product(
     if not any(indices_in(f) >= set(body.indices()) for f in factors):
         raise NoForm
     places = [n for n, a in enumerate(body.axes) if a in bound]
-    dims = [str(n - len(body.axes) if n == len(body.axes) - 1 and n else n) for n in places]
-    dim = dims[0] if len(dims) == 1 else f"({', '.join(dims)})"
+    last = len(body.axes) - 1
+    alone = "-1" if places == [last] and last else str(places[0])
+    dim = alone if len(places) == 1 else f"({', '.join(map(str, places))})"  # a tuple counts in one way
     rest: Axes = tuple(a for a in body.axes if a not in bound)
     kept_axes: Axes = tuple(None if a in bound else a for a in body.axes)
     kept_dim = "-1" if len(body.axes) == 1 else dim

@@ -18,6 +18,8 @@ from symgrad.render.formula import ADD, ATOM, MULTIPLY, POWER, Printer, Text
 from symgrad.render.formula_text import power_of_ten
 from symgrad.render.letters import Names, loose_names
 
+BACK = ("v_", "g_")
+"""What the names of gradients on their way back begin with."""
 RELATIONS = {sp.Eq: "=", sp.Ne: r"\neq", sp.Lt: "<", sp.Le: r"\leq", sp.Gt: ">", sp.Ge: r"\geq"}
 FUNCTIONS = {
     "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh",
@@ -36,11 +38,11 @@ def formula_latex(expression: Expr, names: Names | Sequence[Index]) -> str:
 
 
 def name_latex(name: str) -> str:
-    """A tensor's name: x, out upright, g_h as the gradient that has come back to h."""
+    """A tensor's name: x, out upright, v_h as the gradient that has come back to h."""
     if name in GREEK:
         return f"\\{GREEK[name]}"
-    if name.startswith("g_"):
-        return f"g^{{{name_latex(name[2:])}}}"
+    if name.startswith(BACK) and not name[2:].isdigit():  # v_1 may be anybody's; v^1 would be a power
+        return f"{name[0]}^{{{name_latex(name[2:])}}}"
     if len(name) == 1 and name.isascii():
         return name
     return f"\\mathrm{{{spelled(name)}}}"

@@ -65,7 +65,7 @@ class Names:
     numbers: Mapping[str, Array] = field(default_factory=dict)
     called: Mapping[str, str] = field(default_factory=dict)
     seed: str = SEEDS[0]
-    back: str = "g_"
+    back: str = f"{SEEDS[0]}_"
 
     def letter(self, index: Index) -> str:
         """The letter of an index in scope."""
