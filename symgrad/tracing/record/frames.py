@@ -77,6 +77,8 @@ def frames(start: FrameType | None) -> Iterator[FrameType]:
 
 INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 """Parts of a statement that run by themselves, later or several times."""
+HOLDING = (ast.List, ast.Tuple, ast.Set, ast.Dict)
+"""What holds several values: none of them has its name."""
 Span = tuple[tuple[int, int], tuple[int, int]]
 """Line and column where a part of a text begins, and where it ends."""
 
@@ -117,6 +119,9 @@ def assignments(file: str) -> dict[int, list[Assigned]]:
             node, (ast.AugAssign, ast.AnnAssign, ast.For)) else []  # fmt: skip
         parts = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else targets
         names = tuple(part.id for part in parts if isinstance(part, ast.Name))
+        value = getattr(node, "value", None)
+        if len(names) == 1 and isinstance(value, HOLDING):
+            continue  # the name is that of the whole, and no tensor in it has it
         if len(targets) == 1 and names and len(names) == len(parts) and isinstance(node, ast.stmt):
             last = node.iter if isinstance(node, ast.For) else node
             _, end = span(last)

@@ -234,7 +234,7 @@ class Recorder(TorchFunctionMode):
         if tensor.requires_grad and not self.forwards:
             return self._source(tensor, cut)
         node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
-        node.parts = parts_of(call)
+        node.parts, node.made_by = parts_of(call), call.spelling
         node.detached, node.past = detached_from(call, sources), past_of(node, call, index, sources, self.forwards)
         return node
 

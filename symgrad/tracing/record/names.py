@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.trace import Node, Where
-from symgrad.tracing.record.written import written
+from symgrad.tracing.record.written import called, written
 
 
 def node_names(
@@ -43,7 +43,7 @@ def node_names(
         targets, several = statement.names, len(statement.names) > 1
         together = [n for n in run if n.gradient is not None and n.gradient is run[-1].gradient] or run[-1:]
         for node in run if several or statement.loop else together:
-            fits = not several or node.siblings == len(targets)
+            fits = (not several or node.siblings == len(targets)) and (not asked_here or given_back(node))
             if fits and (given or node.kind != "data"):
                 names.setdefault(id(node), targets[node.index] if several else one_of(node, targets[0]))
     return {**unassigned(order, names), **names} if given else names
@@ -62,6 +62,11 @@ def unassigned(order: Sequence[Node], names: Mapping[int, str]) -> dict[int, str
                 if weight is not None and weight.kind == "data" and id(weight) not in names:
                     found.setdefault(id(weight), "seed")
     return found
+
+
+def given_back(node: Node) -> bool:
+    """Whether a gradient is what its line itself asked for: ``hvp`` and its like make others on their way."""
+    return node.gradient is not None and (node.where is None or called(node.where) in (None, "grad"))
 
 
 def one_of(node: Node, name: str) -> str:

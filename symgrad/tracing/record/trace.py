@@ -108,7 +108,8 @@ class Node:
     something that was not seen). ``destroyed`` says which line overwrote the value, ``freed`` which backward let go of
     what was kept for the pullback; ``behind`` which line wrote the value through ``.data``, which its own counter does
     not count. ``detached`` is what data was detached from, where that was computed in a few steps, and
-    ``past`` how it was made of such data. ``parts`` are the numbers of the indices that read data.
+    ``past`` how it was made of such data. ``parts`` are the numbers of the indices that read data, and ``made_by`` is
+    what was called to make it.
     """
 
     kind: str
@@ -131,6 +132,7 @@ class Node:
     detached: Node | None = None
     past: Node | None = None
     parts: tuple[str, ...] = ()
+    made_by: str = ""
 
     @property
     def carries(self) -> bool:

@@ -28,10 +28,32 @@ TURNED = ("T", "mT", "H", "mH", "real", "imag")
 
 def written(where: Where, parts: tuple[str, ...]) -> str | None:
     """The text at ``where``, with ``parts`` for its last indices, but for empty ones; None where it is no name."""
+    text = text_at(where)
+    return None if text is None else name_of(text, parts)
+
+
+def text_at(where: Where) -> str | None:
+    """The text of the expression at ``where``; None where it is on several lines or its place is not known."""
     if where.stop < 0:
         return None
     line = linecache.getline(where.file, where.line).encode()
-    return name_of(line[where.column : where.stop].decode(errors="replace"), parts)
+    return line[where.column : where.stop].decode(errors="replace").strip()
+
+
+def called(where: Where) -> str | None:
+    """The last word of what is called at ``where``: ``grad`` of ``torch.autograd.grad(y, x)``; None for no call."""
+    tree = tree_of(text_at(where) or "")
+    if not isinstance(tree, ast.Call):
+        return None
+    return tree.func.attr if isinstance(tree.func, ast.Attribute) else getattr(tree.func, "id", "")
+
+
+def tree_of(text: str) -> ast.expr | None:
+    """One expression, read; None for what is none."""
+    try:
+        return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):
+        return None
 
 
 @lru_cache(maxsize=1024)
@@ -42,12 +64,9 @@ def name_of(text: str, parts: tuple[str, ...]) -> str | None:
     ('x[3]', 'x[3][:2]', 'labels[ix]', 'x.T')
     >>> name_of("f(x)[t]", ("0",))
     """
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError):
-        return None
+    tree = tree_of(text.strip())
     reads = isinstance(tree, ast.Subscript) or (isinstance(tree, ast.Attribute) and tree.attr in TURNED)
-    if not reads or not all(isinstance(inner, READING) for inner in ast.walk(tree)):
+    if tree is None or not reads or not all(isinstance(inner, READING) for inner in ast.walk(tree)):
         return None
     found = with_numbers(tree, parts)
     return found if len(found) <= LONGEST else None
@@ -84,4 +103,4 @@ def text_of(entry: Any) -> str | None:
     return str(entry) if entry is None or type(entry) is int else None
 
 
-__all__ = ["parts_of", "written"]
+__all__ = ["called", "parts_of", "text_at", "tree_of", "written"]

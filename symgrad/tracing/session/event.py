@@ -30,6 +30,7 @@ from symgrad.tracing.session.entrywise import entrywise
 from symgrad.tracing.session.lessons import lessons
 from symgrad.tracing.session.likeness import Outline
 from symgrad.tracing.session.likeness import unlike as differences
+from symgrad.tracing.session.nameless import nameless
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.session.slopes import slopes
 from symgrad.tracing.story.events import Backward, Leaf
@@ -90,6 +91,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         ties = kinks.found(program, seeds, met)
         notes += [*zeros(program, seeds, rows, ties), *remarks.broadcast_losses(program)]
         notes += [*kinks.lines(program, ties), *lessons(scene, program, seeds, rows, told)]
+        notes += nameless(scene, lifted, program, names, [*shown, *told.forward, *told.lines, *told.forms.values()])
         notes += [*paths.missing(scene, lifted), *slopes(program), *own_backward.compared(program)]
     if any(row.added is not None and not np.isfinite(row.added).all() for row in rows) or any(
         row.after is not None and not np.isfinite(row.after).all() for row in rows
