@@ -1,0 +1,75 @@
+"""What data is called that the script has no name for, and what bears no name: each word is held against the run."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from symgrad.tracing import run_script
+from symgrad.tracing.story.tell import event_text
+
+torch = pytest.importorskip("torch")
+
+DATA = """
+import torch
+torch.manual_seed(0)
+X, E, h0 = torch.randn(4, 3), torch.randn(5, 3), torch.zeros(1, 4, 2)
+w = torch.randn(5, 2, requires_grad=True)
+drop, rnn = torch.nn.Dropout(0.5), torch.nn.LSTM(3, 2, batch_first=True)
+((X @ E.T) @ w).sum().backward()
+(torch.randn(5, 2) * w * drop(torch.ones(5, 2))).sum().backward()
+torch.nn.functional.dropout(w, 0.5).sum().backward()
+seq = torch.randn(4, 2, 3)
+rnn(seq, (h0, h0 + 1))[0].sum().backward()
+"""
+
+
+def told(tmp_path, text: str) -> list[str]:
+    path = tmp_path / f"script_{len(text)}.py"  # one file each: lines of a file that was read are kept
+    path.write_text(text, encoding="utf-8")
+    return [" ".join(event_text(call).split()) for call in run_script(str(path), [], tell=lambda event: None).calls]
+
+
+def test_data_without_a_name_is_the_text_that_made_it_or_its_numbers(tmp_path):
+    product, drawn, dropped, recurrent = told(tmp_path, DATA)
+    assert "data: X @ E.T" in product
+    assert "data: torch.randn(5, 2)" in drawn
+    assert "made inside drop(torch.ones(5, 2))" in drawn
+    assert "mask: what dropout drew, 0 where it drops and 2 elsewhere" in dropped
+    assert "seq.transpose(0, 1)" in recurrent
+    assert "zeros" in recurrent
+    assert "ones" in recurrent
+
+
+HOLDING = """
+import torch
+W = torch.randn(1, 4, requires_grad=True)
+b = torch.zeros(1, requires_grad=True)
+total = 0
+for task in range(2):
+    fast = [W - 0.1 * W.sin(), b - 0.1 * b.exp()]
+    total = total + (torch.ones(5, 4) @ fast[0].T + fast[1]).tanh().sum()
+total.backward()
+"""
+
+INSIDE = """
+import torch
+from torch.autograd.functional import hvp
+def f(w): return w.exp().sum().log()
+a = torch.arange(4.)
+hv = hvp(f, a, a)[1]
+"""
+
+
+def test_no_tensor_bears_the_name_of_what_holds_it_or_of_what_its_line_only_gives_later(tmp_path):
+    (call,) = told(tmp_path, HOLDING)
+    assert " fast[1]" in call
+    assert not re.search(r"fast\b(?!\[)", call)
+    calls = told(tmp_path, INSIDE)
+    assert calls
+    for text in calls:
+        header, _, rest = text.partition("hv = hvp(f, a, a)[1]")
+        assert "hv" not in header
+        assert rest
+        assert "hv" not in rest
