@@ -226,7 +226,7 @@ def test_formulas_are_proven_at_sizes_that_go_together(shapes: tuple[str, ...]) 
     ("arguments", "status"),
     [
         ("ops", 0), pytest.param("ops --kinks", 0, marks=pytest.mark.slow), ("ops softmax", 0), ("plan x@a", 0), ("code x@a", 0),
-        ("explain x@a --no-check", 0),
+        ("explain x@a --no-check", 0), ("--help", 0), ("explain --help", 0), ("--version", 0), ("nosuch 2>&1", 2),
     ],
 )  # fmt: skip
 def test_a_reader_that_stops_early_changes_no_verdict(arguments: str, status: int) -> None:

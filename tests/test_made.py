@@ -59,6 +59,36 @@ def test_what_a_text_makes_are_torchs_numbers_and_nothing_flows_back_to_them(tex
     assert list(found.gradients) == ["x"]
 
 
+INFINITE = {
+    "x.masked_fill(torch.triu(torch.ones(2, 3), 1) == 1, float('-inf')).softmax(-1)":
+        lambda x: x.masked_fill(torch.ones(2, 3).triu(1) == 1, -torch.inf).softmax(-1),
+    "torch.where(x > 0, x, -torch.inf).logsumexp(-1)": lambda x: torch.where(x > 0, x, -torch.inf).logsumexp(-1),
+    "(x + torch.full((2, 3), float('-inf')).triu(1)).softmax(-1)":
+        lambda x: (x + torch.full((2, 3), -torch.inf).triu(1)).softmax(-1),
+    "torch.maximum(x, torch.tensor([-torch.inf, 0, math.inf]))":
+        lambda x: torch.maximum(x, torch.tensor([-torch.inf, 0, torch.inf])),
+    "x.norm(float('inf')) + torch.linalg.vector_norm(x, ord=-np.inf)":
+        lambda x: x.norm(torch.inf) + torch.linalg.vector_norm(x, ord=-torch.inf),
+    "torch.where(x > 0, x, torch.nan)": lambda x: torch.where(x > 0, x, torch.nan),
+    "F.scaled_dot_product_attention(x, x, x, attn_mask=torch.full((2, 2), -torch.inf).triu(1))":
+        lambda x: torch.nn.functional.scaled_dot_product_attention(
+            x, x, x, attn_mask=torch.full((2, 2), -torch.inf, dtype=x.dtype).triu(1)
+        ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", INFINITE)
+def test_infinities_in_a_text_are_torchs(text: str) -> None:
+    """A causal mask, mostly: what is not finite is data beside the tensors, so nothing of it is lost to 0·inf."""
+    x = X.clone().requires_grad_()
+    out = INFINITE[text](x)
+    v = torch.linspace(1, 2, out.numel(), dtype=torch.float64).reshape(out.shape)
+    out.backward(v)
+    found = symgrad.explain(text, x=X, seed=v)
+    assert_same(out, found.output)
+    assert_same(x.grad, found.gradients["x"].value)
+
+
 def test_every_maker_is_tried() -> None:
     known = {name for name, maker in {**MAKERS, **METHODS}.items() if maker is not unwritten}
     same = {"asarray": "array", "as_tensor": "tensor", "rand_like": "randn_like", "ones": "zeros"}

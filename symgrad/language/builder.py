@@ -7,10 +7,12 @@ place in the text, and the shapes that were found, here and nowhere else.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
@@ -25,6 +27,15 @@ from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
 
 MOST_AXES = 16
 """More axes than anybody has; keeps the work for nonsense small."""
+
+
+LENGTHS = ("p", "ord")
+"""Options that may be infinite: which length is meant."""
+
+
+def endless(value: object) -> bool:
+    """Whether this is an infinity or NaN."""
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 @dataclass(frozen=True)
@@ -69,6 +80,15 @@ class Builder:
         self.made[called] = (Own(code, draws if made.drawn else None), made)
         return Ref(called, made.shape, kind=made.kind)
 
+    def known(self, operand: Operand) -> Operand:
+        """An infinity or NaN beside tensors as data: no formula has them as numbers, which would lose ∞·0."""
+        if not endless(operand.meaning):
+            return operand
+        value = float(cast(float, operand.meaning))
+        code = f"torch.tensor({'-' * (value == -math.inf)}torch.{'nan' if math.isnan(value) else 'inf'})"
+        fill = Made((), lambda *_: np.array(value))
+        return replace(operand, meaning=self.make(fill, code))
+
     def unclaimed(self, wish: str) -> str:
         """``wish`` if nothing is called so anywhere, else ``wish_2``, ``wish_3``, …."""
         return free_name((wish,), self.used | self.kept)
@@ -105,6 +125,10 @@ class Builder:
         that the user wrote: the table is made for sensible ones, so what it trips over with others is refused.
         """
         label = label or op.name
+        operands = [self.known(operand) for operand in operands]
+        beyond = [n for n, value in options.items() if endless(value) and n not in LENGTHS]
+        if beyond:
+            raise InputError(f"{beyond[0]} of {label} has to be finite", span=span, found=(str(options[beyond[0]]),))
         shapes = tuple(None if o.shape is None else self.literal(self.sizes.shape(o.shape)) for o in operands)
         try:
             ruled = ruling(op, self.sizes, shapes, [isinstance(o.meaning, Ref) for o in operands], options)

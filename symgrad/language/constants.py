@@ -14,7 +14,7 @@ from typing import Any
 
 import sympy as sp
 
-from symgrad.errors import DomainError, InputError, UnsupportedError
+from symgrad.errors import DomainError, InputError, NotationError, UnsupportedError
 from symgrad.program import Number
 
 LARGEST = 10**18
@@ -149,8 +149,23 @@ FUNCTIONS: dict[str, Callable[[float], float]] = {
 ON_SIZES = {"sqrt": sp.sqrt, "log": sp.log}
 """What may be applied to a size: √n is what people divide by."""
 
-NAMED = {"pi": math.pi, "e": math.e}
-"""``math.pi``, ``np.e``, ``torch.pi``."""
+INFINITY = math.inf
+NAMED = {"pi": math.pi, "e": math.e, "inf": INFINITY, "nan": math.nan}
+"""``math.pi``, ``np.e``, ``torch.inf``."""
+
+
+def number_in_words(value: object) -> float:
+    """``float("-inf")``: the numbers that have no digits, and a number as a decimal one.
+
+    >>> number_in_words("-inf"), number_in_words(2)
+    (-inf, 2.0)
+    """
+    words = {"inf": INFINITY, "infinity": INFINITY, "nan": math.nan}
+    if isinstance(value, str) and (word := value.strip().lower()).lstrip("+-") in words and word.count("-") < 2:
+        return -words[word[1:]] if word[0] == "-" else words[word.lstrip("+")]
+    if isinstance(value, (int, float, Fraction)) and not isinstance(value, bool):
+        return float(value)
+    raise NotationError("float takes a number, or 'inf', '-inf', 'nan'", found=(repr(value),))
 
 
 def function(name: str, value: Number) -> Number:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 from symgrad.errors import (
-    InputError,
     NotationError,
     ShapeError,
     UnknownNameError,
@@ -22,7 +21,7 @@ from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, kind_of
 from symgrad.language.complaints import excerpt, turned, unknown_function
 from symgrad.language.complexes import VIEWS, seen_as
-from symgrad.language.constants import NAMED, arithmetic, is_number
+from symgrad.language.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
 from symgrad.language.extents import METHODS, Extents, shape_of
 from symgrad.language.made import TOLD, Given, dtype_of
 from symgrad.language.makers import maker_of
@@ -141,7 +140,7 @@ class Elaborator:
             return value
         if isinstance(value, Ref):
             return self.apply.step(named("neg"), [(value, node.operand.span)], {}, node.span, "-", name)
-        return placed(node.span, lambda: arithmetic("*", -1, value))
+        return -value if value == INFINITY else placed(node.span, lambda: arithmetic("*", -1, value))
 
     def binary(self, node: Binary, name: str | None) -> Meaning:
         """x + y and the like, comparisons included."""
@@ -179,6 +178,8 @@ class Elaborator:
             return placed(node.span, lambda: seen_as(self.builder, owner, str(path)))
         if path is not None and (isinstance(callee, Name) or is_module_path(callee)):
             spelled, arguments = path, self.arguments(node)
+            if spelled == "float" and len(arguments) == 1 and spelled not in self.environment:
+                return placed(node.span, lambda: number_in_words(arguments[0].meaning))
             if spelled == "len" and len(arguments) == 1:
                 return self.extents.method("len", arguments[0].meaning, [], node.span)
             op = find_compound(spelled) or find(spelled.removeprefix("math."))
@@ -238,8 +239,6 @@ class Elaborator:
         if is_module_path(node):
             if node.name in NAMED and dotted(node) in {f"{m}.{node.name}" for m in ("math", "torch", "np", "numpy")}:
                 return NAMED[node.name]
-            if node.name in ("inf", "nan"):
-                raise InputError(f"{dotted(node)} is not a finite number", span=node.span)
             if find(str(dotted(node))) is not None:
                 raise NotationError(f"{node.name} has to be called", span=node.span, hints=(f"{dotted(node)}(x)",))
             raise unknown_function(str(dotted(node)), node.span, is_tensor=False)

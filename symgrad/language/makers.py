@@ -26,6 +26,13 @@ from symgrad.shapes import size_of
 Maker = Callable[[Given], Made]
 
 
+def written_out(entries: list[Any], shape: tuple[int, ...], name: str) -> Array:
+    """What the text writes; an infinity or NaN makes decimal numbers of all of them."""
+    if all(isinstance(entry, complex) or math.isfinite(entry) for entry in entries):
+        return from_entries(entries, shape, name)
+    return np.array([float(entry) for entry in entries]).reshape(shape)
+
+
 # What is known beforehand ---------------------------------------------------------------------------------------
 
 
@@ -33,7 +40,7 @@ def filled_with(value: Any) -> Fill:
     """The same number everywhere."""
 
     def fill(shape: tuple[int, ...], number: Numbers, _: Generator) -> Array:
-        return from_entries([number(value)] * math.prod(shape), shape, "the value")
+        return written_out([number(value)] * math.prod(shape), shape, "the value")
 
     return fill
 
@@ -148,7 +155,7 @@ def listed(entries: Meaning, given: Given) -> Made:
     sized = tuple(size_of(n) for n in shape)
 
     def fill(numbers: tuple[int, ...], number: Numbers, _: Generator) -> Array:
-        return from_entries([number(int(e) if isinstance(e, bool) else e) for e in flat], numbers, "the list")
+        return written_out([number(int(e) if isinstance(e, bool) else e) for e in flat], numbers, "the list")
 
     return Made(sized, fill, given.kind(max(kinds, default=Kind.REAL)))
 
