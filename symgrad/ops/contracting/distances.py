@@ -171,9 +171,9 @@ def longest(shapes: tuple[Shape, ...], p: Any, dim: Any, maxnorm: Any) -> None:
 
 
 # fmt: off
-op("renorm(x, p: any, dim: int, maxnorm: any)", "out[i] = x[i]·(1 − [a > maxnorm]) + [a > maxnorm]·x[i]·maxnorm/(a + 1/10^7)"
+op("renorm(x, p: any, dim: int, maxnorm: any)", "out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7)"
    " where a = √(Σ_j x[j]²)", "every slice along dim that is longer than maxnorm shortened to that length", TORCH,
    along="all but dim", checks=longest, domain=reals(avoid=(0.0,)),
-   instead=of_length("out[i] = x[i]·(1 − [a > maxnorm]) + [a > maxnorm]·x[i]·maxnorm/(a + 1/10^7) where a = LENGTH, d[j] = x[j]"),
+   instead=of_length("out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7) where a = LENGTH, d[j] = x[j]"),
    examples=("renorm(x, 2, 0, 1.5)", "renorm(x, 1, 1, 2.0)", "renorm(x, 3, 2, 1.0) with x:2x2x2"))
 # fmt: on
