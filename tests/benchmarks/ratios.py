@@ -128,6 +128,15 @@ def apart(runs: Sequence[Mapping[str, float]]) -> str:
     )
 
 
+MISSED = """## Where an aim is missed
+
+- **Hessian of the logistic loss**: 6.2 to 7.2 × in the runs so far. Xᵀ·diag(d)·X alone took half of our time in a trial (0.85 ms): that is the floor, and jax under jit takes as long as we do.
+- **Capture**: what torch computes is computed again from the equations and compared, operation by operation, so that it costs two forwards, a comparison and the reading of each call; at small layers the reading is most of it.
+- **LeNet on tensors**: each line of the backward is one call into torch of 2 to 4 µs, beside fused kernels.
+- **`symgrad derive`**: the imports are 0.4 to 0.5 of it; our own modules and a derivation from nothing are the rest.
+- **A text of 100 layers**: about half of the first call is done again in each later one; why was not found out."""
+
+
 def written(found: Page, runs: Sequence[Mapping[str, float]] = ()) -> str:
     """The page; ``runs`` are the ratios of this run and of those before it."""
     versions = [f"Python {platform.python_version()}"]
@@ -144,7 +153,7 @@ def written(found: Page, runs: Sequence[Mapping[str, float]] = ()) -> str:
         "A first call derives, with every package loaded; nothing is asserted about time, so this page is what one run on one machine found.",
         apart(runs), "",
         f"{machine()}; {', '.join(versions)}; {datetime.date.today().isoformat()}.", "",
-        table(found.rows), "",
+        table(found.rows), "", MISSED, "",
         "## Growth", "",
         "Exponents fitted over several sizes: 0 is the same at every size, 1 grows in proportion.", "",
         "| what | exponent | expected | over |", "| --- | --- | --- | --- |", *growth, "",
