@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -180,3 +181,44 @@ def test_sizes_that_nobody_said_leave_no_tensor_empty(text: str, shape: tuple[in
     """The first equation of the documentation, with nothing given, was about an output without entries."""
     assert symgrad.explain(text, check=False).output.shape == shape
     assert symgrad.explain("out[i] = x[i+5]", shapes={"x": (5,)}, check=False).output.shape == (0,)  # as it was said
+
+
+@pytest.mark.parametrize(
+    ("text", "shapes", "subscripts"),
+    [
+        ("out[…] = Σ_i x[i,…]", {"x": (2, 3, 4)}, "i...->..."),
+        ("out[…] = Σ_i x[i,…]·a[i,…]", {"x": (2, 3), "a": (2, 3)}, "i...,i...->..."),
+        ("out[…] = Σ_i x[i,…]·a[…,i]", {"x": (2, 3), "a": (3, 2)}, "i...,...i->..."),
+        ("out[j,…,i] = x[i,…,j]", {"x": (2, 3, 4)}, "i...j->j...i"),
+        ("out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]", {"x": (5, 2, 3), "a": (3, 4)}, "...ij,...jk->...ik"),
+    ],
+)
+def test_the_axes_of_dots_are_those_at_their_place(text: str, shapes: dict[str, Any], subscripts: str) -> None:
+    """``x[i,…]`` begins with i: the others are the last axes, not the first. The shorthand says the same."""
+    generator = np.random.default_rng(0)
+    values = {name: generator.integers(-3, 4, shape) for name, shape in shapes.items()}
+    expected = np.einsum(subscripts, *values.values())
+    assert_same(symgrad.explain(text, **values).output, expected)
+    found = symgrad.explain(subscripts, **values)
+    assert_same(found.output, expected)
+    assert all(gradient.passed for gradient in found.gradients.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("out = sum_{i<j} x[i]*x[j]", "Σ_{i,j} [i < j]"),
+        ("out[i] = sum_{j<i} x[j]", "Σ_j [j < i]"),
+        ("out[i] = prod_{j≤i} x[j]", "[j ≤ i]"),
+        ("out[i] = x[i] if x[i] > 0 else 0", "[x[i] > 0]"),
+        ("out[i] = where(x[i]>0, x[i], 0.1*x[i])", "[x[i] > 0]"),
+        ("out[i] = x[i//2]", "⌊i/2⌋"),
+        ("out[i] = x[i % 3]", "⌊i/3⌋"),
+        ("...ij->ij", ""),
+        ("out[i] = x[i,…] + x[…,i]", ""),
+    ],
+)
+def test_a_refusal_says_how_it_is_written_here(text: str, hint: str) -> None:
+    with pytest.raises(SymgradError) as caught:
+        symgrad.explain(text)
+    assert any(hint in each for each in (*caught.value.hints, ""))

@@ -27,7 +27,9 @@ SAID = re.compile(
     | \b where \s+ {NAME} \s* [=\[]""",
     re.VERBOSE,
 )
-EINSUM = re.compile(r"\s*([A-Za-z]+(?:\s*,\s*[A-Za-z]+)*)\s*->\s*([A-Za-z]*)\s*")
+DOTS = r"(?:\.\.\.|…)"
+TERM = rf"(?:[A-Za-z]+(?:{DOTS}[A-Za-z]*)?|{DOTS}[A-Za-z]*)"
+EINSUM = re.compile(rf"\s*({TERM}(?:\s*,\s*{TERM})*)\s*->\s*({TERM}?)\s*")
 OPERANDS = ("x", "a", "w", "b", "c", "d")
 """What the operands of einsum's shorthand are called."""
 
@@ -75,16 +77,21 @@ def of_einsum(text: str) -> str | None:
 
     >>> of_einsum("ij,jk->ik")
     'out[i,k] = Σ_j x[i,j]·a[j,k]'
+    >>> of_einsum("...ij,...jk->...ik")
+    'out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]'
     """
     match = EINSUM.fullmatch(text)
     if match is None:
         return None
-    terms, result = [term.strip() for term in match[1].split(",")], match[2]
+    terms = [term.strip().replace("...", "…") for term in match[1].split(",")]
+    result = match[2].replace("...", "…")
     if len(terms) > len(OPERANDS):
         raise NotationError(f"more than {len(OPERANDS)} operands", span=match.span(1), hints=("einsum(…, x, a, …)",))
     for letter in result:
         if not any(letter in term for term in terms):
             raise NotationError(f"{letter} is in no operand", span=match.span(2))
+    if "…" not in result and any("…" in term for term in terms):
+        raise NotationError("the axes that … stands for have to be in the result", span=match.span(2))
     if len(set(result)) < len(result):
         raise NotationError("a letter stands twice in the result", span=match.span(2))
     summed = dict.fromkeys(letter for term in terms for letter in term if letter not in result)

@@ -10,6 +10,10 @@ from symgrad.notation.tokens import LETTER, Token
 DEPTH = 60
 """Brackets, powers and sums may be nested this deep."""
 
+CASES = ("a condition in brackets is 1 or 0: [x[i] > 0]·x[i] + [x[i] ≤ 0]·2·x[i]",)
+OTHERWISE = {"if": CASES, "where": CASES, "/": ("⌊i/2⌋, which is floor(i/2)",)}
+"""Words of Python, and what an equation has for them."""
+
 
 class Cursor:
     """The tokens, and how far they are read."""
@@ -58,6 +62,7 @@ class Cursor:
             "name", "number",
         )  # fmt: skip
         hints = ("a product needs a sign: 2·x or 2*x",) if juxtaposed else ()
+        hints = OTHERWISE.get(token.word, hints)
         if token.kind == "end":
             problem = "the equation ends too early"
         return self.refusal(problem, token.span, hints)

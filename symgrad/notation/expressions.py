@@ -56,6 +56,11 @@ class Expressions(Cursor):
         if self.sees("<"):
             self.take()
             bound = self.expression()
+        elif self.sees("≤", ">", "≥"):
+            raise self.refusal(
+                f"how far {token.word} runs is said with <", self.next.span,
+                (f"{token.word}<n, or a condition behind it: Σ_{token.word} [{token.word} ≤ i]·…",),
+            )  # fmt: skip
         return Letter(token.word, bound, span=self.span_from(token.span))
 
     def expression(self) -> Node:

@@ -41,11 +41,12 @@ MOST_NODES = 5_000
 
 @dataclass(frozen=True)
 class Pattern:
-    """How a tensor is read: this many axes, with ``…`` more in front of them; ``flat``: however many there are."""
+    """How a tensor is read: by this many axes, ``…`` being more behind the ``front`` ones; ``flat``: by its numbers."""
 
     axes: int
     more: bool
     flat: bool = False
+    front: int = 0
 
 
 @dataclass(frozen=True)
@@ -198,14 +199,16 @@ def names_in(statement: Statement, functions: Mapping[str, object]) -> Names:
             more = sum(isinstance(slot, Dots) for slot in node.slots)
             if more > 1:
                 raise NotationError("… stands once among the indices", span=node.span)
-            found = Pattern(len(node.slots) - more, bool(more))
+            front = next((n for n, slot in enumerate(node.slots) if isinstance(slot, Dots)), 0)
+            found = Pattern(len(node.slots) - more, bool(more), front=front)
             before = tensors.setdefault(node.name, found)
             if before.flat:
                 tensors[node.name] = found
             elif before != found:
-                raise NotationError(
-                    f"{node.name} has {before.axes} indices in one place and {found.axes} here", span=node.span
-                )
+                differs = f"has {before.axes} indices in one place and {found.axes} here"
+                if (before.axes, before.more) == (found.axes, found.more):
+                    differs = "has … at another place among its indices here"
+                raise NotationError(f"{node.name} {differs}", span=node.span)
             if indexing:
                 data.add(node.name)
         elif isinstance(node, Flat):
@@ -268,10 +271,13 @@ def check_access(node: Access | Flat, letters: set[str], statement: Statement) -
 def check_letter(node: Node, letters: set[str], statement: Statement) -> None:
     """Refuse an index that nobody introduces."""
     if isinstance(node, Name) and node.name not in letters:
+        ranges = (w for w in walk(statement) if isinstance(w, Letter) and w.bound is not None)
+        pair = next((w.name for w in ranges if isinstance(w.bound, Name) and w.bound.name == node.name), None)
+        both = (f"Σ_{{{pair},{node.name}}} [{pair} < {node.name}]·…, for the pairs of both",) if pair else ()
         raise NotationError(
             f"{node.name} is neither an index of {statement.name} nor summed over",
             span=node.span,
-            hints=(f"Σ_{node.name} in front, or {statement.name}[…,{node.name}]",),
+            hints=both or (f"Σ_{node.name} in front, or {statement.name}[…,{node.name}]",),
         )
 
 

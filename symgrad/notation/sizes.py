@@ -185,7 +185,8 @@ class Finder:
         if found is None or letters_in(found) or (found.is_Integer and found < 0):
             raise ShapeError(
                 f"how far {letter.name} runs is no size: {written(bound)}", span=bound.span,
-                hints=("a number, or sizes of tensors: size(x, 0) − 2",),
+                hints=("a number, or sizes of tensors: size(x, 0) − 2",
+                       f"a condition, where an index decides: Σ_{letter.name} [{letter.name} < {written(bound)}]·…"),
             )  # fmt: skip
         return found
 

@@ -103,9 +103,13 @@ def check_number(word: str, following: str, span: Span) -> None:
 
 def refused(character: str, span: Span) -> NotationError:
     """The error for a character that no equation has."""
+    if character == "%":
+        hints: tuple[str, ...] = ("what is left of i by 3 is i − 3·⌊i/3⌋",)
+    else:
+        hints = ("names, numbers, + − · / ^ √, |x|, ⌊x⌋, [i ≤ j], Σ_j or sum_j, and where d = …",)
     shown = character if character.isprintable() and character.strip() else f"U+{ord(character):04X}"
     return NotationError(
         f"the character {shown} is not part of an index equation",
         span=span,
-        hints=("names, numbers, + − · / ^ √, |x|, ⌊x⌋, [i ≤ j], Σ_j or sum_j, and where d = …",),
+        hints=hints,
     )

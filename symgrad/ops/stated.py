@@ -40,7 +40,9 @@ class Reading:
 
     def lead(self, shape: Shape, pattern: Pattern) -> Shape:
         """The axes of an operand that ``…`` stands for."""
-        return () if pattern.flat else shape[: len(shape) - pattern.axes] if pattern.more else ()
+        if pattern.flat or not pattern.more:
+            return ()
+        return shape[pattern.front : len(shape) - (pattern.axes - pattern.front)]
 
     def aligned(self, sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
         """The axes of ``…`` are broadcast; the others are as the letters say."""
@@ -56,7 +58,9 @@ class Reading:
         leads = [self.lead(s, p) for (_, p), s in zip(patterns, shapes, strict=True)]
         common = sizes.broadcast_shapes([lead for lead, (_, p) in zip(leads, patterns, strict=True) if p.more])
         return tuple(
-            (*common, *shape[len(shape) - pattern.axes :]) if pattern.more else shape
+            (*shape[: pattern.front], *common, *shape[len(shape) - (pattern.axes - pattern.front) :])
+            if pattern.more
+            else shape
             for (_, pattern), shape in zip(patterns, shapes, strict=True)
         )
 
