@@ -11,6 +11,7 @@ import traceback
 from collections import Counter
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from urllib.parse import urlencode
 
 import pytest
 from click.testing import CliRunner
@@ -22,6 +23,7 @@ from symgrad.documents.pages import file_name
 from symgrad.ops import entries
 from symgrad_cli.failures import reporting
 from symgrad_cli.main import main
+from tests.browser import browser
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -185,6 +187,7 @@ def test_the_workflow_builds_the_site_as_its_settings_say() -> None:
         (5, "Trying to backward through the graph a second time"),
         (6, "one of the variables needed for gradient computation has been modified by an inplace operation"),
         (7, "grad is None"),
+        (7, "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed."),
         (8, "element 0 of tensors does not require grad and does not have a grad_fn"),
         (12, "softmax backward"),
         (15, "layer norm backward"),
@@ -197,3 +200,21 @@ def test_what_people_type_into_the_search_stands_in_the_page(number: int, typed:
     """The search of the site shows pages that hold every word."""
     words = set(re.findall(r"\w+", QUESTIONS[number - 1].read_text(encoding="utf-8").lower()))
     assert set(re.findall(r"\w+", typed.lower())) <= words
+
+
+@pytest.mark.slow
+def test_among_pages_that_hold_the_words_the_question_with_the_title_stands_first(tmp_path: Path) -> None:
+    """What the search of the site adds to Sphinx's score, in a browser: every title finds itself, "grad is None" its page."""
+    titles = {f"questions/{path.stem}": path.read_text(encoding="utf-8").splitlines()[0][2:] for path in QUESTIONS}
+    found = {**titles, "questions/index": "Questions", "operations/by-name/batch_norm": "batch_norm"}
+    wanted = [*titles.items(), ("questions/07-grad-is-none", "grad is None")]
+    (tmp_path / "search.html").write_text("<title>search</title>", encoding="utf-8")
+    with browser() as chromium:
+        page = chromium.new_page()
+        for want, typed in wanted:
+            page.goto(f"{(tmp_path / 'search.html').as_uri()}?{urlencode({'q': typed})}")
+            page.add_script_tag(path=str(DOCS / "search.js"))
+            score = "found => Object.entries(found).map(([page, title]) => [page, Scorer.score([page, title, '', null, 5])])"
+            scores = dict(page.evaluate(score, found))
+            assert max(scores, key=scores.get) == want, typed
+            assert [other for other in scores if scores[other] == scores[want]] == [want], typed

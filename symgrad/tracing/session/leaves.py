@@ -7,6 +7,7 @@ nothing comes back, as the sweep saw them.
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -107,10 +108,29 @@ def structure(program: Capture, name: str) -> str:
         read = program.jacobian(program.labels[name]).structure
     except SymgradError:
         return found
-    kind = read.notation or read.kind
-    for own, label in program.labels.items():
-        kind = kind.replace(own, label) if own != label else kind
-    return f"{found} {kind}".rstrip().replace("diag(", "diagonal(")
+    return f"{found} {renamed(read.notation, program.labels) or read.kind}".rstrip()
+
+
+WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
+"""A name in a notation, not an attribute (``.T``) and not the end of another name."""
+
+
+def renamed(notation: str, labels: Mapping[str, str]) -> str:
+    """``notation`` with the names that the script gives, all at once; ``diag`` is written out.
+
+    ``a`` is not looked for in the ``tanh`` of ``tanh(a)``, nor in what already stands for another name.
+
+    >>> renamed("diag(tanh(a)*b.T)", {"a": "b", "b": "a", "T": "u"})
+    'diagonal(tanh(b)*a.T)'
+    """
+
+    def said(word: re.Match[str]) -> str:
+        name = word[0]
+        if notation[word.end() :].startswith("("):
+            return "diagonal" if name == "diag" else name
+        return labels.get(name, name)
+
+    return WORD.sub(said, notation)
 
 
 def size(program: Capture, name: str) -> str:
@@ -119,4 +139,4 @@ def size(program: Capture, name: str) -> str:
     return f"{rows}×{int(np.prod(np.shape(program.arrays[name]), dtype=object))}"
 
 
-__all__ = ["Flow", "as_read", "size", "structure"]
+__all__ = ["Flow", "as_read", "renamed", "size", "structure"]
