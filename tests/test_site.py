@@ -189,10 +189,12 @@ def test_the_workflow_builds_the_site_as_its_settings_say() -> None:
         (7, "grad is None"),
         (7, "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed."),
         (8, "element 0 of tensors does not require grad and does not have a grad_fn"),
+        (9, "gradients accumulate"),
         (12, "softmax backward"),
         (15, "layer norm backward"),
         (22, "gradient of einsum"),
         (34, "Jacobian mismatch for output 0 with respect to input 0"),
+        (41, "Backward is not reentrant"),
         (37, "returned an incorrect number of gradients"),
     ],
 )
