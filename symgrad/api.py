@@ -82,6 +82,11 @@ def explain(
     )
 
 
+def _is_expanded(expand: Any) -> bool:
+    """The argument as it was given, when it is one."""
+    return arguments.flag_of(expand, "expand")
+
+
 def explain_values(
     expression: str,
     values: Mapping[str, Any],
@@ -103,7 +108,7 @@ def explain_values(
     wrt, then = arguments.names_of(wrt, "wrt"), None if then is None else arguments.text_of(then, "then")
     check, expand, order = (
         arguments.flag_of(check, "check"),
-        arguments.flag_of(expand, "expand"),
+        _is_expanded(expand),
         arguments.order_of(order),
     )
     given = {name: value_of(value, name) for name, value in values.items()}
@@ -190,7 +195,7 @@ def derive(
     """
     expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
     program = read(expression, shapes=shapes, symbolic=True).program
-    program = expand_composites(program) if arguments.flag_of(expand, "expand") else program
+    program = expand_composites(program) if _is_expanded(expand) else program
     return program, derive_only(program, names_wanted(arguments.names_of(wrt, "wrt"), program), shapes)
 
 

@@ -51,7 +51,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "explain_values": (explain_values, {"expression": "x*y", "values": {"x": X}, "check": False}),
     "jacobian": (symgrad.jacobian, {"expression": "x*y", "wrt": "x", "shapes": None, "check": False, "x": X}),
     "vjp": (symgrad.vjp, {"expression": "x*y", "wrt": "x", "seed": None, "shapes": None, "check": False, "x": X}),
-    "derive": (symgrad.derive, {"expression": "x*y", "wrt": "x", "shapes": None}),
+    "derive": (symgrad.derive, {"expression": "x*y", "wrt": "x", "shapes": None, "expand": False}),
     "jvp": (symgrad.jvp, {"expression": "x*y", "wrt": "x", "direction": X, "shapes": None, "x": X}),
     "hessian": (
         symgrad.hessian,

@@ -141,9 +141,9 @@ def test_lenet_reads_like_the_lecture() -> None:
         "v_t1 = v_t2 * (t1 > 0)",
         "x.grad = conv_transpose2d(v_t1, 0.weight)",
         "0.weight.grad = conv2d(x.transpose(0, 1), v_t1.transpose(0, 1)).transpose(0, 1)",
-        "0.bias.grad = v_t1.sum((0, 2, -1))",
+        "0.bias.grad = v_t1.sum((0, 2, 3))",
         "3.weight.grad = conv2d(t3.transpose(0, 1), v_t4.transpose(0, 1)).transpose(0, 1)",
-        "3.bias.grad = v_t4.sum((0, 2, -1))",
+        "3.bias.grad = v_t4.sum((0, 2, 3))",
         "7.weight.grad = v_t8.T @ t7",
         "7.bias.grad = v_t8.sum(0)",
     ]

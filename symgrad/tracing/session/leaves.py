@@ -125,12 +125,10 @@ def renamed(notation: str, labels: Mapping[str, str]) -> str:
     """
 
     def said(word: re.Match[str]) -> str:
-        name = word[0]
-        if notation[word.end() :].startswith("("):
-            return "diagonal" if name == "diag" else name
-        return labels.get(name, name)
+        called = notation[word.end() :].startswith("(")
+        return word[0] if called else labels.get(word[0], word[0])
 
-    return WORD.sub(said, notation)
+    return WORD.sub(said, notation).replace("diag(", "diagonal(")
 
 
 def size(program: Capture, name: str) -> str:
