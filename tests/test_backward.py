@@ -185,6 +185,10 @@ def chain(layers: int) -> Capture:
 def test_equal_layers_are_derived_once() -> None:
     few, many = derivations(chain(3)), derivations(chain(12))
     assert few == many > 0
+
+
+@pytest.mark.slow
+def test_equal_blocks_are_derived_once() -> None:
     block = nn.TransformerEncoderLayer(4, 1, 6, dropout=0.0, batch_first=True).double().eval()
     x = torch.randn(1, 2, 4, dtype=DOUBLE)
     with torch.no_grad():

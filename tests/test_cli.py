@@ -443,6 +443,7 @@ NARROW = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("arguments", NARROW, ids=lambda arguments: " ".join(arguments[:2]))
 def test_what_is_printed_fits_a_terminal_of_eighty_columns(arguments: tuple[str, ...]) -> None:
     found = CliRunner().invoke(main, arguments, env={"COLUMNS": "80"}, catch_exceptions=False)

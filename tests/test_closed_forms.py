@@ -269,7 +269,7 @@ HASHED = [(text, shapes) for text, shapes in FORMS if "@" in text or "max" in te
 
 
 @pytest.mark.parametrize(
-    ("seeds", "texts"), [(["77"], HASHED[::6]), pytest.param(["1", "2", "77"], HASHED, marks=pytest.mark.slow)]
+    ("seeds", "texts"), [(["77"], HASHED[::12]), pytest.param(["1", "2", "77"], HASHED, marks=pytest.mark.slow)]
 )
 def test_pythons_hash_seed_does_not_matter(seeds: list[str], texts: list[tuple[str, str]]) -> None:
     """SymPy orders some things by hash; what is shown may not depend on it. Here the seed is any."""

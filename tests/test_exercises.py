@@ -15,6 +15,7 @@ from tests.cases import STORIES, Case, first_by_default
 SOFTMAX = "(out * (v - (v * out).sum(-1, keepdim=True))) @ w.T"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("expression", "line", "kind", "why"),
     [
@@ -50,6 +51,7 @@ def test_lines_and_verdicts(expression: str, line: str, kind: str, why: str) -> 
     assert "--" not in verdict.said, "an option of explain is no advice here"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_the_closed_form_is_right_and_its_double_is_wrong(case: Case) -> None:
     """What symgrad itself answers passes its own exercise."""

@@ -233,7 +233,7 @@ def test_several_outputs_have_a_seed_each() -> None:
 NUMPY = [c for c in cases() if len(c.example.text) < 30]
 
 
-@pytest.mark.one_in(60)
+@pytest.mark.one_in(90)
 @pytest.mark.parametrize("case", NUMPY, ids=lambda case: case.name)
 def test_what_is_exported_for_numpy_is_the_same_function_and_the_same_pullback(case: Case) -> None:
     try:

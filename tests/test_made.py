@@ -77,6 +77,7 @@ INFINITE = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("text", INFINITE)
 def test_infinities_in_a_text_are_torchs(text: str) -> None:
     """A causal mask, mostly: what is not finite is data beside the tensors, so nothing of it is lost to 0·inf."""

@@ -31,10 +31,10 @@ from tests.expressions import LONGEST, Expression, ending_in, expressions, grown
 from tests.sampling import random_seed, seed_of
 
 NIGHTLY = settings.get_current_profile_name() == "nightly"
-PARTS, EXACT_PARTS = (20, 5) if NIGHTLY else (12, 2)
-EACH = 800 if NIGHTLY else 25
+PARTS, EXACT_PARTS = (20, 5) if NIGHTLY else (17, 3)
+EACH = 800 if NIGHTLY else 18
 MOST = LONGEST if NIGHTLY else 5
-"""20,000 expressions of up to 12 operations at night; 350 shorter ones before a change lands."""
+"""20,000 expressions of up to 12 operations at night; 360 shorter ones before a change lands."""
 DEFAULT = PARTS if NIGHTLY else 1
 """Parts of either kind that are run by default; the others are slow."""
 EVERY = 16 if NIGHTLY else 4

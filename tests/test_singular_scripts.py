@@ -46,6 +46,7 @@ def assert_unchanged_and_unaccused(number: int, folder: Path) -> None:
     assert "gap in symgrad" not in "".join(told) + closing(session), about
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("number", [*FOUND, *range(12)])
 def test_at_singular_points_nothing_is_changed_and_nobody_accused(number: int, tmp_path: Path) -> None:

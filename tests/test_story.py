@@ -372,6 +372,7 @@ def test_the_steps_of_a_recurrent_layer_are_told_once(tmp_path, kind, steps):
     assert int(more[1]) >= steps - 3
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "body",
     [

@@ -58,6 +58,7 @@ LOOPS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", LOOPS)
 def test_a_loop_of_equal_calls(name):
     run = loop(LOOPS[name])
