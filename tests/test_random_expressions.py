@@ -344,6 +344,8 @@ FOUND = [
     ("corrcoef(a)", {"a": (0, 0)}),
     ("relu(torch.diag(x).reshape(-1))", {"x": (3,)}),
     ("trace(x)", {"x": (1, 0)}),
+    ("diff(diff(x))", {"x": (1,)}),
+    ("diff(x, 3)", {"x": (2, 1)}),
     ("ceil(F.glu(d) + 0.3)", {"d": (2, 4)}),
     ("dist(x, x)", {"x": (2,)}),
     ("dist(x, x.clone(), 3)", {"x": (1,)}),

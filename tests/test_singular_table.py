@@ -207,7 +207,7 @@ def test_the_gradient_goes_to_the_entry_that_is_no_number(text: str) -> None:
 
 OTHERWISE = {
     "batch_norm", "bilinear", "binary_cross_entropy_with_logits", "complex_hfft", "complex_irfft",
-    "complex_matmul", "gaussian_nll_loss", "hardswish", "interpolate", "lerp", "lgamma", "local_response_norm",
+    "complex_matmul", "cumulative_trapezoid", "gaussian_nll_loss", "hardswish", "interpolate", "lerp", "lgamma", "local_response_norm",
     "log_softmax", "mvlgamma", "poisson_nll_loss", "polygamma", "qr_r", "sign", "solve", "svd_u", "svd_vh",
     "trapezoid",
 }  # fmt: skip

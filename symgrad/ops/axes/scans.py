@@ -81,12 +81,14 @@ op("cummin(x, dim: int)", "out[i] = x[n[i]], n: where the extreme of x[0], …, 
 
 
 def prepare_diff(shapes: tuple[Shape, ...], n: int = 1, dim: int = -1) -> dict[str, Hashable]:
-    """How often, and along which axis."""
+    """How often, no more than there are entries, and along which axis."""
     if n < 0:
         raise InputError("diff takes a whole number n from 0 up", found=(f"n={n!r}",))
     if not shapes[0]:
         raise ShapeError("diff needs at least one axis")
-    return {"n": n, "dim": axis_of(dim, len(shapes[0]))}
+    axis = axis_of(dim, len(shapes[0]))
+    size = shapes[0][axis]
+    return {"n": min(n, int(size)) if size.is_Integer else n, "dim": axis}
 
 
 def differences(shapes: tuple[Shape, ...], n: int, dim: int) -> str:

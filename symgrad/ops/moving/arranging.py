@@ -120,8 +120,8 @@ op("rot90(x, k: int=1, dims: any=(0, 1))", "out[i,j] = x[j,size(x, 1) − 1 − 
    examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))
 # fmt: on
 # fmt: off
-op("vander(x, N: int)", "out[…,i,j<N] = x[…,i]^j", "the powers of each entry from 0 on, as the columns of a matrix",
-   ("torch.linalg.{}",), examples=("torch.linalg.vander(x, N=3) with x:4", "torch.linalg.vander(x, N=4) with x:2x3"))
+op("vander(x, N: int)", "out[…,i,j<N] = [j = 0] + [j > 0]·x[…,i]^j", "the powers of each entry from 0 on, as columns",
+   ("torch.linalg.{}",), examples=("torch.linalg.vander(x, N=3) with x:4", "torch.linalg.vander(x, N=4) with x:2x3"), holds="kept")
 # fmt: on
 # fmt: off
 for name, sign, says in (("tril", "≤", "the lower triangle, from a diagonal on; 0 above"),

@@ -349,11 +349,6 @@ loss("nll_loss(x, target: data, weight: data=None, ignore_index=-100)",
      ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()}, smooth=True,
      examples=("F.nll_loss(x, target) with x:2x3 target:2", "F.nll_loss(x, target, weight) with x:2x3 target:2 weight:3",
                'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'), holds="real")
-loss("multi_margin_loss(x, target: data, p: int=1, margin=1.0)",
-     "out = Σ_k [k ≠ target]·relu(margin − x[target] + x[k])^p / size(x, -1)",
-     "how far the other classes come within a margin of the target's", along="classes", fits=classes, whole=("target",),
-     domain={"target": whole(0, 1)},
-     examples=("F.multi_margin_loss(x, target) with x:2x3 target:2", "F.multi_margin_loss(x, target, 2) with x:2x3 target:2"))
 loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoothing=0.0)", SHARED,
      "minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
      instead=lambda shapes, **options: SHARED if len(shapes[1]) == len(shapes[0]) else CLASSES, along="classes", smooth=True,
