@@ -490,6 +490,19 @@ def test_rounding_hides_no_wrong_gradient():
     assert agreement.difference(np.zeros(2), np.array([0.0, 1e-7]), 2e-4, None, floor)[1]
 
 
+@pytest.mark.parametrize("weights", [[[0.6, 1.3], [1.3, 0.4]], [[1.2, -0.8], [-0.8, 0.8]], [[-0.3, 1.3], [2.0, 0.6]]])
+def test_where_tanh_is_flat_its_last_digit_is_most_of_its_slope(tmp_path, monkeypatch, weights):
+    """1 − out² is what rounding left of it: NumPy's and torch's may differ by much, and a wrong factor is still seen."""
+    source = (
+        f"w = torch.tensor({weights}, dtype=torch.float64, requires_grad=True)\nh = torch.ones(1, 2, dtype=torch.float64)\n"
+        "for n in range(7):\n    h = torch.tanh(h @ w) * (n + 1)\nh.sum().backward()\n"
+    )
+    assert play(tmp_path, source)[0].agrees
+    derived = agreement.pull
+    monkeypatch.setattr(agreement, "pull", lambda *a, **k: {name: 1.01 * g for name, g in derived(*a, **k).items()})
+    assert not play(tmp_path, source)[0].agrees
+
+
 def test_a_hook_is_no_disagreement(tmp_path):
     session, told = play(
         tmp_path,

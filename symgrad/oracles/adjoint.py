@@ -24,6 +24,8 @@ from symgrad.oracles.report import Check, compare, skipped
 from symgrad.program import Program
 
 TRIALS, SHAKES = 3, 4
+UNIT = float(np.finfo(float).eps)
+"""The last digit of a double."""
 NAME = "⟨v, J u⟩ = ⟨vᵀJ, u⟩ for 3 random u"
 
 
@@ -71,12 +73,12 @@ def rounding_decides(
     return bool((gap <= 16 * spread).all())
 
 
-def shaken(arrays: Mapping[str, Array], number: int) -> dict[str, Array]:
-    """The numbers of some arrays moved by their last digit; equal ones stay equal, and whole ones as they are."""
+def shaken(arrays: Mapping[str, Array], number: int, unit: float = UNIT) -> dict[str, Array]:
+    """The numbers of some arrays moved by ``unit`` of each; equal ones stay equal, and whole ones as they are."""
     moving = {name: array for name, array in arrays.items() if not is_exact(array)}
     kept = np.unique(np.concatenate([np.abs(array).reshape(-1) for array in moving.values()] or [np.zeros(0)]))
     lots = np.random.default_rng(number).choice((-1, 0, 1), size=kept.shape)
-    factors = 1 + np.finfo(float).eps * lots
+    factors = 1 + unit * lots
     return {
         name: array * factors[np.searchsorted(kept, np.abs(array))] if name in moving else array
         for name, array in arrays.items()

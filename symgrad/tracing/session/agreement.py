@@ -7,6 +7,7 @@ the mathematics is rounding in both, and rounding has the size of the terms that
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.sweeps import pull_step
+from symgrad.oracles.adjoint import shaken as rounded
 from symgrad.program import Apply
 from symgrad.tracing.lift.sweeps import open_entries, pull, pull_by_lot
 from symgrad.tracing.session.births import watching
@@ -121,9 +123,10 @@ class Judge:
         return int(np.sum(self.open[name]))
 
     def noise(self) -> dict[str, float]:
-        """What rounding in every step on the way may leave: the sweep once more, with each of its terms shaken.
+        """What rounding in every step on the way may leave: sweeps with terms shaken, and with the forward shaken.
 
-        A term is shaken by the rounding of its step: what weights of this size, with signs by lot, come to there.
+        A term is shaken by the rounding of its step: what weights of this size, with signs by lot, come to there. Where
+        1 − out² is small, as where tanh is nearly flat, the last digit of ``out`` is most of it.
         """
         if self._noise is None:
             lots = np.random.default_rng(0)
@@ -140,12 +143,17 @@ class Judge:
                 return other
 
             program = self.program
-            moved = pull(program.recording, program.values, program.boxes, self.seeds, program.wanted,
-                         origins=program.origins, shaken=shaken)  # fmt: skip
-            gaps = {n: np.abs(as_float(moved[n]) - as_float(self.derived[n])) for n in self.program.wanted}
-            self._noise = {n: float(gap.max()) if gap.size and np.isfinite(gap).all() else 0.0
-                           for n, gap in gaps.items()}  # fmt: skip
+            moved = partial(pull, program.recording, boxes=program.boxes, seeds=self.seeds, wanted=program.wanted,
+                            origins=program.origins)  # fmt: skip
+            near = [program.values.with_arrays(rounded(program.arrays, number, unit)) for number in range(LOTS)]
+            found = [moved(program.values, shaken=shaken), *(moved(values) for values in near)]
+            self._noise = {name: max(self._gap(name, other[name]) for other in found) for name in program.wanted}
         return self._noise
+
+    def _gap(self, name: str, other: Array) -> float:
+        """How far another gradient is from the derived one; 0 where that is no number."""
+        gap = np.abs(as_float(other) - as_float(self.derived[name]))
+        return float(gap.max()) if gap.size and np.isfinite(gap).all() else 0.0
 
 
 def magnitudes(arrays: Mapping[str, Array], leaves: Collection[str], found: dict[str, float]) -> Callable[..., None]:
