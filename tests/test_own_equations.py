@@ -38,6 +38,7 @@ TWINS = [
     ("h[i] = tanh(x[i]); out = sum_i h[i]^2 + sum(x)", {"x": (4,)}, None),
     ("h[i] = tanh(x[i]) + b; h.softmax(0)", {"x": (4,), "b": ()}, lambda x, b: (x.tanh() + b).softmax(0)),
     ("out[i] = gelu(x[i])·σ(y[i])", {"x": (4,), "y": (4,)}, lambda x, y: torch.nn.functional.gelu(x) * y.sigmoid()),
+    ("out[i] = max_j x[i,j]·w[j]", {"x": (3, 4), "w": (4,)}, lambda x, w: (x * w).amax(1)),
     ("out = (Σ_i (y[i] + y[i + 1]))·dx/2", {"y": (5,), "dx": ()}, lambda y, dx: torch.trapezoid(y) * dx),
 ]  # fmt: skip
 
@@ -78,8 +79,29 @@ def test_windows_of_any_stride_run_as_far_as_they_stay_inside(
     assert_same(by_loops(f"{a} {b} {c}", x, w), found.output, what=f"{a}, {b}, {c}")
 
 
+@pytest.mark.parametrize(
+    ("text", "twin"),
+    [
+        ("out[i] = max_j x[i,j]", lambda x: x.amax(1)),
+        ("out[j] = min_i x[i,j]", lambda x: x.amin(0)),
+        ("out = max_{i,j} |x[i,j]|", lambda x: x.abs().amax()),
+        ("out[i,j] = exp(x[i,j] − max_k x[i,k]) / Σ_l exp(x[i,l] − max_k x[i,k])", lambda x: x.softmax(1)),
+    ],
+)
+def test_the_largest_shares_at_a_tie_as_torch_has_it(text: str, twin: object) -> None:
+    x = torch.tensor([[1.0, 2.0, 2.0], [-3.0, -3.0, -3.0]], dtype=torch.float64, requires_grad=True)
+    out = twin(x)
+    seed = torch.arange(2, 2 + out.numel(), dtype=torch.float64).reshape(out.shape)
+    out.backward(seed)
+    found = symgrad.explain(text, x=x.detach().numpy().astype(float), seed=seed.numpy())
+    assert found.passed, found.to_text()
+    assert_same(out, found.output, what=text)
+    assert_same(x.grad, found.gradients["x"].value, what=text)
+
+
 TERMS = st.sampled_from(["x[i]", "y[i]", "x[i]·y[i]", "exp(x[i])", "|x[i]|", "x[i]²", "[x[i] > y[i]]", "Σ_j x[j]·y[j]",
-                         "Σ_k [k ≤ i]·y[k]", "x[size(x, 0) − 1 − i]", "√(x[i]² + 1)", "mean_j y[j]", "2", "i", "c"])  # fmt: skip
+                         "Σ_k [k ≤ i]·y[k]", "x[size(x, 0) − 1 − i]", "√(x[i]² + 1)", "mean_j y[j]", "max_j x[j]·y[j]", "2", "i",
+                         "c"])  # fmt: skip
 
 
 @pytest.mark.one_in(2)

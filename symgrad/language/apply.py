@@ -10,7 +10,13 @@ from symgrad.errors import NotationError, Span, SymgradError, UnsupportedError, 
 from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, bind, holding
 from symgrad.language.complaints import excerpt
-from symgrad.language.complexes import by_compound, complex_step, known_rule, speaks_of_complex
+from symgrad.language.complexes import (
+    PairCaller,
+    by_compound,
+    complex_step,
+    known_rule,
+    speaks_of_complex,
+)
 from symgrad.language.compound_calls import arguments_of, holds_complex, last_step
 from symgrad.language.constants import FUNCTIONS, function
 from symgrad.language.kinds import kind_of_result
@@ -89,6 +95,8 @@ class Applier:
         positional, keywords = arguments_of(parts)
         if entry is None and known_rule(compound.name) and holds_complex((*positional, *keywords.values())):
             return by_compound(self.builder, compound.name, positional, keywords, span, name, self.whole)
+        if compound.pairs or holds_complex((*positional, *keywords.values())):
+            caller = PairCaller(self.builder, span, self.whole)
         last = placed(span, lambda: last_step(compound, parts, place, caller, span, entry is not None))
         if last is not None:
             return caller.last(last[0], last[1], last[2], name)

@@ -237,6 +237,17 @@ class Builder:
         self.steps.append(Apply(op.operation, arguments, frozen, Tensor(result, shape), span))
         return Ref(result, shape)
 
+    def step_of(self, name: str) -> Apply | None:
+        """The step whose result is called ``name``."""
+        return next((step for step in reversed(self.steps) if step.result.name == name), None)
+
+    def shape_of(self, name: str) -> Shape:
+        """The shape of an input, of a tensor that the text makes, or of a result."""
+        step = self.step_of(name)
+        if step is not None:
+            return step.result.shape
+        return self.made[name][1].shape if name in self.made else self.inputs[name]
+
     def renamed(self, ref: Ref, name: str) -> Ref | None:
         """The last step's result under another name; None where ``ref`` is not that."""
         if not self.steps or self.steps[-1].result.name != ref.name:

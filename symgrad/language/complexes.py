@@ -9,33 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NoReturn
 
 from symgrad.errors import NotationError, Span, UnsupportedError
-from symgrad.language.builder import Builder, Operand
+from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Meaning, Ref, kind_of
+from symgrad.language.complex_halves import by_halves
+from symgrad.language.text_pairs import HINT, IDENTITY, Seen, TextPairs, is_complex, seen
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL
 from symgrad.ops.complex.complex_pairs import unpaired
 from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
-from symgrad.shapes import Shape, Size
+from symgrad.shapes import Size
 
 VIEWS = ("torch.view_as_complex", "view_as_complex", "torch.view_as_real", "view_as_real")
 """The same entries, seen as complex numbers or as pairs: no step."""
 UNMOVED = frozenset({"complex_conj", "complex_real"})
 """What leaves a real tensor as it is."""
-IDENTITY = named("identity")
-HINT = "abs, angle, .real, .imag and view_as_real give real tensors"
 
 
 def speaks_of_complex(op: Op, operands: Sequence[Operand], label: str) -> bool:
     """Whether torch would see a complex tensor here; the table's own word for an operation is about pairs."""
     return any(is_complex(o.meaning) for o in operands) or (bool(op.pairs) and label != op.name)
-
-
-def is_complex(meaning: Any) -> bool:
-    """Whether a tensor is complex."""
-    return isinstance(meaning, Ref) and meaning.complex
 
 
 def seen_as(builder: Builder, value: Meaning, word: str) -> Ref:
@@ -73,13 +68,32 @@ def complex_step(
         return pairs.entry(IDENTITY, operands, {}, name)
     if not op.pairs:
         chosen = {key: value for key, value in options.items() if op.defaults.get(key, ...) != value}
-        word = known_rule(label.rpartition(".")[2], op.name)
-        return by_rule(pairs, word, [seen(meaning) for meaning in meanings], chosen, name)
+        word = known_rule(*() if label.startswith("np.") else (label.rpartition(".")[2],), op.name)
+        found = by_rule(pairs, word, [seen(meaning) for meaning in meanings], chosen, name)
+        return found or by_halves(pairs, op, operands, options, name) or refused(pairs)
     given = [
         Operand((pairs.pair if place in op.pairs and o.meaning is not None else pairs.real)(seen(o.meaning)), o.text)
         for place, o in zip(op.operands, operands, strict=False)
     ]
     return replace(pairs.entry(op, given, options, name), complex="out" in op.pairs)
+
+
+@dataclass(frozen=True)
+class PairCaller(Caller):
+    """Applies entries to tensors as torch sees them, of which some are complex."""
+
+    def __call__(self, name: str, *operands: Any, **options: Any) -> Any:
+        """The result of one entry."""
+        return Seen(self.last(name, operands, options, None))
+
+    def last(self, name: str, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
+        """The same, under the name ``wish``."""
+        op, given = named(name), [o.ref if isinstance(o, Seen) else o for o in operands]
+        if self.settled is None or not (op.pairs or any(map(is_complex, given))):
+            return super().last(name, given, options, wish)
+        described = [Operand(meaning, op.name) for meaning in given]
+        spoken = {**op.defaults, **options}
+        return complex_step(self.builder, op, described, spoken, self.span or (0, 0), op.name, wish, self.settled)
 
 
 def known_rule(*words: str) -> str | None:
@@ -94,102 +108,29 @@ def by_compound(
     """What the registry says that a call without an entry of its own is of complex tensors."""
     flat = [part for given in positional for part in (given if isinstance(given, tuple) else (given,))]
     pairs = TextPairs(builder, named("norm"), flat, span, word, whole)
-    return by_rule(pairs, word, [seen(meaning) for meaning in positional], keywords, name)
+    return by_rule(pairs, word, [seen(meaning) for meaning in positional], keywords, name) or refused(pairs)
+
+
+def refused(pairs: TextPairs) -> NoReturn:
+    """Complain of what no rule knows."""
+    raise UnsupportedError(f"{pairs.label} of complex tensors is not supported yet", span=pairs.span, hints=(HINT,))
 
 
 def by_rule(
     pairs: TextPairs, word: str | None, given: Sequence[Any], chosen: Mapping[str, Hashable], name: str | None
-) -> Ref:
-    """What the registry says that the operation is of complex tensors; refuses what it does not know."""
+) -> Ref | None:
+    """What the registry says that the operation is of complex tensors; None where it does not know."""
     try:
         found = None if word is None else ARITHMETIC[word](pairs, *given, **chosen)
     except TypeError:  # the rule knows fewer arguments than the operation
         found = None
     if found is None:
-        message = f"{pairs.label} of complex tensors is not supported yet"
-        raise UnsupportedError(message, span=pairs.span, hints=(HINT,))
+        return None
     ref: Ref = replace(found, complex=word not in REAL)
     if name is None:
         return ref
     renamed = pairs.builder.renamed(ref, name)
     return renamed or replace(pairs.entry(IDENTITY, [Operand(ref, name)], {}, name), complex=ref.complex)
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A tensor of the text as torch sees it: a complex one without the axis of its pairs."""
-
-    ref: Ref
-
-    @property
-    def shape(self) -> Shape:
-        """Its axes."""
-        return self.ref.shape[:-1] if self.ref.complex else self.ref.shape
-
-
-def seen(meaning: Meaning) -> Any:
-    """A tensor in torch's shape, also in a list; anything else as it is."""
-    if isinstance(meaning, tuple):
-        return tuple(map(seen, meaning))
-    return Seen(meaning) if isinstance(meaning, Ref) else meaning
-
-
-@dataclass(frozen=True)
-class TextPairs:
-    """What a text's operands are to the rules of complex tensors; a `Ref` is what an entry gave back."""
-
-    builder: Builder
-    op: Op
-    meanings: Sequence[Meaning]
-    span: Span
-    label: str
-    whole: Callable[[Size, Span], int]
-
-    def entry(self, op: Op, operands: Sequence[Operand], options: Mapping[str, Hashable], name: str | None) -> Ref:
-        """One step."""
-        return self.builder.apply(op, operands, {**op.defaults, **options}, self.span, self.label, name)
-
-    def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
-        """The result of one entry."""
-        return self.entry(named(name), [Operand(a, self.label) for a in arguments], keywords, None)
-
-    def paired(self, value: Any) -> bool:
-        """Whether it is a tensor of pairs."""
-        return isinstance(value, Ref) or (isinstance(value, Seen) and value.ref.complex)
-
-    def pair(self, value: Any) -> Any:
-        """Anything as pairs; a number is one of them for each entry of the complex tensor beside it."""
-        if isinstance(value, Ref):
-            return value
-        if isinstance(value, Seen):
-            return value.ref if value.ref.complex else self("complex_pair", value.ref, 0)
-        peer = next(meaning for meaning in self.meanings if is_complex(meaning))
-        return self("complex_pair", self("mul", self("ones_like", self("complex_real", peer)), value), 0)
-
-    def real(self, value: Any) -> Any:
-        """A real tensor, or a number."""
-        if self.paired(value):
-            raise UnsupportedError(f"{self.label} takes a real tensor here", span=self.span, hints=(HINT,))
-        return value.ref if isinstance(value, Seen) else value
-
-    def column(self, value: Any) -> Any:
-        """A real factor of pairs."""
-        value = value.ref if isinstance(value, Seen) else value
-        return self("unsqueeze", value, dim=-1) if isinstance(value, Ref) else value
-
-    def part(self, pairs: Ref, number: int) -> Ref:
-        """The real (0) or imaginary (1) part."""
-        return self(("complex_real", "complex_imag")[number], pairs)
-
-    def again(self, first: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
-        """The call's own entry, of another first tensor."""
-        rest = [Operand(a, self.label) for a in arguments]
-        return self.entry(self.op, [Operand(first, self.label), *rest], keywords, None)
-
-    def number(self, size: Any) -> int:
-        """A size as a number."""
-        found = self.builder.sizes.number(size)
-        return self.whole(size, self.span) if found is None else found
 
 
 def leading(dim: Any, tensor: Ref) -> tuple[int, ...]:

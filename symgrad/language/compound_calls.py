@@ -7,8 +7,8 @@ from typing import Any
 from symgrad.errors import InputError, NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.builder import Caller
 from symgrad.language.calls import Parts, Ref
-from symgrad.language.complexes import HINT, is_complex
 from symgrad.language.kinds import Kind
+from symgrad.language.text_pairs import HINT, is_complex, seen
 from symgrad.ops.calls.registry import Compound, Last, in_front
 
 
@@ -36,15 +36,18 @@ def fitting_step(compound: Compound, parts: Parts, place: int, caller: Caller, s
     spelled = parts.spelled.removeprefix("Tensor.")
     positional, keywords = arguments_of(parts)
     problem = unfit(compound, positional, keywords)
+    of_pairs = not problem and holds_complex((*positional, *keywords.values()))
+    if of_pairs or compound.pairs:
+        positional, keywords = seen(positional), {key: seen(value) for key, value in keywords.items()}
     count = results_of(compound, parts, caller) if compound.several and not problem else None
     if count is not None and place >= count:
         raise ShapeError(f"{spelled} gives {count} tensor{'s' * (count != 1)} here", span=span)
     if problem and not known:
         raise NotationError(f"{spelled}: {problem}", span=span, hints=(f"{spelled}{compound.signature}",))
     given = (*positional, *keywords.values())
-    if not problem and holds_complex(given):
-        if known:
-            return None
+    if of_pairs and known:
+        return None
+    if of_pairs and compound.matrices:
         raise UnsupportedError(f"{spelled} of complex tensors is not supported yet", span=span, hints=(HINT,))
     last = None if problem else compound.steps(caller, place, *positional, **keywords)
     if last is not None and compound.reals and any(getattr(t, "kind", Kind.REAL) is not Kind.REAL for t in given):
@@ -59,7 +62,9 @@ def holds_complex(given: Any) -> bool:
 
 def results_of(compound: Compound, parts: Parts, caller: Caller) -> int:
     """How many tensors the call gives."""
-    return len(compound.fields) if compound.count is None else compound.count(caller, *arguments_of(parts))
+    positional, keywords = arguments_of(parts)
+    given = seen(positional), {key: seen(value) for key, value in keywords.items()}
+    return len(compound.fields) if compound.count is None else compound.count(caller, *given)
 
 
 def unfit(compound: Compound, positional: tuple[Any, ...], keywords: dict[str, Any]) -> str:

@@ -180,6 +180,8 @@ class Meaning:
         letters = [letter.name for letter in node.letters]
         if node.sign == "Π":
             return self.product(letters, node.body)
+        if node.sign in ("max", "min"):
+            return self.extreme(letters, node)
         values, indices = self.introduced(letters)
         body = replace(self, letters={**self.letters, **values}).of(node.body)
         found = add_up(body, indices)
@@ -189,6 +191,27 @@ class Meaning:
         """What the letters of a sum stand for in its body, and the indices that it runs over."""
         indices = {name: fresh(name, self.ranges[name]) for name in letters}
         return indices, tuple(indices.values())
+
+    def extreme(self, letters: Sequence[str], node: Big) -> Expr:
+        """The largest or smallest: those that no other one beats, by how many they are, so that ties share evenly."""
+        sums = []
+        for counts in (False, True):
+            values, indices = self.introduced(letters)
+            here = replace(self, letters={**self.letters, **values}).of(node.body)
+            first = self.unbeaten(letters, node, here)
+            sums.append(add_up(first if counts else here * first, indices))
+        return sums[0] / sums[1]
+
+    def unbeaten(self, letters: Sequence[str], node: Big, here: Expr) -> Expr:
+        """1 where ``here`` is the largest or smallest of all, else 0."""
+        if not letters:
+            return compared("≥" if node.sign == "max" else "≤", here, self.of(node.body))
+        first, *rest = letters
+
+        def at(index: Index) -> Expr:
+            return replace(self, letters={**self.letters, first: index}).unbeaten(rest, node, here)
+
+        return multiply_up(self.ranges[first], at, first)
 
     def product(self, letters: Sequence[str], body: Node) -> Expr:
         """Π over every letter, the last one innermost."""

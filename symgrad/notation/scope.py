@@ -225,12 +225,6 @@ def names_in(statement: Statement, functions: Mapping[str, object]) -> Names:
                 bare.setdefault(node.name, node)
         elif isinstance(node, Call):
             check_function(node, functions)
-        elif isinstance(node, Big) and node.sign in ("max", "min"):
-            raise UnsupportedError(
-                f"{node.sign}_{node.letters[0].name} says nothing of ties, which this equation would have to",
-                span=node.span,
-                hints=(f"h = …; h.{'a' + node.sign}(-1) as Python, with the equation for h before it",),
-            )
     for name, node in bare.items():
         if name in tensors:
             raise NotationError(f"{name} is a tensor: say which of its entries", span=node.span, hints=(f"{name}[i]",))

@@ -1,6 +1,6 @@
 """Calls that are several entries of the table in a row, one registry for texts and for captured programs."""
 
-from symgrad.ops.calls import elementwise, factors, joining, layers, norms, powers, shapes, statistics, systems
+from symgrad.ops.calls import elementwise, factors, joining, layers, norms, powers, shapes, spectra, statistics, systems
 from symgrad.ops.calls.registry import COMPOUNDS, Call, Compound, Last, compound, find_compound
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "norms",
     "powers",
     "shapes",
+    "spectra",
     "statistics",
     "systems",
 ]

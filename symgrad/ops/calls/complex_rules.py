@@ -215,6 +215,58 @@ def spread(root: bool) -> Rule:
     return rule
 
 
+# Inverse functions, by the logarithm and the root ----------------------------------------------------------
+
+
+def turned(p: Pairs, z: Any) -> Any:
+    """i·z"""
+    return p("complex_pair", p("neg", p.part(z, 1)), p.part(z, 0))
+
+
+def turned_back(p: Pairs, z: Any) -> Any:
+    """−i·z"""
+    return p("complex_pair", p.part(z, 1), p("neg", p.part(z, 0)))
+
+
+def beyond(p: Pairs, x: Any, number: int) -> Any:
+    """x + number, as pairs."""
+    return p("add", p.pair(x), p.pair(number))
+
+
+def asin(p: Pairs, x: Any) -> Any:
+    """−i·log(iz + √(1 − z²))"""
+    z = p.pair(x)
+    root = p("complex_sqrt", p("neg", beyond(p, p("complex_mul", z, z), -1)))
+    return turned_back(p, p("complex_log", p("add", turned(p, z), root)))
+
+
+def acos(p: Pairs, x: Any) -> Any:
+    """π/2 − asin z"""
+    return p("neg", p("sub", asin(p, x), p.pair(math.pi / 2)))
+
+
+def asinh(p: Pairs, x: Any) -> Any:
+    """−i·asin(iz)"""
+    return turned_back(p, asin(p, turned(p, p.pair(x))))
+
+
+def acosh(p: Pairs, x: Any) -> Any:
+    """log(z + √(z + 1)·√(z − 1))"""
+    roots = [p("complex_sqrt", beyond(p, x, one)) for one in (1, -1)]
+    return p("complex_log", p("add", p.pair(x), p("complex_mul", *roots)))
+
+
+def atanh(p: Pairs, x: Any) -> Any:
+    """(log(1 + z) − log(1 − z)) / 2"""
+    logarithms = [p("complex_log", beyond(p, z, 1)) for z in (p.pair(x), p("neg", p.pair(x)))]
+    return p("div", p("sub", *logarithms), 2)
+
+
+def atan(p: Pairs, x: Any) -> Any:
+    """−i·atanh(iz)"""
+    return turned_back(p, atanh(p, turned(p, p.pair(x))))
+
+
 # Entries chosen and turned round ---------------------------------------------------------------------------
 
 
@@ -253,7 +305,15 @@ def flipped(p: Pairs, x: Any, *dims: Any, **spoken: Any) -> Any:
     return p("flip", p.pair(x), dims=tuple(d % len(x.shape) for d in axes))
 
 
+def adjoint(p: Pairs, x: Any) -> Any:
+    """The transpose, conjugated."""
+    rank = len(x.shape)
+    return p("complex_conj", p("permute", p.pair(x), dims=(*range(rank - 2), rank - 1, rank - 2, rank)))
+
+
+INVERSES: Mapping[str, Rule] = {"sin": asin, "cos": acos, "tan": atan, "sinh": asinh, "cosh": acosh, "tanh": atanh}
 ARITHMETIC: Mapping[str, Rule] = {
+    **{f"{prefix}{word}": rule for prefix in ("a", "arc") for word, rule in INVERSES.items()},
     "identity": lambda p, x: p.pair(x), "add": plus, "sub": minus, "subtract": minus, "mul": times, "multiply": times, "div": quotient, "divide": quotient,
     "true_divide": quotient, "neg": lambda p, x: p("neg", p.pair(x)), "negative": lambda p, x: p("neg", p.pair(x)),
     "rsub": lambda p, x, y, alpha=1: minus(p, y, x, alpha), "pow": power, "float_power": power,
@@ -277,7 +337,7 @@ ARITHMETIC: Mapping[str, Rule] = {
     "softsign": lambda p, x: p("div", p.pair(x), p.column(p("add", p("complex_abs", p.pair(x)), 1))),
     "lerp": blended, "addr": outer_added, "multi_dot": chain, "matrix_power": matrix_power, "var": spread(root=False),
     "std": spread(root=True), "sgn": direction, "complex": made("complex_pair"), "polar": made("complex_polar"),
-    "where": where, "masked_fill": masked_fill, "roll": rolled, "flip": flipped, "fftshift": shifted(back=False),
+    "adjoint": adjoint, "where": where, "masked_fill": masked_fill, "roll": rolled, "flip": flipped, "fftshift": shifted(back=False),
     "ifftshift": shifted(back=True),
     "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
 }  # fmt: skip

@@ -45,7 +45,8 @@ class Compound:
 
     ``fields`` name the results of a call that gives several, in torch's order; ``count`` says how many it gives where
     that depends on its arguments. ``reals`` marks what is the same as torch's only of real numbers: of whole numbers and truth values torch makes
-    something else. ``matrices`` says that it takes a matrix first, then matrices or vectors.
+    something else. ``matrices`` says that it takes a matrix first, then matrices or vectors, ``pairs`` that its
+    steps are of complex tensors also where the first one is real.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Compound:
     count: Count | None = None
     reals: bool = False
     matrices: bool = False
+    pairs: bool = False
 
     @property
     def several(self) -> bool:
@@ -87,11 +89,12 @@ def compound(
     count: Count | None = None,
     reals: bool = False,
     matrices: bool = False,
+    pairs: bool = False,
 ) -> Callable[[Steps], Steps]:
     """Enter a function under every spelling."""
 
     def enter(steps: Steps) -> Steps:
-        entry = Compound(steps.__name__, steps, fields, count, reals, matrices)
+        entry = Compound(steps.__name__, steps, fields, count, reals, matrices, pairs)
         COMPOUNDS.update(dict.fromkeys(spelled, entry))
         COMPOUND_SPELLINGS.update(spelled)
         return steps

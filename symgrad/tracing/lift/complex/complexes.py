@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from symgrad.language.calls import Ref
+from symgrad.language.complex_halves import terms_of_step
 from symgrad.ops.calls.complex_rules import ARITHMETIC
 from symgrad.ops.lookup import find
 from symgrad.tracing.lift import inside
@@ -21,12 +22,12 @@ from symgrad.tracing.lift.complex import definitions as complex_definitions
 from symgrad.tracing.lift.complex import matrices as complex_matrices
 from symgrad.tracing.lift.complex import spectral as complex_spectra
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
-from symgrad.tracing.lift.complex.picking import by_places
+from symgrad.tracing.lift.complex.picking import WRITES, by_places, moves
 from symgrad.tracing.lift.complex.spectra import SPECTRA
 from symgrad.tracing.lift.complex.views import ARRANGED
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.spelling import plain_spelling, reflected
-from symgrad.tracing.record.trace import Node, mapped, parts_in
+from symgrad.tracing.record.trace import Node, mapped
 
 SAME = frozenset({"clone", "contiguous", "positive", "resolve_conj", "resolve_neg", "alias", "view_as_real",
                   "requires_grad", "cpu", "lift_fresh", "alias_copy", "to_dense", "_to_dense"})  # fmt: skip
@@ -34,14 +35,6 @@ SAME = frozenset({"clone", "contiguous", "positive", "resolve_conj", "resolve_ne
 CASTS = frozenset({"to", "type", "type_as", "cdouble", "cfloat", "chalf", "double", "float", "half", "bfloat16",
                    "real", "_to_copy"})  # fmt: skip
 """To complex from real and the other way round."""
-LINEAR = frozenset({"cumsum", "diff", "trace", "diagonal", "tril", "triu", "pad", "constant_pad_nd", "sum", "mean",
-                    "index_add", "scatter_add", "repeat", "tile"})  # fmt: skip
-"""Linear in their complex arguments together, with real coefficients: the same of either half."""
-BILINEAR = frozenset({
-    "outer", "ger", "einsum", "tensordot", "kron", "inner", "cross",
-    *(f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)),
-})  # fmt: skip
-"""Linear in each of two tensors, with real coefficients."""
 RULES: Mapping[str, Rule] = {**ARITHMETIC, **ARRANGED}
 """Functions by their last word."""
 DEFINITIONS: Mapping[str, inside.Definition] = {**complex_definitions.DEFINITIONS, **complex_matrices.DEFINITIONS,
@@ -83,10 +76,6 @@ def by_pairs(lifter: Bench, node: Node) -> Ref:
         if word in CASTS and isinstance(first, Node):
             return cast(p, first)
         ref: Ref | None = None if rule is None else rule(p, *arguments, **keywords)
-        if ref is None and word in LINEAR:
-            ref = by_halves(p, arguments, keywords)
-        if ref is None and word in BILINEAR:
-            ref = by_parts(p, arguments, keywords)
     except TypeError as error:  # the call has other arguments than the rule
         raise Refused(f"{word}: {error}") from error
     if ref is None:
@@ -101,62 +90,62 @@ def cast(p: Pairs, x: Node) -> Ref:
     return p.part(p.pair(x), 0)
 
 
-def by_halves(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
-    """A linear function: of the real parts, and of the imaginary parts."""
-    tensors = [n for n in dict.fromkeys(p.call.nodes()) if is_complex(n)]
-    if any(n.held.is_floating_point() for n in p.call.nodes()):
-        raise Refused(f"{p.call.spelling} of complex and real tensors together")
-    found = [p.halves(n) for n in tensors]
-    return p("complex_pair", *(applied(p, arguments, keywords, dict(zip(tensors, h, strict=True)))
-                               for h in zip(*found, strict=True)))  # fmt: skip
+def by_terms(lifter: Bench, node: Node) -> Ref:
+    """What is linear in its tensors, of their halves: which of them it is linear in is read off its equation."""
+    assert node.call is not None
+    spelling = plain_spelling(node.call.spelling)
+    op, given = find(spelling), node.call.arguments
+    spoken = {k: v for k, v in node.call.keywords.items() if k != "out"}
+    if op is None or op.pairs or reflected(node.call.spelling) or spelling.rpartition(".")[2] in WRITES:
+        raise Refused("")
+    p = Pairs(lifter, node, op)
+    tensors = [n for n in dict.fromkeys(node.call.nodes()) if moves(n)]
+    bias = tensors.pop() if len(tensors) == 3 and "conv" in spelling else None
+    if bias is not None:
+        given, spoken = mapped((given, spoken), lambda v: None if v is bias else v)
+    halves = {n: p.halves(n) for n in tensors}
+    first = applied(p, given, spoken, {n: half[0] for n, half in halves.items()})
+    terms = terms_of_step(lifter.builder, op, first)
+    if not terms:
+        raise Refused(f"{spelling} of complex tensors is not linear in them")
+    if all(len(term) == 1 for term in terms):
+        if not all(map(is_complex, tensors)):
+            raise Refused(f"{spelling} of complex and real tensors together")
+        found = p("complex_pair", first, applied(p, given, spoken, {n: half[1] for n, half in halves.items()}))
+    elif len(terms) == 1 and len(tensors) == 2:
+        found = by_product(p, first, (given, spoken), halves)
+    else:
+        raise Refused(f"{spelling} of complex tensors is not in the table")
+    if bias is None:
+        return found
+    ones = (1,) * (len(tensors[1].shape) - 2)  # a channel's bias counts at every place
+    return p("add", found, p("reshape", p.pair(bias), (*bias.shape, *ones, 2)))
 
 
-def by_parts(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref | None:
+def by_product(p: Pairs, first: Ref, call: tuple[Any, Any], halves: Mapping[Node, Sequence[Ref]]) -> Ref:
     """f(x, y) that is linear in both: (f(x₀, y₀) − f(x₁, y₁)) + i·(f(x₀, y₁) + f(x₁, y₀))."""
-    tensors = list(p.call.nodes())
-    if len(tensors) == 1:
-        return by_halves(p, arguments, keywords)
-    if len(tensors) == 3 and "conv" in p.call.spelling:
-        *tensors, bias = tensors
-        without = by_product(p, *mapped((arguments, dict(keywords)), lambda v: None if v is bias else v))
-        ones = (1,) * (len(tensors[1].shape) - 2)  # a channel's bias counts at every place
-        return p("add", without, p("reshape", p.pair(bias), (*bias.shape, *ones, 2)))
-    return by_product(p, arguments, keywords) if len(tensors) == 2 else None
-
-
-def by_product(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
-    """A function of two tensors, by the parts of both."""
-    one, other = parts_in((arguments, dict(keywords)), Node)
-    x, y = p.halves(one), p.halves(other)
+    (one, x), (other, y) = halves.items()
 
     def term(s: int, t: int) -> Ref:
-        return applied(p, arguments, keywords, {}, [x[s], y[t]])
+        given, spoken = call
+        return applied(p, given, spoken, {one: x[s], other: y[t]})
 
     if len(x) == 1:
-        return p("complex_pair", term(0, 0), term(0, 1))
+        return p("complex_pair", first, term(0, 1))
     if len(y) == 1:
-        return p("complex_pair", term(0, 0), term(1, 0))
-    return p("complex_pair", p("sub", term(0, 0), term(1, 1)), p("add", term(0, 1), term(1, 0)))
+        return p("complex_pair", first, term(1, 0))
+    return p("complex_pair", p("sub", first, term(1, 1)), p("add", term(0, 1), term(1, 0)))
 
 
-def applied(
-    p: Pairs,
-    arguments: tuple[Any, ...],
-    keywords: Mapping[str, Any],
-    swap: Mapping[Node, Ref],
-    in_turn: Sequence[Ref] = (),
-) -> Ref:
-    """The call's own entry, with its tensors replaced: by what they are, or in turn."""
-    spelling, rest = plain_spelling(p.call.spelling), iter(in_turn)
-    op = find(spelling)
-    if op is None or op.pairs:
-        raise Refused(f"{spelling} is not in the table")
+def applied(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any], swap: Mapping[Node, Ref]) -> Ref:
+    """The call's own entry, with its tensors replaced."""
+    assert p.op is not None
 
     def change(part: Any) -> Any:
-        return next(rest, swap.get(part, part)) if isinstance(part, Node) else part
+        return swap.get(part, part) if isinstance(part, Node) else part
 
     given, spoken = mapped((arguments, dict(keywords)), change)
-    return p.lifter.apply_op(op, spelling, given, spoken)
+    return p.lifter.apply_op(p.op, plain_spelling(p.call.spelling), given, spoken)
 
 
 def by_definition(lifter: Bench, node: Node) -> Ref:
@@ -175,7 +164,7 @@ def by_operations(lifter: Bench, node: Node) -> Ref:
     return inside.lifted(lifter, node)
 
 
-WAYS = (by_pairs, by_places, by_definition, by_operations)
+WAYS = (by_pairs, by_places, by_terms, by_definition, by_operations)
 """The ways to lift a call on complex tensors, in turn."""
 
 __all__ = ["WAYS", "touches"]

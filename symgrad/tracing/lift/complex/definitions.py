@@ -16,39 +16,6 @@ from symgrad.tracing.lift.inside import Definition, Expansion
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.placing import ANOTHER
 
-# Inverse functions, by the logarithm and the root ------------------------------------------------------------
-
-
-def asin(p: Expansion, z: Any) -> Any:
-    """−i·log(iz + √(1 − z²))"""
-    return -1j * torch.log(1j * z + torch.sqrt(1 - z * z))
-
-
-def acos(p: Expansion, z: Any) -> Any:
-    """π/2 − asin z"""
-    return math.pi / 2 - asin(p, z)
-
-
-def atan(p: Expansion, z: Any) -> Any:
-    """(log(1 + iz) − log(1 − iz)) / 2i"""
-    return (torch.log(1 + 1j * z) - torch.log(1 - 1j * z)) / 2j
-
-
-def asinh(p: Expansion, z: Any) -> Any:
-    """−i·asin(iz)"""
-    return -1j * asin(p, 1j * z)
-
-
-def acosh(p: Expansion, z: Any) -> Any:
-    """log(z + √(z + 1)·√(z − 1))"""
-    return torch.log(z + torch.sqrt(z + 1) * torch.sqrt(z - 1))
-
-
-def atanh(p: Expansion, z: Any) -> Any:
-    """(log(1 + z) − log(1 − z)) / 2"""
-    return (torch.log(1 + z) - torch.log(1 - z)) / 2
-
-
 # Products and sums along an axis -----------------------------------------------------------------------------
 
 
@@ -208,8 +175,6 @@ def fft_c2r(p: Expansion, z: Any, dim: Any, normalization: int, last_dim_size: i
 
 
 DEFINITIONS: Mapping[str, Definition] = {
-    "asin": asin, "acos": acos, "atan": atan, "asinh": asinh, "acosh": acosh, "atanh": atanh,
-    "arcsin": asin, "arccos": acos, "arctan": atan, "arcsinh": asinh, "arccosh": acosh, "arctanh": atanh,
     "cumprod": cumprod, "prod": prod, "logcumsumexp": logcumsumexp, "addbmm": addbmm, "dist": dist, "ldexp": ldexp,
     "constant_pad_nd": constant_pad_nd, "scatter": scatter,
     "sparse_sampled_addmm": sampled_addmm, "fill": fill, "index_put": index_put,

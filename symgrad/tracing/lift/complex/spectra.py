@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.language.calls import Ref
+from symgrad.ops.calls.spectra import LAST_TWO, axes_of
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.trace import Node
@@ -19,7 +20,6 @@ from symgrad.tracing.record.trace import Node
 REAL_IN = ("rfft", "ihfft")
 LONGEST = 4096
 """Transforms of more points are black boxes: their equation's cosines would not fit into memory."""
-Axes = list[tuple[int, int | None]]
 
 
 def given(p: Pairs, word: str, x: Any) -> Ref:
@@ -48,24 +48,11 @@ def one(word: str) -> Rule:
     return rule
 
 
-def axes_of(rank: int, s: Any, dim: Any) -> Axes:
-    """Each axis with the length asked for there; None for its own."""
-    s = None if s is None else tuple(s) if isinstance(s, (tuple, list)) else (s,)
-    if dim is None:
-        dims = tuple(range(rank)) if s is None else tuple(range(rank - len(s), rank))
-    else:
-        dims = tuple(d % rank for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
-    lengths = (None,) * len(dims) if s is None else tuple(None if n == -1 else int(n) for n in s)
-    return list(zip(dims, lengths, strict=True))
-
-
 def several(first: str | None, rest: str, last: str | None, usual: Any) -> Rule:
     """``first`` along the last of the axes, ``rest`` along the others, or the others first and then ``last``."""
 
     def rule(p: Pairs, x: Node, s: Any = None, dim: Any = usual, norm: str | None = None) -> Ref:
-        axes = axes_of(len(x.shape), s, dim)
-        if not axes:
-            raise Refused("there is no axis to go along")
+        axes = axes_of(x, s, dim)
         ref = given(p, first or rest, x)
         if first is not None:
             ref = along(p, first, ref, axes[-1][1], axes[-1][0], norm)
@@ -109,7 +96,6 @@ def stft(
     return p("transpose", along(p, "rfft" if half else "fft", source, None, axis, norm), axis - 1, axis)
 
 
-LAST_TWO = (-2, -1)
 SPECTRA: Mapping[str, Rule] = {
     **{word: one(word) for word in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
     **{

@@ -1,0 +1,73 @@
+"""torch.fft along several axes: one axis after the other, each an entry of the table.
+
+Comes in: the lengths and axes as torch has them. Goes out: the axes in turn, each with its length, and the compounds of
+the transforms of a signal that is its own mirror image: ``hfft2`` goes forward along all axes but the last, ``ihfft2``
+along the last one first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from symgrad.errors import ShapeError
+from symgrad.ops.calls.registry import Call, Last, axis_of, compound
+
+Axes = list[tuple[int, Any]]
+"""Axes counted from the front, each with the length that is asked for there; None is its own."""
+LAST_TWO = (-2, -1)
+
+
+def axes_of(x: Any, s: Any, dim: Any) -> Axes:
+    """Each axis with the length asked for there; -1 is its own."""
+    rank = len(x.shape)
+    asked = None if s is None else tuple(s) if isinstance(s, (tuple, list)) else (s,)
+    if dim is None:
+        dim = range(rank - (rank if asked is None else len(asked)), rank)
+    axes = tuple(axis_of(x, d) for d in (dim if isinstance(dim, (tuple, list, range)) else (dim,)))
+    if not axes or len(set(axes)) < len(axes) or (asked is not None and len(asked) != len(axes)):
+        raise ShapeError("a Fourier transform goes along each axis once, with one length for each")
+    lengths = (None,) * len(axes) if asked is None else tuple(None if n == -1 else n for n in asked)
+    return list(zip(axes, lengths, strict=True))
+
+
+def mirrored(call: Call, x: Any, axes: Axes, norm: Any) -> Last:
+    """The real spectrum of a signal that is its own mirror image: the last axis at the end."""
+    *others, (last, n) = axes
+    for axis, length in others:
+        x = call("complex_fft", x, n=length, dim=axis, norm=norm)
+    return "complex_hfft", (x,), {"n": n, "dim": last, "norm": norm}
+
+
+def halved(call: Call, x: Any, axes: Axes, norm: Any) -> Last:
+    """The signal's first half, of its real spectrum: the last axis first."""
+    *others, (last, n) = axes
+    steps: list[tuple[str, int, Any]] = [("complex_ihfft", last, n)]
+    steps += [("complex_ifft", axis, length) for axis, length in others]
+    for name, axis, length in steps[:-1]:
+        x = call(name, x, n=length, dim=axis, norm=norm)
+    name, axis, length = steps[-1]
+    return name, (x,), {"n": length, "dim": axis, "norm": norm}
+
+
+@compound("torch.fft.hfft2", pairs=True)
+def hfft2(call: Call, part: int, x: Any, s: Any = None, dim: Any = LAST_TWO, norm: Any = None) -> Last:
+    """The real spectrum, along two axes, of a signal that is its own mirror image."""
+    return mirrored(call, x, axes_of(x, s, dim), norm)
+
+
+@compound("torch.fft.hfftn", pairs=True)
+def hfftn(call: Call, part: int, x: Any, s: Any = None, dim: Any = None, norm: Any = None) -> Last:
+    """The same along all axes."""
+    return mirrored(call, x, axes_of(x, s, dim), norm)
+
+
+@compound("torch.fft.ihfft2", pairs=True)
+def ihfft2(call: Call, part: int, x: Any, s: Any = None, dim: Any = LAST_TWO, norm: Any = None) -> Last:
+    """The first half of the signal, along two axes, with this real spectrum."""
+    return halved(call, x, axes_of(x, s, dim), norm)
+
+
+@compound("torch.fft.ihfftn", pairs=True)
+def ihfftn(call: Call, part: int, x: Any, s: Any = None, dim: Any = None, norm: Any = None) -> Last:
+    """The same along all axes."""
+    return halved(call, x, axes_of(x, s, dim), norm)

@@ -1,0 +1,124 @@
+"""What is linear in its tensors is understood of complex ones, in a text as in a run: driven by the table.
+
+torch is the truth, value and gradients. Which entries are linear is read off their equations
+(`symgrad.ops.multilinear`); those that torch itself refuses of complex tensors are listed, and the list may only shrink.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import symgrad
+from symgrad.indexing import fresh
+from symgrad.ops.calls.complex_rules import ARITHMETIC
+from symgrad.ops.entry import named
+from symgrad.ops.multilinear import multilinear, terms_of
+from symgrad.ops.spec import View
+from symgrad.program import Apply, Constant
+from symgrad.tracing.lift.complex.complexes import DEFINITIONS
+from tests import torch_side
+from tests.cases import Case, cases
+from tests.compare import assert_same
+
+INNER = frozenset({"triangular_factor"})
+"""Entries of symgrad's own that demand something of the numbers."""
+TORCH_HAS_NONE = frozenset({
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "batch_norm", "deg2rad", "interpolate", "max_unpool1d", "max_unpool2d", "max_unpool3d", "nll_loss", "rad2deg",
+    "scatter_reduce", "index_reduce", "bilinear", "embedding",
+})  # fmt: skip
+"""Entries that are linear, and that torch has, or differentiates, for real tensors only."""
+
+
+def linear_in(case: Case) -> set[str]:
+    """The inputs that an example of one step is linear in."""
+    steps = [step for step in case.program.steps if isinstance(step, Apply)]
+    if case.op.pairs or case.op.name in INNER or len(steps) != 1 or case.last.op != case.op.name:
+        return set()
+    shapes = {tensor.name: tensor.shape for tensor in case.program.inputs}
+    given = [() if isinstance(a, Constant) and a.value is not None else shapes.get(a) for a in case.last.arguments]
+    values = [a.value if isinstance(a, Constant) else None for a in case.last.arguments]
+    terms = multilinear(case.op, given, values, case.last.result.shape, dict(case.last.options))
+    return {str(case.last.arguments[int(n)]) for term in terms or () for n in term}
+
+
+LINEAR = [case for case in cases() if linear_in(case)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", LINEAR, ids=lambda case: case.name)
+def test_what_is_linear_means_the_same_of_complex_tensors(case: Case) -> None:
+    complex_ones = linear_in(case)
+    names = "|".join(map(re.escape, complex_ones))
+    text = re.sub(rf"\b({names})\b(?!\s*=)", r"view_as_complex(\1)", case.example.text)
+    text = f"view_as_real({text})"
+    rng = np.random.default_rng(case.seed)
+    arrays = {
+        name: rng.normal(size=(*array.shape, 2)) if name in complex_ones else array
+        for name, array in case.inputs.items()
+    }
+    tensors = torch_side.tensors(arrays, case.fixed)
+    try:
+        shape = tuple(torch_side.evaluate(text, tensors).shape)
+    except (RuntimeError, NotImplementedError, TypeError):
+        assert case.op.name in TORCH_HAS_NONE
+        return
+    weights = rng.normal(size=shape)
+    page = symgrad.explain(text, check=False, seed=weights, **arrays)
+    try:
+        out, gradients = torch_side.text_gradients(text, arrays, weights, case.fixed)
+    except RuntimeError:
+        assert case.op.name in TORCH_HAS_NONE
+        return
+    assert_same(out, page.output, what=text)
+    for name in complex_ones:
+        assert_same(gradients[name], page.gradients[name].value, what=f"{text}: {name}")
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("torch.cat([x, y])", {("0",), ("1",)}),
+        ("torch.outer(x, y)", {("0", "1")}),
+        ("torch.mul(x, x)", {("0", "1")}),
+        ("torch.square(x)", None),
+        ("torch.sign(x)", None),
+        ("torch.sort(x).values", None),
+        ("F.pad(x, (1, 1), value=2.0)", None),
+        ("torch.exp(x)", None),
+    ],
+)
+def test_the_terms_of_an_equation_say_in_what_it_is_linear(text: str, terms: set[tuple[str, ...]] | None) -> None:
+    program = symgrad.language.read(text, shapes={"x": (3,), "y": (3,)} if "y" in text else {"x": (3,)}).program
+    (step,) = program.steps
+    shapes = [(sp.Integer(3),)] * len(step.arguments)
+    given = multilinear(named(step.op), shapes, [None] * len(shapes), step.result.shape, dict(step.options))
+    assert given == terms
+
+
+def test_a_coefficient_may_read_what_is_only_read() -> None:
+    i, x, n = fresh("i", sp.Integer(3)), View("x", (sp.Integer(3),)), View("n", (sp.Integer(3),))
+    assert terms_of(n[i] * x[i], {"n"}) == {("x",)}
+    assert terms_of(x[n[i]], {"n"}) == {("x",)}
+    assert terms_of(x[n[i]]) is None
+    assert terms_of(n[i] * x[i]) == {("n", "x")}
+
+
+RUNS_ONLY = {
+    "as_strided_scatter", "cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "constant_pad_nd",
+    "cumprod", "det", "dist", "eig", "eigh", "eigvals", "eigvalsh", "fill", "householder_product", "index_put",
+    "inv", "inv_ex", "inverse", "ldexp", "linalg_lu_factor_ex", "logcumsumexp", "lstsq", "lu", "lu_factor",
+    "lu_factor_ex", "lu_solve", "lu_unpack", "masked_scatter", "matrix_exp", "orgqr", "ormqr", "pinv", "pinverse",
+    "prod", "put", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "sparse_sampled_addmm", "svd",
+    "svdvals", "triangular_solve", "var_mean",
+}  # fmt: skip
+"""What is understood of complex tensors in a run, and not by a rule of the registry: may only shrink."""
+
+
+def test_what_a_run_understands_of_complex_tensors_a_text_understands() -> None:
+    known = {*ARITHMETIC, *(case.op.name for case in LINEAR)}
+    assert {word for word in DEFINITIONS if word not in known and not word.startswith("_")} == RUNS_ONLY
