@@ -74,6 +74,8 @@ def remainders(node: Expr, number: Number) -> Iterator[tuple[Expr, Change]]:
                 continue
             ((index, slope),) = top.slopes
             below, first = number(size), number(top.constant)
+            if not below:  # an axis without entries: nothing is read
+                continue
             low, high = sorted((first, first + slope * (number(index.size) - 1)))
             turns = [n * below for n in range(low // below, high // below + 2)]
             yield rest, Change(index, tuple(t - first if slope == 1 else first - t + 1 for t in turns))
