@@ -123,7 +123,10 @@ def checked(
     bench = bench_of(request.candidate, run, held, rounding, request.arrays, number)
     if bench.formula is not None and allowed is None:
         bench = replace(bench, rounding=replace(rounding, eager=eager_error(bench)))
-    return report_of(request, truth, number, outcomes(bench, chosen))
+    found = outcomes(bench, chosen)
+    if batteries == (None, None) and order == 1 and len(found) > 1:
+        found.append(not_made("double_backward", "order=2 asks for it"))
+    return report_of(request, truth, number, found)
 
 
 def assert_backward(fn: Any, expression: Any = None, /, **options: Any) -> BackwardReport:

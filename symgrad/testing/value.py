@@ -185,7 +185,7 @@ def finding(bench: Bench, name: str, excuse: Excuse, bad: Sequence[Trial], none:
     yours, right = apart(float(trial.got[at]), float(trial.expected[at]))
     if none:
         yours = "None"
-    said = f"{where}: yours {yours}; {entry + ' = ' if entry else 'right is '}{right}"
+    said = f"{where}: yours {yours}; {f'{entry} = ' if entry not in ('', right) else 'right is '}{right}"
     lines = [f"{said}; {cause.said}" if cause.said else said]
     seed = f"v = {trial.weights.name}" + (f", {line}" if line else "")
     total = len(excuse.trials)
