@@ -684,6 +684,8 @@ def test_how_scripts_end(tmp_path, capsys, source, status, word):
 def test_a_script_that_does_not_exist():
     with pytest.raises(InputError, match="cannot open the script"):
         run_script("no/such/script.py", [])
+    with pytest.raises(InputError, match="is a folder without a __main__"):
+        run_script("tests", [])
 
 
 def test_nothing_stays_patched(tmp_path):

@@ -151,11 +151,12 @@ def local(step: Apply, program: Program) -> Local:
 
 def no_number(step: Apply) -> UnsupportedError:
     """The refusal of a step whose derivative is no number whatever the entries."""
-    return UnsupportedError(
-        f"the derivative of {step.op} divides by zero everywhere, because an argument stands there twice",
-        span=step.span,
-        hints=("write one of the two as x.clone()",),
-    )
+    problem = f"the derivative of {step.op} divides by zero everywhere"
+    tensors = [argument for argument in step.arguments if isinstance(argument, str)]
+    if len(set(tensors)) == len(tensors):
+        return UnsupportedError(problem, span=step.span)
+    hints = ("write one of the two as x.clone()",)
+    return UnsupportedError(f"{problem}, because an argument stands there twice", span=step.span, hints=hints)
 
 
 @lru_cache(maxsize=4096)

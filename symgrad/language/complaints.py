@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from symgrad.errors import ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.errors import NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
+from symgrad.language.nodes import Call, Node, dotted
 from symgrad.ops.calls.of_runs import OF_RUNS
 from symgrad.ops.lookup import close, find
+from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
 
 WIDTH = 40
@@ -118,3 +120,20 @@ def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> SymgradErro
         span=(callee[1] - len(word), callee[1]) if method else callee,
         hints=(" or ".join(near) if near else "symgrad ops lists what there is", *(() if is_tensor else (OWN,))),
     )
+
+
+def uncalled(callee: Node) -> NotationError:
+    """The error for a call of what is no function: of a module, ``nn.ReLU()(x)``, with the function that it is."""
+    module = dotted(callee.function) if isinstance(callee, Call) else None
+    path, _, name = (module or "").rpartition(".")
+    if path not in ("nn", "torch.nn"):
+        return NotationError("this cannot be called", span=callee.span)
+    same = [word for word in (*SPELLINGS, *COMPOUND_SPELLINGS) if word.startswith("F.")]
+    same = [word for word in same if plain(word.removeprefix("F.")) == plain(name)]
+    hints = (*(f"{word}(…)" for word in sorted(same)), OWN)
+    return NotationError(f"{module} is a module: a text is written in functions", span=callee.span, hints=hints)
+
+
+def plain(name: str) -> str:
+    """``MSELoss`` and ``mse_loss`` as one word."""
+    return name.replace("_", "").lower()

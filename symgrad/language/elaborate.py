@@ -19,7 +19,7 @@ from symgrad.errors import (
 from symgrad.language.apply import Applier, first_of_pair, placed
 from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, kind_of
-from symgrad.language.complaints import excerpt, turned, unknown_function
+from symgrad.language.complaints import excerpt, turned, uncalled, unknown_function
 from symgrad.language.complexes import VIEWS, seen_as
 from symgrad.language.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
 from symgrad.language.extents import METHODS, Extents, shape_of
@@ -198,7 +198,7 @@ class Elaborator:
             op = find_compound(spelled) or find(spelled)
             arguments = [Argument(owner, callee.owner.span), *arguments]
         else:
-            raise NotationError("this cannot be called", span=callee.span)
+            raise uncalled(callee)
         if op is None:
             raise unknown_function(spelled, callee.span, spelled in self.environment)
         if isinstance(op, Compound):

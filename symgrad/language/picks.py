@@ -64,6 +64,10 @@ def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, spa
         if index.complex or index.pair:
             raise UnsupportedError("positions are whole numbers", span=span)
         return index
+    if index and all(isinstance(row, tuple) for row in index):
+        # torch takes the rows for positions on one axis each, and says that they will be one tensor's in a later one.
+        hints = tuple(form.format(places_in(index)) for form in ("x[{0[0]}]", "x[torch.tensor({0[1]})]"))
+        raise UnsupportedError("a list of lists means two things: write which", span=span, hints=hints)
     if not all(isinstance(n, int) for n in index):
         raise UnsupportedError("a list of positions holds whole numbers", span=span, hints=("x[[0, 2]]",))
     if index and all(isinstance(n, bool) for n in index):
@@ -81,6 +85,12 @@ def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, spa
     extents.need(size, least, span)
     made = Made((size_of(len(index)),), listing(index), Kind.WHOLE)
     return builder.make(made, f"torch.tensor({list(index)})")
+
+
+def places_in(rows: Sequence[Any]) -> tuple[str, str]:
+    """Lists of positions as those of one axis each, and as one list."""
+    lists = [list(row) for row in rows]
+    return ", ".join(map(str, lists)), str(lists)
 
 
 def extents_agree(extents: Extents, size: Any, count: int, span: Span) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from symgrad.errors import InputError
@@ -54,9 +55,15 @@ def div(call: Call, part: int, x: Any, other: Any, *, rounding_mode: Any = None)
 
 @compound(*everywhere("clamp", "clip"), reals=True)
 def clamp(call: Call, part: int, x: Any, min: Any = None, max: Any = None) -> Last | None:
-    """min where x < min, then max where that is > max; at a bound the derivative is x's, as in torch."""
+    """min where x < min, then max where that is > max; at a bound the derivative is x's, as in torch.
+
+    A bound at infinity is none, and NaN, which no bound holds, passes either way.
+    """
+    low, high = None if min == -math.inf else min, None if max == math.inf else max
     if not (hasattr(min, "shape") or hasattr(max, "shape")):
-        return None
+        if (low is None) == (min is None) and (high is None) == (max is None):
+            return None
+        return done(x) if low is high is None else ("clamp", (x,), {"min": low, "max": high})
     if min is not None:
         x = call("where", call("ge", x, min), x, min)
     if max is not None:
@@ -74,6 +81,22 @@ def clamp_min(call: Call, part: int, x: Any, min: Any) -> Last:
 def clamp_max(call: Call, part: int, x: Any, max: Any) -> Last:
     """At most ``max``."""
     return clamp(call, part, x, None, max) or ("clamp", (x,), {"max": max})
+
+
+@compound(*everywhere("nan_to_num"), reals=True)
+def nan_to_num(call: Call, part: int, x: Any, nan: Any = None, posinf: Any = None, neginf: Any = None) -> Last | None:
+    """Numbers of one's own in the place of NaN, ∞ and −∞, 0 and the largest numbers where none is given."""
+    if not nan and posinf is None and neginf is None:
+        return None
+    found = call("nan_to_num", x)
+    if neginf is not None:
+        found = call("where", call("lt", x, -sys.float_info.max), neginf, found)
+    if posinf is not None:
+        found = call("where", call("gt", x, sys.float_info.max), posinf, found)
+    if nan:  # of which no comparison holds
+        above = call("where", call("gt", x, sys.float_info.max), found, nan)
+        found = call("where", call("le", x, sys.float_info.max), found, above)
+    return done(found)
 
 
 @compound(*everywhere("angle"), reals=True)

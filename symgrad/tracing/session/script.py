@@ -40,6 +40,8 @@ def run(
     file = Path(path)
     if file.is_dir():
         file = file / "__main__.py"
+        if not file.exists():
+            raise InputError(f"{path} is a folder without a __main__.py", hints=("symgrad run script.py",))
     try:
         with file.open("rb") as opened:
             source = opened.read(LONGEST + 1)
