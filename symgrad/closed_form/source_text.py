@@ -20,17 +20,15 @@ from symgrad.closed_form.size_text import size_text
 from symgrad.errors import SymgradError
 from symgrad.language.apply import PAIRS
 from symgrad.ops import named
+from symgrad.ops.calls.operators import INFIX
 from symgrad.program import Apply, Argument, Constant, Program
 from symgrad.shapes import Size, SizeMismatch, Sizes
 
-INFIX = {
-    "add": ("+", ADD), "sub": ("-", ADD), "mul": ("*", MULTIPLY), "div": ("/", MULTIPLY),
-    "matmul": ("@", MATMUL), "mm": ("@", MATMUL), "mv": ("@", MATMUL), "pow": ("**", POWER),
-    "lt": ("<", COMPARE), "le": ("<=", COMPARE), "gt": (">", COMPARE), "ge": (">=", COMPARE),
-    "eq": ("==", COMPARE), "ne": ("!=", COMPARE),
+BINDS = {
+    "+": ADD, "-": ADD, "*": MULTIPLY, "/": MULTIPLY, "@": MATMUL, "**": POWER,
+    **dict.fromkeys(("<", "<=", ">", ">=", "==", "!="), COMPARE),
 }  # fmt: skip
-
-
+"""How strongly a sign binds."""
 UNSAID = ("tied",)
 """What only a derivative asks of a step that it reads beside: no call takes it."""
 ALONG = ("softmax", "log_softmax", "logsumexp")
@@ -111,7 +109,8 @@ class Writer:
         if step.op == "neg":
             return f"-{bracketed(*arguments[0], NEGATE)}", NEGATE
         if step.op in INFIX:
-            sign, binds = INFIX[step.op]
+            sign = INFIX[step.op]
+            binds = BINDS[sign]
             left, right = (
                 bracketed(*arguments[0], binds),
                 bracketed(*arguments[1], NEGATE if binds in (MULTIPLY, MATMUL) else binds + 1),

@@ -20,14 +20,8 @@ from symgrad.exporting.layout import assignment, returned
 from symgrad.exporting.parts import Parts, Statement, free, listed, names_in, read_of
 from symgrad.exporting.shapes import only_shapes, without_shapes
 from symgrad.exporting.statistics import in_lines, with_statistics
+from symgrad.ops.calls.picks import VIEWS
 
-VIEWS = frozenset(
-    {
-        "diagonal", "expand", "flatten", "movedim", "narrow", "permute", "reshape", "select", "squeeze", "transpose",
-        "unflatten", "unsqueeze",
-    }
-)  # fmt: skip
-"""Methods that move nothing: what they give is had again for nothing, and is not saved."""
 MISREAD = ("torch.median", "torch.nanmedian")
 """Along an axis, torch 2.13 reads beside the storage of an expanded tensor here: they are given their own storage."""
 AGAIN = "  # differentiated again: what was saved on the way has to depend on the inputs"

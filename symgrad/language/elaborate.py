@@ -25,7 +25,7 @@ from symgrad.language.constants import INFINITY, NAMED, arithmetic, is_number, n
 from symgrad.language.extents import METHODS, Extents, shape_of
 from symgrad.language.made import TOLD, Given, dtype_of
 from symgrad.language.makers import maker_of
-from symgrad.language.names import OPERATORS, PROPERTIES, is_module_path, spelling_of
+from symgrad.language.names import PROPERTIES, is_module_path, spelling_of
 from symgrad.language.nodes import (
     Attribute,
     Binary,
@@ -47,6 +47,7 @@ from symgrad.language.part_count import count_of
 from symgrad.language.picks import picked
 from symgrad.language.stated import stated
 from symgrad.language.subscripts import ALL, key_of
+from symgrad.ops.calls.operators import SIGNS
 from symgrad.ops.calls.registry import Compound, find_compound
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import find
@@ -149,7 +150,7 @@ class Elaborator:
             if node.sign in ("//", "%"):
                 left, right = self.extents.whole_if_size(left, node.span), self.extents.whole_if_size(right, node.span)
             return placed(node.span, lambda: arithmetic(node.sign, left, right))
-        op = find(OPERATORS[node.sign])
+        op = find(SIGNS[node.sign])
         if op is None:
             raise UnsupportedError(f"{node.sign} on tensors is not supported yet", span=node.span)
         return self.apply.step(op, [(left, node.left.span), (right, node.right.span)], {}, node.span, node.sign, name)

@@ -29,6 +29,7 @@ from symgrad.language.nodes import (
     dotted,
     walk,
 )
+from symgrad.ops.calls.operators import SIGNS
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.lookup import find
 from symgrad.ops.spec import Op
@@ -41,10 +42,6 @@ MODULES = {
     "numpy": "the module numpy",
     "math": "the module math",
 }
-OPERATORS = {
-    "+": "add", "-": "sub", "*": "mul", "/": "div", "**": "pow", "@": "matmul", "%": "remainder",
-    "//": "floor_divide", "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne",
-}  # fmt: skip
 PROPERTIES = ("T", "mT", "real", "imag")
 RANKS = (1, 2, 0, 3, 4)
 """What a tensor may be when nothing is known, most likely first."""
@@ -166,7 +163,7 @@ def agreed(hints: list[Candidates]) -> Candidates:
 def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
     """Operands that stand directly in ``node``, with the ranks they may have there."""
     if isinstance(node, Binary):
-        yield from by_table(find(OPERATORS[node.sign]), (node.left, node.right))
+        yield from by_table(find(SIGNS[node.sign]), (node.left, node.right))
     elif isinstance(node, Attribute) and node.name in PROPERTIES:
         yield from by_table(find(f"Tensor.{node.name}"), (node.owner,))
     elif isinstance(node, Equation):

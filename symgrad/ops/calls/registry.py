@@ -34,6 +34,13 @@ class Call(Protocol):
         """A size as a number; one that is open becomes one, and an error says where it cannot."""
 
 
+class Run(Call, Protocol):
+    """The same of a run, whose numbers may stand among the operands."""
+
+    def data(self, label: str, array: Any) -> Any:
+        """Numbers of the run, called ``label``."""
+
+
 Steps = TypeVar("Steps", bound=Callable[..., Any])
 Last = tuple[str, tuple[Any, ...], dict[str, Any]]
 Count = Callable[[Call, Sequence[Any], Mapping[str, Any]], int]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.closed_form.pieces import ADD, NoForm, bracketed
-from symgrad.closed_form.source_text import INFIX, Writer, number_text
+from symgrad.closed_form.source_text import Writer, number_text
 from symgrad.ops import entry_of
 from symgrad.program import Apply, Constant, Program
 from symgrad.tracing.captured.recorded import Recorded
@@ -210,6 +210,3 @@ def first_words(error: Exception) -> str:
     line = (str(error).splitlines() or [""])[0]
     sentence = line.split(". ")[0].split(": [")[0]
     return sentence if len(sentence) <= 120 else f"{sentence[:117]}…"
-
-
-INFIX_SIGNS = {name: sign for name, (sign, _) in INFIX.items()}

@@ -16,6 +16,7 @@ import torch
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
+from symgrad.ops.calls.picks import CHOICES, RANKED
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import find
 from symgrad.tracing.lift.bench import Bench
@@ -23,29 +24,6 @@ from symgrad.tracing.lift.boxes import replayed, rerun
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import Node, plainly, same
-
-POOLS = (
-    *(f"{kind}max_pool{n}d_with_indices" for kind in ("", "adaptive_", "fractional_") for n in (1, 2, 3)),
-    *(f"adaptive_max_pool{n}d" for n in (1, 2, 3)),
-    *(f"fractional_max_pool{n}d" for n in (2, 3)),
-)
-"""Poolings that also say where each maximum stood."""
-CHOICES = frozenset({
-    "split", "split_with_sizes", "chunk", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "select", "narrow",
-    "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "as_strided", "unfold", "take", "index_select", "gather",
-    "take_along_dim", "roll", "flip", "fliplr", "flipud", "rot90", "tile", "repeat", "repeat_interleave", "movedim",
-    "moveaxis", "swapdims", "diagonal", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "unflatten", "squeeze",
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_to", "broadcast_tensors", "meshgrid", "view", "reshape",
-    "__getitem__", "permute", "ravel", "swapaxes", "transpose", "masked_select", "slice", "expand", "narrow_copy",
-    "native_channel_shuffle", "adjoint", "T", "mT", "H", "mH", "squeeze_copy", "index", "select_copy",
-    "slice_copy", "diagonal_copy", "unfold_copy", "as_strided_copy", "transpose_copy", "t", "flatten", "combinations",
-    "cartesian_prod", "unsqueeze", "expand_as", "reshape_as", "view_as", "sort", "topk", "kthvalue", "mode", "median",
-    "nanmedian", "msort", "cummax", "cummin", *POOLS,
-    "permute_copy", "view_copy", "unbind_copy",
-})  # fmt: skip
-"""Functions each of whose results is an entry of their first argument."""
-RANKED = frozenset({"sort", "topk", "kthvalue", "mode", "median", "nanmedian", "msort", "cummax", "cummin", *POOLS})
-"""Choices that depend on the values: the places come as the second result."""
 
 
 def by_choice(lifter: Bench, node: Node) -> Ref:
@@ -210,4 +188,4 @@ def slice_key(places: Array, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
     return None
 
 
-__all__ = ["CHOICES", "POOLS", "by_choice", "choose", "pooled_places", "put"]
+__all__ = ["by_choice", "choose", "pooled_places", "put"]

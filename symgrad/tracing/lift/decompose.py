@@ -13,11 +13,13 @@ import numpy as np
 import torch
 
 from symgrad.language.calls import Ref
+from symgrad.ops.calls.operators import NEW
+from symgrad.ops.calls.picks import CHOICES, POOLS, RANKED
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import find
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.calls.weights import COUNTED
-from symgrad.tracing.lift.choices import CHOICES, POOLS, RANKED, choose, pooled_places
+from symgrad.tracing.lift.choices import choose, pooled_places
 from symgrad.tracing.lift.graph_parts import (
     floating,
     followed_by,
@@ -32,7 +34,6 @@ from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.rewrites import SAME
 from symgrad.tracing.lift.verify import disagreement
 from symgrad.tracing.record.aliases import positions_in, storage
-from symgrad.tracing.record.spelling import NEW
 from symgrad.tracing.record.trace import Node, as_array, mapped, same
 
 PRODUCTS = ("addmm", "addmv", "baddbmm")

@@ -15,13 +15,14 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from symgrad.errors import SymgradError
 from symgrad.language.calls import Ref
+from symgrad.ops.calls.operators import NEW
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replaced, result_of
 from symgrad.tracing.lift.graph_parts import has_nan, plain_kernels, table
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.phases import FREE
 from symgrad.tracing.record.aliases import storage
-from symgrad.tracing.record.spelling import NEW, plain_spelling, spelled
+from symgrad.tracing.record.spelling import plain_spelling, spelled
 from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in, upstream
 
 NOWHERE = Where("?", 0, "")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from symgrad.language.calls import Ref
+from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import Last
 from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
@@ -26,6 +27,10 @@ class Steps:
     def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
         """One entry, on nodes, earlier steps and numbers."""
         return self.lifter.apply_op(named(name), f"torch.{name}", in_one_list(named(name), arguments), keywords)
+
+    def data(self, label: str, array: Array) -> Ref:
+        """Numbers of the run, as an input of its own."""
+        return self.lifter.data(label, array)
 
     @staticmethod
     def number(size: Any) -> int:

@@ -13,51 +13,10 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
+from symgrad.ops.calls.operators import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED
 from symgrad.ops.lookup import find
 from symgrad.tracing.record.guard import unheard
 
-REFLECTED = {"__rsub__": "sub", "__rdiv__": "div", "__rtruediv__": "div", "__rpow__": "pow", "__rmatmul__": "matmul"}
-"""Operators whose operands stand the other way round, and what they are then."""
-OPERATORS = {
-    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
-    "__div__": "div", "__pow__": "pow", "__matmul__": "matmul", "__neg__": "neg", "__abs__": "abs", "__lt__": "lt",
-    "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__eq__": "eq", "__ne__": "ne", "__mod__": "remainder",
-    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__idiv__": "div",
-    "__ipow__": "pow",
-    "__pos__": "clone", "_neg_view": "neg",
-}  # fmt: skip
-"""Operators, and a view that torch makes of a conjugate's imaginary part, and the functions they stand for."""
-IN_PLACE_OPERATORS = (
-    "__iadd__",
-    "__isub__",
-    "__imul__",
-    "__itruediv__",
-    "__idiv__",
-    "__ipow__",
-    "__setitem__",
-    "__imod__",
-)
-RANDOM = ("dropout", "rand", "bernoulli", "normal", "multinomial", "gumbel", "rrelu", "poisson", "exponential",
-          "standard_gamma", "scaled_dot_product", "lstm", "gru", "rnn", "attention", "fractional")  # fmt: skip
-"""Words in the names of functions that may draw random numbers."""
-NEW = (
-    "rand_like",
-    "randn_like",
-    "bernoulli",
-    "zeros_like",
-    "ones_like",
-    "full_like",
-    "empty_like",
-    "randint_like",
-    "new_zeros",
-    "new_ones",
-    "new_full",
-    "new_empty",
-    "detach",
-    "native_dropout_mask",
-    "sign_like",
-)
-"""Operations whose result does not follow the values they are given: it is data."""
 WRITES_STATE = ("batch_norm", "instance_norm")
 """Functions that also write tensors they are given (running statistics)."""
 LIMITED = "F.embedding"

@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 
+from symgrad.ops.calls.operators import NEW
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.arguments import argument_names
 from symgrad.tracing.record.gradients import Gradient
 from symgrad.tracing.record.guard import Guard
-from symgrad.tracing.record.spelling import NEW, Facts, asks_in_place, plain_spelling
+from symgrad.tracing.record.spelling import Facts, asks_in_place, plain_spelling
 from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in
 
 INNER: Any = torch._C._functorch

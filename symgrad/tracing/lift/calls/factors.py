@@ -1,8 +1,7 @@
 """LU and products of reflections in captured programs.
 
-Which rows LU exchanges is locally constant: that is a product with a matrix of zeros and ones, which is data of this
-run. The square part is one entry of the table (`symgrad.ops.solved.triangles`), the rest are solutions with its
-triangles. A reflection I − τ·v·vᵀ is what it is written as.
+Which rows LU exchanges is locally constant: it is asked of the run, and the rest is said in entries of the table
+(`symgrad.ops.calls.triangles`).
 """
 
 from __future__ import annotations
@@ -10,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 import torch
 
 from symgrad.numeric.exact import Array
+from symgrad.ops.calls import triangles
 from symgrad.tracing.lift.boxes import rerun
 from symgrad.tracing.lift.steps import Composition, Said, Steps, done
 from symgrad.tracing.record.trace import Node, as_array, plainly
@@ -23,7 +22,7 @@ from symgrad.tracing.record.trace import Node, as_array, plainly
 
 def lu_factor(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | None:
     """Both triangles in one matrix, of the rows in torch's order."""
-    return done(packed(steps, x, exchanged(node)))
+    return done(triangles.packed(steps, x, exchanged(node)))
 
 
 def lu(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | None:
@@ -31,79 +30,38 @@ def lu(steps: Steps, node: Node, x: Any, *_: Any, **__: Any) -> Said | None:
     assert node.call is not None
     if "linalg" not in node.call.spelling:
         return lu_factor(steps, node, x)
-    return unpacked(steps, packed(steps, x, exchanged(node)), node.index)
+    return lu_unpack(steps, node, triangles.packed(steps, x, exchanged(node)))
 
 
 def lu_unpack(steps: Steps, node: Node, packed: Any, *_: Any, **__: Any) -> Said | None:
     """L and U out of one matrix."""
-    return unpacked(steps, packed, node.index)
+    found = triangles.unpacked(steps, packed, node.index or 0)
+    return None if found is None else done(found)
 
 
-def exchanged(node: Node) -> Any:
+def exchanged(node: Node) -> Array:
     """The matrix P of zeros and ones with x = P·L·U."""
     call = node.call
     assert call is not None
     arguments, keywords = plainly((call.arguments, call.keywords))
     results = rerun(call, arguments, keywords, None)
     if call.spelling.endswith("linalg.lu"):
-        return results[0]
+        return as_array(results[0])
     return order(results[0], results[1])
 
 
-def order(packed: Any, pivots: Any) -> Any:
+def order(packed: Any, pivots: Any) -> Array:
     """P, from which row was exchanged with which."""
     with torch._C.DisableTorchFunction():
-        return torch.lu_unpack(packed.detach(), pivots, unpack_data=False)[0].to(packed.dtype)
-
-
-def packed(steps: Steps, x: Any, rows: Any) -> Any:
-    """L and U of a matrix in one: of its square part, and what follows from them."""
-    if not (rows == torch.eye(rows.shape[-1], dtype=rows.dtype)).all():
-        x = steps("matmul", steps.lifter.data("order", as_array(rows.mT)), x)
-    height, width = (steps.number(size) for size in x.shape[-2:])
-    size = min(height, width)
-    if height == width:
-        return steps("lu_factors", x)
-    axis = -2 if height > width else -1
-    both = steps("lu_factors", steps("narrow", x, axis, 0, size))
-    rest = steps("narrow", x, axis, size, max(height, width) - size)
-    if height > width:
-        return steps("cat", (both, steps("solve", steps("triu", both), rest, left=False)), -2)
-    return steps("cat", (both, steps("solve", lower(steps, both), rest)), -1)
-
-
-def lower(steps: Steps, both: Any) -> Any:
-    """L, with ones on its diagonal."""
-    return steps("add", steps("tril", both, diagonal=-1), steps.lifter.data("ones", unit(both)))
-
-
-def unit(like: Any) -> Array:
-    """Ones on the diagonal of each matrix, in the shape of a stack."""
-    shape = tuple(int(size) for size in like.shape)
-    return np.broadcast_to(np.eye(shape[-2], shape[-1]), shape)
-
-
-def unpacked(steps: Steps, both: Any, part: int) -> Said | None:
-    """L or U."""
-    size = min(steps.number(n) for n in both.shape[-2:])
-    if part == 1:
-        return done(lower(steps, steps("narrow", both, -1, 0, size)))
-    return ("torch.triu", (steps("narrow", both, -2, 0, size),), {}) if part == 2 else None
+        return as_array(torch.lu_unpack(packed.detach(), pivots, unpack_data=False)[0].to(packed.dtype))
 
 
 def lu_solve(
     steps: Steps, node: Node, both: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: bool = False
 ) -> Said | None:
-    """The solution of P·L·U·out = b; from the other side it is that of the transposed equation."""
-    rows = steps.lifter.data("order", as_array(order(plainly(both), plainly(pivots))))
-    l_factor, u_factor = lower(steps, both), steps("triu", both)
-    given = b if left else steps("mT", b)
-    if adjoint == left:  # the transpose's: Uᵀ·Lᵀ·Pᵀ
-        inner = steps("solve", steps("mT", l_factor), steps("solve", steps("mT", u_factor), given))
-        out = steps("matmul", rows, inner)
-    else:
-        out = steps("solve", u_factor, steps("solve", l_factor, steps("matmul", steps("mT", rows), given)))
-    return done(out) if left else ("Tensor.mT", (out,), {})
+    """The solution of P·L·U·out = b."""
+    rows = order(plainly(both), plainly(pivots))
+    return done(triangles.solution(steps, both, b, rows, left=left, adjoint=adjoint))
 
 
 def old_lu_solve(steps: Steps, node: Node, b: Any, both: Any, pivots: Any) -> Said | None:
@@ -122,32 +80,17 @@ def either_lu_solve(steps: Steps, node: Node, *arguments: Any, **keywords: Any) 
 # Reflections -------------------------------------------------------------------------------------------------
 
 
-def reflected(steps: Steps, x: Any, tau: Any, start: Any, turned: bool) -> Any:
-    """(I − τ₁·v₁·v₁ᵀ)·(I − τ₂·v₂·v₂ᵀ)·…·start or the transpose's; the v's are columns of x under a diagonal of ones."""
-    count = steps.number(tau.shape[-1])
-    columns = lower(steps, x)
-    for n in range(count) if turned else reversed(range(count)):
-        v = steps("narrow", columns, -1, n, 1)
-        share = steps("unsqueeze", steps("narrow", tau, -1, n, 1), -1)
-        along = steps("matmul", v, steps("matmul", steps("mT", v), start))
-        start = steps("sub", start, steps("mul", share, along))
-    return start
-
-
 def householder_product(steps: Steps, node: Node, x: Any, tau: Any) -> Said | None:
     """The product of the reflections, its first columns."""
-    return done(reflected(steps, x, tau, steps.lifter.data("start", unit(x)), False))
+    return done(triangles.reflected(steps, x, tau, steps.data("start", triangles.unit(x)), False))
 
 
 def ormqr(
     steps: Steps, node: Node, x: Any, tau: Any, other: Any, left: bool = True, transpose: bool = False
 ) -> Said | None:
     """The product of the reflections, or its transpose, times a matrix from the left or the right."""
-    if not steps.number(tau.shape[-1]):
-        return "Tensor.clone", (other,), {}
-    start = other if left else steps("mT", other)
-    found = reflected(steps, x, tau, start, transpose == left)
-    return done(found) if left else ("Tensor.mT", (found,), {})
+    name, operands, options = triangles.times_reflections(steps, x, tau, other, left=left, transpose=transpose)
+    return done(steps(name, *operands, **options))
 
 
 COMPOSITIONS: Mapping[str, Composition] = {

@@ -15,6 +15,7 @@ import torch
 from symgrad.language.calls import Ref
 from symgrad.language.complex_halves import terms_of_step
 from symgrad.ops.calls.complex_rules import ARITHMETIC
+from symgrad.ops.calls.picks import WRITES
 from symgrad.ops.lookup import find
 from symgrad.tracing.lift import inside
 from symgrad.tracing.lift.bench import Bench
@@ -22,7 +23,7 @@ from symgrad.tracing.lift.complex import definitions as complex_definitions
 from symgrad.tracing.lift.complex import matrices as complex_matrices
 from symgrad.tracing.lift.complex import spectral as complex_spectra
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
-from symgrad.tracing.lift.complex.picking import WRITES, by_places, moves
+from symgrad.tracing.lift.complex.picking import by_places, moves
 from symgrad.tracing.lift.complex.spectra import SPECTRA
 from symgrad.tracing.lift.complex.views import ARRANGED
 from symgrad.tracing.lift.lifted import Refused

@@ -12,26 +12,17 @@ import torch
 
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
+from symgrad.ops.calls.picks import MOVERS, WRITES
 from symgrad.ops.entry import named
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replayed
-from symgrad.tracing.lift.choices import CHOICES, RANKED, choose
+from symgrad.tracing.lift.choices import choose
 from symgrad.tracing.lift.lifted import TWICE, Refused
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import Node
 
 MARK = 0.7310585786300049
 """The imaginary part of a number that stands for an entry: nobody writes this constant into a tensor."""
-WORDS = (CHOICES - RANKED) | frozenset({
-    "fftshift", "ifftshift", "hstack", "vstack", "dstack", "column_stack", "row_stack", "block_diag", "tril", "triu",
-    "diag", "diag_embed", "diagflat", "pad", "constant_pad_nd", "__setitem__", "index_put", "scatter", "masked_scatter",
-    "slice_scatter", "select_scatter", "diagonal_scatter", "index_copy", "cat", "where", "put",
-    "expand_copy", "t_copy", "unsqueeze_copy",
-})  # fmt: skip
-"""Functions each of whose results is an entry of one of their arguments, or 0."""
-WRITES = frozenset({"__setitem__", "index_put", "scatter", "masked_scatter", "slice_scatter", "select_scatter",
-                    "diagonal_scatter", "index_copy", "put"})  # fmt: skip
-"""Functions that write entries over others: one that is written over again gets a gradient from torch all the same."""
 
 
 def by_places(lifter: Bench, node: Node) -> Ref:
@@ -40,7 +31,7 @@ def by_places(lifter: Bench, node: Node) -> Ref:
     assert call is not None
     word = plain_spelling(call.spelling).rpartition(".")[2]
     sources = list({id(n): n for n in call.nodes() if moves(n)}.values())
-    if word not in WORDS or not sources or any(n.held.numel() == 0 for n in (*sources, node)):
+    if word not in MOVERS or not sources or any(n.held.numel() == 0 for n in (*sources, node)):
         raise Refused("")
     first, total = sources[0].held.numel(), sum(n.held.numel() for n in sources)
     places, conjugated = sent_through(node, sources)
