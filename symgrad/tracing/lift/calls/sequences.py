@@ -13,6 +13,8 @@ import numpy as np
 import torch
 
 from symgrad.numeric.exact import Array
+from symgrad.ops.calls import alignments
+from symgrad.ops.calls.alignments import REDUCTIONS
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import choose, put
 from symgrad.tracing.lift.lifted import Refused
@@ -49,9 +51,6 @@ def padded(steps: Steps, node: Node, data: Any, *_: Any, **__: Any) -> Said | No
 
 # Alignments --------------------------------------------------------------------------------------------------
 
-IMPOSSIBLE = -1e30
-"""The logarithm of 0: next to any number that occurs its exponential is 0, and so is what flows back through it."""
-
 
 def ctc_loss(
     steps: Steps, node: Node, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0,
@@ -62,29 +61,15 @@ def ctc_loss(
     torch's backward is right for probabilities that sum up to 1: it is that of the loss of log_softmax(log_probs).
     """
     if isinstance(reduction, str):
-        reduction = ("none", "mean", "sum").index(reduction)
+        reduction = REDUCTIONS.index(reduction)
     classes, moments, ends = alignment(log_probs, targets, input_lengths, target_lengths, blank)
-    lp = steps("log_softmax", log_probs, -1)
-    if len(log_probs.shape) == 2:
-        lp = steps("unsqueeze", lp, 1)
-    count, batch, width = int(lp.shape[0]), *classes.shape
-    index = np.broadcast_to(classes, (count, batch, width))
-    each = steps("gather", lp, 2, steps.lifter.data("classes", index))
-    alpha = forward(steps, each, classes, moments)
-    last = np.stack([2 * ends, np.maximum(2 * ends - 1, 0)], axis=1)
-    final = steps("gather", alpha, 1, steps.lifter.data("ends", last))
-    if (ends == 0).any():
-        barred = np.stack([np.zeros(batch, bool), ends == 0], axis=1)
-        final = masked(steps, barred, final)
-    loss = steps("neg", steps("logsumexp", final, 1))
+    loss = alignments.losses(steps, log_probs, classes, moments, ends)
     if zero_infinity:
-        lost = steps.lifter.arrays[loss.name] > -IMPOSSIBLE / 2
-        loss = steps("where", steps.lifter.data("lost", lost), 0.0, loss)
-    if reduction == 1:
-        return "torch.mean", (steps("div", loss, steps.lifter.data("lengths", np.maximum(ends, 1).astype(float))),), {}
-    if reduction == 2:
-        return "torch.sum", (loss,), {}
-    return "torch.reshape", (loss, node.shape), {}
+        lost = steps.lifter.arrays[loss.name] > -alignments.IMPOSSIBLE / 2
+        loss = alignments.without(steps, lost, loss)
+    if reduction == 0:
+        return "torch.reshape", (loss, node.shape), {}
+    return done(alignments.average(steps, loss, ends) if reduction == 1 else alignments.total(steps, loss))
 
 
 def alignment(
@@ -102,40 +87,6 @@ def alignment(
         row = given[n, :end] if given.ndim == 2 else given[starts[n] : starts[n] + end]
         classes[n, 1 : 2 * end : 2] = row
     return classes, moments, ends
-
-
-def forward(steps: Steps, each: Any, classes: Array, moments: Array) -> Any:
-    """α at each sequence's last moment: log-probability of all ways to have come to each of its classes."""
-    batch, width = classes.shape
-    skips = np.zeros((batch, width), bool)
-    skips[:, 2:] = (classes[:, 2:] != classes[:, :-2]) & (np.arange(2, width) % 2 == 1)
-    begin = np.broadcast_to(np.arange(width) >= 2, (batch, width))
-
-    def at(moment: int) -> Any:
-        return steps("select", each, 0, moment)
-
-    alpha = masked(steps, begin, at(0))
-    for moment in range(1, int(moments.max(initial=1))):
-        ways = [alpha]
-        if width > 1:
-            ways.append(shifted(steps, alpha, 1, width))
-        if skips.any():
-            ways.append(masked(steps, ~skips, shifted(steps, alpha, 2, width)))
-        came = ways[0] if len(ways) == 1 else steps("logsumexp", steps("stack", ways, 0), 0)
-        new = steps("add", came, at(moment))
-        over = np.broadcast_to((moment >= moments)[:, None], (batch, width))
-        alpha = steps("where", steps.lifter.data("over", over), alpha, new) if over.any() else new
-    return alpha
-
-
-def shifted(steps: Steps, alpha: Any, by: int, width: int) -> Any:
-    """α of the classes before."""
-    return steps("pad", steps("narrow", alpha, 1, 0, width - by), (by, 0), value=IMPOSSIBLE)
-
-
-def masked(steps: Steps, barred: Array, values: Any) -> Any:
-    """The values, and no way to where it is barred."""
-    return steps("where", steps.lifter.data("barred", barred), IMPOSSIBLE, values) if barred.any() else values
 
 
 COMPOSITIONS: Mapping[str, Composition] = {
