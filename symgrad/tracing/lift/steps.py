@@ -58,3 +58,18 @@ def joined_parts(tensors: Sequence[Any]) -> tuple[Any, ...]:
 def done(ref: Any) -> Said:
     """The result as it stands."""
     return "", (ref,), {}
+
+
+def as_said(last: Last) -> Said:
+    """A last step of the registry's, whose ``identity`` is the result as it stands."""
+    return done(*last[1]) if last[0] == "identity" else last
+
+
+def of_part(known: Callable[..., Last | None]) -> Composition:
+    """What the registry knows by the number of the result, for a node."""
+
+    def composition(steps: Steps, node: Any, *arguments: Any, **keywords: Any) -> Said | None:
+        last = known(steps, node.index or 0, *arguments, **keywords)
+        return None if last is None else as_said(last)
+
+    return composition

@@ -1,0 +1,62 @@
+"""Slices reduced part by part, in entries: segments, and bags of rows.
+
+Comes in: a `Run`, slices along the first axis, and to which part each belongs, which is data of that run. Goes out: the
+last step.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from symgrad.ops.calls.registry import Last, Run, done
+
+
+def ends(starts: Any, count: int) -> Any:
+    """To which part each of ``count`` entries belongs, by where the parts begin."""
+    return np.searchsorted(starts, np.arange(count), side="right") - 1
+
+
+KINDS = {"prod": ("prod", 1.0), "max": ("amax", -np.inf), "min": ("amin", np.inf)}
+"""torch's words for reductions: the table's, and what comes of nothing."""
+
+
+def parted(
+    run: Run, shape: tuple[int, ...], rows: Any, parts: Any, kind: str, start: Any, alone: float
+) -> Last:  # fmt: skip
+    """The slices of ``rows`` reduced part by part, each with ``start``; ``alone`` is what a part without any is."""
+    index = run.data("parts", parts)
+    counts = np.bincount(parts, minlength=shape[0]).reshape(-1, *[1] * (len(shape) - 1))
+    begin = np.full(shape, float(start or 0))
+    if kind in ("sum", "mean"):
+        total = run("index_add", run.data("start", begin), 0, index, rows)
+        if kind == "sum":
+            return done(total)
+        whole = np.broadcast_to(np.where(counts == 0, alone, counts), shape).astype(float)
+        return "div", (total, run.data("counts", whole)), {}
+    word, empty = KINDS[kind]
+    nothing = np.broadcast_to(np.where(counts == 0, alone, empty), shape).astype(float)
+    base = run.data("start", nothing if start is None else begin)
+    return "index_reduce", (base, 0, index, rows, word), {}
+
+
+def bag(run: Run, weight: Any, chosen: Any, kept: Any, factors: Any) -> Any:
+    """The rows of a weight at the positions that are ``kept``, each times its factor."""
+    rows = run("index_select", weight, 0, run.data("rows", chosen[kept]))
+    if factors is None:
+        return rows
+    own = run("index_select", factors, 0, run.data("kept", np.flatnonzero(kept)))
+    return run("mul", rows, run("unsqueeze", own, 1))
+
+
+def maxima(run: Run, rows: Any, best: Any, empty: Any) -> Any:
+    """The entry at ``best`` of every bag; 0 for a bag without any."""
+    picked = run("gather", rows, 0, run.data("best", best))
+    return run("where", run.data("empty", empty), 0.0, picked) if empty.any() else picked
+
+
+REDUCED = ("sum", "mean", "max")
+"""How bags are reduced, by torch's numbers for it."""
+
+__all__ = ["KINDS", "REDUCED", "bag", "ends", "maxima", "parted"]
