@@ -332,3 +332,18 @@ def test_json_has_it() -> None:
     assert found["value"] == [[2, 5], [5, 8]]
     assert found["passed"]
     assert json.loads(run("sum(x)", "--let", "x=[1,2]", "--format", "json"))["hessians"] == []
+
+
+def test_where_torchs_double_backward_is_no_derivative_a_wrong_hessian_is_still_seen() -> None:
+    """torch puts a constant 0 into a power's backward where the exponent is 0; SymPy and differences have the derivative."""
+    text, x = "sum(var(x, 0, keepdim=True) ** x)", np.array([0.0, 0.0, 2.0])
+    program, right = read(text, shapes={"x": (3,)}).program, symgrad.hessian(text, "x", x=x).value
+
+    def verdicts(matrix: np.ndarray) -> list[bool | None]:
+        return [check.passed for check in second_checks(program, {"x": x}, np.array(1.0), "x", "x", matrix)]
+
+    assert verdicts(right) == [True, True, True]
+    for at in ((2, 0), (0, 0), (2, 2)):
+        wrong = np.array(right, dtype=float)
+        wrong[at] += 1
+        assert verdicts(wrong)[:2] == [False, False], at

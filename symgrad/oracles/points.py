@@ -18,6 +18,9 @@ DIGITS = 50
 LARGEST_POWER = 2000
 """Exponents beyond this are put in as decimals: SymPy would write every digit of the power."""
 
+FARTHEST = sp.Float("1e10000")
+"""Beyond this only sums, products and powers of a number are made: its sine would need as many digits as it has."""
+
 
 class Point:
     """The numbers of some symbols; every subformula is evaluated once, to so many ``digits``."""
@@ -44,6 +47,9 @@ class Point:
             return sp.nan
         if node.is_Pow and abs(parts[1]) > LARGEST_POWER:
             parts[0] = parts[0].evalf(self.digits)
+        asked = parts[1:] if node.is_Pow else [] if node.is_Add or node.is_Mul else parts
+        if any(part.is_Float and abs(part) > FARTHEST for part in asked):
+            return sp.nan
         try:
             found = node.func(*parts)
             found = found if found.is_Number else found.evalf(self.digits)
