@@ -70,7 +70,7 @@ def with_fresh_sums(expression: Expr) -> Expr:
 
     def renamed(node: Expr) -> Expr | None:
         if not isinstance(node, (sp.Sum, sp.Product)):
-            return None
+            return None if bound_indices(node) else node
         new = {limit[0]: fresh(limit[0].name, limit[0].size) for limit in node.limits}
         limits = [sp.Tuple(new[k], low, high) for k, low, high in node.limits]
         return over(node.func, relabel(with_fresh_sums(node.function), new), *limits)

@@ -123,9 +123,13 @@ def over(kind: type[Expr], body: Expr, *limits: Expr) -> Expr:
     return node
 
 
-def bound_indices(expression: Expr) -> set[Index]:
+@lru_cache(maxsize=16384)
+def bound_indices(expression: Expr) -> frozenset[Index]:
     """The indices summed or multiplied over anywhere in ``expression``."""
-    return {limit[0] for node in expression.atoms(sp.Sum, sp.Product) for limit in node.limits}
+    found: frozenset[Index] = frozenset().union(*map(bound_indices, expression.args))
+    if isinstance(expression, (sp.Sum, sp.Product)):
+        return found.union(limit[0] for limit in expression.limits)
+    return found
 
 
 @lru_cache(maxsize=16384)
