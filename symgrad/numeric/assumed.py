@@ -26,12 +26,19 @@ def both_places(gradient: Array) -> Array:
 
 def read_as_matrix(program: Program) -> dict[str, str]:
     """The inputs that some operation reads as a matrix of a certain kind, which `symgrad.ops.domain` names."""
-    found: dict[str, str] = {}
+    kinds = {tensor.name: kind_of_matrix(program, tensor.name) for tensor in program.inputs}
+    return {name: kind for name, kind in kinds.items() if kind}
+
+
+def kind_of_matrix(program: Program, name: str) -> str:
+    """The kind of matrix that an operation reads under one name, the last that has one; "" where none does."""
+    found = ""
     for step in program.steps:
-        op = named(step.op)
-        pairs = zip(op.operands, step.arguments, strict=False)
-        found |= {a: op.domain_of(n).matrix for n, a in pairs if isinstance(a, str) and op.domain_of(n).matrix}
-    return {t.name: found[t.name] for t in program.inputs if t.name in found}
+        if name in step.tensors:
+            op = named(step.op)
+            pairs = zip(op.operands, step.arguments, strict=False)
+            found = next((k for n, a in pairs if a == name and (k := op.domain_of(n).matrix)), found)
+    return found
 
 
 def read_as_whole(program: Program) -> dict[str, tuple[int, int]]:
@@ -54,8 +61,8 @@ def with_diagonal(array: Array, unit: int = 1) -> Array:
 
 def matrix_of_kind(program: Program, name: str, array: Array) -> Array:
     """``array`` as a matrix of the kind that an operation reads under this name, whatever kind that is."""
-    kind = read_as_matrix(program).get(name)
-    if kind is None:
+    kind = kind_of_matrix(program, name)
+    if not kind:
         return array
     if kind != "full":
         array = np.tril(array) if kind == "lower" else (array + array.swapaxes(-1, -2)) / 2
