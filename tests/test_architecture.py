@@ -238,6 +238,7 @@ NEEDS = (
 
 def test_a_command_loads_what_it_needs(tmp_path: Path) -> None:
     steps = [f"import symgrad_cli.main as m; m.main({list(words)!r}, standalone_mode=False)" for words, _ in NEEDS]
+    steps[0] += "; import gc; assert gc.isenabled() and gc.get_freeze_count() > 50_000"  # loaded once, looked at never
     found = loaded_after(steps, tmp_path, among=("numpy", "opt_einsum", "sympy", *HEAVY))
     for (words, needed), seen in zip(NEEDS, found, strict=True):
         assert seen <= needed, words

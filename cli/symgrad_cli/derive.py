@@ -9,6 +9,7 @@ import click
 import symgrad
 from symgrad_cli import options, output
 from symgrad_cli.failures import reporting
+from symgrad_cli.loading import load
 
 
 @click.command()
@@ -33,6 +34,7 @@ def derive(
 
     A closed form that is shown here has been evaluated at sizes 2, 3, 4 and on, and agrees with the index formula.
     """
+    load()
     from symgrad import render
     from symgrad.language import read, why_whole
 

@@ -10,6 +10,7 @@ import symgrad
 from symgrad.errors import InputError
 from symgrad_cli import options, output
 from symgrad_cli.failures import DISAGREED, reporting
+from symgrad_cli.loading import load
 
 EPILOG = """
 \b
@@ -85,6 +86,7 @@ def explain(
     explained; this runs your code. Its arguments are given by --let, or by --shape as ones. With --wrt x only x
     is differentiated by, and whole numbers among the others stay whole: indices, axes.
     """
+    load()
     from symgrad.api import explain_values
     from symgrad.language import literal
 
