@@ -8,7 +8,7 @@ import pytest
 import sympy as sp
 
 from symgrad.calculus import local
-from symgrad.indexing import Equation, Index, accesses, canonical
+from symgrad.indexing import Equation, Index, access, accesses, add_up, canonical
 from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
@@ -26,6 +26,11 @@ from symgrad.render.letters import Names, names_of
 from symgrad.shapes import Shape, Sizes
 from tests.cases import Case, first_by_default
 from tests.compare import assert_same
+
+WEIGHTS = "v"
+"""What pages call the weights of the outputs."""
+LONG = frozenset({"interpolate", "grid_sample"})
+"""Whose formulas are longer than any line."""
 
 
 def printed(equation: Equation, names: Names) -> str:
@@ -53,7 +58,7 @@ def shape_of(entry: Expr, program: Program) -> Shape:
     """The sizes of the tensor that an access reads; of what the forward pass found those of its indices."""
     found = {tensor.name: tensor.shape for tensor in program.tensors()}
     own = tuple(index.size if isinstance(index, Index) else sp.Integer(1) for index in indices_of(entry))
-    return found.get(name_of(entry), own)
+    return found[program.output] if name_of(entry) == WEIGHTS else found.get(name_of(entry), own)
 
 
 @pytest.mark.parametrize("case", first_by_default(2))
@@ -69,3 +74,28 @@ def test_what_a_page_prints_reads_back(case: Case) -> None:
     mine = evaluate(equation, case.values.arrays, case.values.sizes)
     theirs = evaluate(again, case.values.arrays, case.values.sizes)
     assert_same(as_float(mine), as_float(theirs), what=case.name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", first_by_default(2))
+def test_what_a_page_prints_of_a_derivative_reads_back(case: Case) -> None:
+    """The Jacobian entry by entry, and vᵀJ: what is printed of them is as good as what was derived."""
+    found = local(case.last, case.program)
+    weights = {**case.values.arrays, WEIGHTS: case.weights(1)[0]}
+    for position, derivative in found.derivatives.items():
+        jacobian = Equation((*derivative.axes, *derivative.inner), derivative.formula)
+        names = names_of(case.program).entry(derivative.axes, case.last.result.name).inner(derivative.inner)
+        pulled = Equation(
+            derivative.inner, canonical(add_up(derivative.formula * access(WEIGHTS, derivative.axes), derivative.axes))
+        )
+        own = names_of(case.program).entry(derivative.inner, str(case.last.arguments[position]))
+        for equation, scope in ((jacobian, names), (pulled, own)):
+            text = printed(equation, scope)
+            if len(text) > LENGTH:
+                assert case.op.name in LONG, (case.name, len(text))
+                continue
+            assert read_statement(written(read_statement(text))) == read_statement(text)
+            again = read_again(text, equation, scope, case.program)
+            mine = evaluate(equation, weights, case.values.sizes)
+            theirs = evaluate(again, weights, case.values.sizes)
+            assert_same(as_float(mine), as_float(theirs), what=f"{case.name}: {text}")

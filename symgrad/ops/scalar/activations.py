@@ -30,8 +30,8 @@ op("elu(x, alpha=1.0)", "out = x·[x > 0] + alpha·expm1(x·(1 − [x > 0]))·(1
 op("celu(x, alpha=1.0)", "out = x·[x > 0] + alpha·expm1(x·(1 − [x > 0])/alpha)·(1 − [x > 0])",
    "x[i] where x[i] > 0, α·(exp(x[i]/α) − 1) elsewhere", F, "torch.celu", kinks=0, more=("F.celu(x, 0.5) with x:3",))
 op("selu(x)",
-   "out = 1.0507009873554804934193349852946·(x·[x > 0]"
-   " + 1.6732632423543772848170429916717·expm1(x·(1 − [x > 0]))·(1 − [x > 0]))",
+   "out = 1.0507009873554805·(x·[x > 0]"
+   " + 1.6732632423543772·expm1(x·(1 − [x > 0]))·(1 − [x > 0]))",
    "elu with the α and the scale that keep mean 0 and variance 1", F, "torch.selu", kinks=0)
 op("hardtanh(x, min_val=-1.0, max_val=1.0)",
    "out = x·[x > min_val]·[x < max_val] + min_val·[x ≤ min_val] + max_val·[x ≥ max_val]",
