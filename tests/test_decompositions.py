@@ -203,6 +203,7 @@ def test_a_symmetric_matrix_has_two_representatives() -> None:
         ("torch.linalg.cholesky(x)", [[1, 2], [2, 1]], DomainError, "not positive definite"),
         ("torch.linalg.cholesky(x)", [[2, 1], [0, 2]], DomainError, "not symmetric"),
         ("torch.linalg.eigh(x)[1]", [[1, 0], [0, 1]], UndefinedError, "two eigenvalues are equal"),
+        ("torch.linalg.svd(x).U", [[1, 0], [0, 1]], UndefinedError, "two singular values are equal"),
         ("torch.linalg.svd(x).U", [[1, 2], [2, 4]], UndefinedError, "a singular value is 0"),
         ("torch.linalg.qr(x).Q", [[1, 2], [2, 4]], UndefinedError, "depend on each other"),
         ("torch.linalg.pinv(x)", [[1, 2], [2, 4]], UndefinedError, "full rank"),
