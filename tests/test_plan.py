@@ -104,6 +104,30 @@ def test_a_plan_is_told_at_once_for_any_size(name: str) -> None:
     assert plan.bytes_sparse >= 12 * nonzeros
 
 
+CUT = [
+    ("stack([x, x], -1)[:-1]", (), (1, "one entry in each row and each column")),
+    ("stack([x, x], -1)[:-1]", (1,), None),
+    ("stack([x, x], -1).diff().prod(0)", (2,), None),
+    ("stack([x.cumsum(0), x.cumsum(0)], -1).diff()", (), None),
+    ("diagonal(stack([x, x], -1).prod(0))", (1, 1), (1, "one entry in each row and each column")),
+    ("tensor_split(kron(x, y), 2)[0]", (2,), (2, "at most one entry in a row, at most 2 in a column")),
+    ("kron(x, y)[:2]", (3,), None),
+    ("kron(y, x)[:3]", (3,), None),
+]
+
+
+@pytest.mark.parametrize(("text", "shape", "says"), CUT)
+def test_a_plan_keeps_within_the_matrix(text: str, shape: tuple[int, ...], says: tuple[int, str] | None) -> None:
+    """Places beyond an axis of one entry are none, and an entry that feeds several is not in one row alone."""
+    values = {"x": 1.0 + np.arange(np.prod(shape, dtype=int)).reshape(shape), "y": np.array([2.0, 3.0])}
+    matrix = symgrad.jacobian(text, "x", check=False, **{n: a for n, a in values.items() if n in text})
+    plan, seen = matrix.plan(), found_in(matrix.sparse())
+    assert seen.nonzeros <= plan.nonzeros <= plan.shape[0] * plan.shape[1]
+    assert plan.seeds_colored >= seen.in_column
+    assert plan.directions_colored >= seen.in_row
+    assert says in (None, (plan.nonzeros, plan.structure))
+
+
 def test_bytes_are_those_that_scipy_takes() -> None:
     matrix = symgrad.jacobian("softmax(x, -1)", "x", x=np.ones((7, 5)), check=False)
     found = matrix.sparse()

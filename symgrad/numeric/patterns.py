@@ -23,7 +23,7 @@ from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.lowering.reading import number
 from symgrad.numeric.exact import Array
-from symgrad.numeric.places import Part, Sizes, counted, enumerated, guards, length, parts_of, placed, tuples
+from symgrad.numeric.places import Part, Placed, Sizes, counted, enumerated, guards, length, parts_of, placed, tuples
 
 LARGEST_PART = 4_000_000
 """Tuples of indices of the largest part that is laid out to be counted."""
@@ -65,7 +65,7 @@ def pattern_of(
     outer: Sequence[Index], inner: Sequence[Index], formula: Expr, sizes: Sizes, arrays: Mapping[str, Array] | None
 ) -> Pattern:
     """The pattern of a formula; without ``arrays`` places that were found in the forward pass are bounded."""
-    terms = widest(formula)
+    terms = [term for term in widest(formula) if _there(placed(term, outer, inner), sizes)]
     rows, columns = length(outer, sizes), length(inner, sizes)
     if not terms:
         return Pattern(rows, columns, 0, True, 0, 0, 0, 0, 0)
@@ -80,6 +80,12 @@ def pattern_of(
     found = min(found, rows * columns)
     most = (min(sum(p.in_row for p in single), columns), min(sum(p.in_column for p in single), rows))
     return Pattern(rows, columns, found, exact, *most, min(rows, found), min(columns, found), None)
+
+
+def _there(at: Placed, sizes: Sizes) -> bool:
+    """Whether the places that are fixed by a number are places of their axes at these sizes."""
+    fixed = [(number(i.size, sizes), int(e)) for i, e in at.place.items() if e.is_Integer]
+    return all(0 <= e < size for size, e in fixed)
 
 
 def widest(formula: Expr) -> tuple[Expr, ...]:
@@ -126,7 +132,14 @@ def pattern_of_part(part: Part, sizes: Sizes, arrays: Mapping[str, Array] | None
 def one_to_one(part: Part) -> bool:
     """Whether what is fixed says the same index by another name, or the same entry by another numbering."""
     fixed = [e for i, e in part.place.items() if i != e]
-    return all(isinstance(e, (Index, Ravel)) or (isinstance(e, Unravel) and _plain(e.number)) for e in fixed)
+    numbered: dict[tuple[Expr, ...], set[int]] = {}
+    for e in fixed:
+        if isinstance(e, Unravel) and _plain(e.number):
+            numbered.setdefault(e.args[1:], set()).add(e.axis)
+        elif not isinstance(e, (Index, Ravel)):
+            return False
+    # One index of an entry says less than its number does: x[k // n] is read n times.
+    return all(len(axes) == len(key) - 1 for key, axes in numbered.items())
 
 
 def _plain(expression: Expr) -> bool:
