@@ -136,7 +136,7 @@ BAD = [
     ("x*math.sqrt(-1)", "domain", "math.sqrt(-1)", "sqrt(-1) is not a finite real number", None),
     ("(1 < 2)*x", "unsupported", "1 < 2", "< between two constants", "tensor"),
     ("x[y > 0]", "unsupported", "x[y > 0]", "how many entries a mask keeps depends on its values", "torch.where"),
-    ("x[[[0, 1]]]", "unsupported", "x[[[0, 1]]]", "a list of positions holds whole numbers", "x[[0, 2]]"),
+    ("x[[[0, 1]]]", "unsupported", "x[[[0, 1]]]", "a list of lists means two things: write which", "x[[0, 1]]"),
     ("x['a']", "unsupported", "'a'", "indexing with the text 'a' is not supported", "x[0]"),
     ("x[::-1]", "unsupported", "::-1", "slices step forwards", "x[::2]"),
     ("x[..., ...]", "shape", "...", "... stands only once in an index", None),

@@ -206,12 +206,31 @@ def test_the_gradient_goes_to_the_entry_that_is_no_number(text: str) -> None:
 
 
 OTHERWISE = {
-    "batch_norm", "bilinear", "binary_cross_entropy_with_logits", "complex_hfft", "complex_irfft",
-    "complex_matmul", "cumulative_trapezoid", "gaussian_nll_loss", "hardswish", "interpolate", "lerp", "lgamma", "local_response_norm",
-    "log_softmax", "mvlgamma", "poisson_nll_loss", "polygamma", "qr_r", "sign", "solve", "svd_u", "svd_vh",
-    "trapezoid",
-}  # fmt: skip
-"""Operations whose value torch has otherwise at one of these points. The page says so where it happens."""
+    "batch_norm": "torch has x·(w/σ) + (b − μ·w/σ), ∞ − ∞ where w is infinite; the equation w·(x − μ)/σ + b",
+    "bilinear": "torch adds up over x before it multiplies by y = ∞; the equation's terms are ∞ − ∞",
+    "binary_cross_entropy_with_logits": "torch has (1 − t)·x − log σ(x), which is −∞ + ∞ at −∞ where the sum is ∞",
+    "complex_hfft": "which ∞ − ∞ are formed on the way is the algorithm's: a sum of cosines here, a fast transform there",
+    "complex_irfft": "as complex_hfft",
+    "complex_matmul": "torch's product of matrices makes NaN of ∞ + bi; the equation's four real sums do not",
+    "cumulative_trapezoid": "the equation multiplies by whether an entry comes before, 0·∞ = NaN; torch does not read it",
+    "gaussian_nll_loss": "torch bounds a variance of 0 by eps; the equation divides by it",
+    "hardswish": "torch has x·relu6(x + 3)/6, at −∞ that is −∞·0; the equation has the limit, 0",
+    "interpolate": "torch weighs a neighbour beyond the border by 0, 0·∞ = NaN; the equation has no such term",
+    "lerp": "from w = 1/2 on torch has y − (1 − w)·(y − x), without the ∞ − ∞ of x + w·(y − x)",
+    "lgamma": "log|Γ| has no limit at −∞, between its poles it falls: torch says ∞, SciPy −∞",
+    "local_response_norm": "the equation multiplies by whether a channel is near, 0·∞ = NaN; torch reads the near ones",
+    "log_softmax": "torch subtracts the largest first, ∞ − ∞ in the sum of all; the equation has x − ∞ elsewhere",
+    "mvlgamma": "as lgamma",
+    "poisson_nll_loss": "the equation multiplies Stirling's term by full = 0, 0·∞ = NaN; torch leaves it out",
+    "polygamma": "at a pole torch divides by sin²(π·x), which rounding keeps from 0; at −∞ there is no limit",
+    "qr_r": "a matrix with ∞ has no factors: what is left is LAPACK's, of NumPy's build here, of torch's there",
+    "sign": "torch says that the sign of NaN is 0",
+    "solve": "a system with NaN has no solution: what is left is LAPACK's, of NumPy's build here, of torch's there",
+    "svd_u": "as qr_r",
+    "svd_vh": "as qr_r",
+    "trapezoid": "torch has Σ y − (first + last)/2, ∞ − ∞; the equation adds up halves and wholes",
+}
+"""Operations whose value torch has otherwise at one of these points, and why. The page says so where it happens."""
 
 
 @pytest.mark.slow
