@@ -19,7 +19,8 @@ LARGEST_POWER = 2000
 """Exponents beyond this are put in as decimals: SymPy would write every digit of the power."""
 
 FARTHEST = sp.Float("1e10000")
-"""Beyond this only sums, products and powers of a number are made: its sine would need as many digits as it has."""
+"""Beyond this only what is `EASY`, and powers of a number, are evaluated: a sine would need all its digits."""
+EASY = (sp.Add, sp.Mul, sp.log, sp.Abs, sp.sign, sp.Max, sp.Min, sp.Heaviside, sp.Piecewise)
 
 
 class Point:
@@ -47,7 +48,7 @@ class Point:
             return sp.nan
         if node.is_Pow and abs(parts[1]) > LARGEST_POWER:
             parts[0] = parts[0].evalf(self.digits)
-        asked = parts[1:] if node.is_Pow else [] if node.is_Add or node.is_Mul else parts
+        asked = parts[1:] if node.is_Pow else [] if isinstance(node, EASY) else parts
         if any(part.is_Float and abs(part) > FARTHEST for part in asked):
             return sp.nan
         try:
