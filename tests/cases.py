@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from _pytest.mark import ParameterSet
 
+from symgrad.calculus.local import _placed, derive, local_pullback, local_pushforward
 from symgrad.documents.operation import worked
 from symgrad.errors import SymgradError
 from symgrad.explanation import Explanation, derive_only
@@ -154,3 +155,9 @@ def first_by_default(every: int = 1) -> Sequence[ParameterSet]:
         pytest.param(case, id=case.name, marks=[grouped(case.op), *([] if case in default else [pytest.mark.slow])])
         for case in cases()
     ]
+
+
+def forget() -> None:
+    """Local derivations are made anew, on new indices."""
+    for cache in (derive, _placed, local_pullback, local_pushforward):
+        cache.cache_clear()

@@ -18,13 +18,13 @@ import torch
 
 import symgrad
 from symgrad.calculus import pullback
-from symgrad.calculus.local import _placed, derive, local_pullback, local_pushforward
 from symgrad.closed_form.named_twice import named_twice
 from symgrad.language import read
 from symgrad.numeric import forward
 from symgrad.oracles import dropped_forms
 from symgrad.oracles.forms import check_form, evaluate_text
 from tests import torch_side
+from tests.cases import forget
 from tests.compare import assert_same
 from tests.sampling import seed_of
 
@@ -194,12 +194,6 @@ def test_what_people_write_is_what_torch_computes(text: str, shapes: str) -> Non
 
 
 # --- the same, whatever the order ---------------------------------------------------------------------------
-
-
-def forget() -> None:
-    """Derivations are made anew, on new indices."""
-    for cache in (derive, _placed, local_pullback, local_pushforward):
-        cache.cache_clear()
 
 
 AGAIN = [

@@ -17,7 +17,6 @@ import sympy as sp
 
 import symgrad
 from symgrad.calculus import pullback
-from symgrad.calculus.local import derive, local_pullback, local_pushforward
 from symgrad.closed_form import rules as rewriting
 from symgrad.indexing import deltas
 from symgrad.language import read
@@ -26,6 +25,7 @@ from symgrad.ops import TABLE
 from symgrad.oracles import Elementwise, check_differences, check_form, compare, forms
 from symgrad.oracles.elementwise import apart
 from symgrad.oracles.other_sizes import resized
+from tests.cases import forget
 from tests.compare import assert_same
 
 # modules that the package's functions of the same names hide
@@ -36,12 +36,6 @@ numeric = importlib.import_module("symgrad.numeric.evaluator")
 POINT = {"x": [[0.3, -1.2, 0.7], [1.1, 0.4, -0.6]], "w": [[0.5, 1.5], [-0.7, 0.2], [0.9, -1.1]], "b": [0.1, -0.3]}
 NETWORK = "tanh(x @ w + b)"
 SEED = [[1, -2], [3, 1]]
-
-
-def forget() -> None:
-    """Derivations are made anew."""
-    for cache in (derive, local_pullback, local_pushforward):
-        cache.cache_clear()
 
 
 @pytest.fixture(autouse=True)
