@@ -49,6 +49,8 @@ BAD = [
     ("x.foo", "name", "foo", "tensors have no attribute foo", ".T, .mT"),
     ("math.sqr(2)*x", "name", "math.sqr", "there is no function math.sqr", None),
     ("x(y)", "name", "x", "there is no function x", "symgrad ops"),
+    ("linalg.inv(x)", "name", "linalg.inv", "there is no function linalg.inv", "torch.linalg.inv"),
+    ("linalg.svd(x)[0]", "name", "linalg.svd", "there is no function linalg.svd", "torch.linalg.svd"),
     ("torch + x", "name", "torch", "torch stands for the module torch, it cannot be a tensor", "another name"),
     ("F = x; F", "name", "F", "F stands for torch.nn.functional, nothing can be assigned to it", None),
     ("softmax(x, dimm=1)", "name", "dimm=1", "softmax has no argument dimm", "softmax(x, dim=-1)"),

@@ -110,6 +110,8 @@ def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> SymgradErro
         told = "symgrad explain --call module:function, or symgrad run script.py"
         return UnsupportedError(f"{word} needs the numbers of a run: {reason}", span=callee, hints=(told,))
     near = [s.removeprefix("Tensor.") if method else s for s in close(spelled)]
+    if f"torch.{spelled}" in (*SPELLINGS, *COMPOUND_SPELLINGS):
+        near = [f"torch.{spelled}"]
     if method and find(word) is not None:
         near = [f"{word}(…)", *near]
     problem = f"tensors have no method {word}" if method else f"there is no function {spelled}"

@@ -41,6 +41,7 @@ MODULES = {
     "np": "the module numpy",
     "numpy": "the module numpy",
     "math": "the module math",
+    "linalg": "torch.linalg",
 }
 PROPERTIES = ("T", "mT", "real", "imag")
 RANKS = (1, 2, 0, 3, 4)
