@@ -25,7 +25,7 @@ from symgrad.closed_form.pieces import (
 from symgrad.closed_form.shorthands import Mean, Variance
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.sums import split_factors
-from symgrad.indexing.symbols import Expr
+from symgrad.indexing.symbols import Expr, fresh
 
 WORDS = {Mean: ("mean",), Variance: ("var", "correction=0")}
 
@@ -210,9 +210,15 @@ def term_by_term(notation: Notation, factors: list[Expr], bound: list[Index], pr
     for term in added.args:
         body, limits = list(rest), [(k, 0, k.size - 1) for k in bound]
         for factor in sp.Mul.make_args(term):
-            summed = isinstance(factor, sp.Sum) and not isinstance(factor, Mean)
-            body.append(factor.function if summed else factor)
-            limits += factor.limits if summed else ()
+            if not isinstance(factor, sp.Sum) or isinstance(factor, Mean):
+                body.append(factor)
+                continue
+            taken = {limit[0] for limit in limits}
+            own = {
+                k: fresh(k.name, k.size) for k, *_ in factor.limits if k in taken
+            }  # two sums over one letter are two
+            body.append(factor.function.xreplace(own))
+            limits += [(own.get(k, k), *ends) for k, *ends in factor.limits]
         number, inside = sp.Mul(*body).as_coeff_Mul()
         terms.append(number * sp.Sum(inside, *limits))
     return notation.write(sp.Add(*terms), prefer)

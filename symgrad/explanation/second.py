@@ -103,15 +103,18 @@ def second_of(
 
 
 def along(explanation: Explanation, name: str, direction: Array, moved: Array) -> Array:
-    """H·u, which is ``moved`` but where float64 loses its digits: H is made again then, and multiplied."""
+    """H·u, which is ``moved`` but where float64 may lose its digits on the way: H is made then, and multiplied.
+
+    Where H has an entry that is no number, 0 times it is none either, and ``moved`` stays.
+    """
     if moved.size**2 > LARGEST or keeps_digits(explanation.values):
         return moved
     values, seed = explanation.values, explanation.seed_info
     whole = second_of(explanation.program, values, seed, name, name, explanation.writers)
-    if not whole.digits:
-        return moved
     rows = np.asarray(whole.value, dtype=float).reshape(moved.size, -1)
-    return np.asarray(rows @ direction.reshape(-1).astype(float))
+    with np.errstate(invalid="ignore", over="ignore"):
+        product = (rows @ direction.reshape(-1).astype(float)).reshape(np.shape(moved))
+    return np.where(np.isfinite(product), product, moved)
 
 
 def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
