@@ -312,9 +312,16 @@ def test_second_derivatives(many: int) -> None:
     assert found["agrees"] > 0
 
 
-@pytest.mark.parametrize("number", [1219, 1934])
+LESS = (2222, 2574, 3805, 3995, 4081, 4187, 4348, 5081, 5299, 5357, 5981, 6679, 6889, 7174, 7605, 7747)
+
+
+@pytest.mark.parametrize(
+    "number", [1219, 1934, 2435, 3126, 3424, 4458, *(pytest.param(n, marks=pytest.mark.slow) for n in LESS)]
+)
 def test_second_derivatives_that_nights_found(number: int) -> None:
-    """e^(e^(10³⁰⁰)) has no digits to ask for, and torch's Hessian of a power loses a part where the exponent is 0."""
+    """e^(e^(10³⁰⁰)) has no digits to ask for; torch's Hessian of a power loses a part where the exponent is 0; H·u keeps
+    its digits as H does; two sums over one letter are two; H jumps on a kink, and what jumps is no quotient's limit.
+    """
     ran(higher_is_fair, range(number, number + 1), depth=2, among=FINITE)
 
 

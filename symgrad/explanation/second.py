@@ -5,6 +5,7 @@ Comes in: an `Explanation` (its program, its numbers, its weights). Goes out: a 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from itertools import combinations_with_replacement
@@ -22,7 +23,7 @@ from symgrad.explanation.hessian import Hessian
 from symgrad.explanation.jacobian import Jacobian
 from symgrad.indexing import Equation, fresh_axes
 from symgrad.indexing.symbols import Expr, accesses, name_of
-from symgrad.numeric import Array, Values, plain, where_exact
+from symgrad.numeric import Array, Values, forward, plain, where_exact
 from symgrad.numeric.evaluate import played
 from symgrad.numeric.forward import Later
 from symgrad.oracles import Check, check_form, second_checks
@@ -126,8 +127,13 @@ def hessian_of(explanation: Explanation, first: str, second: str) -> Hessian:
     checks: tuple[Check, ...] = ()
     if explanation.checked:
         inputs = {given.name: given.value for given in explanation.inputs}
+
+        def near(point: Mapping[str, Array]) -> Array:
+            other = second_of(program, forward(program, point), seed, first, second, None)
+            return np.asarray(np.reshape(other.value, found.jacobian.shape))
+
         numbers = np.reshape(found.value, found.jacobian.shape)
-        checks = second_checks(program, inputs, where_exact(seed.value), first, second, numbers)
+        checks = second_checks(program, inputs, where_exact(seed.value), first, second, numbers, near)
         checks += (form_check,) if form_check is not None else ()
     return replace(found, checks=checks, written=lambda: form)
 
