@@ -27,7 +27,7 @@ STEP, ACCURACY, ONE_SIDED = 1e-6, 1e-6, 1e-3
 CORNER = "the gradient jumps there, or has two slopes, and any number between is as good"
 OWN_RULE = "torch's own rule is no derivative there; SymPy on its own, and differences, have the derived number"
 LOTS, BESIDE = 3, 1e-6
-UNABLE = f"{UNSETTLED}, or the gradient has two slopes, or the derived number is another one right beside this point"
+JUMPS = "the derived number is another one right beside this point"
 LARGEST_SYMPY = 64
 """Entries of the largest Hessian that SymPy is asked for."""
 
@@ -181,14 +181,17 @@ def _by_differences(
     if check.passed is not False:
         return check
     finer = quotients(STEP / FINER)
-    able = settled(columns, finer) & ~_two_slopes(*_both_sides(program, point, seed, first, second))
     gradient = numeric_pullback(program, forward(program, point), seed, (first,))[first]
-    able &= not without_digits([*point.values(), gradient])
+    unable = {
+        UNSETTLED: ~settled(columns, finer) | without_digits([*point.values(), gradient]),
+        "the gradient has two slopes there": _two_slopes(*_both_sides(program, point, seed, first, second)),
+    }
     if near is not None:
-        able &= ~_beside_a_jump(near, point, {first, second}, ours)
+        unable[JUMPS] = _beside_a_jump(near, point, {first, second}, ours)
     with np.errstate(invalid="ignore"):  # what comes closer as the step shrinks is the limit
         columns = np.where(np.abs(finer - ours) < 2 / FINER * np.abs(columns - ours), finer, columns)
-    return compare_some(DIFFERENCES, columns, ours, able, UNABLE, ACCURACY, standing)
+    able, why = ~np.logical_or.reduce([*unable.values()]), ", or ".join(w for w, where in unable.items() if where.any())
+    return compare_some(DIFFERENCES, columns, ours, able, why, ACCURACY, standing)
 
 
 def _beside_a_jump(
