@@ -62,14 +62,18 @@ def test_marker():
 @pytest.mark.parametrize("candidate", [right, wrong])
 def test_marker_fails(candidate):
     return candidate
+
+def test_plain():
+    from symgrad.testing import assert_backward
+    assert_backward(right, "x ** 2", x=torch.ones(3))
 """
     )
     result = pytester.runpytest_inprocess(*OWN, "--strict-markers", "--symgrad-report", "reports")
-    result.assert_outcomes(passed=3, failed=2)
+    result.assert_outcomes(passed=4, failed=2)
     result.stdout.fnmatch_lines(["E*scaled: x.grad*every entry is 3/2 times what it should be*"])
     assert "symgrad/testing/check.py" not in result.stdout.str()
     reports = sorted(p.name for p in (pytester.path / "reports").iterdir())
-    assert len(reports) == 2 * 6
+    assert len(reports) == 2 * 7
     (second,) = (name for name in reports if name.endswith("test_fixture_fails-2.json"))
     found = json.loads((pytester.path / "reports" / second).read_text(encoding="utf-8"))
     assert found["findings"][0]["kind"] == "scaled"

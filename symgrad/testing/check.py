@@ -7,6 +7,7 @@ does is a finding, never an exception of ours; what the caller gets wrong is a `
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
@@ -38,6 +39,8 @@ BATTERIES: Mapping[str, Callable[[Bench], Outcome]] = {
     "double_backward": double_backward,
 }  # fmt: skip
 """In the order in which they are run and told."""
+REPORTED: ContextVar[Callable[[BackwardReport], object]] = ContextVar("REPORTED", default=lambda report: None)
+"""Who is told of every report that is made: the pytest plugin writes them into a folder."""
 STEADY = ("layout", "mask", "accumulation", "double_backward", "duality")
 """Those that compare a candidate with itself: one that says something else each time is not asked."""
 
@@ -86,9 +89,11 @@ def check_backward(
     """
     __tracebackhide__ = True
     try:
-        return checked(fn, expression, inputs, tolerance, order, (only, skip), wrt, shapes, seed)
+        report = checked(fn, expression, inputs, tolerance, order, (only, skip), wrt, shapes, seed)
     except SymgradError as error:
         raise error.with_traceback(None) from None  # the caller's line and the message: what is between says nothing
+    REPORTED.get()(report)
+    return report
 
 
 def checked(

@@ -13,7 +13,7 @@ Installed with symgrad it is loaded in every test session: it imports pytest and
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,13 +42,28 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Every backward that the test checks is reported where ``--symgrad-report`` says."""
+    folder = item.config.getoption("--symgrad-report")
+    if not folder:
+        return (yield)
+    from symgrad.testing.check import REPORTED
+
+    token = REPORTED.set(lambda report: write(item, Path(folder), report))
+    try:
+        return (yield)
+    finally:
+        REPORTED.reset(token)
+
+
 @pytest.fixture
-def check_backward(request: pytest.FixtureRequest) -> Callable[..., BackwardReport]:
-    """`symgrad.testing.assert_backward`, whose report goes where ``--symgrad-report`` says."""
+def check_backward() -> Callable[..., BackwardReport]:
+    """`symgrad.testing.assert_backward`, a refusal of symgrad's told without its traceback."""
 
     def checked(fn: Any, expression: Any = None, /, **options: Any) -> BackwardReport:
         __tracebackhide__ = True
-        return run(request.node, fn, expression, options)
+        return run(fn, expression, options)
 
     return checked
 
@@ -66,12 +81,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     candidate = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
     if candidate is None:
         pytest.fail(f"{pyfuncitem.name} is marked symgrad, and returns no candidate", pytrace=False)
-    run(pyfuncitem, candidate, marker.args[0] if marker.args else None, drawn(marker.kwargs))
+    run(candidate, marker.args[0] if marker.args else None, drawn(marker.kwargs))
     return True
 
 
-def run(item: pytest.Item, fn: Any, expression: Any, options: Mapping[str, Any]) -> BackwardReport:
-    """One check: its report is written where that is wished, then it passes or fails the test."""
+def run(fn: Any, expression: Any, options: Mapping[str, Any]) -> BackwardReport:
+    """One check, which passes or fails the test."""
     __tracebackhide__ = True
     from symgrad.errors import SymgradError
     from symgrad.testing.check import check_backward as check  # loads SymPy: only where it is used
@@ -83,9 +98,6 @@ def run(item: pytest.Item, fn: Any, expression: Any, options: Mapping[str, Any])
         refused = str(error)
     if refused:  # outside of the handler: pytest would tell both
         pytest.fail(refused, pytrace=False)
-    folder = item.config.getoption("--symgrad-report")
-    if folder:
-        write(item, Path(folder), report)
     if not report.passed:
         raise AssertionError(report.to_text())
     return report
