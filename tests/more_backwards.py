@@ -193,6 +193,7 @@ MORE_WRONG = (
     Candidate("solve: not turned", function(torch.linalg.solve, slipped(solve_backward, turned=False)), "torch.linalg.solve(a, b)", system, ("transposed",)),
     Candidate("variance: by n", function(lambda x: x.var(1), lambda v, x: v[:, None] * 2 * (x - x.mean(1, keepdim=True)) / x.shape[1]), "x.var(1)", x34, ("scaled", "wrong_option")),
     Candidate("rows: without the mean", function(rows, rows_without_mean), ROWS, x34, ("missing_term",)),
+    Candidate("trace: everywhere", function(torch.trace, lambda v, x: v * torch.ones_like(x)), "torch.trace(x)", lambda: {"x": randn(3, 3)}, ("missing_factor",)),
     Candidate("mish: x forgotten", function(mish, slipped(mish_backward, times=False)), MISH, lambda: {"x": randn(5)}, ("missing_factor",)),
     Candidate("glu: halves exchanged", function(lambda x: F.glu(x, -1), slipped(glu_backward, swapped=True)), "glu(x, -1)", lambda: {"x": randn(2, 6)}, ("wrong_line", "value")),
     Candidate("a module's parameter is unreduced", Scaled(False), None, lambda: {"x": randn(2, 3)}, ("unreduced",)),

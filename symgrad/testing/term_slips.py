@@ -5,6 +5,7 @@ Comes in: the equation of a local pullback. Goes out: other right-hand sides, ea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 import sympy as sp
@@ -17,6 +18,7 @@ from symgrad.shapes import Size
 
 LONGEST = 40
 """A longer term is not repeated in a clause."""
+DELTA = re.compile(r"δ_(\w)(\w)")
 
 
 def altered_equations(
@@ -86,8 +88,10 @@ def every_alteration(
         for factor in node.args:
             if carries(factor):
                 continue
-            kind = "scaled" if factor.is_number else "missing_factor"
-            yield kind, f"the factor {told(factor)} is missing", right.xreplace({node: node / factor})
+            kind, text = "scaled" if factor.is_number else "missing_factor", told(factor)
+            letters = DELTA.fullmatch(text)
+            means = ", which is 1 where {} = {} and 0 elsewhere".format(*letters.groups()) if letters else ""
+            yield kind, f"the factor {text} is missing{means}", right.xreplace({node: node / factor})
     for node in nodes(right, sp.Pow):
         base, exponent = node.args
         if carries(base):
