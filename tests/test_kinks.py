@@ -82,6 +82,7 @@ def test_the_page_in_the_repository_is_generated() -> None:
     page = kinks_page(list(entries()))
     written = Path(__file__).parent.parent / "docs" / "reference" / page.path
     assert written.read_text(encoding="utf-8") == page.text + "\n"
+    assert max(map(len, page.text.splitlines())) <= 300
 
 
 def test_without_torch_it_was_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:

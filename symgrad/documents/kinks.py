@@ -13,15 +13,16 @@ from symgrad.explanation import Kink, edges_of, kink_of
 from symgrad.ops import Op
 
 HEADING = ("operation", "at", "left", "right", "symgrad", "torch")
-LEAD = """Where a function has a corner, its derivative from the left is not that from the right. Any number between \
-the two is as good as another for descent, and a program has to choose one. symgrad's equations choose as torch does. \
+LEAD = """Where a function has a corner, its derivative from the left is not that from the right.
+Any number between the two is as good as another for descent, and a program has to choose one.
+symgrad's equations choose as torch does.
 The sides and symgrad's choice are derived; torch's is what `backward()` of torch {version} answers: ∂L/∂x₀ with every \
 entry of the inputs at the point, L the sum of the outputs."""
 
 AT_EDGES = ("operation", "at", "by", "equation", "torch")
 EDGES = """At these points there is no derivative, and no two sides between which one could be chosen: the equation \
-gives ∞ or NaN, which symgrad shows and calls undefined; or torch loses the number to 0·∞. torch's own is asked of the \
-installed version; a captured program takes it and names the step in `conventions`."""
+gives ∞ or NaN, which symgrad shows and calls undefined; or torch loses the number to 0·∞.
+torch's own is asked of the installed version; a captured program takes it and names the step in `conventions`."""
 
 
 def kinks_of(ops: Sequence[Op]) -> Iterator[Kink]:
