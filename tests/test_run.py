@@ -14,11 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 
 from symgrad.errors import InputError
 from symgrad.tracing import capture, run_script
 from symgrad.tracing.session import agreement
 from symgrad.tracing.story.tell import closing, event_text, legend, summary, to_json, to_markdown
+from symgrad_cli.main import main
 from tests.networks import LENET
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -686,6 +688,14 @@ def test_a_script_that_does_not_exist():
         run_script("no/such/script.py", [])
     with pytest.raises(InputError, match="is a folder without a __main__"):
         run_script("tests", [])
+
+
+def test_an_option_before_the_script_is_ours_and_one_behind_it_the_scripts(tmp_path):
+    (tmp_path / "script.py").write_text("import sys\nprint(sys.argv[1:])\n")
+    wrong = CliRunner().invoke(main, ["run", "--order", "2", str(tmp_path / "script.py")])
+    assert (wrong.exit_code, "No such option '--order'" in wrong.output) == (2, True)
+    right = CliRunner().invoke(main, ["run", str(tmp_path / "script.py"), "--order", "2", "-o", "x", "--help"])
+    assert (right.exit_code, right.output.splitlines()[0]) == (0, "['--order', '2', '-o', 'x', '--help']")
 
 
 def test_nothing_stays_patched(tmp_path):

@@ -30,7 +30,7 @@ PAGES = ("html", "svg")
 FORMATS = ("text", "markdown", "json", "html", "svg")
 
 
-@click.command(epilog=EPILOG, context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.command(epilog=EPILOG, context_settings={"allow_interspersed_args": False})
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this parameter, with its formulas. Repeatable.")
