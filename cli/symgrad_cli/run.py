@@ -35,7 +35,12 @@ FORMATS = ("text", "markdown", "json", "html", "svg")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this parameter, with its formulas. Repeatable.")
 @click.option("--call", type=click.IntRange(min=1), metavar="N", help="Only the N-th call of backward or grad.")
-@click.option("--code", type=click.IntRange(min=1), metavar="N", help="Only the N-th call, as Python that runs.")
+@click.option(
+    "--code",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Only the N-th call, as Python that runs; -o keeps it apart from what the script prints.",
+)
 @click.option(
     "--format", "style", type=click.Choice(FORMATS), default="text", show_default=True, help="How to write it."
 )
