@@ -698,6 +698,22 @@ def test_an_option_before_the_script_is_ours_and_one_behind_it_the_scripts(tmp_p
     assert (right.exit_code, right.output.splitlines()[0]) == (0, "['--order', '2', '-o', 'x', '--help']")
 
 
+def test_a_variable_that_a_loop_left_behind_names_no_parameter(tmp_path):
+    """Within the loop it does, and elsewhere if nothing else does."""
+    session, _ = play(
+        tmp_path,
+        """
+net = torch.nn.Linear(2, 1)
+for p in net.parameters():
+    p.pow(2).sum().backward()
+for w in [torch.ones(2, requires_grad=True)]:
+    pass
+(net(torch.ones(2)) * w).sum().backward()
+""",
+    )
+    assert [[leaf.name for leaf in call.leaves] for call in session.calls] == [["p"], ["p"], ["weight", "bias", "w"]]
+
+
 def test_nothing_stays_patched(tmp_path):
     import torch
 

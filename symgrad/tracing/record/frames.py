@@ -185,22 +185,55 @@ def calls_of_backward(text: str) -> Iterator[tuple[ast.Call, ast.expr]]:
 
 
 def names_in(start: FrameType | None) -> dict[int, str]:
-    """What the tensors in sight are called, by identity: variables first, then parameters of modules."""
+    """What the tensors in sight are called, by identity: variables, parameters of modules, what a loop left behind."""
     found: dict[int, str] = {}
     modules: list[tuple[str, Any]] = []
+    left: list[tuple[str, Any]] = []
     for frame in frames(start):
         scopes = [frame.f_locals] if frame.f_locals is frame.f_globals else [frame.f_locals, frame.f_globals]
+        over = left_by_loops(frame.f_code.co_filename, frame.f_lineno)
         for scope in scopes:
             for name, value in list(scope.items()):
-                if name.startswith("__"):
-                    continue
-                collect(name, value, found, modules)
+                if name in over and not _is(value, "Module"):
+                    left.append((name, value))
+                elif not name.startswith("__"):
+                    collect(name, value, found, modules)
     single = len({id(m) for _, m in modules}) == 1
     for name, module in modules:
         inner = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
         for path, tensor in inner:
             found.setdefault(id(tensor), path if single else f"{name}.{path}")
+    for name, value in left:
+        collect(name, value, found, modules)
     return found
+
+
+def left_by_loops(file: str, line: int) -> frozenset[str]:
+    """The names that only loops elsewhere bind: ``p`` after ``for p in net.parameters()`` says nothing."""
+    loops, others = bound_in(file)
+    here = {name for names, first, last in loops if first <= line <= last for name in names}
+    return frozenset(name for names, *_ in loops for name in names) - here - others
+
+
+@lru_cache(maxsize=64)
+def bound_in(file: str) -> tuple[tuple[tuple[frozenset[str], int, int], ...], frozenset[str]]:
+    """The names that each loop of a file binds, with its lines, and those that anything else binds."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return (), frozenset()
+    nodes = list(ast.walk(tree))
+    targets = [(node, names_bound(node.target)) for node in nodes if isinstance(node, (ast.For, ast.AsyncFor))]
+    bound = {id(name) for node, _ in targets for name in ast.walk(node.target)}
+    stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in bound}
+    taken = {n.arg for n in nodes if isinstance(n, ast.arg)}
+    loops = tuple((names, node.lineno, node.end_lineno or node.lineno) for node, names in targets)
+    return loops, frozenset(stored | taken)
+
+
+def names_bound(target: ast.expr) -> frozenset[str]:
+    """The names in the target of a loop."""
+    return frozenset(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
 
 
 def collect(name: str, value: Any, found: dict[int, str], modules: list[tuple[str, Any]]) -> None:
