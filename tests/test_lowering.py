@@ -23,6 +23,7 @@ from symgrad.calculus.local import SEED, derive
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.indexing import Equation
 from symgrad.language import read
+from symgrad.lowering.arrays import placed
 from symgrad.lowering.build import lowered
 from symgrad.lowering.plan import planned
 from symgrad.lowering.reading import names_read, number
@@ -408,3 +409,9 @@ def test_another_size_derives_nothing_anew() -> None:
     assert [derived for derived, _ in counts[1:]] == [0] * 10
     assert {lowerings for _, lowerings in counts[:10]} == {3}
     assert counts[-1] == (0, 0)
+
+
+def test_a_bare_number_is_placed_as_an_array_is() -> None:
+    """Which factors of a constant come first is not said: what is left may be a number of Python's."""
+    assert_same([0, 1], placed(1, 2, 1), what="a number")
+    assert_same([[0, 0], [3, 4]], placed(1, 2, np.array([3, 4])), what="a row")

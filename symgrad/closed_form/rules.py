@@ -126,8 +126,8 @@ def away_from_zero(expression: Expr) -> Expr:
     return sp.Mul(*(f for f in expression.args if f not in needless)) if needless else expression
 
 
-EXACT = 2**53
-"""Whole numbers up to here are floats, and short."""
+SHORT = 10**9
+"""Whole numbers up to here may stand where a decimal was."""
 
 
 def number_out(expression: Expr) -> Expr:
@@ -137,7 +137,7 @@ def number_out(expression: Expr) -> Expr:
     number, factors = sp.S.One, []
     for factor in sp.Mul.make_args(expression.function):
         part, rest = factor.primitive() if factor.is_Add else factor.as_coeff_Mul(rational=True)
-        if longest(rest) > EXACT:  # 1.0507·a + 1.758·b has such terms: no person writes it without its decimals
+        if longest(rest) > SHORT:  # 1.0507·a + 1.758·b has such terms: no person writes it without its decimals
             part, rest = sp.S.One, factor
         number *= part
         factors.append(rest)

@@ -111,6 +111,7 @@ def put(length: int, terms: Array, places: Array) -> Array:
 
 def placed(place: int, length: int, array: Array) -> Array:
     """Zeros, with an array at one place of a new first axis."""
+    array = np.asarray(array)  # a constant may be a bare number
     result = np.zeros((length, *array.shape), dtype=array.dtype)
     result[place] = array
     return result
