@@ -251,6 +251,28 @@ def test_from_the_second_call_on_there_is_no_sympy() -> None:
     assert not [name for name in files if "sympy" in name]
 
 
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+def test_what_the_forward_decides_is_decided_once(backend: str) -> None:
+    """Played for each seed: no comparison, no question whether a place lies inside; windows are added row upon row."""
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 3, 10, 10, dtype=torch.float64), torch.randn(4, 3, 3, 3, dtype=torch.float64)
+    program = capture(lambda x, w: torch.max_pool2d(torch.relu(torch.conv2d(x, w)), 2), x, w)
+    seed = torch.randn(2, 4, 4, 4, dtype=torch.float64)
+    program.pullback(seed.numpy() if backend == "numpy" else seed, backend=backend)
+    (way,) = (program._ways_back if backend == "numpy" else program._on_torch).known.values()
+    assert way is not None
+    held, shapes, asked = list(way.chain.start), [], []
+    held[way.seeds[program.ends[0]]] = seed.numpy() if backend == "numpy" else seed
+    for function, given, place in way.chain.calls:
+        held[place] = function(*(held[n] for n in given))
+        assert str(getattr(held[place], "dtype", "")) not in ("bool", "torch.bool")
+        shapes.append(tuple(np.shape(held[place])))
+        if getattr(function, "func", function).__qualname__ == "Put.put":
+            asked.append(len(given))
+    assert asked == [1]
+    assert {(3, 3, 2, 10, 8), (3, 2, 10, 10)} <= set(shapes)
+
+
 def test_a_black_box_stands_between_plans() -> None:
     class Doubled(torch.autograd.Function):
         @staticmethod

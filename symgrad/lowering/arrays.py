@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -98,15 +99,30 @@ def taken(axis: int, array: Array, places: Array) -> Array:
     return np.take(array, places, axis=axis, mode="clip")
 
 
-def put(length: int, terms: Array, places: Array) -> Array:
+@dataclass(frozen=True, eq=False)
+class Put:
     """Row by row, each term added at its place; one that lies outside is left out."""
-    rows, _ = terms.shape
-    inside = (places >= 0) & (places < length)
-    if not inside.all():
-        terms, places = np.where(inside, terms, 0), np.where(inside, places, 0)
-    if rows > 1:
-        places = places + np.arange(0, rows * length, length).reshape(-1, 1)
-    return np.bincount(places.reshape(-1), weights=terms.reshape(-1), minlength=rows * length).reshape(rows, length)
+
+    length: int
+
+    def __call__(self, terms: Array, places: Array) -> Array:
+        """For places that are given with the terms."""
+        found: Array = self.knowing(places)(terms)
+        return found
+
+    def knowing(self, places: Array) -> Play:
+        """For places that stay the same: whether they lie inside is asked once."""
+        inside = (places >= 0) & (places < self.length)
+        return partial(self.put, places, None if inside.all() else inside)
+
+    def put(self, places: Array, inside: Array | None, terms: Array) -> Array:
+        """Each term at its place, those outside left out."""
+        rows, length = len(terms), self.length
+        if inside is not None:
+            terms, places = np.where(inside, terms, 0), np.where(inside, places, 0)
+        if rows > 1:
+            places = places + np.arange(0, rows * length, length).reshape(-1, 1)
+        return np.bincount(places.reshape(-1), weights=terms.reshape(-1), minlength=rows * length).reshape(rows, length)
 
 
 def placed(place: int, length: int, array: Array) -> Array:
@@ -200,9 +216,9 @@ NUMPY: Primitives = {
     "reduce": reduced,
     "product": lambda: product,
     "take": lambda axis: partial(taken, axis),
-    "put": lambda length: partial(put, length),
+    "put": Put,
     "place": lambda place, length: partial(placed, place, length),
-    "fold": lambda parts, length: lambda array: folded(array, parts, length),
+    "fold": lambda parts, length, axis: lambda array: folded(array, parts, length, axis),
     "scan": lambda function, axis, backwards: partial(scanned, function, axis, backwards),
 }
 

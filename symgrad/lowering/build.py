@@ -30,7 +30,7 @@ from symgrad.lowering.products import Products
 from symgrad.lowering.reading import in_order, number, scatter_target
 from symgrad.lowering.scans import so_far
 from symgrad.lowering.terms import Term, Terms
-from symgrad.lowering.windows import Fold, absorb, kept_axes, moved, slices, slide
+from symgrad.lowering.windows import Fold, absorb, moved, slices, slide
 from symgrad.ops.functions import finite
 from symgrad.shapes import Size, with_numbers
 
@@ -299,17 +299,15 @@ class Builder:
         return None
 
     def folded(self, term: Term, work: Fold) -> Term:
-        """What stands at (index, inner) added at the target."""
+        """What stands at (index, inner) added at the target, which stands where the index stood: rows stay together."""
         moving, _ = moved(work)
         for index in (moving, work.inner, work.target):
             self.terms.lengths.setdefault(index, self.size(index.size))
-        kept = kept_axes(term.axes, work)[:-1]
-        whole = self.terms.whole(self.terms.floats(term), (*kept, moving, work.inner))
-        length = self.terms.lengths[work.target]
-        told = (slices(work, self.size), length)
-        return Term(
-            self.graph.apply("fold", told, (whole,), [*self.terms.shape(kept), length], FLOAT), (*kept, work.target)
-        )
+        kept = tuple(dict.fromkeys((*(a for a in term.axes if a is not work.inner), moving)))
+        whole = self.terms.whole(self.terms.floats(term), (*kept, work.inner))
+        axes = tuple(work.target if a is moving else a for a in kept)
+        told = (slices(work, self.size), self.terms.lengths[work.target], kept.index(moving))
+        return Term(self.graph.apply("fold", told, (whole,), self.terms.shape(axes), FLOAT), axes)
 
 
 def lowered(

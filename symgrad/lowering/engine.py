@@ -13,8 +13,8 @@ import numpy as np
 
 from symgrad.lowering.arrays import NUMPY, Primitives
 
-LIGHT = 1 << 12
-"""Entries up to which a result that never changes is kept."""
+LIGHT = 1 << 15
+"""Bytes up to which a result that never changes is kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,7 @@ class Engine:
 
 def is_light(value: Any) -> bool:
     """A view, or a small array."""
-    return np.size(value) < LIGHT or (isinstance(value, np.ndarray) and not value.flags.owndata)
+    return np.asarray(value).nbytes < LIGHT or (isinstance(value, np.ndarray) and not value.flags.owndata)
 
 
 def as_it_is(value: Any) -> Any:

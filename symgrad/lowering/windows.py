@@ -268,13 +268,16 @@ def slices(work: Fold, number: Any) -> Slices:
     return Slices(found)
 
 
-def folded(array: Array, parts: Slices, length: int) -> Array:
-    """Slices of the last two axes added on a new last axis."""
-    result = np.zeros([*array.shape[:-2], length], dtype=array.dtype)
+def folded(array: Array, parts: Slices, length: int, axis: int = -1) -> Array:
+    """Slices of an axis and of the last one added on a new axis, which stands at ``axis`` of the result."""
+    shape = list(array.shape[:-1])
+    shape[axis] = length
+    result = np.zeros(shape, dtype=array.dtype)
     if array.dtype == object:
         result[...] = nothing(array)
+    into, given = np.moveaxis(result, axis, -1), np.moveaxis(array, axis if axis >= 0 else axis - 1, -2)
     for part, at in parts:
-        result[at] += array[part]
+        into[at] += given[part]
     return result
 
 

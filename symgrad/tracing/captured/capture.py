@@ -217,12 +217,20 @@ class Capture(Recorded, Listed):
 
     # Names and seeds ------------------------------------------------------------------------------------
 
+    @cached_property
+    def _own_names(self) -> Mapping[str, str]:
+        """The names of the recording by what the user calls them, and by themselves: of two the first input's."""
+        found: dict[str, str] = {}
+        for name in self.wanted:
+            found.setdefault(self.labels[name], name)
+            found.setdefault(name, name)
+        return found
+
     def _name(self, label: str) -> str:
         """The recording's name for what the user calls ``label``."""
-        label = arguments.name_of(label, "an input")
-        for name in self.wanted:
-            if label in (self.labels[name], name):
-                return name
+        own = self._own_names.get(arguments.name_of(label, "an input"))
+        if own is not None:
+            return own
         raise UnknownNameError(f"there is no input {label!r}", found=(f"inputs: {', '.join(self.inputs)}",))
 
     def _names(self, wrt: Sequence[str] | None) -> tuple[str, ...]:

@@ -75,7 +75,7 @@ def plain(value: Any) -> Any:
 
 def is_light(value: Any) -> bool:
     """A small array."""
-    return bool(np.size(value) < LIGHT)
+    return bool(np.asarray(value).nbytes < LIGHT)
 
 
 @lru_cache(maxsize=16)
@@ -115,12 +115,13 @@ def engine(dtype: Any) -> Engine:
         """Zeros, with an array at one place of a new first axis."""
         return jnp.zeros((length, *values.shape), values.dtype).at[place].set(values)
 
-    def folded(parts: Sequence[tuple[Any, Any]], length: int, values: Any) -> Any:
-        """Slices of the last two axes added on a new last axis."""
-        result = jnp.zeros((*values.shape[:-2], length), values.dtype)
+    def folded(parts: Sequence[tuple[Any, Any]], length: int, place: int, values: Any) -> Any:
+        """Slices of an axis and of the last one added on a new axis at ``place``."""
+        given = jnp.moveaxis(values, place, -2)
+        result = jnp.zeros((*given.shape[:-2], length), values.dtype)
         for part, at in parts:
-            result = result.at[at].add(values[part])
-        return result
+            result = result.at[at].add(given[part])
+        return jnp.moveaxis(result, -1, place)
 
     def scanned(function: str, axis: int, backwards: bool) -> Play:
         """What the entries so far come to."""
@@ -147,7 +148,7 @@ def engine(dtype: Any) -> Engine:
         "take": lambda axis: lambda values, places: jnp.take(values, places, axis=axis, mode="clip"),
         "put": lambda length: partial(put, length),
         "place": lambda place, length: partial(placed, place, length),
-        "fold": lambda parts, length: partial(folded, parts, length),
+        "fold": lambda parts, length, place: partial(folded, parts, length, place),
     }
     return Engine(primitives, array, jnp.add, is_light, False)
 

@@ -131,11 +131,25 @@ def reduced(function: str, axes: tuple[int, ...]) -> Play:
     return lambda array: array.sum(axes) if function == "sum" else array.amax(axes)
 
 
-def put(length: int, terms: Any, places: Any) -> Any:
+@dataclass(frozen=True, eq=False)
+class Put:
     """Row by row, each term added at its place; one that lies outside is left out."""
-    inside = (places >= 0) & (places < length)
-    rows = terms.new_zeros((terms.shape[0], length))
-    return rows.scatter_add(1, places.clamp(0, length - 1), torch.where(inside, terms, torch.zeros_like(terms)))
+
+    length: int
+
+    def __call__(self, terms: Any, places: Any) -> Any:
+        """For places that are given with the terms."""
+        inside = (places >= 0) & (places < self.length)
+        return self.put(places.clamp(0, self.length - 1), torch.where(inside, terms, torch.zeros_like(terms)))
+
+    def knowing(self, places: Any) -> Play:
+        """For places that stay the same: whether they lie inside is asked once."""
+        inside = bool(((places >= 0) & (places < self.length)).all())
+        return partial(self.put, places) if inside else lambda terms: self(terms, places)
+
+    def put(self, places: Any, terms: Any) -> Any:
+        """Each term at its place, which lies inside."""
+        return terms.new_zeros((terms.shape[0], self.length)).scatter_add(1, places, terms)
 
 
 def placed(place: int, length: int, array: Any) -> Any:
@@ -143,24 +157,29 @@ def placed(place: int, length: int, array: Any) -> Any:
     return torch.nn.functional.pad(array.unsqueeze(0), [0, 0] * array.ndim + [place, length - place - 1])
 
 
-def folded(parts: Sequence[tuple[Any, Any]], length: int, array: Any) -> Any:
-    """Slices of the last two axes added on a new last axis."""
-    result = array.new_zeros((*array.shape[:-2], length))
-    for part, at in parts:
-        piece = array
-        for axis, along in ((-2, part[1]), (-1, part[2])):
-            piece = piece.select(axis, along) if isinstance(along, int) else cut(piece, along, axis)
-        result[at] += piece
-    return result
+def folded(parts: Sequence[tuple[Any, Any]], length: int, place: int) -> Play:
+    """Slices of an axis and of the last one added on a new axis at ``place``."""
+    told = [(forwards(part), any(turned(along) for along in part[1:]), at) for part, at in parts]
+
+    def added(array: Any) -> Any:
+        result = array.new_zeros((*array.shape[:place], length, *array.shape[place + 1 : -1]))
+        into, given = result.movedim(place, -1), array.movedim(place, -2)
+        for part, backwards, at in told:
+            piece = given[part]
+            into[at].add_(piece.flip(-1) if backwards else piece)
+        return result
+
+    return added
 
 
-def cut(array: Any, along: slice, axis: int) -> Any:
-    """A slice of one axis, which may run backwards."""
-    places = range(*along.indices(array.shape[axis]))
-    if along.step is not None and along.step < 0:
-        places = places[::-1]
-        return array.narrow(axis, places[0], len(places)).flip(axis)
-    return array.narrow(axis, places[0], len(places))
+def turned(along: Any) -> bool:
+    """Whether a slice runs backwards, which torch's do not."""
+    return isinstance(along, slice) and along.step is not None and along.step < 0
+
+
+def forwards(part: Sequence[Any]) -> tuple[Any, ...]:
+    """The same entries in the order of the axis; a slice that runs backwards takes every one."""
+    return tuple(slice(0 if a.stop is None else a.stop + 1, a.start + 1) if turned(a) else a for a in part)
 
 
 def where(mask: Any, array: Any, other: Any) -> Any:
@@ -182,7 +201,7 @@ def scanned(function: str, axis: int, backwards: bool) -> Play:
 
 def is_light(value: Any) -> bool:
     """A view, or a small tensor."""
-    return not isinstance(value, torch.Tensor) or value.numel() < LIGHT or bool(value._is_view())
+    return not isinstance(value, torch.Tensor) or value.nbytes < LIGHT or bool(value._is_view())
 
 
 @lru_cache(maxsize=64)
@@ -210,9 +229,9 @@ def engine(dtype: Any, device: Any) -> Engine:
         "reduce": reduced,
         "product": lambda: torch.matmul,
         "take": lambda axis: partial(taken, axis),
-        "put": lambda length: partial(put, length),
+        "put": Put,
         "place": lambda place, length: partial(placed, place, length),
-        "fold": lambda parts, length: partial(folded, parts, length),
+        "fold": folded,
     }
     return Engine(primitives, array, torch.add, is_light, False)
 
