@@ -45,7 +45,7 @@ CONSTANTS = {"π": np.pi, "pi": np.pi, "e": np.e, "∞": np.inf}
 
 @dataclass(frozen=True)
 class Mask:
-    """Where a condition holds, and where it compares what is not a number."""
+    """Where a condition holds, and where it compares what is not a number; None where it never does."""
 
     yes: Any
     neither: Any
@@ -53,7 +53,7 @@ class Mask:
     def chosen(self, value: Any) -> Any:
         """``value`` where the condition holds, 0 elsewhere."""
         found = np.where(self.yes, value, 0)
-        return np.where(self.neither, np.nan, found) if np.any(self.neither) else found
+        return found if self.neither is None else np.where(self.neither, np.nan, found)
 
 
 @dataclass(frozen=True)
@@ -101,12 +101,12 @@ class Arrays:
         left, right = self.of(node.left), self.of(node.right)
         if node.sign == "·" and isinstance(right, Mask):
             if isinstance(left, Mask):
-                return Mask(left.yes & right.yes, left.neither | right.neither)
+                return Mask(left.yes & right.yes, either(left.neither, right.neither))
             return right.chosen(left)
         if node.sign == "·" and isinstance(left, Mask):
             return left.chosen(right)
         if node.sign == "−" and isinstance(right, Mask) and node.left == Number("1"):
-            return Mask(~right.yes & ~right.neither, right.neither)
+            return Mask(~right.yes if right.neither is None else ~right.yes & ~right.neither, right.neither)
         left, right = (v.yes.astype(np.int64) if isinstance(v, Mask) else v for v in (left, right))
         return ARITHMETIC[node.sign](left, right)
 
@@ -128,12 +128,25 @@ class Arrays:
 
     @of.register
     def _(self, node: Condition) -> Any:
-        yes: Any = np.bool_(True)
-        neither: Any = np.bool_(False)
+        yes: Any = None
+        neither: Any = None
         for chain in node.chains:
             sides = [self.number(side) for side in chain.sides]
-            for relation, (left, right) in zip(chain.relations, pairwise(sides), strict=True):
-                yes = yes & np.asarray(RELATIONS[relation](left, right)).astype(bool)
-                if not self.exactly and relation != "≠":
-                    neither = neither | np.isnan(left) | np.isnan(right)
-        return Mask(yes, neither)
+            unknown = [None if self.exactly else where_nan(side) for side in sides]
+            for n, (relation, (left, right)) in enumerate(zip(chain.relations, pairwise(sides), strict=True)):
+                holds = np.asarray(RELATIONS[relation](left, right)).astype(bool, copy=False)
+                yes = holds if yes is None else yes & holds
+                if relation != "≠":
+                    neither = either(neither, either(unknown[n], unknown[n + 1]))
+        return Mask(np.bool_(True) if yes is None else yes, neither)
+
+
+def where_nan(value: Any) -> Any:
+    """Where entries are not numbers; None where all are."""
+    found = np.isnan(value)
+    return found if found.any() else None
+
+
+def either(one: Any, other: Any) -> Any:
+    """Where one of two holds, None being nowhere."""
+    return other if one is None else one if other is None else one | other

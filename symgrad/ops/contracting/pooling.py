@@ -78,7 +78,11 @@ def largest(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, 
     padded = ceil_mode or any(padding)
     fill = -np.inf if padded else 0
     x = np.asarray(x, float) if padded else x
-    return windows_flat(x, kernel_size, stride, padding, dilation, fill, ceil_mode).max(axis=-1)
+    first, *others = np.moveaxis(windows_flat(x, kernel_size, stride, padding, dilation, fill, ceil_mode), -1, 0)
+    found = np.array(first)
+    for other in others:  # entry by entry of the window: NumPy is slow along a short axis
+        found = np.maximum(found, other)
+    return found
 
 
 def winners(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
@@ -86,11 +90,12 @@ def winners(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, 
     x = np.asarray(x, dtype=np.float64)
     space = len(kernel_size)
     plane = np.arange(int(np.prod(x.shape[-space:]))).reshape(x.shape[-space:])
+    x = np.where(np.isnan(x), np.inf, x)  # not a number wins like the largest; an entry of the padding never does
     values = windows_flat(x, kernel_size, stride, padding, dilation, -np.inf, ceil_mode)
-    numbers = np.broadcast_to(windows_flat(plane, kernel_size, stride, padding, dilation, -1, ceil_mode), values.shape)
-    # not a number wins like the largest; an entry of the padding never does
-    best = np.argmax(np.where(numbers < 0, -np.inf, np.where(np.isnan(values), np.inf, values)), axis=-1)
-    hidden = np.take_along_axis(numbers, best[..., None], axis=-1)[..., 0]
+    numbers = windows_flat(plane, kernel_size, stride, padding, dilation, -1, ceil_mode)
+    best = np.argmax(values, axis=-1)
+    first = np.arange(0, numbers.size, numbers.shape[-1]).reshape(numbers.shape[:-1])
+    hidden = numbers.reshape(-1)[first + best]
     return np.where(hidden < 0, numbers.max(axis=-1), hidden)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -92,9 +93,14 @@ class Call:
     observation: Any = None
     forward: tuple[Node | None, ...] = ()
 
-    def nodes(self) -> Iterator[Node]:
+    def nodes(self) -> tuple[Node, ...]:
         """The nodes it read, in order."""
-        yield from parts_in((self.arguments, self.keywords), Node)
+        return self._read
+
+    @cached_property
+    def _read(self) -> tuple[Node, ...]:
+        """Looked for once: they are asked for some twenty times."""
+        return tuple(parts_in((self.arguments, self.keywords), Node))
 
 
 @dataclass(eq=False)
@@ -192,7 +198,7 @@ class Node:
 
     def sources(self) -> tuple[Node, ...]:
         """What it was computed from."""
-        return tuple(self.call.nodes()) if self.call is not None else self.parents
+        return self.call.nodes() if self.call is not None else self.parents
 
 
 def same(first: Any, second: Any) -> bool:
