@@ -18,6 +18,7 @@ from symgrad.backward.groups import groups
 from symgrad.backward.names import Names
 from symgrad.backward.slots import always_defined, filled
 from symgrad.calculus import sweeps
+from symgrad.numeric import again
 from symgrad.oracles.differences import check_differences
 from symgrad.shapes import Slot
 from symgrad.tracing import capture
@@ -263,16 +264,39 @@ def test_the_steps_that_are_told_are_chosen_once(monkeypatch) -> None:
 
 
 def test_differences_compute_what_an_input_reaches(monkeypatch) -> None:
-    computed = []
-    compute = forwards.compute
-    monkeypatch.setattr(forwards, "compute", lambda *asked: computed.append(asked) or compute(*asked))
-    found = symgrad.explain(
-        "a = tanh(x); b = tanh(a); c = tanh(b); sum(c * y)", x=[1.0, 2.0], y=[3.0, 4.0], check=False
-    )
-    inputs = {given.name: given.value for given in found.inputs}
-    del computed[:]
-    assert check_differences(found.program, inputs, found.seed, "y", found.gradients["y"].value).passed
-    assert len(computed) == len(found.program.steps) + 2 * 2 * 2  # c * y and its sum, for each entry up and down
+    """Each entry up and down, what it does not reach once; in a long program so many directions are enough."""
+    computed: list[str] = []
+    compute, prepared = forwards.compute, again.prepared
+
+    def counted(step, *more):
+        play = prepared(step, *more)
+        return lambda arrays: computed.append(step.result.name) or play(arrays)
+
+    monkeypatch.setattr(forwards, "compute", lambda step, *more: computed.append(step.op) or compute(step, *more))
+    monkeypatch.setattr(again, "prepared", counted)
+
+    def checked(found, name, gradient):
+        inputs = {given.name: given.value for given in found.inputs}
+        del computed[:]
+        return check_differences(found.program, inputs, found.seed, name, gradient)
+
+    text = "a = tanh(x); b = tanh(a); c = tanh(b); sum(c * y)"
+    found = symgrad.explain(text, x=[1.0, 2.0], y=[3.0, 4.0], check=False)
+    assert checked(found, "y", found.gradients["y"].value).passed
+    assert len(computed) == len(found.program.steps) + 2 * 2 * 2  # c * y and its sum
+
+    long = "; ".join([*(f"h{n + 1} = tanh({f'h{n}' if n else 'x'} * w)" for n in range(20)), "sum(h20)"])
+    deep = symgrad.explain(long, x=np.linspace(-1, 1, 220).tolist(), w=2.0, check=False)
+    right, steps = deep.gradients["x"].value, len(deep.program.steps)
+    check = checked(deep, "x", right)
+    assert check.passed
+    assert "16 random directions" in check.note
+    assert len(computed) == steps + 2 * 16 * len(deep.program.reached(("x",)) - {"x"})
+    wrong = np.array(right)
+    wrong[7] += 1e-4
+    check = checked(deep, "x", wrong)
+    assert check.passed is False  # every entry is asked, so that the wrong one can be named
+    assert check.worst == (7,)
 
 
 def test_entries_of_a_deep_text_are_not_written_out_to_see_how_long_they_are() -> None:

@@ -27,7 +27,7 @@ EXACT_LIMIT = 4096
 
 def is_exact(array: Array) -> bool:
     """Whether the entries are integers or fractions."""
-    return bool(array.dtype == object or np.issubdtype(array.dtype, np.integer) or array.dtype == bool)
+    return array.dtype.kind in "Oiub"
 
 
 def exact(array: Array) -> Array:

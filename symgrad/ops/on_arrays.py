@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import singledispatchmethod
+from functools import singledispatch
 from itertools import pairwise
 from typing import Any
 
@@ -63,82 +63,97 @@ class Arrays:
     values: Mapping[str, Any]
     exactly: bool
 
-    def number(self, node: Node) -> Any:
-        """The value of ``node``, a condition as 1 or 0."""
-        found = self.of(node)
-        return found.yes.astype(np.int64) if isinstance(found, Mask) else found
-
-    @singledispatchmethod
     def of(self, node: Node) -> Any:
         """The value of ``node``; of a condition, where it holds."""
-        raise bug(f"no value for {type(node).__name__}")
+        return value_of(node, self)
 
-    @of.register
-    def _(self, node: Number) -> Any:
-        whole = node.value.denominator == 1
-        return node.value if self.exactly else int(node.value) if whole else float(node.value)
+    def number(self, node: Node) -> Any:
+        """The value of ``node``, a condition as 1 or 0."""
+        found = value_of(node, self)
+        return found.yes.astype(np.int64) if isinstance(found, Mask) else found
 
-    @of.register
-    def _(self, node: Name) -> Any:
-        return self.values[node.name] if node.name in self.values else CONSTANTS[node.name]
 
-    @of.register
-    def _(self, node: Call) -> Any:
-        arguments = [self.number(part) for part in node.arguments]
-        name = ALSO.get(node.function, node.function)
-        if name in PRIMITIVES:
-            return PRIMITIVES[name][1](*arguments)
-        entry = TABLE[name]
-        assert entry.numpy is not None
-        return entry.numpy(*arguments, **entry.defaults)
+@singledispatch  # not a method: finding one costs more than most of what is done here
+def value_of(node: Node, known: Arrays) -> Any:
+    """The value of ``node``; of a condition, where it holds."""
+    raise bug(f"no value for {type(node).__name__}")
 
-    @of.register
-    def _(self, node: Negative) -> Any:
-        return -self.number(node.operand)
 
-    @of.register
-    def _(self, node: Binary) -> Any:
-        left, right = self.of(node.left), self.of(node.right)
-        if node.sign == "·" and isinstance(right, Mask):
-            if isinstance(left, Mask):
-                return Mask(left.yes & right.yes, either(left.neither, right.neither))
-            return right.chosen(left)
-        if node.sign == "·" and isinstance(left, Mask):
-            return left.chosen(right)
-        if node.sign == "−" and isinstance(right, Mask) and node.left == Number("1"):
-            return Mask(~right.yes if right.neither is None else ~right.yes & ~right.neither, right.neither)
-        left, right = (v.yes.astype(np.int64) if isinstance(v, Mask) else v for v in (left, right))
-        return ARITHMETIC[node.sign](left, right)
+@value_of.register
+def _(node: Number, known: Arrays) -> Any:
+    whole = node.value.denominator == 1
+    return node.value if known.exactly else int(node.value) if whole else float(node.value)
 
-    @of.register
-    def _(self, node: Power) -> Any:
-        return self.number(node.base) ** self.number(node.exponent)
 
-    @of.register
-    def _(self, node: Root) -> Any:
-        return np.sqrt(self.number(node.operand))
+@value_of.register
+def _(node: Name, known: Arrays) -> Any:
+    return known.values[node.name] if node.name in known.values else CONSTANTS[node.name]
 
-    @of.register
-    def _(self, node: Absolute) -> Any:
-        return np.abs(self.number(node.operand))
 
-    @of.register
-    def _(self, node: Floor) -> Any:
-        return np.floor(self.number(node.operand))
+@value_of.register
+def _(node: Call, known: Arrays) -> Any:
+    arguments = [known.number(part) for part in node.arguments]
+    name = ALSO.get(node.function, node.function)
+    if name in PRIMITIVES:
+        return PRIMITIVES[name][1](*arguments)
+    entry = TABLE[name]
+    assert entry.numpy is not None
+    return entry.numpy(*arguments, **entry.defaults)
 
-    @of.register
-    def _(self, node: Condition) -> Any:
-        yes: Any = None
-        neither: Any = None
-        for chain in node.chains:
-            sides = [self.number(side) for side in chain.sides]
-            unknown = [None if self.exactly else where_nan(side) for side in sides]
-            for n, (relation, (left, right)) in enumerate(zip(chain.relations, pairwise(sides), strict=True)):
-                holds = np.asarray(RELATIONS[relation](left, right)).astype(bool, copy=False)
-                yes = holds if yes is None else yes & holds
-                if relation != "≠":
-                    neither = either(neither, either(unknown[n], unknown[n + 1]))
-        return Mask(np.bool_(True) if yes is None else yes, neither)
+
+@value_of.register
+def _(node: Negative, known: Arrays) -> Any:
+    return -known.number(node.operand)
+
+
+@value_of.register
+def _(node: Binary, known: Arrays) -> Any:
+    left, right = known.of(node.left), known.of(node.right)
+    if node.sign == "·" and isinstance(right, Mask):
+        if isinstance(left, Mask):
+            return Mask(left.yes & right.yes, either(left.neither, right.neither))
+        return right.chosen(left)
+    if node.sign == "·" and isinstance(left, Mask):
+        return left.chosen(right)
+    if node.sign == "−" and isinstance(right, Mask) and node.left == Number("1"):
+        return Mask(~right.yes if right.neither is None else ~right.yes & ~right.neither, right.neither)
+    left, right = (v.yes.astype(np.int64) if isinstance(v, Mask) else v for v in (left, right))
+    return ARITHMETIC[node.sign](left, right)
+
+
+@value_of.register
+def _(node: Power, known: Arrays) -> Any:
+    return known.number(node.base) ** known.number(node.exponent)
+
+
+@value_of.register
+def _(node: Root, known: Arrays) -> Any:
+    return np.sqrt(known.number(node.operand))
+
+
+@value_of.register
+def _(node: Absolute, known: Arrays) -> Any:
+    return np.abs(known.number(node.operand))
+
+
+@value_of.register
+def _(node: Floor, known: Arrays) -> Any:
+    return np.floor(known.number(node.operand))
+
+
+@value_of.register
+def _(node: Condition, known: Arrays) -> Any:
+    yes: Any = None
+    neither: Any = None
+    for chain in node.chains:
+        sides = [known.number(side) for side in chain.sides]
+        unknown = [None if known.exactly else where_nan(side) for side in sides]
+        for n, (relation, (left, right)) in enumerate(zip(chain.relations, pairwise(sides), strict=True)):
+            holds = np.asarray(RELATIONS[relation](left, right)).astype(bool, copy=False)
+            yes = holds if yes is None else yes & holds
+            if relation != "≠":
+                neither = either(neither, either(unknown[n], unknown[n + 1]))
+    return Mask(np.bool_(True) if yes is None else yes, neither)
 
 
 def where_nan(value: Any) -> Any:

@@ -114,6 +114,8 @@ class Pointwise:
         """The equation under these options, and what is left out."""
         there = dict(zip(self.call.operands, values, strict=False))
         absent = frozenset(name for name in self.call.operands if there.get(name) is None)
+        if not self.instead:
+            return self.text, absent
         known = {**options, **{name: None if name in absent else name for name in self.call.operands}}
         known |= {f"rank({name})": len(shape_of(value)) for name, value in there.items() if name not in absent}
         if callable(self.instead):
