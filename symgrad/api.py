@@ -41,6 +41,7 @@ from symgrad.program import Program
 from symgrad.question import (
     ask,
     fitting,
+    given_by_name,
     given_values,
     known_shapes,
     names_wanted,
@@ -111,9 +112,9 @@ def explain_values(
         _is_expanded(expand),
         arguments.order_of(order),
     )
-    given = {name: value_of(value, name) for name, value in values.items()}
     weights = None if seed is None else value_of(seed, "the seed")
     own, later = inputs_of(expression), inputs_of(then) if then is not None else frozenset()
+    given = given_by_name(values, own | later)
     late = {name for name in given if then is not None and name not in own}
     here = {name: value for name, value in given.items() if name not in late}
     known = known_shapes(here, {n: s for n, s in shapes.items() if n not in late})

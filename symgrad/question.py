@@ -13,7 +13,8 @@ from typing import Any
 from symgrad.errors import InputError, ShapeError, UnknownNameError
 from symgrad.explanation import Given
 from symgrad.explanation.formulas import Shapes
-from symgrad.language import OUTPUTS, Reading, Value, arguments, holds_truths, literal, read, value_from
+from symgrad.language import OUTPUTS, Reading, Value, arguments, holds_truths, inputs_of, literal, read, value_from
+from symgrad.language.names import unknown_tensor
 from symgrad.numeric import Array, Values, where_exact
 from symgrad.numeric.assumed import assumed_value
 from symgrad.numeric.budget import check_program
@@ -52,7 +53,7 @@ class Question:
 def ask(expression: str, values: Mapping[str, Any], shapes: Shapes | None) -> Question:
     """The question about ``expression`` alone; raises `SymgradError`."""
     expression, shapes = arguments.text_of(expression, "the expression"), arguments.shapes_of(shapes)
-    given = {name: value_of(value, name) for name, value in arguments.values_of(values).items()}
+    given = given_by_name(arguments.values_of(values), inputs_of(expression))
     truths = [name for name in given if holds_truths(values[name])]
     reading = read_once(expression, known_shapes(given, shapes), None, truths, OUTPUTS, (), scalars_of(given))
     return Question(reading, given, shapes)
@@ -137,6 +138,14 @@ def names_wanted(wrt: Sequence[str] | None, program: Program) -> tuple[str, ...]
                 f"there is no input {name!r} to differentiate by", found=(f"inputs: {', '.join(names)}",)
             )
     return tuple(dict.fromkeys(wrt))
+
+
+def given_by_name(values: Mapping[str, Any], inputs: Collection[str]) -> dict[str, Value]:
+    """The values as they were given; raises `UnknownNameError` for the first that no input is called after."""
+    for name in values:
+        if name not in inputs:
+            raise unknown_tensor(name, sorted(inputs))
+    return {name: value_of(value, name) for name, value in values.items()}
 
 
 def value_of(value: Any, name: str) -> Value:

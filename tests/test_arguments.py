@@ -145,3 +145,6 @@ def test_the_message_says_what_it_has_to_be() -> None:
         symgrad.explain("x", order=3)
     with pytest.raises(InputError, match="wrt has to be the name of an input"):
         symgrad.vjp("x*y", ["x", "y"])  # type: ignore[arg-type]  # that is the question
+    for call in (symgrad.explain, symgrad.jvp, symgrad.vjp, symgrad.jacobian, symgrad.hessian):
+        with pytest.raises(SymgradError, match="the expression has no input let"):  # whatever was given as its value
+            called(call, {"expression": "x*y", "wrt": "x", "let": {"x": X}, "direction": X})
