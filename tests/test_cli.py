@@ -7,6 +7,7 @@ import importlib
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -17,6 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import symgrad
+from symgrad.documents.site import write_site
 from symgrad_cli.main import main
 
 FORUM = ("explain", "x@a", "--seed", "[[1,2,3,4],[5,6,7,8]]")
@@ -130,6 +132,14 @@ def test_docs_writes_pages(tmp_path: Path) -> None:
     assert (tmp_path / "pages" / "ops" / "tanh.md").read_text(encoding="utf-8").startswith("# tanh")
     assert "26" in (tmp_path / "pages" / "forum.md").read_text(encoding="utf-8")
     assert "ops/matmul.md" in (tmp_path / "pages" / "index.md").read_text(encoding="utf-8")
+
+
+def test_a_page_that_stands_has_its_pictures(tmp_path: Path) -> None:
+    """Whoever interrupts the writing finds no page that shows a picture which is not there."""
+    page = next(write_site(tmp_path, ["tanh"], check=False))
+    shown = re.findall(r"\]\(([\w-]+\.svg)\)", page.read_text(encoding="utf-8"))
+    assert shown
+    assert all((page.parent / picture).is_file() for picture in shown)
 
 
 def test_version_and_help() -> None:

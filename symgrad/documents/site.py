@@ -43,8 +43,8 @@ def write_site(folder: Path, names: Sequence[str] = (), check: bool = True) -> I
     made(folder / "ops")
     for op in ops:
         page = operation_page(op, check)
-        yield write_whole(folder / page.path, page.text)
-        for path, svg in page.pictures:
+        for path, svg in page.pictures:  # before the page: whatever interrupts, a page that stands has its pictures
             write_whole(folder / path, svg)
+        yield write_whole(folder / page.path, page.text)
     for page in (forum_page(check), kinks_page(ops), index_page(ops)):
         yield write_whole(folder / page.path, page.text)
