@@ -26,7 +26,7 @@ html_title = f"symgrad {symgrad.__version__}"
 html_math_renderer = "symgrad_mathml"
 html_copy_source = False
 html_show_sourcelink = False
-html_search_scorer = "search.js"  # the page of a question stands before pages that hold the same words
+html_search_scorer = str(HERE / "search.js")  # the page of a question stands before pages that hold the same words
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#2f5f93", "color-brand-content": "#2f5f93"},
     "dark_css_variables": {"color-brand-primary": "#7fb2e5", "color-brand-content": "#7fb2e5"},

@@ -19,6 +19,10 @@ from tests.correct_backwards import CORRECT
 from tests.faulty_backwards import FAULTS
 from tests.kernel_backwards import RIGHT, WRONG
 from tests.more_backwards import MORE_RIGHT, MORE_WRONG
+from tests.unusual_backwards import UNUSUAL_RIGHT, UNUSUAL_WRONG
+
+EVERY_WRONG = (*FAULTS, *WRONG, *MORE_WRONG, *UNUSUAL_WRONG)
+EVERY_RIGHT = (*CORRECT, *RIGHT, *MORE_RIGHT, *UNUSUAL_RIGHT)
 
 WIDEST = 92
 """pytest writes eight columns before a message, and a terminal has 100."""
@@ -54,13 +58,11 @@ RANDOM = ("random", "dropout drawn again")
 
 @pytest.mark.skipif(UPDATE not in os.environ, reason=f"writes the goldens; set {UPDATE}")
 def test_goldens_are_written() -> None:
-    GOLDENS.write_text(
-        "\n".join(message(c) for c in (*FAULTS, *WRONG, *MORE_WRONG) if c.name not in RANDOM), encoding="utf-8"
-    )
+    GOLDENS.write_text("\n".join(message(c) for c in EVERY_WRONG if c.name not in RANDOM), encoding="utf-8")
 
 
 @pytest.mark.one_in(24)
-@pytest.mark.parametrize("candidate", named((*FAULTS, *WRONG, *MORE_WRONG)))
+@pytest.mark.parametrize("candidate", named(EVERY_WRONG))
 def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
     """Caught, named as a reader would, and in the words of the golden."""
     report = candidate.report()
@@ -72,7 +74,7 @@ def test_every_fault_is_caught_and_named(candidate: Candidate) -> None:
 
 
 @pytest.mark.one_in(8)
-@pytest.mark.parametrize("candidate", named((*CORRECT, *RIGHT, *MORE_RIGHT)))
+@pytest.mark.parametrize("candidate", named(EVERY_RIGHT))
 def test_no_right_backward_is_accused(candidate: Candidate) -> None:
     """And something was compared."""
     report = candidate.report()
@@ -81,12 +83,28 @@ def test_no_right_backward_is_accused(candidate: Candidate) -> None:
     assert "this is not" not in report.to_text()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [("x @ w", [(3, 4), (4, 2)]), ("F.conv1d(x, w)", [(2, 3, 5), (2, 3, 2)]), ("x.cumsum(0) - 2 * w", [(4,), (4,)])],
+    ids=["product", "convolution", "sums"],
+)
+def test_products_of_small_whole_numbers_are_compared_for_equality(
+    text: str, shapes: list[tuple[int, ...]], dtype: torch.dtype
+) -> None:
+    """The battery was never made once: forward values of whole numbers had become objects."""
+    x, w = (torch.ones(shape, dtype=dtype) for shape in shapes)
+    calls = {"x @ w": torch.matmul, "F.conv1d(x, w)": torch.conv1d}
+    report = check_backward(calls.get(text, lambda x, w: x.cumsum(0) - 2 * w), text, only="whole numbers", x=x, w=w)
+    assert [(b.verdict, b.count) for b in report.batteries] == [("passed", 2)]
+
+
 def test_the_corpora_are_what_the_documentation_says() -> None:
     assert len(FAULTS) >= 60
     assert len(CORRECT) >= 40
-    every = (*FAULTS, *WRONG, *MORE_WRONG, *CORRECT, *RIGHT, *MORE_RIGHT)
+    every = (*EVERY_WRONG, *EVERY_RIGHT)
     assert len({c.name for c in every}) == len(every)
-    assert set(goldens()) == {c.name for c in (*FAULTS, *WRONG, *MORE_WRONG) if c.name not in RANDOM}
+    assert set(goldens()) == {c.name for c in EVERY_WRONG if c.name not in RANDOM}
 
 
 @pytest.mark.parametrize(

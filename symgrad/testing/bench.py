@@ -82,6 +82,11 @@ class Bench:
         """What came for it."""
         return self.pulls[0]
 
+    @property
+    def movable(self) -> tuple[str, ...]:
+        """The inputs that a run may be given other numbers for: parameters of a module stay."""
+        return tuple(n for n in self.candidate.names if n in getattr(self.candidate, "inputs", ()))
+
     def trials(self, name: str) -> list[Trial]:
         """All seeds for one input; an input that got no gradient got zeros."""
         return self.tried[name]

@@ -26,7 +26,7 @@ from symgrad.testing.exactness import exactness
 from symgrad.testing.kinks import beside_kinks
 from symgrad.testing.layout import layout
 from symgrad.testing.mask import mask
-from symgrad.testing.purity import accumulation, nondeterministic, purity
+from symgrad.testing.purity import accumulation, nondeterministic, purity, random_forward
 from symgrad.testing.requests import Request, requested
 from symgrad.testing.rounding import rounding_of
 from symgrad.testing.second import double_backward, duality
@@ -177,20 +177,21 @@ def outcomes(bench: Bench, chosen: Sequence[str]) -> list[Outcome]:
     """Every battery that says something here."""
     first = forward(bench)
     if first is not None:
-        return [Outcome(Battery("value", "failed", 1), (first,))]
+        unsteady = random_forward(bench, bench.candidate.run())
+        return [Outcome(Battery("determinism" if unsteady else "value", "failed", 1), (unsteady or first,))]
     gone = tuple(cut(bench)) if not bench.failure else ()
     if gone:
         return [Outcome(Battery("value", "failed", 1), gone)]
     found: list[Outcome] = []
-    unsteady = False
+    differs = False
     for name in chosen:
         if bench.failure and name not in ("contract", "purity", "kink"):
             found.append(not_made(name, "backward gives no gradients"))
-        elif unsteady and name in STEADY:
+        elif differs and name in STEADY:
             found.append(not_made(name, "it says something else each time"))
         else:
             found.append(BATTERIES[name](bench))
-            unsteady |= name == "determinism" and bool(found[-1].findings)
+            differs |= name == "determinism" and bool(found[-1].findings)
     if bench.failure and not any(o.findings for o in found):
         found.append(contract(bench))
     loud = tuple(printed(bench, bench.pulls))

@@ -87,7 +87,7 @@ class BackwardReport(Listed):
         the backward of 'x * 2' passes
           value            passed     4
         """
-        said = [self.headline]
+        said = wrapped(self.headline, "", "    ")
         if self.findings:
             for finding in self.findings:
                 first, *rest = str(finding).splitlines()

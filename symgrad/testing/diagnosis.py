@@ -22,9 +22,11 @@ from symgrad.numeric import Array
 from symgrad.oracles import check_form
 from symgrad.render import formula_text
 from symgrad.testing.bench import Trial, place
+from symgrad.testing.forward_slips import forward_slips
 from symgrad.testing.rounding import EPSILON, LOWER, Rounding
 from symgrad.testing.share_slips import share_slips, weighted_slips
-from symgrad.testing.slips import Slip, whole_slips
+from symgrad.testing.shift_slips import shift_slips
+from symgrad.testing.slips import Slip, other_forms, whole_slips
 from symgrad.testing.step_slips import step_slips
 from symgrad.testing.truth import Formula
 from symgrad.testing.wrong_line import wrong_step
@@ -72,7 +74,11 @@ def causes(case: Case) -> Cause:
     formula, name, trials = case.formula, case.name, case.trials
     parts = share_slips(formula, name, trials)
     whole = whole_slips(formula, name, trials, case.others)
-    for slip in chain(whole, parts, guarded(step_slips(case)), guarded(weighted_slips(formula, name, trials))):
+    steps, weighted = guarded(step_slips(case)), guarded(weighted_slips(formula, name, trials))
+    others = chain(
+        other_forms(formula, name, axes=True), guarded(forward_slips(formula, name)), shift_slips(name, trials)
+    )
+    for slip in chain(whole, parts, steps, weighted, others):
         if confirmed(slip, trials):
             return Cause(slip.kind, slip.said)
     return rounding(case) or line(case) or somewhere(case)

@@ -18,7 +18,7 @@ from symgrad.testing.truth import Formula
 WORD = re.compile(r"(?<![\w.])(?:v_)?([A-Za-z]\w*)")
 SPAN = 80
 """A longer definition is one step, and its operands get lines of their own."""
-MOST = 6
+MOST = 8
 
 
 def legend(formula: Formula, lines: Sequence[str]) -> list[str]:
@@ -26,15 +26,18 @@ def legend(formula: Formula, lines: Sequence[str]) -> list[str]:
     own = set(WORD.findall(formula.text))
     programs = [p for one in formula.programs for p in both(one)]
     known = {step.result.name: (program, step) for program in reversed(programs) for step in reversed(program.steps)}
+    made = {name: own.code for program in programs for name, own in program.made.items()}
     ends = {program.output for program in programs}
     waiting = [name for line in lines for name in WORD.findall(line)]
     found: dict[str, str] = {}
     while waiting and len(found) < MOST:
         name = waiting.pop(0)
-        if name in known and name not in found and name not in own and name not in ends:
+        if name in made and name not in own:
+            found[name] = made[name]
+        elif name in known and name not in found and name not in own and name not in ends:
             text, further = defined(*known[name])
             found[name] = text
-            waiting += further
+            waiting += further or [word for word in WORD.findall(text) if word in made]
     return [f"where {name} = {text}" for name, text in found.items()]
 
 

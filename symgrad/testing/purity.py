@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from symgrad.testing.attempts import Change
-from symgrad.testing.bench import Bench, Outcome, apart, differing, not_made, outcome
+from symgrad.errors import SymgradError
+from symgrad.testing.attempts import Change, Run, Variation
+from symgrad.testing.bench import Bench, Outcome, apart, differing, not_made, outcome, place
 from symgrad.testing.data import Finding
 
 ADVICE = {
@@ -18,6 +19,9 @@ ADVICE = {
     "mutates_saved": "a second backward through the same graph reads it",
     "mutates_input": "the input belongs to the caller",
 }
+
+ALIKE = 100
+"""How many times what rounding may do two gradients have to be apart to be told from one another."""
 
 
 def purity(bench: Bench) -> Outcome:
@@ -42,21 +46,31 @@ def told(change: Change) -> Finding:
 
 
 def nondeterministic(bench: Bench) -> Outcome:
-    """The same seed again, through the same graph and through a fresh one."""
-    return outcome("determinism", 2, list(again(bench))[:1])
+    """The same seed again, through the same graph and through a fresh one; and the forward pass at other numbers."""
+    found = list(again(bench)) or list(of_another_call(bench))
+    return outcome("determinism", 3, found[:1])
+
+
+def random_forward(bench: Bench, fresh: Run) -> Finding | None:
+    """What a second forward pass says else than the first."""
+    if fresh.failure:
+        return Finding("nondeterministic", "", "out", f"the second time, the forward pass {fresh.failure}", {})
+    for n, (a, b) in enumerate(zip(bench.run.outputs, fresh.outputs, strict=False)):
+        if a.shape != b.shape or not np.array_equal(a, b, equal_nan=True):
+            said = (
+                f"the forward pass gives other numbers the second time (output {n + 1}): hand its random draws in as "
+            )
+            return Finding("nondeterministic", "out", "out", f"{said}an input, or fix their seed inside", {})
+    return None
 
 
 def again(bench: Bench) -> Iterator[Finding]:
     """What differs the second time."""
     fresh = bench.candidate.run()
-    if fresh.failure:
-        yield Finding("nondeterministic", "", "out", f"the second time, the forward pass {fresh.failure}", {})
+    unsteady = random_forward(bench, fresh)
+    if unsteady is not None:
+        yield unsteady
         return
-    for n, (a, b) in enumerate(zip(bench.run.outputs, fresh.outputs, strict=False)):
-        if a.shape != b.shape or not np.array_equal(a, b, equal_nan=True):
-            said = f"the forward pass gives other numbers the second time (output {n + 1}): fix its seed"
-            yield Finding("nondeterministic", "out", "out", said, {})
-            return
     for pull, when in ((bench.run.pull(bench.mixed), "through the same graph"), (fresh.pull(bench.mixed), "afresh")):
         if pull.failure:
             yield Finding("nondeterministic", "", "backward", f"the second time, {when}, backward {pull.failure}", {})
@@ -66,6 +80,39 @@ def again(bench: Bench) -> Iterator[Finding]:
             said = f"{where}: {before} the first time, {after} the second time, {when}, with the same v"
             yield Finding("nondeterministic", name, where, said, {"first": first, "second": second})
             return
+
+
+def of_another_call(bench: Bench) -> Iterator[Finding]:
+    """Two forward passes, at these numbers and at the same in reverse order: each backward is that of its own pass.
+
+    Named only where the gradient of one pass is, entry for entry, the right one at the numbers of the other.
+    """
+    formula = bench.formula
+    if formula is None:
+        return
+    others = {n: np.flip(formula.inputs[n]) for n in bench.movable if n in formula.inputs}
+    try:
+        there = formula.at(others)
+        right = {"these": formula.pull(bench.mixed), "other": there.pull(bench.mixed)}
+    except SymgradError:
+        return
+    runs = {"these": bench.candidate.run(), "other": bench.candidate.run(Variation(values=others))}
+    for numbers, elsewhere in (("these", "other"), ("other", "these")):
+        pull = runs[numbers].pull(bench.mixed)
+        for name, came in pull.gradients.items():
+            expected, strange = right[numbers][name], right[elsewhere][name]
+            if came is None or came.shape != expected.shape:
+                continue
+            limit = bench.rounding.allowed * max(1.0, float(np.abs(strange).max(initial=0.0)))
+            if (np.abs(came - strange) <= limit).all() and (np.abs(expected - strange) > ALIKE * limit).any():
+                at = tuple(int(i) for i in np.unravel_index(int(np.abs(expected - strange).argmax()), came.shape))
+                where = place(f"{name}.grad", at)
+                yours, ours = apart(float(came[at]), float(expected[at]))
+                said = f"{where}: of two forward passes at different inputs, the backward of one gives {yours}, which "
+                said += f"is right for the other; {ours} is right: what it reads is kept from another call (a global, "
+                said += "a cache), and not by its own"
+                yield Finding("nondeterministic", name, where, said, {"got": float(came[at])})
+                return
 
 
 def accumulation(bench: Bench) -> Outcome:

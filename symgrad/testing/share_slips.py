@@ -14,14 +14,12 @@ import sympy as sp
 
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.form import views
-from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import accesses, name_of
-from symgrad.language import expand_composites
-from symgrad.numeric import Array, as_float, evaluate, forward
-from symgrad.program import Program
+from symgrad.numeric import Array, as_float, evaluate
 from symgrad.render import formula_text
-from symgrad.testing.bench import Trial, shown
+from symgrad.testing.bench import Trial
+from symgrad.testing.forward_tensors import tensors_of
 from symgrad.testing.slips import Slip
 from symgrad.testing.truth import Formula
 
@@ -88,8 +86,8 @@ def by_entry(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[S
         first = order.argmax(0)
         place = len(rows) - 1 - first if which == "last" else first
         kept = np.take_along_axis(rows, place[None], 0)[0]
-        said = f"where several outputs read one entry only the {which} one's share is kept: shares of an index that is "
-        said += "there twice add up (index_add, and not =)"
+        said = f"where several outputs read one entry only the {which} one's share is kept: shares add up (a sum, +=, "
+        said += "index_add, and not =)"
         yield Slip("overwritten", said, lambda t, p=place, k=kept: k * t.weights.seeds[0].reshape(-1)[p])  # type: ignore[misc]  # a default binds
 
 
@@ -194,33 +192,6 @@ def by_tensor(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[
         for factor, missing in ((array, f"1/{tensor}"), (1 / np.where(array == 0, np.nan, array), tensor)):
             said = f"the factor {missing} is missing{called}"
             yield Slip("missing_factor", said, lambda t, f=factor: t.expected * f)  # type: ignore[misc]  # a default binds
-
-
-def tensors_of(program: Program, formula: Formula) -> Iterator[tuple[str, str, Array]]:
-    """Inputs and results, of composite steps also those of their parts: name, what it is, numbers."""
-    known = formula.inputs
-    programs = [(program, formula.values[0])]
-    try:
-        wider = expand_composites(program)
-        programs.append((wider, forward(wider, {t.name: known[t.name] for t in wider.inputs})))
-    except SymgradError:
-        pass
-    seen: set[str] = set()
-    for one, values in programs:
-        for tensor in one.inputs:
-            if tensor.name not in seen:
-                yield tensor.name, "", as_float(values[tensor.name])
-        for step in one.steps:
-            if step.result.name not in seen and step.result.name in values.arrays:
-                operands = ", ".join(a if isinstance(a, str) else shown_constant(a.value) for a in step.arguments)
-                called = f", {step.result.name} = {step.called}({operands})"
-                yield step.result.name, called, as_float(values[step.result.name])
-        seen |= {t.name for t in one.tensors()}
-
-
-def shown_constant(value: object) -> str:
-    """A constant among arguments."""
-    return shown(value) if isinstance(value, float) else str(value)
 
 
 def fits(small: tuple[int, ...], shape: tuple[int, ...]) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -20,9 +21,11 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, evaluate, numeric_pushforward
 from symgrad.oracles.forms import evaluate_text
 from symgrad.testing.bench import Trial
+from symgrad.testing.forward_tensors import tensors_of
 from symgrad.testing.truth import Formula
 
 Made = Callable[[Trial], Array]
+SUMS, AXIS, MOST_AXES = ("sum", "mean"), (ast.Constant, ast.UnaryOp, ast.USub, ast.Load), 5
 LARGEST = 1000
 """The largest denominator of a factor that is told as a fraction."""
 
@@ -39,7 +42,7 @@ class Slip:
 def whole_slips(formula: Formula, name: str, trials: Sequence[Trial], others: Mapping[str, bool]) -> Iterator[Slip]:
     """In the order in which they are believed."""
     yield Slip("sign", "the sign is turned", lambda t: -t.expected)
-    yield from transposed_forms(formula, name)
+    yield from other_forms(formula, name)
     if square(trials[0].expected):
         if trials[0].weights.seeds[0].ndim < trials[0].expected.ndim and only_spread(formula, name):
             said = "v is spread along the wrong axis"
@@ -67,8 +70,8 @@ def only_spread(formula: Formula, name: str) -> bool:
     return np.array_equal(formula.pull(ones)[name], formula.at(inputs).pull(ones)[name])
 
 
-def transposed_forms(formula: Formula, name: str) -> Iterator[Slip]:
-    """The closed form with one operand turned: ``v @ a`` for ``v @ a.T``."""
+def other_forms(formula: Formula, name: str, axes: bool = False) -> Iterator[Slip]:
+    """The closed form with one operand turned: ``v @ a`` for ``v @ a.T``; or with ``axes`` added up along others."""
     if len(formula.programs) > 1:
         return
     program, values = formula.programs[0], formula.values[0]
@@ -84,7 +87,11 @@ def transposed_forms(formula: Formula, name: str) -> Iterator[Slip]:
     known = {program.output: as_float(values[program.output])}
     known |= {t.name: as_float(values[t.name]) for t in program.inputs}
     names = (program.seed, *known)
-    for kind, text, said in (*(("", *found) for found in turned(form.text, names)), *exchanged(form.text, names)):
+    if axes:
+        others: Iterator[tuple[str, str, str]] = summed(form.text)
+    else:
+        others = chain((("", *found) for found in turned(form.text, names)), exchanged(form.text, names))
+    for kind, text, said in others:
 
         def made(trial: Trial, text: str = text) -> Array:
             return as_float(evaluate_text(text, {**known, program.seed: trial.weights.seeds[0]}))
@@ -123,6 +130,24 @@ def exchanged(text: str, names: Sequence[str]) -> Iterator[tuple[str, str, str]]
         yield from (("swapped", both, f"{said}, and {more}") for both, more in turned(other, names))
 
 
+def summed(text: str) -> Iterator[tuple[str, str, str]]:
+    """``text`` with the axes of one sum or mean replaced by others, as many of them."""
+    tree = ast.parse(text.replace("; ", "\n"))
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
+            continue
+        axes = node.args[0]
+        if node.func.attr not in SUMS or not all(isinstance(n, (ast.Tuple, *AXIS)) for n in ast.walk(axes)):
+            continue
+        count = len(axes.elts) if isinstance(axes, ast.Tuple) else 1
+        for others in combinations(range(MOST_AXES), count):
+            node.args[0] = ast.parse(str(others if isinstance(axes, ast.Tuple) else others[0]), mode="eval").body
+            other = "; ".join(map(ast.unparse, tree.body))
+            if other != "; ".join(map(ast.unparse, ast.parse(text.replace("; ", "\n")).body)):
+                yield "wrong_axis", other, f"it is added up along other axes than {ast.unparse(axes)}"
+        node.args[0] = axes
+
+
 def scaled(formula: Formula, name: str, trials: Sequence[Trial]) -> Iterator[Slip]:
     """A number times what it should be, with what that number counts."""
     trial = max(trials, key=lambda t: float(np.abs(t.expected).max(initial=0.0)))
@@ -152,7 +177,16 @@ def told_factor(factor: float, formula: Formula, name: str, trial: Trial) -> str
         if round(number) > 2 and abs(number - round(number)) < 1e-9 and round(number) in counts:
             by = "multiplied" if number == abs(factor) else "divided"
             return f"{text}: as if {by} by {counts[round(number)]}, {round(number)}"
-    return text
+    return text if exact else text + as_if_missing(factor, formula)
+
+
+def as_if_missing(factor: float, formula: Formula) -> str:
+    """The number of the forward pass that a factor is, or 1 by it is; empty where there is none."""
+    for tensor, called, array in tensors_of(formula.programs[0], formula):
+        for number, missing in ((array, f"1/{tensor}"), (1 / array, tensor)) if array.size == 1 and array.all() else ():
+            if abs(abs(float(number.reshape(()))) - abs(factor)) < 1e-9 * abs(factor):
+                return f": as if the factor {missing} were missing{called}"
+    return ""
 
 
 def counted(formula: Formula, name: str, trial: Trial) -> dict[int, str]:

@@ -52,10 +52,9 @@ class Formula:
         return tuple(as_float(v[p.output]) for p, v in zip(self.programs, self.values, strict=True))
 
     @property
-    def exact(self) -> bool:
+    def whole(self) -> bool:
         """Whether the outputs are whole numbers that were computed without rounding."""
-        pairs = zip(self.programs, self.values, strict=True)
-        return all(is_exact(v[p.output]) and v[p.output].dtype != object for p, v in pairs)
+        return all(holds_whole(v[p.output]) for p, v in zip(self.programs, self.values, strict=True))
 
     def part(self, number: int, seed: Array) -> dict[str, Array]:
         """What one output contributes."""
@@ -113,6 +112,11 @@ class Secants:
 
 
 Truth = Formula | Secants
+
+
+def holds_whole(array: Array) -> bool:
+    """Whether every entry is a whole number, and known to be: a float is not."""
+    return is_exact(array) and all(getattr(entry, "denominator", 1) == 1 for entry in np.asarray(array).flat)
 
 
 def formula_of(
