@@ -800,3 +800,12 @@ def test_a_formula_that_is_not_shown_is_not_said_to_be_the_answer() -> None:
     page = said("F.grid_sample(x, g)", **given, check=False)
     assert "too long to be read. (No short matrix notation was found either.)" in page
     assert page.count("the index formula is the answer") == 1  # that by x is shown
+
+
+@pytest.mark.parametrize("number", ["1234.5678", "0.12345", "0.00123", "0.044715", "0.134145", "12345.678"])
+def test_a_formula_keeps_the_digits_of_its_numbers(number: str) -> None:
+    """1234.6·x would be another function; a power of a fraction has an exact constant, and a text a float."""
+    page = symgrad.explain(f"{number}*x + gelu(x, approximate='tanh')", check=False).to_text(width=1000)
+    assert f"{number}·x[i]" in page
+    assert "0.044715·x[i]³" in page
+    assert "/200000" not in page

@@ -113,6 +113,20 @@ for i in range(3):
     assert "seeds would do" not in told
 
 
+def test_gradgradcheck_is_one_story_of_the_backward_it_differentiates(tmp_path: Path) -> None:
+    """Its inner backward calls are parts of its function, and its v is said to be one."""
+    session, told = play(
+        tmp_path,
+        "x = torch.randn(3, dtype=torch.float64, requires_grad=True)\ntorch.autograd.gradgradcheck(torch.sin, (x,))\n",
+    )
+    assert len(session.events) == 1
+    assert told.count("gradgradcheck() asks for all of J") == 1
+    assert "J by x is 3×3, diag(-x_2 * x.sin()), 67% zeros" in told
+    assert "1 of 3 seeds would do: J is diagonal" in told
+    assert "its function is a backward, and x_2 the v of that: J by it is the first derivative again" in told
+    assert "not explained" not in told
+
+
 def test_gradcheck_is_told_with_its_convention_and_the_kink(tmp_path: Path) -> None:
     near = "x = torch.tensor([1e-7, 1.0], dtype=torch.float64, requires_grad=True)\n"
     near += "try:\n    torch.autograd.gradcheck(F.relu, x)\nexcept Exception:\n    pass\n"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +23,8 @@ from symgrad.render.letters import Names
 Key = tuple[Any, ...]
 LARGEST_DENOMINATOR = 12
 """Denominators up to this are taken out of a sum."""
+SMALLEST_DECIMAL, LARGEST_DECIMAL = 1000, 10**12
+"""Denominators over which a decimal is written; over a larger one it has more digits than anyone reads."""
 LARGEST_POWER = 1 << 30
 """Over a larger power of two stands some float that is no short decimal: it is written as a decimal."""
 
@@ -82,11 +85,20 @@ def fraction(product: Expr, names: Names) -> Fraction:
     above, below = _sorted(above, names), _sorted(below, names)
     if coefficient.q > LARGEST_POWER and coefficient.q & (coefficient.q - 1) == 0:
         return Fraction(negative, (sp.Float(coefficient, 17), *above), tuple(below))
+    if is_decimal(coefficient):
+        exact = Decimal(int(coefficient.p)) / Decimal(int(coefficient.q))
+        return Fraction(negative, (Shown(coefficient, exact), *above), tuple(below))
     if coefficient.q != 1:
         below.insert(0, sp.Integer(coefficient.q))
     if coefficient.p != 1 or not above:
         above.insert(0, sp.Integer(coefficient.p))
     return Fraction(negative, tuple(above), tuple(below))
+
+
+def is_decimal(number: Expr) -> bool:
+    """Whether a fraction is written as the decimal that it is: 0.044715 for 8943/200000, but x/1000."""
+    short = number.p != 1 and SMALLEST_DECIMAL <= number.q <= LARGEST_DECIMAL and number.p <= LARGEST_DECIMAL
+    return bool(short and sp.factorint(number.q, limit=5).keys() <= {2, 5})
 
 
 def content(total: Expr) -> Expr:

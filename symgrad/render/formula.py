@@ -18,7 +18,7 @@ from symgrad.closed_form.shorthands import Centred, Mean, Softmax, Standardised,
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, accesses, indices_of, is_access, name_of
 from symgrad.ops.functions import high
-from symgrad.render import arrange
+from symgrad.render import arrange, numbers
 from symgrad.render.arrange import Shown
 from symgrad.render.letters import Names
 
@@ -45,7 +45,7 @@ class Printer(ABC):
     def node(self, node: Expr, names: Names) -> Text:
         """A node and how tightly it holds together."""
         if isinstance(node, Shown):
-            return self.number(node.value)
+            return self.number(numbers.short(node.value))
         if node.is_Integer:
             return self.number(int(node))
         if is_access(node):
@@ -92,7 +92,7 @@ class Printer(ABC):
             left, right = self.inside(node.args[0], MULTIPLY, names), self.inside(node.args[1], ATOM, names)
             return f"{left} {self.word('mod')} {right}", ADD
         if node.is_Float:
-            return self.number(float(node))
+            return self.number(numbers.short(float(node)))
         if node == sp.pi:
             return self.symbol("π"), ATOM
         if node == sp.E:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +20,8 @@ DIGITS = 5
 """Significant digits of a decimal on the page."""
 SMALLEST = Fraction(1, 10**300)
 """Of smaller fractions, and of larger ones than its inverse, a float loses digits or all."""
+LONGEST_DECIMAL = 10
+"""Characters of a number in a formula that is written with all its digits."""
 LONGEST_FRACTION = 13
 """Characters of a fraction that is written as one; a longer one is read more easily as a decimal."""
 
@@ -31,6 +34,8 @@ def text(value: Any) -> str:
     """
     if isinstance(value, (int, np.integer)):
         return str(int(value))
+    if isinstance(value, Decimal):
+        return f"{value.normalize():f}"
     if isinstance(value, Fraction):
         floats = SMALLEST < abs(value) < 1 / SMALLEST
         if value.denominator == 1 or len(str(value)) <= LONGEST_FRACTION or not floats:
@@ -40,6 +45,16 @@ def text(value: Any) -> str:
         return str(number)
     shown = f"{number:.{DIGITS}g}"
     return "0" if shown == "-0" else shown
+
+
+def short(value: Any) -> Any:
+    """A float as the decimal that it is written with, where that is short: 1234.5678 is not 1234.6.
+
+    >>> text(short(1234.5678)), text(short(0.1 + 0.2))
+    ('1234.5678', '0.3')
+    """
+    exact = isinstance(value, float) and math.isfinite(value) and 1e-4 < abs(value) < 1e9
+    return Decimal(repr(float(value))) if exact and len(repr(float(value))) <= LONGEST_DECIMAL else value
 
 
 def rounded(array: Array) -> bool:

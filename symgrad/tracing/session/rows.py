@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
@@ -31,6 +31,8 @@ from symgrad.tracing.story.passages import passages
 
 TORCHS = {"jacobian": "torch/autograd/functional.py", "gradcheck": "torch/autograd/gradcheck.py"}
 """Functions of torch's that ask for J row by row, and where they stand."""
+CHECKS, INNER = ("gradcheck", "gradgradcheck"), "new_func"
+"""Those that compare with difference quotients; and what the second calls the backward that it differentiates."""
 PICKS = ("Tensor.__getitem__", "Tensor.select", "torch.select", "Tensor.unbind", "torch.unbind", "Tensor.__iter__")
 """What takes one entry out of an output."""
 MOST = 64
@@ -47,7 +49,9 @@ BLOCKS = (
 class Sweep:
     """One of many sweeps: whose ``outputs`` they are, by what ``inputs``, and how the whole can be told from others.
 
-    ``by`` is the function of torch's that asks, or "loop"; ``step`` is gradcheck's.
+    ``by`` is the function of torch's that asks, or "loop"; ``step`` is gradcheck's. ``within`` says that it is not
+    one of the sweeps, but a part of the function that they go through: gradgradcheck's is itself a backward, and
+    ``weights`` are the v of that.
     """
 
     by: str
@@ -56,6 +60,8 @@ class Sweep:
     inputs: tuple[Any, ...]
     step: float = 0.0
     same: weakref.ref[Any] | None = None
+    within: bool = False
+    weights: tuple[Any, ...] = ()
 
     def goes_on(self, other: Sweep | None) -> bool:
         """Whether ``other`` is an earlier sweep of the same whole."""
@@ -67,11 +73,14 @@ class Sweep:
 def asking(scene: Scene) -> Sweep | None:
     """What this call is one sweep of; None where it stands for itself."""
     frame: FrameType | None = sys._getframe(1)
+    within = False
     while frame is not None:
         name = frame.f_code.co_name
+        within |= name == INNER
         if name in TORCHS and frame.f_code.co_filename.endswith(TORCHS[name]):
             above = frame.f_back.f_code.co_name if frame.f_back is not None else ""
-            return None if above == "gradgradcheck" else by_torch(scene, name, frame)
+            sweep = by_torch(scene, above if above in CHECKS else name, frame)
+            return sweep if sweep is None or above not in CHECKS else replace(sweep, within=within)
         frame = frame.f_back
     return by_the_script(scene)
 
@@ -80,11 +89,14 @@ def by_torch(scene: Scene, name: str, frame: FrameType) -> Sweep | None:
     """A sweep of a function of torch's, whose own variables say what it is about."""
     known = frame.f_locals
     inputs = scene.asked or ()
-    outputs = scene.outputs if name == "gradcheck" else tuple(known.get("outputs") or ())
+    outputs = scene.outputs if name in CHECKS else tuple(known.get("outputs") or ())
     if not inputs or not outputs or any(not hasattr(t, "requires_grad") for t in outputs):
         return None
     key = (name, id(frame), scene.where.file, scene.where.line)
-    return Sweep(name, key, outputs, inputs, float(known.get("eps") or 0.0), weakref.ref(inputs[0]))
+    weights = frame.f_back.f_locals.get("tupled_grad_outputs", ()) if frame.f_back is not None else ()
+    return Sweep(
+        name, key, outputs, inputs, float(known.get("eps") or 0.0), weakref.ref(inputs[0]), weights=tuple(weights)
+    )  # fmt: skip
 
 
 def by_the_script(scene: Scene) -> Sweep | None:
@@ -126,7 +138,11 @@ def story(scene: Scene, sweep: Sweep) -> tuple[str, ...]:
     for end in dict.fromkeys(program.outputs):
         for name in program.inputs:
             lines += about(program, program.jacobian(name, output=end), name, end, sweep.by)
-    if sweep.by == "gradcheck":
+    known = {id(t): lifted.refs[id(n)].name for t, n in zip(sweep.inputs, wanted, strict=True) if id(n) in lifted.refs}
+    drawn = [known[id(t)] for t in sweep.weights if id(t) in known]
+    if drawn:
+        lines.append(differentiated(drawn))
+    if sweep.by in CHECKS:
         lines += [checked_by_quotients(sweep), *across_a_kink(program, sweep.step)]
     return tuple(lines)
 
@@ -142,14 +158,23 @@ def about(program: Capture, jacobian: Jacobian, name: str, end: str, by: str) ->
     zeros = "" if found is None or not found.zeros else f", {found.zeros:.0%} zeros"
     sides = f"a row for each entry of {end}, a column for each of {name}"
     yield f"J by {name} is {rows}×{columns}{kind}{zeros}: {sides}{kept}"
-    if found is not None and by != "gradcheck":
-        if found.seeds < rows:
-            yield f"{found.seeds} of {rows} seeds would do: {found.why}"
-        elif by in ("jacobian", "loop") or not found.why.startswith(ALL):
+    if found is not None and found.seeds < rows:
+        yield f"{found.seeds} of {rows} seeds would do: {found.why}"
+    elif found is not None and by not in CHECKS:
+        if by in ("jacobian", "loop") or not found.why.startswith(ALL):
             yield found.why
         elif rows > 1:
             fewer = "; J has fewer columns: torch.func.jacfwd takes one sweep for each" if rows > columns else ""
             yield f"{ALL}{fewer if by == 'jacrev' else ''}"
+
+
+def differentiated(weights: Sequence[str]) -> str:
+    """What gradgradcheck differentiates."""
+    seeds, them = " and ".join(weights), "them" if len(weights) > 1 else "it"
+    return (
+        f"its function is a backward, and {seeds} the v of that: J by {them} is the first derivative again, J by the "
+        "others the second"
+    )
 
 
 def checked_by_quotients(sweep: Sweep) -> str:

@@ -151,6 +151,8 @@ class Watch(History):
     def swept(self, scene: Scene, result: Any) -> bool:
         """Whether this call was one of many sweeps for one Jacobian, of which all is said that there is to say."""
         sweep = self.recorder.guard(rows.asking, scene)
+        if sweep is not None and sweep.within:
+            return True
         if sweep is None or not sweep.goes_on(self.sweep):
             self.leave_sweeps()
             self.sweep = sweep
