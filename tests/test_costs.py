@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -308,3 +310,21 @@ def test_entries_of_a_deep_text_are_not_written_out_to_see_how_long_they_are() -
     assert matrix.formula is not None
     text = found.to_text()
     assert f"{matrix.dense()[0, 0]:.3f}"[:5] in text
+
+
+KEPT_LONGER = {
+    "symgrad/calculus": 4096, "symgrad/backward/templates.py": 4096, "symgrad/tracing": 8192, "symgrad/render": 8192,
+}  # fmt: skip
+"""What is derived once for an operation, lines that are alike, what torch's functions are called, how letters look."""
+
+
+def test_every_cache_lets_go() -> None:
+    """Indices are fresh in every derivation, so that what is kept by them serves one call and would stay for ever."""
+    package, sizes = Path(symgrad.__file__).parent, {}
+    for path in package.rglob("*.py"):
+        text, where = path.read_text(encoding="utf-8"), path.relative_to(package.parent).as_posix()
+        for found in re.finditer(r"lru_cache\(maxsize=(\w+)\)", text):
+            sizes[where, found.start()] = int(found[1]) if found[1].isdigit() else templates.REMEMBERED
+    assert len(sizes) > 40
+    for (where, at), size in sizes.items():
+        assert size <= next((n for part, n in KEPT_LONGER.items() if where.startswith(part)), 2048), (where, at)

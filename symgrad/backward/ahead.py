@@ -96,7 +96,7 @@ class Ahead:
         return None if found is None else filled_tree(found, form.numbers)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def forward_tree(program: Program, name: str) -> ast.expr | None:
     """What computes a tensor of a standard group, as a person writes it; None where it cannot be written."""
     maker = next(step for step in program.steps if step.result.name == name)

@@ -159,14 +159,14 @@ def logistic(step: Apply, reader: Apply, tensors: Mapping[str, Tensor]) -> bool:
     return logistic_pair(*(standard(own, of_one(own, tensors)).key for own in (step, reader)))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def logistic_pair(below: Key, above: Key) -> bool:
     """Whether two operations are exp(z) and 1 + e."""
     inner, outer = (derive(key).equation.right for key in (below, above))
     return isinstance(inner, sp.exp) and is_access(inner.args[0]) and bool(outer.is_Add) and is_access(outer - 1)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def constant_slope(key: Key, position: int) -> bool:
     """Whether a local derivative reads no tensor, and is not 0 throughout."""
     formula = derive(key).derivatives[position].formula

@@ -17,7 +17,7 @@ Numbers = tuple[tuple[str, int], ...]
 """Slots by name, and what stands there."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def filled(text: str, numbers: Numbers) -> str:
     """Text with numbers in its slots.
 
@@ -92,7 +92,7 @@ def signed(node: ast.expr, sign: int) -> list[tuple[ast.expr, int]]:
     return [(node, sign)]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def always_defined(text: str) -> bool:
     """Whether a text is finite wherever what it reads is: it divides by numbers alone, and takes no root or logarithm.
 

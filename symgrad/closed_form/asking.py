@@ -43,7 +43,7 @@ def mentions_seed(node: Expr, program: Program) -> bool:
     return any(program.carries_weights(name_of(n)) for n in sp.preorder_traversal(node) if is_access(n))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def weight(node: Expr) -> tuple[int, str]:
     """Short factors first; by text where they are as long."""
     return int(sp.count_ops(node)), str(node)

@@ -59,7 +59,7 @@ def _remade(node: Expr, args: Sequence[Expr]) -> Expr:
     return like(node, args) if len(apart) == len(args) else node.func(*args)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def canonical_sum(node: Expr) -> Expr:
     """One sum or product under standard names; formulas hold the same one many times."""
     own, body = _out_of_reach(node)

@@ -36,7 +36,7 @@ def relabel(expression: Expr, names: Mapping[Index, Expr]) -> Expr:
     return _relabelled(expression.xreplace(judged) if judged else expression, names)
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=2048)
 def indices_in(expression: Expr) -> frozenset[Index]:
     """Every index that stands in ``expression``, free or bound."""
     if isinstance(expression, Index):
@@ -44,7 +44,7 @@ def indices_in(expression: Expr) -> frozenset[Index]:
     return frozenset().union(*map(indices_in, expression.args))
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=2048)
 def conditions_in(expression: Expr) -> frozenset[Expr]:
     """The conditions on indices alone in ``expression``: some are written down before SymPy has judged them."""
     if isinstance(expression, Relational) and not expression.has(sp.Indexed):
@@ -52,7 +52,7 @@ def conditions_in(expression: Expr) -> frozenset[Expr]:
     return frozenset().union(*map(conditions_in, expression.args))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def is_open(condition: Expr) -> bool:
     """Whether SymPy leaves a condition as it stands: asked once, whatever its indices are called."""
     return stays(_relabelled(condition, dict(zip(_order(condition), _stand_ins, strict=False))))
@@ -65,7 +65,7 @@ def _order(expression: Expr) -> list[Index]:
     return list(dict.fromkeys(index for a in expression.args for index in _order(a)))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def stays(condition: Expr) -> bool:
     """Whether evaluating a condition changes nothing."""
     return bool(condition.func(*condition.args) == condition)

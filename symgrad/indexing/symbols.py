@@ -45,7 +45,7 @@ def fresh_axes(shape: Shape, letters: Sequence[str] = LETTERS) -> tuple[Index, .
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def tensor(name: str) -> Expr:
     """The tensor called ``name`` as SymPy sees it: real, so that |x| does not differentiate into re and im."""
     return sp.IndexedBase(sp.Symbol(name, real=True), real=True)
@@ -103,7 +103,7 @@ def is_access(node: Expr) -> bool:
     return isinstance(node, (sp.Indexed, Scalar))
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=2048)
 def accesses(expression: Expr) -> tuple[Expr, ...]:
     """Every access in ``expression``, in a fixed order, those inside indices included."""
     return tuple(node for node in sp.preorder_traversal(expression) if is_access(node))
@@ -123,7 +123,7 @@ def over(kind: type[Expr], body: Expr, *limits: Expr) -> Expr:
     return node
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=2048)
 def bound_indices(expression: Expr) -> frozenset[Index]:
     """The indices summed or multiplied over anywhere in ``expression``."""
     found: frozenset[Index] = frozenset().union(*map(bound_indices, expression.args))
@@ -132,7 +132,7 @@ def bound_indices(expression: Expr) -> frozenset[Index]:
     return found
 
 
-@lru_cache(maxsize=16384)
+@lru_cache(maxsize=2048)
 def free_indices(expression: Expr) -> frozenset[Index]:
     """The indices of ``expression`` that nothing sums over."""
     if isinstance(expression, Index):

@@ -23,7 +23,7 @@ class Share(sp.Function):
     is_real = True
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def stable_factors(node: Expr) -> tuple[Expr, ...]:
     """exp(a)·exp(b) / Σ exp(c) as exp(a + b − log Σ exp(c)), also where exp(a) is a factor in a sum or its terms."""
     if not node.has(sp.exp):

@@ -19,7 +19,7 @@ from symgrad.ops.functions import high, low, sign
 from symgrad.shapes import Size, with_numbers
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def names_read(expression: Expr) -> tuple[str, ...]:
     """The tensors that are read, in order of appearance."""
     return tuple(dict.fromkeys(name_of(node) for node in sp.preorder_traversal(expression) if is_access(node)))
@@ -31,7 +31,7 @@ RATIONAL: Any = (
 )  # fmt: skip
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def is_rational(expression: Expr) -> bool:
     """Whether rational numbers in give rational numbers out."""
     if is_access(expression) or expression.is_Symbol or expression.is_Rational:
@@ -50,7 +50,7 @@ def is_mask(node: Expr) -> bool:
     return isinstance(node, (Bracket, sp.KroneckerDelta))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def in_order(terms: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The terms of a sum in an order that loses nothing: numbers last, conditions and what they cancel by themselves.
 

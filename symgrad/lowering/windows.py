@@ -37,7 +37,7 @@ class Line:
         return tuple(index for index, _ in self.slopes)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def line(expression: Expr) -> Line | None:
     """``expression`` as a `Line`, or None where it is not one."""
     if isinstance(expression, Index):

@@ -79,7 +79,7 @@ def stays_exact(equation: Equation, arrays: Mapping[str, Array]) -> bool:
     return is_rational(equation.right) and all(is_exact(arrays[name]) for name in names)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def graph_of(
     key: Key, places: tuple[int, ...], sizes: tuple[tuple[Size, int], ...], told: Shapes
 ) -> tuple[Graph, tuple[int, ...]] | None:
@@ -93,7 +93,7 @@ def graph_of(
     return graph, tuple(found)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def plan_of(
     engine: Engine, key: Key, places: tuple[int, ...], sizes: tuple[tuple[Size, int], ...], told: Shapes
 ) -> Plan:

@@ -24,7 +24,7 @@ ENOUGH = 1 << 12
 Told = tuple[tuple[str, tuple[int, ...], str], ...]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def plan_for(equation: Equation, sizes: tuple[tuple[Size, int], ...], told: Told, tame: bool) -> Plan | None:
     """The plan of an equation for arrays of some shapes."""
     shapes, holds = {name: shape for name, shape, _ in told}, {name: kind for name, _, kind in told}
@@ -34,7 +34,7 @@ def plan_for(equation: Equation, sizes: tuple[tuple[Size, int], ...], told: Told
         return None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def uses(equation: Equation, sizes: tuple[tuple[Size, int], ...], told: Told) -> list[None]:
     """As long as an equation was met often."""
     return []

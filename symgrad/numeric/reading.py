@@ -16,7 +16,7 @@ DIVISIONS = 4
 """The largest power below the line that is taken apart."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def in_turn(factors: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], tuple[Expr, ...], tuple[Expr, ...]]:
     """a·v/y² as (a) over (y, y), then (v), which is torch's order: y² may be no float where a/y² is one.
 

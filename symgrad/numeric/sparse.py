@@ -133,13 +133,13 @@ def layers(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values
     return _kept(outer, inner, formula, tuple(values.sizes.items()))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _looks(formula: Expr) -> bool:
     """Whether entries of tensors say where something is."""
     return any(is_delta(f) and any(accesses(f)) for term in _terms(formula) for f in sp.Mul.make_args(term))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _terms(formula: Expr) -> tuple[Expr, ...]:
     """The products that deltas tell apart."""
     return tuple(term for term in over_terms(formula, is_delta) if term != 0)

@@ -185,7 +185,7 @@ def evaluate_text(text: str, known: Mapping[str, Array]) -> Array:
     return forward(program, {t.name: arrays[t.name] for t in program.inputs})[program.output]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
 def _read_back(text: str, shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> Reading:
     """The program that a text spells, read once: the line of a layer is asked again at every step of a loop."""
     used = inputs_of(text)
