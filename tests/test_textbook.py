@@ -271,6 +271,36 @@ def test_a_gradient_reads_as_in_the_book(text: str, wanted: str, form: str) -> N
     assert explained.gradients[wanted].closed_form == form
 
 
+ONE = {
+    "x": (1, 3), "y": (1, 3), "W": (3, 2), "c": (2,), "label": (1,), "q": (1, 3, 4), "k": (1, 5, 4), "g": (1, 5, 2),
+}  # fmt: skip
+BATCHES_OF_ONE = [
+    ("x @ W", "W", "x.T @ v"),
+    ("relu(x @ W + c)", "W", "x.T @ (v * (x @ W + c > 0))"),
+    ("relu(x @ W + c)", "c", "(v * (x @ W + c > 0)).sum(0)"),
+    ("F.linear(x, W.T, c)", "c", "v.sum(0)"),
+    ("F.cross_entropy(x, label)", "x", "v * (softmax(x, dim=-1) - one_hot(label, x.shape[1]))"),
+    ("F.layer_norm(x, (3,))", "x", next(form for text, _, form in BOOK if text == "F.layer_norm(x, (3,))")),
+    ("F.mse_loss(x, y)", "x", "2 * v * (x - y) / x.numel()"),
+    ("q @ k.transpose(-2, -1)", "k", "v.mT @ q"),
+    (
+        "F.scaled_dot_product_attention(q, k, g)", "q",
+        "(((v @ g.mT - (v * out).sum(-1, keepdim=True)) * softmax((q @ k.mT) / q.shape[2] ** 0.5, dim=-1)) @ k)"
+        " / q.shape[2] ** 0.5",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(("text", "wanted", "form"), BATCHES_OF_ONE, ids=[f"{t} by {w}" for t, w, _ in BATCHES_OF_ONE])
+def test_a_batch_of_one_reads_as_any_batch(text: str, wanted: str, form: str) -> None:
+    used = {name: shape for name, shape in ONE.items() if name in inputs_of(text)}
+    numbers = {name: np.random.default_rng(5).uniform(0.2, 0.9, size=shape) for name, shape in used.items()}
+    numbers |= {"label": np.array([1])} if "label" in used else {}
+    explained = symgrad.explain(text, wrt=[wanted], check=False, **numbers)
+    assert explained.gradients[wanted].closed_form == form
+
+
 def test_a_number_is_written_as_it_was_whatever_was_derived_before() -> None:
     """2 and 2.0 are equal, and what was derived with one was taken for the other."""
     numbers = {"q": np.ones((2, 3)), "k": np.ones((4, 3)), "g": np.ones((4, 2))}

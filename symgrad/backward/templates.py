@@ -20,7 +20,7 @@ from symgrad.backward.groups import Group
 from symgrad.backward.slots import always_defined, filled
 from symgrad.backward.standard import Standard, own_values
 from symgrad.calculus import Sweep, flows, pullback
-from symgrad.closed_form import closed_form, grid, lowered, masked_form
+from symgrad.closed_form import closed_form_of, grid, lowered, masked_form
 from symgrad.errors import SymgradError
 from symgrad.indexing import Equation
 from symgrad.indexing.equation import with_names
@@ -70,9 +70,14 @@ _settled: OrderedDict[tuple[Program, str, bool, str], Template] = OrderedDict()
 @lru_cache(maxsize=REMEMBERED)
 def derived(program: Program, held: tuple[tuple[str, str], ...], wanted: str, unit: bool) -> tuple[Sweep, Template]:
     """The pullback of a standard group and the form that is claimed for it; ``unit``: the seed is the number 1."""
-    sweep = called(pullback(program, wanted, Equation((), sp.S.One) if unit else None, WIDE), dict(held))
+
+    @lru_cache(maxsize=2)
+    def sweep_of(own: Program) -> Sweep:
+        return called(pullback(own, wanted, Equation((), sp.S.One) if unit else None, WIDE), dict(held))
+
+    sweep = sweep_of(program)
     try:
-        form = closed_form(program, sweep, wanted)
+        form = closed_form_of(program, wanted, sweep_of)
     except SymgradError:
         form = None
     equation = sweep.equation if sweep.whole else None

@@ -185,6 +185,8 @@ class Forms(Notation):
         """coefficient · above / below."""
         sizes = [b for b in below if not reads_tensor(b) and not indices_in(b)]
         below = [b for b in below if b not in sizes]
+        if all(self.program.sizes.get(size) == 1 for size in sizes):  # an axis of one entry, opened
+            sizes = []
         negative = bool(coefficient < 0)
         above = sorted(above, key=lambda f: factor_order(f, self.program, negative))
         pieces = [self.write(f, prefer) for f in above]

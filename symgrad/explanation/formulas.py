@@ -14,7 +14,7 @@ import numpy as np
 
 from symgrad.calculus import Sweep, jacobians, pullback, pullbacks
 from symgrad.calculus.sweeps import Whole
-from symgrad.closed_form import Form, closed_form, masked_form
+from symgrad.closed_form import Form, closed_form_of, masked_form
 from symgrad.errors import SymgradError
 from symgrad.explanation.claims import UNSAID, Claim, Structure, proven
 from symgrad.explanation.evidence import Evidence
@@ -78,7 +78,8 @@ def derived_by(program: Program, name: str, sweep: Sweep, found: Whole | None) -
         axes, inner, whole = found
         formula = whole.equation.right
         claims = suggested(program, name, axes, inner, formula)
-    return Derived(name, axes, inner, formula, claims, sweep, in_one, closed_form(program, in_one, name))
+    form = closed_form_of(program, name, lambda own: in_one if own is program else pullback(own, name, limit=WIDE))
+    return Derived(name, axes, inner, formula, claims, sweep, in_one, form)
 
 
 def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes | None = None) -> tuple[Derived, ...]:

@@ -83,4 +83,4 @@ def _lead(explanation: Explanation) -> Iterator[Block]:
     yield from renamed(speaker_of(explanation.program))
     yield from made_here(explanation.program)
     if explanation.conventions:
-        yield Paragraph(("; ".join(explanation.conventions), "."))
+        yield Paragraph(("; ".join(said.removesuffix(".") for said in explanation.conventions), "."))
