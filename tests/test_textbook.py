@@ -285,8 +285,7 @@ BATCHES_OF_ONE = [
     ("q @ k.transpose(-2, -1)", "k", "v.mT @ q"),
     (
         "F.scaled_dot_product_attention(q, k, g)", "q",
-        "(((v @ g.mT - (v * out).sum(-1, keepdim=True)) * softmax((q @ k.mT) / q.shape[2] ** 0.5, dim=-1)) @ k)"
-        " / q.shape[2] ** 0.5",
+        f"(((v @ g.mT - {LAST}) * softmax((q @ k.mT) / q.shape[2] ** 0.5, dim=-1)) @ k) / q.shape[2] ** 0.5",
     ),
 ]  # fmt: skip
 

@@ -19,19 +19,33 @@ from symgrad.explanation import Explanation
 from symgrad.render.content.teller import Teller, formula_of
 from symgrad.render.page import Equation
 
-SHORT = 56
-"""Characters of a gradient that is written in the inputs alone; a longer one stands in the names of the steps."""
+SHORT, SHORTER, LESS = 56, 88, 0.8
+"""Characters of a gradient that is written in the inputs alone, and of one that is by so much shorter than the lines."""
 
 
 def short_forms(explanation: Explanation, room: int) -> tuple[tuple[str, ...], bool]:
     """Each gradient in the inputs alone, where all of them are short; and whether some had to go elsewhere."""
     forms = {name: gradient.closed_form for name, gradient in explanation.gradients.items()}
-    if not all(form is not None and len(form) <= SHORT and "; " not in form for form in forms.values()):
+    if not all(form is not None and "; " not in form for form in forms.values()):
+        return (), False
+    longest = max(len(str(form)) for form in forms.values())
+    if longest > SHORT and not (longest <= SHORTER and shorter(explanation, [*map(str, forms.values())])):
         return (), False
     lines = tuple(assigned(f"{name}.grad", str(form))[0] for name, form in forms.items())
     if len(lines) <= room:
         return lines, False
     return (*lines[: room - 1], f"… and {len(lines) - room + 1} more lines, in section 4"), True
+
+
+def shorter(explanation: Explanation, forms: Sequence[str]) -> bool:
+    """Whether forms are a good deal shorter than the lines, and the user gave none of these a name."""
+    lines = explanation.backward
+    told = [*lines.gradients.values(), *lines.lines]
+    told += forward_lines(lines, told, frozenset({explanation.program.output}))
+    if not all(line.of in lines.gradients or UNNAMED.fullmatch(line.of) for line in told):
+        return False
+    spoken = sum(len(line.shown) for line in told)
+    return any(line.text is None for line in told) or sum(map(len, forms)) < LESS * spoken
 
 
 def formulas_instead(explanation: Explanation, teller: Teller) -> Iterator[tuple[str, Equation]]:
