@@ -51,7 +51,7 @@ def merged_whole(first: Expr, second: Expr) -> Expr | None:
     (a, outer_a), (b, outer_b) = sum_and_rest(first), sum_and_rest(second)
     if a is None or b is None or a.limits != b.limits or type(a) is not type(b):
         return None
-    if isinstance(a, Mean) and outer_a == -outer_b:
+    if outer_a == -outer_b:
         b, outer_b = b.func(-b.function, *b.limits), outer_a
     if outer_a != outer_b:
         return None

@@ -19,11 +19,15 @@ BELOW = (sp.S.NegativeOne, sp.Integer(-2), sp.Integer(-3))
 
 
 def logistic(expression: Expr) -> Expr:
-    """1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z)"""
+    """1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z), e²ᶻ·σ(−z)² → σ(z)²"""
     factors = sp.Mul.make_args(expression)
     for base, power in (factor.as_base_exp() for factor in factors if expression.is_Mul):
-        if isinstance(base, sigmoid) and power.is_positive and sp.exp(-base.args[0]) in factors:
-            return expression / base / sp.exp(-base.args[0]) * sigmoid(-base.args[0])
+        for raised in (f for f in factors if isinstance(f, sp.exp)) if isinstance(base, sigmoid) else ():
+            times = sp.cancel(-raised.exp / base.args[0])
+            if times.is_Integer and times.is_positive and power.is_Integer and power.is_positive:
+                own, other, least = base.args[0], sigmoid(-base.args[0]), min(times, power)
+                rest = sp.Mul(*(f for f in factors if f not in (raised, base**power)))
+                return rest * sp.exp((least - times) * own) * base ** (power - least) * other**least
     for factor in sp.Mul.make_args(expression) if expression.is_Mul or expression.is_Pow else ():
         base, power = factor.as_base_exp()
         if power not in BELOW or not base.is_Add or len(base.args) != 2 or sp.S.One not in base.args:

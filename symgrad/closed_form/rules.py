@@ -38,6 +38,7 @@ from symgrad.indexing.brackets import Bracket
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, is_access
+from symgrad.ops.functions import sigmoid
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ def common_factor(expression: Expr) -> Expr:
     counts, shared = in_every([_over_totals(term, roots) for term in expression.args])
     if not shared and any(term.has(sp.Sum) for term in expression.args):
         counts, shared = in_every([_over_totals(outside(term), roots) for term in expression.args])
-    held = {i for delta in expression.atoms(sp.KroneckerDelta) for i in delta.args if isinstance(i, Index)}
+    apart = expression.atoms(sp.KroneckerDelta) - shared.keys()
+    held = {i for delta in apart for i in delta.args if isinstance(i, Index)}
     shared = Counter({f: n for f, n in shared.items() if not f.is_number and not held & free_indices(f)})
     if not shared:
         return expression
@@ -78,6 +80,8 @@ def in_every(terms: Sequence[Sequence[Expr]]) -> tuple[list[Counter[Expr]], Coun
 def _over_totals(term: Expr, roots: Collection[Expr]) -> list[Expr]:
     """The factors of a term; what it is divided by more than once, if it holds a sum, stands there as often.
 
+    So do powers of σ and 1 − σ: σ − σ² is σ·(1 − σ).
+
     What another term is divided by the root of is a product of two ``roots``.
     """
     factors = []
@@ -86,6 +90,8 @@ def _over_totals(term: Expr, roots: Collection[Expr]) -> list[Expr]:
         if base.has(sp.Sum) and exponent.is_Rational and exponent < 0:
             unit = sp.S.Half if base in roots else sp.Rational(1, exponent.q)
             factors += [base**-unit] * int(-exponent / unit)
+        elif exponent.is_Integer and exponent > 1 and (isinstance(base, sigmoid) or isinstance(1 - base, sigmoid)):
+            factors += [base] * int(exponent)
         else:
             factors.append(factor)
     return factors
