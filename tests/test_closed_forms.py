@@ -479,8 +479,8 @@ def test_a_text_that_does_not_read_gets_no_names() -> None:
     ("text", "form", "shapes"),
     [
         ("dist(x.flip(0), x)", "2 * v * (x - x.flip(0)) / out", {"x": (2, 3)}),  # the distance 0 where x has one row
-        ("std(x)", "v * (x - x[0].mean()) / out / (x.shape[1] - 1)", {"x": (1, 3)}),
-        ("where(std(x) > d, std(x), d)", "v * (std(x) > d) * (x - x[0].mean()) / std(x) / (x.shape[1] - 1)",
+        ("std(x)", "v * (x - x.mean()) / out / (x.numel() - 1)", {"x": (1, 3)}),
+        ("where(std(x) > d, std(x), d)", "v * (std(x) > d) * (x - x.mean()) / std(x) / (x.numel() - 1)",
          {"x": (1, 3), "d": ()}),
         ("log_softmax(corrcoef(x) - corrcoef(x), 0)", "zeros_like(x)", {"x": (2, 3)}),
     ],

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from symgrad.backward.beside import side_by_side
 from symgrad.backward.margins import Shapes, without_margins
-from symgrad.backward.phrasing import in_one_fraction, is_reciprocal, without_turns
+from symgrad.backward.phrasing import in_one_fraction, in_one_product, is_reciprocal, without_turns
 from symgrad.backward.signs import copied, negated, with_signs
 
 LONGEST = 64
@@ -135,7 +135,7 @@ def replaced(term: Term, draft: Draft, name: str, value: ast.expr) -> Term:
     if draft.of not in term.through or term.value is None:
         return term
     through = (*(read for read in term.through if read != draft.of), *draft.reads)
-    whole = without_turns(put(term.value, {name: value}))
+    whole = in_one_product(without_turns(put(term.value, {name: value})))
     return Term(through, in_one_fraction(whole) if is_reciprocal(value) else whole)
 
 

@@ -5,6 +5,7 @@ Comes in: a proven form as a syntax tree. Goes out: the same value, said as a pe
     (a − b) / (x.var(…) + ε).sqrt()      →  r = 1 / (x.var(…) + ε).sqrt(); r * (a − b)
     ones_like(x) / 8                     →  1 / 8, where a number does
     2 * (1 / 8) * t                      →  2 * t / 8
+    2 * (v * x) * t                      →  2 * v * x * t
     (x.T @ v).T                          →  v.T @ x
 """
 
@@ -121,4 +122,23 @@ def in_one_fraction(value: ast.expr) -> ast.expr:
     return found
 
 
-__all__ = ["in_one_fraction", "is_reciprocal", "with_a_root", "without_ones", "without_turns"]
+class InOneProduct(ast.NodeTransformer):
+    """a * (b * c) → a * b * c"""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """A product of products."""
+        self.generic_visit(node)
+        return product(factors(node)) if isinstance(node.op, ast.Mult) else node
+
+
+def in_one_product(value: ast.expr) -> ast.expr:
+    """Products that were put into products, without their brackets.
+
+    >>> ast.unparse(in_one_product(ast.parse("2 * (v * x) * t2 + b", mode="eval").body))
+    '2 * v * x * t2 + b'
+    """
+    found: ast.expr = InOneProduct().visit(value)
+    return found
+
+
+__all__ = ["in_one_fraction", "in_one_product", "is_reciprocal", "with_a_root", "without_ones", "without_turns"]

@@ -49,23 +49,47 @@ def weight(node: Expr) -> tuple[int, str]:
     return int(sp.count_ops(node)), str(node)
 
 
-def factor_order(factor: Expr, program: Program, negative: bool) -> tuple[bool, bool, bool, bool, tuple[int, str]]:
-    """Where a factor stands: tensors first, the seed before others; masks last behind a minus: torch has no -mask."""
-    masked = negative and isinstance(factor, Bracket)
-    return masked, not is_access(factor), not mentions_seed(factor, program), bool(indices_in(factor)), weight(factor)
+def factor_order(
+    factor: Expr, program: Program, negative: bool
+) -> tuple[bool, bool, bool, bool, bool, tuple[int, str]]:
+    """Where a factor stands: decimals, then tensors, the seed first; masks last behind a minus: torch has no -mask."""
+    masked, seeded = negative and isinstance(factor, Bracket), mentions_seed(factor, program)
+    number = is_written_out(factor)
+    return masked, not number, not is_access(factor), not seeded, bool(indices_in(factor)), weight(factor)
 
 
 def content_of(node: Expr) -> Expr:
-    """The number that divides every coefficient of a sum, negative when every term is; 1 where a number is a term.
+    """The number that divides every coefficient of a sum, negative when every term is.
 
-    1 as well where a coefficient is a decimal: what it shares with the others is no number that anyone would write.
+    Where a number is a term, or a coefficient is a decimal, it is 1 or −1: what a decimal shares with other numbers is
+    no number that anyone would write. One decimal that all terms have is.
     """
-    if any(term.is_number or is_decimal(term.as_coeff_Mul()[0]) for term in node.args):
-        return sp.S.One
+    sign = sp.S.NegativeOne if all(t.could_extract_minus_sign() for t in node.args) else sp.S.One
+    numbers = [term.as_coeff_Mul()[0] for term in node.args]
+    if any(is_written_out(number) for number in numbers):
+        return sign * (abs(numbers[0]) if len({abs(number) for number in numbers}) == 1 else 1)
+    if any(term.is_number for term in node.args):
+        return sign
     content, _ = node.primitive()
-    if content.q != 1 and any(term.as_coeff_Mul()[0].is_Integer for term in node.args):
+    if content.q != 1 and any(number.is_Integer for number in numbers):
         content = sp.S.One  # Φ + x / 2 is not (2·Φ + x) / 2
-    return -content if all(t.could_extract_minus_sign() for t in node.args) else content
+    return sign * abs(content)
+
+
+def without(node: Expr, content: Expr) -> Expr:
+    """A sum divided by its content; a decimal and itself leave no 1.0."""
+    parts = (term.as_coeff_Mul() for term in node.args)
+    return sp.Add(
+        *(
+            sp.Integer(1 if own == content else -1) * rest if abs(own) == abs(content) else own / content * rest
+            for own, rest in parts
+        )
+    )
+
+
+def is_written_out(number: Expr) -> bool:
+    """Whether a number is a decimal, exact or not."""
+    return bool(number.is_Float) or is_decimal(number)
 
 
 def is_decimal(number: Expr) -> bool:

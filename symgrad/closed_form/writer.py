@@ -20,8 +20,10 @@ from symgrad.closed_form.asking import (
     factor_order,
     indices_in,
     is_decimal,
+    is_written_out,
     joint_axes,
     reads_tensor,
+    without,
 )
 from symgrad.closed_form.classes import is_class, one_hot
 from symgrad.closed_form.edges import is_edge, within_edges
@@ -143,7 +145,7 @@ class Forms(Notation):
         """Terms over their common axes; what is subtracted comes last."""
         content = content_of(node)
         if content != 1:
-            return self.product([content, sp.Add(*(t / content for t in node.args))], prefer)
+            return self.product([content, without(node, content)], prefer)
         terms = [(t.could_extract_minus_sign(), -t if t.could_extract_minus_sign() else t) for t in node.args]
         written = [(minus, t, self.write(t, prefer)) for minus, t in terms]
         whole = added(written, common_order([piece for *_, piece in written], prefer))
@@ -165,8 +167,12 @@ class Forms(Notation):
             base, exponent = (factor, sp.S.One) if isinstance(factor, sp.exp) else factor.as_base_exp()
             if factor.is_Add:
                 content = content_of(factor)
-                coefficient *= content
-                factor = sp.Add(*(t / content for t in factor.args))
+                number, decimal = (sp.sign(content), abs(content)) if is_written_out(content) else (content, sp.S.One)
+                coefficient *= number
+                above += [decimal] if decimal != 1 else []
+                factor = without(factor, content)
+            elif is_written_out(factor) and factor.is_negative:
+                coefficient, factor = -coefficient, -factor
             if isinstance(factor, sp.exp) and is_access(-factor.exp):
                 below.append(sp.exp(-factor.exp))
             elif factor.is_Rational and not is_decimal(factor):
