@@ -21,7 +21,7 @@ TANH = "((2 / math.pi) ** 0.5 * (x + 0.044715 * x ** 3)).tanh()"
 SHAPES = {
     "x": (2, 3), "y": (2, 3), "X": (3, 3), "Y": (3, 3), "A": (4, 3), "b": (3,), "c": (4,), "u": (3,), "w": (3,), "W": (3, 4),
     "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
-    "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3),
+    "tall": (4, 3), "Z": (3, 4), "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3),
 }  # fmt: skip
 
 BOOK = [
@@ -32,9 +32,9 @@ BOOK = [
     ("A @ u", "A", "v[:, None] * u"),
     ("u @ b", "u", "v * b"),
     ("b @ X @ u", "X", "v * b[:, None] * u"),
-    ("u @ X @ u", "u", "v * (X @ u + u @ X)"),
+    ("u @ X @ u", "u", "v * ((X + X.T) @ u)"),
     ("trace(X @ Y)", "X", "v * Y.T"),
-    ("trace(X.T @ Y @ X)", "X", "v * (Y @ X + Y.T @ X)"),
+    ("trace(X.T @ Y @ X)", "X", "v * ((Y + Y.T) @ X)"),
     ("trace(X @ X.T)", "X", "2 * v * X"),
     ("inverse(X)", "X", "-out.T @ (v @ out.T)"),
     ("det(X)", "X", "v * out * inverse(X).T"),
@@ -224,6 +224,43 @@ BOOK = [
         "softmax(q @ k.T / 2, dim=-1) @ g", "q",
         "t = softmax((q @ k.T) / 2, dim=1); ((t * (v @ g.T - (t * (v @ g.T)).sum(-1, keepdim=True))) @ k) / 2",
     ),
+    # The Matrix Cookbook once more, and what is symmetric
+    ("trace(W.T @ X @ Z)", "X", "v * (W @ Z.T)"),
+    ("trace(X @ X)", "X", "2 * v * X.T"),
+    ("trace(matrix_power(X, 3))", "X", "3 * v * (X.T @ X.T)"),
+    ("b @ X.T @ u", "X", "v * b * u[:, None]"),
+    ("(X @ b + u) @ Y @ (X @ b + u)", "X", "v * b * ((Y + Y.T) @ (X @ b + u))[:, None]"),
+    ("b @ inverse(X) @ u", "X", "-v * (inverse(X).T @ b)[:, None] * (inverse(X) @ u)"),
+    ("X @ X.T", "X", "(v + v.T) @ X"),
+    ("log(det(x @ x.T))", "x", "2 * v * (inverse(x @ x.T) @ x)"),
+    ("logdet(tall.T @ tall)", "tall", "2 * v * (tall @ inverse(tall.T @ tall))"),
+    ("log(det(X.T @ X))", "X", "2 * v * (X @ inverse(X.T @ X))"),
+    ("b @ inverse(tall.T @ tall) @ b", "b", "2 * v * (inverse(tall.T @ tall) @ b)"),
+    ("solve(tall.T @ tall, b)", "b", "solve(tall.T @ tall, v)"),
+    ("solve(X, b)", "X", "-out * solve(X.T, v)[:, None]"),
+    ("kron(u, b)", "u", "v.reshape(u.shape[0], b.shape[0]) @ b"),
+    # Losses that people write out
+    ("-((1 - u) ** 2 * log(u)).mean()", "u", "v * (2 * (1 - u) * log(u) - (1 - u) ** 2 / u) / u.shape[0]"),
+    (
+        "1 - 2 * (u * b).sum() / (b.sum() + u.sum())", "u",
+        "2 * v * (sum(u * b) / (sum(b) + sum(u)) ** 2 - b / (sum(b) + sum(u)))",
+    ),
+    ("-0.5 * (1 + u - w ** 2 - exp(u)).sum()", "u", "0.5 * v * (exp(u) - 1)"),
+    ("-0.5 * (1 + u - w ** 2 - exp(u)).sum()", "w", "v * w"),
+    ("-(u * log(u)).sum()", "u", "-v * (log(u) + 1)"),
+    ("((A @ u - c) ** 2).mean() + 0.1 * (u ** 2).sum()", "u", "v * (0.2 * u + 2 * (A.T @ (A @ u - c)) / A.shape[0])"),
+    (
+        "-(log_softmax(x, dim=-1) * y).sum(-1).mean()", "x",
+        "v * (log_softmax(x, dim=1).exp() * y.sum(-1, keepdim=True) - y) / x.shape[0]",
+    ),
+    ("((u - b) @ inverse(X) @ (u - b)).sqrt()", "u", "v * ((inverse(X) + inverse(X).T) @ (u - b)) / out / 2"),
+    # Activations and attention
+    ("x * sigmoid(1.702 * x)", "x", "v * sigmoid(1.702 * x) * (1.702 * x * (1 - sigmoid(1.702 * x)) + 1)"),
+    ("F.silu(x @ W) * (x @ Z)", "Z", "x.T @ (v * silu(x @ W))"),
+    ("softmax(x / 2, dim=-1)", "x", f"out * (v - {LAST}) / 2"),
+    ("q @ (k.T @ g)", "k", "g @ (v.T @ q)"),
+    ("log(exp(x).sum(-1))", "x", "v[:, None] * exp(x) / sum(exp(x), dim=1)[:, None]"),
+    ("softmax(q @ k.T / 8 ** 0.5, dim=-1)", "q", f"(out * (v - {LAST}) / 8 ** 0.5) @ k"),
 ]  # fmt: skip
 
 
@@ -298,6 +335,33 @@ def test_a_batch_of_one_reads_as_any_batch(text: str, wanted: str, form: str) ->
     numbers |= {"label": np.array([1])} if "label" in used else {}
     explained = symgrad.explain(text, wrt=[wanted], check=False, **numbers)
     assert explained.gradients[wanted].closed_form == form
+
+
+HESSIANS = [
+    (
+        "log(1 + exp(-t * (D @ w))).mean()", "w",
+        "(D.T @ (t ** 2 * ((D @ w) * t).sigmoid() * (-(D @ w) * t).sigmoid()).diag() @ D) / t.shape[0]",
+    ),
+    (
+        "F.binary_cross_entropy_with_logits(D @ w, t)", "w",
+        "(D.T @ ((D @ w).sigmoid() * (-D @ w).sigmoid()).diag() @ D) / D.shape[0]",
+    ),
+    ("F.softplus(u).sum()", "u", "(u.sigmoid() * (1 - u.sigmoid())).diag()"),
+    ("sigmoid(u).sum()", "u", "(sigmoid(u) * (1 - sigmoid(u)) * (1 - 2 * sigmoid(u))).diag()"),
+    ("tanh(u).sum()", "u", "(-2 * tanh(u) * (1 - tanh(u) ** 2)).diag()"),
+    ("F.silu(u).sum()", "u", "(u.sigmoid() * (1 - u.sigmoid()) * (u + 2 - 2 * u * u.sigmoid())).diag()"),
+    ("((A @ u - c) ** 2).mean()", "u", "2 * (A.T @ A) / A.shape[0]"),
+    ("u @ X @ u", "u", "X + X.T"),
+]  # fmt: skip
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize(("text", "wanted", "form"), HESSIANS, ids=[text for text, _, _ in HESSIANS])
+def test_a_hessian_reads_as_in_the_book(text: str, wanted: str, form: str) -> None:
+    used = {name: shape for name, shape in SHAPES.items() if name in inputs_of(text)}
+    numbers = {name: np.random.default_rng(5).uniform(0.2, 0.9, size=shape) for name, shape in used.items()}
+    explained = symgrad.explain(text, wrt=[wanted], order=2, check=False, **numbers)
+    assert explained.hessians[wanted, wanted].closed_form == form
 
 
 def test_a_number_is_written_as_it_was_whatever_was_derived_before() -> None:

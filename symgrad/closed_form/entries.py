@@ -60,7 +60,9 @@ def entry(notation: Notation, node: Expr) -> Piece:
 
 
 def flipped_product(notation: Notation, name: str, indices: Sequence[Index]) -> Piece | None:
-    """The transpose of a forward value that is a matrix product: (a @ b).T is b.T @ a.T."""
+    """The transpose of a forward value that is a matrix product: (a @ b).T is b.T @ a.T; a symmetric one is its own."""
+    if name in notation.symmetric:
+        return Piece(*notation.texts.tensor(name), tuple(reversed(indices)))
     factors = notation.texts.factors(name)
     if factors is None or len(indices) != 2:
         return None

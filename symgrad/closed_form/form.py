@@ -17,7 +17,7 @@ from symgrad.calculus import Step, Sweep, local
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.classes import none_left_out, some_left_out
 from symgrad.closed_form.named_twice import named_twice
-from symgrad.closed_form.of_programs import program_rules
+from symgrad.closed_form.of_programs import in_one_order, program_rules, symmetric_in
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece
 from symgrad.closed_form.rules import AMONG_NAMES, APART, DIVIDING, Rule, simplify
 from symgrad.closed_form.shorthands import Apart, Masked, Softmax, Standardised
@@ -129,6 +129,22 @@ def complements(equation: Equation, program: Program, known: Mapping[str, Equati
     return {n: e for n, e in found.items() if e.right.is_Add and entry_by_entry(e) and e.right.args[0].is_number}
 
 
+def multiplied_again(equation: Equation, program: Program, known: Mapping[str, Equation]) -> Equation:
+    """``equation`` with matrix products written out whose factors are multiplied in it as well: terms may be alike."""
+    if not equation.right.atoms(sp.Add):
+        return equation
+    products: dict[str, Equation] = {}
+    for step in program.steps:
+        own = local(step, program).equation
+        if type(own.right) is sp.Sum and step.result.name != program.output:
+            products[step.result.name] = substitute(own, {**known, **products})
+    sums = [{name_of(a) for a in accesses(total)} for total in equation.right.atoms(sp.Sum)]
+    read = {name_of(a) for a in accesses(equation.right)} & products.keys()
+    factors = {name: {name_of(a) for a in accesses(products[name].right)} for name in read}
+    found = {name: products[name] for name in read if any(factors[name] <= {*total} - {name} for total in sums)}
+    return substitute(equation, found) if found else equation
+
+
 def entry_by_entry(equation: Equation) -> bool:
     """Whether an entry is computed of entries at the same place, in a few signs."""
     plain = not equation.right.has(sp.Sum, sp.Product, Bracket, sp.KroneckerDelta) and equation.right.count_ops() < FEW
@@ -192,25 +208,28 @@ def closed_form(program: Program, sweep: Sweep, wanted: str, classes: Classes = 
     if not sweep.whole:
         return None
     known = views(program)
-    equation = without_floats(substitute(sweep.equation, known))
+    symmetric = symmetric_in(program, known)
+    equation = in_one_order(without_floats(substitute(sweep.equation, known)), symmetric)
     if sum(1 for _ in sp.preorder_traversal(equation.right)) > WIDEST:
         return None
-    here = partial(written, program, wanted=wanted, known=known, classes=classes)
+    notation = partial(Forms, program, symmetric)
+    here = partial(written, program, notation, wanted=wanted, known=known, classes=classes)
     rules = (*program_rules(program, known), *DIVIDING)
     found = here(equation, rules=rules)
     if found is None and rules != DIVIDING:  # an identity matrix within a sum has no notation
         found = here(equation, rules=DIVIDING)
     if found is None and equation.right.has(Unravel):
         found = here(equation, rules=(*APART, *rules))
-    wider = written_out(equation, program, known)
-    if wider != equation:
-        other = here(wider, rules=rules)
-        found = min((form for form in (other, found) if form is not None), key=lambda f: len(f.text), default=None)
+    for wider in (written_out(equation, program, known), multiplied_again(equation, program, known)):
+        if wider != equation:
+            other = here(in_one_order(wider, symmetric), rules=rules)
+            found = min((form for form in (other, found) if form is not None), key=lambda f: len(f.text), default=None)
     return found
 
 
 def written(
     program: Program,
+    forms: Callable[[], Forms],
     equation: Equation,
     wanted: str,
     known: Mapping[str, Equation],
@@ -223,7 +242,7 @@ def written(
     if right.has(*NAMED, *PRODUCTS):
         right = simplify(right, steps, (*named_output(program, known), *AMONG_NAMES))
     right = without_floats(Equation(equation.axes, right)).right
-    notation = Forms(program)
+    notation = forms()
     try:
         piece = notation.whole(right, equation.axes, wanted) if right != 0 else None
     except NoForm:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import sympy as sp
 
@@ -23,8 +23,10 @@ from symgrad.program import Program
 class Notation(ABC):
     """The tensors of one program, the names that were given, and the three questions that every way to write asks."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, symmetric: Collection[str] = ()) -> None:
         self.program = program
+        self.symmetric = symmetric
+        """The tensors that are their own transposes."""
         self.texts = Writer(program)
         solutions = [step for step in program.steps if step.op == "solve"]
         self.solved = {inverse: str(step.arguments[0]) for step in solutions for _, inverse in step.beside}

@@ -5,7 +5,7 @@ Comes in: the program and its views. Goes out: rules, which hold where nothing i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import sympy as sp
 
@@ -25,7 +25,7 @@ from symgrad.program import Apply, Program
 def program_rules(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, ...]:
     """The rules that hold for the tensors of ``program``."""
     makers = {step.result.name: step for step in program.steps}
-    inverses = {name: str(step.arguments[0]) for name, step in makers.items() if step.op == "inverse"}
+    inverses = inverses_in(program)
     norms = {name: step for name, step in makers.items() if step.op == "norm"}
     return (
         *([Rule("inverse", "A⁻¹·A → I", lambda e: without_inverses(e, inverses))] if inverses else []),
@@ -34,6 +34,40 @@ def program_rules(program: Program, known: Mapping[str, Equation]) -> tuple[Rule
         *quotient_rule(program, makers, known),
         *output_rule(program, makers, known),
     )
+
+
+def inverses_in(program: Program) -> dict[str, str]:
+    """The tensors that are an inverse, and of which."""
+    return {step.result.name: str(step.arguments[0]) for step in program.steps if step.op == "inverse"}
+
+
+def symmetric_in(program: Program, known: Mapping[str, Equation]) -> frozenset[str]:
+    """The intermediates that are symmetric matrices: A·Aᵀ, what is made of such entry by entry, their inverses."""
+    inverses, found = inverses_in(program), set[str]()
+    solved = {name for step in program.steps if step.op == "solve" for _, name in step.beside}
+    for step in program.steps if inverses else ():
+        name, shape = step.result.name, step.result.shape
+        if len(shape) != 2 or shape[0] != shape[1]:
+            continue
+        if name in inverses:
+            found |= {name} if inverses[name] in found and name not in solved else set()
+            continue
+        equation = in_one_order(substitute(local(step, program).equation, known), found)
+        turned = equation.right.xreplace(dict(zip(equation.axes, reversed(equation.axes), strict=True)))
+        if canonical(in_one_order(Equation(equation.axes, turned), found).right) == canonical(equation.right):
+            found.add(name)
+    return frozenset(found)
+
+
+def in_one_order(equation: Equation, symmetric: Collection[str]) -> Equation:
+    """``equation`` with the two indices of a symmetric matrix in one order: free ones first."""
+    free = {*equation.axes, *free_indices(equation.right)}
+    swap = {
+        entry: access(name_of(entry), sorted(indices_of(entry), key=lambda i: (i not in free, str(i))))
+        for entry in accesses(equation.right)
+        if name_of(entry) in symmetric
+    }
+    return Equation(equation.axes, equation.right.xreplace(swap)) if swap else equation
 
 
 def without_inverses(expression: Expr, inverses: Mapping[str, str]) -> Expr:

@@ -15,6 +15,7 @@ from typing import Any
 import sympy as sp
 
 from symgrad.closed_form.complex_text import complex_text
+from symgrad.closed_form.decimals import root_of
 from symgrad.closed_form.pieces import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, POWER, NoForm, Text, bracketed
 from symgrad.closed_form.size_text import size_text
 from symgrad.errors import SymgradError
@@ -43,6 +44,9 @@ def number_text(value: Any) -> Text:
         value = value.numerator
     if not isinstance(value, (int, float)):
         raise NoForm
+    root = root_of(value) if isinstance(value, float) else None
+    if root is not None:
+        return f"{root} ** 0.5", POWER
     return repr(value), NEGATE if value < 0 else ATOM
 
 

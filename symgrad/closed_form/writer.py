@@ -26,6 +26,7 @@ from symgrad.closed_form.asking import (
     without,
 )
 from symgrad.closed_form.classes import is_class, one_hot
+from symgrad.closed_form.decimals import root_below, root_of
 from symgrad.closed_form.edges import is_edge, within_edges
 from symgrad.closed_form.entries import entry
 from symgrad.closed_form.function_calls import function
@@ -117,6 +118,8 @@ class Forms(Notation):
             return Piece(str(node), NEGATE if node < 0 else ATOM, ())
         if isinstance(node, Root):
             return root(self, node, ())
+        if is_written_out(node) and (n := root_of(float(node))) is not None:
+            return Piece(f"{n} ** 0.5", POWER, ())
         if is_decimal(node) or (node.is_Rational and node.q % 10 == 0):
             return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
         if node.is_Rational:
@@ -167,12 +170,17 @@ class Forms(Notation):
             base, exponent = (factor, sp.S.One) if isinstance(factor, sp.exp) else factor.as_base_exp()
             if factor.is_Add:
                 content = content_of(factor)
-                number, decimal = (sp.sign(content), abs(content)) if is_written_out(content) else (content, sp.S.One)
+                factor, number = without(factor, content), content
+            else:
+                number = factor if is_written_out(factor) else sp.S.One
+            if is_written_out(number):
+                coefficient *= sp.sign(number)
+                n = root_below(abs(float(number)))
+                (above if n is None else below).append(abs(number) if n is None else Root(sp.Integer(n)))
+            else:
                 coefficient *= number
-                above += [decimal] if decimal != 1 else []
-                factor = without(factor, content)
-            elif is_written_out(factor) and factor.is_negative:
-                coefficient, factor = -coefficient, -factor
+            if factor is number:
+                continue
             if isinstance(factor, sp.exp) and is_access(-factor.exp):
                 below.append(sp.exp(-factor.exp))
             elif factor.is_Rational and not is_decimal(factor):

@@ -26,6 +26,8 @@ FEW, TOGETHER = 4, 4
 """Of each axis so many of the smallest sizes are tried, in every combination of so many axes."""
 MORE, RANDOM = 6, 6
 """Random sizes are a little more than the given ones, or than so much; so many are drawn."""
+HUGE = 1e12
+"""Entries beyond this are no numbers of a small point."""
 SMALLEST, POINTS = 2, 3
 """Points at the smallest sizes, and in all."""
 
@@ -57,6 +59,8 @@ def resized(values: Values, program: Program, moving: Collection[str]) -> Iterat
                 continue
             if not defined(program, point) and defined(program, values):  # the spread of one value
                 continue
+            if enormous(program, point) and not enormous(program, values):  # the inverse of x @ x.T, x longer than wide
+                continue
             yield point
             found += 1
 
@@ -64,6 +68,11 @@ def resized(values: Values, program: Program, moving: Collection[str]) -> Iterat
 def defined(program: Program, values: Values) -> bool:
     """Whether everything on the way to the output has a value."""
     return all(bool(finite(values[name]).all()) for name in program.relevant())
+
+
+def enormous(program: Program, values: Values) -> bool:
+    """Whether a value is so large that it is what rounding left of a pole."""
+    return any(bool((np.abs(as_float(tensor)) > HUGE).any()) for tensor in values.arrays.values())
 
 
 def candidates(given: Sequence[int]) -> tuple[Iterator[dict[int, int]], Iterator[dict[int, int]]]:

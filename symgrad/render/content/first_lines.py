@@ -20,7 +20,7 @@ from symgrad.render.content.teller import Teller, formula_of
 from symgrad.render.page import Equation
 
 SHORT, SHORTER, LESS = 56, 88, 0.8
-"""Characters of a gradient in the inputs alone: of a short one, and of one that is by so much shorter than the lines."""
+"""Characters of a gradient in the inputs alone: of a short one, and of one so much shorter than the lines."""
 
 
 def short_forms(explanation: Explanation, room: int) -> tuple[tuple[str, ...], bool]:

@@ -1,0 +1,35 @@
+"""Decimals that are roots of whole numbers: 2.8284271247461903 is what a program computed of ``8 ** 0.5``.
+
+Comes in: a float. Goes out: the whole number, where Python's own root of it is that very float.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+
+LARGEST = 10**6
+"""Whole numbers up to here are sizes that somebody took the root of."""
+
+
+def root_of(value: float) -> int | None:
+    """n, where ``value`` is n ** 0.5 to the last digit and no whole number.
+
+    >>> root_of(2.8284271247461903), root_of(2.8284), root_of(3.0)
+    (8, None, None)
+    """
+    if not 1 < value <= LARGEST**0.5:
+        return None
+    n = round(value * value)
+    return n if n**0.5 == value and isqrt(n) ** 2 != n else None
+
+
+def root_below(value: float) -> int | None:
+    """n, where ``value`` is 1 / n ** 0.5 to the last digit.
+
+    >>> root_below(0.35355339059327373), root_below(0.125)
+    (8, None)
+    """
+    if not 1 / LARGEST**0.5 <= value < 1:
+        return None
+    n = round(1 / (value * value))
+    return n if 1 / n**0.5 == value and isqrt(n) ** 2 != n else None
