@@ -214,13 +214,13 @@ def test_the_lines_grow_with_the_program_and_no_faster(monkeypatch: pytest.Monke
 def test_a_wrong_line_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     templates.derived.cache_clear()
     templates.forget()
-    honest = templates.closed_form
+    honest = templates.closed_form_of
 
     def lies(*args: Any) -> Any:
         form = honest(*args)
         return None if form is None else form.__class__(f"2 * ({form.text})", form.equation, form.steps)
 
-    monkeypatch.setattr(templates, "closed_form", lies)
+    monkeypatch.setattr(templates, "closed_form_of", lies)
     monkeypatch.setattr(templates, "written_out", lambda *_: None)
     lines = symgrad.explain("tanh(x @ w)", shapes={"x": (2, 3), "w": (3, 4)}, check=False).backward
     assert [line.code for line in lines.statements] == [None] * len(lines.statements)

@@ -208,13 +208,13 @@ def written(text, place):
 def test_a_line_that_holds_at_one_position_alone_is_not_taken_for_another(monkeypatch):
     """A form that forgets its slot is right at the first position, and refused because of the others."""
     templates.forget()
-    own = templates.closed_form
+    own = templates.closed_form_of
 
-    def forgetful(program, sweep, wanted):
-        form = own(program, sweep, wanted)
+    def forgetful(program, wanted, sweep_of):
+        form = own(program, wanted, sweep_of)
         return form if form is None else replace(form, text=filled(form.text, (("p0", 0),)))
 
-    monkeypatch.setattr(templates, "closed_form", forgetful)
+    monkeypatch.setattr(templates, "closed_form_of", forgetful)
     templates.derived.cache_clear()
     found = symgrad.explain("tanh(x[0])", shapes={"x": (4,)}, check=False).backward
     assert found.gradients["x"].code is not None

@@ -28,8 +28,7 @@ class Notation(ABC):
         self.symmetric = symmetric
         """The tensors that are their own transposes."""
         self.texts = Writer(program)
-        solutions = [step for step in program.steps if step.op == "solve"]
-        self.solved = {inverse: str(step.arguments[0]) for step in solutions for _, inverse in step.beside}
+        self.solved = solved_in(program)
         """The inverses that only the gradients of linear systems read, and the matrices they are the inverses of."""
         self._names: dict[str, str] = {}
 
@@ -69,4 +68,10 @@ class Notation(ABC):
         """``node`` in exactly the shape of ``wanted``."""
 
 
-__all__ = ["Notation"]
+def solved_in(program: Program) -> dict[str, str]:
+    """What is read beside linear systems, and the matrices it is the inverses of."""
+    solutions = [step for step in program.steps if step.op == "solve"]
+    return {inverse: str(step.arguments[0]) for step in solutions for _, inverse in step.beside}
+
+
+__all__ = ["Notation", "solved_in"]

@@ -13,6 +13,7 @@ from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
 from symgrad.closed_form.floors import SAYS, above_floors
 from symgrad.closed_form.merging import outside
+from symgrad.closed_form.notation import solved_in
 from symgrad.closed_form.quotients import LINEAR
 from symgrad.closed_form.rules import Rule, simplify
 from symgrad.indexing import Bracket, Equation, Index, add_up
@@ -44,7 +45,7 @@ def inverses_in(program: Program) -> dict[str, str]:
 def symmetric_in(program: Program, known: Mapping[str, Equation]) -> frozenset[str]:
     """The intermediates that are symmetric matrices: A·Aᵀ, what is made of such entry by entry, their inverses."""
     inverses, found = inverses_in(program), set[str]()
-    solved = {name for step in program.steps if step.op == "solve" for _, name in step.beside}
+    solved = solved_in(program)
     for step in program.steps if inverses else ():
         name, shape = step.result.name, step.result.shape
         if len(shape) != 2 or shape[0] != shape[1]:

@@ -33,6 +33,10 @@ LENGTHS = ("p", "ord")
 """Options that may be infinite: which length is meant."""
 
 
+COPIES = "expand"
+"""The operation of broadcasting: its one option is the shape of what it meets."""
+
+
 def endless(value: object) -> bool:
     """Whether this is an infinity or NaN."""
     return isinstance(value, float) and not math.isfinite(value)
@@ -209,7 +213,7 @@ class Builder:
         wanted = self.sizes.shape(target or ())
         if self.sizes.shape(meaning.shape) == wanted:
             return meaning
-        return self.add(named("expand"), (meaning.name,), {"shape": wanted}, wanted, span, None)
+        return self.add(named(COPIES), (meaning.name,), {"shape": wanted}, wanted, span, None)
 
     def literal(self, shape: Shape) -> Shape:
         """``shape`` with 0 and 1 as numbers where a computed size comes to that: 1 broadcasts, 0 is empty.

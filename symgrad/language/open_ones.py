@@ -16,12 +16,10 @@ from typing import Any
 import sympy as sp
 
 from symgrad.errors import SymgradError
+from symgrad.language.builder import COPIES
 from symgrad.ops.entry import entry_of
 from symgrad.program import Apply, Constant, Program, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
-
-COPIES = "expand"
-"""The operation of broadcasting, whose shape is that of what it meets."""
 
 
 @lru_cache(maxsize=1024)
@@ -77,9 +75,9 @@ def retype(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> None:
             one = sizes.number(own) == 1
             sizes.unify(own, sp.Integer(1) if one and sizes.number(size) != 1 else size)
         return
-    op = entry_of(step.op)
+    op = entry_of(step.op) if isinstance(step.op, str) else None
     if op is None:
-        raise LookupError(step.op)
+        raise LookupError(str(step.op))
     options, number = dict(step.options), [isinstance(a, Constant) and a.value is not None for a in step.arguments]
     given = tuple(() if is_number else shape for is_number, shape in zip(number, read, strict=True))
     targets = op.align(sizes, given, **options)
