@@ -374,3 +374,9 @@ def test_a_number_is_written_as_it_was_whatever_was_derived_before() -> None:
         for two in ("2", "2.0", "2")
     ]
     assert forms[0] == forms[2] != forms[1]
+
+
+def test_einsum_is_told_in_its_own_letters() -> None:
+    told = symgrad.explain("einsum('bij,ji->bi', a, c)", a=np.ones((2, 3, 4)), c=np.ones((4, 3)), check=False).to_text()
+    assert "out[b,i] = Σ_j a[b,i,j]·c[j,i]" in told
+    assert "c.grad[p,q] = Σ_b a[b,q,p]·v[b,q]" in told

@@ -208,7 +208,7 @@ def derive(key: Key) -> Local:
     if isinstance(key.op, Pullback):
         equation = pulled_back(key.op, key)
     else:
-        at = fresh_axes(key.result, op.letters)
+        at = fresh_axes(key.result, op.letters_for(dict(key.options)))
         equation = Equation(at, canonical(op.index(at, views, held, dict(key.options))))
     at = equation.axes
     output = access(OUT, at) if op.reuse else None

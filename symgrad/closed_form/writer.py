@@ -165,7 +165,9 @@ class Forms(Notation):
         for factor in factors:
             if isinstance(factor, sp.KroneckerDelta) and not is_class(factor):
                 return self.on_diagonal(factor, [f for f in factors if f is not factor])
-        coefficient, above, below = sp.S.One, [], []
+        above: list[Expr] = []
+        below: list[Expr] = []
+        coefficient = sp.S.One
         for factor in roots_together(factors):
             base, exponent = (factor, sp.S.One) if isinstance(factor, sp.exp) else factor.as_base_exp()
             if factor.is_Add:

@@ -69,9 +69,7 @@ def retype(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> None:
     result = shapes[step.result.name]
     read = tuple(shapes[a] if isinstance(a, str) else None for a in step.arguments)
     if step.op == COPIES:
-        (old,) = read
-        assert old is not None
-        for own, size in zip(old[::-1], result[::-1], strict=False):
+        for own, size in zip((read[0] or ())[::-1], result[::-1], strict=False):
             one = sizes.number(own) == 1
             sizes.unify(own, sp.Integer(1) if one and sizes.number(size) != 1 else size)
         return
@@ -82,10 +80,10 @@ def retype(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> None:
     given = tuple(() if is_number else shape for is_number, shape in zip(number, read, strict=True))
     targets = op.align(sizes, given, **options)
     for shape, target in zip(read, targets, strict=True):
-        for own, size in zip(shape or (), target or (), strict=True) if shape is not None else ():
+        for own, size in zip(shape or (), target or (), strict=True):
             sizes.unify(own, size)
     aligned = tuple(
-        () if is_number else None if target is None else sizes.shape(target)
+        () if is_number else sizes.shape(target) if target else target
         for is_number, target in zip(number, targets, strict=True)
     )
     for own, size in zip(result, op.shape(sizes, aligned, **options), strict=True):

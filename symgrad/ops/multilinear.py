@@ -56,7 +56,7 @@ def multilinear(
     ]
     read = {str(n) for n, name in enumerate(op.operands) if name in op.data}
     held = {name: Held(name, result) for name in op.held}
-    terms = terms_of(op.index(fresh_axes(result, op.letters), views, held, options), read)
+    terms = terms_of(op.index(fresh_axes(result, op.letters_for(options)), views, held, options), read)
     if terms is None or any(len(set(term)) < len(term) or not term or {*term} & {*held} for term in terms):
         return None
     return terms

@@ -139,7 +139,7 @@ class Op:
     kinks: tuple[float, ...] = ()
     edges: tuple[Mapping[str, float], ...] = ()
     reuse: bool = False
-    letters: str = "ijkl"
+    letters: str | Callable[..., str] = "ijkl"
     expands: str | Callable[..., str | None] | None = None
     smooth: bool = True
     pathless: bool = False
@@ -164,6 +164,10 @@ class Op:
         """The options nobody gave."""
         parameters = self.signature.parameters.values()
         return {p.name: p.default for p in parameters if p.default is not p.empty and p.name not in self.operands}
+
+    def letters_for(self, options: Mapping[str, Any]) -> str:
+        """What the axes of the output are called on a page, where nothing else is called so."""
+        return self.letters(**options) if callable(self.letters) else self.letters
 
     def found_by(self, call: str) -> str | None:
         """What gives the whole numbers that ``known`` finds, from a call in torch; None where torch keeps them."""
@@ -297,7 +301,7 @@ def operation(
     align: AlignRule = no_alignment,
     prepare: PrepareRule = as_given,
     resolve: ResolveRule = unresolved,
-    letters: str = "ijkl",
+    letters: str | Callable[..., str] = "ijkl",
     pairs: frozenset[str] = frozenset(),
     spelled: tuple[str, ...] = (),
     name: str | None = None,

@@ -147,6 +147,7 @@ def einsum_shape(sizes: Sizes, shapes: tuple[Shape, ...], equation: str) -> Shap
     torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors),
     shape=einsum_shape,
     prepare=einsum_prepare,
+    letters=lambda equation: parse_subscripts(equation)[1],
     spelled=("torch.einsum", "np.einsum"),
     examples=(
         example('einsum("ij,jk->ik", x, a)', x=(2, 3), a=(3, 2)),
