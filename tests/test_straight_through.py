@@ -109,3 +109,33 @@ def test_a_loop_that_detaches_keeps_no_past() -> None:
             old.append(weakref.ref(recorder.node_of(state)))
         gc.collect()
     assert sum(node() is not None for node in old) <= 4
+
+
+COMPILED = """
+net = torch.compile(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Tanh()), backend="aot_eager")
+loss = net(x[None].detach()).sum()
+loss.backward()
+"""
+
+
+@pytest.mark.slow  # Dynamo takes seconds to load
+def test_a_compiled_model_is_told_as_one_and_seen_where_it_is_not_compiled(tmp_path: Path) -> None:
+    """What the message proposes is what makes it visible, with the names of the module that was compiled."""
+    hidden = told(tmp_path, COMPILED)
+    assert "what torch.compile made: its program is one call, in which nothing is seen" in hidden
+    assert "TORCH_COMPILE_DISABLE=1 symgrad run … runs the same uncompiled" in hidden
+    seen = told(tmp_path, 'torch.compiler.set_stance("force_eager")' + COMPILED)
+    torch.compiler.set_stance("default")
+    assert "not explained" not in seen
+    assert "0.weight 1×6 row" in seen
+    assert "_orig_mod" not in seen
+
+
+def test_what_dies_of_zeros_names_them_and_what_dies_otherwise_does_not(tmp_path: Path) -> None:
+    """A last layer that begins at 0; a relu that is dead beside a bias of zeros, which is not why."""
+    last = "w, u = torch.randn(3, 4, requires_grad=True), torch.zeros(4, 1, requires_grad=True)\n"
+    last += "((torch.tanh(x.detach() @ w) @ u - 1) ** 2).sum().backward()"
+    assert "its length is 0 there, because u is 0 in every entry" in told(tmp_path, last)
+    dead = "w, b = torch.randn(3, 4, requires_grad=True), torch.zeros(4, requires_grad=True)\n"
+    dead += "(F.relu(x.detach() @ w + b - 99).sum() ** 2 + w.sum() * 0 + b.sum() * 0).backward()"
+    assert "because b is 0" not in told(tmp_path, dead)

@@ -28,7 +28,7 @@ from symgrad.tracing.lift.lifted import Lifted, Refused
 from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.steps import in_one_list
 from symgrad.tracing.record.spelling import plain_spelling
-from symgrad.tracing.record.trace import UNRECORDED, Node, upstream
+from symgrad.tracing.record.trace import COMPILED, UNCOMPILED, UNRECORDED, Node, upstream
 
 LOOKUPS = frozenset({"take", "gather", "index_select", "take_along_dim", "embedding", "index"})
 """Entries that read positions from a tensor of integers."""
@@ -74,8 +74,7 @@ class Lifter(Bench):
         elif node.notes:
             raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
         elif node.kind == "unknown":
-            place = f"{node.where.short}: {node.where.text}" if node.where else "an unknown place"
-            raise UnsupportedError(UNRECORDED, found=(place,))
+            raise unrecorded(node)
         elif node.kind == "shift":
             self.shifted(node)
         elif node.kind == "gradient":
@@ -168,6 +167,15 @@ def by_table(bench: Bench, node: Node) -> Ref:
     ):
         raise Refused("")  # places counted from the end: `by_choice` counts them from the front
     return bench.apply_op(op, spelling, in_one_list(op, arguments), keywords, bench.wish(node))
+
+
+def unrecorded(node: Node) -> UnsupportedError:
+    """What is said of a tensor that nobody saw being made: by the compiler, where torch's graph shows that."""
+    place = f"{node.where.short}: {node.where.text}" if node.where else "an unknown place"
+    if node.made_by == COMPILED:
+        said = "a gradient comes from what torch.compile made: its program is one call, in which nothing is seen"
+        return UnsupportedError(said, found=(place,), hints=(f"{UNCOMPILED} symgrad run … runs the same uncompiled",))
+    return UnsupportedError(UNRECORDED, found=(place,))
 
 
 Way = Callable[[Bench, Node], Ref]

@@ -76,7 +76,9 @@ class StandIns:
         self.contexts = getattr(sys.modules[DYNAMO], "_TorchDynamoContext", None)
         if self.contexts is None:
             return  # a Dynamo of another make, which is let alone
-        aside = self.step_aside
+
+        def aside() -> Callable[[], None]:
+            return _nothing if uncompiled() else self.step_aside()
 
         def hooks(context: Any) -> Any:
             own = vars(context)[HOOKS]
@@ -105,6 +107,13 @@ class StandIns:
             _set_modes(before if now == alone else [self.mode, *now])
 
         return come_back
+
+
+def uncompiled() -> bool:
+    """Whether Dynamo was told to run functions as they stand: by its setting, or by torch.compiler.set_stance."""
+    dynamo = sys.modules[DYNAMO]
+    stance = getattr(getattr(dynamo, "_stance", None), "stance", "")
+    return stance == "force_eager" or bool(getattr(getattr(dynamo, "config", None), "disable", False))
 
 
 def _nothing() -> None:

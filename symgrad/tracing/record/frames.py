@@ -20,6 +20,8 @@ from symgrad.tracing.record.standing_in import MARK
 from symgrad.tracing.record.trace import Where
 
 HERE = str(Path(__file__).resolve().parents[1])
+COMPILED_PREFIX = "_orig_mod."
+"""What torch.compile puts before the names of a module's own."""
 
 
 @lru_cache(maxsize=4096)
@@ -202,6 +204,7 @@ def names_in(start: FrameType | None) -> dict[int, str]:
     for name, module in modules:
         inner = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
         for path, tensor in inner:
+            path = path.replace(COMPILED_PREFIX, "")
             found.setdefault(id(tensor), path if single else f"{name}.{path}")
     for name, value in left:
         collect(name, value, found, modules)

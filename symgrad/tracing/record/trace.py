@@ -37,6 +37,9 @@ UNRECORDED = (
 )
 """What is said of a tensor that nobody saw being made."""
 
+COMPILED, UNCOMPILED = "CompiledFunctionBackward", "TORCH_COMPILE_DISABLE=1"
+"""The node that torch.compile puts into the graph, and what in front of a command leaves the compiler out."""
+
 COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 """The precision of either part."""
 
@@ -115,7 +118,7 @@ class Node:
     what was kept for the pullback; ``behind`` which line wrote the value through ``.data``, which its own counter does
     not count. ``detached`` is what data was detached from, where that was computed in a few steps, and
     ``past`` how it was made of such data. ``parts`` are the numbers of the indices that read data, and ``made_by`` is
-    what was called to make it.
+    what was called to make it, or the node of torch's graph where that was not seen.
     """
 
     kind: str

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from symgrad.backward import Backward, Line
+from symgrad.calculus import flowing
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, as_float
 from symgrad.tracing.captured.words import shape_text
@@ -125,7 +126,12 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
         tuple(back),
         forms,
         flow_of(lengths),
-        warning_of(lengths, scale, lambda name: length_by_lot(program, seeds, owners[name])),
+        warning_of(
+            lengths,
+            scale,
+            lambda name: length_by_lot(program, seeds, owners[name]),
+            lambda name: zero_before(program, seeds, owners[name]),
+        ),
         program.labels.get(program.ends[0], program.ends[0]) if ones and len(program.ends) == 1 else "",
         found,
         frozenset(program.labels.values()),
@@ -168,24 +174,46 @@ def flow_of(lengths: Sequence[tuple[str, float]]) -> str:
     return " → ".join(told)
 
 
-def length_by_lot(program: Capture, seeds: Mapping[str, Array], own: str) -> float | None:
-    """How long a cotangent would be if nothing cancelled on the way; None where that cannot be computed."""
+def length_by_lot(
+    program: Capture, seeds: Mapping[str, Array], own: str, instead: Mapping[str, Array] | None = None
+) -> float | None:
+    """How long a cotangent would be if nothing cancelled on the way, and with other numbers ``instead`` of some.
+
+    None where that cannot be computed.
+    """
     if own not in program.arrays:
         return None
+    values = program.values.with_arrays(instead or {})
     try:
-        found = pull_by_lot(program.recording, program.values, program.boxes, seeds, (own,), program.origins)
+        found = pull_by_lot(program.recording, values, program.boxes, seeds, (own,), program.origins)
     except SymgradError:  # a backward of the user's own is known for one v
         return None
     return float(np.linalg.norm(as_float(found[own]).reshape(-1)))
 
 
+def zero_before(program: Capture, seeds: Mapping[str, Array], own: str) -> str:
+    """The input of zeros without which something would come back to a tensor; empty where there is none."""
+    recording, reached = program.recording, flowing(program.recording, [own]) | {own}
+    for step in recording.steps:
+        for name in step.tensors if reached & set(step.tensors) else ():
+            if name == own or name not in {t.name for t in recording.inputs} or program.arrays[name].any():
+                continue
+            if length_by_lot(program, seeds, own, {name: np.ones(program.arrays[name].shape)}):
+                return program.labels.get(name, name)
+    return ""
+
+
 def warning_of(
-    lengths: Sequence[tuple[str, float]], scale: float = 0.0, by_lot: Callable[[str], float | None] = lambda name: 0.0
+    lengths: Sequence[tuple[str, float]],
+    scale: float = 0.0,
+    by_lot: Callable[[str], float | None] = lambda name: 0.0,
+    zero: Callable[[str], str] = lambda name: "",
 ) -> str:
     """Where the gradient vanishes, explodes or dies, if it does: one branch that does is none, others come after it.
 
     ``scale`` is the length of the seed: beside a first branch that is rounding, what has this length is not large.
     ``by_lot`` is how long a cotangent would be if nothing cancelled on the way: vanishing is said of what shrinks.
+    ``zero`` is the input of zeros at which one dies.
     """
     finite = [(name, value) for name, value in lengths if np.isfinite(value)]
     if len(finite) < 2 or not finite[0][1]:
@@ -193,7 +221,8 @@ def warning_of(
     first, start = finite[0]
     dead = next((name for n, (name, _) in enumerate(finite) if not any(value for _, value in finite[n:])), None)
     if dead is not None:
-        return f"the gradient dies at {dead}: its length is 0 there"
+        why = f", because {cause} is 0 in every entry" if (cause := zero(dead)) else ""
+        return f"the gradient dies at {dead}: its length is 0 there{why}"
     smallest = min(range(len(finite)), key=lambda n: finite[n][1])
     name, left = max(finite[smallest:], key=lambda pair: pair[1])
     if start > STEEP * left:
