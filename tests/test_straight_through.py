@@ -134,7 +134,7 @@ def test_a_compiled_model_is_told_as_one_and_seen_where_it_is_not_compiled(tmp_p
 def test_what_dies_of_zeros_names_them_and_what_dies_otherwise_does_not(tmp_path: Path) -> None:
     """A last layer that begins at 0; a relu that is dead beside a bias of zeros, which is not why."""
     last = "w, u = torch.randn(3, 4, requires_grad=True), torch.zeros(4, 1, requires_grad=True)\n"
-    last += "((torch.tanh(x.detach() @ w) @ u - 1) ** 2).sum().backward()"
+    last += "h = torch.tanh(x.detach() @ w)\n((torch.tanh(h * 2) @ u - 1) ** 2).sum().backward()"
     assert "its length is 0 there, because u is 0 in every entry" in told(tmp_path, last)
     dead = "w, b = torch.randn(3, 4, requires_grad=True), torch.zeros(4, requires_grad=True)\n"
     dead += "(F.relu(x.detach() @ w + b - 99).sum() ** 2 + w.sum() * 0 + b.sum() * 0).backward()"

@@ -268,9 +268,8 @@ class Recorder(TorchFunctionMode):
         if not tensor.requires_grad:
             return self.data(tensor, cut, None)
         kind = "leaf" if is_leaf(tensor) else "unknown"
-        found = Node(kind, tensor.detach(), version(tensor), frames.here(), cut=cut, owner=weakref.ref(tensor))
-        found.made_by = tensor.grad_fn.name() if kind == "unknown" and tensor.grad_fn is not None else ""
-        return found
+        where, by = frames.here(), "" if tensor.grad_fn is None else tensor.grad_fn.name()
+        return Node(kind, tensor.detach(), version(tensor), where, cut=cut, owner=weakref.ref(tensor), made_by=by)
 
     def _unseen(self, tensor: Any, node: Node) -> Node:
         """A tensor that something wrote without being seen."""
