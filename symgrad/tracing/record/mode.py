@@ -345,7 +345,6 @@ class Recorder(TorchFunctionMode):
         elif silent or not related(other, tensor):
             node = Node("shift", other.detach(), version(other), where, parents=(old,), owner=owner)
         else:
-            node = Node(
-                "overwrite", other.detach(), version(other), where, parents=(old, new), places=places, owner=owner
-            )
+            value, number = other.detach(), version(other)
+            node = Node("overwrite", value, number, where, parents=(old, new), places=places, owner=owner)
         self.register(other, node)
