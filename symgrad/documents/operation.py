@@ -15,7 +15,8 @@ from symgrad.closed_form import assigned
 from symgrad.documents.domains import where_defined
 from symgrad.documents.samples import sample_seed, sample_values
 from symgrad.documents.shown import Article, Part, Piece, picture_of, readable
-from symgrad.errors import SymgradError
+from symgrad.documents.worked import TWO_BY_THREE, shown_example, worked_example
+from symgrad.errors import InputError, SymgradError
 from symgrad.explanation import Explanation, Given, Seed, build, derive_only, with_hessians
 from symgrad.explanation.formulas import Derived
 from symgrad.language import read
@@ -30,8 +31,6 @@ from symgrad.render.page import Code, Grid, Grids, Listing, Page, Paragraph, Tab
 
 LINES = 160
 """Characters of a line of code that anyone reads."""
-EXAMPLE = (2, 3)
-"""The shape that a worked example has where the table has one of it."""
 
 
 def article(op: Op, check: bool = True) -> Article:
@@ -39,12 +38,12 @@ def article(op: Op, check: bool = True) -> Article:
     example = shown_example(op)
     program = symbolic(example)
     derived = derive_only(program, [t.name for t in program.inputs if t.name not in program.made])
-    story = worked(op, example, check)
+    story, reason = sized(op, example, check)
     pictures = [picture_of(story, name) for name in story.gradients if flows(story.program, name)]
     drawn = [picture for picture in pictures if picture is not None]
     box = (*answer(derivation_page(program, derived), derived, example), *kinks(op), *drawn[:1])
     parts = (
-        Part((f"An example: {sizes(story)}",), (*numbers(story), *drawn[1:])),
+        Part((f"An example: {sizes(story)}",), (*why_not(story, reason), *numbers(story), *drawn[1:])),
         second(story, check),
         torch_part(story),
         Part(("Proof",), tuple(readable(page_of(story).sections[4].blocks, example.text))),
@@ -63,15 +62,6 @@ def family_of(op: Op) -> str:
 def family_says(op: Op) -> str:
     """What the family of an operation is, in the words of its module."""
     return (importlib.import_module(FAMILIES[op.name]).__doc__ or "").splitlines()[0].replace("``", "`")
-
-
-def shown_example(op: Op) -> Example:
-    """The first example in which every matrix is 2×3, where there is one, else the first."""
-
-    def plain(example: Example) -> bool:
-        return bool(example.shapes) and example.shapes[0][1] == EXAMPLE
-
-    return next(filter(plain, op.examples), op.examples[0])
 
 
 def distinct_ranks(examples: Sequence[Example]) -> list[Example]:
@@ -134,10 +124,27 @@ def worked(op: Op, example: Example, check: bool) -> Explanation:
     return build(example.text, program, inputs, seed, names, check=check, writers=WRITERS)
 
 
+def sized(op: Op, example: Example, check: bool) -> tuple[Explanation, str]:
+    """The example with an input of 2×3 where that can be, and the reason where it cannot."""
+    other, reason = worked_example(op)
+    try:
+        return worked(op, other, check), reason
+    except InputError as error:  # the sizes fit, the numbers for them do not: two places are one
+        if other == example:
+            raise
+        return worked(op, example, check), error.problem
+
+
 def sizes(story: Explanation) -> str:
     """softmax(x), x 2×3."""
     given = ", ".join(f"{g.name} {size_text(g.value.shape)}" for g in story.inputs)
     return f"{story.expression} with {given}" if given else story.expression
+
+
+def why_not(story: Explanation, reason: str) -> Iterator[Piece]:
+    """What was said of an input of 2×3, where the example has none."""
+    if reason:
+        yield Paragraph((f"Not with {story.inputs[0].name} {size_text(TWO_BY_THREE)}: {reason}.",))
 
 
 def numbers(story: Explanation) -> Iterator[Piece]:
@@ -165,17 +172,20 @@ def second(story: Explanation, check: bool) -> Part:
 
 def torch_part(story: Explanation) -> Part:
     """The lines of derivatives.yaml of the nodes that torch recorded."""
-    rules = torch_rules(story.program, {g.name: g.value for g in story.inputs})
-    if not rules:
-        return Part(("What torch writes",), ())
-    rows = tuple(((Code(rule.node),), (Code(name),), (Code(line),)) for rule in rules for name, line in rule.lines)
+    heading: Words = ("What torch writes",)
+    recorded = torch_rules(story.program, {g.name: g.value for g in story.inputs})
+    if isinstance(recorded, str):
+        return Part(heading, (Paragraph((f"{recorded}.",)),), folded=True)
+    rows = tuple(
+        ((Code(rule.node),), (Code(name),), (Code(line),)) for rule in recorded for name, line in rule.lines
+    )
     lead = (
         f"The backward nodes that torch {story.torch_version} records for this call, from the output back, and "
         "the lines it has for them in "
     )
     named_so: Words = (Code("derivatives.yaml"), "; ", Code("grad"), " is v, ", Code("result"), " the output:")
     said = Paragraph((lead, *named_so))
-    return Part(("What torch writes",), (said, Table((("node",), ("by",), ("line",)), rows)), folded=True)
+    return Part(heading, (said, Table((("node",), ("by",), ("line",)), rows)), folded=True)
 
 
 def steps(story: Explanation, example: Example) -> Iterator[Piece]:

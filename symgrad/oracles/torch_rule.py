@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,24 @@ class Rule:
     lines: tuple[tuple[str, str], ...]
 
 
-def torch_rules(program: Program, inputs: Mapping[str, Array]) -> tuple[Rule, ...]:
-    """The nodes from the output back to the inputs, those that the file knows; none without torch or its file."""
-    if torch_version() is None or not rules():
-        return ()
+def torch_rules(program: Program, inputs: Mapping[str, Array]) -> tuple[Rule, ...] | str:
+    """The nodes from the output back to the inputs, those that the file knows, or why there is none."""
+    if torch_version() is None:
+        return "torch is not installed here, so its file of derivatives is not at hand"
+    if not rules():
+        return f"torch {torch_version()} is installed here without its file of derivatives, or without a reader of YAML"
     leaves = leaves_of(inputs, tuple(t.name for t in program.inputs if t.name not in program.made))
-    found = dict.fromkeys(nodes(torch_forward(program, leaves).grad_fn))
-    return tuple(rules()[name] for name in found if name in rules())[:MOST]
+    names = dict.fromkeys(nodes(torch_forward(program, leaves).grad_fn))
+    if not names:
+        return f"torch {torch_version()} records no backward node for this call: its output requires no gradient"
+    found = tuple(rule for name in names if (rule := rule_of(name)) is not None)[:MOST]
+    return found or f"derivatives.yaml of torch {torch_version()} has no line for {next(iter(names))}"
+
+
+def rule_of(node: str) -> Rule | None:
+    """The entry of a node; the copy of a view has the lines of the view (``load_derivatives.py``)."""
+    view = rules().get(node.removesuffix("_copy"))
+    return replace(view, node=node) if view is not None else None
 
 
 def nodes(first: Any) -> Iterator[str]:
