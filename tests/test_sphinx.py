@@ -132,7 +132,7 @@ def test_a_page_in_myst_runs_what_it_shows(built: Path) -> None:
 def test_an_operation_has_its_answer_on_top_and_stands_in_the_index(built: Path) -> None:
     page = words_of(built / "relu.html")
     assert page.index("symgrad-answer") < page.index("The second derivative") < page.index("<details")
-    assert "It has a kink (at 0)" in page
+    assert "the slope 0 just left of it and 1 just right; at the point itself the equation takes 0" in page
     assert "threshold_backward(grad, result, 0)" in page
     assert 'href="#"><code' in page
 

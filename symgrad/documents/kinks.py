@@ -32,13 +32,8 @@ def kinks_of(ops: Sequence[Op]) -> Iterator[Kink]:
 
 def row(kink: Kink) -> tuple[str, ...]:
     """One kink in words."""
-    torch = "not asked" if kink.torch is None else f"{kink.torch:.4g}" + ("" if kink.agrees else "  DIFFERS")
-    return (kink.text, f"{kink.at:g}", *(f"{tidy(v):.4g}" for v in (kink.left, kink.right, kink.here)), torch)
-
-
-def tidy(value: float) -> float:
-    """``value`` without what the step beside the kink does to it, and without a negative zero."""
-    return round(value, 4) + 0.0
+    torch = "not asked" if kink.torch is None else f"{kink.torch + 0.0:.4g}" + ("" if kink.agrees else "  DIFFERS")
+    return (kink.text, f"{kink.at:g}", *kink.told, torch)
 
 
 def kinks_page(ops: Sequence[Op]) -> Page:

@@ -17,7 +17,7 @@ from symgrad.documents.samples import sample_seed, sample_values
 from symgrad.documents.shown import Article, Part, Piece, picture_of, readable
 from symgrad.documents.worked import TWO_BY_THREE, shown_example, worked_example
 from symgrad.errors import InputError, SymgradError
-from symgrad.explanation import Explanation, Given, Seed, build, derive_only, with_hessians
+from symgrad.explanation import Explanation, Given, Seed, build, derive_only, kink_of, with_hessians
 from symgrad.explanation.formulas import Derived
 from symgrad.language import read
 from symgrad.ops import Example, Op
@@ -106,11 +106,17 @@ def answer(page: Page, derived: Sequence[Derived], example: Example) -> Iterator
 
 
 def kinks(op: Op) -> Iterator[Piece]:
-    """Where the derivative is a choice."""
-    if op.kinks:
-        points = ", ".join(f"{k:g}" for k in op.kinks)
+    """Where a derivative may be a choice: both sides of the point, and what the equation and torch take at it."""
+    for kink in (kink_of(op, at) for at in op.kinks):
+        left, right, here = kink.told
+        sides = f"{left} on both sides" if left == right else f"{left} just left of it and {right} just right"
+        torch = "" if kink.torch is None else f", torch {kink.version} {kink.torch + 0.0:.4g}"
         yield Paragraph(
-            (f"It has a kink (at {points}): the value of the derivative there is a convention, and this is torch's.",)
+            (
+                f"With every entry at {kink.at:g}, the sum over ",
+                Code(kink.text),
+                f" has by its first entry the slope {sides}; at the point itself the equation takes {here}{torch}.",
+            )
         )
 
 

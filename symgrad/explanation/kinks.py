@@ -51,6 +51,12 @@ class Kink:
         """Whether torch chooses the same number; None where it was not asked."""
         return None if self.torch is None else abs(self.torch - self.here) <= 1e-9
 
+    @property
+    def told(self) -> tuple[str, str, str]:
+        """Left, right and here, without what the step beside the kink does to them, and without a negative zero."""
+        left, right, here = (f"{round(value, 4) + 0.0:.4g}" for value in (self.left, self.right, self.here))
+        return left, right, here
+
 
 def kink_of(op: Op, at: float) -> Kink:
     """The derivative of ``op`` around ``at``; raises `UnsupportedError` when it takes nothing but numbers to read."""
