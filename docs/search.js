@@ -16,3 +16,20 @@ var Scorer = {
   term: 5,
   partialTerm: 2,
 };
+
+// A pasted message holds words of the reader's own: the name of a class, a shape. Sphinx shows only pages that hold
+// every word; where there is none, those that hold the most of them, or one less, are shown, if that is at least half.
+if (typeof Search !== "undefined") {  // this file is read after Sphinx's own
+  const every = Search.performTermsSearch;
+  Search.performTermsSearch = (terms, excluded) => {
+    const found = every(terms, excluded);
+    if (found.length) return found;
+    const pages = new Map();
+    for (const word of terms)
+      for (const result of every(new Set([word]), excluded))
+        pages.set(result[0], [...(pages.get(result[0]) || []), result]);
+    const most = Math.max(...[...pages.values()].map(results => results.length));
+    const enough = Math.max(terms.size / 2, most - 1);
+    return [...pages.values()].filter(results => results.length >= enough).map(results => results[0]);
+  };
+}

@@ -1,7 +1,7 @@
 """Sphinx extension of our own site: when all pages are written, every link leads somewhere and every picture has words.
 
 Comes in: the folder of pages. Goes out: an error that names each broken link, each picture without words for those who
-do not see it, and everything that would be fetched from elsewhere.
+do not see it, each line of code that no screen holds, and everything that would be fetched from elsewhere.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from urllib.parse import unquote, urlsplit
 
 from sphinx.errors import SphinxError
 
+from symgrad.documents.shown import LONGEST
+
 FETCHED = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 """Elements for which a browser would go and fetch something."""
 
 
 class Reading(HTMLParser):
-    """The links, the places that can be linked to, and the pictures of one page."""
+    """The links, the places that can be linked to, the pictures and the code of one page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -28,6 +30,8 @@ class Reading(HTMLParser):
         self.fetched: list[str] = []
         self.mute: list[str] = []
         self.svg: list[bool] = []
+        self.code: list[str] = []
+        self.inside = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """One element."""
@@ -35,12 +39,29 @@ class Reading(HTMLParser):
         self.places |= {found[name] for name in ("id", "name") if name in found}
         if tag == "a" and "href" in found:
             self.links.append(found["href"])
+        if tag == "pre":
+            self.inside += 1
+            self.code.append("")
         if tag in FETCHED and FETCHED[tag] in found:
             self.fetched.append(found[FETCHED[tag]])
         if tag == "img" and not found.get("alt", "").strip():
             self.mute.append(found.get("src", "a picture"))
         if tag == "svg":
             self.svg.append(found.get("role") == "img" and "aria-labelledby" not in found)
+
+    def handle_endtag(self, tag: str) -> None:
+        """The end of one."""
+        self.inside -= tag == "pre"
+
+    def handle_data(self, data: str) -> None:
+        """Text between the elements."""
+        if self.inside:
+            self.code[-1] += data
+
+    @property
+    def long(self) -> list[str]:
+        """The lines of code that no screen holds."""
+        return [line for code in self.code for line in code.splitlines() if len(line) > LONGEST]
 
 
 def read(path: Path) -> Reading:
@@ -67,6 +88,7 @@ def faults(folder: Path) -> Iterator[str]:
             elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].places:
                 yield f"{here}: nothing is called {link}"
         yield from (f"{here}: {picture} has no words" for picture in page.mute)
+        yield from (f"{here}: {len(line)} characters in a line that begins {line[:20]}" for line in page.long)
         yield from (f"{here}: a drawing has no words" for mute in page.svg if mute)
 
 

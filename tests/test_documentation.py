@@ -183,6 +183,9 @@ def page_of(op: Op) -> Page:
     assert "## Proof" in headings
     assert "DIFFERS" not in page.text
     assert "disagree" not in page.text
+    example = page.text[page.text.index(headings[0]) :].split("\n## ")[0]
+    assert re.search(r"(?<![×\d])2×3(?!×)", example), "neither a 2×3 input nor why there is none"
+    assert "What torch writes" in page.text
     answer = page.text[: page.text.index(headings[0])]
     assert bare(op.definition) in bare(answer)
     for example in distinct_ranks(op.examples):
@@ -222,6 +225,24 @@ def test_a_page_says_the_answer_the_kink_the_second_derivative_and_what_torch_wr
     assert r"\frac{\partial^2 L}{\partial x_{pq}\thinspace\partial x_{rs}} = " in softmax
     assert "the slope 0 just left of it and 1 just right; at the point itself the equation takes 0, torch" in relu
     assert "threshold_backward(grad, result, 0)" in relu
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("zeros_like", "records no backward node for this call: its output requires no gradient."),
+        ("diag", "`diagonal_backward_symint("),
+        ("det", "Not with x 2×3: the sizes 2 and 3 do not fit together in det."),
+        ("max_unpool1d", r"Not with x 2×3: max\_unpool1d writes two entries to one place"),
+        ("addmv", "β·x plus"),
+    ],
+)
+def test_what_a_page_lacks_it_says(name: str, said: str) -> None:
+    """And no formula begins with a capital that is another letter."""
+    op = find(name)
+    assert op is not None
+    assert said in page_of(op).text
 
 
 def test_what_is_too_long_to_read_is_said_and_not_shown() -> None:

@@ -143,6 +143,10 @@ FAULTS = {
     "a place that is not there": ('<a href="b.html#gone">b</a>', "a.html: nothing is called b.html#gone"),
     "a picture without words": ('<img src="p.png">', "a.html: p.png has no words"),
     "a drawing without words": ('<svg role="img"></svg>', "a.html: a drawing has no words"),
+    "a line that no screen holds": (
+        f"<pre>short\n{'x' * 301}</pre><p>{'x' * 400}</p>",
+        f"a.html: 301 characters in a line that begins {'x' * 20}",
+    ),
     "a script from elsewhere": (
         '<script src="https://cdn.example/x.js"></script>',
         "a.html: fetches https://cdn.example/x.js",
@@ -155,7 +159,7 @@ def test_a_fault_of_the_pages_is_seen(fault: str, tmp_path: Path) -> None:
     faults = extension("whole").faults
     (tmp_path / "p.png").write_bytes(b"")
     (tmp_path / "b.html").write_text('<p id="here"></p>', encoding="utf-8")
-    (tmp_path / "a.html").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "a.html").write_text(f"{GOOD}<pre>{'x' * 300}</pre>", encoding="utf-8")
     assert list(faults(tmp_path)) == []
     wrong, told = FAULTS[fault]
     (tmp_path / "a.html").write_text(GOOD + wrong, encoding="utf-8")
@@ -220,3 +224,27 @@ def test_among_pages_that_hold_the_words_the_question_with_the_title_stands_firs
             scores = dict(page.evaluate(score, found))
             assert max(scores, key=scores.get) == want, typed
             assert [other for other in scores if scores[other] == scores[want]] == [want], typed
+
+
+SEARCH = """const Search = {performTermsSearch: words => Object.entries({
+  a: ["returned", "incorrect", "number", "gradients"], b: ["returned", "number", "gradients"], c: ["number"],
+}).filter(([page, held]) => [...words].every(word => held.includes(word))).map(([page]) => [page])};"""
+
+
+@pytest.mark.slow
+def test_a_message_with_words_of_the_readers_own_finds_the_pages_that_hold_the_most_of_it(tmp_path: Path) -> None:
+    """Where one page holds every word, Sphinx's own answer stands."""
+    (tmp_path / "search.html").write_text("<title>search</title>", encoding="utf-8")
+    with browser() as chromium:
+        page = chromium.new_page()
+        page.goto((tmp_path / "search.html").as_uri())
+        page.add_script_tag(content=SEARCH)
+        page.add_script_tag(path=str(DOCS / "search.js"))
+        for typed, pages in {
+            "returned incorrect number": ["a"],
+            "mybackward returned incorrect number gradients": ["a", "b"],
+            "mybackward yours number": [],
+            "mybackward": [],
+        }.items():
+            asked = "words => Search.performTermsSearch(new Set(words)).map(([page]) => page)"
+            assert page.evaluate(asked, typed.split()) == pages, typed

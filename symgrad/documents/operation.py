@@ -7,6 +7,7 @@ Nothing about a derivative is written here: formulas come from what was derived,
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -29,6 +30,7 @@ from symgrad.render.content import derivation_page, page_of
 from symgrad.render.content.words import size_text
 from symgrad.render.page import Code, Grid, Grids, Listing, Page, Paragraph, Table, Words, named
 
+WORD = re.compile(r"(?:[a-z]{2,}|a)(?:[ ,:-]|$)")
 LINES = 160
 """Characters of a line of code that anyone reads."""
 
@@ -80,7 +82,7 @@ def symbolic(example: Example) -> Program:
 
 def opening(op: Op) -> Words:
     """What it is, how it is spelled, where it is defined."""
-    words: Words = (f"{op.says[0].upper()}{op.says[1:]}.",)
+    words: Words = (f"{begun(op.says)}.",)
     if op.spelled:
         words = (*words, " Written as ")
         for place, spelling in enumerate(op.spelled):
@@ -91,6 +93,15 @@ def opening(op: Op) -> Words:
     if defined := where_defined(op).sentences:
         words = (*words, " ", " ".join(defined))
     return words
+
+
+def begun(says: str) -> str:
+    """The sentence with a capital, unless a formula or a name begins it: there a capital is another letter.
+
+    >>> begun("positive weights"), begun("x[i] where x[i] > 0"), begun("β·x plus"), begun("exp(x[i])")
+    ('Positive weights', 'x[i] where x[i] > 0', 'β·x plus', 'exp(x[i])')
+    """
+    return f"{says[0].upper()}{says[1:]}" if WORD.match(says) else says
 
 
 def answer(page: Page, derived: Sequence[Derived], example: Example) -> Iterator[Piece]:
@@ -182,9 +193,7 @@ def torch_part(story: Explanation) -> Part:
     recorded = torch_rules(story.program, {g.name: g.value for g in story.inputs})
     if isinstance(recorded, str):
         return Part(heading, (Paragraph((f"{recorded}.",)),), folded=True)
-    rows = tuple(
-        ((Code(rule.node),), (Code(name),), (Code(line),)) for rule in recorded for name, line in rule.lines
-    )
+    rows = tuple(((Code(rule.node),), (Code(name),), (Code(line),)) for rule in recorded for name, line in rule.lines)
     lead = (
         f"The backward nodes that torch {story.torch_version} records for this call, from the output back, and "
         "the lines it has for them in "

@@ -15,8 +15,9 @@ from symgrad.numeric import Array
 from symgrad.numeric.assumed import SYMMETRIC, with_diagonal
 from symgrad.ops import Domain, Example, Op
 
-PATTERN = (1, -2, 3, 2, -1, 4, -3, 5, -4, 6)
-"""Signs mixed, neighbours different, no two small ones equal: a slip in a sign or an order shows."""
+PATTERN = (1, -2, 3, 2, 4, -1, -3, 5, -4, 6)
+"""Signs mixed, neighbours different, no two small ones equal, and the rows of a 2×3 matrix in another order each: a
+slip in a sign or an order shows, and no row is another one moved, which softmax would give the same answer."""
 
 
 def sample_values(op: Op, example: Example) -> Mapping[str, Array]:

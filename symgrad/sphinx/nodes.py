@@ -11,6 +11,7 @@ from typing import Any
 
 from docutils import nodes
 
+from symgrad.documents.markdown import narrow
 from symgrad.documents.shown import Picture, Piece
 from symgrad.render import mathmode
 from symgrad.render.html.pieces import inline_picture
@@ -53,7 +54,8 @@ def piece_nodes(piece: Piece) -> Iterator[nodes.Node]:
 
 
 def code_block(code: str, language: str = "text") -> nodes.literal_block:
-    """Code as it stands."""
+    """Code as it stands; a line of text that no screen holds, a message of torch's or a long equation, is broken."""
+    code = "\n".join(narrow(code)) if language == "text" else code
     return nodes.literal_block(code, code, language=language)
 
 
