@@ -16,6 +16,7 @@ HEADING = ("operation", "at", "left", "right", "symgrad", "torch")
 LEAD = """Where a function has a corner, its derivative from the left is not that from the right.
 Any number between the two is as good as another for descent, and a program has to choose one.
 symgrad's equations choose as torch does.
+Where both sides are one number there is no corner along x₀: the function is smooth there, or it jumps.
 The sides and symgrad's choice are derived; torch's is what `backward()` of torch {version} answers: ∂L/∂x₀ with every \
 entry of the inputs at the point, L the sum of the outputs."""
 
