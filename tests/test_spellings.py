@@ -115,6 +115,22 @@ AS_THEY_STAND = (
     "torch.clamp_min(x, y) * 2",
     "torch.div(input=x, other=y) * x",
     "torch.std_mean(x, 0, unbiased=False)[0] * y",
+    "torch.diagonal_scatter(x, y[0, :2]) * x",
+    "x.diagonal_scatter(y[1, :2], 1)",
+    "torch.diagonal_scatter(x, y[:, 0][:1], -1)",
+    "F.pad(x, (1, 0, 0, 2), value=-torch.inf).exp() * y.sum()",
+    "F.pad(x, (1, -1), value=torch.nan)[:, 1:] * y[:, :2]",
+    "torch.clamp(x, max=2 * float('inf')) / float('inf') + y",
+    "torch.where(torch.isnan(x), y, x * y)",
+    "torch.where(x.isinf(), y, x * y)",
+    "torch.isfinite(x) * y + x",
+    "torch.where(torch.logical_and(x > 0, y > 0), x, y)",
+    "torch.where(torch.logical_or(x > 0, y > 0), x, y)",
+    "torch.where(torch.logical_xor(x > 0, y > 0), x, y)",
+    "(x > 0).logical_not() * x * y",
+    "torch.diff(x, n=4).sum() + x.sum() * y",
+    "torch.swapdims(x, 0, 1) @ y",
+    "x.ravel() * y.ravel()",
 )
 """What is the same text for torch: it is run as it stands."""
 

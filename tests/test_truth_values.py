@@ -20,6 +20,7 @@ from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.language import read
 from symgrad.numeric import forward
 from symgrad.ops import TABLE, Op
+from symgrad.ops.calls.registry import COMPOUNDS
 from symgrad.ops.holding import held_as
 from tests import torch_side
 from tests.compare import assert_same
@@ -52,7 +53,7 @@ def by_torch(op: Op, text: str, inputs: dict[str, np.ndarray]) -> torch.Tensor |
     known = {n: torch.tensor(a) if op.domain_of(n).whole else torch_side.tensor(a) for n, a in inputs.items()}
     try:
         return torch_side.evaluate(text, known, as_numbers=False)
-    except (RuntimeError, TypeError, ValueError):
+    except (RuntimeError, TypeError, ValueError, IndexError, AttributeError):
         return None
 
 
@@ -85,6 +86,28 @@ def test_an_operation_on_truth_values_and_whole_numbers_agrees_with_torch_or_is_
             assert_same(after.to(torch.float64).numpy(), ours, what=written)
 
 
+CALLS = ("{}({})", "{}({})[0]", "{}([{}, x])", "{}([{}, x])[0]", "{}({}, x)", "{}({}, x)[0]", "{}({}, 1)", "{}({}, 2)[1]",
+         "{}({}, 0, (2, 2))", "{}({}, {})", "{}(({}, {}))", "{}({}, {}, 0)")  # fmt: skip
+"""How a call of several entries may be written: `Compound` by `Compound`, those that fit."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("word", sorted({name for name in COMPOUNDS if not name.startswith(("aten", "np", "Tensor"))}))
+@pytest.mark.parametrize("form", [form.format("x") for form in FORMS])
+def test_a_call_of_several_entries_keeps_truth_values_and_whole_numbers_as_torch_does(word: str, form: str) -> None:
+    """What is written into its result, and the sum with itself, is torch's number or refused."""
+    inputs = {"x": np.array([2.0, -1.0, 1.0, -3.0])}
+    for call in CALLS:
+        text = call.format(word, *[f"({form})"] * (call.count("{}") - 1))
+        kept = by_torch(TABLE["add"], text, inputs)
+        if not isinstance(kept, torch.Tensor) or kept.is_complex():
+            continue
+        for after in (FRACTION.format(text, "x", "x"), f"{text} + {text}", f"x[{text}]"):
+            expected, ours = by_torch(TABLE["add"], after, inputs), by_symgrad(after, inputs)
+            if isinstance(expected, torch.Tensor) and ours is not None:
+                assert_same(expected.to(torch.float64).numpy(), ours, what=after)
+
+
 FOUND = [
     ("masked_fill(0.5 > x, a != 0, 2.0)", "truth values"),
     ("(x > 0) + (a > 0)", "truth value"),
@@ -99,6 +122,11 @@ FOUND = [
     ("F.scaled_dot_product_attention(x, x, x, x > a)", "mask"),
     ("F.scaled_dot_product_attention(x, x, x, b)", "mask"),
     ("b + b", "truth value"),
+    ("vstack([x > 0, b]) + vstack([b, b])", "truth value"),
+    ("x[torch.hstack([b[0, :1], b[1, :1]])]", "mask"),
+    ("x[torch.isnan(x)]", "mask"),
+    ("(b.view_as(x) + torch.logical_not(b)) * x", "truth value"),
+    ("masked_fill(torch.hstack([torch.tensor([1]), torch.tensor([2])]), a[0] == 1, 2.5)", "whole numbers"),
 ]
 
 

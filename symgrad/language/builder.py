@@ -16,8 +16,9 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
-from symgrad.language.calls import Ref
+from symgrad.language.calls import Ref, holding
 from symgrad.language.complaints import mismatch, shapes_found
+from symgrad.language.kinds import kind_of_result
 from symgrad.language.made import Made
 from symgrad.language.ruled import ruling
 from symgrad.ops.entry import named
@@ -295,10 +296,11 @@ class Caller:
         return self.last(name, operands, options, None)
 
     def last(self, name: str, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
-        """The same, under the name ``wish``."""
-        op = named(name)
+        """The same, under the name ``wish``; what torch keeps as truth values or whole numbers stays that."""
+        op, chosen = named(name), {**named(name).defaults, **options}
+        kind = kind_of_result(op, [holding(operand) for operand in operands], chosen)
         described = [Operand(operand, op.name) for operand in operands]
-        return self.builder.apply(op, described, {**op.defaults, **options}, self.span, name=wish)
+        return replace(self.builder.apply(op, described, chosen, self.span, name=wish), kind=kind)
 
     def number(self, size: Size) -> int | None:
         """A size as a number, None where it is open."""

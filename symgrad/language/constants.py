@@ -1,7 +1,7 @@
 """Arithmetic on what is not a tensor: integers, fractions, decimal numbers, and sizes of axes.
 
 Integers and fractions stay exact (``1/2`` is a half, not 0.5), decimal numbers stay floats, and an expression
-in sizes stays SymPy's. A result that is not finite, that no 64-bit integer can hold, or that would take long
+in sizes stays SymPy's. A result that is not finite (but of an infinity that is written), that no 64-bit integer can hold, or that would take long
 to work out (``9**9**9``) is refused instead of computed. Errors carry no span: the caller adds it.
 """
 
@@ -68,11 +68,24 @@ def arithmetic(sign: str, left: Number, right: Number) -> Number:
         if sign == "**":
             return tidy(power(left, right))
         sides = [sp.sympify(side, strict=True) if symbolic else exactly(side) for side in (left, right)]
+        if not symbolic and any(isinstance(s, float) and math.isinf(s) for s in sides):
+            return endless(ARITHMETIC[sign](*sides))
         return tidy(ARITHMETIC[sign](*sides))
     except ZeroDivisionError:
         raise DomainError("division by zero") from None
     except OverflowError:
         raise InputError("this constant is too large") from None
+
+
+def endless(value: float) -> float:
+    """What comes of an infinity that the text writes: infinite, or 0 where something is divided by it.
+
+    >>> arithmetic("*", -2, math.inf), arithmetic("/", 1, math.inf)
+    (-inf, 0.0)
+    """
+    if math.isnan(value):
+        raise InputError("this constant is not a number", found=(str(value),))
+    return value
 
 
 def exactly(value: Number) -> Number:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.calls.registry import Call, Last, compound, done, everywhere, made
+from symgrad.ops.calls.registry import Call, Last, axis_of, compound, done, everywhere, made
 
 
 def listed(tensors: Sequence[Any]) -> tuple[Any, ...]:
@@ -142,7 +143,10 @@ def constant_pad_nd(call: Call, part: int, x: Any, pad: Any, value: Any = 0) -> 
 
 @compound("F.pad")
 def pad(call: Call, part: int, x: Any, pad: Any, mode: str = "constant", value: Any = None) -> Last | None:
-    """What is negative cuts off; then the rest goes round, is mirrored or repeated."""
+    """Around with ∞ or NaN, which no formula adds; what is negative cuts off before the rest is mirrored or repeated."""
+    if mode == "constant" and isinstance(value, float) and not math.isfinite(value):
+        inside = call("pad", call("ones_like", x), pad=tuple(pad))
+        return "where", (inside, call("pad", x, pad=tuple(pad)), value), {}
     if mode == "constant" or min(pad) >= 0:
         return None
     for n in range(len(pad) // 2):
@@ -161,4 +165,9 @@ def diff(
     if n == 0:
         return done(x)
     parts = [part for part in (prepend, x, append) if part is not None]
-    return ("diff", (call("cat", *parts, dim=dim),), {"n": n, "dim": dim}) if len(parts) > 1 else None
+    if len(parts) > 1:
+        x = call("cat", *parts, dim=dim)
+    size = call.number(x.shape[axis_of(x, dim)]) if x.shape else None
+    if size is not None and n > size > 0:  # nothing is left, however often one goes on
+        return "diff", (x,), {"n": size, "dim": dim}
+    return ("diff", (x,), {"n": n, "dim": dim}) if len(parts) > 1 else None

@@ -180,6 +180,32 @@ def select_scatter(call: Call, part: int, x: Any, src: Any, dim: int, index: int
     return slice_scatter(call, part, x, call("unsqueeze", src, dim=axis), axis, at, at + 1)
 
 
+@compound("torch.diagonal_scatter", "Tensor.diagonal_scatter", reals=True)
+def diagonal_scatter(call: Call, part: int, x: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Last:
+    """x with src in the place of a diagonal: src set out on it, and x where it does not lie."""
+    first, second = axis_of(x, dim1), axis_of(x, dim2)
+    if first == second:
+        raise InputError("diagonal_scatter takes two different axes")
+    rest = tuple(size for axis, size in enumerate(x.shape) if axis not in (first, second))
+    rows, columns = (call.whole(x.shape[axis]) for axis in (first, second))
+    length = max(min(rows, columns - offset) if offset >= 0 else min(rows + offset, columns), 0)
+    wanted = (*(call.number(size) for size in rest), length)
+    if tuple(call.number(size) for size in src.shape) != wanted:
+        raise ShapeError(f"src of diagonal_scatter has to be {'×'.join(map(str, wanted))}")
+    if not length:
+        return done(x)
+
+    def placed(entries: Any) -> Any:
+        """The entries of a diagonal set out in x's shape."""
+        longer = call("pad", entries, pad=(0, max(rows, columns) - abs(offset) - length))
+        wide = call("diag_embed", longer, offset=offset, dim1=first, dim2=second)
+        for axis, size in ((first, rows), (second, columns)):
+            wide = call("narrow", wide, dim=axis, start=0, length=size)
+        return wide
+
+    return "where", (placed(call("ones_like", src)), placed(src), x), {}
+
+
 @compound("torch.combinations")
 def combinations(call: Call, part: int, x: Any, r: int = 2, with_replacement: bool = False) -> Last:
     """Every choice of r entries of a vector, in order, a row each."""

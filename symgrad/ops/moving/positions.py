@@ -10,7 +10,8 @@ import numpy as np
 def positions(n: Any) -> Any:
     """Positions as NumPy takes them, which counts negative ones from the end; a fraction is none."""
     given = np.asarray(n)
-    found = given.astype(np.int64)
+    with np.errstate(invalid="ignore"):  # NaN and ∞ are no whole numbers either
+        found = given.astype(np.int64)
     if (found != given).any():
         raise IndexError(f"the position {given[found != given][0]} is no whole number")
     return found

@@ -110,7 +110,8 @@ op("permute(x, dims: any)", "out[k,i,j] = x[i,j,k]", "puts the axes in the order
    prepare=lambda shapes, dims: {"dims": whole_order(sequence(dims), len(shapes[0]))}, forward=lambda x, dims: np.transpose(x, dims), examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
    arrays="x, *dims: np.transpose(x, dims)")  # no copy
 op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges two axes",
-   ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"), axes="dim0 dim1", repeated=True,
+   ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"),
+   also="torch.swapdims Tensor.swapdims", axes="dim0 dim1", repeated=True,
    forward=lambda x, dim0, dim1: np.transpose(x, swapped(np.ndim(x), dim0, dim1)),  # no copy
    examples=("x.transpose(0, 1) with x:2x3", "x.transpose(0, -1) with x:2x3x2"), arrays="x, a, b: np.swapaxes(x, a, b)")
 op("T(x)", "out[i,j] = x[j,i]", "the transpose of a matrix", ("Tensor.{}", "Tensor.t", "torch.t", "np.transpose"),
@@ -188,7 +189,7 @@ def joined_axes(shapes: tuple[Shape, ...], start_dim: int, end_dim: int) -> str:
 
 # fmt: off
 op("flatten(x, start_dim: int=0, end_dim: int=-1)", "out[(i,j)] = x[i,j]",
-   "joins the axes from start_dim to end_dim into one, row by row", METHOD, "torch.ravel np.ravel", instead=joined_axes,
+   "joins the axes from start_dim to end_dim into one, row by row", METHOD, "torch.ravel Tensor.ravel np.ravel", instead=joined_axes,
    prepare=prepare_flatten, examples=("flatten(x)", "flatten(x, 1) with x:2x2x3"))
 # fmt: on
 
