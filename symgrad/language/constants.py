@@ -1,8 +1,9 @@
 """Arithmetic on what is not a tensor: integers, fractions, decimal numbers, and sizes of axes.
 
 Integers and fractions stay exact (``1/2`` is a half, not 0.5), decimal numbers stay floats, and an expression
-in sizes stays SymPy's. A result that is not finite (but of an infinity that is written), that no 64-bit integer can hold, or that would take long
-to work out (``9**9**9``) is refused instead of computed. Errors carry no span: the caller adds it.
+in sizes stays SymPy's. A result that is not finite (but of an infinity that is written), that no 64-bit
+integer can hold, or that would take long to work out (``9**9**9``) is refused instead of computed. Errors carry no
+span: the caller adds it.
 """
 
 from __future__ import annotations
