@@ -29,6 +29,7 @@ from symgrad.numeric import (
     chain_jacobian,
     numeric_pullback,
     numeric_pushforward,
+    reads_positions,
     symbol_matrix,
 )
 from symgrad.numeric.budget import allowed
@@ -195,7 +196,8 @@ class Jacobian:
     @property
     def _shaped(self) -> Values:
         """Tensors that have shapes and nothing else, where the formula asks for no more."""
-        if self.formula is None or any("·" in name_of(entry) for entry in accesses(self.formula)):
+        known = self.formula is not None and not reads_positions(self.formula)
+        if not known or any("·" in name_of(entry) for entry in accesses(self.formula)):
             return self.values
         shapes = {tensor.name: tensor.shape for tensor in (*self.program.tensors(), self.program.out)}
         shapes[self.program.seed] = self.program.out.shape

@@ -3,15 +3,17 @@
 from symgrad.numeric.evaluate import evaluate
 from symgrad.numeric.exact import Array, as_float, exact, finite, is_exact, plain, where_exact
 from symgrad.numeric.forward import Values, forward, forward_from
+from symgrad.numeric.length import euclidean
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
 from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward, numeric_pushforwards
-from symgrad.numeric.symbols import evaluate_symbols, symbol_matrix
+from symgrad.numeric.symbols import evaluate_symbols, reads_positions, symbol_matrix
 
 __all__ = [
     "Array",
     "Values",
     "as_float",
     "chain_jacobian",
+    "euclidean",
     "evaluate",
     "evaluate_symbols",
     "exact",
@@ -23,6 +25,7 @@ __all__ = [
     "numeric_pushforward",
     "numeric_pushforwards",
     "plain",
+    "reads_positions",
     "sparse_jacobian",
     "symbol_matrix",
     "term_sizes",

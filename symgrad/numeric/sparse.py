@@ -128,13 +128,13 @@ class Layer:
 def layers(outer: Sequence[Index], inner: Sequence[Index], formula: Expr, values: Values) -> Sequence[Layer]:
     """The layers of a formula: kept where they follow from the sizes and are not large."""
     outer, inner = tuple(outer), tuple(inner)
-    if _looks(formula) or max(length(outer, values.sizes), length(inner, values.sizes)) > MOST_KEPT:
+    if looks(formula) or max(length(outer, values.sizes), length(inner, values.sizes)) > MOST_KEPT:
         return _laid_out(outer, inner, formula, values.sizes, values.arrays)
     return _kept(outer, inner, formula, tuple(values.sizes.items()))
 
 
 @lru_cache(maxsize=1024)
-def _looks(formula: Expr) -> bool:
+def looks(formula: Expr) -> bool:
     """Whether entries of tensors say where something is."""
     return any(is_delta(f) and any(accesses(f)) for term in _terms(formula) for f in sp.Mul.make_args(term))
 

@@ -22,7 +22,7 @@ from symgrad.numeric.evaluator import Evaluator
 from symgrad.numeric.exact import Array
 from symgrad.numeric.forward import Values
 from symgrad.numeric.named import Named
-from symgrad.numeric.sparse import sparse_jacobian
+from symgrad.numeric.sparse import looks, sparse_jacobian
 from symgrad.shapes import Size
 
 
@@ -87,6 +87,11 @@ def looked_up(expression: Expr) -> Expr:
         if places != list(indices_of(entry)) and "·" not in name_of(entry):
             known[entry] = access(name_of(entry), places)
     return expression.xreplace(known)
+
+
+def reads_positions(formula: Expr) -> bool:
+    """Whether entries of tensors say where something is: their numbers are then asked for, by symbols, too."""
+    return looks(formula) or looked_up(formula) != formula
 
 
 def as_expression(value: Any) -> Expr:

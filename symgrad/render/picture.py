@@ -88,6 +88,15 @@ def matrix_picture(jacobian: Jacobian) -> str:
 
 def cells_of(jacobian: Jacobian) -> tuple[tuple[Cell | None, ...], ...]:
     """The entries in symbols, coloured by what they read; in numbers, coloured by sign, where symbols are long."""
+    found = symbol_cells(jacobian)
+    if found is not None:
+        return found
+    dense = jacobian.dense()
+    return tuple(tuple(Cell(brief(v), SIGNS[1 if v > 0 else -1]) if v != 0 else None for v in row) for row in dense)
+
+
+def symbol_cells(jacobian: Jacobian) -> tuple[tuple[Cell | None, ...], ...] | None:
+    """The entries in symbols, as long as all are short; None is an entry that is always zero."""
     if jacobian.formula is not None:
         teller = teller_of(jacobian.program)
         _, names = formula_of(teller, jacobian)
@@ -95,8 +104,7 @@ def cells_of(jacobian: Jacobian) -> tuple[tuple[Cell | None, ...], ...]:
         if all(cell is None or len(cell.text) <= LONGEST for row in symbols for cell in row):
             sources: dict[object, str] = {}
             return tuple(tuple(None if c is None else Cell(c.text, source(c, sources)) for c in row) for row in symbols)
-    dense = jacobian.dense()
-    return tuple(tuple(Cell(brief(v), SIGNS[1 if v > 0 else -1]) if v != 0 else None for v in row) for row in dense)
+    return None
 
 
 def brief(value: object) -> str:

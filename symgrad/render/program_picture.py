@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.explanation import Explanation
-from symgrad.numeric import Array, as_float
+from symgrad.numeric import Array, as_float, euclidean
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.program import Apply, Program
 from symgrad.render import numbers
@@ -37,7 +37,7 @@ class Watched:
     @property
     def lengths(self) -> dict[tuple[str, str], float]:
         """The Euclidean lengths."""
-        return {way: length(part) for way, part in self.parts.items()}
+        return {way: euclidean(part) for way, part in self.parts.items()}
 
     def past(self, unsaid: Mapping[str, str]) -> Watched:
         """What comes back where the steps that are ``unsaid``, by what they read, are passed on the way."""
@@ -53,11 +53,6 @@ class Watched:
                 way = first, target
                 found.parts[way] = found.parts[way] + back if way in found.parts else back
         return found
-
-
-def length(array: Any) -> float:
-    """The Euclidean length of all entries."""
-    return float(np.linalg.norm(as_float(np.asarray(array)).reshape(-1)))
 
 
 def program_picture(explanation: Explanation) -> str:
@@ -95,10 +90,10 @@ def drawn(
     known = {station.name for station in stations}
     readers = [(called[name], called[step.result.name]) for step in told for name in step.tensors]
     renamed = {(called[a], called[b]): value for (a, b), value in lengths.items()}
-    ends = list(seeds)
+    ends, all_seeds = list(seeds), np.concatenate([np.ravel(as_float(s)) for s in seeds.values()])
     return flow_picture(Flow(
         TITLE, BELOW, tuple(stations), ways_of([w for w in readers if set(w) <= known], renamed),
-        called[ends[0]] if ends else "", seed, length(np.concatenate([np.ravel(as_float(s)) for s in seeds.values()])),
+        called[ends[0]] if ends else "", seed, euclidean(all_seeds),
     ))  # fmt: skip
 
 

@@ -192,7 +192,7 @@ class TextWriter:
     def rows(self, values: Array, room: int) -> list[str]:
         """Numbers in columns, the middle left out where there are too many."""
         if values.size == 0:
-            return [f"(empty, {numbers.size(values.shape)})"]
+            return [f"(no entries: {numbers.size(values.shape)})"]
         if values.ndim == 0:
             return [numbers.text(values[()])]
         table = np.atleast_2d(values)

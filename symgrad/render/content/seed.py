@@ -93,7 +93,8 @@ def _loss(explanation: Explanation) -> Block:
     total = np.sum(seed * output) if seed.size else 0
     say = speaker_of(explanation.program)
     weighed = Chained((SUM, say.weighed), Ready(" ", " "))
-    return Equations((Equation((say.L, weighed, Chained(tuple(parts), PLUS), number(total))),))
+    terms = (Chained(tuple(parts), PLUS),) if parts else ()
+    return Equations((Equation((say.L, weighed, *terms, number(total))),))
 
 
 def _weighed(output: str, weight: object, at: tuple[int, ...]) -> Math:

@@ -19,7 +19,7 @@ from symgrad.render.content.jacobian import block_size
 from symgrad.render.content.words import structure_math
 from symgrad.render.html.pieces import inline_picture
 from symgrad.render.html.travel import MOST_ENTRIES
-from symgrad.render.picture import cells_of, lit_column, product_picture, small
+from symgrad.render.picture import SIGNS, cells_of, lit_column, product_picture, small, symbol_cells
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,11 @@ class Square:
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """The product by one input; ``picture`` in the place of ``rows`` where they are many."""
+    """The product by one input; ``picture`` in the place of ``rows`` where they are many.
+
+    Where J stands in numbers it is ``signed``, with the colours of positive and of negative ones: other inputs can
+    make a zero of a number, and of a zero a number.
+    """
 
     name: str
     notation: str
@@ -44,6 +48,7 @@ class Panel:
     column_block: int
     lit: int
     picture: Any
+    signed: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,11 @@ class Sheet:
     name: str
     shape: tuple[int, ...]
     tables: tuple[tuple[str, tuple[tuple[tuple[int, str, str], ...], ...]], ...]
+
+    @property
+    def wide(self) -> int:
+        """The characters of the longest number."""
+        return max((len(value) for _, rows in self.tables for row in rows for _, _, value in row), default=0)
 
 
 def panel(explanation: Explanation, gradient: Gradient) -> Panel:
@@ -66,10 +76,12 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
     blocked = jacobian.structure.kind in ("kronecker", "block-diagonal")
     row_block = block_size(jacobian.out_shape) if blocked else 0
     column_block = block_size(jacobian.in_shape) if blocked else 0
-    found, dense = cells_of(jacobian), jacobian.dense()
+    found, dense, signed = cells_of(jacobian), jacobian.dense(), symbol_cells(jacobian) is None
     squares = [
         tuple(
-            None if cell is None else Square(symbol(cell.text, dense[r, c]), numbers.text(dense[r, c]), cell.colour)
+            None
+            if cell is None
+            else Square(symbol(cell.text, dense[r, c], signed), numbers.text(dense[r, c]), cell.colour)
             for c, cell in enumerate(row)
         )
         for r, row in enumerate(found)
@@ -77,12 +89,13 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
     return Panel(
         gradient.name, notation, (rows, columns), tuple(zip(jacobian.row_labels, squares, strict=True)),
         jacobian.column_labels, row_block, column_block, lit_column(jacobian), None,
+        (SIGNS[1], SIGNS[-1]) if signed else None,
     )  # fmt: skip
 
 
-def symbol(text: str, value: Any) -> str:
+def symbol(text: str, value: Any, signed: bool) -> str:
     """What stands above the number, where it says more."""
-    return "" if text == numbers.text(value) else text
+    return "" if signed or text == numbers.text(value) else text
 
 
 def sheets(explanation: Explanation) -> Iterator[Sheet]:

@@ -22,6 +22,7 @@ from symgrad.numeric import Array, as_float
 from symgrad.ops.functions import high, low, sigmoid, softplus
 from symgrad.ops.functions import sign as signum
 from symgrad.program import Program
+from symgrad.render.html.positions import ComputedError, positions
 from symgrad.shapes import Size
 
 MOST_WORK = 400_000
@@ -79,11 +80,21 @@ def travelling(explanation: Explanation) -> dict[str, Any]:
                 found["formula"] = taken.equation(found["by"], Equation(axes, jacobian.formula))
         if taken.work > MOST_WORK:
             raise NotHereError("it is too much to be computed at every key")
+        placed = positions(data["steps"], {x["name"]: x["shape"] for x in data["inputs"]})
+        for x in data["inputs"]:
+            x |= {"below": placed[x["name"]]} if x["name"] in placed else {}
+    except ComputedError:
+        give_up(data, "positions are computed on the way")
     except NotHereError as reason:
-        data |= {"steps": [], "stages": [], "why": str(reason)}
-        for found in data["jacobians"]:
-            found.pop("formula", None)
+        give_up(data, str(reason))
     return data
+
+
+def give_up(data: dict[str, Any], why: str) -> None:
+    """Without formulas, and with the reason."""
+    data |= {"steps": [], "stages": [], "why": why}
+    for found in data["jacobians"]:
+        found.pop("formula", None)
 
 
 def shapes(explanation: Explanation) -> Iterable[tuple[str, tuple[int, ...]]]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from symgrad.numeric.exact import Array
+from symgrad.numeric.length import euclidean
 from symgrad.render.page import Equations
 from symgrad.tracing.record.trace import Where
 from symgrad.tracing.story.told_lines import ToldLines
@@ -51,11 +50,7 @@ class Leaf:
     @property
     def length(self) -> float:
         """The Euclidean length of what was added."""
-        return (
-            float(np.linalg.norm(np.asarray(self.added, dtype=np.float64).reshape(-1)))
-            if self.added is not None
-            else 0.0
-        )
+        return euclidean(self.added) if self.added is not None else 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ import numpy as np
 from symgrad.backward import Backward, Line
 from symgrad.calculus import flowing
 from symgrad.errors import SymgradError
-from symgrad.numeric.exact import Array, as_float
+from symgrad.numeric.exact import Array
+from symgrad.numeric.length import euclidean
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.labels import cast_of
 from symgrad.tracing.lift.sweeps import pull_by_lot
@@ -113,10 +114,11 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     forms = {
         program.labels[own]: form for own in found.gradients if (form := shortest(program, found, own)) is not None
     }
-    lengths = [(line.name, length(line)) for line in found.lines if line.shape is not None and line.value is not None]
+    valued = [line for line in found.lines if line.shape is not None and line.value is not None]
+    lengths = [(line.name, euclidean(line.value)) for line in valued]
     forward = [said(s) for s in found.forward]
     shapes = [shape_text(line.shape) if line.shape is not None else "" for line in found.forward]
-    scale = sum(float(np.linalg.norm(as_float(np.asarray(seed)).reshape(-1))) for seed in seeds.values())
+    scale = sum(euclidean(seed) for seed in seeds.values())
     owners = {line.name: line.of for line in found.lines}
     return ToldLines(
         tuple(forward),
@@ -158,11 +160,6 @@ def is_read(line: Line, lines: Backward) -> bool:
     return any(line.target in other.names for other in (*lines.forward, *lines.statements))
 
 
-def length(line: Line) -> float:
-    """The Euclidean length of a cotangent."""
-    return float(np.linalg.norm(as_float(np.asarray(line.value)).reshape(-1)))
-
-
 def flow_of(lengths: Sequence[tuple[str, float]]) -> str:
     """``v_t3 0.41 → v_t1 0.3``: from the output back, the middle of a long way left out."""
     if len(lengths) < 2:
@@ -188,7 +185,7 @@ def length_by_lot(
         found = pull_by_lot(program.recording, values, program.boxes, seeds, (own,), program.origins)
     except SymgradError:  # a backward of the user's own is known for one v
         return None
-    return float(np.linalg.norm(as_float(found[own]).reshape(-1)))
+    return euclidean(found[own])
 
 
 def zero_before(program: Capture, seeds: Mapping[str, Array], own: str) -> str:

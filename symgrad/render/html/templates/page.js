@@ -170,9 +170,14 @@
       const panel = all(".panel").find(p => p.dataset.by === g.name);
       if (!panel || !panel.querySelector(".product")) return;
       const numbers = new Map(cells.map(([r, c, a]) => [r * columns + c, a]));
-      for (const cell of all("td.cell", panel)) {
-        const a = numbers.get(Number(cell.dataset.row) * columns + Number(cell.dataset.col)) || 0;
-        cell.querySelector(".number").textContent = shown(a);
+      const signed = panel.querySelector(".product.signed") !== null;  // in numbers, in the colours of their signs
+      for (const cell of all(signed ? "tbody td[data-col]" : "td.cell", panel)) {
+        const a = numbers.get(Number(cell.dataset.row) * columns + Number(cell.dataset.col)) ?? 0;
+        cell.querySelector(".number").textContent = signed && a === 0 ? "·" : shown(a);
+        if (!signed) continue;
+        cell.classList.toggle("cell", a !== 0);
+        cell.classList.toggle("zero", a === 0);
+        cell.classList.toggle("below", !(a > 0));
       }
       for (const output of all("tfoot output", panel)) output.textContent = shown(total[Number(output.dataset.col)]);
       if (panel.dataset.mode !== "row" && !panel.hidden) lightColumn(panel, Number(panel.dataset.lit));
@@ -258,13 +263,27 @@
   });
 
   // Editing.
+  // A position that is read at: what torch raises an IndexError for is refused, with the reason.
+  function refused(name, value) {
+    const x = name === data.seed ? null : data.inputs.find(found => found.name === name);
+    if (!x || x.below === undefined || (Number.isInteger(value) && value >= 0 && value < x.below) || x.values.includes(value)) return "";
+    return `no position: ${name} holds whole numbers from 0 to ${x.below - 1}`;
+  }
+  function tell(box, why) {
+    const note = document.getElementById("refused");
+    box.dataset.why = why && `${box.getAttribute("aria-label")} = ${box.value.trim() || "nothing"} is ${why}. What is shown goes on with the number before.`;
+    const first = why ? box : all("input[data-place][aria-invalid=true]")[0];
+    note.hidden = !first;
+    note.textContent = first ? first.dataset.why : "";
+  }
   document.addEventListener("input", event => {
     const box = event.target;
     if (!box.matches("input[data-place]")) return;
     const sheet = box.closest(".sheet"), name = sheet ? sheet.dataset.tensor : data.seed, value = number(box.value);
-    box.setAttribute("aria-invalid", String(value === null));
-    if (value === null) return;
-    const n = Number(box.dataset.place);
+    const n = Number(box.dataset.place), why = value === null ? "no number" : refused(name, value);
+    box.setAttribute("aria-invalid", String(why !== ""));
+    tell(box, why);
+    if (why) return;
     (name === data.seed ? v : inputs[name]).values[n] = value;
     if (name === data.seed) for (const other of all(`input.v[data-place="${n}"], .sheet[data-tensor="${CSS.escape(name)}"] input[data-place="${n}"]`)) if (other !== box) other.value = box.value;
     update();
@@ -273,6 +292,7 @@
     v.values = [...data.v.values];
     for (const x of data.inputs) inputs[x.name].values = [...x.values];
     for (const box of all("input[data-place]")) { box.value = box.defaultValue; box.setAttribute("aria-invalid", "false"); }
+    document.getElementById("refused").hidden = true;
     update();
   });
   update();
