@@ -89,6 +89,21 @@ def test_commands_run(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "-o" in arguments or "OUT_DIR" in command or set(tmp_path.iterdir()) == before
 
 
+COMMAND = re.compile(r"symgrad (?:explain|derive|check|code|plan|exercise|run|ops|docs|serve) [^`\n]*")
+"""A command as people copy it."""
+
+
+def test_what_is_copied_into_a_shell_is_quoted() -> None:
+    """zsh reads [1,2] as a pattern, and every shell (3,4) as its own: what a shell would change stands in quotes."""
+    pages = [ROOT / "README.md", *(p for p in (ROOT / "docs").rglob("*.md") if p.name != "changelog.md")]
+    found = [(page.name, text) for page in pages for text in COMMAND.findall(page.read_text(encoding="utf-8"))]
+    for module in (ROOT / "cli").rglob("*.py"):  # the examples of --help
+        found += [(module.name, t) for t in re.findall(r"^  (symgrad .*)", module.read_text(encoding="utf-8"), re.M)]
+    assert len(found) > 70
+    bare = [(name, text) for name, text in found if re.search(r"[][(){}*?]", re.sub(r'"[^"]*"|\'[^\']*\'', "", text))]
+    assert bare == []
+
+
 def readme_command() -> list[str]:
     """What the README's first command asks symgrad for."""
     command = re.search(r"symgrad (explain .*)$", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)

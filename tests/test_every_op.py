@@ -265,6 +265,12 @@ def test_pullback_and_pushforward_are_adjoint(case: Case) -> None:
             assert_same(left, right, seed=case.seed, what=f"⟨v, Ju⟩ = ⟨vᵀJ, u⟩ by {name}")
 
 
+def in_numbers(case: Case, entry: sp.Expr) -> float:
+    """An entry of J that stands in symbols, with the numbers of the forward pass in their place."""
+    values = case.story.values
+    return float(evaluate(Equation((), entry), values.arrays, values.sizes))
+
+
 @pytest.mark.parametrize("most", [WRITTEN, pytest.param(ALL_WRITTEN, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", first_by_default(STORIES))
 def test_what_is_written_out_adds_up_and_never_divides_by_zero(case: Case, most: int) -> None:
@@ -273,6 +279,11 @@ def test_what_is_written_out_adds_up_and_never_divides_by_zero(case: Case, most:
         if gradient.jacobian.formula is not None and gradient.jacobian.nonzeros <= most:
             entries = gradient.jacobian.matrix()
             assert not entries.has(sp.zoo, sp.nan), f"J by {name}: {entries}"
+            numbers = {e: in_numbers(case, e) for e in list(dict.fromkeys(entries))[:WRITTEN]}
+            known = np.array([e in numbers for e in entries]).reshape(entries.shape)
+            written = np.array([numbers.get(e, 0.0) for e in entries]).reshape(entries.shape)
+            dense = np.where(known, np.asarray(gradient.jacobian.dense(), dtype=float), 0.0)
+            assert_same(dense, written, seed=case.seed, what=f"J by {name}, its symbols in numbers")
         last = tuple(size - 1 for size in np.shape(gradient.value))
         story = gradient.entry(last) if min(last, default=0) >= 0 else None
         if story is not None and story.terms:

@@ -21,8 +21,8 @@ EPILOG = """
 \b
 Examples:
   symgrad explain "x@a" --seed "[[1,2,3,4],[5,6,7,8]]"
-  symgrad explain "softmax(x)" --let x=[1,2,3] --seed "onehot(0)"
-  symgrad explain "a@x" --let y=[1,2] --then "sum((out-y)**2)"
+  symgrad explain "softmax(x)" --let "x=[1,2,3]" --seed "onehot(0)"
+  symgrad explain "a@x" --let "y=[1,2]" --then "sum((out-y)**2)"
   symgrad derive "tanh(x@w + b)"
   symgrad plan "x@a" --shape x=720,720 --shape a=720,720
   symgrad ops softmax
