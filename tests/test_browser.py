@@ -143,6 +143,40 @@ def test_what_is_no_number_changes_nothing_and_says_so(opened: Opened, forum: st
     assert sheet(page, "x.grad").tolist() == [6, 6, 6, 26, 26, 26]
 
 
+def test_a_position_that_is_not_there_is_refused(opened: Opened, tmp_path: Path) -> None:
+    found = symgrad.explain("x[n]", x=[5, 6, 7, 8], n=[0, 2, 2], seed=[1, 2, 3])
+    page = opened.open(written(tmp_path / "at.html", found.to_html()))
+    refused = page.locator("#refused")
+    for text in ("4", "-1", "1.5", "1e999", ""):
+        type_into(page, "n[1]", text)
+        assert sheet(page, "x.grad").tolist() == [1, 0, 5, 0]
+        assert "n[1] = " in refused.text_content()
+        assert refused.is_visible()
+    type_into(page, "n[1]", "3")
+    assert not refused.is_visible()
+    assert sheet(page, "x.grad").tolist() == [1, 0, 3, 2]
+    assert cells(page).tolist() == [[1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
+
+
+def cells(page: Any) -> np.ndarray:
+    """J by the first input as it stands in the page."""
+    rows = page.locator("#panel-0 tbody tr").all()
+    texts = [[cell.text_content() for cell in row.locator("td[data-col]").all()] for row in rows]
+    return np.array([[0.0 if text == "·" else float(text) for text in row] for row in texts])
+
+
+def test_what_stands_in_numbers_in_j_follows_too(opened: Opened, tmp_path: Path) -> None:
+    """A cell has one number, in the colour of its sign; what is zero at some numbers is none at others."""
+    expression = "exp(-x*x).sum()*x*(x+x.sum())"
+    page = opened.open(written(tmp_path / "j.html", symgrad.explain(expression, x=[0, 0, 0], check=False).to_html()))
+    assert not cells(page).any()
+    for n, value in enumerate((1.0, -2.0, 0.5)):
+        type_into(page, f"x[{n}]", str(value))
+    wanted = symgrad.explain(expression, x=[1.0, -2.0, 0.5], check=False).gradients["x"].jacobian.dense()
+    np.testing.assert_allclose(cells(page), wanted, rtol=1e-4)
+    assert page.locator("#panel-0 td.cell.below").count() == (wanted < 0).sum()
+
+
 def test_a_name_lights_all_its_uses_and_a_line_its_forward_line(opened: Opened, deep: str) -> None:
     page = opened.open(deep)
     page.locator('.fact[data-s="w"]').focus()
@@ -189,6 +223,8 @@ def test_everybody_can_read_it(chromium: Any, deep: str, forum: str, ran: str, s
         page.wait_for_timeout(200)
         assert found.violations() == []
         assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+        cut = "[...document.querySelectorAll('input[data-place]')].filter(b => b.scrollWidth > b.clientWidth).length"
+        assert page.evaluate(cut) == 0
         assert found.complaints == []
     context.close()
 

@@ -96,6 +96,13 @@ def test_what_users_write_stays_text() -> None:
     assert Reader(found).open == []
 
 
+def test_tensors_without_entries_have_pages_too() -> None:
+    for expression, given in (("x*2", {"x": []}), ("x@w", {"x": np.zeros((2, 0)), "w": np.zeros((0, 3))})):
+        shown = symgrad.explain(expression, **given)
+        assert Reader(shown.to_html()).open == []
+        assert not re.search(r"=\s*=", shown.to_text() + shown.to_markdown() + shown.to_latex())
+
+
 def test_without_its_packages_a_page_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     explanation = symgrad.explain("x*a", check=False)
     for package in ("jinja2", "latex2mathml.converter"):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.explanation import Explanation, Gradient
-from symgrad.numeric import Array
+from symgrad.numeric import Array, reads_positions
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import block_size
 from symgrad.render.content.words import structure_math
@@ -76,7 +76,8 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
     blocked = jacobian.structure.kind in ("kronecker", "block-diagonal")
     row_block = block_size(jacobian.out_shape) if blocked else 0
     column_block = block_size(jacobian.in_shape) if blocked else 0
-    found, dense, signed = cells_of(jacobian), jacobian.dense(), symbol_cells(jacobian) is None
+    found, dense, formula = cells_of(jacobian), jacobian.dense(), jacobian.formula
+    signed = symbol_cells(jacobian) is None or formula is None or reads_positions(formula)
     squares = [
         tuple(
             None
