@@ -382,7 +382,7 @@ def cycle() -> list:
         (["a"], "value", "x[0] is not a number"),
         ("[1, 2]", "value", "x is not a number"),
         (None, "value", "x is not a number"),
-        ({"a": 1}, "value", "x is not a number"),
+        ({"a": 1}, "value", "x is a dictionary, not numbers"),
         ([[1, None]], "value", "x[0,1] is not a number"),
         (2**63, "value", "x holds an integer of about 64 bits"),
         (np.array([2**64 - 1], dtype=np.uint64), "value", "x holds an integer of about 64 bits"),

@@ -8,7 +8,7 @@ some are, float64 otherwise. What is not finite, not real, ragged or too large i
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from numbers import Rational
 from typing import Any
@@ -37,6 +37,13 @@ def value_from(given: object, name: str = "the value") -> Array:
     Raises `InputError` for entries that are no finite numbers and for arrays that are too large, `ShapeError`
     for ragged lists, `UnsupportedError` for complex numbers.
     """
+    if isinstance(given, Mapping):
+        keys = [str(key) for key in given if str(key).isidentifier()][:3]
+        raise InputError(
+            f"{name} is a dictionary, not numbers", found=(shown(given),),
+            hints=(f"each input by its own name: {', '.join(f'{key}=…' for key in keys or ['x'])}",
+                   "sizes: shapes={'x': (2, 3)}"),
+        )  # fmt: skip
     if hasattr(given, "detach") and hasattr(given, "cpu"):
         given = from_torch(given, name)
     if isinstance(given, (np.ndarray, np.generic)):
