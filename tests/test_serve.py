@@ -101,6 +101,20 @@ def test_what_cannot_be_is_a_message(job: dict[str, str]) -> None:
     assert "root:" not in found["error"]
 
 
+@pytest.mark.parametrize(
+    ("part", "text", "name", "form"),
+    [
+        ("let", "x=[1,2] a=[3]", "values", "x=[[1,2]]; w=randn(3,2)"),
+        ("shape", "x=2,3 a=3,4", "shapes", "x=2,3; w=3,4"),
+        ("seed", "[1,2", "seed v", "onehot(0)"),
+    ],
+)
+def test_a_field_is_named_by_what_is_wrong_in_it(part: str, text: str, name: str, form: str) -> None:
+    error = ask_worker(json.dumps({"kind": "page", "expression": "x@a", part: text}))["error"]
+    assert f"]: {name}: " in error
+    assert form in error
+
+
 def test_scripts_go_only_with_this_machine() -> None:
     found = CliRunner().invoke(main, ["serve", "--scripts", "--host", "0.0.0.0"])
     assert found.exit_code == 2

@@ -11,13 +11,14 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import symgrad
 from symgrad.errors import InputError, SymgradError
+from symgrad.language import literal
 from symgrad_cli import options
 
 MOST_PRINTED, MOST_PAGE, MOST_FILE = 100_000, 8 << 20, 64 << 20
@@ -31,30 +32,53 @@ def split(text: str) -> list[str]:
     return [part for part in text.replace("\n", ";").split(";") if part.strip()]
 
 
+@contextmanager
+def field(name: str, *forms: str) -> Iterator[None]:
+    """What is wrong in a field of the page is said of that field, and how it is written."""
+    try:
+        yield
+    except SymgradError as error:
+        error.problem, error.hints = f"{name}: {error.problem}", forms
+        raise
+
+
+def values_of(job: Mapping[str, str]) -> dict[str, Any]:
+    """The field of values."""
+    with field("values", "x=[[1,2]]; w=randn(3,2)"):
+        return dict(options.values_of(split(job.get("let", ""))))
+
+
+def shapes_of(job: Mapping[str, str]) -> dict[str, Any]:
+    """The field of shapes."""
+    with field("shapes", "x=2,3; w=3,4"):
+        return dict(options.shapes_of(split(job.get("shape", ""))))
+
+
+def seed_of(job: Mapping[str, str]) -> Any:
+    """The field of the seed; None where it is empty."""
+    seed = job.get("seed", "").strip()
+    with field("seed v", "[[1,2],[3,4]]", "ones", "onehot(0)"):
+        return literal(seed) if seed else None
+
+
 def page(job: Mapping[str, str]) -> str:
     """The page of one expression; values from files are refused, since a link holds them."""
     from symgrad.api import explain_values
     from symgrad.exercises import asked
-    from symgrad.language import literal
 
     if any("@" in job.get(part, "") for part in ("let", "seed")):
         raise InputError("values from files are not read here", hints=("x=[[1,2],[3,4]]", "x=randn(2,3)"))
-    seed = job.get("seed", "").strip()
     found = explain_values(
-        job["expression"],
-        options.values_of(split(job.get("let", ""))),
-        seed=literal(seed) if seed else None,
-        shapes=options.shapes_of(split(job.get("shape", ""))),
+        job["expression"], values_of(job), seed=seed_of(job), shapes=shapes_of(job),
         wrt=job.get("wrt", "").strip() or None,
-    )
+    )  # fmt: skip
     return found.to_html(asked=asked(found))
 
 
 def exercise(job: Mapping[str, str]) -> dict[str, str]:
     """The question, and what became of a line."""
     asked = symgrad.exercise(
-        job["expression"], wrt=job.get("wrt", "").strip() or None,
-        shapes=options.shapes_of(split(job.get("shape", ""))),
+        job["expression"], wrt=job.get("wrt", "").strip() or None, shapes=shapes_of(job)
     )  # fmt: skip
     found = {"question": asked.question, "name": asked.name}
     if job.get("line", "").strip():
