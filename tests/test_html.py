@@ -174,6 +174,18 @@ def test_a_program_is_a_picture_with_every_length() -> None:
     assert len(re.findall('class="flow"', picture)) == 5  # h reaches h*h twice, as one way
 
 
+def test_every_length_can_be_read_in_its_picture() -> None:
+    """Lengths are drawn after all ways, none at the place of another."""
+    for expression in ("x@x.T + x@x.T@x@x.T", "sigmoid(x@w)*tanh(x@u) + x", "a*b + c*d - e/f"):
+        picture = symgrad.explain(expression, check=False).to_svg(program=True)
+        told = list(re.finditer(r'<text x="(\S+)" y="(\S+)"[^>]*class="back"[^>]*>[\d.]', picture))
+        assert told[0].start() > picture.rindex('class="flow"')
+        places = [(float(m[1]), float(m[2])) for m in told]
+        assert len(places) > 4
+        near = [(a, b) for n, a in enumerate(places) for b in places[n + 1 :] if np.hypot(*np.subtract(a, b)) < 10]
+        assert near == []
+
+
 def test_a_long_program_is_a_curve_of_its_lengths() -> None:
     text = "; ".join(f"h{n + 1} = sigmoid(h{n}*w)" for n in range(30)).replace("h0*", "x*")
     picture = symgrad.explain(text, check=False, x=[1.0, 2.0], w=[0.5, 0.25]).to_svg(program=True)

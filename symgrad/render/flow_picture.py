@@ -142,6 +142,10 @@ def places(flow: Flow) -> dict[str, tuple[float, float]]:
     return {name: (left + column[name] % BAND * ACROSS, tops[column[name] // BAND] + row[name] * DOWN) for name in row}
 
 
+Label = tuple[float, float, str, str]
+"""Where a length stands: x, y, its anchor, and the length in words."""
+
+
 def thickness(length: float, longest: float) -> float:
     """Wider for longer, by orders of magnitude; what is infinite or no number is the widest."""
     if not math.isfinite(length):
@@ -157,12 +161,15 @@ def stations(drawing: Drawing, flow: Flow) -> None:
     finite = [w.length for w in flow.ways if w.length is not None and math.isfinite(w.length)]
     longest = max([*finite, flow.length if math.isfinite(flow.length) else 0.0], default=0.0)
     count: dict[str, int] = {}
+    labels: list[Label] = []  # above every way
     total = {t: sum(w.target == t for w in flow.ways) for t in at}
     for way in flow.ways:
         nth = count[way.target] = count.get(way.target, 0) + 1
         afar = [w for w in flow.ways if w.target == way.target and in_another_band(at[w.source], at[w.target])]
         named = ", ".join(w.source.partition(" ")[0] for w in afar) if afar[:1] == [way] else ""  # once, above them
-        span(drawing, at[way.source], at[way.target], nth / (total[way.target] + 1), way, longest, named)
+        span(drawing, labels, at[way.source], at[way.target], nth / (total[way.target] + 1), way, longest, named)
+    for x, y, anchor, text in labels:
+        drawing.text(x, y, text, size=12, anchor=anchor, kind="back")
     for station in flow.stations:
         x, y = at[station.name]
         box(drawing, station, x, y)
@@ -184,10 +191,10 @@ def box(drawing: Drawing, station: Station, x: float, y: float) -> None:
 
 
 def span(
-    drawing: Drawing, begin: tuple[float, float], end: tuple[float, float], share: float, way: Way, longest: float,
-    named: str,
+    drawing: Drawing, labels: list[Label], begin: tuple[float, float], end: tuple[float, float], share: float, way: Way,
+    longest: float, named: str,
 ) -> None:  # fmt: skip
-    """The way there, thin and grey, and below it the way back with its length."""
+    """The way there, thin and grey, and below it the way back; its length goes among the labels."""
     (x1, y1), (x2, y2) = (begin[0] + WIDE, begin[1] + HIGH / 2 - 6), (end[0], end[1] + 6 + share * (HIGH - 16))
     if in_another_band(begin, end):
         across(drawing, (x1, y1), (x2, y2), way, longest, named)
@@ -205,8 +212,11 @@ def span(
     back = f"M{x2 - 2:g} {y2:g} C{x2 - bend:g} {y2 + bow:g} {x1 + bend:g} {y1 + bow:g} {x1 + 7:g} {y1:g}"
     drawing.add("path", d=back, class_="flow", stroke_width=f"{wide:.3g}", **dashed)
     drawing.add("path", d=f"M{x1 + 1:g} {y1:g} L{x1 + 10:g} {y1 - 5:g} L{x1 + 10:g} {y1 + 5:g} Z", class_="head")
-    drawing.text((x1 + x2) / 2, (y1 + y2) / 2 + 15 + 0.75 * bow, short(way.length), size=12, anchor="middle",
-                 kind="back")  # fmt: skip
+    if far or y2 > y1 + HIGH:
+        labels.append(((x1 + x2) / 2, (y1 + y2) / 2 + 15 + 0.75 * bow, "middle", short(way.length)))
+    else:  # where it arrives at its source no other is beside it
+        beside = sum(label[:1] == (x1 + 12,) and y1 < label[1] < y1 + HIGH for label in labels)
+        labels.append((x1 + 12, y1 + 17 + 13 * beside, "start", short(way.length)))
 
 
 def in_another_band(begin: tuple[float, float], end: tuple[float, float]) -> bool:
