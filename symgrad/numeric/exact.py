@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache, reduce
+from numbers import Rational
 from typing import Any
 
 import numpy as np
@@ -31,13 +32,25 @@ def is_exact(array: Array) -> bool:
 
 
 def exact(array: Array) -> Array:
-    """The array with every entry a `Fraction`; only for exact arrays."""
+    """The array with every entry a `Fraction`, SymPy's among them; only for exact arrays.
+
+    >>> import sympy as sp
+    >>> exact(np.array([Fraction(1, 2), sp.Rational(5, 2), 3], dtype=object)).tolist()
+    [Fraction(1, 2), Fraction(5, 2), Fraction(3, 1)]
+    """
     if not holds_exact(array):
         raise bug("an array that holds floats is not exact")
     result = np.empty(array.shape, dtype=object)
     for at, value in np.ndenumerate(array):
-        result[at] = value if isinstance(value, Fraction) else Fraction(int(value))
+        result[at] = value if isinstance(value, Fraction) else fraction(value)
     return result
+
+
+def fraction(value: Any) -> Fraction:
+    """A whole number or a fraction of any kind."""
+    if isinstance(value, Rational):
+        return Fraction(int(value.numerator), int(value.denominator))
+    return Fraction(int(value))
 
 
 def where_exact(array: Array) -> Array:
