@@ -227,8 +227,8 @@ def warning_of(
         if free is None or not np.isfinite(free):
             return ""
         if start <= STEEP * free:
-            most = f"{float(f'{free:.0e}'):g}"  # one digit: it is about as long
-            return f"what reaches {name} cancels: its length is {left:.0e}, with other signs it would be about {most}"
+            about = f"{float(f'{free:.0e}'):g}"  # one digit: it is about as long
+            return f"what reaches {name} cancels: its length is {left:.0e}, with other signs it would be about {about}"
         return f"the gradient vanishes: from {first} to {name} its length shrinks by a factor of {start / left:.0e}"
     name, most = max(finite, key=lambda pair: pair[1])
     if most > STEEP * max(start, scale):
