@@ -254,6 +254,16 @@ BOOK = [
         "v * (log_softmax(x, dim=1).exp() * y.sum(-1, keepdim=True) - y) / x.shape[0]",
     ),
     ("((u - b) @ inverse(X) @ (u - b)).sqrt()", "u", "v * ((inverse(X) + inverse(X).T) @ (u - b)) / out / 2"),
+    # Standardised by hand
+    ("(x - x.mean()) / x.std()", "x", "(v - v.mean() - out * (v * out).sum() / (x.numel() - 1)) / std(x)"),
+    (
+        "(x - x.mean(0)) / x.std(0)", "x",
+        "(v - v.mean(0, keepdim=True) - out * (v * out).sum(0, keepdim=True) / (x.shape[0] - 1)) / std(x, dim=0)",
+    ),
+    (
+        "(x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()", "x",
+        "(v - v.mean(-1, keepdim=True) - out * (v * out).mean(-1, keepdim=True)) / sqrt(var(x, dim=1, correction=0, keepdim=True) + 1e-05)",
+    ),
     # Activations and attention
     ("x * sigmoid(1.702 * x)", "x", "v * sigmoid(1.702 * x) * (1.702 * x * (1 - sigmoid(1.702 * x)) + 1)"),
     ("F.silu(x @ W) * (x @ Z)", "Z", "x.T @ (v * silu(x @ W))"),

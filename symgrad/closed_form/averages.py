@@ -65,6 +65,22 @@ def centred(expression: Expr) -> Expr:
     return expression
 
 
+def constant_out(expression: Expr) -> Expr:
+    """mean_k(c·f(k)) → c·mean f, and so for what is centred, where c is read at none of the k"""
+    if type(expression) is Mean:
+        body, along = expression.function, {limit[0] for limit in expression.limits}
+    elif isinstance(expression, Centred):
+        body, along = expression.args[0], {*expression.args[1]}
+    else:
+        return expression
+    factors = sp.Mul.make_args(body)
+    apart = [f for f in factors if not free_indices(f) & along]
+    rest = sp.Mul(*(f for f in factors if f not in apart))
+    if not apart or not free_indices(rest) & along:
+        return expression
+    return sp.Mul(*apart, expression.func(rest, *expression.args[1:]))
+
+
 def scaled_sum(term: Expr) -> tuple[Expr, Expr | None]:
     """A number or size, and the sum or mean that it is a multiple of."""
     sums = [f for f in sp.Mul.make_args(term) if type(f) in (sp.Sum, Mean)]

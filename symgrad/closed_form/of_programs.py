@@ -16,6 +16,7 @@ from symgrad.closed_form.merging import outside
 from symgrad.closed_form.notation import solved_in
 from symgrad.closed_form.quotients import LINEAR
 from symgrad.closed_form.rules import Rule, simplify
+from symgrad.closed_form.shorthands import Centred
 from symgrad.indexing import Bracket, Equation, Index, add_up
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.quotients import values_of
@@ -144,11 +145,29 @@ def quotient_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[
         return ()
     if not free_indices(below[0]) < set(equation.axes):  # x / y entry by entry: nobody says out there
         return ()
-    return (Rule("name the quotient", "x / d → out", lambda e: quotient(e, program.output, equation, above)),)
+    centre = centre_of(makers.get(name_of(above)), indices_of(above), program, makers, known)
+    return (Rule("name the quotient", "x / d → out", lambda e: quotient(e, program.output, equation, above, centre)),)
 
 
-def quotient(expression: Expr, output: str, equation: Equation, above: Expr) -> Expr:
-    """x[i] / d → out[i], also for entries under a sum that d does not depend on"""
+def centre_of(
+    maker: Apply | None,
+    at: Sequence[Expr],
+    program: Program,
+    makers: Mapping[str, Apply],
+    known: Mapping[str, Equation],
+) -> Expr | None:
+    """x − mean x, where that is what ``maker`` computes at some indices."""
+    if maker is None or not all(isinstance(index, Index) for index in at):
+        return None
+    own = substitute(local(maker, program).equation, known)
+    means = [makers[name] for name in {name_of(a) for a in accesses(own.right)} if name in makers]
+    own = substitute(own, {step.result.name: substitute(local(step, program).equation, known) for step in means})
+    found = simplify(own.right.xreplace(dict(zip(own.axes, at, strict=True))), [])
+    return found if isinstance(found, Centred) and is_access(found.args[0]) else None
+
+
+def quotient(expression: Expr, output: str, equation: Equation, above: Expr, centre: Expr | None) -> Expr:
+    """x[i] / d → out[i], also for entries under a sum that d does not depend on, and where x stands as y − mean y"""
     if not expression.is_Mul:
         return expression
     divisor = above / equation.right
@@ -156,9 +175,15 @@ def quotient(expression: Expr, output: str, equation: Equation, above: Expr) -> 
 
     def named(node: Expr) -> tuple[Expr, Expr] | None:
         """An entry that stands above, as one of the output, and what it is divided by there."""
-        if not is_access(node) or name_of(node) != name_of(above):
+        if centre is not None and isinstance(node, Centred) and is_access(node.args[0]):
+            new = dict(zip(indices_of(centre.args[0]), indices_of(node.args[0]), strict=False))
+            if centre.xreplace(new) != node:
+                return None
+            at = [new.get(axis, axis) for axis in equation.axes]
+        elif is_access(node) and name_of(node) == name_of(above):
+            at = [indices_of(node)[place] for place in places]
+        else:
             return None
-        at = [indices_of(node)[place] for place in places]
         return access(output, at), divisor.xreplace(dict(zip(equation.axes, at, strict=True)))
 
     for factor in outside(expression).args if outside(expression).is_Mul else ():

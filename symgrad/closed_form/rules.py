@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import sympy as sp
 
 from symgrad.calculus.steps import Step
-from symgrad.closed_form.averages import centred, mean_of, variance
+from symgrad.closed_form.averages import centred, constant_out, mean_of, variance
 from symgrad.closed_form.blocks import numbered_apart
 from symgrad.closed_form.gaps import reciprocal_gap, symmetrised
 from symgrad.closed_form.merging import merge_nested, merge_sums, outside
@@ -186,6 +186,7 @@ RULES = (
     Rule("complement", "c − c·[t] → c·[not t], c a number", complement),
     Rule("mean", "Σ_k f(k) / n → mean_k f(k)", mean_of),
     Rule("centre", "f(i) − Σ_k f(k) / n → f(i) − mean f", centred),
+    Rule("constant out", "mean_k(c·f(k)) → c·mean f, c read at no k", constant_out),
     Rule("reciprocal gap", "[l ≠ k] / (f(k) − f(l)) → K[l,k]", reciprocal_gap),
     Rule("variance", "Σ_k (f(k) − mean f)² / n → var f", variance),
     Rule("softmax", "exp(f(i)) / Σ_k exp(f(k)) → softmax(f)[i]", softmax_ratio),

@@ -19,7 +19,7 @@ from symgrad.explanation import Explanation
 from symgrad.render.content.teller import Teller, formula_of
 from symgrad.render.page import Equation
 
-SHORT, SHORTER, LESS = 56, 88, 0.8
+SHORT, SHORTER, LESS = 56, 110, 0.8
 """Characters of a gradient in the inputs alone: of a short one, and of one so much shorter than the lines."""
 
 
