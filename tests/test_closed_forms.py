@@ -153,7 +153,7 @@ FORMS = {
     ("norm(A @ x)", "A:2x3 x:3"): {"A": "v * (A @ x)[:, None] * x / out", "x": "v * (A.T @ (A @ x)) / out"},
     ("sum((A @ x) ** 2)", "A:2x3 x:3"): {"A": "2 * v * (A @ x)[:, None] * x", "x": "2 * v * (A.T @ (A @ x))"},
     ("sum((A @ x - y) ** 2)", "A:2x3 x:3 y:2"): {"x": "2 * v * (A.T @ (A @ x - y))"},
-    ("x @ S @ x", "x:3 S:3x3"): {"x": "v * (S @ x + x @ S)", "S": "v * x[:, None] * x"},
+    ("x @ S @ x", "x:3 S:3x3"): {"x": "v * ((S + S.T) @ x)", "S": "v * x[:, None] * x"},
 }  # fmt: skip
 
 

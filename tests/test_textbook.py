@@ -254,6 +254,7 @@ BOOK = [
         "v * (log_softmax(x, dim=1).exp() * y.sum(-1, keepdim=True) - y) / x.shape[0]",
     ),
     ("((u - b) @ inverse(X) @ (u - b)).sqrt()", "u", "v * ((inverse(X) + inverse(X).T) @ (u - b)) / out / 2"),
+    ("F.pairwise_distance(x, y)", "x", "v[:, None] * (x + 1e-06 - y) / out[:, None]"),
     # Standardised by hand
     ("(x - x.mean()) / x.std()", "x", "(v - v.mean() - out * (v * out).sum() / (x.numel() - 1)) / std(x)"),
     (
