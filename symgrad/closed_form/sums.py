@@ -27,7 +27,10 @@ from symgrad.indexing import Bracket, Index
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, fresh
 
+ADDED_UP = "sum"
 WORDS = {Mean: ("mean",), Variance: ("var", "correction=0")}
+SUMS = (ADDED_UP, *WORDS[Mean])
+"""The methods of a form that add up along the axes that stand first."""
 
 
 def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
@@ -163,14 +166,14 @@ def sum_of_product(
     factors: list[Expr],
     bound: list[Index],
     prefer: Sequence[Index],
-    word: str = "sum",
+    word: str = ADDED_UP,
     *more: str,
 ) -> Piece:
     """Σ_k f[p,k]·g[p,k] is (f * g).sum(-1)."""
     body = flat(group(notation, factors, body_order(factors, bound, prefer)))
     if not set(bound) <= set(body.indices()):
         raise NoForm
-    if word != "sum" and all(counted(f) for f in factors):  # torch has no mean of truth values or counts
+    if word != ADDED_UP and all(counted(f) for f in factors):  # torch has no mean of truth values or counts
         body = Piece(f"1.0 * {body.inside(MULTIPLY)}", MULTIPLY, body.axes)
     if not any(indices_in(f) >= set(body.indices()) for f in factors):
         raise NoForm

@@ -17,6 +17,7 @@ from itertools import chain, combinations
 import numpy as np
 
 from symgrad.closed_form import closed_form
+from symgrad.closed_form.sums import SUMS
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, evaluate, numeric_pushforward
 from symgrad.oracles.forms import evaluate_text
@@ -25,7 +26,7 @@ from symgrad.testing.forward_tensors import tensors_of
 from symgrad.testing.truth import Formula
 
 Made = Callable[[Trial], Array]
-SUMS, AXIS, MOST_AXES = ("sum", "mean"), (ast.Constant, ast.UnaryOp, ast.USub, ast.Load), 5
+AXIS, MOST_AXES = (ast.Constant, ast.UnaryOp, ast.USub, ast.Load), 5
 LARGEST = 1000
 """The largest denominator of a factor that is told as a fraction."""
 
