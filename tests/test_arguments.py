@@ -117,6 +117,11 @@ def test_a_wrong_argument_is_an_answer_or_a_symgrad_error(name: str, argument: s
         assert time.process_time() - begin < 5, wrong
 
 
+def test_a_tensor_without_numbers_is_refused() -> None:
+    with pytest.raises(SymgradError, match="device meta"):
+        symgrad.capture(lambda x: x * 2, torch.ones(2, device="meta"))
+
+
 def test_methods_of_results_refuse_by_name() -> None:
     found = symgrad.explain("x*y", x=X, check=False)
     program = symgrad.capture(torch.tanh, torch.tensor(X))

@@ -11,6 +11,9 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.ops.calls.registry import Call, Last, axis_of, compound, done, everywhere
 from symgrad.ops.moving.arranging import at_least
 
+MOST_ROWS = 4096
+"""More rows or parts than that no page holds: they are counted before they are made."""
+
 
 @compound("torch.unflatten", "Tensor.unflatten", reals=True)
 def unflatten(call: Call, part: int, x: Any, dim: Any, sizes: Any) -> Last:
@@ -89,6 +92,8 @@ def bounds(call: Call, x: Any, into: Any, axis: int, even: bool) -> list[tuple[i
     if isinstance(into, int):
         if into < 1 or (even and size % into):
             raise ShapeError(f"an axis of {size} cannot be cut into {into} equal parts")
+        if into > MOST_ROWS:
+            raise InputError(f"{into:,} parts are more than a page holds", hints=(f"at most {MOST_ROWS:,}",))
         longer = size % into
         lengths = [size // into + (n < longer) for n in range(into)]
         starts = [sum(lengths[:n]) for n in range(into)]
@@ -165,6 +170,8 @@ def slice_scatter(
         before, after = places[0], length - places[-1] - 1
         around = [rows(x, 0, before)] * bool(before), [rows(x, length - after, after)] * bool(after)
         return "cat", (*around[0], src, *around[1]), {"dim": axis}
+    if length > MOST_ROWS:
+        raise InputError(f"{length:,} slices one by one are more than a page holds", hints=("a step of 1",))
     parts = [rows(src, places.index(n)) if n in places else rows(x, n) for n in range(length)]
     return "cat", tuple(parts), {"dim": axis}
 
@@ -212,10 +219,9 @@ def combinations(call: Call, part: int, x: Any, r: int = 2, with_replacement: bo
     if len(x.shape) != 1:
         raise ShapeError("combinations takes a vector", found=(f"{len(x.shape)} axes",))
     size = call.whole(x.shape[0])
-    rows = list(
-        (itertools.combinations_with_replacement if with_replacement else itertools.combinations)(range(size), r)
-    )
-    if not rows or math.comb(size, r) > 4096:
+    count = math.comb(size + r - 1 if with_replacement else size, r) if r > 0 and size else 0
+    if not 0 < count <= MOST_ROWS:
         raise InputError(f"combinations of {r} out of {size} are none, or more than a page holds")
+    rows = (itertools.combinations_with_replacement if with_replacement else itertools.combinations)(range(size), r)
     each = [call("select", x, dim=0, index=n) for row in rows for n in row]
-    return "reshape", (call("stack", *each, dim=0),), {"shape": (len(rows), r)}
+    return "reshape", (call("stack", *each, dim=0),), {"shape": (count, r)}

@@ -211,6 +211,8 @@ def same(first: Any, second: Any) -> bool:
 
 def as_array(tensor: Any) -> Array:
     """A tensor's numbers, not copied where NumPy can share them; complex ones as pairs (re, im) on one more axis."""
+    if tensor.is_meta:
+        raise UnsupportedError("a tensor on the device meta has a shape and no numbers", hints=("another device",))
     found = tensor.detach().cpu()
     if str(found.layout) != "torch.strided":
         found = found.to_dense()
