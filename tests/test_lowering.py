@@ -296,7 +296,10 @@ def test_a_black_box_stands_between_plans() -> None:
 # --- on torch's tensors -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "kind"), [*product(PROGRAMS, (torch.float64, torch.float32))])
+ALLOWED = {torch.float64: 1e-9, torch.float32: 1e-3, torch.bfloat16: 0.1, torch.float16: 0.02}
+
+
+@pytest.mark.parametrize(("name", "kind"), [*product(PROGRAMS, ALLOWED)])
 def test_the_same_plans_on_tensors(name: str, kind: torch.dtype) -> None:
     function, shapes = PROGRAMS[name]
     torch.manual_seed(0)
@@ -306,10 +309,9 @@ def test_the_same_plans_on_tensors(name: str, kind: torch.dtype) -> None:
     for n, seed in enumerate(seeds):
         found = program.pullback(seed.to(kind), backend="torch")
         for label, expected in program.pullback(seed.numpy()).items():
-            tolerance = 1e-9 if kind is torch.float64 else 1e-3
-            assert found[label].dtype == kind
-            assert_same(expected, found[label], tolerance=tolerance, what=f"{name} by {label}")
-            assert_same(expected, every[label][n], tolerance=tolerance, what=f"{name} by {label}, mapped")
+            assert found[label].dtype == every[label].dtype == kind
+            for how, got in (("", found[label]), (", mapped", every[label][n])):
+                assert_same(expected, got.double(), tolerance=ALLOWED[kind], what=f"{name} by {label}{how}")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -336,7 +338,7 @@ def test_the_table_on_tensors(case: Case) -> None:
         try:
             plan = planned(graph, wanted, on)
         except Unplanned as refusal:
-            assert str(refusal) in ("polygamma", "iv", "gamma"), refusal
+            assert str(refusal) in ("iv", "gamma"), refusal
             continue
         (found,) = plan.play([torch.from_numpy(np.array(arrays[name])) for name in plan.inputs])
         expected = by_plan(equation, arrays, sizes)

@@ -51,6 +51,7 @@ FUNCTIONS: Functions = {
     "arctan2": both_tensors(torch.atan2), "sign": torch.sign, "floor": torch.floor, "ceil": torch.ceil,
     "trunc": torch.trunc, "nearest": torch.round, "erf": torch.erf, "erfc": torch.erfc, "gammaln": torch.lgamma,
     "erfinv": torch.erfinv, "sigmoid": torch.sigmoid, "i0e": torch.special.i0e, "i1e": torch.special.i1e,
+    "polygamma": lambda n, x: torch.polygamma(int(n), x),
     "erfcx": torch.special.erfcx, "log_ndtr": torch.special.log_ndtr,
     "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),
     "side": lambda x: torch.copysign(torch.ones_like(x), x),
