@@ -86,6 +86,9 @@ SIZES = {
     "x + x.T": ("x + x.T", "x", {"x": (1500, 1500)}, 2 * 1500**2 - 1500, True, None, None, None),
     "conv1d": ("F.conv1d(x, w)", "x", {"x": (1, 1, 10**5), "w": (1, 1, 5)}, 5 * (10**5 - 4), True, 1, 5, 5),
     "cumsum": ("cumsum(x, 0)", "x", {"x": (1000,)}, 500500, True, 1, 1000, 1000),
+    "flat rows": ("softmax(x, -1).reshape(-1)", "x", {"x": (300, 40)}, 300 * 40**2, True, None, None, None),
+    "flat sums": ("cumsum(x, 1).reshape(-1)", "x", {"x": (300, 40)}, 300 * 40 * 41 // 2, True, 300, 40, 40),
+    "sums of sums": ("cumsum(cumsum(x, 1), 1)", "x", {"x": (9, 9)}, 9**3, False, 9, 9, 9),  # an upper bound
 }
 
 

@@ -116,10 +116,13 @@ def solve(factor: Expr, unknowns: Sequence[Index]) -> tuple[dict[Index, Expr], E
         if this in unknowns and this not in free_indices(other):
             return {this: other}, _within(other, this)
     for this, other in ((a, b), (b, a)):
-        if isinstance(this, Ravel) and set(this.indices) <= set(unknowns) and len(set(this.indices)) > 1:  # noqa: SIM102 -- two thoughts: a whole numbering, and free of the other side
-            if not set(this.indices) & free_indices(other):
-                found = dict(zip(this.indices, unravel(other, this.shape), strict=True))
-                return found, sp.Mul(*(_within(value, index) for index, value in found.items()))
+        summed = [k for k in this.indices if k in unknowns] if isinstance(this, Ravel) else []
+        if summed and len(set(summed)) == len(summed) and free_indices(other).isdisjoint(summed):
+            places = list(zip(this.indices, unravel(other, this.shape), strict=True))
+            held = [delta(k, value) for k, value in places if k not in summed]
+            found = {k: value for k, value in places if k in summed}
+            if all(free_indices(k).isdisjoint(summed) for k, _ in places if k not in summed):
+                return found, sp.Mul(*held, *(_within(value, index) for index, value in found.items()))
     if a.has(Ravel, sp.Indexed) or b.has(Ravel, sp.Indexed):
         return None
     for this, other in ((a, b), (b, a)):

@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 import sympy as sp
 
-from symgrad.indexing import Index, Ravel, Unravel, over_terms
+from symgrad.indexing import Bracket, Index, Ravel, Unravel, over_terms
 from symgrad.indexing.deltas import is_delta
 from symgrad.indexing.symbols import Expr, accesses
 from symgrad.lowering.reading import number
@@ -64,7 +64,27 @@ class Pattern:
 def pattern_of(
     outer: Sequence[Index], inner: Sequence[Index], formula: Expr, sizes: Sizes, arrays: Mapping[str, Array] | None
 ) -> Pattern:
-    """The pattern of a formula; without ``arrays`` places that were found in the forward pass are bounded."""
+    """The pattern of a formula; without ``arrays`` places that were found in the forward pass are bounded.
+
+    So are those that a sum ties to each other: what is summed over is not laid out.
+    """
+    found = _pattern(outer, inner, formula, sizes, arrays)
+    return at_most(found) if found.nonzeros and tied(formula, outer, inner) else found
+
+
+def tied(formula: Expr, outer: Sequence[Index], inner: Sequence[Index]) -> bool:
+    """Whether in some sum deltas or conditions speak of a row and of a column, be it by way of what is summed over."""
+    for total in formula.atoms(sp.Sum):
+        conditions = [c for c in total.atoms(sp.KroneckerDelta, Bracket) if not any(accesses(c))]
+        named = set().union(*(c.free_symbols for c in conditions))
+        if not named.isdisjoint(outer) and not named.isdisjoint(inner):
+            return True
+    return False
+
+
+def _pattern(
+    outer: Sequence[Index], inner: Sequence[Index], formula: Expr, sizes: Sizes, arrays: Mapping[str, Array] | None
+) -> Pattern:
     terms = [term for term in widest(formula) if _there(placed(term, outer, inner), sizes)]
     rows, columns = length(outer, sizes), length(inner, sizes)
     if not terms:
