@@ -51,7 +51,8 @@ class Reason:
         ``the entries of softmax(x) add up to 1 whatever x is, so equal weights (ones, .sum()) give 0``
         """
         if self.kind == "slope":
-            slope = "its slope is 0 everywhere" if self.everywhere else f"its slope by {name} is 0 here"
+            by = "" if self.everywhere and len({*self.step.tensors}) == 1 else f" by {name}"
+            slope = f"its slope{by} is 0 {'everywhere' if self.everywhere else 'here'}"
             return f"nothing comes back through {step}, {slope}"
         if self.kind == "still":
             return f"{step} stays the same whatever {name} is"
