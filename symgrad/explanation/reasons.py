@@ -51,8 +51,7 @@ class Reason:
         ``the entries of softmax(x) add up to 1 whatever x is, so equal weights (ones, .sum()) give 0``
         """
         if self.kind == "slope":
-            by = "" if self.everywhere and len({*self.step.tensors}) == 1 else f" by {name}"
-            slope = f"its slope{by} is 0 {'everywhere' if self.everywhere else 'here'}"
+            slope = "its slope is 0 everywhere" if self.everywhere else f"its slope by {name} is 0 here"
             return f"nothing comes back through {step}, {slope}"
         if self.kind == "still":
             return f"{step} stays the same whatever {name} is"
