@@ -93,7 +93,7 @@ def of_another_call(bench: Bench) -> Iterator[Finding]:
     others = {n: np.flip(formula.inputs[n]) for n in bench.movable if n in formula.inputs}
     try:
         there = formula.at(others)
-        right = {"these": formula.pull(bench.mixed), "other": there.pull(bench.mixed)}
+        right = {"these": bench.expected[0], "other": there.pull(bench.mixed)}
     except SymgradError:
         return
     runs = {"these": bench.candidate.run(), "other": bench.candidate.run(Variation(values=others))}
