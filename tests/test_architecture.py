@@ -15,7 +15,8 @@ import subprocess
 import sys
 import tokenize
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -459,7 +460,9 @@ def test_the_text_check_passes_what_is_fine(fine: str) -> None:
 # --- what every file carries --------------------------------------------------------------------------------
 
 LONGEST = 350
-"""Lines in a file. They aim at 300; tables (ops/) may be longer, since a row more is not a thought more."""
+"""Lines in a file. They aim at 300."""
+TABLE = 11_610
+"""Lines in ``symgrad/ops``, where every operation stands: more operations, and fewer lines. The number only shrinks."""
 
 
 def exemptions(text: str) -> Iterator[Slip]:
@@ -516,14 +519,59 @@ def too_long(text: str) -> Iterator[Slip]:
 
 
 def test_files_stay_readable() -> None:
-    tables = ROOT / "symgrad" / "ops"
-    files = [path for path in LIBRARY if tables not in path.parents]
-    assert slips(files, too_long) == []
+    assert slips(LIBRARY + COMMANDS, too_long) == []
 
 
 def test_the_length_check_can_fail() -> None:
     assert list(too_long("\n" * LONGEST)) == []
     assert len(list(too_long("\n" * (LONGEST + 1)))) == 1
+
+
+def test_the_table_of_operations_does_not_grow() -> None:
+    files = [path for path in LIBRARY if ROOT / "symgrad" / "ops" in path.parents]
+    assert len(files) > 50, "the files of the table are not found"
+    assert sum(len(path.read_text(encoding="utf-8").splitlines()) for path in files) <= TABLE
+
+
+def names_in(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """What is named: read, imported, or spelled out for `getattr`."""
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield node.name
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
+            yield node.value
+
+
+FOR_OTHERS = ("__getattr__", "setup", "pytest_addoption", "pytest_configure")
+"""What Python, Sphinx and pytest call by name."""
+
+
+def unused(texts: Mapping[str, str]) -> list[str]:
+    """Functions and classes of these files that none of them names, as ``file: name``; a decorator may hand one on."""
+    named = Counter(name for text in texts.values() for name in names_in(nodes_of(text)))
+    return [
+        f"{file}: {node.name}"
+        for file, text in texts.items()
+        for node in tree_of(text).body
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.decorator_list
+        if named[node.name] <= Counter(names_in(ast.walk(node)))[node.name] and node.name not in FOR_OTHERS
+    ]
+
+
+@PARSED
+def test_nothing_is_left_unused() -> None:
+    files = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in LIBRARY + COMMANDS}
+    assert unused(files) == []
+
+
+def test_the_check_for_what_is_unused_can_fail() -> None:
+    """A function that only calls itself is used by nobody."""
+    found = unused({"a.py": "def f(): return f()\ndef g(): return 1", "b.py": "from a import g\nclass C: pass"})
+    assert found == ["a.py: f", "b.py: C"]
 
 
 def silent(text: str) -> Iterator[Slip]:

@@ -24,7 +24,7 @@ from symgrad.numeric import Array, Values, evaluate, plain
 from symgrad.shapes import with_numbers
 
 if TYPE_CHECKING:
-    from symgrad.explanation.jacobian import Jacobian
+    pass
 
 LONGEST = 64
 """Sums of more terms are not written out."""
@@ -88,14 +88,6 @@ def placed(expression: Expr, places: Mapping[Index, Expr]) -> Expr:
 def guarded(expression: Expr) -> Expr:
     """Terms whose index condition is false are dropped, so that no access outside a tensor is left."""
     return rebuild(expression, lambda n: sp.S.Zero if n.is_Mul and any(a == 0 for a in n.args) else None)
-
-
-def symbolic_entry(jacobian: Jacobian, at: tuple[int, ...], inner: tuple[int, ...]) -> Expr:
-    """One entry of the Jacobian in symbols."""
-    places = dict(zip((*jacobian.axes, *jacobian.inner), map(sp.Integer, (*at, *inner)), strict=True))
-    sizes = jacobian.values.sizes
-    written = written_out(placed(hold(jacobian.formula, jacobian.values, places), places), sizes)
-    return guarded(written_out(hold(written, jacobian.values, {}), sizes))
 
 
 def hold(expression: Expr, values: Values, places: Mapping[Index, Expr]) -> Expr:

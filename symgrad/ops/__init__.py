@@ -10,6 +10,7 @@ several entries in a row. Beside the rooms stands what an entry is made with.
 from symgrad.ops.scalar import activations
 from symgrad.ops.moving import arranging
 from symgrad.ops.complex import complex_pairs
+from symgrad.ops.networks import classes
 from symgrad.ops.networks import composites
 from symgrad.ops.contracting import contractions
 from symgrad.ops.contracting import convolutions
@@ -19,18 +20,24 @@ from symgrad.ops.contracting import distances
 from symgrad.ops.solved import factorizations
 from symgrad.ops.complex import fourier
 from symgrad.ops.moving import gathering
+from symgrad.ops.moving import grids
+from symgrad.ops.moving import interpolation
+from symgrad.ops.moving import joining
 from symgrad.ops.networks import layers
 from symgrad.ops.networks import losses
+from symgrad.ops.networks import normalisation
+from symgrad.ops.moving import padding
+from symgrad.ops.moving import parts
 from symgrad.ops.scalar import pointwise
 from symgrad.ops.contracting import pooling
 from symgrad.ops.contracting import products
 from symgrad.ops.axes import reductions
-from symgrad.ops.moving import sampling
 from symgrad.ops.scalar import scalars
 from symgrad.ops.axes import scans
 from symgrad.ops.moving import scattering
 from symgrad.ops.solved import spectral
 from symgrad.ops.axes import statistics
+from symgrad.ops.moving import subscripts
 from symgrad.ops.solved import triangles
 from symgrad.ops.moving import views
 from symgrad.ops.moving import windows
@@ -42,50 +49,16 @@ from symgrad.ops.entry import beside_letters, entry_of, found_letters, named, on
 from symgrad.ops.lookup import close, find
 from symgrad.ops.spec import TABLE, Data, Example, Held, Op, View, entries
 
+ORDER = (
+    activations, arranging, complex_pairs, classes, composites, contractions, convolutions, decompositions,
+    detached, distances, factorizations, fourier, gathering, grids, interpolation, joining, layers, losses,
+    normalisation, padding, parts, pointwise, pooling, products, reductions, scalars, scans, scattering,
+    spectral, statistics, subscripts, triangles, views, windows,
+)  # fmt: skip
+"""The families, as they stand in the table."""
+
 __all__ = [
-    "COMPOUNDS",
-    "TABLE",
-    "Compound",
-    "Data",
-    "Domain",
-    "Example",
-    "Held",
-    "Op",
-    "View",
-    "activations",
-    "arranging",
-    "beside_letters",
-    "close",
-    "complex_pairs",
-    "composites",
-    "contractions",
-    "convolutions",
-    "decompositions",
-    "detached",
-    "distances",
-    "entries",
-    "entry_of",
-    "factorizations",
-    "find",
-    "find_compound",
-    "found_letters",
-    "fourier",
-    "gathering",
-    "layers",
-    "losses",
-    "named",
+    "COMPOUNDS", "ORDER", "TABLE", "Compound", "Data", "Domain", "Example", "Held", "Op", "View",
+    "beside_letters", "close", "entries", "entry_of", "find", "find_compound", "found_letters", "named",
     "only_read",
-    "pointwise",
-    "pooling",
-    "products",
-    "reductions",
-    "sampling",
-    "scalars",
-    "scans",
-    "scattering",
-    "spectral",
-    "statistics",
-    "triangles",
-    "views",
-    "windows",
-]
+]  # fmt: skip

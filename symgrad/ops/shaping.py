@@ -26,6 +26,15 @@ def common_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hash
     return sizes.broadcast_shapes([shape for shape in shapes if shape is not None])
 
 
+def unify_vector(sizes: Sizes, shape: Shape | None, size: Any, name: str) -> None:
+    """``shape`` is that of a vector of ``size`` entries, or left out."""
+    if shape is None:
+        return
+    if len(shape) != 1:
+        raise ShapeError(f"{name} is a vector, not a tensor with {len(shape)} axes")
+    sizes.unify(shape[0], size)
+
+
 def number(value: Any) -> Expr:
     """A plain number as an exact one: 1e-5 is 1/100000."""
     finite = isinstance(value, float) and isfinite(value)

@@ -21,7 +21,7 @@ from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.shaping import axes_of, axis_of, reduced_shape
-from symgrad.ops.spec import At, Example, example
+from symgrad.ops.spec import At
 from symgrad.shapes import Shape, Size, Sizes
 
 Dim = Any
@@ -65,15 +65,6 @@ def entries_of(x: Any, dim: tuple[int, ...]) -> Any:
 def divisor(count: Any) -> Any:
     """``count`` to divide by, exact where it can be; nothing and less is 0, and gives NaN or an infinity."""
     return count if count > 0 else np.float64(0)
-
-
-def reduction_examples(name: str) -> tuple[Example, ...]:
-    """The options every reduction is shown with."""
-    return (
-        example(f"{name}(x)", x=(2, 3)),
-        example(f"{name}(x, dim=0)", x=(2, 3)),
-        example(f"{name}(x, dim=-1, keepdim=True)", x=(2, 3)),
-    )
 
 
 def torch_dim(dim: tuple[int, ...], x: Any) -> Any:

@@ -14,19 +14,11 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing.symbols import Expr
 from symgrad.ops.axes.reductions import WINNERS
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import TORCH, op
 from symgrad.ops.shaping import axis_of
-from symgrad.ops.spec import At, View
 from symgrad.shapes import Shape, Sizes
-
-
-def put(at: Any, axis: int, index: Expr) -> list[Expr]:
-    """The indices ``at`` with one of them replaced."""
-    return [*at[:axis], index, *at[axis + 1 :]]
-
 
 # fmt: off
 op("cumsum(x, dim: int)", "out[i] = Σ_j [j ≤ i]·x[j]", "the sum of the entries so far", TORCH, "np.cumsum", along="dim",
@@ -180,14 +172,6 @@ def one_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any, keepdim: bool =
     if dim is None or not x:
         return ()
     return (*x[:dim], *((sp.S.One,) if keepdim else ()), *x[dim + 1 :])
-
-
-def chosen(at: At, x: View, n: View, dim: int, keepdim: bool) -> Expr:
-    """The entry at position n along dim."""
-    if not x.rank:
-        return x[()]
-    rest = [i for a, i in enumerate(at) if not (keepdim and a == dim)]
-    return x[[*rest[:dim], n[at], *rest[dim:]]]
 
 
 def rank_place(x: Any, k: int, dim: int, keepdim: bool) -> Any:

@@ -18,8 +18,7 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.ops.axes.scans import order
 from symgrad.ops.domain import positive, reals, whole
 from symgrad.ops.equations import METHOD, op
-from symgrad.ops.networks.layers import unify_vector
-from symgrad.ops.shaping import axis_of, number
+from symgrad.ops.shaping import axis_of, number, unify_vector
 from symgrad.shapes import Shape, Sizes
 
 

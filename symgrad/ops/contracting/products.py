@@ -112,12 +112,6 @@ def broadcast_pair(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> t
     return tuple(common for _ in shapes)
 
 
-def without(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, keepdim: bool = False, **options: Any) -> Shape:
-    """The common shape without dim."""
-    common = sizes.broadcast_shapes(shapes)
-    return (*common[:dim], *((sp.S.One,) if keepdim else ()), *common[dim + 1 :])
-
-
 # fmt: off
 op("vecdot(x, y, dim: int=-1)", "out = Σ_j x[j]·y[j]", "inner products along dim", ("torch.linalg.{}",), along="dim",
    examples=("torch.linalg.vecdot(x, y)",), holds="real")

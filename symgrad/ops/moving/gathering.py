@@ -14,24 +14,11 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.indexing import Mod, add_up, delta, fresh, fresh_axes
-from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import whole
 from symgrad.ops.equations import METHOD, TORCH, op
 from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.shaping import axis_of, moved
-from symgrad.ops.spec import At, View
 from symgrad.shapes import Shape, Sizes
-
-
-def counted(position: Expr, size: Expr) -> Expr:
-    """A position that counts from the end where it is negative; of an empty tensor there are none."""
-    return Mod(position, size) if size != 0 else position
-
-
-def put(at: Any, axis: int, index: Expr) -> list[Expr]:
-    """The indices ``at`` with one of them replaced."""
-    return [*at[:axis], index, *at[axis + 1 :]]
 
 
 def prepare_dim(shapes: tuple[Shape, ...], dim: int, **options: Any) -> dict[str, Hashable]:
@@ -171,33 +158,12 @@ def sum_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any)
     return add_shape(sizes, shapes, dim)
 
 
-def slices(at: At, x: View, dim: int, index: View, source: View) -> tuple[tuple[Index, ...], Expr, Expr]:
-    """The indices over the positions, δ(position, out), and the source's entry that goes there."""
-    inner = tuple(fresh("k", size) for size in index.shape)
-    k = inner[0] if inner else sp.S.Zero
-    if not x.rank:
-        return inner, sp.S.One, source[k] if source.rank else source[()]
-    return inner, delta(index[inner], at[dim]), source[put(at, dim, k)] if source.rank else source[()]
-
-
-def as_rows(x: Any) -> Any:
-    """NumPy: a copy to write to, with an axis at least."""
-    return np.atleast_1d(np.array(x, copy=True))
-
-
 # fmt: off
 op("index_add(x, dim: int, index: data, source, alpha: any=1)", "out[i] = x[i] + alpha·(Σ_k δ(index[k], i)·source[k])",
    "x plus the slices of the source, each added at its position along dim", TORCH, axes="dim", apart="index",
    shape=sum_shape, domain={"index": whole(0, 1)}, ranks={"index": (1,)},
    examples=("index_add(x, 0, index, source) with x:3x2 index:4 source:4x2",), holds="first joined")
 # fmt: on
-
-
-def written(at: At, dim: int, index: View, shape: Shape, entry: Any) -> Expr:
-    """Σ over the positions of δ(place, out)·entry, the other axes being the same."""
-    inner = fresh_axes(index.shape, "klmn")
-    meets = [delta(index[inner] if a == dim else k, i) for a, (k, i) in enumerate(zip(inner, at, strict=True))]
-    return add_up(sp.Mul(*meets) * entry(inner), inner)
 
 
 def scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:

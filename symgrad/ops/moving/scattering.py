@@ -18,18 +18,10 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError
-from symgrad.indexing import Bracket, add_up, delta, multiply_up
-from symgrad.indexing.symbols import Expr
+from symgrad.indexing import Bracket, add_up, delta, fresh, fresh_axes, multiply_up
+from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import reals, whole
-from symgrad.ops.moving.gathering import (
-    as_rows,
-    full_scatter_shape,
-    prepare_dim,
-    put,
-    slices,
-    sum_shape,
-    written,
-)
+from symgrad.ops.moving.gathering import full_scatter_shape, prepare_dim, sum_shape
 from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.spec import At, Data, Held, View, example, operation
 from symgrad.shapes import Shape
@@ -37,6 +29,32 @@ from symgrad.shapes import Shape
 KINDS = ("sum", "prod", "mean", "amax", "amin")
 Sum = Callable[[Callable[[Any], Expr]], Expr]
 """Σ over what lands at a place of a function of the source's entry there."""
+
+
+def put(at: Any, axis: int, index: Expr) -> list[Expr]:
+    """The indices ``at`` with one of them replaced."""
+    return [*at[:axis], index, *at[axis + 1 :]]
+
+
+def slices(at: At, x: View, dim: int, index: View, source: View) -> tuple[tuple[Index, ...], Expr, Expr]:
+    """The indices over the positions, δ(position, out), and the source's entry that goes there."""
+    inner = tuple(fresh("k", size) for size in index.shape)
+    k = inner[0] if inner else sp.S.Zero
+    if not x.rank:
+        return inner, sp.S.One, source[k] if source.rank else source[()]
+    return inner, delta(index[inner], at[dim]), source[put(at, dim, k)] if source.rank else source[()]
+
+
+def as_rows(x: Any) -> Any:
+    """NumPy: a copy to write to, with an axis at least."""
+    return np.atleast_1d(np.array(x, copy=True))
+
+
+def written(at: At, dim: int, index: View, shape: Shape, entry: Any) -> Expr:
+    """Σ over the positions of δ(place, out)·entry, the other axes being the same."""
+    inner = fresh_axes(index.shape, "klmn")
+    meets = [delta(index[inner] if a == dim else k, i) for a, (k, i) in enumerate(zip(inner, at, strict=True))]
+    return add_up(sp.Mul(*meets) * entry(inner), inner)
 
 
 def check_kind(reduce: Any) -> str:

@@ -129,6 +129,23 @@ op("col2im(x, output_size: any, kernel_size: any, dilation: any=1, padding: any=
 # fmt: on
 
 
+def one_fits(sizes: Sizes, shapes: tuple[Shape, ...], dimension: int, size: int, step: int) -> tuple[Shape, ...]:
+    """The operand, which is as long as one window at least."""
+    length = shapes[0][dimension]
+    number = sizes.number(length)
+    if number is not None and number < size:
+        raise ShapeError(f"a window of {size} does not fit on an axis of size {number}")
+    sizes.require(length - size)
+    return shapes
+
+
+# fmt: off
+op("unfold(x, dimension: int, size: int, step: int)", "out[i,r<size] = x[step·i + r]",
+   "windows along one axis, each as the last axis of the result", ("Tensor.{}", "aten.{}"), axes="dimension", least=1,
+   align=one_fits, examples=("x.unfold(0, 2, 1) with x:4", "x.unfold(1, 2, 2) with x:2x5"))
+# fmt: on
+
+
 # Pixels ---------------------------------------------------------------------------------------------
 
 
@@ -146,6 +163,13 @@ op("pixel_unshuffle(x, downscale_factor: int)", CHANNELS,
    says="pixels laid out as channels: one channel becomes r² with 1/r of the height and width", home=("F.{}", "torch.{}", "aten.{}"),
    prepare=prepare_factor, ranks={"x": (4, 3)}, letters="nchw",
    examples=("F.pixel_unshuffle(x, 2) with x:1x2x4x2", "F.pixel_unshuffle(x, 3) with x:2x3x6"))
+# fmt: on
+
+
+# fmt: off
+op("pixel_shuffle(x, upscale_factor: int)", "out[…,c,(h,a<upscale_factor),(w,b<upscale_factor)] = x[…,(c,a,b),h,w]",
+   "channels laid out as pixels: r² channels become one with r times the height and width",
+   ("F.{}", "torch.{}", "aten.{}"), ranks={"x": (4, 3)}, letters="ijkl", examples=("F.pixel_shuffle(x, 2) with x:1x4x2x1",))
 # fmt: on
 
 # Max pooling undone ---------------------------------------------------------------------------------

@@ -1,0 +1,128 @@
+"""Parts of a tensor: the entries at one place of an axis, from one place to another, and what chunk and split cut it into."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import sympy as sp
+
+from symgrad.errors import ShapeError
+from symgrad.ops.equations import TORCH, op
+from symgrad.ops.moving.views import numbers, sequence
+from symgrad.ops.shaping import axis_of
+from symgrad.ops.slots import Opening
+from symgrad.shapes import Shape, Size, Sizes, size_of
+
+Ints = Any  # one int or several, as users write them
+
+
+def open_start(open_: Opening, shapes: tuple[Shape, ...], dim: int, start: int, length: Size) -> dict[str, Hashable]:
+    """Where a part begins; from the end it reaches no further."""
+    return {"start": open_(start, shapes[0][dim] - length) if start >= 0 else start}
+
+
+# fmt: off
+op("select(x, dim: int, index: int)", "out = x[index]", "the entries at one place of dim", TORCH, axes="dim", least=1,
+   instead={"index<0": "out = x[size(x, 0) + index]"},
+   slots=lambda open_, shapes, dim, index: {"index": open_(index, shapes[0][dim] - 1)},
+   examples=("select(x, 1, 0)", "select(x, 0, -1) with x:3"))
+op("narrow(x, dim: int, start: int, length: any)", "out[i<length] = x[start + i]", "length entries along dim, from start on",
+   TORCH, "torch.narrow_copy Tensor.narrow_copy", axes="dim", least=1, slots=open_start,
+   instead={"start<0": "out[i<length] = x[size(x, 0) + start + i]"},
+   examples=("narrow(x, 0, 1, 2) with x:4", "narrow(x, 1, 0, 2)"))
+# fmt: on
+
+
+def cut_axis(shape: Shape, dim: int) -> int:
+    """The axis that is cut, from the front."""
+    if not shape:
+        raise ShapeError("a scalar cannot be cut into parts")
+    return axis_of(dim, len(shape))
+
+
+def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size) -> Shape:
+    """Parts of ``length`` along dim, the last one shorter where they do not come out even: formulas for every size."""
+    whole = sizes.number(shape[dim])
+    size = sizes.number(length)
+    if whole is None or size is None:
+        raise ShapeError("the size of the axis that is cut has to be known", hints=("--shape x=…",))
+    parts = max(-(-whole // size), 1) if size else 1
+    if not 0 <= part < parts:
+        raise ShapeError(f"there is no part {part} among {parts}")
+    rest = sp.expand(sizes.find(shape[dim]) - part * length)
+    kept = length if part < parts - 1 else rest
+    sizes.require(rest - length if part < parts - 1 else length - rest)
+    if part:  # of a shorter axis there is no such part
+        sizes.require(rest - 1)
+    return (*shape[:dim], kept, *shape[dim + 1 :])
+
+
+def chunk_length(shape: Any, chunks: int, dim: int) -> Size:
+    """How long all but the last of ``chunks`` parts are."""
+    return sp.floor((size_of(shape[dim]) + chunks - 1) / chunks)
+
+
+def chunk_shape(sizes: Sizes, shapes: tuple[Shape, ...], chunks: int, dim: int, part: int) -> Shape:
+    """The part's shape; an axis that comes out even is ``chunks`` times as long as a part, for every length of a part."""
+    (x,) = shapes
+    whole = sizes.number(x[dim])
+    if whole is not None and sizes.find(x[dim]).is_Symbol and whole % chunks == 0 and whole > chunks > 1:
+        sizes.unify(x[dim], chunks * sizes.given(whole // chunks))
+    found = sizes.shape(x)
+    if whole == 0 and 0 <= part < chunks:  # of nothing torch makes as many parts as it is told to
+        return found
+    return part_shape(sizes, found, dim, part, chunk_length(found, chunks, dim))
+
+
+# fmt: off
+op("chunk_part(x, chunks: int, dim: int=0, *, part: int)", "out[i] = x[part·⌊(size(x, 0) + chunks − 1)/chunks⌋ + i]",
+   "one of the parts into which dim is cut, as nearly equal as can be", ("torch.chunk", "Tensor.chunk", "aten.chunk"),
+   axes="dim", least=1, shape=chunk_shape, returns=("part",),
+   torch=lambda torch, x, chunks, dim, part: torch.chunk(x, chunks, dim)[part],
+   examples=("chunk(x, 2)[1] with x:5", "chunk(x, 2, 1)[0] with x:2x4"))
+# fmt: on
+
+
+def prepare_split(
+    shapes: tuple[Shape, ...], split_size_or_sections: Ints, part: int, dim: int = 0
+) -> dict[str, Hashable]:
+    """A length for all parts, or one for each."""
+    sizes = split_size_or_sections
+    sections = tuple(sizes) if isinstance(sizes, (tuple, list)) else sizes
+    if isinstance(sections, tuple) and not 0 <= part < len(sections):
+        raise ShapeError(f"there is no part {part} among {len(sections)}")
+    return {"split_size_or_sections": sections, "dim": cut_axis(shapes[0], dim), "part": part}
+
+
+def split_shape(sizes: Sizes, shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, part: int) -> Shape:
+    """The part's shape."""
+    sections, (x,) = split_size_or_sections, shapes
+    if not isinstance(sections, tuple):
+        return part_shape(sizes, x, dim, part, size_of(sections))
+    sizes.unify(x[dim], sp.Add(*map(size_of, sections)))
+    return (*x[:dim], size_of(sections[part]), *x[dim + 1 :])
+
+
+def begun_at(shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, part: int) -> str:
+    """A part behind those of lengths of their own, or as many of one length."""
+    before = " + ".join(f"split_size_or_sections{k}" for k in range(part)) or "0"
+    return f"out[i] = x[{before if isinstance(split_size_or_sections, tuple) else 'part·split_size_or_sections'} + i]"
+
+
+def by_split(torch: Any, x: Any, split_size_or_sections: Any, dim: int, part: int) -> Any:
+    """torch's, which takes a list of plain numbers."""
+    several, lengths = isinstance(split_size_or_sections, tuple), numbers(sequence(split_size_or_sections))
+    return torch.split(x, list(lengths) if several else lengths[0], dim)[part]
+
+
+# fmt: off
+op("split_part(x, split_size_or_sections: any, dim: int=0, *, part: int)", "out[i] = x[part·split_size_or_sections + i]",
+   "one of the parts of given lengths into which dim is cut", ("torch.split", "Tensor.split"),
+   "torch.split_with_sizes Tensor.split_with_sizes aten.split aten.split_with_sizes", axes="dim", least=1, instead=begun_at,
+   shape=split_shape, prepare=prepare_split, returns=("part",), torch=by_split,
+   examples=("split(x, 2)[1] with x:5", "split(x, (1, 2), 1)[0]"))
+op("unbind_part(x, dim: int=0, *, part: int)", "out = x[part]", "the entries at one place of dim: one of the parts of unbind",
+   ("torch.unbind", "Tensor.unbind", "aten.unbind"), axes="dim", least=1, instead={"part<0": "out = x[size(x, 0) + part]"},
+   returns=("part",), torch=lambda torch, x, dim, part: torch.unbind(x, dim)[part], examples=("unbind(x, 1)[0]",))
+# fmt: on

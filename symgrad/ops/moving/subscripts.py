@@ -1,0 +1,119 @@
+"""What stands in the brackets behind a tensor: places, slices, new axes.
+
+A key has one item per axis it reads: ("int", i), ("slice", start, stop, step), ("new",) or ("all",). Once the axis is
+known, a slice also says where it begins and how many entries it keeps: ("slice", start, stop, step, begin, count).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+from symgrad.errors import ShapeError
+from symgrad.indexing.symbols import Expr
+from symgrad.ops.moving.slicing import cut
+from symgrad.ops.slots import Opening
+from symgrad.ops.spec import At, View, example, operation
+from symgrad.shapes import Shape, Size, Sizes
+
+Item = tuple[Any, ...]
+
+
+def read_items(key: Sequence[Item], shape: Shape) -> list[tuple[Item, Size | None]]:
+    """Each item with the size of the axis it reads (None for a new axis), missing axes as full slices."""
+    reads = [item for item in key if item[0] != "new"]
+    if len(reads) > len(shape):
+        raise ShapeError(f"{len(reads)} indices for a tensor with {len(shape)} axes")
+    padded = [*key, *[("all",)] * (len(shape) - len(reads))]
+    axes = iter(shape)
+    return [(item, None if item[0] == "new" else next(axes)) for item in padded]
+
+
+def resolved(sizes: Sizes, shapes: tuple[Shape, ...], key: tuple[Item, ...]) -> dict[str, Hashable]:
+    """The key, each of its slices with where it begins and what it keeps."""
+    return {"key": tuple(placed_item(sizes, size, item) for item, size in read_items(key, shapes[0]))}
+
+
+def placed_item(sizes: Sizes, size: Size, item: Item) -> Item:
+    """A slice with where it begins and how many entries it keeps; anything else as it is."""
+    if item[0] == "int":
+        sizes.require(size - (item[1] + 1 if item[1] >= 0 else -item[1]))
+    if item[0] != "slice":
+        return item
+    _, start, stop, step = item[:4]
+    begin, count = cut(sizes, size, start, stop, step or 1)
+    return ("slice", start, stop, step or 1, int(begin) if begin.is_Integer else begin, count)
+
+
+def sliced_shape(sizes: Sizes, shapes: tuple[Shape, ...], key: tuple[Item, ...]) -> Shape:
+    """One size per slice and new axis."""
+    result: list[Size] = []
+    for item, size in read_items(key, shapes[0]):
+        if item[0] == "new":
+            result.append(sp.Integer(1))
+        elif item[0] == "all":
+            result.append(size)
+        elif item[0] == "int":
+            number = sizes.number(size)
+            if number is not None and not -number <= item[1] < number:
+                raise ShapeError(f"index {item[1]} is out of range for an axis of size {number}")
+        else:
+            result.append(item[5])
+    return tuple(result)
+
+
+def python_key(key: Sequence[Item]) -> tuple[Any, ...]:
+    """The key as Python's brackets take it."""
+    forms = {
+        "new": lambda i: None,
+        "all": lambda i: slice(None),
+        "int": lambda i: i[1],
+        "slice": lambda i: slice(*i[1:4]),
+    }
+    return tuple(forms[item[0]](item) for item in key)  # type: ignore[no-untyped-call]  # lambdas over items
+
+
+def open_items(open_: Opening, shapes: tuple[Shape, ...], key: tuple[Item, ...]) -> dict[str, Hashable]:
+    """The key with slots for the places that are read, and for where a slice of so many entries begins."""
+    return {"key": tuple(open_item(open_, item, size) for item, size in read_items(key, shapes[0]))}
+
+
+def open_item(open_: Opening, item: Item, size: Size | None) -> Item:
+    """One item; a slice whose ends move with its axis stays as it is."""
+    if item[0] not in ("int", "slice") or size is None:
+        return item
+    if item[0] == "int":
+        return ("int", open_(item[1], size - 1))
+    _, start, stop, step, begin, count = item
+    if step != 1 or start is None or stop is None or start != begin or stop - start != count:
+        return item
+    place = open_(begin, size - count)
+    return ("slice", place, place + count, step, place, count)
+
+
+@operation(
+    holds="kept",
+    says="the entries at an index or slice of each axis",
+    numpy=lambda x, key: np.asarray(x)[python_key(key)],
+    torch=lambda torch, x, key: x[python_key(key)],
+    shape=sliced_shape, prepare=lambda shapes, key: {"key": tuple(key)}, resolve=resolved, spelled=("Tensor.__getitem__",),
+    slots=open_items,
+    examples=(example("x[0]", x=(2, 3)), example("x[:, 1:]", x=(2, 3)), example("x[:, None]", x=(2,)),
+              example("x[::2]", x=(5,)), example("x[..., -1]", x=(2, 3))),
+)  # fmt: skip
+def getitem(at: At, x: View, key: tuple[Item, ...]) -> Expr:
+    """out[i] = x[start + step·i]"""
+    out, indices = iter(at), []
+    for item, size in read_items(key, x.shape):
+        if item[0] == "int":
+            indices.append(sp.sympify(item[1], strict=True) if item[1] >= 0 else size + item[1])
+            continue
+        index = next(out)
+        if item[0] == "all":
+            indices.append(index)
+        elif item[0] == "slice":
+            indices.append(item[4] + item[3] * index)
+    return x[indices]
