@@ -112,7 +112,13 @@ class Along:
     def several(self) -> bool:
         """Whether it may run along several axes, or all."""
         chosen = self.call.signature.parameters.get(self.option)
-        return chosen is not None and chosen.default is None
+        return chosen is not None and chosen.default is None and not self.one_or_all
+
+    @property
+    def one_or_all(self) -> bool:
+        """Whether it runs along one axis, or all where none is named."""
+        chosen = self.call.signature.parameters.get(self.option)
+        return chosen is not None and chosen.annotation == int | None
 
     @property
     def reduces(self) -> bool:
@@ -130,9 +136,7 @@ class Along:
 
     def prepare(self, shapes: tuple[Shape | None, ...], **options: Hashable) -> dict[str, Hashable]:
         """The axes from the front."""
-        parameters = self.call.signature.parameters.values()
-        usual = {p.name: p.default for p in parameters if p.name not in self.call.operands}
-        found, rank = {**usual, **options}, max(len(shape) for shape in shapes if shape is not None)
+        found, rank = {**self.call.usual, **options}, max(len(shape) for shape in shapes if shape is not None)
         if rank < self.least:
             axes = f"{self.least} {'axis' if self.least == 1 else 'axes'}"
             raise ShapeError(f"this takes a tensor with at least {axes}, not {rank}")
@@ -140,6 +144,8 @@ class Along:
             return found
         option = self.option.removeprefix(REST)
         dim = found[option]
+        if self.one_or_all:
+            return found
         return {**found, option: axes_of(dim, rank) if self.several else axis_of(dim, rank)}
 
     @property

@@ -44,10 +44,13 @@ METHOD = ("torch.{}", "Tensor.{}")
 """Where torch has an operation, its own call first."""
 
 
-def by_spelling(path: str, call: Call | None = None, whole: Sequence[str] = ()) -> Callable[..., Any]:
+def by_spelling(
+    path: str, call: Call | None = None, whole: Sequence[str] = (), returns: Sequence[str] = ()
+) -> Callable[..., Any]:
     """torch's function of this name, options as plain numbers; a number among tensors becomes one.
 
-    With a ``call`` whose options stand among its tensors the arguments are in its order; those ``whole`` are integers.
+    With a ``call`` whose options stand among its tensors the arguments are in its order; those ``whole`` are integers. Of
+    several results it is the first that ``returns`` names, or the one whose number the option ``part`` is.
     """
     steps = path.removeprefix("torch.").replace("F.", "nn.functional.", 1).split(".")
 
@@ -68,21 +71,29 @@ def by_spelling(path: str, call: Call | None = None, whole: Sequence[str] = ()) 
         )
         if steps[0] == "Tensor":
             del given[0]
-        named = {name: plain(value) for name, value in options.items()}
+        part = options.pop("part", None)
+        named = {name: plain(value) for name, value in options.items() if value is not None}
         if call and call.operands != tuple(call.signature.parameters)[: len(call.operands)]:
             there = {**dict(zip(call.operands, given, strict=False)), **named}
             order = list(call.signature.parameters)
             before = order[: order.index(call.operands[-1]) + 1]
             given = [there[name] for name in before if name in there]
             named = {name: value for name, value in named.items() if name not in before}
-        return function(*given, **named)
+        found = function(*given, **named)
+        if part is not None:
+            return found[part]
+        return getattr(found, returns[0]) if returns and not isinstance(found, torch.Tensor) else found
 
     return by_torch
 
 
 def plain(value: Any) -> Any:
     """An option as torch takes it."""
-    return value if value is None or isinstance(value, (bool, int, float, str, tuple)) else float(value)
+    if isinstance(value, tuple):
+        return tuple(map(plain, value))
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return int(value) if getattr(value, "is_Integer", False) else float(value)
 
 
 def op(
@@ -137,7 +148,7 @@ def op(
     if along:
         line = Along(said, equation, texts, along, least)
         reading = line
-        torch = torch or line.by_torch(by_spelling(home[0].format(said.name)))
+        torch = torch or line.by_torch(by_spelling(home[0].format(said.name), returns=facts.get("returns", ())))
         prepare, shape = prepare or line.prepare, shape or line.shape
         examples = examples or line.examples
         forward = forward and line.forward(forward)
@@ -153,9 +164,7 @@ def op(
             letters = letters or "".join(NAMES.findall(equation.partition("=")[0].removeprefix("out")))
             ranks = ranks if ranks is not None else ranks_in(equation, said.operands)
     reading = reading or Pointwise(said, equation, texts, decimals)
-    prepare = prepare or as_given
-    if checks:
-        prepare = checked(prepare, checks)
+    prepare = checked(said, prepare or as_given, checks)
     values = forward or (
         reading.forward if isinstance(reading, Pointwise) or (isinstance(reading, Loss) and reading.on_arrays) else None
     )
@@ -186,7 +195,7 @@ def op(
             pairs=pairs,
             resolve=unresolved,
             numpy=values,
-            torch=torch or by_spelling(names[0], said, integers),
+            torch=torch or by_spelling(names[0], said, integers, facts.get("returns", ())),
             spelled=names,
             domain=samples if isinstance(samples, Mapping) else dict.fromkeys(said.operands, samples),
             examples=tuple(example_of(text, said.operands) for text in (*(examples or (shown,)), *more)),
@@ -208,11 +217,13 @@ def ranks_in(equation: str, operands: Sequence[str]) -> dict[str, tuple[int, ...
     }
 
 
-def checked(prepare: Callable[..., Any], checks: Callable[..., None]) -> Callable[..., Any]:
-    """Options in canonical form, after what they have to be is asked."""
+def checked(call: Call, prepare: PrepareRule, checks: Callable[..., None] | None) -> PrepareRule:
+    """Options in canonical form, after what they have to be is asked: of their kinds first."""
 
-    def prepared(shapes: Any, **options: Any) -> Any:
-        checks(shapes, **options)
+    def prepared(shapes: Any, **given: Any) -> Any:
+        options = call.canonical(shapes, given)
+        if checks:
+            checks(shapes, **options)
         return prepare(shapes, **options)
 
     return prepared

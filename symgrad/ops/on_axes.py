@@ -95,8 +95,7 @@ class OnAxes:
 
     def prepare(self, shapes: Shapes, **given: Hashable) -> dict[str, Hashable]:
         """The axes from the front."""
-        parameters = self.call.signature.parameters.values()
-        found = {**{p.name: p.default for p in parameters if p.name not in self.call.operands}, **given}
+        found = {**self.call.usual, **given}
         tree, first = self.tree(shapes, found), shapes[0] or ()
         if len(first) < self.least:
             axes = f"{self.least} {'axis' if self.least == 1 else 'axes'}"

@@ -2,37 +2,53 @@
 
 Comes in: ``"linear(x, weight, bias=None)"``. A parameter without a default or with None is a tensor (with None it may be
 left out), unless its kind stands behind a colon: ``threshold(x, threshold: float)``; ``: data`` is a tensor to which
-nothing flows back. Any other default makes an option. Nothing is evaluated.
+nothing flows back. Any other default makes an option (`symgrad.ops.options` has the kinds). Nothing is evaluated.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from symgrad.ops.options import Kind, kind_of
 from symgrad.ops.spec import Data, Example, View, is_operand
-
-KINDS: dict[str, Any] = {
-    "float": float, "int": int, "str": str, "bool": bool, "any": Any, "any | str": Any | str, "float | None": float | None, "data": Data,
-    "axes": int | tuple[int, ...] | tuple[tuple[int, ...], ...],
-}  # fmt: skip
-"""What may stand behind a colon."""
+from symgrad.shapes import Shape
 
 
 @dataclass(frozen=True)
 class Call:
-    """The name of an operation, and its parameters."""
+    """The name of an operation, its parameters, and what its options have to be."""
 
     name: str
     signature: inspect.Signature
+    kinds: Mapping[str, Kind] = field(default_factory=dict, compare=False)
 
     @cached_property
     def operands(self) -> tuple[str, ...]:
         """The tensors."""
         return tuple(p.name for p in self.signature.parameters.values() if is_operand(p.annotation))
+
+    @property
+    def usual(self) -> dict[str, Any]:
+        """The options as nobody gave them, but for those that change nothing."""
+        options = [p for p in self.signature.parameters.values() if p.name not in self.operands]
+        return {p.name: p.default for p in options if not self.kinds[p.name].gone}
+
+    def canonical(self, shapes: Sequence[Shape | None], options: Mapping[str, Hashable]) -> dict[str, Any]:
+        """The options as they are meant, without those that change nothing; refuses what they cannot be."""
+        rank = max((len(shape) for shape in shapes if shape is not None), default=0)
+        found = dict[str, Any]()
+        given = {name: value for name, value in self.usual.items() if value is not inspect.Parameter.empty}
+        for name, value in {**given, **options}.items():
+            kind = self.kinds.get(name)
+            settled = value if kind is None or kind.rule is None else kind.rule(name, value, rank)
+            if kind is None or not kind.gone:
+                found[name] = settled
+        return found
 
     @property
     def optional(self) -> frozenset[str]:
@@ -53,20 +69,19 @@ def call_of(text: str) -> Call:
     given, defaults = function.args.args, function.args.defaults
     missing = [inspect.Parameter.empty] * (len(given) - len(defaults))
     values = [*missing, *map(ast.literal_eval, defaults)]
-    found = [parameter(a.arg, a.annotation, value) for a, value in zip(given, values, strict=True)]
-    named = [parameter(a.arg, a.annotation, inspect.Parameter.empty) for a in function.args.kwonlyargs]
-    found += [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in named]
-    return Call(function.name, inspect.Signature(found))
-
-
-def parameter(name: str, written: ast.expr | None, default: Any) -> inspect.Parameter:
-    """A parameter, of the kind that is written or that its default has."""
-    kind: Any = View if written is None else KINDS[ast.unparse(written)]
-    if written is None and default is not None and default is not inspect.Parameter.empty:
-        kind = type(default)
-    if kind in (View, Data) and default is None:
-        kind = kind | None
-    return inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=kind)
+    several, alone = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+    listed: list[tuple[ast.arg, Any, Any]] = [(a, value, several) for a, value in zip(given, values, strict=True)]
+    listed += [(a, inspect.Parameter.empty, alone) for a in function.args.kwonlyargs]
+    kinds = {a.arg: kind_of(a.annotation, value) for a, value, _ in listed}
+    types = {name: kind.type for name, kind in kinds.items()}
+    found = [
+        inspect.Parameter(
+            a.arg, place, default=value,
+            annotation=types[a.arg] | None if types[a.arg] in (View, Data) and value is None else types[a.arg],
+        )
+        for a, value, place in listed
+    ]  # fmt: skip
+    return Call(function.name, inspect.Signature(found), kinds)
 
 
 def example_of(text: str, operands: tuple[str, ...]) -> Example:

@@ -163,13 +163,6 @@ def spread(x: Any, axis: tuple[int, ...], correction: int, keepdims: bool) -> An
     return np.sum(far * far, axis=axis, keepdims=keepdims) / divisor(entries_of(x, axis) - correction)
 
 
-def torch_spread(word: str) -> Callable[..., Any]:
-    """torch's var or std under prepared options."""
-    return lambda torch, x, dim, correction, keepdim: getattr(torch, word)(
-        x, dim=torch_dim(dim, x), correction=correction, keepdim=keepdim
-    )
-
-
 def spread_by(equation: str) -> Callable[..., str]:
     """The equation, divided by 0 where there are fewer entries than the correction."""
 
@@ -187,12 +180,12 @@ VAR = f"(Σ_j (x[j] − mean_k x[k])²) / {BELOW}"
 # fmt: off
 op("var(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=False)", f"out = {VAR}",
    "the variance along dim: squared distances from the mean, divided by n − 1 (correction=0: by n)", METHOD, along="dim",
-   instead=spread_by(f"out = {VAR}"), prepare=prepare_spread, forward=spread, torch=torch_spread("var"),
+   instead=spread_by(f"out = {VAR}"), prepare=prepare_spread, forward=spread,
    more=("var(x, dim=1, correction=0)",),
    arrays="x, dim=None, correction=1, keepdim=False: np.var(x, axis=dim, ddof=correction, keepdims=keepdim)")
 op("std(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=False)", f"out = [out ≠ 0]·√({VAR})",
    "the standard deviation along dim: the root of the variance; the derivative at 0 is 0", METHOD, along="dim",
-   instead=spread_by(f"out = [out ≠ 0]·√({VAR})"), prepare=prepare_spread, torch=torch_spread("std"), reuse=True, kinks=0,
+   instead=spread_by(f"out = [out ≠ 0]·√({VAR})"), prepare=prepare_spread, reuse=True, kinks=0,
    domain=distinct, forward=lambda x, **given: np.sqrt(spread(np.asarray(x, float), **given)),
    arrays="x, dim=None, correction=1, keepdim=False: np.std(x, axis=dim, ddof=correction, keepdims=keepdim)")
 # fmt: on

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import InputError, ShapeError
+from symgrad.errors import ShapeError
 from symgrad.ops.axes.reductions import WINNERS
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import TORCH, op
@@ -58,7 +58,7 @@ def running(largest: bool) -> dict[str, Any]:
     name, known = ("cummax" if largest else "cummin"), {"n": lambda x, dim: last_extreme(x, dim, largest)}
     return {
         "home": TORCH, "along": "dim", "known": known, "returns": ("values", "indices"), "kinks": 0,
-        "domain": {"x": reals(distinct=True)}, "torch": lambda torch, x, dim: getattr(torch, name)(x, dim).values,
+        "domain": {"x": reals(distinct=True)},
         "forward": np.maximum.accumulate if largest else np.minimum.accumulate,
         "examples": (f"{name}(x, 0).values with x:4", f"{name}(x, 1).values"),
     }  # fmt: skip
@@ -74,8 +74,6 @@ op("cummin(x, dim: int)", "out[i] = x[n[i]], n: where the extreme of x[0], …, 
 
 def prepare_diff(shapes: tuple[Shape, ...], n: int = 1, dim: int = -1) -> dict[str, Hashable]:
     """How often, no more than there are entries, and along which axis."""
-    if n < 0:
-        raise InputError("diff takes a whole number n from 0 up", found=(f"n={n!r}",))
     if not shapes[0]:
         raise ShapeError("diff needs at least one axis")
     axis = axis_of(dim, len(shapes[0]))
@@ -89,7 +87,7 @@ def differences(shapes: tuple[Shape, ...], n: int, dim: int) -> str:
 
 
 # fmt: off
-op("diff(x, n: int=1, dim: int=-1)", "out[i] = x[i + 1] − x[i]", "differences of neighbours along dim, n times over",
+op("diff(x, n: int >= 0=1, dim: int=-1)", "out[i] = x[i + 1] − x[i]", "differences of neighbours along dim, n times over",
    instead=differences, axes="dim", prepare=prepare_diff, examples=("diff(x) with x:4", "diff(x, 2, 0) with x:4x2"),
    holds="joined", arrays="np.diff")
 op("cumulative_trapezoid(y, dx=1.0, dim: int=-1)", "out[i] = dx·Σ_j [j ≤ i]·(y[j] + y[j + 1])/2",
@@ -123,7 +121,6 @@ def prepare_sort(
 op("sort(x, dim: int=-1, descending: bool=False, stable: bool=False)", "out[i] = x[n[i]], n: the order of the entries",
    "the entries along dim in order of size", TORCH, "np.sort", along="dim", prepare=prepare_sort, kinks=0,
    known={"n": lambda x, dim, descending, stable: order(x, dim, descending)}, returns=("values", "indices"),
-   torch=lambda torch, x, dim, descending, stable: torch.sort(x, dim=dim, descending=descending, stable=True).values,
    forward=lambda x, axis, descending, stable: np.take_along_axis(x, order(x, axis, descending), axis),
    domain={"x": reals(distinct=True)}, examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))
 # fmt: on
@@ -160,7 +157,6 @@ op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: bool=True)",
    "out[i] = x[n[i]], n: where the i-th largest is", "the k largest (or smallest) entries along dim, in order", TORCH,
    along="dim", prepare=prepare_topk, shape=topk_shape, returns=("values", "indices"),
    known={"n": lambda x, k, dim, largest, sorted: first_places(x, k, dim, largest)},
-   torch=lambda torch, x, k, dim, largest, sorted: torch.topk(x, int(k), dim, largest, sorted).values,
    forward=lambda x, k, axis, largest, sorted: np.take_along_axis(x, first_places(x, k, axis, largest), axis),
    domain={"x": reals(distinct=True)}, examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))
 # fmt: on
@@ -198,7 +194,7 @@ def kthvalue_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dim: int, ke
 op("kthvalue(x, k: int, dim: int=-1, keepdim: bool=False)", "out = x[n], n: where the k-th smallest is",
    "the k-th smallest entry along dim", TORCH, along="dim", shape=kthvalue_shape, returns=("values", "indices"),
    known={"n": lambda x, k, dim, keepdim: rank_place(x, k, dim, keepdim)},
-   torch=lambda torch, x, k, dim, keepdim: torch.kthvalue(x, k, dim, keepdim).values, domain={"x": reals(distinct=True)},
+   domain={"x": reals(distinct=True)},
    forward=lambda x, k, axis, keepdims: pick(x, rank_place(x, k, axis, keepdims), axis, keepdims),
    examples=("kthvalue(x, 2, 0).values with x:4", "kthvalue(x, 1, 1, True).values"))
 # fmt: on
@@ -223,15 +219,10 @@ def median_values(x: Any, dim: Any, keepdim: bool) -> Any:
     return pick(x, middle(x, dim, keepdim), dim, keepdim)
 
 
-def prepare_median(shapes: tuple[Shape, ...], dim: Any = None, keepdim: bool = False) -> dict[str, Hashable]:
-    """The axis from the front, or None for all."""
-    return {"dim": None if dim is None else axis_of(dim, len(shapes[0])), "keepdim": keepdim}
-
-
 # fmt: off
-op("median(x, dim: any=None, keepdim: bool=False)", "out = x[n], n: where the median is",
+op("median(x, dim: axis | None=None, keepdim: bool=False)", "out = x[n], n: where the median is",
    "the middle entry, the lower one of two; over all axes several equal ones share the derivative", TORCH, along="dim",
-   instead={"dim=None": WINNERS}, prepare=prepare_median, shape=one_shape, known={"n": middle},
+   instead={"dim=None": WINNERS}, shape=one_shape, known={"n": middle},
    returns=("values", "indices"), domain={"x": reals(distinct=True)},
    torch=lambda torch, x, dim, keepdim: torch.median(x) if dim is None else torch.median(x, dim, keepdim).values,
    forward=lambda x, axis, keepdims: median_values(x, axis, keepdims),

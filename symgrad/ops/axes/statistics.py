@@ -6,7 +6,6 @@ they stand (m and n), how far between them it lies is a number that the sizes kn
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from fractions import Fraction
 from math import ceil, floor
 from typing import Any
@@ -18,7 +17,7 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.ops.axes.scans import order
 from symgrad.ops.domain import positive, reals, whole
 from symgrad.ops.equations import METHOD, op
-from symgrad.ops.shaping import axis_of, number, unify_vector
+from symgrad.ops.shaping import number, unify_vector
 from symgrad.shapes import Shape, Sizes
 
 
@@ -115,22 +114,6 @@ op("corrcoef(x)", "out[i,j] = (Σ_k d[i,k]·d[j,k]) / (√(Σ_m d[i,m]²)·√(�
 
 # Quantiles ------------------------------------------------------------------------------------------
 
-BETWEEN = ("linear", "lower", "higher", "midpoint", "nearest")
-
-
-def prepare_quantile(
-    shapes: tuple[Shape, ...], q: Any, dim: Any = None, keepdim: bool = False, interpolation: str = "linear"
-) -> dict[str, Hashable]:
-    """q between 0 and 1."""
-    if not isinstance(q, (int, float, sp.Rational)) or not 0 <= q <= 1:
-        raise InputError("q is a number from 0 to 1", found=(f"q={q!r}",))
-    if interpolation not in BETWEEN:
-        raise InputError("there is no such interpolation", found=(f"{interpolation!r}",), hints=BETWEEN)
-    return {
-        "q": q, "dim": None if dim is None else axis_of(dim, len(shapes[0])), "keepdim": bool(keepdim),
-        "interpolation": interpolation,
-    }  # fmt: skip
-
 
 def quantile_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any, keepdim: bool, **options: Any) -> Shape:
     """The shape without dim."""
@@ -187,14 +170,13 @@ def quantiles(x: Any, q: Any, axis: Any, keepdims: bool, interpolation: str) -> 
 FIRST = "out = x[m]"
 
 # fmt: off
-op("quantile(x, q: any, dim: any=None, keepdim: bool=False, interpolation='linear')",
+op("quantile(x, q: 0 <= any <= 1, dim: axis | None=None, keepdim: bool=False, "
+   "interpolation: 'linear' | 'lower' | 'higher' | 'midpoint' | 'nearest'='linear')",
    "out = (1 − w)·x[m] + w·x[n] where r = q·(size(x, -1) − 1), w = r − ⌊r⌋, n: the place of the r-th in order and the next",
    "the value that a share q of the entries along dim is below, between its two neighbours", METHOD, "np.quantile",
    instead={"interpolation=midpoint": "out = (x[m] + x[n])/2", "interpolation=lower": FIRST, "interpolation=higher": FIRST,
-            "interpolation=nearest": FIRST}, along="dim", shape=quantile_shape, prepare=prepare_quantile, smooth=False,
+            "interpolation=nearest": FIRST}, along="dim", shape=quantile_shape, smooth=False,
    known={"m": neighbour(above=False), "n": neighbour(above=True)}, domain=reals(distinct=True), forward=quantiles,
-   torch=lambda torch, x, q, dim, keepdim, interpolation: torch.quantile(
-       x, float(q), dim, keepdim, interpolation=interpolation),
    examples=("quantile(x, 0.3) with x:4", "quantile(x, 0.75, 1, keepdim=True)",
              'quantile(x, 0.4, 0, interpolation="midpoint") with x:3x2', 'quantile(x, 0.4, interpolation="higher")'),
    holds="real")

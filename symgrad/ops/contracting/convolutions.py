@@ -19,21 +19,10 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.equations import op
+from symgrad.ops.options import per_axis
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
-
-
-def per_axis(value: Any, count: int, name: str, least: int = 1) -> tuple[int, ...]:
-    """One integer for each axis of space."""
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
-    values = values * count if len(values) == 1 else values
-    numbers = [int(v) for v in values if isinstance(v, (int, sp.Integer)) and not isinstance(v, bool)]
-    if len(values) != count or len(numbers) != count or any(v < least for v in numbers):
-        raise InputError(
-            f"{name} has to be an integer from {least} up, or {count} of them", found=(f"{name}={value!r}",)
-        )
-    return tuple(numbers)
 
 
 def slid(size: Size, kernel: Size, stride: int, before: Size, after: Size, dilation: int) -> Size:
@@ -70,14 +59,9 @@ def margins(padding: Any, weight: Shape, dilation: Sequence[int]) -> list[tuple[
     return [(sp.floor(size_of(w) / 2), w - sp.floor(size_of(w) / 2)) for w in whole]
 
 
-def prepare(
-    shapes: tuple[Shape, ...], stride: Ints = 1, padding: Any = 0, dilation: Ints = 1, groups: int = 1, **more: Any
-) -> dict[str, Hashable]:
-    """One stride, padding and dilation for each axis of space."""
-    count = len(shapes[1]) - 2
-    if count < 1:
-        raise ShapeError(f"the weight has {len(shapes[1])} axes: two for channels, and the window's")
-    stride, dilation = per_axis(stride, count, "stride"), per_axis(dilation, count, "dilation")
+def prepare(shapes: tuple[Shape, ...], stride: tuple[int, ...], padding: Any, **more: Any) -> dict[str, Hashable]:
+    """A padding for each axis of space, or one of torch's two words."""
+    count = len(stride)
     if isinstance(padding, str):
         if padding not in ("valid", "same") or (padding == "same" and set(stride) != {1}):
             raise InputError(
@@ -88,9 +72,7 @@ def prepare(
         padding = (0,) * count if padding == "valid" else padding
     else:
         padding = per_axis(padding, count, "padding", least=0)
-    if groups < 1:
-        raise InputError("groups has to be an integer from 1 up", found=(f"groups={groups!r}",))
-    return {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups, **more}
+    return {"stride": stride, "padding": padding, **more}
 
 
 def check_ranks(shapes: tuple[Shape, ...], space: int) -> tuple[Shape, ...]:
@@ -174,7 +156,8 @@ BIAS = {1: "weight:2x2x3 bias:2", 2: "weight:2x2x2x2 bias:2", 3: "weight:1x1x2x2
 # fmt: off
 for space, x, wide, own in ((1, "1x2x5", "1x2x6", "2x1x3"), (2, "1x2x4x3", "1x2x4x4", "2x1x2x2"), (3, "1x1x3x2x2", "1x1x4x4x3", "")):
     name, kernel = f"conv{space}d", BIAS[space].split()[0]
-    op(f"{name}(x, weight, bias=None, stride: any=1, padding: any | str=0, dilation: any=1, groups: int=1)",
+    op(f"{name}(x, weight, bias=None, stride: {space}*int >= 1=1, padding: any | str=0, "
+       f"dilation: {space}*int >= 1=1, groups: int >= 1=1)",
        convolved((), named("stride", space), named("padding", space), named("dilation", space), 1),
        f"slides every weight over the last {space} {'axis' if space == 1 else 'axes'} and adds up the products",
        ("torch.{}", "F.{}"), instead=convolved, prepare=prepare, letters="noijkl"[: space + 2],
@@ -187,16 +170,6 @@ for space, x, wide, own in ((1, "1x2x5", "1x2x6", "2x1x3"), (2, "1x2x4x3", "1x2x
 # fmt: on
 
 # Transposed -----------------------------------------------------------------------------------------
-
-
-def prepare_transposed(
-    shapes: tuple[Shape, ...], output_padding: Ints = 0, padding: Ints = 0, **options: Any
-) -> dict[str, Hashable]:
-    """As for a convolution; padding is integers."""
-    count = len(shapes[1]) - 2
-    padding = per_axis(padding, count, "padding", least=0)
-    extra = per_axis(output_padding, count, "output_padding", least=0)
-    return {**prepare(shapes, padding=padding, **options), "output_padding": extra}
 
 
 def transposed_shape(
@@ -234,10 +207,11 @@ def spread_out(
 for space, x, more, weight, bias in ((1, "1x2x3", "1x2x2", "2x2x2", 2), (2, "1x1x2x2", "1x1x2x2", "1x2x2x3", 2),
                                      (3, "1x1x2x1x2", "1x1x2x2x2", "1x1x2x2x1", 1)):
     name = f"conv_transpose{space}d"
-    op(f"{name}(x, weight, bias=None, stride: any=1, padding: any=0, output_padding: any=0, groups: int=1, dilation: any=1)",
+    op(f"{name}(x, weight, bias=None, stride: {space}*int >= 1=1, padding: {space}*int >= 0=0, "
+       f"output_padding: {space}*int >= 0=0, groups: int >= 1=1, dilation: {space}*int >= 1=1)",
        spread_out((), named("stride", space), named("padding", space), (), named("dilation", space), 1),
        "adds every entry times the weight where a convolution would have read it", ("torch.{}", "F.{}"),
-       instead=spread_out, prepare=prepare_transposed, letters="noijkl"[: space + 2],
+       instead=spread_out, letters="noijkl"[: space + 2],
        shape=lambda sizes, shapes, space=space, **options: transposed_shape(sizes, check_ranks(shapes, space), **options),
        ranks={"x": (space + 2, space + 1), "weight": (space + 2,), "bias": (1,)},
        examples=(f"F.{name}(x, weight) with x:{x} weight:{weight}",

@@ -8,7 +8,7 @@ pooling adds up a window and divides by its size; entries of the padding count a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,9 +18,10 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.contracting.convolutions import fitting, named, per_axis, slid, windows_of
+from symgrad.ops.contracting.convolutions import fitting, named, slid, windows_of
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import op
+from symgrad.ops.options import per_axis
 from symgrad.ops.spec import At, Held, Op, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
@@ -206,23 +207,13 @@ def averaged(
     return f"out[…,{left}] = (Σ_{{{shifts}}} x{hat}[…,{','.join(places)}]{inside}) / {divisor}"
 
 
-def by_torch(name: str) -> Callable[..., Any]:
-    """torch's average, of which that over one axis has no divisor."""
-
-    def called(torch: Any, x: Any, divisor_override: Any, **options: Any) -> Any:
-        more = {} if divisor_override is None else {"divisor_override": divisor_override}
-        return getattr(torch.nn.functional, name)(x, **options, **more)
-
-    return called
-
-
 # fmt: off
 for space, home, x in ((1, "torch", "1x2x6"), (2, "aten", "1x2x4x4"), (3, "aten", "1x1x4x4x4")):  # no size comes to 1
     name, odd, more = f"avg_pool{space}d", "1x1x3x3x3" if space == 3 else f"1x2{'x3' * space}", "3, stride=2, padding=1"
     op(f"{name}(x, kernel_size: any, stride: any=None, padding: any=0, ceil_mode=False, count_include_pad=True, "
        "divisor_override: any=None)", averaged((), named("kernel_size", space), named("stride", space), named("padding", space), False, True, None),
        f"the average of every window of the last {space} {'axis' if space == 1 else 'axes'}", ("F.{}", f"{home}.{{}}"),
-       instead=averaged, prepare=partial(prepare_average, space), shape=averaged_shape, torch=by_torch(name), smooth=True, holds="cut",
+       instead=averaged, prepare=partial(prepare_average, space), shape=averaged_shape, smooth=True, holds="cut",
        letters="ncijk", ranks={"x": (space + 2, space + 1)},
        examples=(f"F.{name}(x, 2) with x:{x}", f"F.{name}(x, {more}) with x:{x}",
                  f"F.{name}(x, {more}, count_include_pad=False) with x:{x}", f"F.{name}(x, 2, ceil_mode=True) with x:{odd}",
@@ -284,6 +275,5 @@ for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3,
        "the averages of windows of nearly equal length that cover the last axes", ("F.{}", home), instead=adapted,
        prepare=partial(prepare_adaptive, space), shape=adaptive_shape, letters="ncijk", smooth=True,
        ranks={"x": (space + 2, space + 1)}, forward=adaptive_averages,  # a mask at infinities
-       torch=lambda torch, x, output_size, name=name: getattr(torch.nn.functional, name)(x, tuple(map(int, output_size))),
        examples=tuple(f"F.{name}(x, {size}) with x:{x}" for size in (2, 1, 3)))
 # fmt: on

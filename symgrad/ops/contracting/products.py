@@ -84,7 +84,6 @@ def summed_over(shapes: tuple[Shape, ...], dims: Any) -> str:
 # fmt: off
 op("tensordot(x, y, dims: axes=2)", "out[i,k] = Σ_j x[i,j]·y[j,k]", "the sum of products over given axes of two tensors",
    ("torch.{}", "np.{}"), instead=summed_over, prepare=prepare_tensordot,
-   torch=lambda torch, x, y, dims: torch.tensordot(x, y, dims=tuple(map(list, dims))),
    examples=("tensordot(x, y, 1) with x:2x3 y:3x2", "tensordot(x, y, 2) with x:2x3 y:2x3"))
 # fmt: on
 
@@ -136,7 +135,7 @@ def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − x[(i + 2) mod n]·y[(i + 1) mod n]"
    " where n = size(x, -1)", "the cross product of vectors with three entries along dim",
    ("torch.{}", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross", "np.cross"), along="dim", shape=cross_shape,
-   align=cross_align, forward=np.cross, torch=lambda torch, x, y, dim: torch.linalg.cross(x, y, dim=dim),
+   align=cross_align, forward=np.cross,
    examples=("torch.linalg.cross(x, y)",))
 # fmt: on
 
@@ -156,7 +155,6 @@ op("cosine_similarity(x, y, dim: int=1, eps: float=1e-8)", "out = (Σ_j x[j]·y[
    "·(b·[b ≥ eps] + eps·[b < eps])) where a = √(Σ_k x[k]²), b = √(Σ_l y[l]²)",
    "the cosine of the angle between vectors along dim", ("F.{}", "torch.{}", "aten.{}"), along="dim", kinks=0, domain={},
    forward=cosine_values, expands=openings.cosine_similarity,
-   torch=lambda torch, x, y, dim, eps: torch.nn.functional.cosine_similarity(x, y, dim, float(eps)),
    examples=("F.cosine_similarity(x, y)", "F.cosine_similarity(x, y, dim=0) with x:3 y:3"))
 # fmt: on
 

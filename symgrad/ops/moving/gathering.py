@@ -17,13 +17,8 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.ops.domain import whole
 from symgrad.ops.equations import METHOD, TORCH, op
 from symgrad.ops.moving.positions import from_zero
-from symgrad.ops.shaping import axis_of, moved
+from symgrad.ops.shaping import moved
 from symgrad.shapes import Shape, Sizes
-
-
-def prepare_dim(shapes: tuple[Shape, ...], dim: int, **options: Any) -> dict[str, Hashable]:
-    """The axis from the front."""
-    return {"dim": axis_of(dim, len(shapes[0])), **options}
 
 
 def same_rank(first: Shape, second: Shape, name: str) -> None:
@@ -93,10 +88,9 @@ def along(shapes: tuple[Shape, ...], dim: Any) -> str:
 
 
 # fmt: off
-op("take_along_dim(x, indices: data, dim: any=None)", "out[i] = x[indices[i] mod size(x, 0)]",
+op("take_along_dim(x, indices: data, dim: axis | None=None)", "out[i] = x[indices[i] mod size(x, 0)]",
    "along dim the entries at the given positions, −1 the last; without dim those of the whole tensor, row by row", METHOD,
    "np.take_along_axis", instead=along, align=along_align, domain={"indices": whole(0, 1)}, smooth=True,
-   prepare=lambda shapes, dim=None: {"dim": None if dim is None else axis_of(dim, len(shapes[0]))},
    examples=("take_along_dim(x, indices, 0) with x:3 indices:2", "take_along_dim(x, indices, 1) with x:2x3 indices:2x2",
    "take_along_dim(x, indices) with x:2x3 indices:2"))
 op("take(x, index: data)", "out[…] = x⟨index[…] mod size(x)⟩", "the entries with the given numbers, counted row by row; −1 is the"
@@ -216,14 +210,14 @@ def replaced(shapes: tuple[Shape, ...], dim: int) -> str:
 
 
 # fmt: off
-op("scatter_add(x, dim: int, index: data, src)", "out[i] = x[i] + Σ_k δ(index[k], i)·src[k]",
+op("scatter_add(x, dim: axis, index: data, src)", "out[i] = x[i] + Σ_k δ(index[k], i)·src[k]",
    "x plus the entries of src, each added at its position along dim", TORCH, instead=added, shape=full_scatter_shape,
-   prepare=prepare_dim, domain={"index": whole(0, 1)}, holds="first joined",
+   domain={"index": whole(0, 1)}, holds="first joined",
    examples=("scatter_add(x, 0, index, src) with x:3 index:2 src:2", "scatter_add(x, 0, index, src) with x:3x2 index:2x2 src:2x2",
              "scatter_add(x, 1, index, src) with x:2x3 index:2x4 src:2x4"))
-op("scatter(x, dim: int, index: data, src)", "out[i] = x[i]·[h = 0] + (Σ_k δ(index[k], i)·src[k]) where h = Σ_k δ(index[k], i)",
+op("scatter(x, dim: axis, index: data, src)", "out[i] = x[i]·[h = 0] + (Σ_k δ(index[k], i)·src[k]) where h = Σ_k δ(index[k], i)",
    "x with the entries of src written at their positions along dim (each position once)", TORCH, instead=replaced,
-   shape=scatter_shape, prepare=prepare_dim, holds="first", domain={"index": whole(0, 1)}, forward=scattered, smooth=True,  # the last one stays
+   shape=scatter_shape, holds="first", domain={"index": whole(0, 1)}, forward=scattered, smooth=True,  # the last one stays
    torch=lambda torch, x, index, src, dim: torch.scatter(x, dim, index.long(), src if src.dim() else src.expand(index.shape)),
    examples=("scatter(x, 0, index, src) with x:3 index:1 src:1", "scatter(x, 0, index, src) with x:3x2 index:1x2 src:1x2"))
 # fmt: on

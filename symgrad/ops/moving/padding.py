@@ -15,7 +15,7 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.equations import METHOD, op
-from symgrad.ops.moving.views import numbers, sequence
+from symgrad.ops.moving.views import sequence
 from symgrad.ops.shaping import axis_of, moved, number
 from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes, size_of
@@ -59,11 +59,10 @@ def prepare_tile(shapes: tuple[Shape, ...], dims: Ints) -> dict[str, Hashable]:
 
 # fmt: off
 op("repeat(x, repeats: any)", "out[i<repeats0·size(x, 0)] = x[i mod size(x, 0)]", "the tensor several times along each axis",
-   ("Tensor.{}", "aten.{}"), instead=copies_of("repeats"), prepare=prepare_repeat, torch=lambda torch, x, repeats: x.repeat(*numbers(repeats)),
+   ("Tensor.{}", "aten.{}"), instead=copies_of("repeats"), prepare=prepare_repeat,
    examples=("x.repeat(2) with x:3", "x.repeat(2, 1, 2) with x:2x3"))
 op("tile(x, dims: any)", "out[i,j<dims0·size(x, 1)] = x[i,j mod size(x, 1)]", "the tensor several times along each axis",
    instead=copies_of("dims"), prepare=prepare_tile,
-   torch=lambda torch, x, dims: torch.tile(x, numbers(dims)),
    examples=("tile(x, (2,))", "tile(x, (2, 1)) with x:3"), arrays="x, *dims: np.tile(x, dims)")
 # fmt: on
 

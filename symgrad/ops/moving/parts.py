@@ -9,7 +9,6 @@ import sympy as sp
 
 from symgrad.errors import ShapeError
 from symgrad.ops.equations import TORCH, op
-from symgrad.ops.moving.views import numbers, sequence
 from symgrad.ops.shaping import axis_of
 from symgrad.ops.slots import Opening
 from symgrad.shapes import Shape, Size, Sizes, size_of
@@ -79,7 +78,6 @@ def chunk_shape(sizes: Sizes, shapes: tuple[Shape, ...], chunks: int, dim: int, 
 op("chunk_part(x, chunks: int, dim: int=0, *, part: int)", "out[i] = x[part·⌊(size(x, 0) + chunks − 1)/chunks⌋ + i]",
    "one of the parts into which dim is cut, as nearly equal as can be", ("torch.chunk", "Tensor.chunk", "aten.chunk"),
    axes="dim", least=1, shape=chunk_shape, returns=("part",),
-   torch=lambda torch, x, chunks, dim, part: torch.chunk(x, chunks, dim)[part],
    examples=("chunk(x, 2)[1] with x:5", "chunk(x, 2, 1)[0] with x:2x4"))
 # fmt: on
 
@@ -110,19 +108,13 @@ def begun_at(shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, 
     return f"out[i] = x[{before if isinstance(split_size_or_sections, tuple) else 'part·split_size_or_sections'} + i]"
 
 
-def by_split(torch: Any, x: Any, split_size_or_sections: Any, dim: int, part: int) -> Any:
-    """torch's, which takes a list of plain numbers."""
-    several, lengths = isinstance(split_size_or_sections, tuple), numbers(sequence(split_size_or_sections))
-    return torch.split(x, list(lengths) if several else lengths[0], dim)[part]
-
-
 # fmt: off
 op("split_part(x, split_size_or_sections: any, dim: int=0, *, part: int)", "out[i] = x[part·split_size_or_sections + i]",
    "one of the parts of given lengths into which dim is cut", ("torch.split", "Tensor.split"),
    "torch.split_with_sizes Tensor.split_with_sizes aten.split aten.split_with_sizes", axes="dim", least=1, instead=begun_at,
-   shape=split_shape, prepare=prepare_split, returns=("part",), torch=by_split,
+   shape=split_shape, prepare=prepare_split, returns=("part",),
    examples=("split(x, 2)[1] with x:5", "split(x, (1, 2), 1)[0]"))
 op("unbind_part(x, dim: int=0, *, part: int)", "out = x[part]", "the entries at one place of dim: one of the parts of unbind",
    ("torch.unbind", "Tensor.unbind", "aten.unbind"), axes="dim", least=1, instead={"part<0": "out = x[size(x, 0) + part]"},
-   returns=("part",), torch=lambda torch, x, dim, part: torch.unbind(x, dim)[part], examples=("unbind(x, 1)[0]",))
+   returns=("part",), examples=("unbind(x, 1)[0]",))
 # fmt: on

@@ -21,8 +21,10 @@ from symgrad.errors import InputError
 from symgrad.indexing import Bracket, add_up, delta, fresh, fresh_axes, multiply_up
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.domain import reals, whole
-from symgrad.ops.moving.gathering import full_scatter_shape, prepare_dim, sum_shape
+from symgrad.ops.moving.gathering import full_scatter_shape, sum_shape
 from symgrad.ops.moving.positions import from_zero
+from symgrad.ops.options import one_of
+from symgrad.ops.shaping import axis_of
 from symgrad.ops.spec import At, Data, Held, View, example, operation
 from symgrad.shapes import Shape
 
@@ -55,13 +57,6 @@ def written(at: At, dim: int, index: View, shape: Shape, entry: Any) -> Expr:
     inner = fresh_axes(index.shape, "klmn")
     meets = [delta(index[inner] if a == dim else k, i) for a, (k, i) in enumerate(zip(inner, at, strict=True))]
     return add_up(sp.Mul(*meets) * entry(inner), inner)
-
-
-def check_kind(reduce: Any) -> str:
-    """One of torch's reductions."""
-    if reduce not in KINDS:
-        raise InputError("there is no such reduction", found=(f"reduce={reduce!r}",), hints=KINDS)
-    return str(reduce)
 
 
 def reduced(x: Expr, landed: Sum, product: Callable[[], Expr], out: Expr, reduce: str, include_self: bool) -> Expr:
@@ -97,7 +92,8 @@ def landed_values(x: Any, places: tuple[Any, ...], values: Any, reduce: str, inc
 
 def prepare_scatter(shapes: tuple[Shape, ...], dim: int, reduce: str, include_self: bool = True) -> dict[str, Hashable]:
     """The axis from the front, one of torch's reductions."""
-    return {**prepare_dim(shapes, dim), "reduce": check_kind(reduce), "include_self": bool(include_self)}
+    kind = one_of(KINDS, "reduce", reduce)
+    return {"dim": axis_of(dim, len(shapes[0])), "reduce": kind, "include_self": bool(include_self)}
 
 
 def scatter_values(x: Any, index: Any, src: Any, dim: int, reduce: str, include_self: bool) -> Any:

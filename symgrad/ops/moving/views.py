@@ -162,16 +162,9 @@ def renumbered(shapes: tuple[Shape, ...], shape: Shape) -> str:
 # fmt: off
 op("reshape(x, shape: any)", "out[i,j] = x⟨i,j⟩", "the same entries, row by row, in another shape", METHOD, "Tensor.view np.reshape",
    instead=renumbered, shape=reshaped, prepare=prepare_shape, forward=lambda x, shape: np.reshape(x, numbers(shape)),  # no copy
-   torch=lambda torch, x, shape: torch.reshape(x, numbers(shape)),
    examples=("x.reshape(3, 2) with x:2x3", "x.reshape(-1)", "x.reshape(2, 2, 3) with x:4x3"),
    arrays="x, *shape: np.reshape(x, shape)")
 # fmt: on
-
-
-def prepare_flatten(shapes: tuple[Shape, ...], start_dim: int = 0, end_dim: int = -1) -> dict[str, Hashable]:
-    """The axes from the front."""
-    rank = len(shapes[0])
-    return {"start_dim": axis_of(start_dim, rank), "end_dim": axis_of(end_dim, rank)}
 
 
 def joined_axes(shapes: tuple[Shape, ...], start_dim: int, end_dim: int) -> str:
@@ -183,9 +176,9 @@ def joined_axes(shapes: tuple[Shape, ...], start_dim: int, end_dim: int) -> str:
 
 
 # fmt: off
-op("flatten(x, start_dim: int=0, end_dim: int=-1)", "out[(i,j)] = x[i,j]",
+op("flatten(x, start_dim: axis=0, end_dim: axis=-1)", "out[(i,j)] = x[i,j]",
    "joins the axes from start_dim to end_dim into one, row by row", METHOD, "torch.ravel Tensor.ravel np.ravel", instead=joined_axes,
-   prepare=prepare_flatten, examples=("flatten(x)", "flatten(x, 1) with x:2x2x3"))
+   examples=("flatten(x)", "flatten(x, 1) with x:2x2x3"))
 # fmt: on
 
 

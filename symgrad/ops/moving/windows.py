@@ -16,32 +16,16 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.contracting.convolutions import fitting, named, per_axis, slid, window
+from symgrad.ops.contracting.convolutions import fitting, named, slid, window
 from symgrad.ops.domain import whole
 from symgrad.ops.equations import op
 from symgrad.ops.moving.positions import from_zero
 from symgrad.ops.moving.views import sequence
+from symgrad.ops.options import per_axis
 from symgrad.ops.spec import Op, no_alignment
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
-
-
-def window_options(kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> dict[str, Hashable]:
-    """One integer for each of the two axes of space."""
-    return {
-        "kernel_size": per_axis(kernel_size, 2, "kernel_size"),
-        "dilation": per_axis(dilation, 2, "dilation"),
-        "padding": per_axis(padding, 2, "padding", least=0),
-        "stride": per_axis(stride, 2, "stride"),
-    }
-
-
-def prepare_unfold(
-    shapes: tuple[Shape, ...], kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
-) -> dict[str, Hashable]:
-    """The window's options."""
-    return window_options(kernel_size, dilation, padding, stride)
 
 
 def window_places(sizes: Sizes, space: Shape, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> Shape:
@@ -75,26 +59,22 @@ def unfolded(shapes: Any, kernel_size: Any, dilation: Any, padding: Any, stride:
 
 BY_NAME = {name: named(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")}
 # fmt: off
-op("im2col(x, kernel_size: any, dilation: any=1, padding: any=0, stride: any=1)", unfolded((), **BY_NAME),
+op("im2col(x, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, stride: 2*int >= 1=1)", unfolded((), **BY_NAME),
    "every window over the last two axes as a column", ("F.unfold", "torch._C._nn.im2col", "aten.im2col"), instead=unfolded,
-   torch=lambda torch, x, **options: torch.nn.functional.unfold(x, **options), shape=unfolded_shape, prepare=prepare_unfold,
+   shape=unfolded_shape,
    smooth=True, written="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
    examples=("F.unfold(x, 2) with x:1x2x3x3", "F.unfold(x, (2, 3), padding=1, stride=2) with x:2x4x5",
              "F.unfold(x, 2, dilation=2) with x:2x1x4x3"))
 # fmt: on
 
 
-def prepare_fold(
-    shapes: tuple[Shape, ...], output_size: Ints, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0,
-    stride: Ints = 1,
-) -> dict[str, Hashable]:  # fmt: skip
-    """The sizes of space, and the window's options."""
+def prepare_fold(shapes: tuple[Shape, ...], output_size: Ints, **window: Any) -> dict[str, Hashable]:
+    """The sizes of space."""
     given = sequence(output_size)
     given = given * 2 if len(given) == 1 else given
     if len(given) != 2:
         raise InputError("output_size is one size or two", found=(f"output_size={output_size!r}",))
-    options = window_options(kernel_size, dilation, padding, stride)
-    return {"output_size": tuple(map(size_of, given)), **options}
+    return {"output_size": tuple(map(size_of, given)), **window}
 
 
 def folded_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any, kernel_size: Any, **options: Any) -> Shape:
@@ -121,10 +101,10 @@ def folded(shapes: Any, output_size: Any, kernel_size: Any, dilation: Any, paddi
 
 
 # fmt: off
-op("col2im(x, output_size: any, kernel_size: any, dilation: any=1, padding: any=0, stride: any=1)", folded((), (), **BY_NAME),
+op("col2im(x, output_size: any, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, "
+   "stride: 2*int >= 1=1)", folded((), (), **BY_NAME),
    "columns laid as windows over two axes, added up where they overlap", ("F.fold", "torch._C._nn.col2im", "aten.col2im"),
    instead=folded, shape=folded_shape, prepare=prepare_fold, holds="joined", smooth=True, written="F.fold({})", ranks={"x": (3, 2)}, letters="ncij",
-   torch=lambda torch, x, output_size, **options: torch.nn.functional.fold(x, tuple(map(int, output_size)), **options),
    examples=("F.fold(x, (3, 3), 2) with x:1x4x4", "F.fold(x, (4, 3), 2, padding=1, stride=2) with x:8x6"))
 # fmt: on
 
@@ -149,25 +129,18 @@ op("unfold(x, dimension: int, size: int, step: int)", "out[i,r<size] = x[step·i
 # Pixels ---------------------------------------------------------------------------------------------
 
 
-def prepare_factor(shapes: tuple[Shape, ...], downscale_factor: int) -> dict[str, Hashable]:
-    """A factor from 1 up."""
-    if downscale_factor != int(downscale_factor) or downscale_factor < 1:
-        raise InputError("downscale_factor is an integer from 1 up", found=(f"{downscale_factor!r}",))
-    return {"downscale_factor": int(downscale_factor)}
-
-
 CHANNELS = "out[…,(c,a<downscale_factor,b<downscale_factor),h,w] = x[…,c,(h,a),(w,b)]"
 # fmt: off
-op("pixel_unshuffle(x, downscale_factor: int)", CHANNELS,
+op("pixel_unshuffle(x, downscale_factor: int >= 1)", CHANNELS,
    instead=lambda shapes, downscale_factor: "out[…] = x[…]" if 0 in shapes[0] else CHANNELS,  # torch leaves nothing as it is
    says="pixels laid out as channels: one channel becomes r² with 1/r of the height and width", home=("F.{}", "torch.{}", "aten.{}"),
-   prepare=prepare_factor, ranks={"x": (4, 3)}, letters="nchw",
+   ranks={"x": (4, 3)}, letters="nchw",
    examples=("F.pixel_unshuffle(x, 2) with x:1x2x4x2", "F.pixel_unshuffle(x, 3) with x:2x3x6"))
 # fmt: on
 
 
 # fmt: off
-op("pixel_shuffle(x, upscale_factor: int)", "out[…,c,(h,a<upscale_factor),(w,b<upscale_factor)] = x[…,(c,a,b),h,w]",
+op("pixel_shuffle(x, upscale_factor: int >= 1)", "out[…,c,(h,a<upscale_factor),(w,b<upscale_factor)] = x[…,(c,a,b),h,w]",
    "channels laid out as pixels: r² channels become one with r times the height and width",
    ("F.{}", "torch.{}", "aten.{}"), ranks={"x": (4, 3)}, letters="ijkl", examples=("F.pixel_shuffle(x, 2) with x:1x4x2x1",))
 # fmt: on

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad import special
-from symgrad.errors import InputError, ShapeError
+from symgrad.errors import ShapeError
 from symgrad.ops.domain import positive, whole
 from symgrad.ops.moving.positions import from_zero, positions
 from symgrad.ops.networks.losses import loss
@@ -57,12 +57,6 @@ def class_values(
     return losses, own
 
 
-def smoothed(shapes: Any, label_smoothing: Any = 0.0, **options: Any) -> None:
-    """How much of the weight all classes share."""
-    if not 0 <= label_smoothing <= 1:
-        raise InputError("label_smoothing lies between 0 and 1", found=(f"label_smoothing={label_smoothing}",))
-
-
 def entropy_values(
     x: Any, target: Any, weight: Any = None, *, ignore_index: int = -100, label_smoothing: Any = 0.0
 ) -> Any:
@@ -90,10 +84,10 @@ loss("nll_loss(x, target: data, weight: data=None, ignore_index=-100)",
      ranks={"x": (2, 1), "target": (1, 0)}, domain={"target": whole(0, 1), "weight": positive()}, smooth=True,
      examples=("F.nll_loss(x, target) with x:2x3 target:2", "F.nll_loss(x, target, weight) with x:2x3 target:2 weight:3",
                'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'), holds="real")
-loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoothing=0.0)", SHARED,
+loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoothing: 0 <= float <= 1=0.0)", SHARED,
      "minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
      instead=lambda shapes, **options: SHARED if len(shapes[1]) == len(shapes[0]) else CLASSES, along="classes", smooth=True,
-     fits=partial(classes, weights=True), forward=entropy_values, whole=("target",), checks=smoothed,
+     fits=partial(classes, weights=True), forward=entropy_values, whole=("target",),
      ranks={"x": (2, 1), "target": (2, 1)}, domain={"weight": positive()},
      examples=("cross_entropy(x, y) with x:2x3 y:2x3", "cross_entropy(x, y) with x:3 y:3",
                'cross_entropy(x, y, reduction="sum") with x:2x3 y:2x3'))

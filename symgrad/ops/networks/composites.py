@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from symgrad import special
-from symgrad.errors import InputError
 from symgrad.ops.equations import op
 from symgrad.ops.shaping import axis_of
 from symgrad.shapes import Shape
@@ -43,14 +42,3 @@ op("log_softmax(x, dim: any=-1)", "out[i] = x[i] − log(Σ_j exp(x[j]))", "the 
    examples=("log_softmax(x) with x:3", "log_softmax(x, dim=1)", "log_softmax(x, dim=0)"),
    expands="x - logsumexp(x, dim=dim, keepdim=True)", arrays="x, dim: nn.log_softmax(x, axis=dim)")
 # fmt: on
-
-# Losses ---------------------------------------------------------------------------------------------
-
-
-def prepare_loss(shapes: tuple[Shape, ...], reduction: str = "mean", **options: Hashable) -> dict[str, Hashable]:
-    """mean, sum or none."""
-    if reduction not in ("mean", "sum", "none"):
-        raise InputError(
-            "there is no such reduction", found=(f"reduction={reduction!r}",), hints=("'mean', 'sum' or 'none'",)
-        )
-    return {"reduction": reduction, **options}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
 
-from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
 from symgrad.ops.domain import whole
 from symgrad.ops.equations import F, op
@@ -38,20 +37,6 @@ op("bilinear(x, y, weight, bias=None)", "out[…,k] = Σ_{i,j} x[…,i]·weight[
 # fmt: on
 
 
-def prepare_embedding(
-    shapes: tuple[Shape, ...],
-    padding_idx: Any = None,
-    max_norm: Any = None,
-    norm_type: float = 2.0,
-    scale_grad_by_freq: bool = False,
-    sparse: bool = False,
-) -> dict[str, Hashable]:
-    """Options that rescale rows or gradients are not covered."""
-    if max_norm is not None or scale_grad_by_freq:
-        raise UnsupportedError("embedding with max_norm or scale_grad_by_freq is not supported yet")
-    return {"padding_idx": padding_idx}
-
-
 def matrix_of_rows(sizes: Sizes, shapes: tuple[Shape, ...], padding_idx: Any) -> tuple[Shape, ...]:
     """The weight has rows."""
     if len(shapes[1]) != 2:
@@ -68,9 +53,9 @@ def rows_read(shapes: tuple[Shape, ...], padding_idx: Any) -> str:
 
 
 # fmt: off
-op("embedding(x: data, weight, padding_idx: any=None, max_norm: any=None, norm_type: float=2.0, scale_grad_by_freq=False,"
-   " sparse=False)", "out[…,j] = weight[x[…],j]", "the rows of the weight at the given positions; nothing flows to the row padding_idx",
-   ("F.{}",), instead=rows_read, reads_out=True, prepare=prepare_embedding, align=matrix_of_rows, smooth=False,
+op("embedding(x: data, weight, padding_idx: any=None, max_norm: unsupported=None, norm_type: unused=2.0, "
+   "scale_grad_by_freq: unsupported=False, sparse: unused=False)", "out[…,j] = weight[x[…],j]", "the rows of the weight at the given positions; nothing flows to the row padding_idx",
+   ("F.{}",), instead=rows_read, reads_out=True, align=matrix_of_rows, smooth=False,
    forward=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)], ranks={"x": (1, 2), "weight": (2,)},  # no negative ones
    torch=lambda torch, x, weight, padding_idx: torch.nn.functional.embedding(x.long(), weight, padding_idx),
    domain={"x": whole(0, 1)}, examples=("F.embedding(x, weight) with x:4 weight:3x2",
@@ -78,21 +63,10 @@ op("embedding(x: data, weight, padding_idx: any=None, max_norm: any=None, norm_t
 # fmt: on
 
 
-def prepare_attention(
-    shapes: tuple[Shape, ...],
-    dropout_p: Any = 0.0,
-    is_causal: bool = False,
-    scale: Any = None,
-    enable_gqa: bool = False,
-) -> dict[str, Hashable]:
-    """Attention without dropout."""
-    if dropout_p:
-        raise UnsupportedError("attention with dropout is not supported yet", hints=("dropout_p=0",))
-    if enable_gqa:
-        raise UnsupportedError("enable_gqa=True is not supported yet")
+def one_mask(shapes: tuple[Shape | None, ...], is_causal: bool, **options: Any) -> None:
+    """A mask of one's own, or that of the past."""
     if is_causal and len(shapes) > 3:
         raise InputError("attention takes a mask or is_causal, not both")
-    return {"is_causal": bool(is_causal), "scale": scale}
 
 
 def attention_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:
@@ -127,16 +101,14 @@ def attended(factor: str, past: str = "") -> str:
 
 
 # fmt: off
-op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale: any=None, "
-   "enable_gqa=False)", attended("scale·"), "averages of the values, weighed by softmax of how well query and key agree (a"
+op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p: unsupported=0.0, is_causal=False, "
+   "scale: any=None, enable_gqa: unsupported=False)", attended("scale·"), "averages of the values, weighed by softmax of how well query and key agree (a"
    " mask is added to the scores)", F, "torch._C._nn.scaled_dot_product_attention",
    instead={"is_causal and scale=None": attended("1/√(size(query, -1))·", "·[j ≤ i]"),
             "is_causal": attended("scale·", "·[j ≤ i]"), "scale=None": attended("1/√(size(query, -1))·")},
-   align=attention_align, prepare=prepare_attention, expands=openings.attention, letters="bhld",
+   align=attention_align, checks=one_mask, expands=openings.attention, letters="bhld",
    forward=attention_values,  # over no keys
    ranks=dict.fromkeys(("query", "key", "value"), (2, 3, 4)),
-   torch=lambda torch, *tensors, is_causal, scale: torch.nn.functional.scaled_dot_product_attention(
-       *tensors, is_causal=is_causal, scale=None if scale is None else float(scale)),
    examples=tuple(f"F.scaled_dot_product_attention(query, key, value{more} with query:{n}x2 key:3x2 value:3x2{mask}"
                   for more, n, mask in ((")", 2, ""), (", is_causal=True)", 3, ""), (", attn_mask)", 2, " attn_mask:2x3"))))
 # fmt: on

@@ -6,7 +6,7 @@ targets, they are integers: the loss reads the score at that position, and nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 import numpy as np
@@ -18,7 +18,6 @@ from symgrad.ops.contracting.lengths import inner_length, numpy_length
 from symgrad.ops.domain import Domain, between, positive, reals, whole
 from symgrad.ops.equations import op, plain
 from symgrad.ops.losses import Loss
-from symgrad.ops.networks.composites import prepare_loss
 from symgrad.ops.readings import Instead, Pointwise
 from symgrad.ops.shaping import broadcast, common_shape
 from symgrad.ops.signatures import call_of
@@ -28,17 +27,15 @@ from symgrad.shapes import Shape, Sizes
 WEIGHTS = ("weight", "pos_weight")
 
 
-def prepare(shapes: tuple[Shape, ...], **options: Any) -> dict[str, Hashable]:
-    """The reduction checked; kl_div has one more."""
-    if options.get("reduction") == "batchmean" and "log_target" in options:
+def batches(shapes: tuple[Shape, ...], reduction: str, **options: Any) -> None:
+    """What batchmean, the reduction that kl_div has beside the others, divides by."""
+    if reduction == "batchmean":
         x, target = shapes[:2]
         if len(x) != len(target) or any(a == 1 != b for a, b in zip(x, target, strict=True)):
             raise ShapeError(
                 "batchmean divides by the first size of the predictions, so they have to have the targets' shape",
                 hints=('reduction="sum"',),
             )
-        return options
-    return prepare_loss(shapes, **options)
 
 
 def loss(
@@ -67,7 +64,8 @@ def loss(
     With ``along`` it is the equation of one line, and nothing is broadcast. Operands in ``whole`` that have fewer axes
     than x are whole numbers to torch.
     """
-    whole_call = f"{call.removesuffix(')')}, reduction='mean')"
+    words = "'mean' | 'sum' | 'none'" + " | 'batchmean'" * (checks is batches)
+    whole_call = f"{call.removesuffix(')')}, reduction: {words}='mean')"
     said = call_of(whole_call)
     shown = ", ".join(name for name in said.operands if name not in WEIGHTS)
     plainly = f"F.{said.name}({shown}"
@@ -96,7 +94,7 @@ def loss(
     line = Along(said, equation, instead or {}, along)
     entry = line if along else Pointwise(said, equation, instead or {})
     return op(
-        whole_call, equation, says, ("F.{}",), reading=Loss(entry, forward), instead=instead, shape=shape, align=align, prepare=prepare, torch=by_torch,
+        whole_call, equation, says, ("F.{}",), reading=Loss(entry, forward), instead=instead, shape=shape, align=align, torch=by_torch,
         examples=(*(examples or (*averaged, *(f'{plainly}, reduction="{word}")' for word in ("sum", "none")))), *more),
         also=also, kinks=kinks, domain=domain, smooth=smooth, checks=checks, ranks=ranks, **facts,
     )  # fmt: skip
@@ -175,7 +173,7 @@ loss("binary_cross_entropy_with_logits(x, target, weight: data=None, pos_weight:
            "F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight) with x:2x3 target:2x3 pos_weight:3"))
 loss("kl_div(x, target, log_target=False)", "out = target·(log(target) − x)",
      "how far the distribution y is from the one with log-probabilities x",
-     instead={"log_target": "out = exp(target)·(target − x)"}, domain={"target": positive()}, edges=({"target": 0.0},),
+     instead={"log_target": "out = exp(target)·(target − x)"}, domain={"target": positive()}, edges=({"target": 0.0},), checks=batches,
      forward=lambda x, y, log_target=False: (  # 0·log 0 is 0
          np.exp(y) * (y - x) if log_target else special.xlogy(y, y) - y * x),
      more=('F.kl_div(x, target, reduction="batchmean")', 'F.kl_div(x, target, log_target=True, reduction="sum")'))

@@ -6,6 +6,7 @@ With running statistics these are data: torch lets nothing flow back to them.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,16 +98,10 @@ def instance_shape(sizes: Sizes, shapes: tuple[Shape, ...], use_input_stats: boo
     return x
 
 
-def prepare_batch_norm(
-    shapes: tuple[Shape, ...], training: bool = False, momentum: Any = 0.1, eps: float = 1e-5
-) -> dict[str, Hashable]:
-    """Momentum says how torch updates its buffers; the output does not depend on it."""
-    statistics: tuple[Shape | None, ...] = shapes[1:3]
-    if not training and (len(statistics) < 2 or None in statistics):
-        raise InputError(
-            "batch_norm needs running_mean and running_var", hints=("training=True takes them from the batch",)
-        )
-    return {"training": bool(training), "eps": eps}
+def statistics(own: str, shapes: tuple[Shape | None, ...], **options: Any) -> None:
+    """Running statistics, where the batch's own are not asked for."""
+    if not options[own] and (len(shapes) < 3 or None in shapes[1:3]):
+        raise InputError("this needs running_mean and running_var", hints=(f"{own}=True takes them from the batch",))
 
 
 def copies(tensors: Sequence[Any]) -> list[Any]:
@@ -126,10 +121,10 @@ GIVEN = "out[i] = (x[i] − running_mean) / √(running_var + eps)·weight + bia
 STATISTICS = "running_mean: data=None, running_var: data=None, weight=None, bias=None"
 
 # fmt: off
-op(f"batch_norm(x, {STATISTICS}, training=False, momentum: any=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
+op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel to mean 0 and variance 1: of the batch in training, by running statistics otherwise", F,
    instead={"not training": GIVEN}, along="all but channels", align=no_alignment, shape=batch_shape,
-   prepare=prepare_batch_norm, torch=torch_batch_norm, expands=openings.batch_norm, ranks={"x": (2, 3, 4)},
+   checks=partial(statistics, "training"), torch=torch_batch_norm, expands=openings.batch_norm, ranks={"x": (2, 3, 4)},
    domain={"running_var": positive()}, letters="ncij", smooth=True,
    examples=("F.batch_norm(x, None, None, weight, bias, training=True) with x:3x2 weight:2 bias:2",
              "F.batch_norm(x, None, None, training=True) with x:2x2x3",
@@ -146,20 +141,10 @@ op("local_response_norm(x, size: int, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = 
 # fmt: on
 
 
-def prepare_instance_norm(
-    shapes: tuple[Shape, ...], use_input_stats: bool = True, momentum: Any = 0.1, eps: float = 1e-5
-) -> dict[str, Hashable]:
-    """Statistics of the input, or running ones."""
-    statistics: tuple[Shape | None, ...] = shapes[1:3]
-    if not use_input_stats and (len(statistics) < 2 or None in statistics):
-        raise InputError("instance_norm without the input's own statistics needs running_mean and running_var")
-    return {"use_input_stats": bool(use_input_stats), "eps": eps}
-
-
 # fmt: off
-op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: any=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
+op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel of each sample to mean 0 and variance 1", F, instead={"not use_input_stats": GIVEN}, along="space",
-   align=no_alignment, shape=instance_shape, prepare=prepare_instance_norm, ranks={"x": (3, 4)}, letters="ncij",
+   align=no_alignment, shape=instance_shape, checks=partial(statistics, "use_input_stats"), ranks={"x": (3, 4)}, letters="ncij",
    torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
        x, *copies([mean, var]), weight, bias, **options),
    domain={"running_var": positive()}, smooth=True,
@@ -242,7 +227,5 @@ def rms_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: An
 op("rms_norm(x, normalized_shape: any, weight=None, eps: any=None)", "out[i] = x[i] / √(mean_j x[j]² + eps)·weight[i]",
    "divides by the root of the mean square over the trailing axes", F, "torch.rms_norm", along="normalized_shape",
    align=no_alignment, shape=rms_norm_shape, prepare=prepare_rms_norm,
-   torch=lambda torch, x, weight=None, *, normalized_shape, eps: torch.nn.functional.rms_norm(
-       x, tuple(x.shape[-len(normalized_shape) :]), weight, eps),
    examples=("F.rms_norm(x, (3,)) with x:2x3", "F.rms_norm(x, (3,), weight) with x:2x3 weight:3"))
 # fmt: on

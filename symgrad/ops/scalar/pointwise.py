@@ -43,14 +43,6 @@ def prepare_clamp(shapes: tuple[Shape, ...], min: Any = None, max: Any = None) -
     return {"min": min, "max": max}
 
 
-def prepare_gelu(shapes: tuple[Shape, ...], approximate: str = "none") -> dict[str, Hashable]:
-    """One of the two functions that go by this name."""
-    if approximate not in ("none", "tanh"):
-        found = (f"approximate={approximate!r}",)
-        raise InputError("gelu has no such approximation", found=found, hints=("'none' or 'tanh'",))
-    return {"approximate": approximate}
-
-
 apart = {"x": reals(distinct=True)}
 away_from_zero = reals(avoid=(0.0,))
 
@@ -100,9 +92,9 @@ op("softplus(x)", "out = softplus(x)", "log(1 + exp(x[i])); torch without its sh
    examples=("softplus(x)",), arrays="x: np.logaddexp(x, 0)")
 op("silu(x)", "out = x·sigmoid(x)", "x[i]·σ(x[i])", ("F.{}",), expands="x * sigmoid(x)",
    arrays="x: x * special.expit(x)")
-op("gelu(x, approximate='none')", "out = x·(1 + erf(x / √2)) / 2",
+op("gelu(x, approximate: 'none' | 'tanh'='none')", "out = x·(1 + erf(x / √2)) / 2",
    "x[i]·Φ(x[i]); Φ is the normal distribution function", ("F.{}",),
-   instead={"approximate=tanh": "out = x·(1 + tanh(√(2/π)·(x + 0.044715·x^3))) / 2"}, prepare=prepare_gelu,
+   instead={"approximate=tanh": "out = x·(1 + tanh(√(2/π)·(x + 0.044715·x^3))) / 2"},
    forward=lambda x, approximate="none": gelu_values(x, approximate),  # 1 + erf has no digits left below −6
    examples=("gelu(x)", 'gelu(x, approximate="tanh")'), arrays="x: x * special.ndtr(x)")
 

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 
 from symgrad import special
-from symgrad.errors import InputError
 from symgrad.ops.domain import Domain, between, positive, reals
 from symgrad.ops.equations import SPECIAL, TORCH, op
 from symgrad.ops.spec import kept
-from symgrad.shapes import Shape
 
 
 def floats(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -144,17 +142,10 @@ op("i1e(x)", "out = i1e(x)", "exp(−|x[i]|)·I₁(x[i])", SPECIAL, kinks=0, arr
 # fmt: on
 
 
-def prepare_order(shapes: tuple[Shape, ...], n: int) -> dict[str, Any]:
-    """Which derivative of digamma: 0 is digamma itself."""
-    if n < 0:
-        raise InputError("polygamma takes a whole number n from 0 up", found=(f"n={n!r}",))
-    return {"n": n}
-
-
 # fmt: off
-op("polygamma(n: int, x)", "out = polygamma(n, x)", "the derivative number n of digamma",
-   ("torch.{}", "torch.special.{}", "aten.{}"), prepare=prepare_order, shape=kept,
-   domain=positive(), torch=lambda torch, x, n: torch.polygamma(n, x), examples=("polygamma(1, x)",),
+op("polygamma(n: int >= 0, x)", "out = polygamma(n, x)", "the derivative number n of digamma",
+   ("torch.{}", "torch.special.{}", "aten.{}"), shape=kept,
+   domain=positive(), examples=("polygamma(1, x)",),
    arrays="n, x: special.polygamma(n, x)")
 # fmt: on
 
@@ -164,5 +155,5 @@ op("mvlgamma(x, p: int)", "out[…] = Σ_{j<p} lgamma(x[…] − j/2) + p·(p �
    "the logarithm of the multivariate Γ function", TORCH, "torch.special.multigammaln", domain=Domain(low=1, draw=(1.2, 4)),
    forward=lambda x, p: (
        sum(special.gammaln(np.asarray(x, float) - j / 2) for j in range(p)) + p * (p - 1) / 4 * np.log(np.pi)),
-   torch=lambda torch, x, p: torch.mvlgamma(x, p), examples=("mvlgamma(x, 2)",))
+ examples=("mvlgamma(x, 2)",))
 # fmt: on

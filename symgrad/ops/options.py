@@ -1,0 +1,118 @@
+"""What the options of a call have to be: the kinds that stand behind a colon in the text of a call.
+
+    dim: axis · dims: axis | None · n: int >= 0 · q: 0 <= any <= 1 · stride: 2*int >= 1 · mode: 'same' | 'valid'
+
+Comes in: what is written there. Goes out: Python's type, by which texts are read, and what brings a value to its canonical
+form or refuses it. An axis is counted from the front, ``2*int`` is an integer for each of two axes, what is ``unused``
+changes nothing, what is ``unsupported`` may only be left as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import sympy as sp
+
+from symgrad.errors import InputError, UnsupportedError
+from symgrad.ops.shaping import axis_of
+from symgrad.ops.spec import Data, View
+
+Rule = Callable[[str, Any, int], Any]  # (name, value, rank of the operands) -> the value in canonical form
+
+PLAIN: dict[str, Any] = {
+    "float": float, "int": int, "str": str, "any": Any, "any | str": Any | str, "float | None": float | None, "data": Data,
+    "axes": int | tuple[int, ...] | tuple[tuple[int, ...], ...],
+}  # fmt: skip
+"""Kinds that take a value as it is."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Python's type of an option, and its canonical form; what is ``gone`` is none of the operation's options."""
+
+    type: Any
+    rule: Rule | None = None
+    gone: bool = False
+
+
+def kind_of(written: ast.expr | None, default: Any) -> Kind:
+    """The kind that is written, or else that of the default; a tensor where there is none or it is None."""
+    own: Any = type(default)
+    if written is None:
+        return Kind(View) if default is None or own is type else KINDS["bool"] if own is bool else Kind(own)
+    words = [node for node in ast.walk(written) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    if words:
+        in_order = sorted(words, key=lambda node: node.col_offset)
+        return Kind(str, partial(one_of, tuple(str(node.value) for node in in_order)))
+    if isinstance(written, ast.Compare):
+        return bounded(written)
+    name = ast.unparse(written)
+    if name == "unused":
+        return Kind(own, gone=True)
+    if name == "unsupported":
+        return Kind(Any, partial(left_alone, default), gone=True)
+    return KINDS[name] if name in KINDS else Kind(PLAIN[name])
+
+
+def bounded(written: ast.Compare) -> Kind:
+    """``int >= 1``, ``0 <= float <= 1``, or an integer for each of several axes, ``2*int >= 1``."""
+    sides = [written.left, *written.comparators]
+    (inner,) = (side for side in sides if not isinstance(side, ast.Constant))
+    numbers = [side.value for side in sides if isinstance(side, ast.Constant)]
+    low: Any = numbers[0]
+    if isinstance(inner, ast.BinOp):
+        count = ast.literal_eval(inner.left)
+        return Kind(Any, lambda name, value, rank: per_axis(value, count, name, low))
+    kind = PLAIN[ast.unparse(inner)]
+    return Kind(kind, partial(within, low, numbers[1] if len(numbers) > 1 else None, kind is int))
+
+
+def within(low: Any, high: Any, whole: bool, name: str, value: Any, rank: int) -> Any:
+    """A number between bounds; a size that is open yet may be any."""
+    opened = isinstance(value, sp.Basic) and value.is_number is False
+    number = isinstance(value, (int, float, sp.Basic)) and not isinstance(value, bool)
+    if not opened and not (number and low <= value and (high is None or value <= high)):
+        many = f"from {low} up" if high is None else f"from {low} to {high}"
+        raise InputError(
+            f"{name} has to be {'an integer' if whole else 'a number'} {many}", found=(f"{name}={value!r}",)
+        )
+    return value
+
+
+def per_axis(value: Any, count: int, name: str, least: Any = 1) -> tuple[int, ...]:
+    """One integer for each axis of space."""
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
+    values = values * count if len(values) == 1 else values
+    numbers = [int(v) for v in values if isinstance(v, (int, sp.Integer)) and not isinstance(v, bool)]
+    if len(values) != count or len(numbers) != count or any(v < least for v in numbers):
+        raise InputError(
+            f"{name} has to be an integer from {least} up, or {count} of them", found=(f"{name}={value!r}",)
+        )
+    return tuple(numbers)
+
+
+def one_of(words: tuple[str, ...], name: str, value: Any, rank: int = 0) -> str:
+    """One of some words."""
+    if value not in words:
+        first, last = ", ".join(map(repr, words[:-1])), repr(words[-1])
+        raise InputError(f"{name} is {first} or {last}", found=(f"{name}={value!r}",))
+    return str(value)
+
+
+def left_alone(usual: Any, name: str, value: Any, rank: int) -> Any:
+    """An option that changes the result in a way that no equation says yet."""
+    if value != usual:
+        raise UnsupportedError(f"{name} is not supported yet", found=(f"{name}={value!r}",), hints=(f"{name}={usual}",))
+    return value
+
+
+KINDS: Mapping[str, Kind] = {
+    "bool": Kind(bool, lambda name, value, rank: bool(value)),
+    "axis": Kind(int, lambda name, value, rank: axis_of(value, rank)),
+    "axis | None": Kind(int | None, lambda name, value, rank: None if value is None else axis_of(value, rank)),
+}
+"""Kinds that have a canonical form, whatever their value."""

@@ -1,0 +1,94 @@
+"""Kinds of options: what stands behind a colon in the text of a call brings a value to its canonical form or refuses it."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+import sympy as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.ops import TABLE, Op
+from symgrad.ops.signatures import call_of
+
+MATRIX = ((sp.Integer(2), sp.Integer(3)),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "expected"),
+    [
+        ("axis", -1, 1),
+        ("axis | None", None, None),
+        ("axis | None", -2, 0),
+        ("bool", 1, True),
+        ("int >= 0", 0, 0),
+        ("int >= 1", sp.Symbol("n", integer=True), sp.Symbol("n", integer=True)),
+        ("0 <= any <= 1", 0.5, 0.5),
+        ("2*int >= 1", 3, (3, 3)),
+        ("2*int >= 0", [0, 2], (0, 2)),
+        ("'low' | 'high'", "high", "high"),
+    ],
+)
+def test_a_value_is_brought_to_its_canonical_form(kind: str, value: Any, expected: Any) -> None:
+    assert call_of(f"f(x, k: {kind})").canonical(MATRIX, {"k": value}) == {"k": expected}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "told"),
+    [
+        ("axis", 2, "there is no axis 2"),
+        ("axis", True, "dim has to be an integer"),
+        ("int >= 1", 0, "k has to be an integer from 1 up"),
+        ("0 <= any <= 1", 1.25, "k has to be a number from 0 to 1"),
+        ("0 <= any <= 1", float("nan"), "k has to be a number from 0 to 1"),
+        ("0 <= any <= 1", None, "k has to be a number from 0 to 1"),
+        ("2*int >= 1", (1, 2, 3), "k has to be an integer from 1 up, or 2 of them"),
+        ("2*int >= 1", (1, 0), "k has to be an integer from 1 up, or 2 of them"),
+        ("'low' | 'mid' | 'high'", "deep", "k is 'low', 'mid' or 'high'"),
+    ],
+)
+def test_what_a_value_cannot_be_is_refused(kind: str, value: Any, told: str) -> None:
+    with pytest.raises(SymgradError, match=told):
+        call_of(f"f(x, k: {kind})").canonical(MATRIX, {"k": value})
+
+
+def test_an_option_that_changes_nothing_is_none_of_the_operations() -> None:
+    call = call_of("f(x, momentum: unused=0.1, dropout: unsupported=0.0, k=2)")
+    assert call.canonical(MATRIX, {"momentum": 0.5, "dropout": 0.0}) == {"k": 2}
+    with pytest.raises(UnsupportedError, match="dropout is not supported yet"):
+        call.canonical(MATRIX, {"dropout": 0.5})
+
+
+def kinds_of(op: Op) -> dict[str, Any]:
+    """The kinds of an entry that is a row."""
+    reading = getattr(op.index, "__self__", None)
+    call = getattr(getattr(reading, "entry", reading), "call", None)
+    return {} if call is None else {name: kind for name, kind in call.kinds.items() if kind.rule is not None}
+
+
+RULED = [op for op in TABLE.values() if any(name for name, kind in kinds_of(op).items() if kind.type is not bool)]
+
+
+def test_the_kinds_are_found() -> None:
+    assert len(RULED) >= 30
+
+
+@pytest.mark.parametrize("op", RULED, ids=lambda op: op.name)
+@given(data=st.data())
+def test_the_canonical_form_of_a_canonical_form_is_itself(op: Op, data: st.DataObject) -> None:
+    """And a value that makes no sense ends in a refusal that names it, never in another error."""
+    rank = data.draw(st.integers(1, 4))
+    for name, kind in kinds_of(op).items():
+        default = op.signature.parameters[name].default
+        usual = [] if default is inspect.Parameter.empty else [default]
+        value = data.draw(st.sampled_from([*usual, 0, 1, -1, 7, 0.5, (1, 2), "sum", "none", None, True, float("nan")]))
+        try:
+            settled = kind.rule(name, value, rank)
+        except SymgradError as error:
+            assert value is not default or kind.type is int, "the usual value is refused"
+            assert name in str(error) or "dim" in str(error) or "axis" in str(error)
+        else:
+            assert kind.rule(name, settled, rank) == settled or settled != settled
