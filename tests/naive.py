@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.functions import Stable
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import indices_of, is_access, name_of
-from symgrad.ops.functions import Stable
 
 FUNCTIONS = {
     sp.exp: math.exp, sp.log: math.log, sp.sin: math.sin, sp.cos: math.cos, sp.tan: math.tan, sp.tanh: math.tanh,

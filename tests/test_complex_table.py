@@ -1,7 +1,7 @@
 """What is linear in its tensors is understood of complex ones, in a text as in a run: driven by the table.
 
 torch is the truth, value and gradients. Which entries are linear is read off their equations
-(`symgrad.ops.multilinear`); those that torch itself refuses of complex tensors are listed, and the list may only shrink.
+(`symgrad.language.multilinear`); those that torch itself refuses of complex tensors are listed, and the list may only shrink.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import sympy as sp
 
 import symgrad
 from symgrad.indexing import fresh
+from symgrad.language.multilinear import multilinear, terms_of
 from symgrad.ops.calls.complex_rules import ARITHMETIC
 from symgrad.ops.entry import named
-from symgrad.ops.multilinear import multilinear, terms_of
 from symgrad.ops.spec import View
 from symgrad.program import Apply, Constant
 from symgrad.tracing.lift.complex.complexes import DEFINITIONS

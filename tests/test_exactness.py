@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from symgrad.ops.exactness import in_floats
+from symgrad.exactness import in_floats
 
 
 @given(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from symgrad.functions import STABLE, Stable
 from symgrad.indexing import Bracket
-from symgrad.ops.functions import STABLE, Stable
 from tests.compare import assert_same
 
 each = pytest.mark.parametrize("function", STABLE, ids=lambda function: function.__name__)

@@ -14,6 +14,7 @@ from symgrad.ops.holding import found, held_as
 ROOT = Path(__file__).resolve().parent.parent / "symgrad"
 OTHER_WORDS = {
     "closed_form/lowering.py": "NumPy's and torch's words for functions of SymPy",
+    "functions.py": "words of the notation, in SymPy and on arrays",
     "language/constants.py": "Python's mathematics, on numbers that a text writes",
     "lowering": "steps of the lowering, which are not the table's",
     "notation": "words of the notation",

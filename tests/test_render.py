@@ -27,10 +27,10 @@ from scipy import special
 import symgrad
 from symgrad.calculus import local
 from symgrad.explanation import Explanation
+from symgrad.functions import STABLE
 from symgrad.indexing import Equation
 from symgrad.indexing.symbols import accesses
 from symgrad.numeric import evaluate
-from symgrad.ops.functions import STABLE
 from symgrad.oracles import Check, skipped
 from symgrad.render import (
     Names,

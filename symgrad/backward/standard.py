@@ -16,9 +16,9 @@ import sympy as sp
 from symgrad.backward.groups import Group
 from symgrad.backward.slots import Numbers
 from symgrad.calculus.local import known_name
+from symgrad.calculus.slots import Slots
 from symgrad.numeric import Values
 from symgrad.ops import found_letters
-from symgrad.ops.slots import Slots
 from symgrad.program import Apply, Program, Pullback, Tensor
 from symgrad.shapes import Shape, Size, Slot
 

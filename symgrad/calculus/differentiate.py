@@ -15,10 +15,10 @@ from functools import lru_cache
 
 import sympy as sp
 
+from symgrad.functions import sign
 from symgrad.indexing.brackets import Bracket, Unravel, ravel
 from symgrad.indexing.deltas import add_up, delta
 from symgrad.indexing.symbols import Expr, Index, fresh, indices_of, is_access, mentions, name_of
-from symgrad.ops.functions import sign
 
 
 def differentiate(expression: Expr, name: str, at: Sequence[Index], output: Expr | None = None) -> Expr:

@@ -17,13 +17,13 @@ import sympy as sp
 
 from symgrad.calculus.differentiate import differentiate
 from symgrad.calculus.reuse import reuse_output
+from symgrad.calculus.slots import Slots
 from symgrad.calculus.steps import Step
 from symgrad.errors import UnsupportedError
 from symgrad.indexing import Equation, Index, add_up, fresh_axes, instantiate, replace_accesses
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.symbols import Expr, access
 from symgrad.ops import Held, View, beside_letters, named, only_read
-from symgrad.ops.slots import Slots
 from symgrad.program import Apply, Constant, Operation, Program, Pullback
 from symgrad.shapes import Shape, Size, Slot
 

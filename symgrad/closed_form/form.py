@@ -22,11 +22,11 @@ from symgrad.closed_form.pieces import ATOM, NoForm, Piece
 from symgrad.closed_form.rules import AMONG_NAMES, APART, DIVIDING, Rule, simplify
 from symgrad.closed_form.shorthands import Apart, Masked, Softmax, Standardised
 from symgrad.closed_form.writer import Forms
+from symgrad.functions import sigmoid
 from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.quotients import values_of
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
-from symgrad.ops.functions import sigmoid
 from symgrad.program import Program
 
 NAMED = (Softmax, Masked, Standardised, Apart)

@@ -39,10 +39,10 @@ from symgrad.closed_form.rules import APART, simplify
 from symgrad.closed_form.size_text import size_text
 from symgrad.closed_form.writer import RELATIONS, Forms
 from symgrad.errors import SymgradError
+from symgrad.functions import finite, nearest, side
 from symgrad.indexing import Bracket, Index, Ravel, Unravel
 from symgrad.indexing.brackets import extremes
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
-from symgrad.ops.functions import finite, nearest, side
 from symgrad.program import Program
 from symgrad.shapes import Size, with_numbers
 

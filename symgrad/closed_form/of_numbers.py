@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import sympy as sp
 
 from symgrad.closed_form.shorthands import Cases, Normal, Root
+from symgrad.functions import sigmoid, sign
 from symgrad.indexing import Bracket
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.functions import sigmoid, sign
 
 BELOW = (sp.S.NegativeOne, sp.Integer(-2), sp.Integer(-3))
 """Powers of a denominator that are looked at."""

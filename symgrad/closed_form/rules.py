@@ -33,12 +33,12 @@ from symgrad.closed_form.of_numbers import (
     without_one,
 )
 from symgrad.closed_form.quotients import softmax_ratio, standardised_ratio
+from symgrad.functions import sigmoid
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import Bracket
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices, is_access
-from symgrad.ops.functions import sigmoid
 
 
 @dataclass(frozen=True)

@@ -54,10 +54,10 @@ from symgrad.closed_form.said_shortly import apart, cases, centred, masked, norm
 from symgrad.closed_form.shorthands import Apart, Cases, Centred, Masked, Normal, Root, Softmax, Standardised
 from symgrad.closed_form.size_text import size_text
 from symgrad.closed_form.sums import write_sum
+from symgrad.functions import Stable, high
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, is_access
-from symgrad.ops.functions import Stable, high
 
 RELATIONS = {sp.Lt: "<", sp.Le: "<=", sp.Gt: ">", sp.Ge: ">=", sp.Eq: "==", sp.Ne: "!="}
 SHORTHANDS = {

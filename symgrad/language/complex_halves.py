@@ -1,7 +1,7 @@
 """What is linear, of complex tensors in a text: of their real and their imaginary parts.
 
 Comes in: an operation on complex tensors that no rule of its own knows. Goes out: its steps on halves, put together
-again; or None where its equation is not linear in each of its tensors (`symgrad.ops.multilinear`), or says another
+again; or None where its equation is not linear in each of its tensors (`symgrad.language.multilinear`), or says another
 thing of each of them. Joins, views, sums and picked entries are linear in all tensors together, products in each.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Ref
+from symgrad.language.multilinear import Terms, multilinear
 from symgrad.language.text_pairs import TextPairs, is_complex
 from symgrad.ops.entry import named
-from symgrad.ops.multilinear import Terms, multilinear
 from symgrad.ops.spec import Op
 from symgrad.program import Constant
 

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from symgrad import special
+from symgrad.functions import STABLE
 from symgrad.lowering.windows import folded, strided
-from symgrad.ops.functions import STABLE
 
 Array = npt.NDArray[Any]
 Play = Callable[..., Any]

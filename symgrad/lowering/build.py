@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import sympy as sp
 
+from symgrad.functions import finite
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_constant, with_fresh_sums
 from symgrad.indexing.symbols import Expr, bound_indices, free_indices, is_access, name_of
 from symgrad.lowering.bounds import holds_always
@@ -31,7 +32,6 @@ from symgrad.lowering.reading import in_order, number, scatter_target
 from symgrad.lowering.scans import so_far
 from symgrad.lowering.terms import Term, Terms
 from symgrad.lowering.windows import Fold, absorb, moved, slices, slide
-from symgrad.ops.functions import finite
 from symgrad.shapes import Size, with_numbers
 
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import sympy as sp
 
+from symgrad.functions import sign
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices
 from symgrad.lowering.windows import line
-from symgrad.ops.functions import sign
 
 
 def with_sizes(factors: Sequence[Expr], without: Sequence[Expr]) -> list[Expr]:

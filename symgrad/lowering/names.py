@@ -9,9 +9,9 @@ from typing import Any
 
 import sympy as sp
 
+from symgrad.functions import STABLE, finite, high, low, number_or_zero, sign
 from symgrad.indexing.symbols import Expr
 from symgrad.lowering.graph import NoPlan
-from symgrad.ops.functions import STABLE, finite, high, low, number_or_zero, sign
 
 RELATIONS = {
     sp.Eq: "equal", sp.Ne: "not_equal", sp.Lt: "less", sp.Le: "less_equal", sp.Gt: "greater", sp.Ge: "greater_equal",

@@ -13,9 +13,9 @@ from typing import Any
 import sympy as sp
 
 from symgrad.errors import bug
+from symgrad.functions import high, low, sign
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, bound_indices, with_fresh_sums
 from symgrad.indexing.symbols import Expr, is_access, name_of
-from symgrad.ops.functions import high, low, sign
 from symgrad.shapes import Size, with_numbers
 
 

@@ -19,6 +19,7 @@ import sympy as sp
 
 from symgrad import special
 from symgrad.errors import bug
+from symgrad.exactness import kept_short
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_constant
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
@@ -43,7 +44,6 @@ from symgrad.numeric.named import (
 )
 from symgrad.numeric.reading import in_turn, real_number
 from symgrad.numeric.tape import Tapes, called, whole
-from symgrad.ops.exactness import kept_short
 from symgrad.shapes import Size
 
 TAPES = Tapes()

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from symgrad.errors import bug
-from symgrad.ops.exactness import check_power, kept_short
+from symgrad.exactness import check_power, kept_short
 
 Array = npt.NDArray[Any]
 

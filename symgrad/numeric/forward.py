@@ -18,6 +18,7 @@ import numpy as np
 
 from symgrad.calculus.local import Standard, derive, known_name, standard
 from symgrad.errors import InputError, ShapeError
+from symgrad.exactness import MOST_BITS, bits
 from symgrad.indexing import Equation
 from symgrad.lowering.reading import number
 from symgrad.numeric.budget import MOST_EXACT, MOST_HELD, check_program, entries
@@ -25,7 +26,6 @@ from symgrad.numeric.evaluate import evaluate, evaluate_forward
 from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, holds_exact, is_exact
 from symgrad.numeric.positions import check_places
 from symgrad.ops import named
-from symgrad.ops.exactness import MOST_BITS, bits
 from symgrad.program import Apply, Constant, Program, Pullback
 from symgrad.shapes import Size, with_numbers
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
+from symgrad.functions import PRIMITIVES, high, low, sign
 from symgrad.numeric.exact import Array
-from symgrad.ops.functions import PRIMITIVES, high, low, sign
 
 FUNCTIONS: dict[Any, Callable[..., Array]] = {
     symbolic: numeric

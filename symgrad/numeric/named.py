@@ -12,13 +12,13 @@ import numpy as np
 import opt_einsum
 import sympy as sp
 
+from symgrad.exactness import in_floats
 from symgrad.indexing import Index, Unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.lowering.reading import number
 from symgrad.numeric.budget import check_grid
 from symgrad.numeric.exact import Array, as_float, exact
 from symgrad.numeric.tape import Traced, called, whole
-from symgrad.ops.exactness import in_floats
 from symgrad.shapes import Size
 
 MOST_FRACTIONS = 1_000_000

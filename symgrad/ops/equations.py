@@ -148,7 +148,7 @@ def op(
     if along:
         line = Along(said, equation, texts, along, least)
         reading = line
-        torch = torch or line.by_torch(by_spelling(home[0].format(said.name), returns=facts.get("returns", ())))
+        torch = torch or line.by_torch(by_spelling(home[0].format(said.name), said, returns=facts.get("returns", ())))
         prepare, shape = prepare or line.prepare, shape or line.shape
         examples = examples or line.examples
         forward = forward and line.forward(forward)

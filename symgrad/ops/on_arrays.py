@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import bug
+from symgrad.functions import PRIMITIVES
 from symgrad.notation.tree import (
     Absolute,
     Binary,
@@ -30,7 +31,6 @@ from symgrad.notation.tree import (
     Power,
     Root,
 )
-from symgrad.ops.functions import PRIMITIVES
 from symgrad.ops.spec import TABLE
 from symgrad.ops.words import ALSO
 

@@ -25,7 +25,7 @@ from symgrad.indexing.equation import Equation
 from symgrad.indexing.symbols import Expr, Index, access
 from symgrad.ops.domain import Domain, reals
 from symgrad.program import Operation, Stated
-from symgrad.shapes import Shape, Sizes
+from symgrad.shapes import Shape, Size, Sizes
 
 At = tuple[Index, ...]
 """The output's indices."""
@@ -76,6 +76,8 @@ def is_operand(annotation: Any) -> bool:
     return any(annotation == kind for kind in (View, Data, View | None, Data | None))
 
 
+Opening = Callable[[Any, Size], Size]
+"""What is written in the place of a position, given the largest one that there may be."""
 ShapeRule = Callable[..., Shape]  # (sizes, shapes, **options) -> shape of the output
 AlignRule = Callable[..., tuple[Shape, ...]]  # (sizes, shapes, **options) -> shapes to broadcast operands to
 PrepareRule = Callable[..., dict[str, Hashable]]  # (shapes, **options) -> the options in canonical form
@@ -109,7 +111,7 @@ class Op:
     operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex.complex_pairs`).
     ``places`` is what makes torch's call give the whole numbers that ``known`` finds: ``.indices`` of its result, or
     what stands in the place of its last bracket. ``slots`` says which of its options are positions
-    (`symgrad.ops.slots`): what is derived for one of them holds for all. ``holds`` says what torch keeps the result of
+    (`symgrad.calculus.slots`): what is derived for one of them holds for all. ``holds`` says what torch keeps the result of
     truth values and whole numbers as, where that does not follow from the equation (`symgrad.ops.holding`). ``stated`` is the equation of an operation
     that is not in the table. ``arrays`` is what the operation is in NumPy and in jax, as the body of a function of
     torch's arguments, where its spelling there does not say so (`symgrad.exporting.arrays`).

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+from symgrad.functions import PRIMITIVES
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.functions import PRIMITIVES
 from symgrad.ops.shaping import common_shape
 from symgrad.ops.spec import Op, View, entries
 

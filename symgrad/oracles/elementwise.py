@@ -16,13 +16,13 @@ import numpy as np
 import sympy as sp
 
 from symgrad.calculus.local import derive, operand, standard
+from symgrad.functions import Stable
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, instantiate
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.reading import is_mask, number
 from symgrad.numeric.exact import Array, all_tame, as_float, finite
 from symgrad.numeric.forward import Values
 from symgrad.ops import only_read
-from symgrad.ops.functions import Stable
 from symgrad.oracles.points import DIGITS, Point
 from symgrad.program import Apply, Program
 

@@ -14,10 +14,10 @@ from typing import Any
 import sympy as sp
 
 from symgrad.errors import bug
+from symgrad.functions import Stable
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_constant
 from symgrad.indexing.symbols import Expr, bound_indices, indices_of, is_access, name_of
 from symgrad.numeric.budget import check_grid
-from symgrad.ops.functions import Stable
 
 RELATIONS: Mapping[Any, Callable[[Any, Any], Any]] = {
     sp.Eq: lambda a, b: a == b, sp.Ne: lambda a, b: a != b, sp.Lt: lambda a, b: a < b, sp.Le: lambda a, b: a <= b,

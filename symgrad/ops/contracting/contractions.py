@@ -12,10 +12,10 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import NotationError, ShapeError
+from symgrad.exactness import in_floats
 from symgrad.indexing import add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.equations import METHOD, op
-from symgrad.ops.exactness import in_floats
 from symgrad.ops.spec import At, View, example, no_alignment, operation
 from symgrad.shapes import Shape, Size, Sizes
 

@@ -13,13 +13,13 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.functions import sign
 from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.axes.reductions import Reduction
 from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length, of_length, p_given
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import TORCH, op
-from symgrad.ops.functions import sign
 from symgrad.ops.shaping import axis_of, reduced_shape
 from symgrad.ops.spec import At, Held, View, example, operation
 from symgrad.shapes import Shape

@@ -15,10 +15,10 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.functions import floor, nearest, side
 from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import reals
-from symgrad.ops.functions import floor, nearest, side
 from symgrad.ops.moving.kernels import KEYS, cubic, hat, keys
 from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes, size_of

@@ -10,7 +10,7 @@ import sympy as sp
 from symgrad.errors import ShapeError
 from symgrad.ops.equations import TORCH, op
 from symgrad.ops.shaping import axis_of
-from symgrad.ops.slots import Opening
+from symgrad.ops.spec import Opening
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # one int or several, as users write them

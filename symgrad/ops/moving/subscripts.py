@@ -15,8 +15,7 @@ import sympy as sp
 from symgrad.errors import ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.moving.slicing import cut
-from symgrad.ops.slots import Opening
-from symgrad.ops.spec import At, View, example, operation
+from symgrad.ops.spec import At, Opening, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes
 
 Item = tuple[Any, ...]

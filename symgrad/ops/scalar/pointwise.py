@@ -14,9 +14,9 @@ import numpy as np
 
 from symgrad import special
 from symgrad.errors import InputError
+from symgrad.exactness import check_power
 from symgrad.ops.domain import Domain, positive, reals
 from symgrad.ops.equations import METHOD, op
-from symgrad.ops.exactness import check_power
 from symgrad.shapes import Shape
 
 

@@ -15,12 +15,12 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.explanation import Explanation, Jacobian
+from symgrad.functions import high, low, sigmoid, softplus
+from symgrad.functions import sign as signum
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.reading import number
 from symgrad.numeric import Array, as_float
-from symgrad.ops.functions import high, low, sigmoid, softplus
-from symgrad.ops.functions import sign as signum
 from symgrad.program import Program
 from symgrad.render.html.positions import ComputedError, positions
 from symgrad.shapes import Size

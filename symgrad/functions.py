@@ -237,7 +237,8 @@ class log_ndtr(Stable):  # noqa: N801 -- SymPy functions are spelled as they are
 
 
 STABLE: tuple[type[Stable], ...] = (
-    sigmoid, softplus, sign, floor, ceil, trunc, nearest, side, finite, high, low, number_or_zero, i0e, i1e, erfcx, log_ndtr,
+    sigmoid, softplus, sign, floor, ceil, trunc, nearest, side, finite, high, low, number_or_zero, i0e, i1e, erfcx,
+    log_ndtr,
 )  # fmt: skip
 PRIMITIVES: dict[str, tuple[Callable[..., Expr], Callable[..., Any]]] = {
     "exp": (sp.exp, np.exp), "log": (sp.log, np.log), "sin": (sp.sin, np.sin), "cos": (sp.cos, np.cos),
@@ -247,6 +248,7 @@ PRIMITIVES: dict[str, tuple[Callable[..., Expr], Callable[..., Any]]] = {
     "erf": (sp.erf, special.erf), "erfc": (sp.erfc, special.erfc), "erfinv": (sp.erfinv, special.erfinv),
     "gamma": (sp.gamma, special.gamma), "lgamma": (sp.loggamma, special.gammaln),
     "polygamma": (sp.polygamma, lambda n, x: special.polygamma(np.asarray(n).astype(np.int64), x)),
-    "abs": (lambda x: x * sign(x), np.abs), "besseli": (sp.besseli, special.iv), **{function.__name__: (function, function.evaluate) for function in STABLE},
+    "abs": (lambda x: x * sign(x), np.abs), "besseli": (sp.besseli, special.iv),
+    **{function.__name__: (function, function.evaluate) for function in STABLE},
 }  # fmt: skip
 """The functions that equations are made of, in SymPy and on arrays."""

@@ -7,16 +7,13 @@ what stands there, and the largest number that may. Positions from the front and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from symgrad.ops.entry import entry_of
 from symgrad.program import Operation, Option
 from symgrad.shapes import Shape, Size, Slot
-
-Opening = Callable[[Any, Size], Size]
-"""What is written in the place of a position, given the largest one that there may be."""
 
 
 @dataclass
@@ -40,6 +37,3 @@ class Slots:
         if entry is None or entry.slots is None:
             return options
         return tuple({**dict(options), **entry.slots(self.open, shapes, **dict(options))}.items())
-
-
-__all__ = ["Opening", "Slots"]
