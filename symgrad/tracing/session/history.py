@@ -21,6 +21,9 @@ from symgrad.tracing.session.likeness import Outline
 from symgrad.tracing.session.sampling import Sampling
 from symgrad.tracing.story.events import Backward, Note, Session
 
+UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
+"""What is said where the observer failed."""
+
 
 @dataclass(frozen=True, eq=False)
 class Last:
@@ -55,6 +58,7 @@ class History:
         self.recorder = Recorder(self.heard)
         self.tell, self.only, self.call = tell, tuple(only), call
         self.busy = False
+        self.within = False  # a function of torch's that asks for several gradients, and is told as one
         self.during: list[Any] = []
         self.number = 0
         self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
@@ -75,4 +79,4 @@ class History:
         """The recorder saw something that may matter."""
 
 
-__all__ = ["History", "Last"]
+__all__ = ["UNCHANGED", "History", "Last"]

@@ -158,9 +158,11 @@ def about(program: Capture, jacobian: Jacobian, name: str, end: str, by: str) ->
     zeros = "" if found is None or not found.zeros else f", {found.zeros:.0%} zeros"
     sides = f"a row for each entry of {end}, a column for each of {name}"
     yield f"J by {name} is {rows}×{columns}{kind}{zeros}: {sides}{kept}"
-    if found is not None and found.seeds < rows:
+    if found is None or found.zeros == 1:
+        return
+    if found.seeds < rows:
         yield f"{found.seeds} of {rows} seeds would do: {found.why}"
-    elif found is not None and by not in CHECKS:
+    elif by not in CHECKS and not (rows == 1 and by not in ("jacobian", "loop")):
         if by in ("jacobian", "loop") or not found.why.startswith(ALL):
             yield found.why
         elif rows > 1:

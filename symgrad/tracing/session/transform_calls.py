@@ -23,12 +23,10 @@ from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.standing_in import Caller, caller
 from symgrad.tracing.record.trace import mapped, tensors_in
 from symgrad.tracing.record.transforms import GRADIENTS, LATER, PRODUCTS, TOLD, Ask, Inside
-from symgrad.tracing.session.history import History
+from symgrad.tracing.session.history import UNCHANGED, History
 from symgrad.tracing.session.sampling import is_checked
 from symgrad.tracing.session.transformed import told
 from symgrad.tracing.story.events import Note
-
-UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
 
 
 class Transforms:

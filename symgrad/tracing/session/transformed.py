@@ -89,28 +89,66 @@ def jacobian(ask: Ask, returned: Sequence[Any], title: str) -> Note:
     ends = list(ask.ends)
     if len(ends) != 1:
         raise UnsupportedError(f"its function gives {len(ends)} tensors, and a J by each of them is several in one")
-    if ask.word == "hessian" and (ends[0].held.numel() != 1 or len(ask.wanted) != 1):
-        what = "gives more than one number" if ends[0].held.numel() != 1 else f"is asked by {len(ask.wanted)} tensors"
-        raise UnsupportedError(f"its function {what}: that is several Hessians in one")
-    named = dict(ask.inside.names)
-    if ask.word == "hessian":
-        ends = [slope(ask, named)]
-    second = ends[0].kind == "gradient"
-    program = program_of(ask, ends, named)
-    agreed, said = True, []
-    for own, found in zip(program.wanted, returned, strict=True):
-        label = program.labels[own]
-        whole = program.jacobian(label)
-        for line in about(program, whole, label, program.outputs[0], ask.word):
-            said.append(line.replace("J by", "H by").replace("J is", "H is") if second else line)
-        same, sentence = compared(whole, found, kind_of(ends))
-        agreed = agreed and same is not False
-        said.append(sentence)
-    ran = [f"  {line}" for line in passages(program)]
-    boxes = [f"{box.name}: {box.spelling} is a black box, {NOT_CHECKED}: {box.reason}" for box in program.black_boxes]
+    second = ask.word == "hessian" or ends[0].kind == "gradient"
     what = f"{title} gives all {'second derivatives' if second else 'of J'}{HOW.get(ask.word, '')}:"
-    head = ("the function, and its gradient:" if second else "the function:",) if ran else ()
-    return Note(ask.where, what, (*said, *head, *ran, *by_lines(program), *boxes), agreed)
+    if ask.word == "hessian":
+        return hessians(ask, returned, what)
+    return whole(ask, ends, ask.inside.names, returned, what, second)
+
+
+def hessians(ask: Ask, returned: Sequence[Any], what: str) -> Note:
+    """All second derivatives: of several inputs a block for each pair."""
+    if len(ask.ends) != 1 or ask.ends[0].held.numel() != 1:
+        raise UnsupportedError("its function gives more than one number: that is several Hessians in one")
+    named = dict(ask.inside.names)
+    return whole(ask, slopes_of(ask, named), named, returned, what, True)
+
+
+def whole(
+    ask: Ask, ends: list[Node], named: Mapping[int, str], returned: Sequence[Any], what: str, second: bool
+) -> Note:
+    """J of some nodes by what is asked for, as it was derived, beside what torch returned."""
+    program = program_of(ask, ends, named)
+    said, judged, found = [], [], iter(returned)
+    for end in program.outputs:
+        for own in program.wanted:
+            label = program.labels[own]
+            block = program.jacobian(label, output=end)
+            for line in about(program, block, label, end, ask.word):
+                said.append(of_a_gradient(line) if second else line)
+            judged.append(compared(block, next(found), kind_of(ends)))
+    same, _, sentence = min(judged, key=lambda one: (one[0] is not False, one[0] is not None, -one[1]))
+    return Note(ask.where, what, (*said, sentence, *lines_of(program, second), *boxes(program)), same is not False)
+
+
+def of_a_gradient(line: str) -> str:
+    """What is said of the Jacobian of a gradient: that is H."""
+    return line.replace("J by", "H by").replace("J is", "H is")
+
+
+def sizes(program: Capture, word: str, second: bool) -> Iterator[str]:
+    """What H or J is, by each input, where a product with it was asked for."""
+    for end in dict.fromkeys(program.outputs):
+        for name in program.inputs:
+            first, *more = about(program, program.jacobian(name, output=end), name, end, word)
+            said = (first, *(f"for all of {'H' if second else 'J'}, {line}" for line in more))
+            yield from (of_a_gradient(line) if second else line for line in said)
+
+
+def lines_of(program: Capture, second: bool) -> Iterator[str]:
+    """What ran, and vᵀJ for any weights."""
+    ran = passages(program)
+    if ran:
+        yield "the function, and its gradient:" if second else "the function:"
+    yield from (f"  {line}" for line in ran)
+    yield from by_lines(program)
+
+
+def boxes(program: Capture) -> Iterator[str]:
+    """The black boxes on the way."""
+    yield from (
+        f"{box.name}: {box.spelling} is a black box, {NOT_CHECKED}: {box.reason}" for box in program.black_boxes
+    )
 
 
 def forward(ask: Ask, returned: Sequence[Any], title: str) -> Note:
@@ -123,28 +161,26 @@ def forward(ask: Ask, returned: Sequence[Any], title: str) -> Note:
              for a, b in zip(own, torchs, strict=True)]  # fmt: skip
     agrees = all(same for _, same in pairs)
     said = "= torch in every entry" if agrees else f"≠ torch, by {max(e for e, _ in pairs):.2g} of the largest entry"
-    ran = [f"  {line}" for line in passages(program)]
-    sweep = (
-        "gives Ju, by a sweep forward that is kept for any u"
-        if ask.word == "linearize"
-        else "gives Ju, by one sweep forward"
-    )
+    second = all(end.kind == "gradient" for end in ask.ends)
+    made = "H·u, second derivatives times u," if second else "Ju,"
+    sweep = "a sweep forward that is kept for any u" if ask.word == "linearize" else "one sweep forward"
     move = "moves" if len(labels) == 1 else "move"
-    what = f"{title} {sweep}: how the outputs move if {', '.join(labels)} {move} along u"
-    return Note(ask.where, what, (said, *(("the function:",) if ran else ()), *ran, *by_lines(program)), agrees)
+    what = f"{title} gives {made} by {sweep}: how the outputs move if {', '.join(labels)} {move} along u"
+    return Note(ask.where, what, (*sizes(program, ask.word, second), said, *lines_of(program, second)), agrees)
 
 
-def slope(ask: Ask, named: Mapping[int, str]) -> Node:
-    """The gradient that a Hessian differentiates again, as a node; its numbers are ours, its derivative is compared."""
-    (wanted,) = ask.wanted
+def slopes_of(ask: Ask, named: Mapping[int, str]) -> list[Node]:
+    """The gradient that is differentiated again, as nodes; its numbers are ours, its derivative is compared."""
     first = program_of(ask, list(ask.ends), named)
-    seed = np.ones(np.shape(first.arrays[first.ends[0]]))
-    held = as_float(first.pullback(seed)[first.inputs[0]])
-    import torch  # for one tensor that holds what was derived
+    pulled = first.pullback(np.ones(np.shape(first.arrays[first.ends[0]])))
+    import torch  # for tensors that hold what was derived
 
-    gradient = Gradient(ask.ends, (None,), ask.wanted, (None,))
-    value = torch.as_tensor(held).to(wanted.held.dtype)
-    return Node("gradient", value, None, ask.where, parents=gradient.parents, gradient=gradient)
+    gradient = Gradient(ask.ends, (None,), ask.wanted, (None,) * len(ask.wanted))
+    nodes = []
+    for place, (wanted, name) in enumerate(zip(ask.wanted, first.inputs, strict=True)):
+        value = torch.as_tensor(as_float(pulled[first.labels.get(name, name)])).to(wanted.held.dtype)
+        nodes.append(Node("gradient", value, None, ask.where, index=place, parents=gradient.parents, gradient=gradient))
+    return nodes
 
 
 def program_of(ask: Ask, ends: list[Node], named: Mapping[int, str]) -> Capture:
@@ -158,13 +194,15 @@ def program_of(ask: Ask, ends: list[Node], named: Mapping[int, str]) -> Capture:
 
 
 def by_lines(program: Capture) -> Iterator[str]:
-    """vᵀJ for any row of weights, as lines."""
-    weights = np.random.default_rng(0).uniform(0.5, 1.5, np.shape(program.arrays[program.ends[0]]))
-    found = told_lines(program, {program.ends[0]: weights}, False, False)
+    """vᵀJ for any weights, as lines."""
+    draw = np.random.default_rng(0)
+    seeds = {end: draw.uniform(0.5, 1.5, np.shape(program.arrays[end])) for end in program.ends}
+    found = told_lines(program, seeds, False, False)
     letter = found.letter(program.recording.seed)
     lines = found.every(opened=True)
     if lines:
-        yield f"{letter}ᵀJ, for {letter} of the shape {shape_text(weights.shape)}:"
+        shapes = " and ".join(dict.fromkeys(shape_text(weights.shape) for weights in seeds.values()))
+        yield f"{letter}ᵀJ, for {letter} of the shape {shapes}:"
         yield from (f"  {line}" for line in lines)
 
 
@@ -173,21 +211,21 @@ def kind_of(ends: Sequence[Node]) -> str:
     return max((precision(n) for n in upstream(list(ends))), key=lambda kind: precision_of(kind)[1])
 
 
-def compared(whole: Any, found: Any, kind: str) -> tuple[bool | None, str]:
-    """Whether what was returned is J as it was derived, and a sentence of it."""
+def compared(whole: Any, found: Any, kind: str) -> tuple[bool | None, float, str]:
+    """Whether what was returned is J as it was derived, how far it is, and a sentence of it."""
     rows, columns = whole.shape
     if rows * columns > MOST:
-        return None, f"{rows * columns:,} entries were not compared with torch's"
+        return None, 0.0, f"{rows * columns:,} entries were not compared with torch's"
     try:
         own: Array = as_float(whole.dense()).reshape(tuple(found.shape))
     except (SymgradError, ValueError):
-        return None, "its numbers were not compared with torch's"
+        return None, 0.0, "its numbers were not compared with torch's"
     torchs = as_float(as_array(found))
     error, agrees = difference(own, torchs, precision_of(kind)[0], None, 0.0)
     if agrees:
         far = f" (largest difference {error:.1g} of the largest entry)" if error else ""
-        return True, f"= torch in every entry{far}"
-    return False, f"≠ torch, by {error:.2g} of the largest entry"
+        return True, error, f"= torch in every entry{far}"
+    return False, error, f"≠ torch, by {error:.2g} of the largest entry"
 
 
-__all__ = ["told"]
+__all__ = ["boxes", "hessians", "kind_of", "lines_of", "program_of", "sizes", "slopes_of", "told"]

@@ -27,7 +27,8 @@ from symgrad.tracing.record.standing_in import Caller, caller_with_all
 from symgrad.tracing.record.trace import Where, as_array, tensors_in
 from symgrad.tracing.session import paths, rows
 from symgrad.tracing.session.event import remember, told_of, unexplained
-from symgrad.tracing.session.history import History
+from symgrad.tracing.session.functional_calls import Functionals
+from symgrad.tracing.session.history import UNCHANGED, History
 from symgrad.tracing.session.sampling import is_checked
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.session.transform_calls import Transforms
@@ -37,8 +38,6 @@ from symgrad.tracing.story.summary import summary
 TRIES = 10
 """Sweeps of one Jacobian of which the first that can be explained tells of all."""
 NUMBERLESS = "its tensors hold no numbers: they are meta or fake ones"
-UNCHANGED = "(a gap in symgrad; the script itself ran unchanged)"
-"""What is said where the observer failed."""
 
 
 class Watch(History):
@@ -86,7 +85,7 @@ class Watch(History):
             (torch.autograd, "backward", run_backward),
             (torch.autograd, "grad", run_grad),
         )
-        with stand_in, Transforms(self).standing():
+        with stand_in, Transforms(self).standing(), Functionals(self).standing():
             try:
                 with recording(self.recorder):
                     yield
@@ -104,10 +103,10 @@ class Watch(History):
         if given is None or not given.outputs:
             return call(run, args, keywords)
         if guard(numberless, given.outputs):
-            self.number += 1
+            self.number += not self.within
             guard(lambda: self.say(unseen(self.number, frames.here(), NUMBERLESS)))
             return call(run, args, keywords)
-        self.busy, self.during, self.number = True, [], self.number + 1
+        self.busy, self.during, self.number = True, [], self.number + (not self.within)
         scene = guard(self.look, given)
         self.recorder.paused = given.batched  # its tensors are several in one
         try:
@@ -133,7 +132,7 @@ class Watch(History):
         if scene is None:
             self.say(unseen(self.number, frames.here(), f"{self.recorder.guard.problem} {UNCHANGED}"))
             return
-        if error is None and self.call is None and self.swept(scene, result):
+        if error is None and (self.within or (self.call is None and self.swept(scene, result))):
             remember(scene, True)
             return
         key = (scene.where.file, scene.where.line)
