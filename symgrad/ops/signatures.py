@@ -71,7 +71,10 @@ def call_of(text: str) -> Call:
     values = [*missing, *map(ast.literal_eval, defaults)]
     several, alone = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     listed: list[tuple[ast.arg, Any, Any]] = [(a, value, several) for a, value in zip(given, values, strict=True)]
-    listed += [(a, inspect.Parameter.empty, alone) for a in function.args.kwonlyargs]
+    listed += [
+        (a, inspect.Parameter.empty if value is None else ast.literal_eval(value), alone)
+        for a, value in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
+    ]
     kinds = {a.arg: kind_of(a.annotation, value) for a, value, _ in listed}
     types = {name: kind.type for name, kind in kinds.items()}
     found = [

@@ -1,6 +1,18 @@
 """Calls that are several entries of the table in a row, one registry for texts and for captured programs."""
 
-from symgrad.ops.calls import elementwise, factors, joining, layers, norms, powers, shapes, spectra, statistics, systems
+from symgrad.ops.calls import (
+    elementwise,
+    factors,
+    joining,
+    layers,
+    norms,
+    powers,
+    shapes,
+    short,
+    spectra,
+    statistics,
+    systems,
+)
 from symgrad.ops.calls.registry import COMPOUNDS, Call, Compound, Last, compound, find_compound
 
 __all__ = [
@@ -17,6 +29,7 @@ __all__ = [
     "norms",
     "powers",
     "shapes",
+    "short",
     "spectra",
     "statistics",
     "systems",

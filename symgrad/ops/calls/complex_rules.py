@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from symgrad.ops.calls.written import last_of
+
 
 class Pairs(Protocol):
     """Arguments of a call as pairs, and entries of the table applied to them.
@@ -134,21 +136,6 @@ def function(entry: str) -> Rule:
     return lambda p, x: p(entry, p.pair(x))
 
 
-def over(above: str, below: str) -> Rule:
-    """tan and tanh."""
-    return lambda p, x: p("complex_div", p(above, p.pair(x)), p(below, p.pair(x)))
-
-
-def one_over(inner: Callable[[Pairs, Any], Any]) -> Rule:
-    """The reciprocal of something."""
-    return lambda p, x: p("complex_div", p.pair(1), inner(p, p.pair(x)))
-
-
-def logarithm(base: float) -> Rule:
-    """log to another base."""
-    return lambda p, x: p("div", p("complex_log", p.pair(x)), math.log(base))
-
-
 def made(entry: str) -> Rule:
     """A complex tensor from two real ones."""
     return lambda p, x, y: p(entry, p.real(x), p.real(y))
@@ -166,11 +153,6 @@ def norm(p: Pairs, x: Any, /, *arguments: Any, **keywords: Any) -> Any | None:
     arguments = tuple(2 if a == "fro" else a for a in arguments)
     keywords = {k: 2 if v == "fro" else v for k, v in keywords.items()}
     return p.again(p("complex_abs", p.pair(x)), arguments, keywords)
-
-
-def blended(p: Pairs, x: Any, y: Any, weight: Any) -> Any:
-    """x + weight·(y − x)."""
-    return p("add", p.pair(x), times(p, p("sub", p.pair(y), p.pair(x)), weight))
 
 
 def outer_added(p: Pairs, base: Any, x: Any, y: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
@@ -215,56 +197,34 @@ def spread(root: bool) -> Rule:
     return rule
 
 
-# Inverse functions, by the logarithm and the root ----------------------------------------------------------
+# Functions of functions ------------------------------------------------------------------------------------
+
+
+def written(text: str, names: str = "x") -> Rule:
+    """A rule in the words of the others, ``turn`` and ``back`` for i·z and −i·z."""
+
+    def rule(p: Pairs, *arguments: Any, **spoken: Any) -> Any:
+        def apply(word: str, *operands: Any, **options: Any) -> Any:
+            own = {"turn": turned, "back": turned_back}
+            return (own[word] if word in own else ARITHMETIC[word])(p, *operands, **options)
+
+        given = dict(zip(names.split(), arguments, strict=False))
+        word, operands, options = last_of(text, apply, {**given, **spoken})
+        return apply(word, *operands, **options)
+
+    return rule
 
 
 def turned(p: Pairs, z: Any) -> Any:
     """i·z"""
+    z = p.pair(z)
     return p("complex_pair", p("neg", p.part(z, 1)), p.part(z, 0))
 
 
 def turned_back(p: Pairs, z: Any) -> Any:
     """−i·z"""
+    z = p.pair(z)
     return p("complex_pair", p.part(z, 1), p("neg", p.part(z, 0)))
-
-
-def beyond(p: Pairs, x: Any, number: int) -> Any:
-    """x + number, as pairs."""
-    return p("add", p.pair(x), p.pair(number))
-
-
-def asin(p: Pairs, x: Any) -> Any:
-    """−i·log(iz + √(1 − z²))"""
-    z = p.pair(x)
-    root = p("complex_sqrt", p("neg", beyond(p, p("complex_mul", z, z), -1)))
-    return turned_back(p, p("complex_log", p("add", turned(p, z), root)))
-
-
-def acos(p: Pairs, x: Any) -> Any:
-    """π/2 − asin z"""
-    return p("neg", p("sub", asin(p, x), p.pair(math.pi / 2)))
-
-
-def asinh(p: Pairs, x: Any) -> Any:
-    """−i·asin(iz)"""
-    return turned_back(p, asin(p, turned(p, p.pair(x))))
-
-
-def acosh(p: Pairs, x: Any) -> Any:
-    """log(z + √(z + 1)·√(z − 1))"""
-    roots = [p("complex_sqrt", beyond(p, x, one)) for one in (1, -1)]
-    return p("complex_log", p("add", p.pair(x), p("complex_mul", *roots)))
-
-
-def atanh(p: Pairs, x: Any) -> Any:
-    """(log(1 + z) − log(1 − z)) / 2"""
-    logarithms = [p("complex_log", beyond(p, z, 1)) for z in (p.pair(x), p("neg", p.pair(x)))]
-    return p("div", p("sub", *logarithms), 2)
-
-
-def atan(p: Pairs, x: Any) -> Any:
-    """−i·atanh(iz)"""
-    return turned_back(p, atanh(p, turned(p, p.pair(x))))
 
 
 # Entries chosen and turned round ---------------------------------------------------------------------------
@@ -273,11 +233,6 @@ def atan(p: Pairs, x: Any) -> Any:
 def where(p: Pairs, condition: Any, x: Any, y: Any) -> Any:
     """x where the condition holds, y elsewhere."""
     return p("where", p.column(condition), p.pair(x), p.pair(y))
-
-
-def masked_fill(p: Pairs, x: Any, mask: Any, value: Any) -> Any:
-    """One number where a mask says so."""
-    return where(p, mask, value, x)
 
 
 def shifted(back: bool) -> Rule:
@@ -311,13 +266,28 @@ def adjoint(p: Pairs, x: Any) -> Any:
     return p("complex_conj", p("permute", p.pair(x), dims=(*range(rank - 2), rank - 1, rank - 2, rank)))
 
 
-INVERSES: Mapping[str, Rule] = {"sin": asin, "cos": acos, "tan": atan, "sinh": asinh, "cosh": acosh, "tanh": atanh}
+INVERSES = {
+    "asin": "back(log(turn(x) + sqrt(-(x * x + -1))))",
+    "acos": f"-(asin(x) - {math.pi / 2})",
+    "atan": "back(atanh(turn(x)))",
+    "asinh": "back(asin(turn(x)))",
+    "acosh": "log(x + sqrt(x + 1) * sqrt(x + -1))",
+    "atanh": "(log(x + 1) - log(-x + 1)) / 2",
+}
+"""By the logarithm and the root."""
+SHORT = {
+    "reciprocal": "1 / x", "tan": "sin(x) / cos(x)", "tanh": "sinh(x) / cosh(x)", "rsqrt": "1 / sqrt(x)",
+    "sigmoid": "1 / (1 + exp(-x))", "square": "x ** 2", "log1p": "log(x + 1)", "expm1": "exp(x) - 1",
+    "log2": f"log(x) / {math.log(2)}", "log10": f"log(x) / {math.log(10)}", "exp2": f"exp(x * {math.log(2)})",
+    "tanhshrink": "x - tanh(x)",
+}  # fmt: skip
 ARITHMETIC: Mapping[str, Rule] = {
-    **{f"{prefix}{word}": rule for prefix in ("a", "arc") for word, rule in INVERSES.items()},
+    **{word: written(text) for word, text in (*SHORT.items(), *INVERSES.items())},
+    **{f"arc{word[1:]}": written(text) for word, text in INVERSES.items()},
+    "lerp": written("x + (end - x) * weight", "x end weight"), "masked_fill": written("where(mask, value, x)", "x mask value"),
     "identity": lambda p, x: p.pair(x), "add": plus, "sub": minus, "subtract": minus, "mul": times, "multiply": times, "div": quotient, "divide": quotient,
     "true_divide": quotient, "neg": lambda p, x: p("neg", p.pair(x)), "negative": lambda p, x: p("neg", p.pair(x)),
     "rsub": lambda p, x, y, alpha=1: minus(p, y, x, alpha), "pow": power, "float_power": power,
-    "square": lambda p, x: power(p, x, 2), "reciprocal": one_over(lambda p, x: x),
     "matmul": matmul, "mm": matmul, "bmm": matmul, "mv": matmul, "dot": matmul, "vdot": dotted, "vecdot": vecdot,
     "addmm": added_product, "addmv": added_product, "baddbmm": added_product, "linear": linear,
     "addcmul": fused("addcmul"), "addcdiv": fused("addcdiv"),
@@ -325,19 +295,11 @@ ARITHMETIC: Mapping[str, Rule] = {
     "conj": function("complex_conj"), "conj_physical": function("complex_conj"), "_conj": function("complex_conj"),
     "exp": function("complex_exp"), "log": function("complex_log"), "sqrt": function("complex_sqrt"),
     "sin": function("complex_sin"), "cos": function("complex_cos"), "sinh": function("complex_sinh"),
-    "cosh": function("complex_cosh"), "tan": over("complex_sin", "complex_cos"),
-    "tanh": over("complex_sinh", "complex_cosh"), "rsqrt": one_over(lambda p, x: p("complex_sqrt", x)),
-    "sigmoid": one_over(lambda p, x: p("add", p.pair(1), p("complex_exp", p("neg", x)))),
-    "log2": logarithm(2), "log10": logarithm(10),
-    "log1p": lambda p, x: p("complex_log", p("add", p.pair(x), p.pair(1))),
-    "expm1": lambda p, x: p("sub", p("complex_exp", p.pair(x)), p.pair(1)),
-    "exp2": lambda p, x: p("complex_exp", p("mul", p.pair(x), math.log(2))),
-    "tanhshrink": lambda p, x: p("sub", p.pair(x), p("complex_div", p("complex_sinh", p.pair(x)),
-                                                     p("complex_cosh", p.pair(x)))),
+    "cosh": function("complex_cosh"),
     "softsign": lambda p, x: p("div", p.pair(x), p.column(p("add", p("complex_abs", p.pair(x)), 1))),
-    "lerp": blended, "addr": outer_added, "multi_dot": chain, "matrix_power": matrix_power, "var": spread(root=False),
+    "addr": outer_added, "multi_dot": chain, "matrix_power": matrix_power, "var": spread(root=False),
     "std": spread(root=True), "sgn": direction, "complex": made("complex_pair"), "polar": made("complex_polar"),
-    "adjoint": adjoint, "where": where, "masked_fill": masked_fill, "roll": rolled, "flip": flipped, "fftshift": shifted(back=False),
+    "adjoint": adjoint, "where": where, "roll": rolled, "flip": flipped, "fftshift": shifted(back=False),
     "ifftshift": shifted(back=True),
     "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
 }  # fmt: skip

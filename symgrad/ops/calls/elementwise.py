@@ -25,12 +25,6 @@ def softplus(call: Call, part: int, x: Any, beta: Any = 1, threshold: Any = SHOR
     return "where", (call("gt", scaled, threshold), x, call("div", soft, beta)), {}
 
 
-@compound("F.softmin", "torch.softmin")
-def softmin(call: Call, part: int, x: Any, dim: Any = -1) -> Last:
-    """softmax(−x)"""
-    return "softmax", (call("neg", x),), {"dim": dim}
-
-
 @compound("torch.add", "Tensor.add", reals=True)
 def add(call: Call, part: int, x: Any, other: Any, *, alpha: Any = 1) -> Last | None:
     """x + α·other"""
@@ -99,12 +93,6 @@ def nan_to_num(call: Call, part: int, x: Any, nan: Any = None, posinf: Any = Non
     return done(found)
 
 
-@compound(*everywhere("angle"), reals=True)
-def angle(call: Call, part: int, x: Any) -> Last:
-    """π where a real number is negative, else 0."""
-    return "mul", (call("lt", x, 0), math.pi), {}
-
-
 @compound(*everywhere("fill"), reals=True)
 def fill(call: Call, part: int, x: Any, value: Any) -> Last:
     """One number everywhere."""
@@ -113,56 +101,7 @@ def fill(call: Call, part: int, x: Any, value: Any) -> Last:
     return "mul", (call("ones_like", x), float(value)), {}
 
 
-@compound("torch.zero", "Tensor.zero", "aten.zero")
-def zero(call: Call, part: int, x: Any) -> Last:
-    """0 in the same shape."""
-    return "zeros_like", (x,), {}
-
-
 # Truth values -------------------------------------------------------------------------------------------------
 
 BEYOND = sys.float_info.max
 """No finite number is larger."""
-
-
-@compound(*everywhere("isfinite"))
-def isfinite(call: Call, part: int, x: Any) -> Last:
-    """Whether an entry is neither infinite nor NaN."""
-    return "le", (call("abs", x), BEYOND), {}
-
-
-@compound(*everywhere("isinf"))
-def isinf(call: Call, part: int, x: Any) -> Last:
-    """Whether an entry is ∞ or −∞."""
-    return "gt", (call("abs", x), BEYOND), {}
-
-
-@compound(*everywhere("isnan"))
-def isnan(call: Call, part: int, x: Any) -> Last:
-    """Whether an entry is NaN, of which neither comparison holds."""
-    size = call("abs", x)
-    return "eq", (call("le", size, BEYOND), call("gt", size, BEYOND)), {}
-
-
-@compound(*everywhere("logical_not"))
-def logical_not(call: Call, part: int, x: Any) -> Last:
-    """Whether an entry is 0."""
-    return "eq", (x, 0), {}
-
-
-@compound(*everywhere("logical_and"))
-def logical_and(call: Call, part: int, x: Any, other: Any) -> Last:
-    """Whether neither entry is 0."""
-    return "gt", (call("mul", call("ne", x, 0), call("ne", other, 0)), 0), {}
-
-
-@compound(*everywhere("logical_or"))
-def logical_or(call: Call, part: int, x: Any, other: Any) -> Last:
-    """Whether one entry or both are not 0."""
-    return "eq", (call("mul", call("eq", x, 0), call("eq", other, 0)), 0), {}
-
-
-@compound(*everywhere("logical_xor"))
-def logical_xor(call: Call, part: int, x: Any, other: Any) -> Last:
-    """Whether one entry is 0 and the other is not."""
-    return "ne", (call("ne", x, 0), call("ne", other, 0)), {}

@@ -27,18 +27,6 @@ def qr(call: Call, part: int, x: Any, mode: str = "reduced") -> Last:
     return ("identity", (q,), {}) if part == 0 else ("matmul", (call("mT", q), x), {})
 
 
-@of_matrices("torch.linalg.eigh", "np.linalg.eigh", "aten._linalg_eigh", fields=("eigenvalues", "eigenvectors"))
-def eigh(call: Call, part: int, x: Any, UPLO: str = "L", compute_v: bool = True) -> Last:  # as torch calls it
-    """Of a symmetric matrix either triangle says the same."""
-    return ("eigvalsh", "eigenvectors")[part], (x,), {}
-
-
-@of_matrices("torch.linalg.eigvalsh", "np.linalg.eigvalsh")
-def eigvalsh(call: Call, part: int, x: Any, UPLO: str = "L") -> Last:  # as torch calls it
-    """Of a symmetric matrix either triangle says the same."""
-    return "eigvalsh", (x,), {}
-
-
 @of_matrices("torch.linalg.svd", "np.linalg.svd", "aten._linalg_svd", fields=("U", "S", "Vh"))
 def svd(
     call: Call, part: int, x: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None
@@ -72,12 +60,3 @@ def cholesky_ex(call: Call, part: int, x: Any, upper: bool = False, check_errors
     if part:
         raise UnsupportedError("info is an integer, it has no derivative")
     return cholesky(call, 0, x, upper)
-
-
-@of_matrices(
-    "torch.linalg.slogdet", "torch.slogdet", "Tensor.slogdet", "np.linalg.slogdet", "aten._linalg_slogdet",
-    fields=("sign", "logabsdet"),
-)  # fmt: skip
-def slogdet(call: Call, part: int, x: Any) -> Last:
-    """The sign of the determinant, and the logarithm of its absolute value."""
-    return ("logabsdet", (x,), {}) if part else ("sign", (call("det", x),), {})

@@ -135,12 +135,6 @@ def cartesian_prod(call: Call, part: int, *tensors: Any) -> Last:
     return "cat", tuple(flat), {"dim": 1}
 
 
-@compound("torch.constant_pad_nd", "aten.constant_pad_nd")
-def constant_pad_nd(call: Call, part: int, x: Any, pad: Any, value: Any = 0) -> Last:
-    """Padding with one number."""
-    return "pad", (x,), {"pad": tuple(pad), "value": value}
-
-
 @compound("F.pad")
 def pad(call: Call, part: int, x: Any, pad: Any, mode: str = "constant", value: Any = None) -> Last | None:
     """Around with ∞ or NaN, which no formula adds; what is negative cuts off before the rest is mirrored or repeated."""

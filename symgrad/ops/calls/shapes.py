@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.calls.registry import Call, Last, axis_of, compound, done, everywhere
+from symgrad.ops.calls.registry import Call, Last, axis_of, compound, done
 from symgrad.ops.moving.arranging import at_least
 
 MOST_ROWS = 4096
@@ -21,36 +21,6 @@ def unflatten(call: Call, part: int, x: Any, dim: Any, sizes: Any) -> Last:
     axis = axis_of(x, dim)
     pieces = tuple(sizes) if isinstance(sizes, (tuple, list)) else (sizes,)
     return "reshape", (x,), {"shape": (*x.shape[:axis], *pieces, *x.shape[axis + 1 :])}
-
-
-@compound("Tensor.expand_as")
-def expand_as(call: Call, part: int, x: Any, other: Any) -> Last:
-    """Broadcast to the shape of another tensor."""
-    return "expand", (x,), {"shape": tuple(other.shape)}
-
-
-@compound("Tensor.view_as", "Tensor.reshape_as")
-def view_as(call: Call, part: int, x: Any, other: Any) -> Last:
-    """Row by row in the shape of another tensor."""
-    return "reshape", (x,), {"shape": tuple(other.shape)}
-
-
-@compound("torch.positive", "Tensor.positive")
-def positive(call: Call, part: int, x: Any) -> Last:
-    """x itself."""
-    return done(x)
-
-
-@compound("torch.adjoint", "Tensor.adjoint")
-def adjoint(call: Call, part: int, x: Any) -> Last:
-    """Of real numbers the transpose."""
-    return "mT", (x,), {}
-
-
-@compound(*everywhere("msort"))
-def msort(call: Call, part: int, x: Any) -> Last:
-    """Sorted along the first axis."""
-    return "sort", (x,), {"dim": 0}
 
 
 @compound("torch.fft.fftshift", "np.fft.fftshift")

@@ -38,12 +38,6 @@ def var_mean(
     return moment(part, "var", x, dim, unbiased, correction, keepdim)
 
 
-@compound("torch.aminmax", "Tensor.aminmax", "aten.aminmax", fields=("min", "max"))
-def aminmax(call: Call, part: int, x: Any, *, dim: Any = None, keepdim: bool = False) -> Last:
-    """The smallest and the largest entry."""
-    return ("amax" if part else "amin"), (x,), {"dim": dim, "keepdim": keepdim}
-
-
 @compound("torch.corrcoef", "Tensor.corrcoef", "np.corrcoef")
 def corrcoef(call: Call, part: int, x: Any) -> Last | None:
     """One variable's variance by itself."""

@@ -79,14 +79,6 @@ def lstsq(call: Call, part: int, a: Any, b: Any, rcond: Any = None, *, driver: A
     return "matmul", (call("pinv", a), b), {}
 
 
-@of_matrices("torch.linalg.pinv", "torch.pinverse", "Tensor.pinverse", "np.linalg.pinv", "aten.linalg_pinv")
-def pinv(
-    call: Call, part: int, x: Any, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None
-) -> Last:
-    """The pseudo-inverse of a matrix of full rank, whatever counts as 0."""
-    return "pinv", (x,), {}
-
-
 def sizes_product(call: Call, shape: tuple[Any, ...]) -> int:
     """How many entries a shape has; every size has to be known."""
     numbers = [call.number(size) for size in shape]

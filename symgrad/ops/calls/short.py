@@ -1,0 +1,56 @@
+"""Calls that one line says in entries: shortcuts, truth values, other shapes, two results of which each is an entry."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from symgrad.ops.calls.registry import everywhere
+from symgrad.ops.calls.written import said
+
+BEYOND = sys.float_info.max
+"""No finite number is larger."""
+
+# one call, one row
+# fmt: off
+said("softmin(x, dim: int=-1)", "softmax(-x, dim=dim)", "softmax(−x)", "F.softmin", "torch.softmin")
+said("angle(x)", f"(x < 0) * {math.pi}", "π where a real number is negative, else 0.", *everywhere("angle"), reals=True)
+said("zero(x)", "zeros_like(x)", "0 in the same shape.", "torch.zero", "Tensor.zero", "aten.zero")
+
+# Truth values ---------------------------------------------------------------------------------------
+
+said("isfinite(x)", f"abs(x) <= {BEYOND}", "Whether an entry is neither infinite nor NaN.", *everywhere("isfinite"))
+said("isinf(x)", f"abs(x) > {BEYOND}", "Whether an entry is ∞ or −∞.", *everywhere("isinf"))
+said("isnan(x)", f"size = abs(x); (size <= {BEYOND}) == (size > {BEYOND})",
+     "Whether an entry is NaN, of which neither comparison holds.", *everywhere("isnan"))
+said("logical_not(x)", "x == 0", "Whether an entry is 0.", *everywhere("logical_not"))
+said("logical_and(x, other)", "(x != 0) * (other != 0) > 0", "Whether neither entry is 0.", *everywhere("logical_and"))
+said("logical_or(x, other)", "(x == 0) * (other == 0) == 0", "Whether one entry or both are not 0.", *everywhere("logical_or"))
+said("logical_xor(x, other)", "(x != 0) != (other != 0)", "Whether one entry is 0 and the other is not.", *everywhere("logical_xor"))
+
+# Moved ----------------------------------------------------------------------------------------------
+
+said("expand_as(x, other)", "expand(x, shape=other.shape)", "Broadcast to the shape of another tensor.", "Tensor.expand_as")
+said("view_as(x, other)", "reshape(x, shape=other.shape)", "Row by row in the shape of another tensor.", "Tensor.view_as",
+     "Tensor.reshape_as")
+said("positive(x)", "x", "x itself.", "torch.positive", "Tensor.positive")
+said("adjoint(x)", "mT(x)", "Of real numbers the transpose.", "torch.adjoint", "Tensor.adjoint")
+said("msort(x)", "sort(x, dim=0)", "Sorted along the first axis.", *everywhere("msort"))
+said("constant_pad_nd(x, pad: any, value: any=0)", "pad(x, pad=pad, value=value)", "Padding with one number.",
+     "torch.constant_pad_nd", "aten.constant_pad_nd")
+
+# Several results ------------------------------------------------------------------------------------
+
+said("aminmax(x, *, dim: any=None, keepdim=False)", ("amin(x, dim=dim, keepdim=keepdim)", "amax(x, dim=dim, keepdim=keepdim)"),
+     "The smallest and the largest entry.", "torch.aminmax", "Tensor.aminmax", "aten.aminmax", fields=("min", "max"))
+said("eigh(x, UPLO='L', compute_v=True)", ("eigvalsh(x)", "eigenvectors(x)"), "Of a symmetric matrix either triangle says the same.",
+     "torch.linalg.eigh", "np.linalg.eigh", "aten._linalg_eigh", fields=("eigenvalues", "eigenvectors"), matrices=True)
+said("eigvalsh(x, UPLO='L')", "eigvalsh(x)", "Of a symmetric matrix either triangle says the same.", "torch.linalg.eigvalsh",
+     "np.linalg.eigvalsh", matrices=True)
+said("slogdet(x)", ("sign(det(x))", "logabsdet(x)"), "The sign of the determinant, and the logarithm of its absolute value.",
+     "torch.linalg.slogdet", "torch.slogdet", "Tensor.slogdet", "np.linalg.slogdet", "aten._linalg_slogdet",
+     fields=("sign", "logabsdet"), matrices=True)
+said("pinv(x, rcond: any=None, hermitian=False, *, atol: any=None, rtol: any=None)", "pinv(x)",
+     "The pseudo-inverse of a matrix of full rank, whatever counts as 0.", "torch.linalg.pinv", "torch.pinverse",
+     "Tensor.pinverse", "np.linalg.pinv", "aten.linalg_pinv", matrices=True)
+# fmt: on

@@ -1,0 +1,87 @@
+"""Calls that are written in entries: what a text means, and that a text that means nothing is no step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from symgrad.errors import SymgradError
+from symgrad.ops import COMPOUNDS, TABLE
+from symgrad.ops.calls.written import last_of, said
+from symgrad.ops.spec import COMPOUND_SPELLINGS
+
+
+class Shaped:
+    """An operand of which only the shape is known."""
+
+    shape = (2, 3)
+
+    def __repr__(self) -> str:
+        return "y"
+
+
+def steps_of(text: str, **names: Any) -> tuple[list[str], Any]:
+    """The steps that are applied, as text, and the last one."""
+    applied = list[str]()
+
+    def apply(entry: str, *operands: Any, **options: Any) -> str:
+        applied.append(f"{entry}{operands}{options or ''}")
+        return f"t{len(applied)}"
+
+    return applied, last_of(text, apply, names)
+
+
+def test_signs_calls_options_and_shapes() -> None:
+    assert steps_of("-(x + 2) * y", x="x", y="y") == (["add('x', 2)", "neg('t1',)"], ("mul", ("t2", "y"), {}))
+    assert steps_of("reshape(x, shape=y.shape)", x="x", y=Shaped()) == ([], ("reshape", ("x",), {"shape": (2, 3)}))
+    assert steps_of("x @ y <= -3", x="x", y="y") == (["matmul('x', 'y')"], ("le", ("t1", -3), {}))
+    assert steps_of("x", x="x") == ([], ("identity", ("x",), {}))
+
+
+def test_what_is_named_is_applied_once() -> None:
+    assert steps_of("s = exp(x); s / (s + 1)", x="x") == (["exp('x',)", "add('t1', 1)"], ("div", ("t1", "t2"), {}))
+
+
+@pytest.mark.parametrize(
+    "text", ["x if y else x", "[x, y]", "x.T", "x[0]", "lambda: x", "x < y < x", "x and y", "+x", "f(x)(y)"]
+)
+def test_anything_else_is_no_step(text: str) -> None:
+    with pytest.raises((SymgradError, AssertionError), match="symgrad bug"):
+        steps_of(text, x="x", y="y")
+
+
+def test_a_call_that_is_written_is_one_like_the_others() -> None:
+    said(
+        "twice_less(x, y, *, by=1)",
+        ("x + x - by", "y"),
+        "2·x less a number; and y.",
+        "torch.twice_less",
+        fields=("a", "b"),
+    )
+    compound = COMPOUNDS.pop("torch.twice_less")
+    COMPOUND_SPELLINGS.discard("torch.twice_less")
+    assert compound.usage == "twice_less(x, y, *, by=1) → a, b"
+    assert compound.says == "2·x less a number; and y."
+    applied: Any = lambda entry, *operands: (entry, *operands)  # noqa: E731 a name for what is handed over
+    assert compound.steps(applied, 0, "x", "y", by=3) == ("sub", (("add", "x", "x"), 3), {})
+    assert compound.steps(applied, 1, "x", "y") == ("identity", ("y",), {})
+    with pytest.raises(TypeError, match="missing a required argument"):
+        compound.steps(applied, 0, "x")
+
+
+def test_the_entries_that_a_text_applies_are_in_the_table() -> None:
+    """Each written call is run over operands that are only names."""
+    seen = set[str]()
+    written = [c for c in dict.fromkeys(COMPOUNDS.values()) if c.steps.__module__.endswith(".written")]
+    assert len(written) >= 20
+
+    def apply(entry: str, *operands: Any, **options: Any) -> Shaped:
+        seen.add(entry)
+        return Shaped()
+
+    for compound in written:
+        tensors = [Shaped() for p in compound.signature.parameters.values() if p.default is p.empty]
+        for part in range(max(len(compound.fields), 1)):
+            seen.add(compound.steps(apply, part, *tensors)[0])
+    assert seen <= {*TABLE}
