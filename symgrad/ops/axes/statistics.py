@@ -83,19 +83,10 @@ op("cov(x, correction=1, fweights: data=None, aweights=None)",
    instead=covariance, shape=rows_shape, ranks={"x": (2, 1), "fweights": (1,), "aweights": (1,)}, forward=covariances,
    torch=lambda torch, x, fweights=None, aweights=None, *, correction: torch.cov(
        x, correction=correction, fweights=None if fweights is None else fweights.long(), aweights=aweights),
-   domain={"fweights": whole(1, 3), "aweights": positive()}, letters="ij", smooth=True,
+   domain={"fweights": whole(1, 3), "aweights": positive()}, letters="ij",
    examples=("cov(x)", "cov(x, correction=0) with x:3",
              "cov(x, fweights=fweights, aweights=aweights) with x:2x4 fweights:4 aweights:4"))
 # fmt: on
-
-
-def correlations(x: Any) -> Any:
-    """NumPy's forward."""
-    x = np.asarray(x, float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        far = x - x.sum(axis=-1, keepdims=True) / x.shape[-1]  # the mean of no entries would warn
-        sizes = np.sqrt((far * far).sum(axis=-1))
-        return far @ far.T / (sizes[:, None] * sizes)
 
 
 def matrix_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
@@ -108,7 +99,7 @@ def matrix_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 # fmt: off
 op("corrcoef(x)", "out[i,j] = (Σ_k d[i,k]·d[j,k]) / (√(Σ_m d[i,m]²)·√(Σ_n d[j,n]²)) where d[i,k] = x[i,k] − mean_l x[i,l]",
    "the correlations of the rows: covariances by both standard deviations", METHOD, also="np.corrcoef",
-   domain=reals(distinct=True), shape=matrix_shape, forward=correlations,  # of no samples without a warning
+   domain=reals(distinct=True), shape=matrix_shape,
    examples=("corrcoef(x)", "corrcoef(x) with x:3x4"))
 # fmt: on
 
@@ -175,7 +166,7 @@ op("quantile(x, q: 0 <= any <= 1, dim: axis | None=None, keepdim: bool=False, "
    "out = (1 − w)·x[m] + w·x[n] where r = q·(size(x, -1) − 1), w = r − ⌊r⌋, n: the place of the r-th in order and the next",
    "the value that a share q of the entries along dim is below, between its two neighbours", METHOD, "np.quantile",
    instead={"interpolation=midpoint": "out = (x[m] + x[n])/2", "interpolation=lower": FIRST, "interpolation=higher": FIRST,
-            "interpolation=nearest": FIRST}, along="dim", shape=quantile_shape, smooth=False,
+            "interpolation=nearest": FIRST}, along="dim", shape=quantile_shape,
    known={"m": neighbour(above=False), "n": neighbour(above=True)}, domain=reals(distinct=True), forward=quantiles,
    examples=("quantile(x, 0.3) with x:4", "quantile(x, 0.75, 1, keepdim=True)",
              'quantile(x, 0.4, 0, interpolation="midpoint") with x:3x2', 'quantile(x, 0.4, interpolation="higher")'),

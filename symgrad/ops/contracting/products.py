@@ -143,18 +143,11 @@ op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − 
 # Lengths and distances ------------------------------------------------------------------------------
 
 
-def cosine_values(x: Any, y: Any, axis: int, eps: Any) -> Any:
-    """NumPy's forward."""
-    x, y = np.asarray(x, float), np.asarray(y, float)
-    sizes = np.maximum(numpy_length(x, 2, axis), float(eps)) * np.maximum(numpy_length(y, 2, axis), float(eps))
-    return np.sum(x * y, axis=axis) / sizes
-
-
 # fmt: off
 op("cosine_similarity(x, y, dim: int=1, eps: float=1e-8)", "out = (Σ_j x[j]·y[j]) / ((a·[a ≥ eps] + eps·[a < eps])"
    "·(b·[b ≥ eps] + eps·[b < eps])) where a = √(Σ_k x[k]²), b = √(Σ_l y[l]²)",
    "the cosine of the angle between vectors along dim", ("F.{}", "torch.{}", "aten.{}"), along="dim", kinks=0, domain={},
-   forward=cosine_values, expands=openings.cosine_similarity,
+   expands=openings.cosine_similarity,
    examples=("F.cosine_similarity(x, y)", "F.cosine_similarity(x, y, dim=0) with x:3 y:3"))
 # fmt: on
 

@@ -47,7 +47,7 @@ def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[st
 # fmt: off
 op("one_hot(x: data, num_classes: any=-1)", "out[…,k<num_classes] = δ(x[…], k)",
    "for every class a row of zeros with a 1 in the class's place", ("F.{}",), domain={"x": whole(0, 2)}, smooth=False,
-   pathless=True, holds="whole", prepare=prepare_one_hot, ranks={}, letters="ijkl",
+   pathless=True, holds="whole", prepare=prepare_one_hot, letters="ijkl",
    torch=lambda torch, x, num_classes: torch.nn.functional.one_hot(x.long(), int(num_classes)).to(torch.float64),
    examples=("w * F.one_hot(x, 3) with x:4 w:3", "(w * F.one_hot(x, 4)).sum(1) with x:2x3 w:4"),
    arrays="x, n: np.eye(n)[x]")
@@ -90,11 +90,11 @@ def along(shapes: tuple[Shape, ...], dim: Any) -> str:
 # fmt: off
 op("take_along_dim(x, indices: data, dim: axis | None=None)", "out[i] = x[indices[i] mod size(x, 0)]",
    "along dim the entries at the given positions, −1 the last; without dim those of the whole tensor, row by row", METHOD,
-   "np.take_along_axis", instead=along, align=along_align, domain={"indices": whole(0, 1)}, smooth=True,
+   "np.take_along_axis", instead=along, align=along_align, domain={"indices": whole(0, 1)},
    examples=("take_along_dim(x, indices, 0) with x:3 indices:2", "take_along_dim(x, indices, 1) with x:2x3 indices:2x2",
    "take_along_dim(x, indices) with x:2x3 indices:2"))
 op("take(x, index: data)", "out[…] = x⟨index[…] mod size(x)⟩", "the entries with the given numbers, counted row by row; −1 is the"
-   " last", ("torch.{}", "Tensor.{}", "aten.{}"), domain={"index": whole(0, 3)}, smooth=True, ranks={}, letters="ijkl",
+   " last", ("torch.{}", "Tensor.{}", "aten.{}"), domain={"index": whole(0, 3)},
    examples=("take(x, index) with x:2x3 index:2x2",))
 # fmt: on
 

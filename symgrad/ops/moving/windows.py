@@ -62,7 +62,7 @@ BY_NAME = {name: named(name, 2) for name in ("kernel_size", "dilation", "padding
 op("im2col(x, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, stride: 2*int >= 1=1)", unfolded((), **BY_NAME),
    "every window over the last two axes as a column", ("F.unfold", "torch._C._nn.im2col", "aten.im2col"), instead=unfolded,
    shape=unfolded_shape,
-   smooth=True, written="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
+   written="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
    examples=("F.unfold(x, 2) with x:1x2x3x3", "F.unfold(x, (2, 3), padding=1, stride=2) with x:2x4x5",
              "F.unfold(x, 2, dilation=2) with x:2x1x4x3"))
 # fmt: on

@@ -86,7 +86,7 @@ loss("nll_loss(x, target: data, weight: data=None, ignore_index=-100)",
                'F.nll_loss(x, target, reduction="sum") with x:2x3x2 target:2x2'), holds="real")
 loss("cross_entropy(x, target, weight: data=None, ignore_index=-100, label_smoothing: 0 <= float <= 1=0.0)", SHARED,
      "minus the log-probability that softmax gives the targets: a class for each sample, or one weight per class",
-     instead=lambda shapes, **options: SHARED if len(shapes[1]) == len(shapes[0]) else CLASSES, along="classes", smooth=True,
+     instead=lambda shapes, **options: SHARED if len(shapes[1]) == len(shapes[0]) else CLASSES, along="classes",
      fits=partial(classes, weights=True), forward=entropy_values, whole=("target",),
      ranks={"x": (2, 1), "target": (2, 1)}, domain={"weight": positive()},
      examples=("cross_entropy(x, y) with x:2x3 y:2x3", "cross_entropy(x, y) with x:3 y:3",

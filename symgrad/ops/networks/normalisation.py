@@ -125,7 +125,7 @@ op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05
    "each channel to mean 0 and variance 1: of the batch in training, by running statistics otherwise", F,
    instead={"not training": GIVEN}, along="all but channels", align=no_alignment, shape=batch_shape,
    checks=partial(statistics, "training"), torch=torch_batch_norm, expands=openings.batch_norm, ranks={"x": (2, 3, 4)},
-   domain={"running_var": positive()}, letters="ncij", smooth=True,
+   domain={"running_var": positive()}, letters="ncij",
    examples=("F.batch_norm(x, None, None, weight, bias, training=True) with x:3x2 weight:2 bias:2",
              "F.batch_norm(x, None, None, training=True) with x:2x2x3",
              "F.batch_norm(x, running_mean, running_var, weight, bias) with x:3x2 running_mean:2 running_var:2 weight:2 bias:2"))
@@ -147,7 +147,7 @@ op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, 
    align=no_alignment, shape=instance_shape, checks=partial(statistics, "use_input_stats"), ranks={"x": (3, 4)}, letters="ncij",
    torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
        x, *copies([mean, var]), weight, bias, **options),
-   domain={"running_var": positive()}, smooth=True,
+   domain={"running_var": positive()},
    examples=("F.instance_norm(x) with x:2x2x3", "F.instance_norm(x, None, None, weight, bias) with x:1x2x3 weight:2 bias:2"))
 # fmt: on
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import sympy as sp
 
 from symgrad.errors import ShapeError
@@ -69,13 +68,6 @@ def prelu_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
     return x
 
 
-def prelu_values(x: Any, weight: Any) -> Any:
-    """NumPy's forward."""
-    if np.size(weight) > 1:
-        weight = np.reshape(weight, [-1 if a == 1 else 1 for a in range(np.ndim(x))])
-    return np.where(np.asarray(x) > 0, x, np.reshape(weight, -1)[0] * x if np.size(weight) == 1 else weight * x)
-
-
 def slopes(shapes: Any, **options: Any) -> str:
     """One slope for all is the first."""
     return PRELU.replace("weight", "weight[0]") if len(shapes[1]) == 1 and shapes[1][0] == 1 else PRELU
@@ -85,7 +77,7 @@ PRELU = "out[i] = x[i]·[x[i] > 0] + weight·x[i]·(1 − [x[i] > 0])"
 # fmt: off
 op("prelu(x, weight)", PRELU, "x[i] where x[i] > 0, the learned slope times x[i] elsewhere",
    ("F.{}", "torch.{}", "Tensor.{}", "aten.{}"), "aten._prelu_kernel", along="all but channels", instead=slopes,
-   shape=prelu_shape, align=no_alignment, forward=prelu_values, kinks=0, domain={"x": away_from_zero},
+   shape=prelu_shape, align=no_alignment, kinks=0, domain={"x": away_from_zero},
    ranks={"x": (2, 3), "weight": (1,)}, examples=("F.prelu(x, weight) with x:3x2 weight:2", "F.prelu(x, weight) with x:3 weight:1"),
    holds="real")
 # fmt: on

@@ -46,7 +46,6 @@ op("logaddexp2(x, y)", "out = x + softplus((y − x)·log(2)) / log(2)", "log₂
    forward=floats(np.logaddexp2))  # ∞ − ∞
 op("ldexp(x, y)", "out = x·2^y", "x[i]·2^y[i]", TORCH)
 op("logit(x, eps: any=None)", "out = log(x) − log(1 − x)", "log(x[i]/(1 − x[i]))", TORCH, "torch.special.logit",
-   smooth=False,
    instead={"not eps=None": "out = inside·(log(safe) − log(1 − safe)) + log(eps/(1 − eps))·([x < eps] − [x > 1 − eps])"
             " where inside = [x ≥ eps]·[x ≤ 1 − eps], safe = x·inside + (1 − inside)/2"},
    domain=between(0, 1), edges=({"x": 0.0}, {"x": -1.0}, {"x": 2.0}), more=("logit(x, 0.2)",),
@@ -153,7 +152,5 @@ op("polygamma(n: int >= 0, x)", "out = polygamma(n, x)", "the derivative number 
 # fmt: off
 op("mvlgamma(x, p: int)", "out[…] = Σ_{j<p} lgamma(x[…] − j/2) + p·(p − 1)/4·log(π)",
    "the logarithm of the multivariate Γ function", TORCH, "torch.special.multigammaln", domain=Domain(low=1, draw=(1.2, 4)),
-   forward=lambda x, p: (
-       sum(special.gammaln(np.asarray(x, float) - j / 2) for j in range(p)) + p * (p - 1) / 4 * np.log(np.pi)),
- examples=("mvlgamma(x, 2)",))
+   examples=("mvlgamma(x, 2)",))
 # fmt: on
