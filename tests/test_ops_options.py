@@ -122,6 +122,7 @@ CASES: list[tuple[str, list[Given], dict[str, Any]]] = [
     ("layer_norm", [draw(2, 3), None, draw(3)], {"normalized_shape": (None,)}),
     ("embedding", [places(3, 2, 3), draw(3, 2)], {"padding_idx": -1}),
     ("scaled_dot_product_attention", [draw(2, 1, 2, 2), draw(2, 2, 3, 2), draw(2, 2, 3, 2), draw(2, 3)], {}),
+    ("prelu", [draw(), draw(1)], {}),
     ("nll_loss", [draw(4, 3), np.array([0, -100, 2, 1]), np.array([0.5, 1.0, 2.0])], {}),
     ("cross_entropy", [draw(2, 3, 2), places(3, 2, 2), np.array([0.5, 1.0, 2.0])], {"label_smoothing": 0.1}),
     ("cross_entropy", [draw(4, 3), np.array([0, -100, 2, 1])], {"reduction": "none"}),

@@ -168,7 +168,7 @@ class Along:
 
     def line(self, view: View, axes: tuple[int, ...], others: tuple[Expr, ...], rank: int) -> Line:
         """An operand on a line."""
-        if view.constant is None and view.rank < rank:
+        if view.constant is None and (view.rank < rank or not rank):
             return Line(view, tuple(range(view.rank)), ())
         return Line(view, axes, others)
 
