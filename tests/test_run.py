@@ -692,8 +692,8 @@ def test_a_script_that_does_not_exist():
 
 def test_an_option_before_the_script_is_ours_and_one_behind_it_the_scripts(tmp_path):
     (tmp_path / "script.py").write_text("import sys\nprint(sys.argv[1:])\n")
-    wrong = CliRunner().invoke(main, ["run", "--order", "2", str(tmp_path / "script.py")])
-    assert (wrong.exit_code, "No such option '--order'" in wrong.output) == (2, True)
+    wrong = CliRunner().invoke(main, ["run", "--depth", "2", str(tmp_path / "script.py")])
+    assert (wrong.exit_code, "No such option '--depth'" in wrong.output) == (2, True)
     right = CliRunner().invoke(main, ["run", str(tmp_path / "script.py"), "--order", "2", "-o", "x", "--help"])
     assert (right.exit_code, right.output.splitlines()[0]) == (0, "['--order', '2', '-o', 'x', '--help']")
 

@@ -22,6 +22,7 @@ EPILOG = """
 Examples:
   symgrad run train.py --epochs 2
   symgrad run --only conv1.weight --call 3 train.py
+  symgrad run --call 1 --order 2 --only weight train.py
   symgrad run --code 1 train.py
   symgrad run --format html -o story.html train.py
   symgrad run --open train.py
@@ -35,6 +36,8 @@ FORMATS = ("text", "markdown", "json", "html", "svg")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this parameter, with its formulas. Repeatable.")
 @click.option("--call", type=click.IntRange(min=1), metavar="N", help="Only the N-th call of backward or grad.")
+@click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True,
+              help="2, with --call N: the second derivatives of that call, too.")  # fmt: skip
 @click.option(
     "--code",
     type=click.IntRange(min=1),
@@ -50,8 +53,8 @@ FORMATS = ("text", "markdown", "json", "html", "svg")
 @options.traceback_option
 @reporting
 def run(
-    script: str, arguments: tuple[str, ...], only: tuple[str, ...], call: int | None, code: int | None, style: str,
-    path: Path | None, opened: bool, traceback: bool,
+    script: str, arguments: tuple[str, ...], only: tuple[str, ...], call: int | None, order: int, code: int | None,
+    style: str, path: Path | None, opened: bool, traceback: bool,
 ) -> int:  # fmt: skip
     """Run SCRIPT as python would, and explain each call of backward and grad in it.
 
@@ -63,6 +66,8 @@ def run(
     from symgrad.tracing.story.layout import wrapped
     from symgrad.tracing.story.tell import WIDTH, closing, event_markdown, event_text, legend
 
+    if order == 2 and (call is None or code is not None):
+        raise InputError("--order 2 is of one call that is told", hints=("--call N --order 2",))
     style, path = place(style, path, opened, code)
     file = None if path is None else Growing(path)
     stdout = sys.stdout  # the script may put another in its place: what it catches is its own
@@ -78,7 +83,7 @@ def run(
             file.add(event_markdown(event) + "\n")
 
     session = run_script(script, list(arguments), tell=tell, only=only, call=call if code is None else code,
-                         patience=output.patience, pictures=style in PAGES)  # fmt: skip
+                         patience=output.patience, pictures=style in PAGES, order=order)  # fmt: skip
     if code is not None:
         as_python = code_of(session, code)
         say(as_python, stdout) if file is None else file.add(as_python)

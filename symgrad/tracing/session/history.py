@@ -42,7 +42,7 @@ class Last:
 class History:
     """One watched run. ``only`` names leaves and ``call`` the number of a call that is wanted in detail.
 
-    With ``pictures`` what is told line by line is drawn as well.
+    With ``pictures`` what is told line by line is drawn as well; with ``order`` 2 that call has its second derivatives.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class History:
         call: int | None = None,
         patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         pictures: bool = False,
+        order: int = 1,
     ) -> None:
         self.session = Session(script, torch_version=torch.__version__.split("+")[0])
         self.recorder = Recorder(self.heard)
@@ -61,7 +62,7 @@ class History:
         self.within = False  # a function of torch's that asks for several gradients, and is told as one
         self.during: list[Any] = []
         self.number = 0
-        self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
+        self.sampling, self.patience, self.pictures, self.order = Sampling(), patience, pictures, order
         self.shown: dict[tuple[str, int], Outline] = {}
         self.filled: dict[int, tuple[weakref.ref[Any], Where, str]] = {}
         self.names: dict[int, str] = {}

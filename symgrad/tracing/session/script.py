@@ -35,8 +35,12 @@ def run(
     call: int | None = None,
     patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
     pictures: bool = False,
+    order: int = 1,
 ) -> Session:
-    """Run ``path`` with ``arguments`` and return what its calls of ``backward`` did, with ``pictures`` drawn, too."""
+    """Run ``path`` with ``arguments`` and return what its calls of ``backward`` did, with ``pictures`` drawn, too.
+
+    ``order`` 2 adds the second derivatives of the one ``call``.
+    """
     file = Path(path)
     if file.is_dir():
         file = file / "__main__.py"
@@ -50,7 +54,7 @@ def run(
     if len(source) > LONGEST:
         raise InputError(f"{path} is no script: it holds more than {LONGEST:,} bytes")
     name = os.path.abspath(path)  # noqa: PTH100 -- as python names the script: absolute, links kept
-    watch = Watch(path, tell or (lambda event: None), only, call, patience, pictures)
+    watch = Watch(path, tell or (lambda event: None), only, call, patience, pictures, order)
     watch.session.source, watch.session.file = source.decode("utf-8", "replace"), name
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=name, __builtins__=builtins, __cached__=None, __loader__=None, __spec__=None)

@@ -25,7 +25,7 @@ from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.standing_in import Caller, caller_with_all
 from symgrad.tracing.record.trace import Where, as_array, tensors_in
-from symgrad.tracing.session import paths, rows
+from symgrad.tracing.session import curvature, paths, rows
 from symgrad.tracing.session.event import remember, told_of, unexplained
 from symgrad.tracing.session.functional_calls import Functionals
 from symgrad.tracing.session.history import UNCHANGED, History
@@ -51,8 +51,9 @@ class Watch(History):
         call: int | None = None,
         patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         pictures: bool = False,
+        order: int = 1,
     ) -> None:
-        super().__init__(script, tell, only, call, patience, pictures)
+        super().__init__(script, tell, only, call, patience, pictures, order)
         here = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _let_go(here()))
         self.sweep: rows.Sweep | None = None
@@ -146,6 +147,8 @@ class Watch(History):
         remember(scene, error is None)
         if event is not None:
             self.say(event)
+            if self.order == 2 and error is None and event.explained:
+                self.say(self.told_twice(scene))
 
     def swept(self, scene: Scene, result: Any) -> bool:
         """Whether this call was one of many sweeps for one Jacobian, of which all is said that there is to say."""
@@ -207,6 +210,16 @@ class Watch(History):
             return unexplained(scene, problem.problem, (*problem.found, *problem.hints), error)
         except Exception as problem:  # the script goes on
             return unexplained(scene, f"{in_words(problem)} {UNCHANGED}", (), error)
+
+    def told_twice(self, scene: Scene) -> Note:
+        """The second derivatives of one call, or why they cannot be told."""
+        try:
+            with undisturbed(), self.patience(f"the second derivatives of {scene.where.short}"):
+                return curvature.told(scene)
+        except SymgradError as problem:
+            return Note(scene.where, f"order 2: not explained: {problem.problem}", (*problem.found, *problem.hints))
+        except Exception as problem:  # the script goes on
+            return Note(scene.where, f"order 2: not explained: {in_words(problem)} {UNCHANGED}")
 
     # What happens in between ------------------------------------------------------------------------------
 

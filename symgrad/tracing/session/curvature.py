@@ -1,0 +1,140 @@
+"""The second derivatives of one call, where they are asked for: the backward of its backward.
+
+Comes in: the scene of a call that was told. Goes out: a note: what H is by each pair of leaves, and the lines
+of gᵀH for weights g of the gradients. Torch did not compute H, so nothing is compared with torch: what confirms it is the
+same product on two other ways, forward through the gradient and by difference quotients of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from symgrad.errors import UnsupportedError
+from symgrad.numeric import forward_from
+from symgrad.numeric.exact import Array, as_float
+from symgrad.tracing.captured.capture import Capture
+from symgrad.tracing.captured.words import shape_text
+from symgrad.tracing.lift.lifter import Lifter
+from symgrad.tracing.record.gradients import Gradient
+from symgrad.tracing.record.names import node_names
+from symgrad.tracing.record.trace import Node, upstream
+from symgrad.tracing.session.rows import about
+from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.session.transformed import of_a_gradient
+from symgrad.tracing.story.events import Note
+from symgrad.tracing.story.told_lines import told_lines
+
+PAIRS = 10
+"""Blocks of H that are told one by one."""
+STEPS = (1e-3, 1e-4, 1e-5)
+"""Steps of the difference quotients, relative to the largest entry that is moved."""
+NEAR, EQUAL = 1e-5, 1e-9
+"""How well a quotient, and how well another sweep, has to give the product, relative to its largest entry."""
+
+
+def told(scene: Scene) -> Note:
+    """The note of one call; raises `UnsupportedError` where its gradient cannot be differentiated again."""
+    program = doubled(scene)
+    if program.boxes:
+        spelling = program.black_boxes[0].spelling
+        raise UnsupportedError(f"{spelling} is a black box: what its gradient depends on is not known")
+    draw = np.random.default_rng(0)
+    weights = {end: draw.uniform(0.5, 1.5, np.shape(program.arrays[end])) for end in program.ends}
+    lines = told_lines(program, weights, False, True)
+    letter = lines.letter(program.recording.seed)
+    said = [*blocks(program), *confirmed(program, weights)]
+    shown = lines.every(opened=True)
+    if shown:
+        seeds = f"{letter} of the shape {shape_text(weights[program.ends[0]].shape)}"
+        if len(weights) > 1:
+            seeds = f"{letter}1 … {letter}{len(weights)}, weights of the gradients by {', '.join(program.inputs)}"
+        said += [f"the backward of the backward, {letter}ᵀH for {seeds}:"]
+        said += [f"  {product_named(line, program.inputs, letter)}" for line in shown]
+    size = sum(int(np.size(program.arrays[own])) for own in program.wanted)
+    what = f"call {scene.number}, order 2: H holds the second derivatives of Σ v·out, {size}×{size} in all:"
+    return Note(scene.where, what, tuple(said))
+
+
+def doubled(scene: Scene) -> Capture:
+    """The call's program and its gradient by each leaf, whose Jacobian is H."""
+    names = node_names(scene.order, scene.names, scene.sight, outside=scene.where, given=True)
+    once = Lifter(names, scene.stops()).lift(scene.nodes)
+    leaves = [(once.refs[id(n)].name, n) for n, _ in scene.leaves if id(n) in once.refs]
+    only = [(own, n) for own, n in leaves if once.labels.get(own, own) in scene.watch.only]
+    wanted = tuple(node for _, node in only or leaves)
+    if not wanted:
+        raise UnsupportedError("no leaf is reached")
+    first = scene.program(once, [own for own, _ in only or leaves])
+    seeds = scene.weights(once)
+    pulled = first.pullback([seeds[end] for end in first.ends] if len(first.ends) > 1 else seeds[first.ends[0]])
+    weights = tuple(None if seed is None else Node("data", seed, None, scene.where) for seed in scene.seeds)
+    gradient = Gradient(tuple(scene.nodes), weights, wanted, (None,) * len(wanted))
+    slopes = [
+        Node("gradient", torch.as_tensor(as_float(array)).to(node.held.dtype), None, scene.where,
+             index=place, parents=gradient.parents, gradient=gradient)
+        for place, (node, array) in enumerate(zip(wanted, pulled.values(), strict=True))
+    ]  # fmt: skip
+    order = upstream(slopes)
+    names = node_names(order, scene.names, scene.sight, outside=scene.where, given=True)
+    twice = Lifter(names, scene.stops()).lift(slopes, [n for n in wanted if n.kind == "leaf"])
+    return scene.program(twice, [twice.refs[id(node)].name for node in wanted])
+
+
+def blocks(program: Capture) -> Iterator[str]:
+    """H by each pair of leaves: size, structure, zeros; of many leaves only how many there are."""
+    ends, inputs = program.outputs, program.inputs
+    pairs = [(m, n) for m in range(len(inputs)) for n in range(m, len(inputs))]
+    if len(pairs) > PAIRS:
+        yield f"{len(pairs)} blocks for {len(inputs)} leaves, of which --only NAME tells one"
+        return
+    for m, n in pairs:
+        whole = program.jacobian(inputs[n], output=ends[m])
+        size, *seeds = map(of_a_gradient, about(program, whole, inputs[n], ends[m], "order 2"))
+        pair = inputs[n] if m == n else f"{inputs[m]} and {inputs[n]}"
+        yield size.partition(": a row")[0].replace(f"H by {inputs[n]}", f"H by {pair}", 1)
+        yield from seeds
+
+
+def product_named(line: str, names: Sequence[str], letter: str) -> str:
+    """A line of code whose result is no gradient, but a product with H."""
+    left, equals, right = line.partition(" = ")
+    name = left.removesuffix(".grad")
+    return f"{letter}ᵀH by {name}{equals}{right}" if equals and name != left and name in names else line
+
+
+def confirmed(program: Capture, weights: dict[str, Array]) -> Iterator[str]:
+    """Whether H·u is one product on three ways: back and forward through the gradient, and by differences of it."""
+    draw = np.random.default_rng(1)
+    ways = {own: draw.uniform(-1, 1, np.shape(program.arrays[own])) for own in program.wanted}
+    forward = program.pushforward({program.labels[own]: way for own, way in ways.items()})
+    moved = dict(zip(program.ends, forward if isinstance(forward, tuple) else (forward,), strict=True))
+    given = list(weights.values())
+    back = program.pullback(given if len(given) > 1 else given[0])
+    one = sum(float(np.sum(weights[end] * as_float(moved[end]))) for end in weights)
+    other = sum(float(np.sum(ways[own] * as_float(back[program.labels[own]]))) for own in ways)
+    size = max(1e-300, sum(float(np.abs(weights[end] * as_float(moved[end])).sum()) for end in weights))
+    if abs(one - other) > EQUAL * size:
+        yield f"symgrad's own sweeps do not agree on H: {one:.6g} forward, {other:.6g} back"
+    elif any(near(program, ways, moved, step) for step in STEPS):
+        yield "confirmed by difference quotients of the gradient, and by a sweep forward through it"
+    else:
+        yield "a sweep forward through the gradient agrees; difference quotients do not: a kink nearby, or lost digits"
+
+
+def near(program: Capture, ways: dict[str, Array], moved: dict[str, Array], step: float) -> bool:
+    """Whether the gradient moves as H says."""
+    sides = []
+    for sign in (1, -1):
+        there = {own: as_float(program.arrays[own]) + sign * step * way for own, way in ways.items()}
+        arrays = forward_from(program.recording, program.values, there).arrays
+        sides.append([as_float(arrays[end]) for end in moved])
+    quotients: Sequence[Array] = [(right - left) / (2 * step) for right, left in zip(*sides, strict=True)]
+    largest = max((float(np.abs(as_float(a)).max(initial=0)) for a in moved.values()), default=0.0)
+    worst = max(float(np.abs(q - as_float(a)).max(initial=0)) for q, a in zip(quotients, moved.values(), strict=True))
+    return worst <= NEAR * max(largest, 1e-3)
+
+
+__all__ = ["told"]
