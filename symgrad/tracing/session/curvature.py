@@ -1,7 +1,7 @@
 """The second derivatives of one call, where they are asked for: the backward of its backward.
 
-Comes in: the scene of a call that was told. Goes out: a note: what H is by each pair of leaves, and the lines
-of gᵀH for weights g of the gradients. Torch did not compute H, so nothing is compared with torch: it is confirmed by the
+Comes in: the scene of a call that was told. Goes out: a note: what H is by each pair of leaves, and the lines of gᵀH
+for weights g of the gradients. Torch did not compute H, so nothing is compared with torch: it is confirmed by the
 same product on two other ways, forward through the gradient and by difference quotients of it.
 """
 
