@@ -254,11 +254,9 @@ def logsumexp_values(x: Any, axis: Any, keepdims: bool) -> Any:
     return special.logsumexp(values, axis=axis or None, keepdims=keepdims and values.ndim > 0)
 
 
-# fmt: off
 op("logsumexp(x, dim: any=None, keepdim=False)", "out = log(Σ_j exp(x[j]))",
    "log of the sum of exponentials along dim, a smooth maximum", METHOD, along="dim", forward=logsumexp_values,  # overflow
    torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, torch_dim(dim, x) or 0, keepdim=keepdim), reuse=True,
    examples=("logsumexp(x, dim=0) with x:3", "logsumexp(x, dim=0)", "logsumexp(x, dim=-1, keepdim=True)"),
    expands="log(sum(exp(x), dim=dim, keepdim=keepdim))",
-   arrays="x, dim, keepdim=False: special.logsumexp(x, axis=dim, keepdims=keepdim)")
-# fmt: on
+   arrays="x, dim, keepdim=False: special.logsumexp(x, axis=dim, keepdims=keepdim)")  # fmt: skip

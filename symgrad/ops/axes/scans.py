@@ -32,11 +32,9 @@ op("logcumsumexp(x, dim: int)", "out[i] = log(Σ_j [j ≤ i]·exp(x[j]))", "the 
 # fmt: on
 
 
-# fmt: off
 op("trapezoid(y, dx=1.0, dim: int=-1)", "out = dx·(Σ_j y[j]·([j > 0] + [j < size(y, -1) − 1]))/2",
    "the area under points dx apart along dim, by trapezoids", ("torch.{}", "np.{}"), "torch.trapz", along="dim", least=1,
-   examples=("trapezoid(y) with y:4", "trapezoid(y, dx=0.5, dim=0)"))
-# fmt: on
+   examples=("trapezoid(y) with y:4", "trapezoid(y, dx=0.5, dim=0)"))  # fmt: skip
 
 
 def last_extreme(x: Any, dim: int, largest: bool) -> Any:
@@ -117,13 +115,11 @@ def prepare_sort(
     return {"dim": axis_of(dim, len(shapes[0])), "descending": bool(descending), "stable": True}
 
 
-# fmt: off
 op("sort(x, dim: int=-1, descending: bool=False, stable: bool=False)", "out[i] = x[n[i]], n: the order of the entries",
    "the entries along dim in order of size", TORCH, "np.sort", along="dim", prepare=prepare_sort, kinks=0,
    known={"n": lambda x, dim, descending, stable: order(x, dim, descending)}, returns=("values", "indices"),
    forward=lambda x, axis, descending, stable: np.take_along_axis(x, order(x, axis, descending), axis),
-   domain={"x": reals(distinct=True)}, examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))
-# fmt: on
+   domain={"x": reals(distinct=True)}, examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))  # fmt: skip
 
 
 def prepare_topk(
@@ -152,14 +148,12 @@ def topk_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: Any, dim: int, larges
     return (*x[:dim], sp.sympify(k, strict=True), *x[dim + 1 :]) if x else ()
 
 
-# fmt: off
 op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: bool=True)",
    "out[i] = x[n[i]], n: where the i-th largest is", "the k largest (or smallest) entries along dim, in order", TORCH,
    along="dim", prepare=prepare_topk, shape=topk_shape, returns=("values", "indices"),
    known={"n": lambda x, k, dim, largest, sorted: first_places(x, k, dim, largest)},
    forward=lambda x, k, axis, largest, sorted: np.take_along_axis(x, first_places(x, k, axis, largest), axis),
-   domain={"x": reals(distinct=True)}, examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))
-# fmt: on
+   domain={"x": reals(distinct=True)}, examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))  # fmt: skip
 
 
 def one_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any, keepdim: bool = False, **options: Any) -> Shape:
@@ -190,14 +184,12 @@ def kthvalue_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dim: int, ke
     return one_shape(sizes, shapes, dim, keepdim)
 
 
-# fmt: off
 op("kthvalue(x, k: int, dim: int=-1, keepdim: bool=False)", "out = x[n], n: where the k-th smallest is",
    "the k-th smallest entry along dim", TORCH, along="dim", shape=kthvalue_shape, returns=("values", "indices"),
    known={"n": lambda x, k, dim, keepdim: rank_place(x, k, dim, keepdim)},
    domain={"x": reals(distinct=True)},
    forward=lambda x, k, axis, keepdims: pick(x, rank_place(x, k, axis, keepdims), axis, keepdims),
-   examples=("kthvalue(x, 2, 0).values with x:4", "kthvalue(x, 1, 1, True).values"))
-# fmt: on
+   examples=("kthvalue(x, 2, 0).values with x:4", "kthvalue(x, 1, 1, True).values"))  # fmt: skip
 
 
 def middle(x: Any, dim: Any, keepdim: bool) -> Any:
@@ -219,12 +211,10 @@ def median_values(x: Any, dim: Any, keepdim: bool) -> Any:
     return pick(x, middle(x, dim, keepdim), dim, keepdim)
 
 
-# fmt: off
 op("median(x, dim: axis | None=None, keepdim: bool=False)", "out = x[n], n: where the median is",
    "the middle entry, the lower one of two; over all axes several equal ones share the derivative", TORCH, along="dim",
    instead={"dim=None": WINNERS}, shape=one_shape, known={"n": middle},
    returns=("values", "indices"), domain={"x": reals(distinct=True)},
    torch=lambda torch, x, dim, keepdim: torch.median(x) if dim is None else torch.median(x, dim, keepdim).values,
    forward=lambda x, axis, keepdims: median_values(x, axis, keepdims),
-   examples=("median(x)", "median(x, 1).values"))
-# fmt: on
+   examples=("median(x)", "median(x, 1).values"))  # fmt: skip

@@ -76,7 +76,6 @@ def covariance(shapes: Any, correction: Any = 1, **options: Any) -> str:
     return f"out{'[i,j]' * bool(i)} = (Σ_k {times('k')}d[{i}k]·d[{j}k]) / {below} where {d}"
 
 
-# fmt: off
 op("cov(x, correction=1, fweights: data=None, aweights=None)",
    "out[i,j] = (Σ_k d[i,k]·d[j,k]) / (size(x, -1) − correction) where d[i,k] = x[i,k] − mean_l x[i,l]",
    "the covariances of the rows: averages of products of distances from the mean, over n − 1", METHOD,
@@ -85,8 +84,7 @@ op("cov(x, correction=1, fweights: data=None, aweights=None)",
        x, correction=correction, fweights=None if fweights is None else fweights.long(), aweights=aweights),
    domain={"fweights": whole(1, 3), "aweights": positive()}, letters="ij",
    examples=("cov(x)", "cov(x, correction=0) with x:3",
-             "cov(x, fweights=fweights, aweights=aweights) with x:2x4 fweights:4 aweights:4"))
-# fmt: on
+             "cov(x, fweights=fweights, aweights=aweights) with x:2x4 fweights:4 aweights:4"))  # fmt: skip
 
 
 def matrix_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
@@ -96,12 +94,10 @@ def matrix_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
     return rows_shape(sizes, shapes)
 
 
-# fmt: off
 op("corrcoef(x)", "out[i,j] = (Σ_k d[i,k]·d[j,k]) / (√(Σ_m d[i,m]²)·√(Σ_n d[j,n]²)) where d[i,k] = x[i,k] − mean_l x[i,l]",
    "the correlations of the rows: covariances by both standard deviations", METHOD, also="np.corrcoef",
    domain=reals(distinct=True), shape=matrix_shape,
-   examples=("corrcoef(x)", "corrcoef(x) with x:3x4"))
-# fmt: on
+   examples=("corrcoef(x)", "corrcoef(x) with x:3x4"))  # fmt: skip
 
 # Quantiles ------------------------------------------------------------------------------------------
 
@@ -160,7 +156,6 @@ def quantiles(x: Any, q: Any, axis: Any, keepdims: bool, interpolation: str) -> 
 
 FIRST = "out = x[m]"
 
-# fmt: off
 op("quantile(x, q: 0 <= any <= 1, dim: axis | None=None, keepdim: bool=False, "
    "interpolation: 'linear' | 'lower' | 'higher' | 'midpoint' | 'nearest'='linear')",
    "out = (1 − w)·x[m] + w·x[n] where r = q·(size(x, -1) − 1), w = r − ⌊r⌋, n: the place of the r-th in order and the next",
@@ -170,5 +165,4 @@ op("quantile(x, q: 0 <= any <= 1, dim: axis | None=None, keepdim: bool=False, "
    known={"m": neighbour(above=False), "n": neighbour(above=True)}, domain=reals(distinct=True), forward=quantiles,
    examples=("quantile(x, 0.3) with x:4", "quantile(x, 0.75, 1, keepdim=True)",
              'quantile(x, 0.4, 0, interpolation="midpoint") with x:3x2', 'quantile(x, 0.4, interpolation="higher")'),
-   holds="real")
-# fmt: on
+   holds="real")  # fmt: skip

@@ -81,11 +81,9 @@ def summed_over(shapes: tuple[Shape, ...], dims: Any) -> str:
     return f"out{f'[{left}]' if left else ''} = {f'Σ_{{{inner}}} ' if inner else ''}{first}·{second}"
 
 
-# fmt: off
 op("tensordot(x, y, dims: axes=2)", "out[i,k] = Σ_j x[i,j]·y[j,k]", "the sum of products over given axes of two tensors",
    ("torch.{}", "np.{}"), instead=summed_over, prepare=prepare_tensordot,
-   examples=("tensordot(x, y, 1) with x:2x3 y:3x2", "tensordot(x, y, 2) with x:2x3 y:2x3"))
-# fmt: on
+   examples=("tensordot(x, y, 1) with x:2x3 y:3x2", "tensordot(x, y, 2) with x:2x3 y:2x3"))  # fmt: skip
 
 
 def blocks(shapes: tuple[Shape, ...]) -> str:
@@ -99,10 +97,8 @@ def blocks(shapes: tuple[Shape, ...]) -> str:
     return f"out{f'[{left}]' if left else ''} = {first}·{second}"
 
 
-# fmt: off
 op("kron(x, y)", "out[(i,k),(j,l)] = x[i,j]·y[k,l]", "every entry of x times all of y, as one matrix of blocks",
-   ("torch.{}", "Tensor.{}", "np.{}"), instead=blocks, examples=("kron(x, y) with x:2x2 y:2x3", "kron(x, y) with x:2 y:3"))
-# fmt: on
+   ("torch.{}", "Tensor.{}", "np.{}"), instead=blocks, examples=("kron(x, y) with x:2x2 y:2x3", "kron(x, y) with x:2 y:3"))  # fmt: skip
 
 
 def broadcast_pair(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> tuple[Shape, ...]:
@@ -111,10 +107,8 @@ def broadcast_pair(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> t
     return tuple(common for _ in shapes)
 
 
-# fmt: off
 op("vecdot(x, y, dim: int=-1)", "out = Σ_j x[j]·y[j]", "inner products along dim", ("torch.linalg.{}",), along="dim",
-   examples=("torch.linalg.vecdot(x, y)",), holds="real")
-# fmt: on
+   examples=("torch.linalg.vecdot(x, y)",), holds="real")  # fmt: skip
 
 
 def cross_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> tuple[Shape, ...]:
@@ -131,25 +125,21 @@ def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     return common
 
 
-# fmt: off
 op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − x[(i + 2) mod n]·y[(i + 1) mod n]"
    " where n = size(x, -1)", "the cross product of vectors with three entries along dim",
    ("torch.{}", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross", "np.cross"), along="dim", shape=cross_shape,
    align=cross_align, forward=np.cross,
-   examples=("torch.linalg.cross(x, y)",))
-# fmt: on
+   examples=("torch.linalg.cross(x, y)",))  # fmt: skip
 
 
 # Lengths and distances ------------------------------------------------------------------------------
 
 
-# fmt: off
 op("cosine_similarity(x, y, dim: int=1, eps: float=1e-8)", "out = (Σ_j x[j]·y[j]) / ((a·[a ≥ eps] + eps·[a < eps])"
    "·(b·[b ≥ eps] + eps·[b < eps])) where a = √(Σ_k x[k]²), b = √(Σ_l y[l]²)",
    "the cosine of the angle between vectors along dim", ("F.{}", "torch.{}", "aten.{}"), along="dim", kinks=0, domain={},
    expands=openings.cosine_similarity,
-   examples=("F.cosine_similarity(x, y)", "F.cosine_similarity(x, y, dim=0) with x:3 y:3"))
-# fmt: on
+   examples=("F.cosine_similarity(x, y)", "F.cosine_similarity(x, y, dim=0) with x:3 y:3"))  # fmt: skip
 
 
 BY_P: dict[str, Any] = {"checks": p_given, "reuse": True, "kinks": 0, "domain": {"x": reals(distinct=True)}}

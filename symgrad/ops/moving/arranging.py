@@ -26,12 +26,10 @@ def flipped(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
     return moved(len(shapes[0]), lambda a: f"size(x, {a}) − 1 − i{a}" if a in dims else f"i{a}")
 
 
-# fmt: off
 op("flip(x, dims: any)", "out[i] = x[size(x, 0) − 1 − i]", "the entries in reverse order along dims", TORCH, "np.flip",
    instead=flipped,
    prepare=lambda shapes, dims: {"dims": axes_of(sequence(dims), len(shapes[0])) if sequence(dims) else ()},
-   examples=("flip(x, (0,)) with x:3", "flip(x, (0, 1))"), arrays="x, *dims: np.flip(x, axis=dims)")
-# fmt: on
+   examples=("flip(x, (0,)) with x:3", "flip(x, (0, 1))"), arrays="x, *dims: np.flip(x, axis=dims)")  # fmt: skip
 
 
 def at_least(shape: Shape, rank: int) -> Shape:
@@ -74,12 +72,10 @@ def rolled(shapes: tuple[Shape, ...], shifts: tuple[Any, ...], dims: tuple[int, 
     return moved(rank, lambda a: by.get(a, f"i{a}"), lambda a: f"size(x, {a})")
 
 
-# fmt: off
 op("roll(x, shifts: any, dims: any=())", "out[i] = x[(i − shifts) mod size(x, 0)]",
    "moves the entries along dims; what leaves at one end comes in at the other", TORCH, "np.roll", instead=rolled,
    prepare=prepare_roll, examples=("roll(x, 1, 0) with x:4", "roll(x, (1, -1), (0, 1))", "roll(x, 2)"),
-   arrays="x, shifts, dims=None: np.roll(x, shifts, axis=dims)")
-# fmt: on
+   arrays="x, shifts, dims=None: np.roll(x, shifts, axis=dims)")  # fmt: skip
 
 
 def prepare_rot90(shapes: tuple[Shape, ...], k: int = 1, dims: Ints = (0, 1)) -> dict[str, Hashable]:
@@ -101,16 +97,12 @@ def turned(shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> str:
     return moved(len(shapes[0]), lambda a: dict(zip((first, second), places, strict=True)).get(a, f"i{a}"))
 
 
-# fmt: off
 op("rot90(x, k: int=1, dims: any=(0, 1))", "out[i,j] = x[j,size(x, 1) − 1 − i]",
    "a quarter turn, k times, from the first of dims towards the second", METHOD, "np.rot90", instead=turned,
    prepare=prepare_rot90, ranks={"x": (2,)},
-   examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))
-# fmt: on
-# fmt: off
+   examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))  # fmt: skip
 op("vander(x, N: int)", "out[…,i,j<N] = [j = 0] + [j > 0]·x[…,i]^j", "the powers of each entry from 0 on, as columns",
-   ("torch.linalg.{}",), examples=("torch.linalg.vander(x, N=3) with x:4", "torch.linalg.vander(x, N=4) with x:2x3"), holds="kept")
-# fmt: on
+   ("torch.linalg.{}",), examples=("torch.linalg.vander(x, N=3) with x:4", "torch.linalg.vander(x, N=4) with x:2x3"), holds="kept")  # fmt: skip
 # fmt: off
 for name, sign, says in (("tril", "≤", "the lower triangle, from a diagonal on; 0 above"),
                          ("triu", "≥", "the upper triangle, from a diagonal on; 0 below")):
@@ -167,12 +159,10 @@ def shifted(shapes: tuple[Shape, ...], source: tuple[int, ...], destination: tup
     return moved(len(order), lambda a: f"i{order.index(a)}")
 
 
-# fmt: off
 op("movedim(x, source: any, destination: any)", "out[j,k,i] = x[i,j,k]", "moves axes to other places; the rest keep their"
    " order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", instead=shifted, prepare=prepare_movedim, forward=np.moveaxis,  # no copy
    examples=("movedim(x, 0, 2) with x:2x3x4", "movedim(x, (0, 1), (2, 0)) with x:2x3x2"),
-   arrays="x, a, b: np.moveaxis(x, a, b)")
-# fmt: on
+   arrays="x, a, b: np.moveaxis(x, a, b)")  # fmt: skip
 
 
 def turned_over(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
@@ -185,9 +175,7 @@ def turned_over(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
     raise ShapeError(f"diag takes a vector or a matrix, not {len(shape)} axes")
 
 
-# fmt: off
 op("diag(x)", "out[i,j] = δ(i, j)·x[i]", "a vector as a diagonal matrix, or the diagonal of a matrix", METHOD, "np.diag",
    instead={"rank(x)=2": "out[i] = x[i,i]"}, shape=turned_over, align=no_alignment, ranks={"x": (1, 2)},
    examples=("diag(x) with x:3", "diag(x) with x:3x3", "diag(x) with x:2x3"),
-   arrays="x, diagonal=0: np.diag(x, k=diagonal)")
-# fmt: on
+   arrays="x, diagonal=0: np.diag(x, k=diagonal)")  # fmt: skip

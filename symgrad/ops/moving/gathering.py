@@ -44,14 +44,12 @@ def prepare_one_hot(shapes: tuple[Shape, ...], num_classes: Any = -1) -> dict[st
     return {"num_classes": num_classes}
 
 
-# fmt: off
 op("one_hot(x: data, num_classes: any=-1)", "out[…,k<num_classes] = δ(x[…], k)",
    "for every class a row of zeros with a 1 in the class's place", ("F.{}",), domain={"x": whole(0, 2)}, smooth=False,
    pathless=True, holds="whole", prepare=prepare_one_hot, letters="ijkl",
    torch=lambda torch, x, num_classes: torch.nn.functional.one_hot(x.long(), int(num_classes)).to(torch.float64),
    examples=("w * F.one_hot(x, 3) with x:4 w:3", "(w * F.one_hot(x, 4)).sum(1) with x:2x3 w:4"),
-   arrays="x, n: np.eye(n)[x]")
-# fmt: on
+   arrays="x, n: np.eye(n)[x]")  # fmt: skip
 
 
 def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any) -> Shape:
@@ -61,12 +59,10 @@ def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: A
     return shapes[1]
 
 
-# fmt: off
 op("gather(x, dim: int, index: data, sparse_grad: bool=False)", "out[i] = x[index[i]]",
    "along dim the entries at the given positions, one for each", TORCH, axes="dim", shape=gather_shape,
    domain={"index": whole(0, 1)},
-   examples=("gather(x, 1, index) with x:2x3 index:2x2", "gather(x, 0, index) with x:3 index:4"))
-# fmt: on
+   examples=("gather(x, 1, index) with x:2x3 index:2x2", "gather(x, 0, index) with x:3 index:4"))  # fmt: skip
 
 
 def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shape, ...]:
@@ -109,23 +105,19 @@ def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     return (*x[:dim], index[0] if index else sp.S.One, *x[dim + 1 :])
 
 
-# fmt: off
 op("index_select(x, dim: int, index: data)", "out[i] = x[index[i]]", "the entries along dim at the given positions", TORCH,
    axes="dim", apart="index", shape=selected_shape, domain={"index": whole(0, 1)}, ranks={"index": (1,)},
    examples=("index_select(x, 1, index) with x:2x3 index:2", "index_select(x, 0, index) with x:2x2 index:3"),
-   arrays="x, dim, index: np.take(x, index, axis=dim)")
-# fmt: on
+   arrays="x, dim, index: np.take(x, index, axis=dim)")  # fmt: skip
 
 # Masks ----------------------------------------------------------------------------------------------
 
 
-# fmt: off
 op("masked_fill(x, mask: data, value)", "out = (1 − [mask ≠ 0])·x + [mask ≠ 0]·value",
    "value where the mask is not 0, x[i] elsewhere", ("torch.{}", "Tensor.{}", "aten.{}"), ranks={"value": (0,)},
    shape=lambda sizes, shapes: sizes.broadcast_shapes(shapes), domain={"mask": whole(0, 1)},
    torch=lambda torch, x, mask, value: torch.where(mask != 0, value, x),
-   examples=("masked_fill(x, mask != 0, 2.0) with x:2x3 mask:2x3",), holds="first")
-# fmt: on
+   examples=("masked_fill(x, mask != 0, 2.0) with x:2x3 mask:2x3",), holds="first")  # fmt: skip
 
 
 # Written at positions -------------------------------------------------------------------------------
@@ -152,12 +144,10 @@ def sum_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any)
     return add_shape(sizes, shapes, dim)
 
 
-# fmt: off
 op("index_add(x, dim: int, index: data, source, alpha: any=1)", "out[i] = x[i] + alpha·(Σ_k δ(index[k], i)·source[k])",
    "x plus the slices of the source, each added at its position along dim", TORCH, axes="dim", apart="index",
    shape=sum_shape, domain={"index": whole(0, 1)}, ranks={"index": (1,)},
-   examples=("index_add(x, 0, index, source) with x:3x2 index:4 source:4x2",), holds="first joined")
-# fmt: on
+   examples=("index_add(x, 0, index, source) with x:3x2 index:4 source:4x2",), holds="first joined")  # fmt: skip
 
 
 def scatter_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:

@@ -85,11 +85,9 @@ def interleaved(shapes: tuple[Shape, ...], repeats: int, dim: Any) -> str:
     return f"out[{','.join(left)}] = x{f'[{chr(44).join(letters)}]' if letters else ''}"
 
 
-# fmt: off
 op("repeat_interleave(x, repeats: any, dim: any=None)", "out[(i,r<repeats)] = x[i]", "every entry several times in a row", METHOD,
    "np.repeat", instead=interleaved, prepare=prepare_interleave,
-   examples=("repeat_interleave(x, 2) with x:2x2", "repeat_interleave(x, 2, 0) with x:3", "repeat_interleave(x, 2, 1)"))
-# fmt: on
+   examples=("repeat_interleave(x, 2) with x:2x2", "repeat_interleave(x, 2, 0) with x:3", "repeat_interleave(x, 2, 1)"))  # fmt: skip
 
 
 # Padded ---------------------------------------------------------------------------------------------

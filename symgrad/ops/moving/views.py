@@ -59,13 +59,11 @@ def expanded(shapes: tuple[Shape, ...], shape: Shape) -> str:
     return moved(len(shape), lambda a: "" if a < lead else "0" if old[a - lead] == 1 else f"i{a}")
 
 
-# fmt: off
 op("expand(x, shape: any)", "out[i,j] = x[j]", "repeats a tensor along new axes and axes of size 1, as broadcasting does",
    ("Tensor.{}", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"), instead=expanded, shape=expand_shape,
    prepare=prepare_expand, forward=lambda x, shape: np.broadcast_to(x, numbers(shape)),  # no copy
    torch=lambda torch, x, shape: x.expand(numbers(shape)),
-   examples=("x.expand(2, 3) with x:3", "x.expand(2, 3) with x:2x1"), arrays="x, *shape: np.broadcast_to(x, shape)")
-# fmt: on
+   examples=("x.expand(2, 3) with x:3", "x.expand(2, 3) with x:2x1"), arrays="x, *shape: np.broadcast_to(x, shape)")  # fmt: skip
 
 
 def whole_order(dims: tuple[Any, ...], rank: int) -> tuple[int, ...]:
@@ -159,12 +157,10 @@ def renumbered(shapes: tuple[Shape, ...], shape: Shape) -> str:
     return f"out{f'[{left}]' if left else ''} = x⟨{','.join(letters) or 0}⟩"
 
 
-# fmt: off
 op("reshape(x, shape: any)", "out[i,j] = x⟨i,j⟩", "the same entries, row by row, in another shape", METHOD, "Tensor.view np.reshape",
    instead=renumbered, shape=reshaped, prepare=prepare_shape, forward=lambda x, shape: np.reshape(x, numbers(shape)),  # no copy
    examples=("x.reshape(3, 2) with x:2x3", "x.reshape(-1)", "x.reshape(2, 2, 3) with x:4x3"),
-   arrays="x, *shape: np.reshape(x, shape)")
-# fmt: on
+   arrays="x, *shape: np.reshape(x, shape)")  # fmt: skip
 
 
 def joined_axes(shapes: tuple[Shape, ...], start_dim: int, end_dim: int) -> str:
@@ -175,11 +171,9 @@ def joined_axes(shapes: tuple[Shape, ...], start_dim: int, end_dim: int) -> str:
     return f"out[{left}] = x[{','.join(letters)}]" if letters else "out[i<1] = x"
 
 
-# fmt: off
 op("flatten(x, start_dim: axis=0, end_dim: axis=-1)", "out[(i,j)] = x[i,j]",
    "joins the axes from start_dim to end_dim into one, row by row", METHOD, "torch.ravel Tensor.ravel np.ravel", instead=joined_axes,
-   examples=("flatten(x)", "flatten(x, 1) with x:2x2x3"))
-# fmt: on
+   examples=("flatten(x)", "flatten(x, 1) with x:2x2x3"))  # fmt: skip
 
 
 def unsqueezed(shapes: tuple[Shape, ...], dim: int) -> str:

@@ -58,14 +58,12 @@ def unfolded(shapes: Any, kernel_size: Any, dilation: Any, padding: Any, stride:
 
 
 BY_NAME = {name: named(name, 2) for name in ("kernel_size", "dilation", "padding", "stride")}
-# fmt: off
 op("im2col(x, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, stride: 2*int >= 1=1)", unfolded((), **BY_NAME),
    "every window over the last two axes as a column", ("F.unfold", "torch._C._nn.im2col", "aten.im2col"), instead=unfolded,
    shape=unfolded_shape,
    written="F.unfold({})", ranks={"x": (4, 3)}, letters="nql",
    examples=("F.unfold(x, 2) with x:1x2x3x3", "F.unfold(x, (2, 3), padding=1, stride=2) with x:2x4x5",
-             "F.unfold(x, 2, dilation=2) with x:2x1x4x3"))
-# fmt: on
+             "F.unfold(x, 2, dilation=2) with x:2x1x4x3"))  # fmt: skip
 
 
 def prepare_fold(shapes: tuple[Shape, ...], output_size: Ints, **window: Any) -> dict[str, Hashable]:
@@ -100,13 +98,11 @@ def folded(shapes: Any, output_size: Any, kernel_size: Any, dilation: Any, paddi
     return f"out[…,c,p,q] = Σ_{{r<{height},s<{width},{spots}}} {meets}·x[…,(c,r,s),(i,j)]"
 
 
-# fmt: off
 op("col2im(x, output_size: any, kernel_size: 2*int >= 1, dilation: 2*int >= 1=1, padding: 2*int >= 0=0, "
    "stride: 2*int >= 1=1)", folded((), (), **BY_NAME),
    "columns laid as windows over two axes, added up where they overlap", ("F.fold", "torch._C._nn.col2im", "aten.col2im"),
    instead=folded, shape=folded_shape, prepare=prepare_fold, holds="joined", smooth=True, written="F.fold({})", ranks={"x": (3, 2)}, letters="ncij",
-   examples=("F.fold(x, (3, 3), 2) with x:1x4x4", "F.fold(x, (4, 3), 2, padding=1, stride=2) with x:8x6"))
-# fmt: on
+   examples=("F.fold(x, (3, 3), 2) with x:1x4x4", "F.fold(x, (4, 3), 2, padding=1, stride=2) with x:8x6"))  # fmt: skip
 
 
 def one_fits(sizes: Sizes, shapes: tuple[Shape, ...], dimension: int, size: int, step: int) -> tuple[Shape, ...]:
@@ -119,31 +115,25 @@ def one_fits(sizes: Sizes, shapes: tuple[Shape, ...], dimension: int, size: int,
     return shapes
 
 
-# fmt: off
 op("unfold(x, dimension: int, size: int, step: int)", "out[i,r<size] = x[step·i + r]",
    "windows along one axis, each as the last axis of the result", ("Tensor.{}", "aten.{}"), axes="dimension", least=1,
-   align=one_fits, examples=("x.unfold(0, 2, 1) with x:4", "x.unfold(1, 2, 2) with x:2x5"))
-# fmt: on
+   align=one_fits, examples=("x.unfold(0, 2, 1) with x:4", "x.unfold(1, 2, 2) with x:2x5"))  # fmt: skip
 
 
 # Pixels ---------------------------------------------------------------------------------------------
 
 
 CHANNELS = "out[…,(c,a<downscale_factor,b<downscale_factor),h,w] = x[…,c,(h,a),(w,b)]"
-# fmt: off
 op("pixel_unshuffle(x, downscale_factor: int >= 1)", CHANNELS,
    instead=lambda shapes, downscale_factor: "out[…] = x[…]" if 0 in shapes[0] else CHANNELS,  # torch leaves nothing as it is
    says="pixels laid out as channels: one channel becomes r² with 1/r of the height and width", home=("F.{}", "torch.{}", "aten.{}"),
    ranks={"x": (4, 3)}, letters="nchw",
-   examples=("F.pixel_unshuffle(x, 2) with x:1x2x4x2", "F.pixel_unshuffle(x, 3) with x:2x3x6"))
-# fmt: on
+   examples=("F.pixel_unshuffle(x, 2) with x:1x2x4x2", "F.pixel_unshuffle(x, 3) with x:2x3x6"))  # fmt: skip
 
 
-# fmt: off
 op("pixel_shuffle(x, upscale_factor: int >= 1)", "out[…,c,(h,a<upscale_factor),(w,b<upscale_factor)] = x[…,(c,a,b),h,w]",
    "channels laid out as pixels: r² channels become one with r times the height and width",
-   ("F.{}", "torch.{}", "aten.{}"), ranks={"x": (4, 3)}, letters="ijkl", examples=("F.pixel_shuffle(x, 2) with x:1x4x2x1",))
-# fmt: on
+   ("F.{}", "torch.{}", "aten.{}"), ranks={"x": (4, 3)}, letters="ijkl", examples=("F.pixel_shuffle(x, 2) with x:1x4x2x1",))  # fmt: skip
 
 # Max pooling undone ---------------------------------------------------------------------------------
 

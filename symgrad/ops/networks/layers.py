@@ -52,15 +52,13 @@ def rows_read(shapes: tuple[Shape, ...], padding_idx: Any) -> str:
     return f"out[…,j] = (1 − {held})·weight[x[…],j] + {held}·out"
 
 
-# fmt: off
 op("embedding(x: data, weight, padding_idx: any=None, max_norm: unsupported=None, norm_type: unused=2.0, "
    "scale_grad_by_freq: unsupported=False, sparse: unused=False)", "out[…,j] = weight[x[…],j]", "the rows of the weight at the given positions; nothing flows to the row padding_idx",
    ("F.{}",), instead=rows_read, reads_out=True, align=matrix_of_rows, smooth=False,
    forward=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)], ranks={"x": (1, 2), "weight": (2,)},  # no negative ones
    torch=lambda torch, x, weight, padding_idx: torch.nn.functional.embedding(x.long(), weight, padding_idx),
    domain={"x": whole(0, 1)}, examples=("F.embedding(x, weight) with x:4 weight:3x2",
-                                        "F.embedding(x, weight, padding_idx=0) with x:2x3 weight:3x2"))
-# fmt: on
+                                        "F.embedding(x, weight, padding_idx=0) with x:2x3 weight:3x2"))  # fmt: skip
 
 
 def one_mask(shapes: tuple[Shape | None, ...], is_causal: bool, **options: Any) -> None:
@@ -100,7 +98,6 @@ def attended(factor: str, past: str = "") -> str:
     return f"out[…,i,d] = (Σ_j p[i,j]·value[…,j,d]) / (Σ_k p[i,k]) where p[i,j] = exp({score}){past}"
 
 
-# fmt: off
 op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p: unsupported=0.0, is_causal=False, "
    "scale: any=None, enable_gqa: unsupported=False)", attended("scale·"), "averages of the values, weighed by softmax of how well query and key agree (a"
    " mask is added to the scores)", F, "torch._C._nn.scaled_dot_product_attention",
@@ -110,5 +107,4 @@ op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p: u
    forward=attention_values,  # over no keys
    ranks=dict.fromkeys(("query", "key", "value"), (2, 3, 4)),
    examples=tuple(f"F.scaled_dot_product_attention(query, key, value{more} with query:{n}x2 key:3x2 value:3x2{mask}"
-                  for more, n, mask in ((")", 2, ""), (", is_causal=True)", 3, ""), (", attn_mask)", 2, " attn_mask:2x3"))))
-# fmt: on
+                  for more, n, mask in ((")", 2, ""), (", is_causal=True)", 3, ""), (", attn_mask)", 2, " attn_mask:2x3"))))  # fmt: skip

@@ -53,7 +53,6 @@ def layer_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: 
     return kept(sizes, shapes)
 
 
-# fmt: off
 op("layer_norm(x, normalized_shape: any=None, weight=None, bias=None, eps=1e-05)",
    "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps)·weight[i] + bias[i] where μ = mean_j x[j]",
    "shifts and scales the trailing axes to mean 0 and variance 1", ("F.{}",), along="normalized_shape",
@@ -61,8 +60,7 @@ op("layer_norm(x, normalized_shape: any=None, weight=None, bias=None, eps=1e-05)
    torch=lambda torch, x, weight=None, bias=None, *, normalized_shape, eps: torch.nn.functional.layer_norm(
        x, tuple(x.shape[-len(normalized_shape) :]), weight, bias, eps),
    examples=("layer_norm(x) with x:2x3", "layer_norm(x, (3,)) with x:3",
-             "F.layer_norm(x, (3,), weight, bias) with x:2x3 weight:3 bias:3"))
-# fmt: on
+             "F.layer_norm(x, (3,), weight, bias) with x:2x3 weight:3 bias:3"))  # fmt: skip
 
 
 def channels_shape(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:
@@ -120,7 +118,6 @@ NORMAL = "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps){0} where μ
 GIVEN = "out[i] = (x[i] − running_mean) / √(running_var + eps)·weight + bias"
 STATISTICS = "running_mean: data=None, running_var: data=None, weight=None, bias=None"
 
-# fmt: off
 op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel to mean 0 and variance 1: of the batch in training, by running statistics otherwise", F,
    instead={"not training": GIVEN}, along="all but channels", align=no_alignment, shape=batch_shape,
@@ -128,28 +125,23 @@ op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05
    domain={"running_var": positive()}, letters="ncij",
    examples=("F.batch_norm(x, None, None, weight, bias, training=True) with x:3x2 weight:2 bias:2",
              "F.batch_norm(x, None, None, training=True) with x:2x2x3",
-             "F.batch_norm(x, running_mean, running_var, weight, bias) with x:3x2 running_mean:2 running_var:2 weight:2 bias:2"))
-# fmt: on
+             "F.batch_norm(x, running_mean, running_var, weight, bias) with x:3x2 running_mean:2 running_var:2 weight:2 bias:2"))  # fmt: skip
 
 
-# fmt: off
 op("local_response_norm(x, size: int, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = x[c] / (k + alpha/size·near)^beta"
    " where near = Σ_j [c − ⌊size/2⌋ ≤ j]·[j ≤ c + ⌊(size − 1)/2⌋]·x[j]²",
    "each entry divided by what its neighbours among the channels amount to", F, along="1", least=3,
    examples=("F.local_response_norm(x, 2) with x:2x3x2", "F.local_response_norm(x, 3, 0.5, 1.0, 2.0) with x:1x4x2"),
-   holds="cut")
-# fmt: on
+   holds="cut")  # fmt: skip
 
 
-# fmt: off
 op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel of each sample to mean 0 and variance 1", F, instead={"not use_input_stats": GIVEN}, along="space",
    align=no_alignment, shape=instance_shape, checks=partial(statistics, "use_input_stats"), ranks={"x": (3, 4)}, letters="ncij",
    torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
        x, *copies([mean, var]), weight, bias, **options),
    domain={"running_var": positive()},
-   examples=("F.instance_norm(x) with x:2x2x3", "F.instance_norm(x, None, None, weight, bias) with x:1x2x3 weight:2 bias:2"))
-# fmt: on
+   examples=("F.instance_norm(x) with x:2x2x3", "F.instance_norm(x, None, None, weight, bias) with x:1x2x3 weight:2 bias:2"))  # fmt: skip
 
 
 def prepare_group_norm(shapes: tuple[Shape, ...], num_groups: int, eps: float = 1e-5) -> dict[str, Hashable]:
@@ -223,9 +215,7 @@ def rms_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: An
     return kept(sizes, shapes)
 
 
-# fmt: off
 op("rms_norm(x, normalized_shape: any, weight=None, eps: any=None)", "out[i] = x[i] / √(mean_j x[j]² + eps)·weight[i]",
    "divides by the root of the mean square over the trailing axes", F, "torch.rms_norm", along="normalized_shape",
    align=no_alignment, shape=rms_norm_shape, prepare=prepare_rms_norm,
-   examples=("F.rms_norm(x, (3,)) with x:2x3", "F.rms_norm(x, (3,), weight) with x:2x3 weight:3"))
-# fmt: on
+   examples=("F.rms_norm(x, (3,)) with x:2x3", "F.rms_norm(x, (3,), weight) with x:2x3 weight:3"))  # fmt: skip

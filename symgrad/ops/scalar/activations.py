@@ -74,13 +74,11 @@ def slopes(shapes: Any, **options: Any) -> str:
 
 
 PRELU = "out[i] = x[i]·[x[i] > 0] + weight·x[i]·(1 − [x[i] > 0])"
-# fmt: off
 op("prelu(x, weight)", PRELU, "x[i] where x[i] > 0, the learned slope times x[i] elsewhere",
    ("F.{}", "torch.{}", "Tensor.{}", "aten.{}"), "aten._prelu_kernel", along="all but channels", instead=slopes,
    shape=prelu_shape, align=no_alignment, kinks=0, domain={"x": away_from_zero},
    ranks={"x": (2, 3), "weight": (1,)}, examples=("F.prelu(x, weight) with x:3x2 weight:2", "F.prelu(x, weight) with x:3 weight:1"),
-   holds="real")
-# fmt: on
+   holds="real")  # fmt: skip
 
 
 def half_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
@@ -93,7 +91,5 @@ def half_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
     return (*x[:dim], half, *x[dim + 1 :])
 
 
-# fmt: off
 op("glu(x, dim: int=-1)", "out[i] = x[i]·sigmoid(x[i + size(x, -1)/2])", "the first half along dim, times σ of the second",
-   F, along="dim", shape=half_shape, examples=("F.glu(x) with x:2x4", "F.glu(x, 0) with x:4x2"))
-# fmt: on
+   F, along="dim", shape=half_shape, examples=("F.glu(x) with x:2x4", "F.glu(x, 0) with x:4x2"))  # fmt: skip

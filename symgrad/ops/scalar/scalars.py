@@ -141,16 +141,12 @@ op("i1e(x)", "out = i1e(x)", "exp(−|x[i]|)·I₁(x[i])", SPECIAL, kinks=0, arr
 # fmt: on
 
 
-# fmt: off
 op("polygamma(n: int >= 0, x)", "out = polygamma(n, x)", "the derivative number n of digamma",
    ("torch.{}", "torch.special.{}", "aten.{}"), shape=kept,
    domain=positive(), examples=("polygamma(1, x)",),
-   arrays="n, x: special.polygamma(n, x)")
-# fmt: on
+   arrays="n, x: special.polygamma(n, x)")  # fmt: skip
 
 
-# fmt: off
 op("mvlgamma(x, p: int)", "out[…] = Σ_{j<p} lgamma(x[…] − j/2) + p·(p − 1)/4·log(π)",
    "the logarithm of the multivariate Γ function", TORCH, "torch.special.multigammaln", domain=Domain(low=1, draw=(1.2, 4)),
-   examples=("mvlgamma(x, 2)",))
-# fmt: on
+   examples=("mvlgamma(x, 2)",))  # fmt: skip
