@@ -26,6 +26,12 @@ def common_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], **options: Hash
     return sizes.broadcast_shapes([shape for shape in shapes if shape is not None])
 
 
+def check_space(x: Shape, space: int) -> None:
+    """(n, channels, space…), or (channels, space…)."""
+    if len(x) not in (space + 1, space + 2):
+        raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
+
+
 def unify_vector(sizes: Sizes, shape: Shape | None, size: Any, name: str) -> None:
     """``shape`` is that of a vector of ``size`` entries, or left out."""
     if shape is None:

@@ -1,13 +1,12 @@
 """Operations that add up, average or choose along axes.
 
 ``dim`` may be one axis, several, or nothing for all; negative axes count from the end; ``keepdim`` leaves an
-axis of size 1. `Reduction` turns these options into indices once, for every entry of the file.
+axis of size 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -15,46 +14,13 @@ import sympy as sp
 
 from symgrad import special
 from symgrad.errors import InputError, ShapeError, UnsupportedError
-from symgrad.indexing import add_up, fresh
-from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.shaping import axes_of, axis_of, reduced_shape
-from symgrad.ops.spec import At
-from symgrad.shapes import Shape, Size, Sizes
+from symgrad.shapes import Shape, Sizes
 
 Dim = Any
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """The output's indices ``at``, seen from the operand: fixed on the kept axes, free on the reduced ones."""
-
-    at: At
-    shape: Shape
-    dim: tuple[int, ...]
-    keepdim: bool
-
-    @property
-    def count(self) -> Size:
-        """How many entries one output entry is made of."""
-        return sp.Mul(*(self.shape[a] for a in self.dim))
-
-    def new(self, hint: str = "j") -> tuple[Index, ...]:
-        """Fresh indices over the reduced axes."""
-        return tuple(fresh(hint, self.shape[a]) for a in self.dim)
-
-    def full(self, inner: Sequence[Expr]) -> tuple[Expr, ...]:
-        """The operand's indices, with ``inner`` on the reduced axes."""
-        outer = iter(i for a, i in enumerate(self.at) if not (self.keepdim and a in self.dim))
-        reduced = iter(inner)
-        return tuple(next(reduced) if a in self.dim else next(outer) for a in range(len(self.shape)))
-
-    def sum(self, body: Callable[[tuple[Expr, ...]], Expr], hint: str = "j") -> Expr:
-        """Σ over the reduced axes of ``body(indices of the operand)``."""
-        inner = self.new(hint)
-        return add_up(body(self.full(inner)), inner)
 
 
 def entries_of(x: Any, dim: tuple[int, ...]) -> Any:

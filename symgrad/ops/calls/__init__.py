@@ -15,22 +15,7 @@ from symgrad.ops.calls import (
 )
 from symgrad.ops.calls.registry import COMPOUNDS, Call, Compound, Last, compound, find_compound
 
-__all__ = [
-    "COMPOUNDS",
-    "Call",
-    "Compound",
-    "Last",
-    "compound",
-    "elementwise",
-    "factors",
-    "find_compound",
-    "joining",
-    "layers",
-    "norms",
-    "powers",
-    "shapes",
-    "short",
-    "spectra",
-    "statistics",
-    "systems",
-]
+FAMILIES = (elementwise, factors, joining, layers, norms, powers, shapes, short, spectra, statistics, systems)
+"""Where they stand."""
+
+__all__ = ["COMPOUNDS", "FAMILIES", "Call", "Compound", "Last", "compound", "find_compound"]

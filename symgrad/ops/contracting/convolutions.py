@@ -20,6 +20,7 @@ from symgrad.indexing import bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.equations import op
 from symgrad.ops.options import per_axis
+from symgrad.ops.shaping import check_space, unify_vector
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
 Ints = Any  # an int or a sequence of ints as users write it; one int per axis of space once prepared
@@ -80,8 +81,7 @@ def check_ranks(shapes: tuple[Shape, ...], space: int) -> tuple[Shape, ...]:
     x, weight = shapes[:2]
     if len(weight) != space + 2:
         raise ShapeError(f"the weight has {len(weight)} axes, it needs {space + 2}: two of channels, {space} of space")
-    if len(x) not in (space + 1, space + 2):
-        raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
+    check_space(x, space)
     return shapes
 
 
@@ -92,11 +92,7 @@ def convolved_shape(
     x, weight, *bias = shapes
     space = len(weight) - 2
     sizes.unify(x[-space - 1], groups * weight[1])
-    if bias and bias[0] is not None:
-        (length,) = bias[0] if len(bias[0]) == 1 else (None,)
-        if length is None:
-            raise ShapeError(f"the bias is a vector, not a tensor with {len(bias[0])} axes")
-        sizes.unify(length, weight[0])
+    unify_vector(sizes, next(iter(bias), None), weight[0], "the bias")
     pads = margins(padding, weight, dilation)
     places = [
         slid(*axis[:3], *axis[3], axis[4]) for axis in zip(x[-space:], weight[2:], stride, pads, dilation, strict=True)
@@ -180,10 +176,7 @@ def transposed_shape(
     space = len(weight) - 2
     sizes.unify(x[-space - 1], weight[0])
     channels = weight[1] * groups
-    if bias and bias[0] is not None:
-        if len(bias[0]) != 1:
-            raise ShapeError(f"the bias is a vector, not a tensor with {len(bias[0])} axes")
-        sizes.unify(bias[0][0], channels)
+    unify_vector(sizes, next(iter(bias), None), channels, "the bias")
     along = zip(x[-space:], weight[2:], stride, padding, dilation, output_padding, strict=True)
     return (*x[: -space - 1], channels, *fitting(sizes, [spread(*axis) for axis in along]))
 

@@ -6,7 +6,7 @@ is found in the forward pass (``w``, ones and zeros); several that are equal sha
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,6 @@ from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.functions import sign
 from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr
-from symgrad.ops.axes.reductions import Reduction
 from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length, of_length, p_given
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import TORCH, op
@@ -79,13 +78,19 @@ def matrix_norms(x: Any, ord: Any, dim: Any, keepdim: bool) -> Any:
     return best if keepdim else np.squeeze(best, axis=tuple(dim))
 
 
-def winners_average(over: Reduction, x: View, w: Held, along: int, across: int) -> Expr:
+def placed(at: At, rank: int, inner: Mapping[int, Expr], keepdim: bool) -> tuple[Expr, ...]:
+    """The operand's indices, those on the axes of ``inner`` given, the others the output's."""
+    outer = iter(i for a, i in enumerate(at) if not (keepdim and a in inner))
+    return tuple(inner[a] if a in inner else next(outer) for a in range(rank))
+
+
+def winners_average(at: At, x: View, w: Held, along: int, across: int, keepdim: bool) -> Expr:
     """The sums of sizes of the lines that win, averaged: the axis ``along`` is added up."""
     first, second = fresh("j", x.shape[across]), fresh("k", x.shape[across])
     inner = fresh("i", x.shape[along])
 
     def line(j: Any, i: Any) -> tuple[Expr, ...]:
-        return over.full((i, j) if along < across else (j, i))
+        return placed(at, x.rank, {along: i, across: j}, keepdim)
 
     sums = add_up(x[line(first, inner)] * sign(x[line(first, inner)]), [inner])
     wins = add_up(w[line(second, sp.S.Zero)], [second])
@@ -124,10 +129,11 @@ def matrix_norm(
     keepdim: bool = False,
 ) -> Expr:
     """out = √(Σ_{i,j} x[i,j]²), or max_j Σ_i |x[i,j]| for ord 1: the average over the j that win"""
-    over = Reduction(at, x.shape, (min(dim), max(dim)), keepdim)
     if ord == "fro":
-        return Bracket(sp.Ne(out[at], 0)) * sp.sqrt(over.sum(lambda i: x[i] ** 2))
-    return winners_average(over, x, w, *lines(ord, (dim[0], dim[1])))
+        inner = {a: fresh("j", x.shape[a]) for a in sorted(dim)}
+        squares = x[placed(at, x.rank, inner, keepdim)] ** 2
+        return Bracket(sp.Ne(out[at], 0)) * sp.sqrt(add_up(squares, tuple(inner.values())))
+    return winners_average(at, x, w, *lines(ord, (dim[0], dim[1])), keepdim)
 
 
 # Distances of rows ----------------------------------------------------------------------------------

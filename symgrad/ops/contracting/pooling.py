@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import InputError, ShapeError
+from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import fitting, named, slid, windows_of
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import op
 from symgrad.ops.options import per_axis
+from symgrad.ops.shaping import check_space
 from symgrad.ops.spec import At, Held, Op, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
@@ -53,8 +54,7 @@ def pooled_shape(
     """The leading axes, and the places of the window."""
     (x,) = shapes
     space = len(kernel_size)
-    if len(x) not in (space + 1, space + 2):
-        raise ShapeError(f"the input has {len(x)} axes, it needs {space + 2}, or {space + 1} without a batch")
+    check_space(x, space)
     dilation = more.get("dilation", (1,) * space)
     axes = list(zip(x[-space:], kernel_size, stride, padding, dilation, strict=True))
     places = [slid(n, sp.Integer(k), a, p, p, d) for n, k, a, p, d in axes]
@@ -237,8 +237,7 @@ def prepare_adaptive(space: int, shapes: tuple[Shape, ...], output_size: Ints) -
 def adaptive_shape(sizes: Sizes, shapes: tuple[Shape, ...], output_size: Any) -> Shape:
     """The leading axes, and the sizes asked for."""
     space = len(output_size)
-    if len(shapes[0]) not in (space + 1, space + 2):
-        raise ShapeError(f"the input has {len(shapes[0])} axes, it needs {space + 2}, or {space + 1} without a batch")
+    check_space(shapes[0], space)
     return (*shapes[0][:-space], *output_size)
 
 

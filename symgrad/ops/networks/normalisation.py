@@ -24,39 +24,30 @@ from symgrad.shapes import Shape, Sizes
 
 
 def prepare_layer_norm(shapes: tuple[Shape, ...], normalized_shape: Any = None, eps: Any = 1e-5) -> dict[str, Hashable]:
-    """The number of trailing axes that are normalised."""
-    if normalized_shape is None:
-        count = 1
-    else:
-        count = len(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else 1
-        normalized_shape = (
-            tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
-        )
-    if not 1 <= count <= len(shapes[0]):
-        raise ShapeError(f"layer_norm over {count} axes of a tensor with {len(shapes[0])}")
-    return {"normalized_shape": normalized_shape or (None,), "eps": eps}
+    """The trailing axes that are normalised, the last one where none is named."""
+    trailing = tuple(normalized_shape) if isinstance(normalized_shape, (tuple, list)) else (normalized_shape,)
+    if not 1 <= len(trailing) <= len(shapes[0]):
+        raise ShapeError(f"there are no {len(trailing)} axes to normalise over in a tensor with {len(shapes[0])}")
+    return {"normalized_shape": trailing, "eps": eps}
 
 
-def layer_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: Any, eps: Any) -> Shape:
+def trailing_shape(sizes: Sizes, shapes: tuple[Shape | None, ...], normalized_shape: Any, eps: Any) -> Shape:
     """The input's shape; the named sizes have to be its last ones, and those of weight and bias."""
-    factors: tuple[Shape | None, ...] = shapes[1:]
-    for factor in factors:
-        if factor is None:
-            continue
-        if len(factor) != len(normalized_shape):
-            raise ShapeError(f"weight and bias of layer_norm have the {len(normalized_shape)} axes that are normalised")
-        for size, own in zip(shapes[0][-len(normalized_shape) :], factor, strict=True):
-            sizes.unify(size, own)
-    for size, wanted in zip(shapes[0][-len(normalized_shape) :], normalized_shape, strict=True):
-        if wanted is not None:
-            sizes.unify(size, wanted)
-    return kept(sizes, shapes)
+    x, *factors = shapes
+    assert x is not None
+    for wanted in (normalized_shape, *factors):
+        if wanted is not None and len(wanted) != len(normalized_shape):
+            raise ShapeError(f"weight and bias have the {len(normalized_shape)} axes that are normalised")
+        for size, own in zip(x[-len(normalized_shape) :], wanted or (), strict=False):
+            if own is not None:
+                sizes.unify(size, own)
+    return x
 
 
 op("layer_norm(x, normalized_shape: any=None, weight=None, bias=None, eps=1e-05)",
    "out[i] = (x[i] − μ) / √(mean_k (x[k] − μ)² + eps)·weight[i] + bias[i] where μ = mean_j x[j]",
    "shifts and scales the trailing axes to mean 0 and variance 1", ("F.{}",), along="normalized_shape",
-   align=no_alignment, shape=layer_norm_shape, prepare=prepare_layer_norm, expands=openings.layer_norm,
+   align=no_alignment, shape=trailing_shape, prepare=prepare_layer_norm, expands=openings.layer_norm,
    torch=lambda torch, x, weight=None, bias=None, *, normalized_shape, eps: torch.nn.functional.layer_norm(
        x, tuple(x.shape[-len(normalized_shape) :]), weight, bias, eps),
    examples=("layer_norm(x) with x:2x3", "layer_norm(x, (3,)) with x:3",
@@ -80,19 +71,11 @@ def several(sizes: Sizes, counts: Sequence[Any]) -> None:
     sizes.require(sp.Mul(*counts) - 2)
 
 
-def batch_shape(sizes: Sizes, shapes: tuple[Shape, ...], training: bool, eps: float) -> Shape:
-    """The input's shape; in training each channel has several entries."""
+def measured_shape(sizes: Sizes, shapes: tuple[Shape, ...], eps: float, **measured: bool) -> Shape:
+    """The input's shape; what is measured, each channel in training or that of each sample, has several entries."""
     x = channels_shape(sizes, shapes)
-    if training:
-        several(sizes, (x[0], *x[2:]))
-    return x
-
-
-def instance_shape(sizes: Sizes, shapes: tuple[Shape, ...], use_input_stats: bool, eps: float) -> Shape:
-    """The input's shape; each channel of each sample has several entries."""
-    x = channels_shape(sizes, shapes)
-    if use_input_stats:
-        several(sizes, x[2:])
+    if any(measured.values()):
+        several(sizes, (*(x[:1] if "training" in measured else ()), *x[2:]))
     return x
 
 
@@ -120,7 +103,7 @@ STATISTICS = "running_mean: data=None, running_var: data=None, weight=None, bias
 
 op(f"batch_norm(x, {STATISTICS}, training=False, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel to mean 0 and variance 1: of the batch in training, by running statistics otherwise", F,
-   instead={"not training": GIVEN}, along="all but channels", align=no_alignment, shape=batch_shape,
+   instead={"not training": GIVEN}, along="all but channels", align=no_alignment, shape=measured_shape,
    checks=partial(statistics, "training"), torch=torch_batch_norm, expands=openings.batch_norm, ranks={"x": (2, 3, 4)},
    domain={"running_var": positive()}, letters="ncij",
    examples=("F.batch_norm(x, None, None, weight, bias, training=True) with x:3x2 weight:2 bias:2",
@@ -137,7 +120,7 @@ op("local_response_norm(x, size: int, alpha=1e-4, beta=0.75, k=1.0)", "out[c] = 
 
 op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, eps=1e-05)", NORMAL.format("·weight + bias"),
    "each channel of each sample to mean 0 and variance 1", F, instead={"not use_input_stats": GIVEN}, along="space",
-   align=no_alignment, shape=instance_shape, checks=partial(statistics, "use_input_stats"), ranks={"x": (3, 4)}, letters="ncij",
+   align=no_alignment, shape=measured_shape, checks=partial(statistics, "use_input_stats"), ranks={"x": (3, 4)}, letters="ncij",
    torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
        x, *copies([mean, var]), weight, bias, **options),
    domain={"running_var": positive()},
@@ -201,21 +184,7 @@ def prepare_rms_norm(shapes: tuple[Shape, ...], normalized_shape: Any = None, ep
     return prepare_layer_norm(shapes, normalized_shape, float(np.finfo(np.float64).eps) if eps is None else eps)
 
 
-def rms_norm_shape(sizes: Sizes, shapes: tuple[Shape, ...], normalized_shape: Any, eps: float) -> Shape:
-    """The input's shape; the named sizes are its last ones, and the weight's."""
-    last = shapes[0][-len(normalized_shape) :]
-    for wanted in (normalized_shape, shapes[1] if len(shapes) > 1 else None):
-        if wanted is None:
-            continue
-        if len(wanted) != len(last):
-            raise ShapeError(f"the weight of rms_norm has the {len(last)} axes that are normalised")
-        for size, own in zip(last, wanted, strict=True):
-            if own is not None:
-                sizes.unify(size, own)
-    return kept(sizes, shapes)
-
-
 op("rms_norm(x, normalized_shape: any, weight=None, eps: any=None)", "out[i] = x[i] / √(mean_j x[j]² + eps)·weight[i]",
    "divides by the root of the mean square over the trailing axes", F, "torch.rms_norm", along="normalized_shape",
-   align=no_alignment, shape=rms_norm_shape, prepare=prepare_rms_norm,
+   align=no_alignment, shape=trailing_shape, prepare=prepare_rms_norm,
    examples=("F.rms_norm(x, (3,)) with x:2x3", "F.rms_norm(x, (3,), weight) with x:2x3 weight:3"))  # fmt: skip
