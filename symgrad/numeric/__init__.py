@@ -5,7 +5,7 @@ from symgrad.numeric.exact import Array, as_float, exact, finite, is_exact, plai
 from symgrad.numeric.forward import Values, forward, forward_from
 from symgrad.numeric.length import euclidean
 from symgrad.numeric.sparse import chain_jacobian, sparse_jacobian, term_sizes
-from symgrad.numeric.sweeps import numeric_pullback, numeric_pushforward, numeric_pushforwards
+from symgrad.numeric.sweeps import numeric_pullback, numeric_pullbacks, numeric_pushforward, numeric_pushforwards
 from symgrad.numeric.symbols import evaluate_symbols, reads_positions, symbol_matrix
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "forward_from",
     "is_exact",
     "numeric_pullback",
+    "numeric_pullbacks",
     "numeric_pushforward",
     "numeric_pushforwards",
     "plain",

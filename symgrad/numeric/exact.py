@@ -22,6 +22,8 @@ Array = npt.NDArray[Any]
 BITS: dict[int, Any] = {2: np.uint16, 4: np.uint32, 8: np.uint64}
 CHUNK = 1 << 14
 """Entries that are looked at in one go: as many as stay near the processor."""
+FEW = 32
+"""Entries up to which looking at one after the other is quicker."""
 EXACT_LIMIT = 4096
 """Programs with more entries than this are computed in float64: exact arithmetic is slow."""
 
@@ -91,6 +93,9 @@ def all_tame(array: Array) -> bool:
     """
     if array.dtype.kind != "f":
         return array.dtype != object or bool(finite(array).all())
+    if array.size <= FEW:
+        low, high = tame_sizes(array.dtype)
+        return all(low < entry < high or -high < entry < -low or entry == 0 for entry in array.ravel().tolist())
     whole, low, high = tame_bounds(array.dtype)
     if whole is None:
         sizes = np.abs(array)
@@ -107,13 +112,20 @@ def all_tame(array: Array) -> bool:
 
 
 @lru_cache
+def tame_sizes(kind: np.dtype[Any]) -> tuple[float, float]:
+    """What the sizes of floats of a type that are tame, and not 0, lie between."""
+    found = np.finfo(kind)
+    low, high = (float(np.asarray(float(bound) ** 0.5, kind)) for bound in (found.tiny, found.max))
+    return low, high
+
+
+@lru_cache
 def tame_bounds(kind: np.dtype[Any]) -> tuple[Any, Any, Any]:
     """What floats of a type are read as, and the bounds of those that are tame.
 
     Floats without their sign are ordered as their bits are, what is no number above all.
     """
-    found = np.finfo(kind)
-    low, high = float(found.tiny) ** 0.5, float(found.max) ** 0.5
+    low, high = tame_sizes(kind)
     whole = BITS.get(kind.itemsize)
     if whole is None:
         return None, low, high

@@ -25,14 +25,23 @@ def pull_step(
 
     What is 0 whatever the numbers is still no number beside one that is not finite.
     """
+    return pull_steps(step, program, values, [cotangent], wanted)[0]
+
+
+def pull_steps(
+    step: Apply, program: Program, values: Values, cotangents: Sequence[Array], wanted: Sequence[int]
+) -> list[dict[int, Array]]:
+    """`pull_step` for several cotangents: what the step is in general is asked once."""
     form = standard(step, program)
-    found = {}
+    arrays, sizes = read_by(form, values)
+    found: list[dict[int, Array]] = [{} for _ in cotangents]
     for place in wanted:
         equation = local_pullback(form.key, place)
-        if equation.right == 0 and not (finite(cotangent).all() and finite(values[step.result.name]).all()):
-            found[place] = _unfolded(step, program, values, cotangent, place)
-        else:
-            found[place] = evaluated(equation, form, values, {SEED: cotangent})
+        for parts, cotangent in zip(found, cotangents, strict=True):
+            if equation.right == 0 and not (finite(cotangent).all() and finite(values[step.result.name]).all()):
+                parts[place] = _unfolded(step, program, values, cotangent, place)
+            else:
+                parts[place] = evaluate(equation, {**arrays, SEED: cotangent}, sizes)
     return found
 
 
@@ -68,19 +77,33 @@ def numeric_pullback(
     program: Program, values: Values, seed: Array, wanted: Sequence[str], seen: Watcher | None = None
 ) -> Mapping[str, Array]:
     """vᵀJ for each of ``wanted``, by the derived local pullbacks from the output back; ``seen`` may watch."""
+    return numeric_pullbacks(program, values, [seed], wanted, seen)[0]
+
+
+def numeric_pullbacks(
+    program: Program, values: Values, seeds: Sequence[Array], wanted: Sequence[str], seen: Watcher | None = None
+) -> list[Mapping[str, Array]]:
+    """`numeric_pullback` for several seeds, in one walk over the program."""
     reached = flowing(program, wanted)
-    carried: dict[str, Array] = {program.output: np.asarray(seed)}
+    carried: dict[str, list[Array]] = {program.output: [np.asarray(seed) for seed in seeds]}
     for step in reversed(program.steps):
-        cotangent = carried.get(step.result.name)
+        cotangents = carried.get(step.result.name)
         places = positions(step, reached)
-        if cotangent is None or not places:
+        if cotangents is None or not places:
             continue
-        for place, part in pull_step(step, program, values, cotangent, places).items():
+        pulled = pull_steps(step, program, values, cotangents, places)
+        for place in places:
+            parts = [found[place] for found in pulled]
             if seen is not None:
-                seen(step, place, cotangent, part)
+                for cotangent, part in zip(cotangents, parts, strict=True):
+                    seen(step, place, cotangent, part)
             name = str(step.arguments[place])
-            carried[name] = plus(carried[name], part) if name in carried else part
-    return {name: carried.get(name, np.zeros(values[name].shape, dtype=np.int64)) for name in wanted}
+            carried[name] = list(map(plus, carried[name], parts)) if name in carried else parts
+    still = {name: np.zeros(values[name].shape, dtype=np.int64) for name in wanted if name not in carried}
+    return [
+        {name: still[name] if name in still else carried[name][trial] for name in wanted}
+        for trial in range(len(seeds))
+    ]  # fmt: skip
 
 
 def numeric_pushforward(program: Program, values: Values, wanted: str, tangent: Array) -> Array:

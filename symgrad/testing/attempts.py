@@ -89,6 +89,9 @@ class Run(Protocol):
     def pull(self, seeds: Seeds, layouts: Sequence[Layout | None] = (), watched: bool = False) -> Pull:
         """vᵀJ by the candidate's own backward, each seed in a layout; ``watched``: what it writes and returns, too."""
 
+    def accumulated(self, seeds: Seeds) -> Pull | None:
+        """What backward adds to a ``.grad`` that holds ones already; None where there is no such thing."""
+
 
 class Candidate(Protocol):
     """A forward and a backward pass; ``names`` are the inputs that are differentiated, in order."""
@@ -99,9 +102,6 @@ class Candidate(Protocol):
 
     def run(self, variation: Variation = PLAIN) -> Run:
         """The forward pass on fresh copies of the inputs."""
-
-    def accumulated(self, seeds: Seeds) -> Pull | None:
-        """What backward adds to a ``.grad`` that holds ones already; None where there is no such thing."""
 
     def pushed(self, name: str, tangent: Array) -> tuple[Array, ...] | str | None:
         """Ju by the candidate's own forward mode; None where it has none, text where it raises."""

@@ -154,7 +154,7 @@ def near(bench: Bench, formula: Formula) -> Iterator[str]:
     generator = np.random.default_rng(1)
     seeds = tuple(np.ones(s.shape) for s in bench.mixed)
     names = [n for n in bench.candidate.names if n in formula.inputs]
-    base = formula.pull(seeds)
+    base = bench.right(seeds)
     scale = max([1.0, *(float(np.abs(g[np.isfinite(g)]).max(initial=0.0)) for g in base.values())])
     lots = {n: generator.uniform(0.5, 1.0, np.shape(formula.inputs[n])) for n in names}
     sides = [moved(formula, lots, shift).pull(seeds) for shift in (-GRADCHECK, GRADCHECK)]

@@ -42,10 +42,6 @@ class Pair:
             given[name] = array if layout is None else layout.place(array.astype(np.float64)).view(array.dtype)
         return PairRun(self, given)
 
-    def accumulated(self, seeds: Seeds) -> Pull | None:
-        """There is no ``.grad``."""
-        return None
-
     def pushed(self, name: str, tangent: Array) -> tuple[Array, ...] | str | None:
         """There is no forward mode."""
         return None
@@ -112,6 +108,10 @@ class PairRun:
                 return Pull({}, text, heard.printed, changes, returned)
             gradients[name] = reduced
         return Pull(gradients, "", heard.printed, changes, returned)
+
+    def accumulated(self, seeds: Seeds) -> Pull | None:
+        """There is no ``.grad``."""
+        return None
 
 
 def summed(array: Array, shape: tuple[int, ...]) -> Array | None:

@@ -5,12 +5,13 @@ The engine owns v, and other branches read it; a gradient is added to what ``.gr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from symgrad.errors import SymgradError
-from symgrad.testing.attempts import Change, Run, Variation
+from symgrad.numeric import Array
+from symgrad.testing.attempts import Change, Pull, Run, Variation
 from symgrad.testing.bench import Bench, Outcome, apart, differing, not_made, outcome, place
 from symgrad.testing.data import Finding
 
@@ -46,8 +47,19 @@ def told(change: Change) -> Finding:
 
 
 def nondeterministic(bench: Bench) -> Outcome:
-    """The same seed again, through the same graph and through a fresh one; and the forward pass at other numbers."""
-    found = list(again(bench)) or list(of_another_call(bench))
+    """The same seed again, through the same graph and through a fresh one, beside a forward pass at other numbers."""
+    fresh = bench.candidate.run()
+    unsteady = random_forward(bench, fresh)
+    if unsteady is not None:
+        return outcome("determinism", 3, [unsteady])
+    found = list(again(bench, bench.run.pull(bench.mixed), "through the same graph"))
+    if not found:
+        other, right = elsewhere(bench)
+        pull = fresh.pull(bench.mixed)
+        found = list(of_another_call(bench, pull, right) if right is not None else ())
+        found = found or list(again(bench, pull, "afresh"))
+        if not found and other is not None and right is not None:
+            found = list(of_another_call(bench, other.pull(bench.mixed), right, there=True))
     return outcome("determinism", 3, found[:1])
 
 
@@ -64,60 +76,63 @@ def random_forward(bench: Bench, fresh: Run) -> Finding | None:
     return None
 
 
-def again(bench: Bench) -> Iterator[Finding]:
+def again(bench: Bench, pull: Pull, when: str) -> Iterator[Finding]:
     """What differs the second time."""
-    fresh = bench.candidate.run()
-    unsteady = random_forward(bench, fresh)
-    if unsteady is not None:
-        yield unsteady
+    if pull.failure:
+        yield Finding("nondeterministic", "", "backward", f"the second time, {when}, backward {pull.failure}", {})
         return
-    for pull, when in ((bench.run.pull(bench.mixed), "through the same graph"), (fresh.pull(bench.mixed), "afresh")):
-        if pull.failure:
-            yield Finding("nondeterministic", "", "backward", f"the second time, {when}, backward {pull.failure}", {})
-            return
-        for name, where, first, second in differing(bench, bench.baseline, pull):
-            before, after = apart(first, second)
-            said = f"{where}: {before} the first time, {after} the second time, {when}, with the same v"
-            yield Finding("nondeterministic", name, where, said, {"first": first, "second": second})
-            return
+    for name, where, first, second in differing(bench, bench.baseline, pull):
+        before, after = apart(first, second)
+        said = f"{where}: {before} the first time, {after} the second time, {when}, with the same v"
+        yield Finding("nondeterministic", name, where, said, {"first": first, "second": second})
+        return
 
 
-def of_another_call(bench: Bench) -> Iterator[Finding]:
-    """Two forward passes, at these numbers and at the same in reverse order: each backward is that of its own pass.
+Gradients = Mapping[str, Array]
+
+
+def elsewhere(bench: Bench) -> tuple[Run | None, tuple[Gradients, Gradients] | None]:
+    """A forward pass at the same numbers in reverse order, and what is right here and there; None without a formula."""
+    formula = bench.formula
+    if formula is None:
+        return None, None
+    others = {n: np.flip(formula.inputs[n]) for n in bench.movable if n in formula.inputs}
+    try:
+        there = formula.at(others).pull(bench.mixed)
+    except SymgradError:
+        return None, None
+    run = bench.candidate.run(Variation(values=others))
+    same = [a.shape for a in run.outputs] == [a.shape for a in bench.run.outputs]
+    return (run, (bench.expected[0], there)) if same and not run.failure else (None, None)
+
+
+def of_another_call(
+    bench: Bench, pull: Pull, right: tuple[Gradients, Gradients], there: bool = False
+) -> Iterator[Finding]:
+    """Of two forward passes, here and ``there``, each backward is that of its own pass.
 
     Named only where the gradient of one pass is, entry for entry, the right one at the numbers of the other.
     """
-    formula = bench.formula
-    if formula is None:
-        return
-    others = {n: np.flip(formula.inputs[n]) for n in bench.movable if n in formula.inputs}
-    try:
-        there = formula.at(others)
-        right = {"these": bench.expected[0], "other": there.pull(bench.mixed)}
-    except SymgradError:
-        return
-    runs = {"these": bench.candidate.run(), "other": bench.candidate.run(Variation(values=others))}
-    for numbers, elsewhere in (("these", "other"), ("other", "these")):
-        pull = runs[numbers].pull(bench.mixed)
-        for name, came in pull.gradients.items():
-            expected, strange = right[numbers][name], right[elsewhere][name]
-            if came is None or came.shape != expected.shape:
-                continue
-            limit = bench.rounding.allowed * max(1.0, float(np.abs(strange).max(initial=0.0)))
-            if (np.abs(came - strange) <= limit).all() and (np.abs(expected - strange) > ALIKE * limit).any():
-                at = tuple(int(i) for i in np.unravel_index(int(np.abs(expected - strange).argmax()), came.shape))
-                where = place(f"{name}.grad", at)
-                yours, ours = apart(float(came[at]), float(expected[at]))
-                said = f"{where}: of two forward passes at different inputs, the backward of one gives {yours}, which "
-                said += f"is right for the other; {ours} is right: what it reads is kept from another call (a global, "
-                said += "a cache), and not by its own"
-                yield Finding("nondeterministic", name, where, said, {"got": float(came[at])})
-                return
+    own, others = reversed(right) if there else right
+    for name, came in pull.gradients.items():
+        expected, strange = own[name], others[name]
+        if came is None or came.shape != expected.shape:
+            continue
+        limit = bench.rounding.allowed * max(1.0, float(np.abs(strange).max(initial=0.0)))
+        if (np.abs(came - strange) <= limit).all() and (np.abs(expected - strange) > ALIKE * limit).any():
+            at = tuple(int(i) for i in np.unravel_index(int(np.abs(expected - strange).argmax()), came.shape))
+            where = place(f"{name}.grad", at)
+            yours, ours = apart(float(came[at]), float(expected[at]))
+            said = f"{where}: of two forward passes at different inputs, the backward of one gives {yours}, which "
+            said += f"is right for the other; {ours} is right: what it reads is kept from another call (a global, "
+            said += "a cache), and not by its own"
+            yield Finding("nondeterministic", name, where, said, {"got": float(came[at])})
+            return
 
 
 def accumulation(bench: Bench) -> Outcome:
     """``.grad`` held ones before: ones have to be added to."""
-    pull = bench.candidate.accumulated(bench.mixed)
+    pull = bench.run.accumulated(bench.mixed)
     if pull is None:
         return not_made("accumulation", "there is no .grad")
     if pull.failure:

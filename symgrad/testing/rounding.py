@@ -9,10 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from symgrad.numeric import Array
-
 EPSILON = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 ALLOWED = {"float64": 1e-9, "float32": 2.0**-17, "float16": 2.0**-7, "bfloat16": 2.0**-4}
 """Relative to Σ|v|·|J|; for float64 what a chain of delicate functions needs, else 64 or 8 ulps."""
@@ -44,13 +40,3 @@ def rounding_of(dtypes: Sequence[str], tolerance: float | None, floor: float) ->
     coarsest = max(dtypes, key=lambda dtype: EPSILON.get(dtype, 1.0), default="float64")
     share = ALLOWED.get(coarsest, 1e-9) if tolerance is None else tolerance
     return Rounding(coarsest, max(share, floor) if tolerance is None else share)
-
-
-def scales(sizes: Array | None, seeds: Sequence[Array], expected: Array) -> float:
-    """The largest Σ|v|·|J|, where all rows of |J| are known; else the largest entry."""
-    largest = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
-    if sizes is not None and len(sizes):
-        flat = np.concatenate([np.abs(seed).reshape(-1) for seed in seeds])
-        sums = np.tensordot(flat, sizes, 1)
-        largest = max(largest, float(sums[np.isfinite(sums)].max(initial=0.0)))
-    return largest

@@ -8,7 +8,7 @@ custom ``backward`` in their graph leaves a `Returned` and its `Change` s.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,10 +56,9 @@ def functions_of(outputs: Sequence[Any]) -> dict[type[Any], str]:
 
 
 @contextlib.contextmanager
-def spying(outputs: Sequence[Any], labels: dict[int, str]) -> Iterator[Notes]:
+def spying(found: Mapping[type[Any], str], labels: dict[int, str]) -> Iterator[Notes]:
     """Look on while custom backwards run; ``labels`` name leaves by their identity. What was there comes back."""
     notes = Notes()
-    found = functions_of(outputs)
     notes.functions += [f"{own.__qualname__}.{method}" for own, method in found.items()]
     before = {own: own.__dict__.get(method) for own, method in found.items()}
     for own, method in found.items():

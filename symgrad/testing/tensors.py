@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch.autograd import forward_ad
 
 from symgrad.numeric import Array
 from symgrad.testing.attempts import PLAIN, Change, Pull, Seeds, Variation
-from symgrad.testing.layouts import Layout, contiguous
+from symgrad.testing.layouts import Layout
 from symgrad.testing.quiet import Heard, listening
 from symgrad.testing.spying import changed, functions_of, named, nodes_of, snapshot, spying
 
@@ -50,6 +51,8 @@ class Tensors:
         """Whether the function writes into its inputs, which is then done to copies of the leaves."""
         self.frees = False
         """Whether its graph serves one backward only, as torch.compile's may: each pull then runs forward again."""
+        self.functions: Mapping[type[Any], str] | None = None
+        """The user's own Functions of its graph, once it has run."""
 
     def leaves(self, variation: Variation) -> dict[str, Any]:
         """Fresh leaves, constants and options, in the order given."""
@@ -108,23 +111,9 @@ class Tensors:
             for name, data in before.items():
                 self.parameters[name].data = data
 
-    def accumulated(self, seeds: Seeds) -> Pull | None:
-        """What ``backward`` adds to a ``.grad`` of ones."""
-        run = self.run()
-        if run.failure or not any(t.requires_grad for t in run.tensors):
-            return None
-        asked = {name: leaf for name, leaf in run.asked.items() if name in run.leaves}
-        with listening() as heard:
-            for leaf in asked.values():
-                leaf.grad = torch.ones_like(leaf)
-            pairs = run.pairs(seeds, ())
-            torch.autograd.backward([t for t, _ in pairs], [s for _, s in pairs], inputs=list(asked.values()))
-        found = {n: None if t.grad is None else numbers_of(t.grad) - 1 for n, t in asked.items()}
-        return Pull(found, heard.failure, heard.printed)
-
     def pushed(self, name: str, tangent: Array) -> tuple[Array, ...] | str | None:
         """Ju by ``jvp`` of the user's own Functions, where all of them have one."""
-        own = functions_of(self.run().tensors)
+        own = self.functions if self.functions is not None else self.run().functions
         if not own or any(f.jvp is torch.autograd.Function.jvp for f in own) or name not in self.inputs:
             return None
         with listening() as heard, forward_ad.dual_level():
@@ -186,6 +175,32 @@ class TorchRun:
         known = {**leaves, **owner.parameters}
         self.asked = {name: known[name] for name in owner.names if known[name].requires_grad}
 
+    @cached_property
+    def functions(self) -> Mapping[type[Any], str]:
+        """The user's own Functions of its graph."""
+        self.owner.functions = functions_of(self.tensors)
+        return self.owner.functions
+
+    def accumulated(self, seeds: Seeds) -> Pull | None:
+        """What ``backward`` adds to a ``.grad`` of ones."""
+        run = self.fresh()
+        pairs = run.pairs(seeds, ())
+        asked = {name: leaf for name, leaf in run.asked.items() if name in run.leaves}
+        if not pairs:
+            return None
+        run.used = True
+        with listening() as heard:
+            for leaf in asked.values():
+                leaf.grad = torch.ones_like(leaf)
+            torch.autograd.backward(
+                [t for t, _ in pairs], [s for _, s in pairs], retain_graph=not run.owner.frees,
+                inputs=list(asked.values()),
+            )  # fmt: skip
+        found = {n: None if t.grad is None else numbers_of(t.grad) - 1 for n, t in asked.items()}
+        for leaf in asked.values():
+            leaf.grad = None
+        return Pull(found, heard.failure, heard.printed)
+
     def pairs(self, seeds: Seeds, layouts: Sequence[Layout | None]) -> list[tuple[Any, Any]]:
         """The outputs that count, each with its seed as a tensor."""
         chosen = [*layouts, *[None] * (len(self.tensors) - len(layouts))]
@@ -241,7 +256,7 @@ class TorchRun:
         copies = [snapshot(s) for _, s in pairs]
         leaves = {name: snapshot(leaf) for name, leaf in self.asked.items()}
         labels = {id(leaf): name for name, leaf in self.asked.items()}
-        with spying([t for t, _ in pairs], labels) as notes:
+        with spying(self.functions, labels) as notes:
             found, heard = self.engine(pairs)
         changes = list(notes.changes)
         if not any(c.kind == "mutates_seed" for c in changes):
@@ -262,7 +277,9 @@ def same_entries(tensor: Any, seed: Array) -> bool:
 
 def placed(values: Array, dtype: Any, device: Any, layout: Layout | None) -> Any:
     """A tensor with these numbers, lying as ``layout`` says."""
-    where = contiguous(values) if layout is None else layout.place(values)
+    if layout is None:
+        return torch.tensor(np.array(values, order="C"), dtype=torch.float64, device=device).to(dtype)
+    where = layout.place(values)
     buffer = torch.tensor(where.buffer, dtype=torch.float64).to(dtype).to(device)
     return torch.as_strided(buffer, where.shape, where.strides, where.offset)
 

@@ -17,7 +17,7 @@ import numpy as np
 from symgrad.calculus import Sweep, pullback
 from symgrad.errors import InputError, ShapeError, SymgradError
 from symgrad.language import Reading, arguments, inputs_of, read
-from symgrad.numeric import Array, Values, as_float, forward, is_exact, numeric_pullback
+from symgrad.numeric import Array, Values, as_float, forward, is_exact, numeric_pullbacks
 from symgrad.program import Program
 from symgrad.testing.attempts import Candidate, Seeds, Variation
 from symgrad.testing.shaking import shaken_pullback
@@ -41,7 +41,7 @@ class Formula:
     said: str = "formula"
     tolerance: float = 1e-9
 
-    @property
+    @cached_property
     def inputs(self) -> Mapping[str, Array]:
         """The numbers of the inputs."""
         return {t.name: v[t.name] for p, v in zip(self.programs, self.values, strict=True) for t in p.inputs}
@@ -58,16 +58,29 @@ class Formula:
 
     def part(self, number: int, seed: Array) -> dict[str, Array]:
         """What one output contributes."""
+        return self.parts(number, [seed])[0]
+
+    def parts(self, number: int, seeds: Sequence[Array]) -> list[dict[str, Array]]:
+        """What one output contributes, for several seeds."""
         program, values = self.programs[number], self.values[number]
         names = [n for n in self.wanted if any(t.name == n for t in program.inputs)]
-        found = numeric_pullback(program, values, seed, names) if names else {}
-        shapes = self.inputs
-        return {n: as_float(found[n]) if n in found else np.zeros(np.shape(shapes.get(n, 0.0))) for n in self.wanted}
+        shapes = {n: np.shape(self.inputs.get(n, 0.0)) for n in self.wanted}
+        return [
+            {n: as_float(found[n]) if n in found else np.zeros(shapes[n]) for n in self.wanted}
+            for found in (numeric_pullbacks(program, values, seeds, names) if names else [{}] * len(seeds))
+        ]
 
     def pull(self, seeds: Seeds) -> dict[str, Array]:
         """vᵀJ by every wanted input."""
         parts = [self.part(n, seed) for n, seed in enumerate(seeds) if seed is not None]
         return {name: np.asarray(sum(part[name] for part in parts)) for name in self.wanted}
+
+    def pulls(self, every: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
+        """`pull` for several seeds of every output: the program is walked once."""
+        outputs = [self.parts(n, seeds) for n, seeds in enumerate(zip(*every, strict=True))]
+        return [
+            {n: np.asarray(sum(part[n] for part in parts)) for n in self.wanted} for parts in zip(*outputs, strict=True)
+        ]
 
     def shaken(self, seeds: Seeds, name: str, share: float, number: int) -> Array:
         """vᵀJ by one input with the last digits of all that stands in it moved: what rounding on the way may do."""
@@ -109,6 +122,10 @@ class Secants:
             name: np.asarray(sum(np.tensordot(s, j, s.ndim) for s, j in zip(seeds, js, strict=True) if s is not None))
             for name, js in self.jacobians.items()
         }
+
+    def pulls(self, every: Sequence[Sequence[Array]]) -> list[dict[str, Array]]:
+        """`pull` for several seeds."""
+        return [self.pull(seeds) for seeds in every]
 
 
 Truth = Formula | Secants
