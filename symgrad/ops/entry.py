@@ -67,10 +67,7 @@ def pulled(op: Pullback) -> Op:
         definition="",
         index=unspoken,
         signature=inspect.Signature(),
-        operands=(),
         held=found_letters(op),
-        optional=frozenset(),
-        data=frozenset(),
         variadic=True,
         shape=kept,
         align=unspoken,
@@ -78,5 +75,4 @@ def pulled(op: Pullback) -> Op:
         resolve=unspoken,
         numpy=unspoken,
         torch=unspoken,
-        spelled=(),
     )

@@ -32,7 +32,6 @@ from symgrad.ops.spec import (
     as_given,
     no_alignment,
     register,
-    unresolved,
 )
 from symgrad.ops.words import ALSO, JUMPS
 
@@ -186,14 +185,12 @@ def op(
             held=held,
             optional=said.optional,
             data=said.data,
-            variadic=False,
             shape=shape or common_shape,
             align=align or broadcast,
             prepare=prepare,
             letters=letters or "ijkl",
             ranks=ranks or {},
             pairs=pairs,
-            resolve=unresolved,
             numpy=values,
             torch=torch or by_spelling(names[0], said, integers, facts.get("returns", ())),
             spelled=names,

@@ -89,7 +89,27 @@ Definition = Callable[[At, Sequence[View | None], Mapping[str, Held], Options], 
 """The output's entry at some indices, from the operands, what is held still, and the options."""
 
 
-@dataclass(frozen=True)
+def no_alignment(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
+    """Operands stay as they are."""
+    return shapes
+
+
+def kept(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Shape:
+    """The output has the shape of the first operand."""
+    return shapes[0]
+
+
+def unresolved(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
+    """No option depends on a size."""
+    return dict(options)
+
+
+def as_given(shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
+    """Options stay as they are."""
+    return dict(options)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Op:
     """One row of the table.
 
@@ -122,18 +142,18 @@ class Op:
     definition: str
     index: Definition
     signature: inspect.Signature
-    operands: tuple[str, ...]
-    held: tuple[str, ...]
-    optional: frozenset[str]
-    data: frozenset[str]
-    variadic: bool
+    operands: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    optional: frozenset[str] = frozenset()
+    data: frozenset[str] = frozenset()
+    variadic: bool = False
     shape: ShapeRule
     align: AlignRule
-    prepare: PrepareRule
-    resolve: ResolveRule
+    prepare: PrepareRule = as_given
+    resolve: ResolveRule = unresolved
     numpy: Callable[..., Any] | None
     torch: Callable[..., Any]
-    spelled: tuple[str, ...]
+    spelled: tuple[str, ...] = ()
     domain: Mapping[str, Domain] = field(default_factory=dict)
     known: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     ranks: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -222,26 +242,6 @@ TABLE: dict[str, Op] = {}
 SPELLINGS: dict[str, Op] = {}
 COMPOUND_SPELLINGS: set[str] = set()
 """What `symgrad.ops.calls` spells: known to those who suggest a name."""
-
-
-def no_alignment(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
-    """Operands stay as they are."""
-    return shapes
-
-
-def kept(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Shape:
-    """The output has the shape of the first operand."""
-    return shapes[0]
-
-
-def unresolved(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
-    """No option depends on a size."""
-    return dict(options)
-
-
-def as_given(shapes: tuple[Shape, ...], **options: Hashable) -> dict[str, Hashable]:
-    """Options stay as they are."""
-    return dict(options)
 
 
 FAMILIES: dict[str, str] = {}

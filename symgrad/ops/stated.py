@@ -23,7 +23,7 @@ from symgrad.notation.sizes import Ranges as Found
 from symgrad.notation.sizes import checked
 from symgrad.notation.tree import Absolute, Call, Condition, Dots, Floor, Statement, walk
 from symgrad.ops.domain import Domain, whole
-from symgrad.ops.spec import TABLE, At, Held, Op, View, as_given
+from symgrad.ops.spec import TABLE, At, Held, Op, View
 from symgrad.ops.words import functions
 from symgrad.program import Stated
 from symgrad.shapes import Shape, Size, Sizes
@@ -121,17 +121,12 @@ def entry_stated(op: Stated) -> Op:
             [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names.tensors]
         ),
         operands=tuple(names.tensors),
-        held=(),
-        optional=frozenset(),
         data=names.data,
-        variadic=False,
         shape=equation.shape,
         align=equation.aligned,
-        prepare=as_given,
         resolve=equation.resolved,
         numpy=unspoken,
         torch=unspoken,
-        spelled=(),
         domain=domain,
         smooth=not any(isinstance(node, (Absolute, Floor, Condition)) or kinked(node) for node in walk(equation.whole)),
         letters="".join(letter.name for letter in equation.whole.letters if len(letter.name) == 1) or "ijkl",

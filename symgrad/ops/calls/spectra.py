@@ -7,6 +7,7 @@ along the last one first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from symgrad.errors import ShapeError
@@ -49,25 +50,19 @@ def halved(call: Call, x: Any, axes: Axes, norm: Any) -> Last:
     return name, (x,), {"n": length, "dim": axis, "norm": norm}
 
 
-@compound("torch.fft.hfft2", pairs=True)
-def hfft2(call: Call, part: int, x: Any, s: Any = None, dim: Any = LAST_TWO, norm: Any = None) -> Last:
-    """The real spectrum, along two axes, of a signal that is its own mirror image."""
-    return mirrored(call, x, axes_of(x, s, dim), norm)
+def along_axes(word: str, steps: Callable[..., Last], usual: Any, says: str) -> None:
+    """Enter a transform that goes along ``usual`` axes where none are named."""
+
+    def transform(call: Call, part: int, x: Any, s: Any = None, dim: Any = usual, norm: Any = None) -> Last:
+        return steps(call, x, axes_of(x, s, dim), norm)
+
+    transform.__name__, transform.__doc__ = word, says
+    compound(f"torch.fft.{word}", pairs=True)(transform)
 
 
-@compound("torch.fft.hfftn", pairs=True)
-def hfftn(call: Call, part: int, x: Any, s: Any = None, dim: Any = None, norm: Any = None) -> Last:
-    """The same along all axes."""
-    return mirrored(call, x, axes_of(x, s, dim), norm)
-
-
-@compound("torch.fft.ihfft2", pairs=True)
-def ihfft2(call: Call, part: int, x: Any, s: Any = None, dim: Any = LAST_TWO, norm: Any = None) -> Last:
-    """The first half of the signal, along two axes, with this real spectrum."""
-    return halved(call, x, axes_of(x, s, dim), norm)
-
-
-@compound("torch.fft.ihfftn", pairs=True)
-def ihfftn(call: Call, part: int, x: Any, s: Any = None, dim: Any = None, norm: Any = None) -> Last:
-    """The same along all axes."""
-    return halved(call, x, axes_of(x, s, dim), norm)
+SPECTRUM = "The real spectrum of a signal that is its own mirror image, along"
+SIGNAL = "The first half of the signal with this real spectrum, along"
+along_axes("hfft2", mirrored, LAST_TWO, f"{SPECTRUM} two axes.")
+along_axes("hfftn", mirrored, None, f"{SPECTRUM} all axes.")
+along_axes("ihfft2", halved, LAST_TWO, f"{SIGNAL} two axes.")
+along_axes("ihfftn", halved, None, f"{SIGNAL} all axes.")

@@ -29,6 +29,7 @@ from symgrad.ops.complex.complex_pairs import (
     pairs,
     unpaired,
 )
+from symgrad.ops.options import one_of
 from symgrad.ops.shaping import axis_of
 from symgrad.ops.spec import At, Example, Op, PrepareRule, ShapeRule, View, example, operation
 from symgrad.shapes import Shape, Sizes
@@ -55,13 +56,6 @@ def half(n: Expr) -> Expr:
 def whole(m: Expr) -> Expr:
     """The length of the real signal that m entries stand for."""
     return 2 * (m - 1)
-
-
-def checked_norm(norm: str | None) -> str:
-    """One of torch's three words."""
-    if norm not in (None, *NORMS):
-        raise InputError("there is no such norm", found=(f"norm={norm!r}",), hints=("'backward', 'ortho', 'forward'",))
-    return norm or "backward"
 
 
 def checked_length(n: Any) -> Expr:
@@ -207,7 +201,7 @@ def along_one(kind: Kind) -> Op:
         shape = signal_shape(shapes[0], kind.complex_in)
         axis = axis_of(dim, len(shape))
         length = checked_length(kind.own(shape[axis]) if n is None else n)
-        return {"n": length, "dim": axis, "norm": checked_norm(norm)}
+        return {"n": length, "dim": axis, "norm": one_of(NORMS, "norm", norm or "backward")}
 
     def shape(sizes: Sizes, shapes: tuple[Shape, ...], n: Expr, dim: int, norm: str) -> Shape:
         return kind.shape(sizes, shapes[0], (n,), (dim,))
@@ -236,7 +230,11 @@ def along_several(kind: Kind, usual: Any) -> Op:
             raise ShapeError("a Fourier transform goes along each axis once, with one length for each")
         own = [kind.own(shape[a], last=a == axes[-1]) for a in axes]
         lengths = own if asked is None else [mine if n == -1 else n for n, mine in zip(asked, own, strict=True)]
-        return {"s": tuple(checked_length(n) for n in lengths), "dim": axes, "norm": checked_norm(norm)}
+        return {
+            "s": tuple(checked_length(n) for n in lengths),
+            "dim": axes,
+            "norm": one_of(NORMS, "norm", norm or "backward"),
+        }
 
     def shape(sizes: Sizes, shapes: tuple[Shape, ...], s: Lengths, dim: Axes, norm: str) -> Shape:
         return kind.shape(sizes, shapes[0], s, dim)

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.functions import floor, nearest, side
 from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import reals
 from symgrad.ops.moving.kernels import KEYS, cubic, hat, keys
+from symgrad.ops.options import one_of
 from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
@@ -28,12 +29,8 @@ def prepare_grid_sample(
     shapes: tuple[Shape, ...], mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> dict[str, Hashable]:
     """torch's modes; what goes on beyond the border for cubics is only 0."""
-    for name, value, known in (
-        ("mode", mode, ("bilinear", "nearest", "bicubic")),
-        ("padding_mode", padding_mode, ("zeros", "border", "reflection")),
-    ):
-        if value not in known:
-            raise InputError(f"there is no such {name}", found=(f"{name}={value!r}",), hints=known)
+    one_of(("bilinear", "nearest", "bicubic"), "mode", mode)
+    one_of(("zeros", "border", "reflection"), "padding_mode", padding_mode)
     if mode == "bicubic" and padding_mode != "zeros":
         raise UnsupportedError("grid_sample with cubics is supported with padding_mode='zeros' only")
     if mode == "bicubic" and len(shapes[0]) != 4:

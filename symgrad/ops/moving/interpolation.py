@@ -20,6 +20,7 @@ from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.moving.kernels import KEYS, SMOOTH, between, covers, cubic, hat, keys
 from symgrad.ops.moving.views import sequence
+from symgrad.ops.options import one_of
 from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes, size_of
 
@@ -59,9 +60,7 @@ def prepare_interpolate(
 ) -> dict[str, Hashable]:
     """The sizes of space, or one factor for each; torch's rules about which options go together."""
     space = len(shapes[0]) - 2
-    if mode not in SPACE:
-        raise InputError("there is no such interpolation", found=(f"mode={mode!r}",), hints=tuple(SPACE))
-    if space not in SPACE[mode]:
+    if space not in SPACE[one_of(tuple(SPACE), "mode", mode)]:
         raise ShapeError(
             f"mode={mode!r} takes a batch axis, a channel axis and {' or '.join(map(str, SPACE[mode]))} of space",
             found=(f"{len(shapes[0])} axes",),

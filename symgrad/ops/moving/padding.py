@@ -16,6 +16,7 @@ from symgrad.indexing import bracket
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.moving.views import sequence
+from symgrad.ops.options import one_of
 from symgrad.ops.shaping import axis_of, moved, number
 from symgrad.ops.spec import At, View, example, operation
 from symgrad.shapes import Shape, Size, Sizes, size_of
@@ -99,8 +100,7 @@ def prepare_pad(shapes: tuple[Shape, ...], pad: Ints, mode: str = "constant", va
     """Pairs of margins, from the last axis on; around constants they may be sizes, as in ``x.shape[0] - 1``."""
     sizes = mode == "constant"
     margins = tuple(p if sizes and isinstance(p, sp.Expr) else int(p) for p in sequence(pad))
-    if mode not in MODES:
-        raise InputError("there is no such padding", found=(f"mode={mode!r}",), hints=MODES)
+    one_of(MODES, "mode", mode)
     if len(margins) % 2 or len(margins) > 2 * len(shapes[0]):
         raise ShapeError("pad takes two numbers for each axis, from the last axis on", found=(f"pad={margins}",))
     if mode != "constant" and len(shapes[0]) - len(margins) // 2 not in (1, 2):
