@@ -28,7 +28,7 @@ rnn(seq, (h0, h0 + 1))[0].sum().backward()
 def told(tmp_path, text: str) -> list[str]:
     path = tmp_path / f"script_{len(text)}.py"  # one file each: lines of a file that was read are kept
     path.write_text(text, encoding="utf-8")
-    return [" ".join(event_text(call).split()) for call in run_script(str(path), [], tell=lambda event: None).calls]
+    return [" ".join(event_text(call).split()) for call in run_script(str(path), [], tell=lambda event: None).events]
 
 
 def test_data_without_a_name_is_the_text_that_made_it_or_its_numbers(tmp_path):
@@ -72,4 +72,43 @@ def test_no_tensor_bears_the_name_of_what_holds_it_or_of_what_its_line_only_give
         header, _, rest = text.partition("hv = hvp(f, a, a)[1]")
         assert "hv" not in header
         assert rest
-        assert "hv" not in rest
+        assert not re.search(r"\bhv\b", rest)
+
+
+NORMED = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+new = nn.utils.parametrizations.spectral_norm(nn.Linear(3, 4))
+old = nn.utils.spectral_norm(nn.Linear(3, 4))
+x, w, s = torch.rand(2, 3), torch.rand(3, 2, requires_grad=True), torch.ones(3, 3)
+new(x).sum().backward()
+old(x).sum().backward()
+((x.abs() + 0) @ w).sum().backward()
+(x.clone() @ w).sum().backward()
+"""
+
+
+def test_a_copy_of_a_buffer_has_the_name_of_the_buffer(tmp_path):
+    new, old, computed, copied = told(tmp_path, NORMED)
+    assert "new.parametrizations.weight.0._u 4" in new
+    assert "new.parametrizations.weight.0._v 3" in new
+    assert "old.weight_u 4" in old
+    assert "data" not in new + old
+    assert "data: x.abs() + 0" in computed  # equal to x, but not a copy of it
+    assert "x 2×3" in copied
+
+
+def test_a_copy_of_what_has_changed_since_keeps_no_name(tmp_path):
+    text = NORMED.partition("new(x)")[0] + "keep = [x.clone() @ w]\nx.mul_(2)\nkeep[0].sum().backward()\n"
+    (changed,) = told(tmp_path, text)
+    assert "data: x.clone()" in changed
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_nobody_is_told_that_a_buffer_has_no_gradient(tmp_path, alone):
+    more = "" if alone else "other = torch.nn.Linear(2, 2)\n"
+    text = f"import torch\n{more}bn, x = torch.nn.BatchNorm1d(3), torch.rand(4, 3)\n(bn(x) ** 2).sum().backward()\n"
+    (found,) = told(tmp_path, text)
+    assert "running_mean" not in found.partition("not asked")[0].rpartition("= torch")[2]
+    assert "x is not asked" in found

@@ -211,6 +211,15 @@ def names_in(start: FrameType | None) -> dict[int, str]:
     return found
 
 
+def buffers_in(start: FrameType | None) -> frozenset[int]:
+    """The buffers of the modules in sight, by identity: tensors that belong to a module and are no parameters."""
+    values = [
+        value for frame in frames(start) for scope in (frame.f_locals, frame.f_globals) for value in scope.values()
+    ]
+    modules = {id(value): value for value in values if _is(value, "Module")}
+    return frozenset(id(tensor) for module in modules.values() for tensor in module.buffers())
+
+
 def left_by_loops(file: str, line: int) -> frozenset[str]:
     """The names that only loops elsewhere bind: ``p`` after ``for p in net.parameters()`` says nothing."""
     loops, others = bound_in(file)

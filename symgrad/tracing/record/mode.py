@@ -235,6 +235,7 @@ class Recorder(TorchFunctionMode):
             return self._source(tensor, cut)
         node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
         node.parts, node.made_by = parts_of(call), call.spelling
+        node.made_of = sources[0].owner if len(sources) == 1 and not sources[0].carries else None
         node.detached, node.past = detached_from(call, sources), past_of(node, call, index, sources, self.forwards)
         return node
 

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from symgrad.ops.lookup import find
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.trace import Node, Where
+from symgrad.tracing.record.trace import Node, Where, same
 from symgrad.tracing.record.written import called, written
+
+COPY = "out = x"
+"""The equation of what only copies."""
 
 
 def node_names(
@@ -46,7 +50,20 @@ def node_names(
             fits = (not several or node.siblings == len(targets)) and (not asked_here or given_back(node))
             if fits and (given or node.kind != "data"):
                 names.setdefault(id(node), targets[node.index] if several else one_of(node, targets[0]))
-    return {**unassigned(order, names), **names} if given else names
+    return {**copies(order, in_sight), **unassigned(order, names), **names} if given else names
+
+
+def copies(order: Sequence[Node], in_sight: Mapping[int, str]) -> dict[int, str]:
+    """Names of data that is a copy of a tensor in sight and still equal to it: a buffer that a layer cloned."""
+    found: dict[int, str] = {}
+    for node in order:
+        source = node.made_of() if node.made_of is not None and node.kind == "data" else None
+        if source is None or id(source) not in in_sight or source.shape != node.held.shape:
+            continue
+        op = find(node.made_by)
+        if op is not None and op.definition == COPY and same(node.held, source):
+            found[id(node)] = in_sight[id(source)]
+    return found
 
 
 def unassigned(order: Sequence[Node], names: Mapping[int, str]) -> dict[int, str]:

@@ -118,7 +118,8 @@ class Node:
     what was kept for the pullback; ``behind`` which line wrote the value through ``.data``, which its own counter does
     not count. ``detached`` is what data was detached from, where that was computed in a few steps, and
     ``past`` how it was made of such data. ``parts`` are the numbers of the indices that read data, and ``made_by`` is
-    what was called to make it, or the node of torch's graph where that was not seen.
+    what was called to make it, or the node of torch's graph where that was not seen; ``made_of`` is the one tensor that
+    data was made of.
     """
 
     kind: str
@@ -142,6 +143,7 @@ class Node:
     past: Node | None = None
     parts: tuple[str, ...] = ()
     made_by: str = ""
+    made_of: weakref.ref[Any] | None = None
 
     @property
     def carries(self) -> bool:

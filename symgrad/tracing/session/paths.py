@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.tracing.lift.lifted import Lifted
+from symgrad.tracing.record import frames
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.trace import Cut, Node, Where
@@ -50,11 +51,12 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
     """Tensors in the program, or cut off from it, that get no gradient, and why."""
     notes: list[str] = []
     unasked: list[str] = []
+    buffers = frames.buffers_in(frames.user_frame())
     for name, node in lifted.nodes.items():
         if node.kind == "data" and id(node) in node_names([node], {}, scene.sight) and node.cut is None:
             tensor = node.owner() if node.owner is not None else None
             label = lifted.labels[name]
-            own = "." in label and type(tensor).__name__ != "Parameter"  # a module's buffer: nobody expects a gradient
+            own = id(tensor) in buffers  # a module's: nobody expects a gradient
             moves = node.held.is_floating_point() or node.held.is_complex()
             if tensor is not None and moves and tensor.dim() and not tensor.requires_grad:
                 unasked += [] if own or scene.kind == "grad" else [label]
