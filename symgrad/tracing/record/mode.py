@@ -23,7 +23,7 @@ from symgrad.tracing.record.cuts import cut_of, detached_from, inside_forward, m
 from symgrad.tracing.record.guard import Guard, elsewhere, numberless
 from symgrad.tracing.record.spelling import Facts, asks_in_place, facts, overridden, taken_whole
 from symgrad.tracing.record.standing_in import Caller, caller
-from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, tensors_in, version
+from symgrad.tracing.record.trace import UNSEEN, Call, Cut, Node, Where, is_leaf, mapped, only_of, tensors_in, version
 from symgrad.tracing.record.transforms import Inside
 from symgrad.tracing.record.written import parts_of
 
@@ -234,8 +234,7 @@ class Recorder(TorchFunctionMode):
         if tensor.requires_grad and not self.forwards:
             return self._source(tensor, cut)
         node = self._source(tensor, cut) if tensor.requires_grad else self.data(tensor, cut, where)
-        node.parts, node.made_by = parts_of(call), call.spelling
-        node.made_of = sources[0].owner if len(sources) == 1 and not sources[0].carries else None
+        node.parts, node.made_by, node.made_of = parts_of(call), call.spelling, only_of(sources)
         node.detached, node.past = detached_from(call, sources), past_of(node, call, index, sources, self.forwards)
         return node
 

@@ -206,6 +206,11 @@ class Node:
         return self.call.nodes() if self.call is not None else self.parents
 
 
+def only_of(sources: Sequence[Node]) -> weakref.ref[Any] | None:
+    """The tensor of the only source, if that is data."""
+    return sources[0].owner if len(sources) == 1 and not sources[0].carries else None
+
+
 def same(first: Any, second: Any) -> bool:
     """Whether two tensors hold the same numbers; NaN equals NaN."""
     return bool(((first == second) | ((first != first) & (second != second))).all())
