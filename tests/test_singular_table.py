@@ -133,6 +133,27 @@ def test_at_an_edge_torch_has_a_number_of_its_own_and_nobody_disagrees(op: Op) -
         assert f"| {rule.at} | {rule.by} |" in page
 
 
+@pytest.mark.parametrize("op", EDGED, ids=[op.name for op in EDGED])
+def test_at_an_edge_a_captured_program_has_torchs_number_and_names_the_step(op: Op) -> None:
+    """Also where all that is derived is finite, so that nothing looks singular: a Poisson loss at the target 0."""
+    for rule in edges_of(op):
+        shapes = dict(next(e.shapes for e in op.examples if e.text == rule.text))
+        at = {k: float(v) for k, v in (part.split(" = ") for part in rule.at.split(", "))}
+        inputs = {n: torch.full(s, at.get(n, 0.5), dtype=torch.float64) for n, s in shapes.items()}
+
+        def run(*given: torch.Tensor, text: str = rule.text, names: tuple[str, ...] = tuple(inputs)) -> torch.Tensor:
+            return torch_side.evaluate(text, dict(zip(names, given, strict=True)))
+
+        leaves = [t.clone().requires_grad_(True) for t in inputs.values()]
+        expected = torch.autograd.grad(run(*leaves).sum(), leaves, allow_unused=True)
+        program = symgrad.capture(run, *inputs.values())
+        got = program.pullback(np.ones(tuple(run(*inputs.values()).shape)))
+        for (name, value), right in zip(got.items(), expected, strict=True):
+            assert_same(np.zeros(value.shape) if right is None else right, value, what=f"{rule.text} by {name}")
+        same = rule.torch is not None and np.isclose(rule.here, rule.torch)
+        assert same or program.conventions or program.black_boxes, rule
+
+
 def test_an_operation_without_edges_has_none() -> None:
     op = find("exp")
     assert op is not None

@@ -67,7 +67,8 @@ def arithmetic(sign: str, left: Number, right: Number) -> Number:
     symbolic = isinstance(left, sp.Expr) or isinstance(right, sp.Expr)
     try:
         if sign == "**":
-            return tidy(power(left, right))
+            found = power(left, right)
+            return endless(found) if any(isinstance(s, float) and math.isinf(s) for s in (left, right)) else tidy(found)
         sides = [sp.sympify(side, strict=True) if symbolic else exactly(side) for side in (left, right)]
         if not symbolic and any(isinstance(s, float) and math.isinf(s) for s in sides):
             return endless(ARITHMETIC[sign](*sides))
@@ -189,6 +190,7 @@ def function(name: str, value: Number) -> Number:
     try:
         if isinstance(value, sp.Expr):
             return tidy(ON_SIZES[name](value))
-        return tidy(abs(value) if name == "abs" else FUNCTIONS[name](float(value)))
+        found = abs(value) if name == "abs" else FUNCTIONS[name](float(value))
+        return endless(found) if isinstance(value, float) and math.isinf(value) else tidy(found)
     except (ValueError, OverflowError):
         raise DomainError(f"{name}({value}) is not a finite real number") from None

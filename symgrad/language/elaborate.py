@@ -6,23 +6,27 @@ Names become tensors, operators and calls become entries of the table, and whate
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from symgrad.errors import (
     NotationError,
     ShapeError,
+    Span,
     UnknownNameError,
     UnsupportedError,
+    bug,
 )
 from symgrad.language.apply import Applier, first_of_pair, placed
 from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, kind_of
+from symgrad.language.casts import cast, held_first, is_cast
 from symgrad.language.complaints import excerpt, turned, uncalled, unknown_function
 from symgrad.language.complexes import VIEWS, seen_as
 from symgrad.language.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
 from symgrad.language.extents import METHODS, Extents, shape_of
+from symgrad.language.kinds import Kind
 from symgrad.language.made import TOLD, Given, dtype_of
 from symgrad.language.makers import maker_of
 from symgrad.language.names import PROPERTIES, is_module_path, spelling_of
@@ -47,7 +51,7 @@ from symgrad.language.part_count import count_of
 from symgrad.language.picks import picked
 from symgrad.language.stated import stated
 from symgrad.language.subscripts import ALL, key_of
-from symgrad.ops.calls.operators import SIGNS
+from symgrad.ops.calls.operators import LOGIC, SIGNS
 from symgrad.ops.calls.registry import Compound, find_compound
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import find
@@ -135,7 +139,9 @@ class Elaborator:
     # Operators --------------------------------------------------------------------------------------
 
     def unary(self, node: Unary, name: str | None) -> Meaning:
-        """-x and +x."""
+        """-x and +x; ~x of truth values."""
+        if node.sign in LOGIC:
+            return self.logic(node.sign, (node.operand,), node.span, name)
         value = self.term(node.operand, node.sign)
         if node.sign == "+":
             return value
@@ -144,7 +150,9 @@ class Elaborator:
         return -value if value == INFINITY else placed(node.span, lambda: arithmetic("*", -1, value))
 
     def binary(self, node: Binary, name: str | None) -> Meaning:
-        """x + y and the like, comparisons included."""
+        """x + y and the like, comparisons included; & and | of truth values."""
+        if node.sign in LOGIC:
+            return self.logic(node.sign, (node.left, node.right), node.span, name)
         left, right = self.term(node.left, node.sign), self.term(node.right, node.sign)
         if not isinstance(left, Ref) and not isinstance(right, Ref):
             if node.sign in ("//", "%"):
@@ -152,8 +160,27 @@ class Elaborator:
             return placed(node.span, lambda: arithmetic(node.sign, left, right))
         op = find(SIGNS[node.sign])
         if op is None:
-            raise UnsupportedError(f"{node.sign} on tensors is not supported yet", span=node.span)
+            return self.called(f"torch.{SIGNS[node.sign]}", (left, right), (node.left, node.right), node.span, name)
         return self.apply.step(op, [(left, node.left.span), (right, node.right.span)], {}, node.span, node.sign, name)
+
+    def logic(self, sign: str, nodes: tuple[Node, ...], span: Span, name: str | None) -> Meaning:
+        """``(x > 0) & (y < 1)``, ``~(x > 0)``; refused of numbers, which torch takes bit by bit or not at all."""
+        values = [self.term(node, sign) for node in nodes]
+        if not all(isinstance(value, Ref) and value.kind is Kind.TRUTH for value in values):
+            power = ("write ** for a power",) if sign == "^" else ()
+            like = "~(x > 0)" if sign == "~" else f"(x > 0) {sign} (y < 1), with brackets around both"
+            raise NotationError(f"{sign} takes truth values here, not numbers", span=span, hints=(*power, like))
+        return self.called(f"torch.{LOGIC[sign]}", values, nodes, span, name)
+
+    def called(
+        self, spelled: str, values: Sequence[Meaning], nodes: Sequence[Node], span: Span, name: str | None
+    ) -> Meaning:
+        """What a sign stands for that is several entries of the table."""
+        compound = find_compound(spelled)
+        if compound is None:
+            raise bug(f"{spelled} is in no table")
+        given = tuple(Argument(value, n.span) for value, n in zip(values, nodes, strict=True))
+        return self.apply.part(Parts(compound, spelled, given), 0, span, name)
 
     def term(self, node: Node, sign: str) -> Any:
         """A tensor or a number on one side of ``sign``."""
@@ -189,6 +216,8 @@ class Elaborator:
                 raise NotationError(f"{spelled} takes a number", span=node.span, hints=(hint,))
         elif isinstance(callee, Attribute):
             owner = self.meaning(callee.owner)
+            if is_cast(callee.name):
+                return cast(self.apply, owner, node, callee.name, self.meaning, name)
             arguments = self.arguments(node)
             if callee.name in METHODS:
                 return self.extents.method(callee.name, owner, arguments, node.span)
@@ -202,6 +231,7 @@ class Elaborator:
             raise uncalled(callee)
         if op is None:
             raise unknown_function(spelled, callee.span, spelled in self.environment)
+        arguments = [replace(a, meaning=held_first(a.meaning, node)) for a in arguments[:1]] + arguments[1:]
         if isinstance(op, Compound):
             parts = Parts(op, spelled, tuple(arguments))
             return parts if op.several else self.apply.part(parts, 0, node.span, name)
@@ -231,7 +261,7 @@ class Elaborator:
                 found += [Argument(v, part.span) for v in values]
             else:
                 found.append(Argument(self.meaning(part), part.span))
-        return found + [Argument(self.meaning(k.value), k.span, k.name) for k in node.keywords]
+        return found + [Argument(self.meaning(k.value), k.span, k.name) for k in node.keywords if k.name != "dtype"]
 
     # Attributes, indices and sizes ------------------------------------------------------------------
 

@@ -42,6 +42,11 @@ DTYPES = {
     "dtype": Kind.REAL,
 }
 """Types by name, x.dtype among them; all decimal numbers have double precision here."""
+NO_TYPE = ("torch.float64, torch.long, torch.bool",)
+TYPED = ("to", "type", "type_as", "astype")
+"""Methods that are told a type, a tensor of that type, or a device."""
+UNREAD = ("device", "float", "int", "bool")
+"""Names that are a type or a device where a cast is told one."""
 TOLD = ("dtype", "device", "layout", "pin_memory", "memory_format", "generator")
 """Arguments that are read as words, or not at all: what they name is no tensor."""
 
@@ -52,8 +57,7 @@ def dtype_of(call: Call) -> str | None:
         if keyword.name == "dtype" and keyword.value != Word(keyword.value.span, None):
             word = (dotted(keyword.value) or "").rpartition(".")[2]
             if word not in DTYPES:
-                known = ("torch.float64, torch.long, torch.bool",)
-                raise UnknownNameError("this is no type of numbers", span=keyword.value.span, hints=known)
+                raise UnknownNameError("this is no type of numbers", span=keyword.value.span, hints=NO_TYPE)
             return word
     return None
 

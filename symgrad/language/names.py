@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from symgrad.errors import Span, UnknownNameError
-from symgrad.language.made import TOLD
+from symgrad.language.made import TOLD, TYPED, UNREAD
 from symgrad.language.nodes import (
     Attribute,
     Binary,
@@ -86,6 +86,8 @@ def tensor_names(node: Node) -> Iterator[Name]:
             skipped.add(id(part.function))
         elif isinstance(part, Keyword) and part.name in TOLD:
             skipped |= {id(inner) for inner in walk(part.value)}
+        elif isinstance(part, Call) and isinstance(part.function, Attribute) and part.function.name in TYPED:
+            skipped |= {id(given) for given in part.positional if isinstance(given, Name) and given.name in UNREAD}
         elif isinstance(part, Attribute) and is_module_path(part):
             owner: Node = part
             while isinstance(owner, Attribute):
@@ -164,7 +166,7 @@ def agreed(hints: list[Candidates]) -> Candidates:
 def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
     """Operands that stand directly in ``node``, with the ranks they may have there."""
     if isinstance(node, Binary):
-        yield from by_table(find(SIGNS[node.sign]), (node.left, node.right))
+        yield from by_table(find(SIGNS.get(node.sign, "")), (node.left, node.right))
     elif isinstance(node, Attribute) and node.name in PROPERTIES:
         yield from by_table(find(f"Tensor.{node.name}"), (node.owner,))
     elif isinstance(node, Equation):

@@ -23,7 +23,9 @@ DEPTH = 100
 DIGITS = 18
 """Integers may have this many digits: they have to fit NumPy's and torch's 64 bits."""
 
-ALLOWED = "names, numbers, + - * / // % ** @, comparisons, calls, x.T, x[0, 1:], and h = … followed by ;"
+ALLOWED = (
+    "names, numbers, + - * / // % ** @, comparisons, & | ~ of those, calls, x.T, x[0, 1:], and h = … followed by ;"
+)
 
 TOKEN = re.compile(
     r"""
@@ -33,7 +35,7 @@ TOKEN = re.compile(
     | (?P<number>  (?: [0-9][0-9_]* (?: \.(?!\.) [0-9_]* )? | \.[0-9][0-9_]* ) (?: [eE] [+-]? [0-9]+ )? )
     | (?P<name>    [^\W\d] \w* )
     | (?P<refused> (?: \*\* | // | << | >> | [-+*/%@&|^:] )=(?!=) | -> | << | >> )
-    | (?P<sign>    \.\.\. | \*\* | // | <= | >= | == | != | [-+*/%@<>=.,;:()\[\]] )
+    | (?P<sign>    \.\.\. | \*\* | // | <= | >= | == | != | [-+*/%@<>=.,;:()\[\]&|^~] )
     """,
     re.VERBOSE,
 )
@@ -42,10 +44,6 @@ KEYWORDS = frozenset(keyword.kwlist) - {"True", "False", "None"}
 REFUSED_SIGNS = {
     ":=": "an assignment inside an expression is not allowed",
     "->": "annotations are not allowed",
-    "&": "& is not an operation on tensors here",
-    "|": "| is not an operation on tensors here",
-    "^": "^ is not a power in Python",
-    "~": "~ is not an operation on tensors here",
     "{": "braces (dictionaries and sets) are not allowed",
     "}": "braces (dictionaries and sets) are not allowed",
     "\\": "backslashes are not allowed",
@@ -54,11 +52,14 @@ REFUSED_SIGNS = {
 }
 LOOKALIKES = {
     "−": "-", "–": "-", "×": "*", "·": "*", "∗": "*", "÷": "/", "≤": "<=", "≥": ">=", "≠": "!=",
-    "²": "**2", "³": "**3", "ᵀ": ".T", "“": '"', "”": '"', "‘": "'", "’": "'", "^": "**", "\xa0": "a space",
+    "²": "**2", "³": "**3", "ᵀ": ".T", "“": '"', "”": '"', "‘": "'", "’": "'", "\xa0": "a space",
 }  # fmt: skip
 CLOSES = {"(": ")", "[": "]"}
-STRENGTH = {"<": 0, "<=": 0, ">": 0, ">=": 0, "==": 0, "!=": 0, "+": 1, "-": 1, "*": 2, "/": 2, "//": 2, "%": 2, "@": 2}
-TIGHT = 3
+STRENGTH = {
+    "<": 0, "<=": 0, ">": 0, ">=": 0, "==": 0, "!=": 0, "|": 1, "^": 2, "&": 3, "+": 4, "-": 4,
+    "*": 5, "/": 5, "//": 5, "%": 5, "@": 5,
+}  # fmt: skip
+TIGHT = 6
 
 
 @dataclass(frozen=True)

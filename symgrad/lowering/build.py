@@ -20,7 +20,7 @@ from symgrad.lowering.cases import conditions as conditions_in
 from symgrad.lowering.cases import told
 from symgrad.lowering.choices import chosen, clipped
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
-from symgrad.lowering.factors import apart, one_hot, quotient, with_sizes
+from symgrad.lowering.factors import apart, one_hot, quotient, rounded_once, with_sizes
 from symgrad.lowering.families import Families
 from symgrad.lowering.graph import FLOAT, TRUTH, Graph, NoPlan
 from symgrad.lowering.names import EITHER, FINITE, FUNCTIONS, MOST_FACTORS, RELATIONS, real_number
@@ -146,7 +146,9 @@ class Builder:
         if node.func in EITHER:
             return self.either(EITHER[node.func], [self.terms.numeric(self.value(a)) for a in node.args])
         if node.func in FUNCTIONS:
-            given = [self.terms.floats(self.value(a)) for a in node.args]
+            over = rounded_once(node)
+            given = [self.terms.floats(self.value(a)) for a in over or node.args]
+            given = [self.terms.map("divide", *given)] if over else given
             return self.terms.map(FUNCTIONS[node.func], *given, holds=FLOAT)
         raise NoPlan
 

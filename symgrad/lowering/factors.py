@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import sympy as sp
 
-from symgrad.functions import sign
+from symgrad.functions import Stable, sign
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, free_indices
 from symgrad.lowering.windows import line
@@ -29,6 +29,14 @@ def quotient(factors: Sequence[Expr], bound: Sequence[Index]) -> tuple[list[Expr
     """The factors above, and what is below that nothing sums over."""
     below = [f for f in factors if f.is_Pow and f.exp == -1 and any(accesses(f)) and free_indices(f).isdisjoint(bound)]
     return [f for f in factors if f not in below], [f.base for f in below]
+
+
+def rounded_once(node: Expr) -> tuple[Expr, Expr] | None:
+    """What is above the line and below it in a function that jumps: 0.3 / 0.1 is less than 3, 0.3 · (1 / 0.1) is 3."""
+    if not isinstance(node, Stable) or node.fdiff() != 0:
+        return None
+    above, below = sp.fraction(node.args[0])
+    return None if below.is_number else (above, below)
 
 
 def apart(relation: Expr) -> tuple[Expr, Expr]:
@@ -51,4 +59,4 @@ def one_hot(factor: Expr, factors: Sequence[Expr], bound: Sequence[Index]) -> bo
     return place >= 0 and not any(index in free_indices(f) for f in factors if f is not factor)
 
 
-__all__ = ["apart", "one_hot", "quotient", "with_sizes"]
+__all__ = ["apart", "one_hot", "quotient", "rounded_once", "with_sizes"]

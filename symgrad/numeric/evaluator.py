@@ -24,6 +24,7 @@ from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_consta
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, indices_of, is_access, name_of
 from symgrad.lowering.exponents import Share, exponentials_only, stable_factors
+from symgrad.lowering.factors import rounded_once
 from symgrad.lowering.reading import flat, in_order, is_mask, is_rational, number, scatter_target
 from symgrad.lowering.windows import absorb, fold, kept_axes, line, nothing, slide, strided
 from symgrad.numeric.budget import check_grid
@@ -135,6 +136,9 @@ class Evaluator:
             return self._combine(lambda e: unravel_rows(e, self._shape(node.shape))[node.axis], (node.number,))
         if node.func in EITHER:
             return self._combine(EITHER[node.func], node.args)
+        over = rounded_once(node)
+        if over:
+            return self._combine(lambda a, b: FUNCTIONS[node.func](as_float(a) / as_float(b)), over)
         if node.func in FUNCTIONS:
             return self._combine(lambda *parts: FUNCTIONS[node.func](*(as_float(p) for p in parts)), node.args)
         raise bug(f"no numeric value is known for {node.func.__name__}")

@@ -44,7 +44,17 @@ def div(call: Call, part: int, x: Any, other: Any, *, rounding_mode: Any = None)
         return None
     if rounding_mode not in ("trunc", "floor"):
         raise InputError(f"rounding_mode is 'trunc' or 'floor', not {rounding_mode!r}")
-    return rounding_mode, (call("div", x, other),), {}
+    return floor_divide(call, part, x, other) if rounding_mode == "floor" else ("trunc", (call("div", x, other),), {})
+
+
+@compound(*everywhere("floor_divide"), "np.floor_divide", reals=True)
+def floor_divide(call: Call, part: int, x: Any, other: Any) -> Last:
+    """How often ``other`` goes into x: 9 times 0.1 into 1, although their quotient is rounded to 10."""
+    if not hasattr(other, "shape") and (other == 0 or abs(math.frexp(other)[0]) == 0.5):
+        return "floor", (call("div", x, other),), {}
+    times = call("round", call("div", call("sub", x, call("remainder", x, other)), other))
+    zero = hasattr(other, "shape") and call("eq", other, 0)
+    return ("where", (zero, call("div", x, other), times), {}) if zero else done(times)
 
 
 @compound(*everywhere("clamp", "clip"), reals=True)
@@ -58,11 +68,8 @@ def clamp(call: Call, part: int, x: Any, min: Any = None, max: Any = None) -> La
         if (low is None) == (min is None) and (high is None) == (max is None):
             return None
         return done(x) if low is high is None else ("clamp", (x,), {"min": low, "max": high})
-    if min is not None:
-        x = call("where", call("ge", x, min), x, min)
-    if max is not None:
-        x = call("where", call("le", x, max), x, max)
-    return done(x)
+    x = x if min is None else call("where", call("ge", x, min), x, min)
+    return done(x if max is None else call("where", call("le", x, max), x, max))
 
 
 @compound(*everywhere("clamp_min"), reals=True)
@@ -82,26 +89,16 @@ def nan_to_num(call: Call, part: int, x: Any, nan: Any = None, posinf: Any = Non
     """Numbers of one's own in the place of NaN, ∞ and −∞, 0 and the largest numbers where none is given."""
     if not nan and posinf is None and neginf is None:
         return None
-    found = call("nan_to_num", x)
-    if neginf is not None:
-        found = call("where", call("lt", x, -sys.float_info.max), neginf, found)
-    if posinf is not None:
-        found = call("where", call("gt", x, sys.float_info.max), posinf, found)
+    found, largest = call("nan_to_num", x), sys.float_info.max
+    for sign, bound, number in (("lt", -largest, neginf), ("gt", largest, posinf)):
+        found = found if number is None else call("where", call(sign, x, bound), number, found)
     if nan:  # of which no comparison holds
-        above = call("where", call("gt", x, sys.float_info.max), found, nan)
-        found = call("where", call("le", x, sys.float_info.max), found, above)
+        found = call("where", call("le", x, largest), found, call("where", call("gt", x, largest), found, nan))
     return done(found)
 
 
 @compound(*everywhere("fill"), reals=True)
 def fill(call: Call, part: int, x: Any, value: Any) -> Last:
     """One number everywhere."""
-    if hasattr(value, "shape"):
-        return "expand", (value,), {"shape": tuple(x.shape)}
-    return "mul", (call("ones_like", x), float(value)), {}
-
-
-# Truth values -------------------------------------------------------------------------------------------------
-
-BEYOND = sys.float_info.max
-"""No finite number is larger."""
+    same = {"shape": tuple(x.shape)}
+    return ("expand", (value,), same) if hasattr(value, "shape") else ("mul", (call("ones_like", x), float(value)), {})

@@ -54,7 +54,11 @@ SIGNS = {
     "//": "floor_divide", "<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne",
 }  # fmt: skip
 """What a sign between two operands of a text stands for."""
+LOGIC = {"&": "logical_and", "|": "logical_or", "^": "logical_xor", "~": "logical_not"}
+"""What a sign between truth values, or before them, stands for."""
+TO_WHOLE = "trunc"
+"""The entry that makes whole numbers."""
 INFIX = {entry: sign for sign, entry in SIGNS.items() if sign not in ("%", "//")} | {"mm": "@", "mv": "@"}
 """Entries that a text has between their operands."""
 
-__all__ = ["INFIX", "IN_PLACE_OPERATORS", "NEW", "OPERATORS", "RANDOM", "REFLECTED", "SIGNS"]
+__all__ = ["INFIX", "IN_PLACE_OPERATORS", "LOGIC", "NEW", "OPERATORS", "RANDOM", "REFLECTED", "SIGNS", "TO_WHOLE"]

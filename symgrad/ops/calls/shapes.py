@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from symgrad.errors import InputError, ShapeError
-from symgrad.ops.calls.registry import Call, Last, axis_of, compound, done
+from symgrad.ops.calls.registry import Call, Last, axis_of, compound, done, made
 from symgrad.ops.moving.arranging import at_least
 
 MOST_ROWS = 4096
@@ -195,3 +195,10 @@ def combinations(call: Call, part: int, x: Any, r: int = 2, with_replacement: bo
     rows = (itertools.combinations_with_replacement if with_replacement else itertools.combinations)(range(size), r)
     each = [call("select", x, dim=0, index=n) for row in rows for n in row]
     return "reshape", (call("stack", *each, dim=0),), {"shape": (count, r)}
+
+
+@compound("torch.vander", "np.vander", "aten.vander")
+def vander(call: Call, part: int, x: Any, N: Any = None, increasing: bool = False) -> Last:
+    """The powers of each entry of a vector as columns, the highest first unless they are to increase."""
+    rising = ("vander", (x,), {"N": call.whole(x.shape[0]) if N is None else N})
+    return rising if increasing else ("flip", (made(call, rising),), {"dims": (-1,)})

@@ -27,6 +27,13 @@ said("logical_not(x)", "x == 0", "Whether an entry is 0.", *everywhere("logical_
 said("logical_and(x, other)", "(x != 0) * (other != 0) > 0", "Whether neither entry is 0.", *everywhere("logical_and"))
 said("logical_or(x, other)", "(x == 0) * (other == 0) == 0", "Whether one entry or both are not 0.", *everywhere("logical_or"))
 said("logical_xor(x, other)", "(x != 0) != (other != 0)", "Whether one entry is 0 and the other is not.", *everywhere("logical_xor"))
+said("isclose(x, other, rtol=1e-5, atol=1e-8)", "gap = abs(x - other); near = (gap <= abs(other) * rtol + atol) * "
+     f"(gap <= {BEYOND}); (x != other) * (near == 0) == 0", "Whether two entries are equal, or closer than atol + rtol·|other|.",
+     *everywhere("isclose"))
+said("signbit(x)", "copysign(ones_like(x), x) < 0", "Whether an entry is negative, or −0.", *everywhere("signbit"))
+said("count_nonzero(x, dim: any=None)", "sum(x != 0, dim=dim)", "How many entries are not 0.", *everywhere("count_nonzero"))
+said("any(x, dim: any=None, keepdim=False)", "sum(x != 0, dim=dim, keepdim=keepdim) > 0", "Is one not 0?", *everywhere("any"))
+said("all(x, dim: any=None, keepdim=False)", "sum(x == 0, dim=dim, keepdim=keepdim) == 0", "Is none 0?", *everywhere("all"))
 
 # Moved ----------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from symgrad.numeric.forward import Values
 from symgrad.numeric.plans import Prepared, prepared
 from symgrad.program import Apply, Program
 from symgrad.tracing.lift.origins import Origin
-from symgrad.tracing.lift.singular import calls_in
+from symgrad.tracing.lift.singular import calls_in, on_an_edge
 from symgrad.tracing.lift.sweeps import Pull, pull
 
 SMALL = 1 << 10
@@ -124,12 +124,13 @@ class Preparing:
         return slot
 
     def regular(self, steps: Sequence[Apply]) -> bool:
-        """Whether all values that a call reads and makes are tame, and none is empty."""
+        """Whether all values that a call reads and makes are tame, none is empty, and none torch's own business."""
         values = self.sweep.values
         read = {n for s in steps for n in (*s.tensors, s.result.name) if n in values.arrays}
         for name in read - self.tame.keys():
             self.tame[name] = bool(np.size(values[name])) and all_tame(np.asarray(values[name]))
-        return all(self.tame[name] for name in read) and not any(s.result.name in self.sweep.boxes for s in steps)
+        boxed = any(step.result.name in self.sweep.boxes for step in steps)
+        return all(self.tame[name] for name in read) and not boxed and not on_an_edge(steps, values.arrays)
 
     def call(self, name: str, steps: Sequence[Apply]) -> None:
         """Write down what one call does."""

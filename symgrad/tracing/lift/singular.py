@@ -13,6 +13,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import Array, all_tame, as_float, finite
+from symgrad.ops.entry import entry_of
 from symgrad.program import Apply, Program
 from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.verify import TOLERANCE
@@ -112,4 +113,18 @@ def irregular(cotangent: Array, arrived: Mapping[str, Array], values: Iterator[A
     return any(not all_tame(a) for a in (cotangent, *arrived.values(), *values))
 
 
-__all__ = ["Origin", "alike", "calls_in", "irregular", "settled"]
+def on_an_edge(steps: Sequence[Apply], arrays: Mapping[str, Array]) -> bool:
+    """Whether operands have values at which torch has a number of its own, though all that is derived is finite."""
+    for step in steps:
+        entry = entry_of(step.op) if isinstance(step.op, str) else None
+        given = dict(zip(entry.operands if entry else (), step.arguments, strict=False))
+        for edge in entry.edges if entry else ():
+            held = [
+                name in arrays and np.any(arrays[name] == v) for n, v in edge.items() if (name := str(given.get(n)))
+            ]
+            if all(held):
+                return True
+    return False
+
+
+__all__ = ["Origin", "alike", "calls_in", "irregular", "on_an_edge", "settled"]

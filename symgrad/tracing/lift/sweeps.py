@@ -18,7 +18,7 @@ from symgrad.numeric.forward import Values
 from symgrad.numeric.sweeps import pull_step, push_step
 from symgrad.program import Apply, Program
 from symgrad.tracing.lift.origins import Origin
-from symgrad.tracing.lift.singular import alike, calls_in, irregular, settled
+from symgrad.tracing.lift.singular import alike, calls_in, irregular, on_an_edge, settled
 
 Settle = Callable[[Origin, Mapping[str, Array], Array, Mapping[str, Array]], tuple[dict[str, Array], str]]
 """What arrives at a call's arguments, made another, and why; `settled` is one."""
@@ -43,7 +43,8 @@ class Pull:
         arrived, told = through(steps, self.program, self.values, self.boxes, cotangent, self.reached, self.shaken)
         if self.origins and name in self.origins:
             read = (self.values[n] for s in steps for n in (*s.tensors, s.result.name) if n in self.values.arrays)
-            if np.size(cotangent) and (self.settle or irregular(cotangent, arrived, read)):
+            odd = self.settle or irregular(cotangent, arrived, read) or on_an_edge(steps, self.values.arrays)
+            if np.size(cotangent) and odd:
                 plain, settle = arrived, self.settle or settled
                 arrived, reason = settle(self.origins[name], plain, cotangent, self.values.arrays)
                 told = [(s, n, v, arrived.get(str(s.arguments[n]), part) if reason else part) for s, n, v, part in told]
