@@ -18,35 +18,15 @@ OPERATORS = {
 }  # fmt: skip
 """Operators, and a view that torch makes of a conjugate's imaginary part, and the functions they stand for."""
 IN_PLACE_OPERATORS = (
-    "__iadd__",
-    "__isub__",
-    "__imul__",
-    "__itruediv__",
-    "__idiv__",
-    "__ipow__",
-    "__setitem__",
-    "__imod__",
-)
+    "__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ipow__", "__setitem__", "__imod__",
+)  # fmt: skip
 RANDOM = ("dropout", "rand", "bernoulli", "normal", "multinomial", "gumbel", "rrelu", "poisson", "exponential",
           "standard_gamma", "scaled_dot_product", "lstm", "gru", "rnn", "attention", "fractional")  # fmt: skip
 """Words in the names of functions that may draw random numbers."""
 NEW = (
-    "rand_like",
-    "randn_like",
-    "bernoulli",
-    "zeros_like",
-    "ones_like",
-    "full_like",
-    "empty_like",
-    "randint_like",
-    "new_zeros",
-    "new_ones",
-    "new_full",
-    "new_empty",
-    "detach",
-    "native_dropout_mask",
-    "sign_like",
-)
+    "rand_like", "randn_like", "bernoulli", "zeros_like", "ones_like", "full_like", "empty_like", "randint_like",
+    "new_zeros", "new_ones", "new_full", "new_empty", "detach", "native_dropout_mask", "sign_like",
+)  # fmt: skip
 """Operations whose result does not follow the values they are given: it is data."""
 
 SIGNS = {
