@@ -122,6 +122,11 @@ def explain_values(
     truths = [name for name in here if holds_truths(values[name])]
     output = OUTPUTS if then is None else ("out",)
     reading = read_once(expression, known, wished, truths, output, later - {"out"}, scalars_of(here))
+    if reading.seed is not None and (weights is not None or then is not None):
+        raise InputError(
+            "the text says itself what v is", found=(f"backward({reading.seed[0]})",), hints=("one of the two",)
+        )
+    weights = weights if reading.seed is None else value_of(reading.seed[1], reading.seed[0])
     program = expand_composites(reading.program) if expand else reading.program
     fitting(reading, program, MOST_ENTRIES)
     inputs = given_values(program, here, shapes, reading.made)
@@ -138,7 +143,7 @@ def explain_values(
         downstream = _downstream(then, program, inputs, {n: given[n] for n in late}, shapes, out_shape, check)
     chosen = seed_of(weights, downstream, out_shape)
     first_order = build(
-        expression, program, inputs, chosen, names_wanted(wrt, program), check=check,
+        reading.source.text, program, inputs, chosen, names_wanted(wrt, program), check=check,
         assumptions=assumptions_of(reading, inputs), hints=hints_of(reading, inputs), downstream=downstream,
         expanded=expand, remarks=(*reading.remarks, *(why_whole(reading.program) if expand else ())), writers=WRITERS,
     )  # fmt: skip

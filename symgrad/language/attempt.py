@@ -14,15 +14,17 @@ import sympy as sp
 from symgrad.errors import ShapeError, SymgradError
 from symgrad.language.builder import Builder
 from symgrad.language.calls import Meaning, Ref
+from symgrad.language.complaints import shown_shape
 from symgrad.language.constants import tidy
 from symgrad.language.elaborate import Elaborator
 from symgrad.language.extents import LARGEST_GUESS
 from symgrad.language.given import Wanted, starting_shape
 from symgrad.language.kinds import Kind
+from symgrad.language.made import Made
 from symgrad.language.names import Names
 from symgrad.language.nodes import Script
 from symgrad.language.values import MOST, Array, too_large
-from symgrad.program import Apply, Constant, Number, Program, Tensor
+from symgrad.program import Apply, Constant, Number, Own, Program, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, size_symbol, with_numbers
 
 
@@ -57,6 +59,7 @@ class Attempt:
     assumed: tuple[Size, ...]
     needs: tuple[tuple[Size, int, int], ...]
     counts: Mapping[str, Number]
+    seed: tuple[Own, Made] | None = None
 
     def counted(self) -> dict[str, Number | None]:
         """What the names are that stand for numbers, as far as that is known."""
@@ -80,10 +83,14 @@ def elaborate(question: Question, wanted: Mapping[str, Wanted], extra: int = 0) 
     environment |= counts
     elaborator = Elaborator(question.script.source.text, builder, environment, question.symbolic, extra)
     output = elaborator.run(question.script, question.output)
+    if elaborator.seed is not None:
+        fit_seed(sizes, output.shape, elaborator.seed[1].shape, question.script)
     extents = elaborator.extents
     needs = [*((s, least, 1) for s, least in extents.needs), *((s, 2, part) for s, part in builder.multiples)]
     needs += least_sizes(sizes.required())
-    return Attempt(question, sizes, shapes, builder, output, tuple(extents.assumed), merged(sizes, needs), counts)
+    return Attempt(
+        question, sizes, shapes, builder, output, tuple(extents.assumed), merged(sizes, needs), counts, elaborator.seed
+    )
 
 
 def least_sizes(required: Iterable[Size]) -> Iterator[tuple[Size, int, int]]:
@@ -115,6 +122,22 @@ def fit_output(attempt: Attempt, wanted: Sequence[int]) -> None:
             sizes.unify(size, sizes.given(number))
     except SizeMismatch:
         raise ShapeError("the output has another shape") from None
+
+
+def fit_seed(sizes: Sizes, out: Shape, seed: Shape, script: Script) -> None:
+    """What the text gives to backward has the shape of the output."""
+    try:
+        if len(out) != len(seed):
+            raise SizeMismatch(sp.Integer(len(out)), sp.Integer(len(seed)))
+        for size, other in zip(out, seed, strict=True):
+            sizes.unify(size, other)
+    except SizeMismatch:
+        raise ShapeError(
+            "the seed has to have the shape of the output: one weight for each of its entries",
+            span=None if script.seed is None else script.seed.span,
+            found=(f"seed {shown_shape(seed, sizes)}, out {shown_shape(out, sizes)}",),
+            hints=("torch.ones_like(out)",),
+        ) from None
 
 
 def settle(attempt: Attempt, sizes: Sizes) -> set[Size]:
@@ -209,7 +232,7 @@ def program_of(attempt: Attempt, values: Mapping[Size, int]) -> Program:
         attempt.output.name,
         {letters[size]: number for size, number in values.items() if size in letters},
         required=tuple(size.xreplace(letters) for size in attempt.sizes.required()),
-        made={name: own for name, (own, _) in builder.made.items()},
+        made={name: own for name, (own, _) in builder.made.items() if name not in builder.leaves},
     )
     for step in program.steps if values else ():
         check_constants(step, program.sizes)
@@ -218,17 +241,27 @@ def program_of(attempt: Attempt, values: Mapping[Size, int]) -> Program:
 
 def made_values(attempt: Attempt) -> dict[str, Array]:
     """The numbers of what the text makes itself, once every size has its number."""
-    sizes, found = attempt.sizes, dict[str, Array]()
+    return {name: filled(attempt.sizes, made, own.code, own.seed) for name, (own, made) in attempt.builder.made.items()}
+
+
+def seed_value(attempt: Attempt) -> tuple[str, Array] | None:
+    """What the text gives to backward: as it is written, and its numbers."""
+    if attempt.seed is None:
+        return None
+    own, made = attempt.seed
+    return own.code, filled(attempt.sizes, made, own.code, own.seed)
+
+
+def filled(sizes: Sizes, made: Made, code: str, seed: int | None) -> Array:
+    """The numbers of what ``code`` makes."""
 
     def plain(value: Any) -> Any:
         return tidy(with_numbers(sizes.find(value), sizes.values())) if isinstance(value, sp.Expr) else value
 
-    for name, (own, made) in attempt.builder.made.items():
-        shape = tuple(number(sizes, size) for size in made.shape)
-        if prod(shape) > MOST:
-            raise too_large(shape, own.code)
-        found[name] = made.fill(shape, plain, np.random.default_rng(own.seed))
-    return found
+    shape = tuple(number(sizes, size) for size in made.shape)
+    if prod(shape) > MOST:
+        raise too_large(shape, code)
+    return made.fill(shape, plain, np.random.default_rng(seed))
 
 
 def check_constants(step: Apply, values: Mapping[Size, int]) -> None:

@@ -16,10 +16,11 @@ import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError, Span, SymgradError, UnsupportedError, bug
-from symgrad.language.calls import Ref, holding
-from symgrad.language.complaints import mismatch, shapes_found
+from symgrad.language.calls import Meaning, Ref, holding
+from symgrad.language.complaints import mismatch, shapes_found, unmade
 from symgrad.language.kinds import kind_of_result
 from symgrad.language.made import Made
+from symgrad.language.nodes import Statement
 from symgrad.language.ruled import ruling
 from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
@@ -59,7 +60,8 @@ class Operand:
 class Builder:
     """Collects steps over inputs of given shapes.
 
-    ``kept`` are names that intermediate results may not have: what the text assigns, and the output.
+    ``kept`` are names that intermediate results may not have: what the text assigns, and the output. Of what the text
+    has ``made``, ``leaves`` are to have a gradient; the others are constants.
     """
 
     def __init__(self, sizes: Sizes, inputs: Mapping[str, Shape], kept: Collection[str] = ()) -> None:
@@ -72,6 +74,7 @@ class Builder:
         self.multiples: list[tuple[Size, int]] = []
         self.pending: list[tuple[int, Op, list[Any]]] = []
         self.made: dict[str, tuple[Own, Made]] = {}
+        self.leaves: set[str] = set()
         self.remarks: dict[str, None] = {}
 
     def make(self, made: Made, code: str, name: str | None = None) -> Ref:
@@ -84,6 +87,15 @@ class Builder:
         draws = sum(other.drawn for _, other in self.made.values())
         self.made[called] = (Own(code, draws if made.drawn else None), made)
         return Ref(called, made.shape, kind=made.kind)
+
+    def want(self, found: Meaning, statement: Statement) -> None:
+        """A gradient by what ``statement`` gives a name, which has to be numbers that the text makes."""
+        if not isinstance(found, Ref) or found.name not in self.made:
+            raise unmade(statement)
+        self.leaves.add(found.name)
+        own, _ = self.made[found.name]
+        if own.seed is not None:
+            self.remarks[f"{found.name} is {own.code}, drawn once by NumPy's generator with the seed {own.seed}"] = None
 
     def known(self, operand: Operand) -> Operand:
         """An infinity or NaN beside tensors as data: no formula has them as numbers, which would lose ∞·0."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from symgrad.errors import NotationError, ShapeError, Span, SymgradError, UnknownNameError, UnsupportedError
-from symgrad.language.nodes import Call, Node, dotted
+from symgrad.language.nodes import Call, Node, Statement, dotted
 from symgrad.ops.calls.of_runs import OF_RUNS
 from symgrad.ops.lookup import close, find
 from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
@@ -96,6 +96,25 @@ def turned(text: str, rank: int) -> str:
     same = {0: "is that number itself", 1: "is that vector itself"}
     does = same.get(rank, f"turns the order of all {rank} axes")
     return f"{text} {does}; torch warns that .T is deprecated but for matrices"
+
+
+def no_inputs(span: Span) -> NotationError:
+    """The error for a text of numbers alone."""
+    return NotationError(
+        "there is no input to differentiate by: everything here is a number that the text makes",
+        span=span,
+        hints=("a name is an input, such as x in x@a", "a gradient by numbers: requires_grad=True"),
+    )
+
+
+def unmade(statement: Statement) -> UnsupportedError:
+    """The error for a leaf that is computed: ``x = (y*2).requires_grad_()``."""
+    name = statement.target
+    return UnsupportedError(
+        f"{name} is to have a gradient, and is computed here",
+        span=statement.span,
+        hints=(f"its numbers: {name} = torch.tensor([…], requires_grad=True)", f"leave it out: {name} is an input"),
+    )
 
 
 OWN = "a function of your own: symgrad explain --call module:function"

@@ -10,24 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from symgrad.errors import (
-    NotationError,
-    ShapeError,
-    Span,
-    UnknownNameError,
-    UnsupportedError,
-    bug,
-)
+from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError, bug
 from symgrad.language.apply import Applier, first_of_pair, placed
 from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, kind_of
 from symgrad.language.casts import cast, held_first, is_cast
-from symgrad.language.complaints import excerpt, turned, uncalled, unknown_function
+from symgrad.language.complaints import excerpt, no_inputs, turned, uncalled, unknown_function
 from symgrad.language.complexes import VIEWS, seen_as
 from symgrad.language.constants import INFINITY, NAMED, arithmetic, is_number, number_in_words
 from symgrad.language.extents import METHODS, Extents, shape_of
 from symgrad.language.kinds import Kind
-from symgrad.language.made import TOLD, Given, dtype_of
+from symgrad.language.made import TOLD, Given, Made, dtype_of
 from symgrad.language.makers import maker_of
 from symgrad.language.names import PROPERTIES, is_module_path, spelling_of
 from symgrad.language.nodes import (
@@ -49,12 +42,14 @@ from symgrad.language.nodes import (
 )
 from symgrad.language.part_count import count_of
 from symgrad.language.picks import picked
+from symgrad.language.seeds import weights
 from symgrad.language.stated import stated
 from symgrad.language.subscripts import ALL, key_of
 from symgrad.ops.calls.operators import LOGIC, SIGNS
 from symgrad.ops.calls.registry import Compound, find_compound
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import find
+from symgrad.program import Own
 
 
 class Elaborator:
@@ -77,6 +72,7 @@ class Elaborator:
         self.environment = dict(environment)
         self.extents = Extents(builder.sizes, symbolic, extra)
         self.apply = Applier(text, builder, self.extents.whole)
+        self.seed: tuple[Own, Made] | None = None
 
     def run(self, script: Script, output: str) -> Ref:
         """Every statement of ``script``; the value of the last one, under the name ``output``."""
@@ -90,6 +86,8 @@ class Elaborator:
                 )
             name = None if statement.target == output else statement.target
             self.environment[statement.target] = self.meaning(statement.value, name or f"{output}_2")
+            if statement.target in script.leaves:
+                self.builder.want(self.environment[statement.target], statement)
         result = self.meaning(last.value, output)
         if isinstance(result, Ref):
             result = self.apply.tensor(result, last.value.span)
@@ -100,12 +98,12 @@ class Elaborator:
                 span=last.value.span,
                 hints=("an expression over tensors, such as x@a",),
             )
-        if not self.builder.inputs:
-            raise NotationError(
-                "there is no input to differentiate by: everything here is a number that the text makes",
-                span=last.value.span,
-                hints=("a name is an input, such as x in x@a",),
-            )
+        if last.target is not None:
+            self.environment[last.target] = result
+        if script.seed is not None:
+            self.seed = weights(script.seed, self.text, self.environment, self.builder, self.maker, self.meaning)
+        if not self.builder.inputs and not self.builder.leaves:
+            raise no_inputs(last.value.span)
         if result.name != output:
             operand = Operand(result, excerpt(self.text, last.value.span))
             result = self.builder.apply(named("identity"), [operand], {}, last.value.span, name=output)
@@ -239,6 +237,11 @@ class Elaborator:
 
     def made(self, node: Call, name: str | None) -> Ref | None:
         """The tensor that a call makes of numbers alone; None for any other call."""
+        made = self.maker(node)
+        return None if made is None else self.builder.make(made, excerpt(self.text, node.span), name)
+
+    def maker(self, node: Call) -> Made | None:
+        """What a call makes of numbers alone, not yet part of the program."""
         spelled, owner = spelling_of(node) or ("", None)
         maker = maker_of(spelled)
         if maker is None or spelled in self.environment:
@@ -246,9 +249,9 @@ class Elaborator:
         arguments = [] if owner is None else [Argument(self.meaning(owner), owner.span)]
         arguments += self.arguments(replace(node, keywords=tuple(k for k in node.keywords if k.name not in TOLD)))
         given = Given(spelled, arguments, node.span, dtype_of(node))
-        made = placed(node.span, lambda: maker(given))
+        made: Made = placed(node.span, lambda: maker(given))
         given.finished()
-        return self.builder.make(made, excerpt(self.text, node.span), name)
+        return made
 
     def arguments(self, node: Call) -> list[Argument]:
         """What stands between the brackets."""

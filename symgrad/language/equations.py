@@ -45,6 +45,15 @@ def pieces(text: str) -> Iterator[tuple[str, Span]]:
             start, level = place + 1, 0
 
 
+def in_one_line(text: str) -> str:
+    r"""Several statements between semicolons; a text with a comment as it stands.
+
+    >>> in_one_line("h = x@a\nh.T")
+    'h = x@a; h.T'
+    """
+    return text.strip() if "#" in text else "; ".join(" ".join(piece.split()) for piece, _ in pieces(text))
+
+
 def is_equation(text: str) -> bool:
     """Whether one statement is an index equation.
 

@@ -124,7 +124,7 @@ class Given:
             raise UnsupportedError(
                 "a tensor that the text makes has no gradient",
                 span=wanted.span,
-                hints=("a name, which is an input, and its value with --let",),
+                hints=("a name for it: w = torch.ones(3, requires_grad=True)", "a name alone, which is an input"),
             )
         for name, argument in self.named.items():
             raise UnknownNameError(f"{self.spelled} has no argument {name}", span=argument.span)

@@ -210,10 +210,15 @@ class Statement(Node):
 
 @dataclass(frozen=True)
 class Script:
-    """A text as a sequence of statements; the last one is the output."""
+    """A text as a sequence of statements; the last one is the output.
+
+    ``leaves`` are what the text makes and wants a gradient of, ``seed`` what it gives to backward.
+    """
 
     source: Source
     statements: tuple[Statement, ...]
+    leaves: frozenset[str] = frozenset()
+    seed: Node | None = None
 
 
 def walk(node: Node) -> Iterator[Node]:

@@ -21,14 +21,15 @@ from symgrad.language.attempt import (
     made_values,
     numbers,
     program_of,
+    seed_value,
     settle,
 )
 from symgrad.language.counts import number_names
 from symgrad.language.given import Wanted, checked_shapes
 from symgrad.language.names import Names, candidate_ranks, names_of, unknown_tensor
 from symgrad.language.nodes import Script, walk
+from symgrad.language.pasted import script_of
 from symgrad.language.ranks import assignments
-from symgrad.language.syntax import parse
 from symgrad.language.values import Array
 from symgrad.program import Number, Program, free_name
 from symgrad.source import Source
@@ -44,7 +45,7 @@ class Reading:
 
     ``assumed_sizes`` are (input, axis, number) for every axis whose size nothing fixed; ``assumed_ranks`` are
     (input, rank) for every input that could have had another number of axes. ``made`` are the numbers of what the text
-    makes itself, ``remarks`` sentences about what it says.
+    makes itself, ``remarks`` sentences about what it says. ``seed`` is what it gives to backward, as it is written.
     """
 
     source: Source
@@ -53,6 +54,7 @@ class Reading:
     assumed_ranks: tuple[tuple[str, int], ...] = ()
     made: Mapping[str, Array] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
+    seed: tuple[str, Array] | None = None
 
 
 LARGER = 20
@@ -91,7 +93,7 @@ def read(
     """
     source = text if isinstance(text, Source) else Source(text)
     try:
-        script = parse(source)
+        script = script_of(source)
         names, numbers = without_numbers(script, names_of(script), scalars or {})
         wanted = {name: shape for name, shape in checked_shapes(shapes or {}).items() if name not in numbers}
         for name in wanted:
@@ -109,7 +111,7 @@ def inputs_of(text: str) -> frozenset[str]:
     """The inputs of ``text``; raises `SymgradError` where it does not parse."""
     source = Source(text)
     try:
-        return frozenset(names_of(parse(source)).inputs)
+        return frozenset(names_of(script_of(source)).inputs)
     except SymgradError as error:
         source.locate(error)
         raise
@@ -225,6 +227,7 @@ class Search:
             tuple((name, ranks[name]) for name in self.candidates if self.another_fits(name, ranks)),
             made_values(final),
             (*final.builder.remarks, *number_remark(final.counted())),
+            seed_value(final),
         )
 
     def another_fits(self, name: str, ranks: Mapping[str, int]) -> bool:

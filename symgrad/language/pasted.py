@@ -1,0 +1,139 @@
+"""Lines of a program as people paste them: what they say beside the expression is taken from them.
+
+Comes in: the statements of a text. Goes out: the statements that compute the output, the names that are to have a
+gradient (``requires_grad=True``), and what ``out.backward(v)`` was given. ``import`` lines, ``print`` and what reads
+``x.grad`` say nothing that has to be computed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from symgrad.errors import NotationError
+from symgrad.language.nodes import Attribute, Call, Keyword, Name, Node, Script, Statement, Word, dotted, walk
+from symgrad.language.syntax import parse
+from symgrad.source import Source
+
+IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t][^\n;#]*", re.MULTILINE)
+SAYS = ("print", "torch.manual_seed")
+"""Calls that stand for themselves and compute nothing here: random numbers have a seed of their own."""
+PARAMETERS = ("nn.Parameter", "torch.nn.Parameter")
+ASKS, MARKS, FLAG = "backward", "requires_grad_", "requires_grad"
+WHOLE = ("a whole script: symgrad run SCRIPT",)
+
+
+def script_of(source: Source) -> Script:
+    """The statements of ``source`` that compute, and what the others say of them; raises `NotationError`.
+
+    >>> script = script_of(Source("x = torch.ones(3, requires_grad=True); out = x*2; out.backward(v)"))
+    >>> len(script.statements), script.leaves, script.seed.name
+    (2, frozenset({'x'}), 'v')
+    """
+    text = IMPORT.sub(lambda match: " " * len(match.group()), source.text)
+    script = parse(Source(text) if text.strip() else source)
+    asked = [s for s in script.statements if asking(s) is not None]
+    if len(asked) > 1:
+        raise NotationError("there are two calls of backward here", span=asked[1].span, hints=("one of them", *WHOLE))
+    kept: list[Statement] = []
+    leaves: set[str] = set()
+    seed: Node | None = None
+    for statement in script.statements:
+        call = asking(statement)
+        if call is not None:
+            kept, seed = asked_of(kept, call)
+        elif is_said(statement, after=bool(asked) and statement.span > asked[0].span):
+            continue
+        elif asked and statement.span > asked[0].span:
+            raise NotationError("this comes after backward", span=statement.span, hints=("leave it out", *WHOLE))
+        else:
+            marked = without_mark(statement)
+            if marked is None:
+                kept.append(statement)
+                continue
+            name, value = marked
+            leaves.add(name)
+            if value is not None:
+                kept.append(replace(statement, value=value))
+    if not asked and len(kept) == len(script.statements) and not leaves:
+        return replace(script, source=source)
+    if not kept:
+        raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
+    return Script(Source(left_of(source.text, kept)), tuple(kept), frozenset(leaves), seed)
+
+
+def asked_of(kept: Sequence[Statement], call: Call) -> tuple[list[Statement], Node | None]:
+    """What leads to the tensor whose backward is called, that tensor last; and what v is."""
+    owner, seed, found = call.function.parts[0], argument_of(call), list(kept)
+    if isinstance(seed, Name):
+        places = [n for n, s in enumerate(found) if s.target == seed.name]
+        read = {part.name for s in found for part in walk(s.value) if isinstance(part, Name)}
+        if len(places) == 1 and seed.name not in read:
+            seed = found.pop(places[0]).value
+    if isinstance(owner, Name):
+        last = [n for n, s in enumerate(found) if s.target == owner.name][-1:]
+        if last:
+            return found[: last[0] + 1], seed
+    return [*found, Statement(owner.span, None, owner)], seed
+
+
+def left_of(text: str, kept: Sequence[Statement]) -> str:
+    """``text`` with blanks for what is not ``kept``: every place in it stays where it is."""
+    found, end = "", 0
+    for start, stop in (statement.span for statement in kept):
+        gap = start - end
+        found += (";" + " " * (gap - 1) if end else " " * gap) + text[start:stop]
+        end = stop
+    return found
+
+
+def asking(statement: Statement) -> Call | None:
+    """``out.backward(v)``, which stands for itself."""
+    call = statement.value
+    if statement.target is None and isinstance(call, Call) and isinstance(call.function, Attribute):
+        return call if call.function.name == ASKS else None
+    return None
+
+
+def argument_of(call: Call) -> Node | None:
+    """What v is: backward's first argument, or the one called gradient."""
+    named = {keyword.name: keyword.value for keyword in call.keywords}
+    found = [*call.positional[:1], *(named[name] for name in ("gradient",) if name in named)]
+    if not found or found[0] == Word(found[0].span, None):
+        return None
+    return found[0]
+
+
+def is_said(statement: Statement, after: bool) -> bool:
+    """Whether a statement computes nothing: ``print(x.grad)``; after the backward, ``x.grad`` alone."""
+    value = statement.value
+    if statement.target is not None:
+        return False
+    if isinstance(value, Call) and dotted(value.function) in SAYS:
+        return True
+    return after and any(isinstance(part, Attribute) and part.name == "grad" for part in walk(value))
+
+
+def without_mark(statement: Statement) -> tuple[str, Node | None] | None:
+    """The name that is to have a gradient, and what is assigned to it then; None for a statement that marks nothing."""
+    value = statement.value
+    if isinstance(value, Call) and isinstance(value.function, Attribute) and value.function.name == MARKS:
+        owner = value.function.owner
+        if statement.target is not None:
+            return statement.target, owner
+        return (owner.name, None) if isinstance(owner, Name) else None
+    if statement.target is None or not isinstance(value, Call):
+        return None
+    if dotted(value.function) in PARAMETERS and value.positional:
+        return statement.target, value.positional[0]
+    flags = [k for k in value.keywords if is_flag(k)]
+    if not flags:
+        return None
+    rest: Sequence[Keyword] = tuple(k for k in value.keywords if k not in flags)
+    return statement.target, replace(value, keywords=tuple(rest))
+
+
+def is_flag(keyword: Keyword) -> bool:
+    """``requires_grad=True``."""
+    return keyword.name == FLAG and isinstance(keyword.value, Word) and keyword.value.value is True

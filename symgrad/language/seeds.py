@@ -1,0 +1,64 @@
+"""What a text gives to backward: the numbers of v, made as every tensor that the text makes.
+
+Comes in: the node in the brackets of ``out.backward(…)``, and what names mean. Goes out: the code and what it makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import NoReturn
+
+from symgrad.errors import NotationError
+from symgrad.language.builder import Builder
+from symgrad.language.calls import Meaning, Ref
+from symgrad.language.complaints import excerpt
+from symgrad.language.made import Made
+from symgrad.language.makers import filled_with
+from symgrad.language.names import tensor_names
+from symgrad.language.nodes import Call, Name, Node
+from symgrad.notation.read import read_statement
+from symgrad.notation.tree import Number as Written
+from symgrad.ops.entry import named
+from symgrad.program import Own
+
+
+def weights(
+    node: Node,
+    text: str,
+    environment: Mapping[str, Meaning],
+    builder: Builder,
+    maker: Callable[[Call], Made | None],
+    meaning: Callable[[Node], Meaning],
+) -> tuple[Own, Made] | None:
+    """Numbers that the text makes, alone or under a name; a name that it does not know says nothing."""
+    if any(name.name not in environment for name in tensor_names(node)):
+        return None if isinstance(node, Name) else refused(node)
+    made = maker(node) if isinstance(node, Call) else None
+    if made is not None:
+        return Own(excerpt(text, node.span), len(builder.made) if made.drawn else None), made
+    found = meaning(node)
+    if not isinstance(found, Ref):
+        return refused(node)
+    if found.name in builder.made:
+        return builder.made[found.name]
+    step = next((step for step in builder.steps if step.result.name == found.name), None)
+    number = None if step is None else same_everywhere(step.op)
+    if step is None or number is None:
+        return refused(node)
+    if not any(found.name in other.tensors for other in builder.steps):
+        builder.steps.remove(step)
+    return Own(excerpt(text, node.span)), Made(found.shape, filled_with(number))
+
+
+def refused(node: Node) -> NoReturn:
+    """Refuse what is no tensor of numbers."""
+    hints = ("its numbers: torch.ones(2, 3), torch.tensor([1, 2])", "leave it out, and say what v is by the seed")
+    raise NotationError("v is a tensor of numbers here", span=node.span, hints=hints)
+
+
+def same_everywhere(op: object) -> Fraction | None:
+    """The number that an operation gives in every entry, whatever goes in: 1 of ``out = 1``."""
+    definition = named(op).definition if isinstance(op, str) else ""
+    right = read_statement(definition).right if definition else None
+    return right.value if isinstance(right, Written) else None
