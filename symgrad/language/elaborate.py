@@ -196,9 +196,9 @@ class Elaborator:
         """A function, a method, or one of the few words about sizes."""
         callee = node.function
         path = dotted(callee)
-        made = self.made(node, name)
+        made = self.maker(node)
         if made is not None:
-            return made
+            return self.builder.make(made, excerpt(self.text, node.span), name)
         if path in VIEWS and len(node.positional) == 1 and not node.keywords:
             owner = self.meaning(node.positional[0], name)
             return placed(node.span, lambda: seen_as(self.builder, owner, str(path)))
@@ -234,11 +234,6 @@ class Elaborator:
             parts = Parts(op, spelled, tuple(arguments))
             return parts if op.several else self.apply.part(parts, 0, node.span, name)
         return self.apply.call(op, spelled, arguments, node.span, name)
-
-    def made(self, node: Call, name: str | None) -> Ref | None:
-        """The tensor that a call makes of numbers alone; None for any other call."""
-        made = self.maker(node)
-        return None if made is None else self.builder.make(made, excerpt(self.text, node.span), name)
 
     def maker(self, node: Call) -> Made | None:
         """What a call makes of numbers alone, not yet part of the program."""
