@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from fractions import Fraction
 from functools import cached_property
 from math import prod
@@ -35,6 +36,19 @@ def free_name(wishes: Sequence[str], taken: Collection[str]) -> str:
     """
     numbered = (f"{wishes[0]}_{count}" for count in range(2, len(taken) + 3))
     return next(name for name in (*wishes, *numbered) if name not in taken)
+
+
+class Role(Enum):
+    """What becomes of the first operand, for those who go by that and not by a name: an entry of the table says so."""
+
+    COPIES = "it is repeated along axes, as broadcasting does: a step that often goes without saying"
+    HANDS_ON = "it is handed on as it is"
+    CUTS = "it is handed on, and nothing flows back"
+    INDEXES = "its entries at an index or slice of each axis, by an option that is the key"
+    INVERTS = "its inverse: a product of both is the identity"
+    SOLVES = "the solution of the linear system that it is the matrix of"
+    MEASURES = "its length, which is 0 for nothing but 0"
+    AVERAGES = "its sum, divided by how many entries are added"
 
 
 @dataclass(frozen=True)

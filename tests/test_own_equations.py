@@ -123,6 +123,14 @@ def test_random_equations_are_proven(part: int, parts: list[str], signs: list[st
     assert found.passed, f"{text}\n{found.to_text()}"
 
 
+@pytest.mark.parametrize("right", ["Σ_i (x[i] − x[i])", "Σ_i 0·x[i]", "max_j (x[j] − x[j])", "Σ_j (2 + x[j] − x[j])"])
+@pytest.mark.parametrize("left", ["out", "out[k<2]"])
+def test_what_comes_to_a_constant_is_proven_like_any_equation(left: str, right: str) -> None:
+    found = symgrad.explain(f"{left} = {right}", x=[1.5, -0.5, 2.0])
+    assert found.passed, found.to_text()
+    assert_same(found.gradients["x"].value, np.zeros(3), what=right)
+
+
 def test_the_page_says_how_far_a_letter_runs_and_who_computed() -> None:
     text = symgrad.explain("out[i] = sum_j x[i+j]*w[j]", x=[1, 2, 3, 4, 5], w=[1, 0, -1]).to_text()
     assert "out[i] = sum_j x[i+j]*w[j]" in text.splitlines()[0]

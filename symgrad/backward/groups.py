@@ -22,7 +22,8 @@ import sympy as sp
 from symgrad.calculus.local import Key, derive, standard
 from symgrad.indexing.symbols import is_access
 from symgrad.ops import entry_of
-from symgrad.program import Apply, Program, Tensor
+from symgrad.ops.entry import plays
+from symgrad.program import Apply, Program, Role, Tensor
 
 MOST = 8
 """Steps of a group: with more, a line says more than can be read."""
@@ -91,7 +92,7 @@ def written_inside(step: Apply) -> bool:
 def hidden(step: Apply, readers: Mapping[str, Sequence[Apply]], visible: Collection[str]) -> bool:
     """Whether a step only broadcasts what its readers read, and nobody calls it by a name."""
     name = step.result.name
-    return step.op == "expand" and name not in visible and name in readers
+    return plays(step.op, Role.COPIES) and name not in visible and name in readers
 
 
 def collected(

@@ -25,7 +25,8 @@ from symgrad.backward.standard import Standard, standard_group
 from symgrad.backward.templates import Template, asked_of
 from symgrad.calculus import flowing
 from symgrad.numeric import Array, Values
-from symgrad.program import Program, Tensor
+from symgrad.ops.entry import plays
+from symgrad.program import Program, Role, Tensor
 
 MOST_TERMS = 6
 """Terms of a sum that is shown whole."""
@@ -89,7 +90,7 @@ class Lines:
         while True:
             told = groups(self.program, visible, {*self.ends, *self.wanted, *apart_from})
             apart = [group for group in told if group.output in self.reached and self.better_apart(group, unit)]
-            inner = {step.result.name for group in apart for step in group.steps if step.op != "expand"} - visible
+            inner = {name for group in apart for name in computed(group)} - visible
             if not inner:
                 return told
             visible |= inner
@@ -97,14 +98,14 @@ class Lines:
 
     def better_apart(self, group: Group, unit: bool) -> bool:
         """Whether the steps of a group have lines and it has none, or much longer ones."""
-        if len([step for step in group.steps if step.op != "expand"]) < 2:
+        if len(computed(group)) < 2:
             return False
         whole = self.longest([group], unit)
         if whole is not None and whole <= LONG:
             return False
         reads = tuple(self.tensors[name] for name in group.reads)
         alone = Program(reads, (*group.steps, *group.beside), group.output)
-        parts = groups(alone, {step.result.name for step in group.steps if step.op != "expand"})
+        parts = groups(alone, computed(group))
         longest = self.longest([part for part in parts if part.output in {s.result.name for s in group.steps}], unit)
         return whole is None or (longest is not None and longest < SHORTER * whole)
 
@@ -246,6 +247,11 @@ class Lines:
         name = self.names.label(target)
         shape = self.tensors[of].shape if of in self.tensors else None
         return Line(name, text, target, code, of, shape, parts, through, rules, own)
+
+
+def computed(group: Group) -> set[str]:
+    """What the steps of a group give, but for those that only broadcast."""
+    return {step.result.name for step in group.steps if not plays(step.op, Role.COPIES)}
 
 
 def shortened(value: ast.expr) -> str:

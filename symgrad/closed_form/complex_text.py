@@ -12,9 +12,10 @@ from typing import Protocol
 
 from symgrad.closed_form.pieces import ATOM, MATMUL, MULTIPLY, NEGATE, NoForm, Text, bracketed
 from symgrad.ops import named
+from symgrad.ops.calls.operators import sign_of
 from symgrad.program import Apply, Argument, Constant
 
-SIGNS = {"complex_mul": ("*", MULTIPLY), "complex_div": ("/", MULTIPLY), "complex_matmul": ("@", MATMUL)}
+BINDS = {"*": MULTIPLY, "/": MULTIPLY, "@": MATMUL}
 
 
 class Speaker(Protocol):
@@ -49,8 +50,8 @@ def inner_text(writer: Speaker, step: Apply) -> Text:
         seen(writer, a) if name in op.pairs else plain(writer, step, a)
         for name, a in zip(op.operands, writer.operands(step), strict=True)
     ]
-    if step.op in SIGNS:
-        sign, binds = SIGNS[step.op]
+    if sign := sign_of(step.op):
+        binds = BINDS[sign]
         return f"{bracketed(*operands[0], binds)} {sign} {bracketed(*operands[1], NEGATE)}", binds
     word = op.spelled[0] if op.spelled else f"torch.{op.name.removeprefix('complex_')}"
     text = f"{word}({', '.join(writer.arguments(step, list(operands)))})"

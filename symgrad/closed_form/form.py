@@ -27,7 +27,8 @@ from symgrad.indexing import Bracket, Equation, Index, Unravel, fresh_axes
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.quotients import values_of
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
-from symgrad.program import Program
+from symgrad.ops.entry import plays
+from symgrad.program import Program, Role
 
 NAMED = (Softmax, Masked, Standardised, Apart)
 PRODUCTS = (sp.Product,)
@@ -86,7 +87,7 @@ def said_again(program: Program) -> dict[str, Equation]:
         own = first.setdefault((step.op, arguments, step.options), name)
         if name != program.output and own != program.output and own != name:
             same[name] = own
-        if step.op == "inverse":
+        if plays(step.op, Role.INVERTS):
             made[name] = str(arguments[0])
             if made[name] in made and name != program.output:
                 same[name] = made[made[name]]

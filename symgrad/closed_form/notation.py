@@ -17,7 +17,8 @@ from symgrad.closed_form.source_text import Writer
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import implied
 from symgrad.indexing.symbols import Expr
-from symgrad.program import Program
+from symgrad.ops.entry import plays
+from symgrad.program import Program, Role
 
 
 class Notation(ABC):
@@ -70,7 +71,7 @@ class Notation(ABC):
 
 def solved_in(program: Program) -> dict[str, str]:
     """What is read beside linear systems, and the matrices it is the inverses of."""
-    solutions = [step for step in program.steps if step.op == "solve"]
+    solutions = [step for step in program.steps if plays(step.op, Role.SOLVES)]
     return {inverse: str(step.arguments[0]) for step in solutions for _, inverse in step.beside}
 
 

@@ -21,14 +21,16 @@ from symgrad.indexing import Bracket, Equation, Index, add_up
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.quotients import values_of
 from symgrad.indexing.symbols import Expr, access, accesses, free_indices, indices_of, is_access, name_of
-from symgrad.program import Apply, Program
+from symgrad.ops.calls.operators import sign_of
+from symgrad.ops.entry import plays
+from symgrad.program import Apply, Program, Role
 
 
 def program_rules(program: Program, known: Mapping[str, Equation]) -> tuple[Rule, ...]:
     """The rules that hold for the tensors of ``program``."""
     makers = {step.result.name: step for step in program.steps}
     inverses = inverses_in(program)
-    norms = {name: step for name, step in makers.items() if step.op == "norm"}
+    norms = {name: step for name, step in makers.items() if plays(step.op, Role.MEASURES)}
     return (
         *([Rule("inverse", "A⁻¹·A → I", lambda e: without_inverses(e, inverses))] if inverses else []),
         *([Rule("norm of 0", "[‖x‖ ≠ 0]·x → x", lambda e: without_guards(e, program, norms))] if norms else []),
@@ -40,7 +42,7 @@ def program_rules(program: Program, known: Mapping[str, Equation]) -> tuple[Rule
 
 def inverses_in(program: Program) -> dict[str, str]:
     """The tensors that are an inverse, and of which."""
-    return {step.result.name: str(step.arguments[0]) for step in program.steps if step.op == "inverse"}
+    return {step.result.name: str(step.arguments[0]) for step in program.steps if plays(step.op, Role.INVERTS)}
 
 
 def symmetric_in(program: Program, known: Mapping[str, Equation]) -> frozenset[str]:
@@ -212,7 +214,9 @@ def output_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[st
         return ()
     equation = substitute(local(maker, program).equation, known)
     read = {name_of(a): makers[name_of(a)] for a in accesses(equation.right) if name_of(a) in makers}
-    inner = {name: substitute(local(step, program).equation, known) for name, step in read.items() if step.op == "mul"}
+    inner = {
+        name: substitute(local(step, program).equation, known) for name, step in read.items() if sign_of(step.op) == "*"
+    }
     rules = []
     for own in (equation, substitute(equation, inner)) if inner else (equation,):
         whole = simplify(own.right, [], (Rule("floor", SAYS, above_floors(())),))

@@ -19,10 +19,11 @@ from symgrad.closed_form.decimals import root_of
 from symgrad.closed_form.pieces import ADD, ATOM, COMPARE, MATMUL, MULTIPLY, NEGATE, POWER, NoForm, Text, bracketed
 from symgrad.closed_form.size_text import size_text
 from symgrad.errors import SymgradError
-from symgrad.language.apply import PAIRS
+from symgrad.language.names import ATTRIBUTES
 from symgrad.ops import named
-from symgrad.ops.calls.operators import INFIX
-from symgrad.program import Apply, Argument, Constant, Program
+from symgrad.ops.calls.operators import INFIX, PREFIX, sign_of
+from symgrad.ops.entry import plays
+from symgrad.program import Apply, Argument, Constant, Program, Role
 from symgrad.shapes import Size, SizeMismatch, Sizes
 
 BINDS = {
@@ -32,8 +33,6 @@ BINDS = {
 """How strongly a sign binds."""
 UNSAID = ("tied",)
 """What only a derivative asks of a step that it reads beside: no call takes it."""
-ALONG = ("softmax", "log_softmax", "logsumexp")
-"""torch wants to be told along which axis."""
 
 
 def number_text(value: Any) -> Text:
@@ -94,7 +93,7 @@ class Writer:
     def factors(self, name: str) -> list[Text] | None:
         """The two matrices whose product an intermediate is, or None."""
         step = self._steps.get(name)
-        if step is None or name == self.program.output or step.op not in ("matmul", "mm"):
+        if step is None or name == self.program.output or sign_of(step.op) != "@":
             return None
         if any(not isinstance(a, str) or len(self.program.tensor(a).shape) != 2 for a in step.arguments):
             return None
@@ -104,14 +103,15 @@ class Writer:
         """One operation and what it is applied to."""
         if not isinstance(step.op, str):
             raise NoForm  # no call of torch's computes it: a pullback has lines of its own, an equation its text
-        if named(step.op).pairs and self.in_torch:
+        op = named(step.op)
+        if op.pairs and self.in_torch:
             return complex_text(self, step)
         found = [self.operand(a) for a in self.operands(step)]
         arguments = [text for text in found if text is not None]
-        if step.op == "identity":
+        if plays(step.op, Role.HANDS_ON):
             return arguments[0]
-        if step.op == "neg":
-            return f"-{bracketed(*arguments[0], NEGATE)}", NEGATE
+        if step.op in PREFIX:
+            return f"{PREFIX[step.op]}{bracketed(*arguments[0], NEGATE)}", NEGATE
         if step.op in INFIX:
             sign = INFIX[step.op]
             binds = BINDS[sign]
@@ -119,14 +119,14 @@ class Writer:
                 bracketed(*arguments[0], binds),
                 bracketed(*arguments[1], NEGATE if binds in (MULTIPLY, MATMUL) else binds + 1),
             )
-            if step.op == "pow":
+            if binds == POWER:
                 left = bracketed(*arguments[0], ATOM)
                 right = bracketed(*arguments[1], POWER)
             return f"{left} {sign} {right}", binds
-        if step.op in ("T", "mT"):
-            word = "T" if len(step.result.shape) == 2 else step.op
+        if op.name in ATTRIBUTES:
+            word = "T" if len(step.result.shape) == 2 else op.name
             return f"{bracketed(*arguments[0], ATOM)}.{word}", ATOM
-        if step.op == "getitem":
+        if op.role is Role.INDEXES:
             return f"{bracketed(*arguments[0], ATOM)}[{key_text(dict(step.options)['key'])}]", ATOM
         return self.call(step, found)
 
@@ -165,19 +165,18 @@ class Writer:
     def unexpanded(self, argument: Argument) -> Argument:
         """What was broadcast to give ``argument``, or itself."""
         maker = self._steps.get(argument) if isinstance(argument, str) else None
-        return argument if maker is None or maker.op != "expand" else maker.arguments[0]
+        return argument if maker is None or not plays(maker.op, Role.COPIES) else maker.arguments[0]
 
     def call(self, step: Apply, operands: list[Text | None]) -> Text:
         """A call; as a method where torch has only that."""
         op = named(step.op)
         if op.variadic:
             tensors = ", ".join(text for text, _ in filter(None, operands))
-            if step.op == "einsum":
+            if "equation" in op.signature.parameters:
                 return f"einsum({dict(step.options)['equation']!r}, {tensors})", ATOM
             return f"{step.op}({', '.join([f'[{tensors}]', *self.options(step).values()])})", ATOM
         first, *rest = self.arguments(step, operands)
-        pairs = step.op in PAIRS or "values" in op.returns
-        pair = ".values" if pairs and dict(step.options)["dim"] is not None else ""
+        pair = ".values" if "values" in op.returns and dict(step.options)["dim"] is not None else ""
         if f"Tensor.{step.op}" in op.spelled and not {f"torch.{step.op}", f"F.{step.op}"} & set(op.spelled):
             owner = bracketed(*(operands[0] or (first, ATOM)), ATOM)
             sizes = [self.option(value).strip("(),") for _, value in step.options]
@@ -187,8 +186,7 @@ class Writer:
             return f"{op.name.removesuffix('_part')}({', '.join([first, *rest])})[{part.removeprefix('part=')}]", ATOM
         if op.written:
             return op.written.format(", ".join([first, *rest])), ATOM
-        word = "np.dot" if step.op == "np_dot" else step.op
-        return f"{word}({', '.join([first, *rest])}){pair}", ATOM
+        return f"{step.op}({', '.join([first, *rest])}){pair}", ATOM
 
     def arguments(self, step: Apply, operands: list[Text | None]) -> list[str]:
         """Operands and options in the order of the signature, by name once something before them is left out."""
@@ -219,7 +217,7 @@ class Writer:
             usual = given
         result = {}
         for name, value in own.items():
-            told = name == "dim" and (own.get("keepdim") is True or op.name in ALONG)
+            told = name in op.told or (name == "dim" and own.get("keepdim") is True)
             required = told or defaults.get(name) is inspect.Parameter.empty
             if value is not None and name not in UNSAID and (required or usual.get(name) != value):
                 one = name == "dim" and isinstance(value, tuple) and len(value) == 1

@@ -12,12 +12,11 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback
-from symgrad.ops.entry import entry_of
-from symgrad.program import Apply, Program
+from symgrad.ops.entry import entry_of, playing, plays
+from symgrad.program import Apply, Program, Role
 
 CLOSE = 1e-6
 """Numbers this close are equal, relative to the larger."""
-DETACH, THROUGH = "detach", "identity"
 
 
 def means(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
@@ -25,7 +24,7 @@ def means(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
     for step in program.steps:
         options = dict(step.options)
         out = values[step.result.name]
-        if step.op == "mean":
+        if plays(step.op, Role.AVERAGES):
             yield step, np.size(values[str(step.arguments[0])]) / max(1, np.size(out))
         elif options.get("reduction") == "mean" and entry_of(step.op) is not None:
             added = replace(step, options=tuple((k, "sum" if k == "reduction" else v) for k, v in step.options))
@@ -53,10 +52,11 @@ def undetached(
 
     With ``only`` the one detach whose result has this name is undone.
     """
-    undone = {s.result.name for s in program.steps if s.op == DETACH and only in (None, s.result.name)}
+    undone = {s.result.name for s in program.steps if plays(s.op, Role.CUTS) and only in (None, s.result.name)}
     if not undone:
         return {}
-    steps = tuple(replace(step, op=THROUGH) if step.result.name in undone else step for step in program.steps)
+    through = playing(Role.HANDS_ON).operation
+    steps = tuple(replace(step, op=through) if step.result.name in undone else step for step in program.steps)
     whole = replace(program, steps=steps)
     declared, real_ones = (numeric_pullback(own, values, seed, wanted) for own in (program, whole))
     found = {}
@@ -67,4 +67,4 @@ def undetached(
     return found
 
 
-__all__ = ["DETACH", "mean_in_words", "means", "undetached"]
+__all__ = ["mean_in_words", "means", "undetached"]

@@ -19,6 +19,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.exporting.layout import assignment, returned
 from symgrad.exporting.module import Told, checked, docstring, in_functions, indented, whole_module
 from symgrad.exporting.parts import Parts, Statement, free, listed
+from symgrad.language.names import ATTRIBUTES
 from symgrad.ops import TABLE
 from symgrad.ops.spec import Op
 
@@ -106,7 +107,7 @@ class InArrays(ast.NodeTransformer):
         """x.shape, x.T, x.mT and math.pi."""
         if ast.unparse(node) == "math.pi":
             return ast.parse("np.pi", mode="eval").body
-        if node.attr not in ("shape", "T", "mT"):
+        if node.attr not in ("shape", *ATTRIBUTES):
             raise self.refused(f".{node.attr}")
         self.generic_visit(node)
         return node if node.attr != "mT" else self.call("np.swapaxes", node.value, ast.Constant(-1), ast.Constant(-2))

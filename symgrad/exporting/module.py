@@ -17,7 +17,8 @@ from symgrad.backward.code import IMPORTS, function_name
 from symgrad.exporting.parts import Parts, free
 from symgrad.exporting.shapes import misfit
 from symgrad.exporting.torch_text import function_class, plain
-from symgrad.program import Program, Tensor
+from symgrad.ops.entry import plays
+from symgrad.program import Program, Role, Tensor
 from symgrad.shapes import Size
 
 WIDTH = 100
@@ -40,7 +41,7 @@ def name_for(wish: str | None, program: Program, parts: Parts) -> str:
     """What the function is called: as wished, else by the last step; raises `InputError` for what is no name."""
     if wish is not None:
         return function_name(wish)
-    called = [step.called for step in program.steps if step.op != "expand"]
+    called = [step.called for step in program.steps if not plays(step.op, Role.COPIES)]
     own = called[0] if len(called) == 1 and re.fullmatch(r"[a-z][a-z0-9_]*", called[0]) else "formula"
     taken = {*parts.inputs, *parts.seeds, *(s.target for s in (*parts.forward, *parts.backward))}
     return free(f"{own}_" if keyword.iskeyword(own) else own, {*taken, "torch", "math", "np"})

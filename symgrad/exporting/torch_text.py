@@ -20,6 +20,7 @@ from symgrad.exporting.layout import assignment, returned
 from symgrad.exporting.parts import Parts, Statement, free, listed, names_in, read_of
 from symgrad.exporting.shapes import only_shapes, without_shapes
 from symgrad.exporting.statistics import in_lines, with_statistics
+from symgrad.language.names import ATTRIBUTES
 from symgrad.ops.calls.picks import VIEWS
 
 MISREAD = ("torch.median", "torch.nanmedian")
@@ -101,7 +102,7 @@ def is_view(value: ast.expr) -> bool:
     if isinstance(value, ast.Name):
         return True
     if isinstance(value, ast.Attribute):
-        return value.attr in ("T", "mT") and is_view(value.value)
+        return value.attr in ATTRIBUTES and is_view(value.value)
     if isinstance(value, ast.Subscript):
         return is_view(value.value) and not names_in(value.slice)
     return (

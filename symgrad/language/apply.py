@@ -24,12 +24,8 @@ from symgrad.ops.calls.registry import Compound
 from symgrad.ops.entry import named
 from symgrad.ops.lookup import find
 from symgrad.ops.spec import Op
+from symgrad.program import Role
 from symgrad.shapes import Size
-
-OVERLOADS = {"max": "maximum", "min": "minimum"}
-"""torch.max of two tensors is another operation than torch.max of one."""
-PAIRS = ("max", "min")
-"""Operations that give (values, indices) in torch, though the table does not say so; all do when told a dim."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +57,9 @@ class Applier:
         """The step for a call, or the number it comes to when it holds no tensor."""
         method, spelled = spelled.startswith("Tensor."), spelled.removeprefix("Tensor.")
         tensors = [a for a in arguments if isinstance(a.meaning, Ref)]
-        if op.name in OVERLOADS and len(tensors) > 1:
-            op = named(OVERLOADS[op.name])
-        if op.name == "getitem":
+        if op.of_two and len(tensors) > 1:
+            op = named(op.of_two)
+        if op.role is Role.INDEXES:
             raise NotationError("indexing is written with brackets", span=span, hints=("x[0]",))
         if "part" in op.returns and not any(a.keyword == "part" for a in arguments):
             return Parts(op, spelled, tuple(arguments))
@@ -78,7 +74,7 @@ class Applier:
                 f"{spelled} holds no tensor, only numbers", span=span, hints=("work the number out and write it",)
             )
         result = self.step(op, operands, bound.options, span, spelled, name, bound.chosen)
-        if (op.name in PAIRS or "values" in op.returns) and bound.options.get("dim", 0) is not None:
+        if "values" in op.returns and bound.options.get("dim", 0) is not None:
             return replace(result, pair=True)
         return result
 

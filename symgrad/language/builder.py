@@ -22,9 +22,9 @@ from symgrad.language.kinds import kind_of_result
 from symgrad.language.made import Made
 from symgrad.language.nodes import Statement
 from symgrad.language.ruled import ruling
-from symgrad.ops.entry import named
+from symgrad.ops.entry import named, playing
 from symgrad.ops.spec import Op
-from symgrad.program import Apply, Argument, Constant, Number, Own, Tensor, free_name
+from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
 
 MOST_AXES = 16
@@ -33,10 +33,6 @@ MOST_AXES = 16
 
 LENGTHS = ("p", "ord")
 """Options that may be infinite: which length is meant."""
-
-
-COPIES = "expand"
-"""The operation of broadcasting: its one option is the shape of what it meets."""
 
 
 def endless(value: object) -> bool:
@@ -192,7 +188,7 @@ class Builder:
     def check_ranks(self, op: Op, operands: Sequence[Operand], label: str, span: Span | None) -> None:
         """Refuse operands with another number of axes than the table expects; what it trips over is its say."""
         for name, operand in zip(op.operands, operands, strict=False):
-            ranks = op.rank_of(name)
+            ranks = op.ranks.get(name, ())
             if ranks and operand.shape is not None and len(operand.shape) not in ranks:
                 expected = " or ".join(map(str, sorted(ranks)))
                 complaint = ShapeError(f"{label} takes a tensor with {expected} axes here, not {len(operand.shape)}")
@@ -226,7 +222,7 @@ class Builder:
         wanted = self.sizes.shape(target or ())
         if self.sizes.shape(meaning.shape) == wanted:
             return meaning
-        return self.add(named(COPIES), (meaning.name,), {"shape": wanted}, wanted, span, None)
+        return self.add(playing(Role.COPIES), (meaning.name,), {"shape": wanted}, wanted, span, None)
 
     def literal(self, shape: Shape) -> Shape:
         """``shape`` with 0 and 1 as numbers where a computed size comes to that: 1 broadcasts, 0 is empty.

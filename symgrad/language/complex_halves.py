@@ -16,7 +16,7 @@ from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Ref
 from symgrad.language.multilinear import Terms, multilinear
 from symgrad.language.text_pairs import TextPairs, is_complex
-from symgrad.ops.entry import named
+from symgrad.ops import ground
 from symgrad.ops.spec import Op
 from symgrad.program import Constant
 
@@ -48,7 +48,7 @@ def by_halves(
         both = product(p, first, parts, factors, frozenset(moving - factors), of)
     else:
         return None
-    made = p.entry(named("complex_pair"), [Operand(half, p.label) for half in both], {}, name)
+    made = p.entry(ground.complex_pair, [Operand(half, p.label) for half in both], {}, name)
     return replace(made, complex=True)
 
 
@@ -59,7 +59,7 @@ def halves(p: TextPairs, meaning: Any) -> Halves:
 
 def with_nothing(p: TextPairs, part: Halves) -> Halves:
     """Both halves, also of a real tensor among complex ones."""
-    return part if len(part) > 1 or not isinstance(part[0], Ref) else (part[0], p("zeros_like", part[0]))
+    return part if len(part) > 1 or not isinstance(part[0], Ref) else (part[0], p(ground.zeros_like, part[0]))
 
 
 def one_product(terms: Terms) -> frozenset[int] | None:
@@ -88,9 +88,9 @@ def product(
         half = turns % 2
         chosen = [part[n] for part, n in zip(kept, choice, strict=True)]
         for n, part in riders.items():
-            chosen[n] = p("zeros_like", part[0]) if half in sums else part[1]
+            chosen[n] = p(ground.zeros_like, part[0]) if half in sums else part[1]
         term = of(chosen)
-        sums[half] = p("sub" if turns % 4 > 1 else "add", sums[half], term) if half in sums else term
+        sums[half] = p(ground.sub if turns % 4 > 1 else ground.add, sums[half], term) if half in sums else term
     return sums[0], sums[1]
 
 

@@ -16,10 +16,12 @@ from symgrad.language.builder import Builder, Caller, Operand
 from symgrad.language.calls import Meaning, Ref, kind_of
 from symgrad.language.complex_halves import by_halves
 from symgrad.language.text_pairs import HINT, IDENTITY, Seen, TextPairs, is_complex, seen
+from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL
 from symgrad.ops.complex.complex_pairs import unpaired
 from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
+from symgrad.program import Role
 from symgrad.shapes import Size
 
 VIEWS = ("torch.view_as_complex", "view_as_complex", "torch.view_as_real", "view_as_real")
@@ -59,7 +61,7 @@ def complex_step(
     """The step on pairs; refuses what has no entry there."""
     meanings = [o.meaning for o in operands]
     pairs = TextPairs(builder, op, meanings, span, label, whole)
-    if op.name == "getitem" and isinstance(options["key"], tuple):
+    if op.role is Role.INDEXES and isinstance(options["key"], tuple):
         return replace(pairs.entry(op, operands, {"key": (*options["key"], ("all",))}, name), complex=True)
     if op.name in ("sum", "mean") and isinstance(meanings[0], Ref):
         chosen = {**options, "dim": leading(options.get("dim"), meanings[0])}
@@ -107,7 +109,7 @@ def by_compound(
 ) -> Ref:  # fmt: skip
     """What the registry says that a call without an entry of its own is of complex tensors."""
     flat = [part for given in positional for part in (given if isinstance(given, tuple) else (given,))]
-    pairs = TextPairs(builder, named("norm"), flat, span, word, whole)
+    pairs = TextPairs(builder, ground.norm, flat, span, word, whole)
     return by_rule(pairs, word, [seen(meaning) for meaning in positional], keywords, name) or refused(pairs)
 
 

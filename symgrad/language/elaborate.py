@@ -45,11 +45,12 @@ from symgrad.language.picks import picked
 from symgrad.language.seeds import weights
 from symgrad.language.stated import stated
 from symgrad.language.subscripts import ALL, key_of
+from symgrad.ops import ground
 from symgrad.ops.calls.operators import LOGIC, SIGNS
 from symgrad.ops.calls.registry import Compound, find_compound
-from symgrad.ops.entry import named
+from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
-from symgrad.program import Own
+from symgrad.program import Own, Role
 
 
 class Elaborator:
@@ -106,7 +107,7 @@ class Elaborator:
             raise no_inputs(last.value.span)
         if result.name != output:
             operand = Operand(result, excerpt(self.text, last.value.span))
-            result = self.builder.apply(named("identity"), [operand], {}, last.value.span, name=output)
+            result = self.builder.apply(playing(Role.HANDS_ON), [operand], {}, last.value.span, name=output)
         return result
 
     def meaning(self, node: Node, name: str | None = None) -> Meaning:
@@ -144,7 +145,7 @@ class Elaborator:
         if node.sign == "+":
             return value
         if isinstance(value, Ref):
-            return self.apply.step(named("neg"), [(value, node.operand.span)], {}, node.span, "-", name)
+            return self.apply.step(ground.neg, [(value, node.operand.span)], {}, node.span, "-", name)
         return -value if value == INFINITY else placed(node.span, lambda: arithmetic("*", -1, value))
 
     def binary(self, node: Binary, name: str | None) -> Meaning:
@@ -294,7 +295,7 @@ class Elaborator:
         if node.name == "T" and rank != 2:
             self.builder.remarks[turned(excerpt(self.text, node.span), rank)] = None
             order = {"dims": tuple(reversed(range(rank)))}
-            return self.apply.step(named("permute"), [operand], order, node.span, ".T", name)
+            return self.apply.step(ground.permute, [operand], order, node.span, ".T", name)
         return self.apply.step(op, [operand], {}, node.span, f".{node.name}", name)
 
     def subscript(self, node: Subscript, name: str | None) -> Meaning:
@@ -334,7 +335,7 @@ class Elaborator:
             self.extents.prepare(key, owner.shape, node.span)
             called = None if picks else name
             operands = [(owner, node.owner.span)]
-            found = self.apply.step(named("getitem"), operands, {"key": key}, node.span, "indexing", called)
+            found = self.apply.step(playing(Role.INDEXES), operands, {"key": key}, node.span, "indexing", called)
         if not picks:
             return found
         left = [item for item in written if item[0] != "int"]

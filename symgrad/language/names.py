@@ -32,7 +32,7 @@ from symgrad.language.nodes import (
 from symgrad.ops.calls.operators import SIGNS
 from symgrad.ops.calls.registry import find_compound
 from symgrad.ops.lookup import find
-from symgrad.ops.spec import Op
+from symgrad.ops.spec import TABLE, Op
 
 MODULES = {
     "torch": "the module torch",
@@ -43,7 +43,9 @@ MODULES = {
     "math": "the module math",
     "linalg": "torch.linalg",
 }
-PROPERTIES = ("T", "mT", "real", "imag")
+ATTRIBUTES = tuple(op.name for op in TABLE.values() if op.written == f"{{}}.{op.name}")
+"""Entries that are an attribute of a tensor, written without brackets."""
+PROPERTIES = (*ATTRIBUTES, "real", "imag")
 RANKS = (1, 2, 0, 3, 4)
 """What a tensor may be when nothing is known, most likely first."""
 
@@ -184,7 +186,7 @@ def rank_hints(node: Node) -> Iterator[tuple[Node, Candidates]]:
             op = find(path)
             if op is None:
                 yield from of_matrices(path, node.positional)
-            elif op.name == "einsum" and node.positional:
+            elif "equation" in op.signature.parameters and node.positional:
                 yield from by_subscripts(node.positional)
             else:
                 yield from by_table(op, node.positional)
@@ -206,7 +208,7 @@ def by_table(op: Op | None, operands: tuple[Node, ...]) -> Iterator[tuple[Node, 
     if op is None or op.variadic:
         return
     for position, (name, operand) in enumerate(zip(op.operands, operands, strict=False)):
-        ranks = op.rank_of(name)
+        ranks = op.ranks.get(name, ())
         if not ranks:
             continue
         later = [(rank < ranks[0]) == (position == 0) if len(op.operands) == 2 else False for rank in ranks]

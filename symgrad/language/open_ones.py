@@ -16,9 +16,8 @@ from typing import Any
 import sympy as sp
 
 from symgrad.errors import SymgradError
-from symgrad.language.builder import COPIES
-from symgrad.ops.entry import entry_of
-from symgrad.program import Apply, Constant, Program, Tensor
+from symgrad.ops.entry import entry_of, plays
+from symgrad.program import Apply, Constant, Program, Role, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
 
 
@@ -68,7 +67,7 @@ def retype(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> None:
     """Note in ``sizes`` what a step asks of the new ``shapes``."""
     result = shapes[step.result.name]
     read = tuple(shapes[a] if isinstance(a, str) else None for a in step.arguments)
-    if step.op == COPIES:
+    if plays(step.op, Role.COPIES):
         for own, size in zip((read[0] or ())[::-1], result[::-1], strict=False):
             one = sizes.number(own) == 1
             sizes.unify(own, sp.Integer(1) if one and sizes.number(size) != 1 else size)
@@ -99,7 +98,8 @@ def settled(step: Apply, shapes: Mapping[str, Shape], sizes: Sizes) -> Apply:
         return sizes.find(value) if isinstance(value, sp.Expr) else value
 
     shape = shapes[step.result.name]
-    options = (("shape", shape),) if step.op == COPIES else tuple((key, final(own)) for key, own in step.options)
+    copies = plays(step.op, Role.COPIES)
+    options = (("shape", shape),) if copies else tuple((key, final(own)) for key, own in step.options)
     return replace(step, options=options, result=Tensor(step.result.name, shape))
 
 

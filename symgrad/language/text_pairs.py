@@ -12,11 +12,13 @@ from typing import Any
 from symgrad.errors import Span, UnsupportedError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Meaning, Ref
-from symgrad.ops.entry import named
+from symgrad.ops import ground
+from symgrad.ops.entry import named, playing
 from symgrad.ops.spec import Op
+from symgrad.program import Role
 from symgrad.shapes import Shape, Size
 
-IDENTITY = named("identity")
+IDENTITY = playing(Role.HANDS_ON)
 HINT = "abs, angle, .real, .imag and view_as_real give real tensors"
 
 
@@ -59,7 +61,7 @@ class TextPairs:
         """One step."""
         return self.builder.apply(op, operands, {**op.defaults, **options}, self.span, self.label, name)
 
-    def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
+    def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
         """The result of one entry."""
         return self.entry(named(name), [Operand(a, self.label) for a in arguments], keywords, None)
 
@@ -72,9 +74,11 @@ class TextPairs:
         if isinstance(value, Ref):
             return value
         if isinstance(value, Seen):
-            return value.ref if value.ref.complex else self("complex_pair", value.ref, 0)
+            return value.ref if value.ref.complex else self(ground.complex_pair, value.ref, 0)
         peer = next(meaning for meaning in self.meanings if is_complex(meaning))
-        return self("complex_pair", self("mul", self("ones_like", self("complex_real", peer)), value), 0)
+        return self(
+            ground.complex_pair, self(ground.mul, self(ground.ones_like, self(ground.complex_real, peer)), value), 0
+        )
 
     def real(self, value: Any) -> Any:
         """A real tensor, or a number."""
@@ -85,7 +89,7 @@ class TextPairs:
     def column(self, value: Any) -> Any:
         """A real factor of pairs."""
         value = value.ref if isinstance(value, Seen) else value
-        return self("unsqueeze", value, dim=-1) if isinstance(value, Ref) else value
+        return self(ground.unsqueeze, value, dim=-1) if isinstance(value, Ref) else value
 
     def part(self, pairs: Ref, number: int) -> Ref:
         """The real (0) or imaginary (1) part."""
@@ -93,7 +97,7 @@ class TextPairs:
         half = made.arguments[number] if made is not None and made.op == "complex_pair" else None
         if isinstance(half, str) and self.builder.shape_of(half) == pairs.shape[:-1]:
             return Ref(half, pairs.shape[:-1])  # it was put together of halves
-        return self(("complex_real", "complex_imag")[number], pairs)
+        return self(ground.complex_imag if number else ground.complex_real, pairs)
 
     def again(self, first: Any, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> Ref:
         """The call's own entry, of another first tensor."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.spec import At, Data, example, operation
+from symgrad.program import Role
 
 
 def as_it_is(x: Any) -> Any:
@@ -22,6 +23,7 @@ def as_it_is(x: Any) -> Any:
     torch=lambda torch, x: x.detach(),
     spelled=("torch.detach", "Tensor.detach"),
     pathless=True,
+    role=Role.CUTS,
     examples=(example("x.detach() * w", x=(2, 3), w=(2, 3)),),
 )
 def detach(at: At, x: Data) -> Expr:

@@ -11,9 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 from symgrad.errors import bug
-from symgrad.ops.spec import TABLE, Op, kept
+from symgrad.ops.spec import TABLE, Op
 from symgrad.ops.stated import entry_stated
-from symgrad.program import Operation, Pullback
+from symgrad.program import Operation, Pullback, Role
 
 
 def entry_of(op: Operation) -> Op | None:
@@ -21,11 +21,22 @@ def entry_of(op: Operation) -> Op | None:
     return TABLE.get(op) if isinstance(op, str) else named(op)
 
 
-def named(op: Operation) -> Op:
-    """The entry called so in the table, or that of the pullback of one, or of an equation."""
+def named(op: Operation | Op) -> Op:
+    """The entry called so in the table, or that of the pullback of one, or of an equation; an entry itself."""
     if isinstance(op, Pullback):
         return pulled(op)
-    return TABLE[op] if isinstance(op, str) else entry_stated(op)
+    return TABLE[op] if isinstance(op, str) else op if isinstance(op, Op) else entry_stated(op)
+
+
+def plays(op: Operation, role: Role) -> bool:
+    """Whether an operation of the table is the one of this role."""
+    return isinstance(op, str) and op in TABLE and TABLE[op].role is role
+
+
+@lru_cache(maxsize=len(Role))
+def playing(role: Role) -> Op:
+    """The entry that a step of this role is made with."""
+    return next(op for op in TABLE.values() if op.role is role)
 
 
 def only_read(op: Operation, place: int) -> bool:
@@ -69,7 +80,6 @@ def pulled(op: Pullback) -> Op:
         signature=inspect.Signature(),
         held=found_letters(op),
         variadic=True,
-        shape=kept,
         align=unspoken,
         prepare=unspoken,
         resolve=unspoken,

@@ -24,7 +24,7 @@ from typing import Any, TypedDict, Unpack
 from symgrad.indexing.equation import Equation
 from symgrad.indexing.symbols import Expr, Index, access
 from symgrad.ops.domain import Domain, reals
-from symgrad.program import Operation, Stated
+from symgrad.program import Operation, Role, Stated
 from symgrad.shapes import Shape, Size, Sizes
 
 At = tuple[Index, ...]
@@ -83,8 +83,6 @@ AlignRule = Callable[..., tuple[Shape, ...]]  # (sizes, shapes, **options) -> sh
 PrepareRule = Callable[..., dict[str, Hashable]]  # (shapes, **options) -> the options in canonical form
 SlotRule = Callable[..., dict[str, Hashable]]  # (open, shapes, **options) -> the options that hold positions, opened
 ResolveRule = Callable[..., dict[str, Hashable]]  # (sizes, shapes, **options) -> the options, what sizes decide in them
-
-
 Definition = Callable[[At, Sequence[View | None], Mapping[str, Held], Options], Expr]
 """The output's entry at some indices, from the operands, what is held still, and the options."""
 
@@ -114,27 +112,30 @@ class Op:
     """One row of the table.
 
     ``index(at, views, held, options)`` is the definition. Operands in ``optional`` may be left out (their view is
-    None), those in ``data`` are only read. ``returns`` names the parts of what torch returns when it is
-    not one tensor; the entry defines the first that is not None.
-    ``shape`` and ``align`` say which sizes fit; ``prepare`` brings options to canonical form, and ``resolve`` puts into
-    them what depends on how large the axes are (where a slice begins).
-    ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
-    spelled independently; without the first the equation is evaluated. ``known`` computes held integers from the forward pass.
-    ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written in
-    simpler ones, in symgrad's own language, as text or by its operands and options (`symgrad.ops.openings`); ``kinks``
-    are points where torch's choice is tested, ``edges`` values of operands at which there is no derivative and torch
-    has a number of its own. ``pathless`` are
-    operations that torch records no backward for, like comparisons: nothing flows back, be it NaN. ``residual``
-    gives the equations F(*views, out) = 0 that the output solves (`symgrad.ops.solved.decompositions`), and ``beside``
-    what their solution reads: held tensors by name, each computed by entries of the table from operands and out.
-    ``written`` is how torch spells what is one result of a call with several: ``qr({}).Q``. ``pairs`` are the
-    operands, ``out`` among them, that are complex in torch and pairs (re, im) here (`symgrad.ops.complex.complex_pairs`).
-    ``places`` is what makes torch's call give the whole numbers that ``known`` finds: ``.indices`` of its result, or
-    what stands in the place of its last bracket. ``slots`` says which of its options are positions
-    (`symgrad.calculus.slots`): what is derived for one of them holds for all. ``holds`` says what torch keeps the result of
-    truth values and whole numbers as, where that does not follow from the equation (`symgrad.ops.holding`). ``stated`` is the equation of an operation
-    that is not in the table. ``arrays`` is what the operation is in NumPy and in jax, as the body of a function of
-    torch's arguments, where its spelling there does not say so (`symgrad.exporting.arrays`).
+    None), those in ``data`` are only read. ``returns`` names the parts of what torch returns when it is not one
+    tensor; the entry defines the first that is not None. ``shape`` and ``align`` say which sizes fit; ``prepare``
+    brings options to canonical form, and ``resolve`` puts into them what depends on how large the axes are (where a
+    slice begins). ``numpy(*arrays, **options)`` and ``torch(torch, *tensors, **options)`` compute the forward and are
+    spelled independently; without the first the equation is evaluated. ``known`` computes held integers from the
+    forward pass. ``reuse`` allows the derivative to be written through ``out``; ``expands`` is the operation written
+    in simpler ones, in symgrad's own language, as text or by its operands and options (`symgrad.ops.openings`);
+    ``kinks`` are points where torch's choice is tested, ``edges`` values of operands at which there is no derivative
+    and torch has a number of its own. ``pathless`` are operations that torch records no backward for, like
+    comparisons: nothing flows back, be it NaN. ``residual`` gives the equations F(*views, out) = 0 that the output
+    solves (`symgrad.ops.solved.decompositions`), and ``beside`` what their solution reads: held tensors by name, each
+    computed by entries of the table from operands and out. ``written`` is how torch spells what is no call by its
+    name: ``qr({}).Q``, ``{}.T``. ``pairs`` are the operands, ``out`` among them, that are complex in torch and pairs
+    (re, im) here (`symgrad.ops.complex.complex_pairs`). ``places`` is what makes torch's call give the whole numbers
+    that ``known`` finds: ``.indices`` of its result, or what stands in the place of its last bracket. ``slots`` says
+    which of its options are positions (`symgrad.calculus.slots`): what is derived for one of them holds for all.
+    ``holds`` says what torch keeps the result of truth values and whole numbers as, where that does not follow from
+    the equation (`symgrad.ops.holding`). ``stated`` is the equation of an operation that is not in the table.
+    ``arrays`` is what the operation is in NumPy and in jax, as the body of a function of torch's arguments, where its
+    spelling there does not say so (`symgrad.exporting.arrays`). ``role`` is what others go by
+    (`symgrad.program.Role`). ``told`` are options that torch wants to be given though they have a value here.
+    ``looks_up``: it reads entries at positions that a tensor of whole numbers gives. ``chooses``: the place of its
+    condition, the places it chooses from, and which of them is taken where the condition is met. ``of_two`` is the
+    entry that torch means by the same word between two tensors.
     """
 
     name: str
@@ -143,16 +144,16 @@ class Op:
     index: Definition
     signature: inspect.Signature
     operands: tuple[str, ...] = ()
+    torch: Callable[..., Any]
+    numpy: Callable[..., Any] | None = None
     held: tuple[str, ...] = ()
     optional: frozenset[str] = frozenset()
     data: frozenset[str] = frozenset()
     variadic: bool = False
-    shape: ShapeRule
-    align: AlignRule
+    shape: ShapeRule = kept
+    align: AlignRule = no_alignment
     prepare: PrepareRule = as_given
     resolve: ResolveRule = unresolved
-    numpy: Callable[..., Any] | None
-    torch: Callable[..., Any]
     spelled: tuple[str, ...] = ()
     domain: Mapping[str, Domain] = field(default_factory=dict)
     known: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
@@ -175,6 +176,11 @@ class Op:
     holds: str = ""
     stated: Stated | None = None
     arrays: str = ""
+    role: Role | None = None
+    told: tuple[str, ...] = ()
+    looks_up: bool = False
+    chooses: tuple[int, tuple[int, ...], int | None] | None = None
+    of_two: str = ""
 
     @property
     def operation(self) -> Operation:
@@ -202,10 +208,6 @@ class Op:
         """Where ``operand`` may lie."""
         return self.domain.get(operand, reals())
 
-    def rank_of(self, operand: str) -> tuple[int, ...]:
-        """The ranks that ``operand`` may have, most likely first; empty when nothing is said."""
-        return self.ranks.get(operand, ())
-
     def __repr__(self) -> str:
         return f"<operation {self.name}: {self.definition}>"
 
@@ -226,11 +228,24 @@ class Facts(TypedDict, total=False):
     slots: SlotRule | None
     holds: str
     arrays: str
+    role: Role | None
+    told: tuple[str, ...]
+    looks_up: bool
+    chooses: tuple[int, tuple[int, ...], int | None] | None
+    of_two: str
 
 
 class Samples(Facts, total=False):
-    """Those of an entry that is a function: where its samples lie, and how they are shown."""
+    """Those of an entry that is a function: its rules, where its samples lie, and how they are shown."""
 
+    numpy: Callable[..., Any] | None
+    shape: ShapeRule
+    align: AlignRule
+    prepare: PrepareRule
+    resolve: ResolveRule
+    letters: str | Callable[..., str]
+    pairs: frozenset[str]
+    spelled: tuple[str, ...]
     domain: Mapping[str, Domain]
     ranks: Mapping[str, tuple[int, ...]]
     examples: tuple[Example, ...]
@@ -298,14 +313,6 @@ def operation(
     *,
     says: str,
     torch: Callable[..., Any],
-    numpy: Callable[..., Any] | None = None,
-    shape: ShapeRule = kept,
-    align: AlignRule = no_alignment,
-    prepare: PrepareRule = as_given,
-    resolve: ResolveRule = unresolved,
-    letters: str | Callable[..., str] = "ijkl",
-    pairs: frozenset[str] = frozenset(),
-    spelled: tuple[str, ...] = (),
     name: str | None = None,
     **facts: Unpack[Samples],
 ) -> Callable[[Callable[..., Expr]], Op]:
@@ -329,15 +336,7 @@ def operation(
                 optional=frozenset(p.name for p in views if p.default is None),
                 data=frozenset(p.name for p in views if p.annotation in (Data, Data | None)),
                 variadic=any(p.kind is p.VAR_POSITIONAL for p in views),
-                shape=shape,
-                align=align,
-                prepare=prepare,
-                resolve=resolve,
-                letters=letters,
-                pairs=pairs,
-                numpy=numpy,
                 torch=torch,
-                spelled=spelled,
                 **facts,
             )
         )

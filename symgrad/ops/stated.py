@@ -22,7 +22,7 @@ from symgrad.notation.scope import Names, Pattern, names_in, spelled_out
 from symgrad.notation.sizes import Ranges as Found
 from symgrad.notation.sizes import checked
 from symgrad.notation.tree import Absolute, Call, Condition, Dots, Floor, Statement, walk
-from symgrad.ops.domain import Domain, whole
+from symgrad.ops.domain import whole
 from symgrad.ops.spec import TABLE, At, Held, Op, View
 from symgrad.ops.words import functions
 from symgrad.program import Stated
@@ -111,7 +111,6 @@ def entry_stated(op: Stated) -> Op:
     def unspoken(*args: Any, **options: Any) -> Any:
         raise bug(f"{op.text} is evaluated, and was asked for a column of the table")
 
-    domain: Mapping[str, Domain] = dict.fromkeys(names.data, whole(0, 1))
     return Op(
         name=str(op),
         says="stated by the text",
@@ -127,7 +126,7 @@ def entry_stated(op: Stated) -> Op:
         resolve=equation.resolved,
         numpy=unspoken,
         torch=unspoken,
-        domain=domain,
+        domain=dict.fromkeys(names.data, whole(0, 1)),
         smooth=not any(isinstance(node, (Absolute, Floor, Condition)) or kinked(node) for node in walk(equation.whole)),
         letters="".join(letter.name for letter in equation.whole.letters if len(letter.name) == 1) or "ijkl",
         stated=op,

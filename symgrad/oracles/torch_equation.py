@@ -37,8 +37,8 @@ def run_equation(equation: Equation, tensors: Mapping[str, Any], dtype: Any) -> 
     check_grid([int(index.size) for index in indices])
     grid = Grid(indices, tensors, dtype)
     shape = [int(axis.size) for axis in equation.axes]
-    whole = grid.of(equation.right).expand(*shape, *([1] * (len(indices) - len(shape))))
-    return whole.reshape(shape).clone()
+    whole = grid.of(equation.right).expand((*shape, *([1] * (len(indices) - len(shape)))))
+    return whole.reshape(shape).to(dtype, copy=True)
 
 
 class Grid:

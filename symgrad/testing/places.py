@@ -13,7 +13,8 @@ from symgrad.calculus.local import Standard
 from symgrad.indexing import Equation
 from symgrad.numeric import Array, Values, as_float
 from symgrad.numeric.sweeps import pull_step
-from symgrad.program import Apply, Program
+from symgrad.ops.entry import plays
+from symgrad.program import Apply, Program, Role
 
 Change = Callable[[Array], Array]
 """What another local pullback makes of a cotangent."""
@@ -52,7 +53,7 @@ class Place:
     @property
     def alone(self) -> bool:
         """Whether the program is this step."""
-        return len([s for s in self.program.steps if s.op != "expand"]) < 2
+        return len([s for s in self.program.steps if not plays(s.op, Role.COPIES)]) < 2
 
     @property
     def said(self) -> str:

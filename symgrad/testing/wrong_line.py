@@ -16,7 +16,8 @@ import numpy as np
 from symgrad.calculus import flowing
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, numeric_pullback
-from symgrad.program import Apply, Program
+from symgrad.ops.entry import plays
+from symgrad.program import Apply, Program, Role
 from symgrad.testing.bench import Trial
 from symgrad.testing.truth import Formula
 
@@ -35,7 +36,7 @@ def wrong_step(formula: Formula, trials: Mapping[str, Sequence[Trial]]) -> Apply
     on_the_way = flowing(program, names) & program.relevant()
     for step in program.steps:
         name = step.result.name
-        if name == program.output or name not in on_the_way or step.op == "expand":
+        if name == program.output or name not in on_the_way or plays(step.op, Role.COPIES):
             continue
         if 0 < np.size(formula.values[0][name]) <= MOST and follows(formula, program, name, names, trials):
             return step

@@ -18,6 +18,7 @@ from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.shaping import axes_of, axis_of, reduced_shape
+from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 
 Dim = Any
@@ -56,6 +57,7 @@ distinct = {"x": reals(distinct=True)}
 op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", forward=np.sum,
    holds="counted", arrays="x, dim=None, keepdim=False: np.sum(x, axis=dim, keepdims=keepdim)")
 op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", forward=average,
+   role=Role.AVERAGES,
    arrays="x, dim=None, keepdim=False: np.mean(x, axis=dim, keepdims=keepdim)")
 op("prod(x, dim: any=None, keepdim=False)", "out = Π_j x[j]", "multiplies the entries along dim", along="dim",
    forward=np.prod, torch=torch_product, holds="counted",
@@ -88,7 +90,7 @@ def one_axis_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Dim, keepdim: b
 
 def extremum(largest: bool) -> dict[str, Any]:
     """What max and min share: values by NumPy and torch, and which entry won along one axis."""
-    word, pick = ("max", np.argmax) if largest else ("min", np.argmin)
+    word, pick, of_two = ("max", np.argmax, "maximum") if largest else ("min", np.argmin, "minimum")
     values = np.amax if largest else np.amin
     return {
         "known": {"n": lambda x, dim, keepdim: None if dim is None else pick(x, axis=dim[0], keepdims=keepdim)},
@@ -96,7 +98,7 @@ def extremum(largest: bool) -> dict[str, Any]:
         "torch": lambda torch, x, dim, keepdim: (
             getattr(torch, word)(x) if dim is None else getattr(torch, word)(x, dim[0], keepdim=keepdim).values
         ),
-        "home": METHOD, "along": "dim", "instead": {"dim=None": WINNERS}, "places": ".indices", "kinks": 0,
+        "home": METHOD, "along": "dim", "instead": {"dim=None": WINNERS}, "returns": ("values", "indices"), "of_two": of_two, "kinks": 0,
         "shape": one_axis_shape, "prepare": one_axis_or_all, "domain": distinct,
         "examples": (f"{word}(x)", f"{word}(x, dim=1).values"),
     }  # fmt: skip
@@ -199,6 +201,7 @@ LENGTH: dict[str, Any] = {
     "reuse": True,
     "kinks": 0,
     "domain": reals(avoid=(0.0,)),
+    "role": Role.MEASURES,
 }
 
 # fmt: off
@@ -225,4 +228,4 @@ op("logsumexp(x, dim: any=None, keepdim=False)", "out = log(Σ_j exp(x[j]))",
    torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, torch_dim(dim, x) or 0, keepdim=keepdim), reuse=True,
    examples=("logsumexp(x, dim=0) with x:3", "logsumexp(x, dim=0)", "logsumexp(x, dim=-1, keepdim=True)"),
    expands="log(sum(exp(x), dim=dim, keepdim=keepdim))",
-   arrays="x, dim, keepdim=False: special.logsumexp(x, axis=dim, keepdims=keepdim)")  # fmt: skip
+   arrays="x, dim, keepdim=False: special.logsumexp(x, axis=dim, keepdims=keepdim)", told=("dim",))  # fmt: skip

@@ -6,14 +6,15 @@ with the same signs.
 
 from __future__ import annotations
 
+from symgrad.program import Operation
+
 REFLECTED = {"__rsub__": "sub", "__rdiv__": "div", "__rtruediv__": "div", "__rpow__": "pow", "__rmatmul__": "matmul"}
 """Operators whose operands stand the other way round, and what they are then."""
 OPERATORS = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__mul__": "mul", "__rmul__": "mul", "__truediv__": "div",
     "__div__": "div", "__pow__": "pow", "__matmul__": "matmul", "__neg__": "neg", "__abs__": "abs", "__lt__": "lt",
     "__le__": "le", "__gt__": "gt", "__ge__": "ge", "__eq__": "eq", "__ne__": "ne", "__mod__": "remainder",
-    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__idiv__": "div",
-    "__ipow__": "pow",
+    "__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div", "__idiv__": "div", "__ipow__": "pow",
     "__pos__": "clone", "_neg_view": "neg",
 }  # fmt: skip
 """Operators, and a view that torch makes of a conjugate's imaginary part, and the functions they stand for."""
@@ -40,5 +41,12 @@ TO_WHOLE = "trunc"
 """The entry that makes whole numbers."""
 INFIX = {entry: sign for sign, entry in SIGNS.items() if sign not in ("%", "//")} | {"mm": "@", "mv": "@"}
 """Entries that a text has between their operands."""
+OF_PAIRS = {"complex_mul": "*", "complex_div": "/", "complex_matmul": "@"}
+"""Those of complex tensors."""
+PREFIX = {"neg": "-"}
+"""Entries that a text has before their operand."""
 
-__all__ = ["INFIX", "IN_PLACE_OPERATORS", "LOGIC", "NEW", "OPERATORS", "RANDOM", "REFLECTED", "SIGNS", "TO_WHOLE"]
+
+def sign_of(op: Operation) -> str:
+    """The sign between the operands of an operation; empty for one that a text does not write so."""
+    return INFIX.get(op, OF_PAIRS.get(op, "")) if isinstance(op, str) else ""

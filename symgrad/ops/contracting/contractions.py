@@ -92,7 +92,7 @@ def numpy_dot(shapes: tuple[Shape, ...]) -> str:
 
 op("np_dot(x, a)", "out[i,k] = Σ_j x[i,j]·a[j,k]", "NumPy's dot: like @, but the leading axes of both remain side by side",
    ("np.dot",), instead=numpy_dot, forward=in_floats(np.dot), ranks={"x": (2, 1), "a": (2, 1)}, letters="ikjl",
-   torch=lambda torch, x, a: torch.tensordot(x, a, dims=([x.dim() - 1], [max(a.dim() - 2, 0)])),
+   written="np.dot({})", torch=lambda torch, x, a: torch.tensordot(x, a, dims=([x.dim() - 1], [max(a.dim() - 2, 0)])),
    examples=("np.dot(x, a) with x:2x3 a:3x2", "np.dot(x, a) with x:3 a:3", "np.dot(x, a) with x:2x3 a:2x3x2"))  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def gather_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: A
 op("gather(x, dim: int, index: data, sparse_grad: bool=False)", "out[i] = x[index[i]]",
    "along dim the entries at the given positions, one for each", TORCH, axes="dim", shape=gather_shape,
    domain={"index": whole(0, 1)},
-   examples=("gather(x, 1, index) with x:2x3 index:2x2", "gather(x, 0, index) with x:3 index:4"))  # fmt: skip
+   examples=("gather(x, 1, index) with x:2x3 index:2x2", "gather(x, 0, index) with x:3 index:4"), looks_up=True)  # fmt: skip
 
 
 def along_align(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any) -> tuple[Shape, ...]:
@@ -86,12 +86,12 @@ def along(shapes: tuple[Shape, ...], dim: Any) -> str:
 # fmt: off
 op("take_along_dim(x, indices: data, dim: axis | None=None)", "out[i] = x[indices[i] mod size(x, 0)]",
    "along dim the entries at the given positions, −1 the last; without dim those of the whole tensor, row by row", METHOD,
-   "np.take_along_axis", instead=along, align=along_align, domain={"indices": whole(0, 1)},
+   "np.take_along_axis", looks_up=True, instead=along, align=along_align, domain={"indices": whole(0, 1)},
    examples=("take_along_dim(x, indices, 0) with x:3 indices:2", "take_along_dim(x, indices, 1) with x:2x3 indices:2x2",
    "take_along_dim(x, indices) with x:2x3 indices:2"))
 op("take(x, index: data)", "out[…] = x⟨index[…] mod size(x)⟩", "the entries with the given numbers, counted row by row; −1 is the"
    " last", ("torch.{}", "Tensor.{}", "aten.{}"), domain={"index": whole(0, 3)},
-   examples=("take(x, index) with x:2x3 index:2x2",))
+   examples=("take(x, index) with x:2x3 index:2x2",), looks_up=True)
 # fmt: on
 
 
@@ -108,7 +108,7 @@ def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 op("index_select(x, dim: int, index: data)", "out[i] = x[index[i]]", "the entries along dim at the given positions", TORCH,
    axes="dim", apart="index", shape=selected_shape, domain={"index": whole(0, 1)}, ranks={"index": (1,)},
    examples=("index_select(x, 1, index) with x:2x3 index:2", "index_select(x, 0, index) with x:2x2 index:3"),
-   arrays="x, dim, index: np.take(x, index, axis=dim)")  # fmt: skip
+   arrays="x, dim, index: np.take(x, index, axis=dim)", looks_up=True)  # fmt: skip
 
 # Masks ----------------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ op("masked_fill(x, mask: data, value)", "out = (1 − [mask ≠ 0])·x + [mask �
    "value where the mask is not 0, x[i] elsewhere", ("torch.{}", "Tensor.{}", "aten.{}"), ranks={"value": (0,)},
    shape=lambda sizes, shapes: sizes.broadcast_shapes(shapes), domain={"mask": whole(0, 1)},
    torch=lambda torch, x, mask, value: torch.where(mask != 0, value, x),
-   examples=("masked_fill(x, mask != 0, 2.0) with x:2x3 mask:2x3",), holds="first")  # fmt: skip
+   examples=("masked_fill(x, mask != 0, 2.0) with x:2x3 mask:2x3",), holds="first", chooses=(1, (0,), None))  # fmt: skip
 
 
 # Written at positions -------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from symgrad.errors import ShapeError
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.moving.slicing import cut
 from symgrad.ops.spec import At, Opening, View, example, operation
+from symgrad.program import Role
 from symgrad.shapes import Shape, Size, Sizes
 
 Item = tuple[Any, ...]
@@ -95,6 +96,7 @@ def open_item(open_: Opening, item: Item, size: Size | None) -> Item:
 
 @operation(
     holds="kept",
+    role=Role.INDEXES,
     says="the entries at an index or slice of each axis",
     numpy=lambda x, key: np.asarray(x)[python_key(key)],
     torch=lambda torch, x, key: x[python_key(key)],

@@ -15,6 +15,7 @@ import sympy as sp
 from symgrad.errors import InputError, ShapeError
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.shaping import axes_of, axis_of, moved
+from symgrad.program import Role
 from symgrad.shapes import Shape, Size, Sizes
 
 Ints = Any  # one int or a sequence of ints, as users write sizes and axes
@@ -63,7 +64,7 @@ op("expand(x, shape: any)", "out[i,j] = x[j]", "repeats a tensor along new axes 
    ("Tensor.{}", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"), instead=expanded, shape=expand_shape,
    prepare=prepare_expand, forward=lambda x, shape: np.broadcast_to(x, numbers(shape)),  # no copy
    torch=lambda torch, x, shape: x.expand(numbers(shape)),
-   examples=("x.expand(2, 3) with x:3", "x.expand(2, 3) with x:2x1"), arrays="x, *shape: np.broadcast_to(x, shape)")  # fmt: skip
+   role=Role.COPIES, examples=("x.expand(2, 3) with x:3", "x.expand(2, 3) with x:2x1"), arrays="x, *shape: np.broadcast_to(x, shape)")  # fmt: skip
 
 
 def whole_order(dims: tuple[Any, ...], rank: int) -> tuple[int, ...]:
@@ -108,8 +109,9 @@ op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges two axe
    forward=lambda x, dim0, dim1: np.transpose(x, swapped(np.ndim(x), dim0, dim1)),  # no copy
    examples=("x.transpose(0, 1) with x:2x3", "x.transpose(0, -1) with x:2x3x2"), arrays="x, a, b: np.swapaxes(x, a, b)")
 op("T(x)", "out[i,j] = x[j,i]", "the transpose of a matrix", ("Tensor.{}", "Tensor.t", "torch.t", "np.transpose"),
-   align=matrix_only, forward=np.transpose, examples=("x.T with x:2x3",))  # no copy
+   align=matrix_only, written="{}.T", forward=np.transpose, examples=("x.T with x:2x3",))  # no copy
 op("mT(x)", "out[…,i,j] = x[…,j,i]", "exchanges the last two axes", ("Tensor.{}", "torch.adjoint"), align=rows_only,
+   written="{}.mT",
    forward=lambda x: np.swapaxes(x, -1, -2), ranks={"x": (2, 3)}, examples=("x.mT with x:2x2x3", "x.mT with x:2x3"))
 # fmt: on
 

@@ -34,11 +34,12 @@ op("softmax(x, dim: any=-1)", "out[i] = exp(x[i]) / Σ_j exp(x[j])", "positive w
    forward=unless_empty(special.softmax),  # exp overflows
    torch=lambda torch, x, dim: torch.softmax(x, dim[0] if dim else 0),
    examples=("softmax(x) with x:3", "softmax(x, dim=1)", "softmax(x, dim=0)"),
-   expands="exp(x) / sum(exp(x), dim=dim, keepdim=True)", arrays="x, dim: nn.softmax(x, axis=dim)")
+   expands="exp(x) / sum(exp(x), dim=dim, keepdim=True)", arrays="x, dim: nn.softmax(x, axis=dim)",
+   told=("dim",))
 op("log_softmax(x, dim: any=-1)", "out[i] = x[i] − log(Σ_j exp(x[j]))", "the logarithm of softmax",
    ("torch.{}", "F.{}", "Tensor.{}"), along="dim", prepare=one_axis, reuse=True,
    forward=unless_empty(special.log_softmax),  # exp overflows
    torch=lambda torch, x, dim: torch.log_softmax(x, dim[0] if dim else 0),
    examples=("log_softmax(x) with x:3", "log_softmax(x, dim=1)", "log_softmax(x, dim=0)"),
-   expands="x - logsumexp(x, dim=dim, keepdim=True)", arrays="x, dim: nn.log_softmax(x, axis=dim)")
+   expands="x - logsumexp(x, dim=dim, keepdim=True)", arrays="x, dim: nn.log_softmax(x, axis=dim)", told=("dim",))
 # fmt: on

@@ -17,6 +17,7 @@ from symgrad.errors import InputError
 from symgrad.exactness import check_power
 from symgrad.ops.domain import Domain, positive, reals
 from symgrad.ops.equations import METHOD, op
+from symgrad.program import Role
 from symgrad.shapes import Shape
 
 
@@ -52,7 +53,7 @@ away_from_zero = reals(avoid=(0.0,))
 # Arithmetic -----------------------------------------------------------------------------------------
 
 op("identity(x)", "out = x", home=("torch.clone", "Tensor.clone", "Tensor.contiguous", "np.copy", "torch.resolve_conj"),
-   also="Tensor.resolve_conj")
+   also="Tensor.resolve_conj", role=Role.HANDS_ON)
 op("zeros_like(x)", "out = 0", "0, in the shape of x", ("torch.{}", "np.{}"), pathless=True)
 op("ones_like(x)", "out = 1", "1, in the shape of x", ("torch.{}", "np.{}"), pathless=True)
 op("add(x, y)", "out = x + y", examples=("x + y", "x + b with x:2x3 b:3", "x + 2 with x:3"), holds="joined")
@@ -131,7 +132,7 @@ op("where(condition, x, y)", "out = [condition ≠ 0]·x + (1 − [condition ≠
    examples=("where(x > 0, x, y) with x:3 y:3",),
    torch=lambda torch, condition, x, y: torch.where(condition != 0, x, y),
    forward=lambda condition, x, y: np.where(np.asarray(condition) != 0, x, y),
-   holds="behind")  # a condition that is NaN holds
+   holds="behind", chooses=(0, (1, 2), 1))  # a condition that is NaN holds
 # fmt: on
 
 

@@ -20,6 +20,7 @@ from symgrad.ops.domain import matrices
 from symgrad.ops.moving.arranging import at_least
 from symgrad.ops.solved.matrices import Matrix, axes_of, batch_of_square, identity, inverted, of, square
 from symgrad.ops.spec import At, Example, Held, Op, View, example, operation
+from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 
 
@@ -39,6 +40,7 @@ def one_side(x: View, out: View) -> tuple[Equation, ...]:
 @operation(
     says="the inverse, which solves x·out = I",
     numpy=inverted, torch=lambda torch, x: torch.linalg.inv(x), shape=square, residual=one_side,
+    role=Role.INVERTS,
     spelled=("torch.inverse", "torch.linalg.inv", "Tensor.inverse", "np.linalg.inv"),
     domain={"x": matrices("regular")}, ranks={"x": (2,)}, letters="ik",
     examples=(
@@ -120,7 +122,7 @@ def misfit(at: At, a: View, b: View, out: View, left: bool) -> Expr:
 @operation(
     says="the solution of a·out = b",
     numpy=solved, torch=lambda torch, a, b, left: torch.linalg.solve(a, b, left=left),
-    shape=solution_shape, align=fitting, residual=system, beside={"inv": inverse_of},
+    shape=solution_shape, align=fitting, residual=system, beside={"inv": inverse_of}, role=Role.SOLVES,
     prepare=lambda shapes, left=True: {"left": bool(left)},
     spelled=("torch.linalg.solve", "np.linalg.solve"),
     domain={"a": matrices("regular")}, ranks={"a": (2,), "b": (2, 1)}, letters="ik",

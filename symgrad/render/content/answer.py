@@ -21,7 +21,9 @@ from symgrad.calculus import flows
 from symgrad.explanation import Explanation, Gradient, Tie
 from symgrad.explanation.notable import mean_in_words, means, undetached
 from symgrad.numeric import plain
+from symgrad.ops.entry import plays
 from symgrad.oracles.report import Check, Verdict
+from symgrad.program import Role
 from symgrad.render import numbers
 from symgrad.render.content.first_lines import first_lines, formulas_instead, listing, short_forms
 from symgrad.render.content.singular import singular_blocks
@@ -213,4 +215,4 @@ def is_broadcast(explanation: Explanation, name: str) -> bool:
     readers = [step for step in explanation.program.steps if name in step.tensors]
     own = np.size(explanation.values[name])
     copied = (np.size(explanation.values[step.result.name]) > own for step in readers)
-    return bool(readers) and all(step.op == "expand" for step in readers) and all(copied)
+    return bool(readers) and all(plays(step.op, Role.COPIES) for step in readers) and all(copied)

@@ -12,7 +12,8 @@ import numpy as np
 from symgrad.closed_form.pieces import ADD, NoForm, bracketed
 from symgrad.closed_form.source_text import Writer, number_text
 from symgrad.ops import entry_of
-from symgrad.program import Apply, Constant, Program
+from symgrad.ops.entry import plays
+from symgrad.program import Apply, Constant, Program, Role
 from symgrad.tracing.captured.recorded import Recorded
 from symgrad.tracing.lift.binding import Refusals
 from symgrad.tracing.lift.labels import HIDDEN, UNNAMED, cast_of, told_steps
@@ -38,7 +39,7 @@ class OneStep(Writer):
     def tensor(self, name: str) -> tuple[str, int]:
         """A name; a tensor that was only broadcast goes by its own."""
         step = self._steps.get(name)
-        if step is not None and step.op == "expand" and name not in self.told:
+        if step is not None and plays(step.op, Role.COPIES) and name not in self.told:
             return self.tensor(str(step.arguments[0]))
         if step is not None and (cast := cast_of(step)):
             return f"{self.tensor(str(step.arguments[0]))[0]}.{cast}()", 9
@@ -84,9 +85,9 @@ def written(writer: OneStep, step: Apply) -> str:
         return writer.pulled[step.result.name]
     if entry_of(step.op) is None:
         return f"{step.called}({', '.join(map(str, step.arguments))})"
-    if step.op == "expand":
+    if plays(step.op, Role.COPIES):
         return f"{step.arguments[0]}.expand({', '.join(map(str, step.result.shape))})"
-    if step.op == "identity":
+    if plays(step.op, Role.HANDS_ON):
         return str(step.arguments[0])
     try:
         return re.sub(r"(, :)+\]$", "]", writer.step(step)[0])  # x[0, :, :] is x[0]

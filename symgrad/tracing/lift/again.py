@@ -12,7 +12,7 @@ from symgrad.calculus.back import ONE, steps_back
 from symgrad.errors import UnsupportedError
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
-from symgrad.ops import named
+from symgrad.ops import ground
 from symgrad.program import SEEDS, Argument, Program, Tensor
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.values import evaluate
@@ -29,7 +29,7 @@ def lifted(lifter: Bench, node: Node) -> None:
     ref, old = lifter.gradients[id(gradient)][node.index], gradient.before[node.index]
     if old is not None:
         before = lifter.refs[id(old)]
-        ref = lifter.emit(named("add"), [Operand(r, r.name) for r in (before, ref)], {}, lifter.wish(node))
+        ref = lifter.emit(ground.add, [Operand(r, r.name) for r in (before, ref)], {}, lifter.wish(node))
     wrong = disagreement(lifter.arrays[ref.name], node.value(), precision(node))
     if wrong is not None:
         raise UnsupportedError(

@@ -20,7 +20,7 @@ from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
-from symgrad.program import BLACK_BOX, Apply, Tensor
+from symgrad.program import BLACK_BOX, Apply, Role, Tensor
 from symgrad.shapes import Sizes
 from symgrad.tracing.lift.binding import Refusals, bound, meaning
 from symgrad.tracing.lift.boxes import BlackBox
@@ -112,7 +112,7 @@ class Bench(ABC):
         """``op`` on arguments that hold nodes or references."""
         refs = self.refs_in((arguments, keywords))
         try:
-            if op.name == "getitem":
+            if op.role is Role.INDEXES:
                 ref = refs[id(arguments[0])]
                 return self.emit(op, [Operand(ref, ref.name)], dict(keywords), name)
             given = [meaning(a, refs) for a in arguments]

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
-from symgrad.ops.entry import named
-from symgrad.program import free_name
+from symgrad.ops.entry import playing
+from symgrad.program import Role, free_name
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.record.trace import Node, as_array
 
@@ -44,7 +44,7 @@ def cast(lifter: Bench, operand: Node, ref: Ref, node: Node, word: str) -> Ref:
     """``ref`` in half precision; a weight that several calls read is cast once, as autocast does."""
     if (ref.name, word) not in lifter.casts:
         name = lifter.builder.claim(f"{word}_{len(lifter.casts) + 1}")
-        found = lifter.emit(named("identity"), [Operand(ref, ref.name)], {}, name)
+        found = lifter.emit(playing(Role.HANDS_ON), [Operand(ref, ref.name)], {}, name)
         lifter.labels[found.name] = free_name((label(lifter, ref, word),), {*lifter.labels.values(), *lifter.arrays})
         lifter.arrays[found.name] = as_array(operand.tensor().to(node.held.dtype))
         lifter.casts[ref.name, word] = found

@@ -16,9 +16,11 @@ import torch
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
+from symgrad.ops import ground
 from symgrad.ops.calls.picks import CHOICES, RANKED
-from symgrad.ops.entry import named
+from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
+from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replayed, rerun
 from symgrad.tracing.lift.lifted import Refused
@@ -109,13 +111,13 @@ def choose(lifter: Bench, source: Ref, places: Array, name: str | None) -> Ref:
     """``source``'s entries at ``places``: by an index where that says it, else by gathering."""
     shape = tuple(int(s) for s in source.shape)
     if np.array_equal(places.reshape(-1), np.arange(int(np.prod(shape, dtype=object)))):
-        return lifter.apply_op(named("reshape"), "torch.reshape", (source, tuple(places.shape)), {}, name)
+        return lifter.apply_op(ground.reshape, "torch.reshape", (source, tuple(places.shape)), {}, name)
     order = axes_order(places, shape)
     if order is not None:
-        return lifter.apply_op(named("permute"), "torch.permute", (source, order), {}, name)
+        return lifter.apply_op(ground.permute, "torch.permute", (source, order), {}, name)
     key = slice_key(places, shape)
     if key is not None:
-        return lifter.emit(named("getitem"), [Operand(source, source.name)], {"key": key}, name)
+        return lifter.emit(playing(Role.INDEXES), [Operand(source, source.name)], {"key": key}, name)
     return gathered(lifter, source, places, name)
 
 
@@ -126,7 +128,7 @@ def gathered(lifter: Bench, source: Ref, places: Array, name: str | None) -> Ref
     if op is not None:
         flat = source
         if len(source.shape) != 1:
-            flat = lifter.apply_op(named("reshape"), "torch.reshape", (source, (-1,)), {})
+            flat = lifter.apply_op(ground.reshape, "torch.reshape", (source, (-1,)), {})
         picked = lifter.apply_op(op, "torch.gather", (flat, 0, index), {}, name if places.ndim == 1 else None)
         if places.ndim == 1:
             return picked
@@ -134,9 +136,9 @@ def gathered(lifter: Bench, source: Ref, places: Array, name: str | None) -> Ref
         rows = find("F.embedding")
         if rows is None:
             raise Refused("the table has no gather")
-        column = lifter.apply_op(named("reshape"), "torch.reshape", (source, (-1, 1)), {})
+        column = lifter.apply_op(ground.reshape, "torch.reshape", (source, (-1, 1)), {})
         picked = lifter.apply_op(rows, "F.embedding", (index, column), {})
-    return lifter.apply_op(named("reshape"), "torch.reshape", (picked, tuple(places.shape)), {}, name)
+    return lifter.apply_op(ground.reshape, "torch.reshape", (picked, tuple(places.shape)), {}, name)
 
 
 def put(lifter: Bench, old: Ref, new: Ref, places: Array, name: str | None) -> Ref:
@@ -145,7 +147,7 @@ def put(lifter: Bench, old: Ref, new: Ref, places: Array, name: str | None) -> R
         return choose(lifter, new, places, name)
     spread = gathered(lifter, new, np.maximum(places, 0), None)
     mask = lifter.data("written", (places >= 0))
-    return lifter.apply_op(named("where"), "torch.where", (mask, spread, old), {}, name)
+    return lifter.apply_op(ground.where, "torch.where", (mask, spread, old), {}, name)
 
 
 def axes_order(places: Array, shape: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -13,9 +13,9 @@ import numpy as np
 import torch
 
 from symgrad.language.calls import Ref
+from symgrad.ops import ground
 from symgrad.ops.calls.operators import NEW
 from symgrad.ops.calls.picks import CHOICES, POOLS, RANKED
-from symgrad.ops.entry import named
 from symgrad.ops.lookup import find
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.calls.weights import COUNTED
@@ -31,7 +31,7 @@ from symgrad.tracing.lift.graph_parts import (
     traced,
 )
 from symgrad.tracing.lift.lifted import Refused
-from symgrad.tracing.lift.rewrites import SAME
+from symgrad.tracing.lift.rewrites import SAME, adds
 from symgrad.tracing.lift.verify import disagreement
 from symgrad.tracing.record.aliases import positions_in, storage
 from symgrad.tracing.record.trace import Node, as_array, mapped, same
@@ -180,25 +180,25 @@ class Taken:
             shape = tuple(value.shape)
             if name in SAME or shape == tuple(self.values[first].shape):
                 return self.refs[first]
-            return lifter.apply_op(named("reshape"), "torch.reshape", (self.refs[first], shape), {})
+            return lifter.apply_op(ground.reshape, "torch.reshape", (self.refs[first], shape), {})
         if name == "expand" and tuple(value.shape) == tuple(self.values[first].shape):
             return self.refs[first]
         single = value[0] if isinstance(value, (tuple, list)) else value
         reason = f"aten.{name} is not in the table"
-        if name in ("add", "sub") and keywords.pop("alpha", 1) != 1:
-            scaled = lifter.apply_op(named("mul"), "torch.mul", (arguments[1], step.kwargs["alpha"]), {})
+        if adds(name) and keywords.pop("alpha", 1) != 1:
+            scaled = lifter.apply_op(ground.mul, "torch.mul", (arguments[1], step.kwargs["alpha"]), {})
             arguments = (arguments[0], scaled, *arguments[2:])
         if name == "embedding":
             weight, indices, *rest = arguments
             if rest[1:2] == [True]:
                 raise Refused(COUNTED)
             padding = {"padding_idx": rest[0]} if rest and rest[0] >= 0 else {}
-            return lifter.apply_op(named("embedding"), "F.embedding", (indices, weight), padding)
+            return lifter.apply_op(ground.embedding, "F.embedding", (indices, weight), padding)
         word = {"_softmax": "softmax", "_log_softmax": "log_softmax"}.get(name, name)
         if word != name:
             arguments = arguments[:2]
         if name in TURNING and first in self.refs and turns(self.values[first], value):
-            return lifter.apply_op(named("T"), "Tensor.T", (self.refs[first],), {})
+            return lifter.apply_op(ground.T, "Tensor.T", (self.refs[first],), {})
         if name in PRODUCTS:
             return self.added_product(name, step)
         for spelling in (f"aten.{name}", f"torch.{word}", f"Tensor.{word}", f"F.{word}"):
@@ -225,12 +225,12 @@ class Taken:
         """β·base + α·(one @ other)."""
         lifter = self.lifter
         (base, one, other), keywords = self.arguments(step)
-        product = lifter.apply_op(named("matmul"), "torch.matmul", (one, other), {})
+        product = lifter.apply_op(ground.matmul, "torch.matmul", (one, other), {})
         if keywords.get("alpha", 1) != 1:
-            product = lifter.apply_op(named("mul"), "torch.mul", (product, keywords["alpha"]), {})
+            product = lifter.apply_op(ground.mul, "torch.mul", (product, keywords["alpha"]), {})
         if keywords.get("beta", 1) != 1:
-            base = lifter.apply_op(named("mul"), "torch.mul", (base, keywords["beta"]), {})
-        result = lifter.apply_op(named("add"), "torch.add", (product, base), {})
+            base = lifter.apply_op(ground.mul, "torch.mul", (base, keywords["beta"]), {})
+        result = lifter.apply_op(ground.add, "torch.add", (product, base), {})
         lifter.labels.setdefault(result.name, result.name)
         return result
 

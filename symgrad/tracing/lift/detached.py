@@ -7,9 +7,9 @@ they read is read by the program as well; else the data as it stands. So the slo
 from __future__ import annotations
 
 from symgrad.errors import UnsupportedError
-from symgrad.explanation.notable import DETACH
 from symgrad.language.builder import Operand
-from symgrad.ops.entry import named
+from symgrad.ops.entry import playing
+from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.record.trace import Node, upstream
@@ -39,7 +39,7 @@ def lifted(lifter: Bench, node: Node) -> None:
                 raise Refused("a black box is on the way")
             ref = lifter.refs[id(before)]
             if node.detached is not None:
-                ref = lifter.emit(named(DETACH), [Operand(ref, ref.name)], {}, lifter.wish(node))
+                ref = lifter.emit(playing(Role.CUTS), [Operand(ref, ref.name)], {}, lifter.wish(node))
             lifter.finish(node, ref)
     except (Refused, UnsupportedError):
         for name in list(lifter.boxes)[boxes:]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from symgrad.program import Apply, Program, free_name
+from symgrad.ops.entry import plays
+from symgrad.program import Apply, Program, Role, free_name
 
 CAST = re.compile(r"(bfloat16|half)_\d+")
 """What the recording calls an operand that autocast rounded."""
@@ -23,12 +24,12 @@ def told_steps(program: Program, labels: Mapping[str, str]) -> tuple[Apply, ...]
 
 def goes_without_saying(step: Apply, labels: Mapping[str, str]) -> bool:
     """Whether a step only broadcasts and has no name, or only rounds as autocast does: it is said where it is read."""
-    return (step.op == "expand" and step.result.name not in labels) or cast_of(step) != ""
+    return (plays(step.op, Role.COPIES) and step.result.name not in labels) or cast_of(step) != ""
 
 
 def cast_of(step: Apply) -> str:
     """The method by which a step rounds as autocast does; empty where it does anything else."""
-    found = CAST.fullmatch(step.result.name) if step.op == "identity" else None
+    found = CAST.fullmatch(step.result.name) if plays(step.op, Role.HANDS_ON) else None
     return found[1] if found is not None else ""
 
 

@@ -15,9 +15,10 @@ from symgrad.errors import UnsupportedError
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import as_float
-from symgrad.ops.entry import named
+from symgrad.ops import ground
+from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
-from symgrad.program import Program, Tensor
+from symgrad.program import Program, Role, Tensor
 from symgrad.tracing.lift import again, choices, decompose, detached, phases, rewrites, templates
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import BlackBox, refuse_written_behind
@@ -29,9 +30,6 @@ from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.steps import in_one_list
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import COMPILED, UNCOMPILED, UNRECORDED, Node, upstream
-
-LOOKUPS = frozenset({"take", "gather", "index_select", "take_along_dim", "embedding", "index"})
-"""Entries that read positions from a tensor of integers."""
 
 
 class Lifter(Bench):
@@ -132,9 +130,7 @@ class Lifter(Bench):
         difference = as_float(node.value()) - as_float(old.value())
         ref = self.refs[id(old)]
         shift = self.data("change", difference)
-        self.settle(
-            node, self.emit(named("add"), [Operand(ref, ref.name), Operand(shift, shift.name)], {}), node.value()
-        )
+        self.settle(node, self.emit(ground.add, [Operand(ref, ref.name), Operand(shift, shift.name)], {}), node.value())
 
     def origin_of(self, node: Node, begin: int) -> dict[str, Origin]:
         """The call behind the steps from ``begin`` on, by its result's name; nothing where one is a black box."""
@@ -157,11 +153,11 @@ def by_table(bench: Bench, node: Node) -> Ref:
         ref = arguments[0] if isinstance(arguments[0], Ref) else bench.refs_in(arguments)[id(arguments[0])]
         if np.array_equal(as_float(bench.arrays[ref.name]), as_float(node.value()), equal_nan=True):
             return ref
-        return bench.emit(named("identity"), [Operand(ref, ref.name)], {}, bench.wish(node))  # a cast that rounds
+        return bench.emit(playing(Role.HANDS_ON), [Operand(ref, ref.name)], {}, bench.wish(node))  # a cast that rounds
     op = find(spelling)
     if op is None or op.pairs:
         raise Refused(f"{plain_spelling(call.spelling)} is not in the table")
-    if op.name in LOOKUPS and any(
+    if op.looks_up and any(
         n.kind == "data" and not n.held.is_floating_point() and n.held.numel() and int(n.held.min()) < 0
         for n in call.nodes()
     ):

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from symgrad.numeric.exact import Array
+from symgrad.ops import ground
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import put
 from symgrad.tracing.lift.lifted import TWICE, Refused
@@ -53,10 +54,10 @@ def numbers(x: Node) -> torch.Tensor:
 
 def landed(steps: Steps, x: Any, places: Array, values: Any) -> Said:
     """x plus the values, each added at the entry whose number is in ``places``."""
-    spread = steps("expand", values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
+    spread = steps(ground.expand, values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
     index = steps.lifter.data("places", places.reshape(-1))
-    total = steps("index_add", steps("reshape", x, (-1,)), 0, index, steps("reshape", spread, (-1,)))
-    return done(steps("reshape", total, tuple(map(int, x.shape))))
+    total = steps(ground.index_add, steps(ground.reshape, x, (-1,)), 0, index, steps(ground.reshape, spread, (-1,)))
+    return done(steps(ground.reshape, total, tuple(map(int, x.shape))))
 
 
 def index_put(steps: Steps, node: Node, x: Any, indices: Any, values: Any, accumulate: bool = False) -> Said | None:
@@ -77,7 +78,7 @@ def put_at(steps: Steps, node: Node, x: Any, index: Any, source: Any, accumulate
         return "Tensor.clone", (x,), {}
     if accumulate:
         return landed(steps, x, places, source if tuple(source.shape) == places.shape else
-                      steps("reshape", source, tuple(places.shape)))  # fmt: skip
+                      steps(ground.reshape, source, tuple(places.shape)))  # fmt: skip
     once(places)
     return scattered(steps, node)
 
@@ -89,8 +90,8 @@ def masked_put(steps: Steps, node: Node, x: Any, mask: Any, indices: Any, values
         size = x.shape[axis]
         key.append(slice(None) if part is None else part.clamp(-size, size - 1))
     places = numbers(x)[tuple(key)].numpy()
-    spread = steps("expand", values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
-    return landed(steps, x, places, steps("where", mask, spread, 0.0))
+    spread = steps(ground.expand, values, tuple(places.shape)) if tuple(values.shape) != places.shape else values
+    return landed(steps, x, places, steps(ground.where, mask, spread, 0.0))
 
 
 def strided(steps: Steps, node: Node, *_: Any, **__: Any) -> Said | None:

@@ -17,7 +17,11 @@ from torch.nn.modules._functions import BackwardHookFunction
 
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
-from symgrad.ops.entry import named
+from symgrad.ops import ground
+from symgrad.ops.calls.operators import sign_of
+from symgrad.ops.entry import playing
+from symgrad.ops.lookup import find
+from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.calls.compositions import composed
@@ -45,9 +49,15 @@ def apart(lifter: Bench, outputs: Sequence[Ref]) -> tuple[str, ...]:
     for ref in outputs:
         own = ref.name in names
         free = None if UNNAMED.fullmatch(ref.name) else lifter.builder.claim(ref.name)
-        again = lifter.emit(named("identity"), [Operand(ref, ref.name)], {}, free) if own else ref
+        again = lifter.emit(playing(Role.HANDS_ON), [Operand(ref, ref.name)], {}, free) if own else ref
         names.append(again.name)
     return tuple(names)
+
+
+def adds(word: str) -> bool:
+    """Whether a function of torch's adds or subtracts its second operand, and so takes ``alpha`` to scale it by."""
+    op = find(f"torch.{word}")
+    return op is not None and sign_of(op.operation) in ("+", "-")
 
 
 def hooks_of_a_module(call: Call) -> bool:
@@ -85,10 +95,11 @@ def plain(lifter: Bench, node: Node) -> Rewritten:
         return "Tensor.mT", (first,), {}
     if word in LIKE:
         return LIKE[word], (first, tuple(arguments[1].shape)), {}
-    if word in ("add", "sub", "subtract") and keywords.get("alpha", 1) != 1:
-        scaled = lifter.apply_op(named("mul"), "torch.mul", (arguments[1], keywords.pop("alpha")), {})
+    scales = adds(word)
+    if scales and keywords.get("alpha", 1) != 1:
+        scaled = lifter.apply_op(ground.mul, "torch.mul", (arguments[1], keywords.pop("alpha")), {})
         return spelling, (first, scaled), keywords
-    if word in ("add", "sub", "subtract"):
+    if scales:
         keywords.pop("alpha", None)
     if word == "norm" and keywords.get("p") in ("fro", None):
         keywords.pop("p", None)
@@ -188,8 +199,8 @@ def written(lifter: Bench, node: Node) -> Rewritten:
     elif tuple(source.shape) != tuple(sp.Integer(n) for n in read.shape):
         extra = len(source.shape) - read.ndim
         if extra > 0:
-            source = lifter.apply_op(named("reshape"), "torch.reshape", (source, tuple(source.shape[extra:])), {})
-        source = lifter.apply_op(named("expand"), "Tensor.expand", (source, tuple(read.shape)), {})
+            source = lifter.apply_op(ground.reshape, "torch.reshape", (source, tuple(source.shape[extra:])), {})
+        source = lifter.apply_op(ground.expand, "Tensor.expand", (source, tuple(read.shape)), {})
     return "", (put(lifter, refs[id(target)], source, places.reshape(node.shape), lifter.wish(node)),), {}
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
 from symgrad.ops.calls.registry import Last
-from symgrad.ops.entry import named
+from symgrad.ops.entry import named, plays
 from symgrad.ops.spec import Op
+from symgrad.program import Role
 
 if TYPE_CHECKING:
     from symgrad.tracing.lift.bench import Bench  # it loads torch, which a description need not
@@ -19,14 +20,15 @@ Composition = Callable[..., Said | None]
 
 
 class Steps:
-    """Entries of the table applied one after the other: ``steps("mul", x, 2)``."""
+    """Entries of the table applied one after the other: ``steps(parts.mul, x, 2)``."""
 
     def __init__(self, lifter: Bench) -> None:
         self.lifter = lifter
 
-    def __call__(self, name: str, *arguments: Any, **keywords: Any) -> Ref:
+    def __call__(self, name: str | Op, *arguments: Any, **keywords: Any) -> Ref:
         """One entry, on nodes, earlier steps and numbers."""
-        return self.lifter.apply_op(named(name), f"torch.{name}", in_one_list(named(name), arguments), keywords)
+        op = named(name)
+        return self.lifter.apply_op(op, f"torch.{op.name}", in_one_list(op, arguments), keywords)
 
     def data(self, label: str, array: Array) -> Ref:
         """Numbers of the run, as an input of its own."""
@@ -62,7 +64,7 @@ def done(ref: Any) -> Said:
 
 def as_said(last: Last) -> Said:
     """A last step of the registry's, whose ``identity`` is the result as it stands."""
-    return done(*last[1]) if last[0] == "identity" else last
+    return done(*last[1]) if plays(last[0], Role.HANDS_ON) else last
 
 
 def of_part(known: Callable[..., Last | None]) -> Composition:

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.language.calls import Ref
-from symgrad.program import Apply, Argument, Tensor
+from symgrad.ops.entry import entry_of
+from symgrad.program import Apply, Argument, Role, Tensor
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.complex.complexes import touches
 from symgrad.tracing.lift.lifted import Refused
@@ -21,8 +22,6 @@ from symgrad.tracing.lift.values import evaluate
 from symgrad.tracing.record.trace import Node
 
 MOST = 2048
-BY_VALUE = frozenset({"identity", "take", "gather", "index_select", "take_along_dim", "embedding", "index"})
-"""Entries that stand for a call because of the numbers it was given: positions, a cast that rounded."""
 LITERAL = (bool, int, float, str, type(None))
 
 
@@ -55,6 +54,12 @@ class Template:
 
 
 KNOWN: OrderedDict[Hashable, Template] = OrderedDict()
+
+
+def by_value(step: Apply) -> bool:
+    """Whether a step stands for a call because of the numbers it was given: positions, a cast that rounded."""
+    entry = entry_of(step.op)
+    return entry is not None and (entry.looks_up or entry.role is Role.HANDS_ON)
 
 
 def key_of(lifter: Bench, node: Node) -> Hashable | None:
@@ -164,7 +169,7 @@ def learn(lifter: Bench, node: Node, key: Hashable, begin: int, inputs: int) -> 
         or any(new.name not in given for new in lifter.inputs[inputs:])
         or any(name not in places for step in steps for name in (*step.tensors, *(n for _, n in step.beside)))
         or any(other.name not in places for other in shared.values())
-        or any(step.op in BY_VALUE for step in steps)
+        or any(by_value(step) for step in steps)
     ):
         return
     KNOWN[key] = Template(

@@ -13,8 +13,8 @@ import sympy as sp
 from symgrad.calculus.local import known_name
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import Values, apply, constant, options_of, pulled
-from symgrad.ops.entry import named
-from symgrad.program import Apply, Program, Pullback, Tensor
+from symgrad.ops.entry import named, plays
+from symgrad.program import Apply, Program, Pullback, Role, Tensor
 
 
 def evaluate(step: Apply, arrays: dict[str, Array]) -> None:
@@ -30,7 +30,7 @@ def evaluate(step: Apply, arrays: dict[str, Array]) -> None:
     arguments: list[Any] = [arrays[a] if isinstance(a, str) else constant(a, {}) for a in step.arguments]
     if op.numpy is None:
         pass
-    elif step.op == "expand":
+    elif plays(step.op, Role.COPIES):
         arrays[step.result.name] = np.broadcast_to(arguments[0], [int(s) for s in step.result.shape])
     else:
         with np.errstate(all="ignore"):

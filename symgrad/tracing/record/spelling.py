@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Any
 
+from symgrad.language.names import ATTRIBUTES
 from symgrad.ops.calls.operators import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED
 from symgrad.ops.lookup import find
 from symgrad.tracing.record.guard import unheard
@@ -22,7 +23,7 @@ WRITES_STATE = ("batch_norm", "instance_norm")
 LIMITED = "F.embedding"
 """A function that the table knows, and that writes into the weight it is given where ``max_norm`` limits its rows."""
 CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-PROPERTIES = ("T", "mT", "H", "mH", "data", "real", "imag")
+PROPERTIES = (*ATTRIBUTES, "H", "mH", "data", "real", "imag")
 """Properties that compute a tensor; the other getters only tell something."""
 
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from types import EllipsisType
 from typing import Any
 
+from symgrad.language.names import ATTRIBUTES
 from symgrad.tracing.record.trace import Call, Node, Where
 
 LONGEST = 24
@@ -22,7 +23,7 @@ DEEPEST = 3
 READING = (ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.List, ast.Constant, ast.UnaryOp, ast.BinOp,
            ast.expr_context, ast.operator, ast.unaryop)  # fmt: skip
 """What an expression may be made of that only reads."""
-TURNED = ("T", "mT", "H", "mH", "real", "imag")
+TURNED = (*ATTRIBUTES, "H", "mH", "real", "imag")
 """Attributes of a tensor that are tensors."""
 
 

@@ -24,8 +24,6 @@ from symgrad.tracing.record.numbers import digits
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
 
-CHOICES = {"where": (0, (1, 2), 1), "masked_fill": (1, (0,), None)}
-"""Of what chooses: the place of its condition, the places it chooses from, and which is taken where it is met."""
 SAME = 1e-3
 """Results in torch's precision and in float64 are the same within this share: a place that is chosen would differ."""
 RANK = 1e-10
@@ -126,9 +124,10 @@ def cure(program: Capture, birth: Birth, source: str) -> list[str]:
     step, recording = birth.step, program.recording
     behind = recording.reached([step.result.name])
     for choice in recording.steps:
-        if choice.op not in CHOICES:
+        entry = entry_of(choice.op)
+        if entry is None or entry.chooses is None:
             continue
-        mask, takes, place = CHOICES[choice.op]
+        mask, takes, place = entry.chooses
         condition, known = str(choice.arguments[mask]), as_float(program.arrays[source])
         chosen = [n for n in takes if str(choice.arguments[n]) in behind]
         met = program.arrays.get(condition)
@@ -139,7 +138,7 @@ def cure(program: Capture, birth: Birth, source: str) -> list[str]:
         if not helps(program, birth, source, safe):
             continue
         name, asked = (program.labels.get(n, n) for n in (source, condition))
-        if choice.op == "where":
+        if place is not None:
             written = f"torch.where({asked}, {f'{name}, 1' if first else f'1, {name}'})"
         else:
             written = f"{name}.masked_fill({asked}, 1)"

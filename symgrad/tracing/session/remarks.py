@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ops.entry import plays
+from symgrad.program import Role
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.observed import changed
@@ -87,7 +89,7 @@ def broadcast_losses(program: Capture) -> list[str]:
 
     def before(name: Any) -> str:
         step = made.get(name)
-        return before(step.arguments[0]) if step is not None and step.op == "expand" else str(name)
+        return before(step.arguments[0]) if step is not None and plays(step.op, Role.COPIES) else str(name)
 
     notes = []
     for step in program.recording.steps:

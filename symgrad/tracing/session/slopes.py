@@ -11,9 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from symgrad.explanation.notable import DETACH, undetached
+from symgrad.explanation.notable import undetached
 from symgrad.numeric import as_float, numeric_pullback
-from symgrad.program import Apply
+from symgrad.ops.entry import plays
+from symgrad.program import Apply, Role
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.record.numbers import MOST, short
 
@@ -21,7 +22,7 @@ from symgrad.tracing.record.numbers import MOST, short
 def slopes(program: Capture) -> Iterator[str]:
     """What each detach leaves out: the slope that is declared and the real one, where they are one number each."""
     for step in program.recording.steps:
-        join, by = where_joined(program, step) if step.op == DETACH else (None, "")
+        join, by = where_joined(program, step) if plays(step.op, Role.CUTS) else (None, "")
         if join is None or not program.boxes.keys().isdisjoint(program.recording.reaching([join.result.name])):
             continue
         part = replace(program.recording, output=join.result.name)

@@ -13,9 +13,12 @@ import numpy as np
 
 from symgrad.errors import SymgradError
 from symgrad.numeric.exact import as_float
+from symgrad.ops import ground
 from symgrad.ops.calls.elementwise import SHORTCUT
 from symgrad.ops.calls.registry import Compound, find_compound, in_front
+from symgrad.ops.entry import plays
 from symgrad.ops.lookup import find
+from symgrad.program import Role
 from symgrad.tracing.lift import placing
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.binding import DROPPED
@@ -33,9 +36,9 @@ from symgrad.tracing.record.trace import Node, as_array
 
 def softplus(steps: Steps, node: Node, x: Any, beta: Any = 1, threshold: Any = SHORTCUT) -> Said | None:
     """log(1 + exp(x)), and x itself where the run took torch's shortcut."""
-    soft = steps("softplus", x)
+    soft = steps(ground.softplus, x)
     beyond = bool((node.value() > SHORTCUT).any())
-    return done(steps("where", steps("gt", x, SHORTCUT), x, soft) if beyond else soft)
+    return done(steps(ground.where, steps(ground.gt, x, SHORTCUT), x, soft) if beyond else soft)
 
 
 def frexp(steps: Steps, node: Node, x: Any) -> Said | None:
@@ -46,7 +49,7 @@ def frexp(steps: Steps, node: Node, x: Any) -> Said | None:
 
 def nextafter(steps: Steps, node: Node, x: Any, y: Any) -> Said | None:
     """x, moved by the least that can be; y only says which way. Where both are equal it is y."""
-    expanded = steps("expand", x, node.shape) if tuple(x.shape) != node.shape else x
+    expanded = steps(ground.expand, x, node.shape) if tuple(x.shape) != node.shape else x
     step = as_array(node.held) - np.broadcast_to(as_array(x.held), node.shape)
     return "torch.add", (expanded, steps.lifter.data("least", step)), {}
 
@@ -86,7 +89,7 @@ def composed(
             last = compound.steps(steps, node.index or 0, *positional, **spoken)
         if last is None:
             return None if composition is None else composition(steps, node, *arguments, **keywords)
-        if last[0] == "identity":
+        if plays(last[0], Role.HANDS_ON):
             return done(*last[1])
         return by_name(matrix_calls.with_signs(steps, node, matrix_calls.cut_off(steps, node, last), word))
     except (TypeError, SymgradError) as error:  # the call has other arguments than these: the table may know them

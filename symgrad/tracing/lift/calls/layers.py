@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric.exact import Array, as_float
+from symgrad.ops import ground
 from symgrad.ops.calls import segments
 from symgrad.ops.calls.inner import INNER
 from symgrad.ops.calls.registry import made
@@ -48,13 +49,13 @@ def grid_sample(
         if margin > FARTHEST:
             raise Refused(f"a place of the grid lies {margin} entries outside")
         x = steps(
-            "index_select", x, axis, steps.lifter.data("beyond", beyond(size, margin, padding_mode, align_corners))
+            ground.index_select, x, axis, steps.lifter.data("beyond", beyond(size, margin, padding_mode, align_corners))
         )
         whole = size + 2 * margin
         ratio = (size - 1) / (whole - 1) if align_corners else size / whole
         scales.append(ratio)
         shifts.append(ratio - 1 + 2 * margin / (whole - 1 if align_corners else whole))
-    moved = steps("add", steps("mul", grid, steps.lifter.data("scale", np.array(scales))),
+    moved = steps(ground.add, steps(ground.mul, grid, steps.lifter.data("scale", np.array(scales))),
                   steps.lifter.data("shift", np.array(shifts)))  # fmt: skip
     return "F.grid_sample", (x, moved), {"mode": mode, "padding_mode": "zeros", "align_corners": bool(align_corners)}
 
@@ -118,7 +119,7 @@ def safe_softmax(steps: Steps, node: Node, x: Any, dim: Any, dtype: Any = None) 
     if not empty.any():
         return "F.softmax", (x, dim), {}
     mask = steps.lifter.data("empty", np.broadcast_to(empty, x.shape))
-    return done(steps("where", mask, 0.0, steps("softmax", steps("where", mask, 0.0, x), dim)))
+    return done(steps(ground.where, mask, 0.0, steps(ground.softmax, steps(ground.where, mask, 0.0, x), dim)))
 
 
 # Bags and segments ----------------------------------------------------------------------------------
@@ -138,9 +139,9 @@ def segment_reduce(
     own = [segments.ends(row[:-1], size) + number * count for number, row in enumerate(tables)]
     inside = np.concatenate([(np.arange(size) >= row[0]) & (np.arange(size) < row[-1]) for row in tables])
     rest = tuple(map(int, data.shape[axis + 1 :]))
-    rows = data if axis == 0 else steps("reshape", data, (len(tables) * size, *rest))
+    rows = data if axis == 0 else steps(ground.reshape, data, (len(tables) * size, *rest))
     if not inside.all():
-        rows = steps("index_select", rows, 0, steps.lifter.data("inside", np.flatnonzero(inside)))
+        rows = steps(ground.index_select, rows, 0, steps.lifter.data("inside", np.flatnonzero(inside)))
     alone = segments.KINDS[reduce][1] if reduce in segments.KINDS else 0.0 if initial is None else 1.0
     shape = (len(tables) * count, *rest)
     last = segments.parted(steps, shape, rows, np.concatenate(own)[inside], reduce, initial, alone)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from symgrad.numeric.exact import as_float
+from symgrad.ops import ground
 from symgrad.tracing.lift.steps import Said, Steps, done
 from symgrad.tracing.record.trace import Node
 
@@ -29,4 +30,4 @@ def with_signs(steps: Steps, node: Node, last: Said, word: str) -> Said:
     own, given = as_float(steps.lifter.arrays[ref.name]), as_float(node.value())
     axis = -1 if name == "svd_vh" else -2
     signs = np.where(np.sum(own * given, axis=axis, keepdims=True) < 0, -1.0, 1.0)
-    return done(ref if (signs > 0).all() else steps("mul", ref, steps.lifter.data("sign", signs)))
+    return done(ref if (signs > 0).all() else steps(ground.mul, ref, steps.lifter.data("sign", signs)))

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from symgrad.numeric.exact import Array
+from symgrad.ops import ground
 from symgrad.tracing.lift.steps import Composition, Said, Steps, done
 from symgrad.tracing.record.trace import Node, as_array
 
@@ -26,22 +27,22 @@ def stored(x: Node) -> Array:
 
 def sampled_addmm(steps: Steps, node: Node, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Said | None:
     """beta·x + alpha·(a @ b) where x stores an entry."""
-    product = steps("mul", steps("matmul", a, b), steps.lifter.data("stored", alpha * stored(x)))
-    return "torch.add", (steps("mul", x, beta), product), {}
+    product = steps(ground.mul, steps(ground.matmul, a, b), steps.lifter.data("stored", alpha * stored(x)))
+    return "torch.add", (steps(ground.mul, x, beta), product), {}
 
 
 def sparse_mm(steps: Steps, node: Node, a: Any, b: Any, reduce: str = "sum") -> Said | None:
     """Rows of b times the stored entries of a row of a: added up, their mean, or the largest or smallest of them."""
     if reduce in ("sum", "mean"):
-        total = steps("matmul", steps("mul", a, steps.lifter.data("stored", stored(a))), b)
+        total = steps(ground.matmul, steps(ground.mul, a, steps.lifter.data("stored", stored(a))), b)
         counts = np.maximum(stored(a).sum(axis=1, keepdims=True), 1) if reduce == "mean" else None
-        return done(total if counts is None else steps("div", total, steps.lifter.data("counts", counts)))
+        return done(total if counts is None else steps(ground.div, total, steps.lifter.data("counts", counts)))
     inside: Array = np.asarray(stored(a) > 0)
     sign = 1 if reduce == "amax" else -1
     products: Array = as_array(a.held)[:, :, None] * as_array(b.held)
     best = np.argmax(np.where(inside[:, :, None], sign * products, -np.inf), axis=1)
     index = steps.lifter.data("best", best)
-    picked = steps("mul", steps("gather", a, 1, index), steps("gather", b, 0, index))
+    picked = steps(ground.mul, steps(ground.gather, a, 1, index), steps(ground.gather, b, 0, index))
     if inside.any(axis=1).all():
         return done(picked)
     empty = np.broadcast_to(np.logical_not(inside).all(axis=1, keepdims=True), best.shape)

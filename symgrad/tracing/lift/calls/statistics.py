@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.numeric.exact import Array
+from symgrad.ops import ground
 from symgrad.tracing.lift.choices import choose
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.steps import Composition, Said, Steps, done
@@ -19,9 +20,9 @@ def nanmedian(steps: Steps, node: Node, x: Any, dim: Any = None, keepdim: bool =
     numbers = np.flatnonzero(~np.isnan(plainly(x).reshape(-1).numpy(force=True)))
     if dim is not None or not numbers.size:
         return None
-    flat = steps("reshape", x, (-1,))
+    flat = steps(ground.reshape, x, (-1,))
     if len(numbers) < flat.shape[0]:
-        flat = steps("index_select", flat, 0, steps.lifter.data("numbers", numbers))
+        flat = steps(ground.index_select, flat, 0, steps.lifter.data("numbers", numbers))
     return "torch.median", (flat,), {}
 
 
@@ -86,9 +87,9 @@ def weight(steps: Steps, node: Node, q: Any, low: Array, ranks: Array, how: str)
     if (shares == 0).any():
         raise Refused("a quantile by q, where q is 0")
     lead = (len(own), *[1] * (len(node.shape) - 1)) if own.ndim else (1,) * len(node.shape)
-    spread = steps("expand", steps("reshape", q, lead), node.shape) if node.shape else q
-    rank = steps("mul", spread, steps.lifter.data("last", last.reshape(node.shape)))
-    return steps("sub", rank, steps.lifter.data("below", low[..., 0].reshape(node.shape).astype(float)))
+    spread = steps(ground.expand, steps(ground.reshape, q, lead), node.shape) if node.shape else q
+    rank = steps(ground.mul, spread, steps.lifter.data("last", last.reshape(node.shape)))
+    return steps(ground.sub, rank, steps.lifter.data("below", low[..., 0].reshape(node.shape).astype(float)))
 
 
 COMPOSITIONS: Mapping[str, Composition] = {

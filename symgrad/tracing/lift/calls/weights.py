@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.ops import ground
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.steps import Composition, Said, Steps, done
 from symgrad.tracing.record.trace import Node, plainly
@@ -46,10 +47,11 @@ def grouped_mm(
         raise Refused("the groups do not fill the matrix")
     parts = []
     for n, (begin, end) in enumerate(pairwise(ends)):
-        one = steps("narrow", a, -1 if cut_b else 0, begin, end - begin) if cut_a else steps("select", a, 0, n)
-        other = steps("narrow", b, 0 if cut_a else -1, begin, end - begin) if cut_b else steps("select", b, 0, n)
+        size = end - begin
+        one = steps(ground.narrow, a, -1 if cut_b else 0, begin, size) if cut_a else steps(ground.select, a, 0, n)
+        other = steps(ground.narrow, b, 0 if cut_a else -1, begin, size) if cut_b else steps(ground.select, b, 0, n)
         if begin < end or (cut_a and cut_b):
-            parts.append(steps("matmul", one, other))
+            parts.append(steps(ground.matmul, one, other))
     if cut_a and cut_b:
         return "torch.stack", (parts, 0), {}
     return ("torch.cat", (parts, 0 if cut_a else -1), {}) if len(parts) > 1 else done(parts[0])
@@ -70,11 +72,13 @@ def multilabel_margin_loss(steps: Steps, node: Node, x: Any, target: Any, reduct
         sample += [n] * (len(wanted) * len(rest))
     if not own:
         return done(steps.lifter.data("loss", node.value()))
-    flat = steps("reshape", x, (-1,))
-    first, second = (steps("index_select", flat, 0, steps.lifter.data("classes", np.array(p))) for p in (own, other))
-    each = steps("div", steps("relu", steps("add", steps("sub", second, first), 1)), count)
+    flat = steps(ground.reshape, x, (-1,))
+    first, second = (
+        steps(ground.index_select, flat, 0, steps.lifter.data("classes", np.array(p))) for p in (own, other)
+    )
+    each = steps(ground.div, steps(ground.relu, steps(ground.add, steps(ground.sub, second, first), 1)), count)
     start = steps.lifter.data("start", np.zeros(len(rows)))
-    losses = steps("index_add", start, 0, steps.lifter.data("samples", np.array(sample)), each)
+    losses = steps(ground.index_add, start, 0, steps.lifter.data("samples", np.array(sample)), each)
     if reduction == 0:
         return "torch.reshape", (losses, node.shape), {}
     return ("torch.mean", "torch.sum")[reduction - 1], (losses,), {}

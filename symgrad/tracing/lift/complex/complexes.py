@@ -14,6 +14,7 @@ import torch
 
 from symgrad.language.calls import Ref
 from symgrad.language.complex_halves import terms_of_step
+from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import ARITHMETIC
 from symgrad.ops.calls.picks import WRITES
 from symgrad.ops.lookup import find
@@ -112,7 +113,7 @@ def by_terms(lifter: Bench, node: Node) -> Ref:
     if all(len(term) == 1 for term in terms):
         if not all(map(is_complex, tensors)):
             raise Refused(f"{spelling} of complex and real tensors together")
-        found = p("complex_pair", first, applied(p, given, spoken, {n: half[1] for n, half in halves.items()}))
+        found = p(ground.complex_pair, first, applied(p, given, spoken, {n: half[1] for n, half in halves.items()}))
     elif len(terms) == 1 and len(tensors) == 2:
         found = by_product(p, first, (given, spoken), halves)
     else:
@@ -120,7 +121,7 @@ def by_terms(lifter: Bench, node: Node) -> Ref:
     if bias is None:
         return found
     ones = (1,) * (len(tensors[1].shape) - 2)  # a channel's bias counts at every place
-    return p("add", found, p("reshape", p.pair(bias), (*bias.shape, *ones, 2)))
+    return p(ground.add, found, p(ground.reshape, p.pair(bias), (*bias.shape, *ones, 2)))
 
 
 def by_product(p: Pairs, first: Ref, call: tuple[Any, Any], halves: Mapping[Node, Sequence[Ref]]) -> Ref:
@@ -132,10 +133,10 @@ def by_product(p: Pairs, first: Ref, call: tuple[Any, Any], halves: Mapping[Node
         return applied(p, given, spoken, {one: x[s], other: y[t]})
 
     if len(x) == 1:
-        return p("complex_pair", first, term(0, 1))
+        return p(ground.complex_pair, first, term(0, 1))
     if len(y) == 1:
-        return p("complex_pair", first, term(1, 0))
-    return p("complex_pair", p("sub", first, term(1, 1)), p("add", term(0, 1), term(1, 0)))
+        return p(ground.complex_pair, first, term(1, 0))
+    return p(ground.complex_pair, p(ground.sub, first, term(1, 1)), p(ground.add, term(0, 1), term(1, 0)))
 
 
 def applied(p: Pairs, arguments: tuple[Any, ...], keywords: Mapping[str, Any], swap: Mapping[Node, Ref]) -> Ref:

@@ -12,9 +12,11 @@ import numpy as np
 
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
+from symgrad.ops import ground
 from symgrad.ops.calls.complex_rules import Rule
-from symgrad.ops.entry import named
+from symgrad.ops.entry import playing
 from symgrad.ops.spec import Op
+from symgrad.program import Role
 from symgrad.tracing.lift.steps import Steps
 from symgrad.tracing.record.trace import Call, Node
 
@@ -72,7 +74,7 @@ class Pairs(Steps):
             label = {1: "one", 1j: "i"}.get(number, "number")
             return self.lifter.data(label, np.array([number.real, number.imag]))
         ref = self.real(value)
-        return ref if is_complex(value) else self("complex_pair", ref, 0)
+        return ref if is_complex(value) else self(ground.complex_pair, ref, 0)
 
     def halves(self, value: Any) -> list[Ref]:
         """Real and imaginary part of a tensor; of a real one itself alone."""
@@ -81,11 +83,11 @@ class Pairs(Steps):
     def part(self, ref: Ref, number: int) -> Ref:
         """The real (0) or imaginary (1) part of pairs."""
         key = (*[("all",)] * (len(ref.shape) - 1), ("int", number))
-        return self.lifter.emit(named("getitem"), [Operand(ref, ref.name)], {"key": key})
+        return self.lifter.emit(playing(Role.INDEXES), [Operand(ref, ref.name)], {"key": key})
 
     def column(self, value: Any) -> Any:
         """A real factor of pairs."""
-        return self("unsqueeze", self.real(value), -1) if isinstance(value, (Node, Ref)) else value
+        return self(ground.unsqueeze, self.real(value), -1) if isinstance(value, (Node, Ref)) else value
 
 
 __all__ = ["Pairs", "Rule", "convention", "is_complex"]

@@ -12,8 +12,8 @@ import torch
 
 from symgrad.language.calls import Ref
 from symgrad.numeric.exact import Array
+from symgrad.ops import ground
 from symgrad.ops.calls.picks import MOVERS, WRITES
-from symgrad.ops.entry import named
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import choose
@@ -43,10 +43,10 @@ def by_places(lifter: Bench, node: Node) -> Ref:
     both = 2 * np.maximum(places, 0)[..., None] + np.arange(2)
     found = choose(lifter, source, both, None)
     if conjugated:
-        found = lifter.apply_op(named("complex_conj"), "complex_conj", (found,), {})
+        found = lifter.apply_op(ground.complex_conj, "complex_conj", (found,), {})
     if (places < 0).any():
         mask = lifter.data("written", (places >= 0).astype(np.float64)[..., None])
-        found = lifter.apply_op(named("mul"), "torch.mul", (found, mask), {})
+        found = lifter.apply_op(ground.mul, "torch.mul", (found, mask), {})
     return found
 
 
@@ -59,13 +59,13 @@ def paired(lifter: Bench, ref: Ref, node: Node) -> Ref:
     """A real tensor among complex ones as pairs."""
     if node.held.is_complex():
         return ref
-    return lifter.apply_op(named("complex_pair"), "complex_pair", (ref, 0), {})
+    return lifter.apply_op(ground.complex_pair, "complex_pair", (ref, 0), {})
 
 
 def in_a_row(lifter: Bench, pairs: list[Ref]) -> Ref:
     """The pairs of several tensors, one after the other."""
-    flat = [lifter.apply_op(named("reshape"), "torch.reshape", (ref, (-1, 2)), {}) for ref in pairs]
-    return lifter.apply_op(named("cat"), "torch.cat", (flat, 0), {})
+    flat = [lifter.apply_op(ground.reshape, "torch.reshape", (ref, (-1, 2)), {}) for ref in pairs]
+    return lifter.apply_op(ground.cat, "torch.cat", (flat, 0), {})
 
 
 def sent_through(node: Node, sources: list[Node]) -> tuple[Array, bool]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.language.calls import Ref
+from symgrad.ops import ground
 from symgrad.ops.calls.spectra import LAST_TWO, axes_of
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule, is_complex
 from symgrad.tracing.lift.lifted import Refused
@@ -80,20 +81,20 @@ def stft(
     if align_to_window or is_complex(x):
         return None
     hop, width = hop_length or n_fft // 4, win_length or n_fft
-    frames = p("unfold", p.real(x), len(x.shape) - 1, n_fft, hop)
+    frames = p(ground.unfold, p.real(x), len(x.shape) - 1, n_fft, hop)
     left = (n_fft - width) // 2
     margins = (left, n_fft - width - left)
     if window is not None:
         if is_complex(window):
             return None
-        weights = p.real(window) if width == n_fft else p("pad", p.real(window), margins)
-        frames = p("mul", frames, weights)
+        weights = p.real(window) if width == n_fft else p(ground.pad, p.real(window), margins)
+        frames = p(ground.mul, frames, weights)
     elif width != n_fft:
-        frames = p("mul", frames, p.lifter.data("window", np.pad(np.ones(width), margins)))
+        frames = p(ground.mul, frames, p.lifter.data("window", np.pad(np.ones(width), margins)))
     axis, norm = len(frames.shape) - 1, "ortho" if normalized else None
     half = onesided is None or onesided
-    source = frames if half else p("complex_pair", frames, 0)
-    return p("transpose", along(p, "rfft" if half else "fft", source, None, axis, norm), axis - 1, axis)
+    source = frames if half else p(ground.complex_pair, frames, 0)
+    return p(ground.transpose, along(p, "rfft" if half else "fft", source, None, axis, norm), axis - 1, axis)
 
 
 SPECTRA: Mapping[str, Rule] = {

@@ -10,7 +10,9 @@ from typing import Any
 
 from symgrad.language.builder import Operand
 from symgrad.language.calls import Ref
-from symgrad.ops.entry import named
+from symgrad.ops import ground
+from symgrad.ops.entry import playing
+from symgrad.program import Role
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule
 from symgrad.tracing.lift.rewrites import basic_key
 from symgrad.tracing.lift.steps import joined_parts
@@ -43,7 +45,7 @@ def joined(word: str) -> Rule:
 
 def expand(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
     """The same entries along new axes."""
-    return p("expand", p.pair(x), (*p.node.shape, 2))
+    return p(ground.expand, p.pair(x), (*p.node.shape, 2))
 
 
 def indexed(p: Pairs, x: Any, key: Any) -> Ref | None:
@@ -52,17 +54,17 @@ def indexed(p: Pairs, x: Any, key: Any) -> Ref | None:
     if basic is None:
         return None
     ref = p.pair(x)
-    return p.lifter.emit(named("getitem"), [Operand(ref, ref.name)], {"key": (*basic, ("all",))})
+    return p.lifter.emit(playing(Role.INDEXES), [Operand(ref, ref.name)], {"key": (*basic, ("all",))})
 
 
 def copied(p: Pairs, x: Any, source: Any, *_: Any) -> Ref:
     """Another tensor's values, written over these."""
-    return p("expand", p.pair(source), (*p.node.shape, 2))
+    return p(ground.expand, p.pair(source), (*p.node.shape, 2))
 
 
 def zero(p: Pairs, x: Any) -> Ref:
     """0 in the same shape."""
-    return p("zeros_like", p.pair(x))
+    return p(ground.zeros_like, p.pair(x))
 
 
 ARRANGED: Mapping[str, Rule] = {

@@ -1,0 +1,14 @@
+"""The entries that symgrad puts into programs by itself, where it lifts a run or takes complex tensors apart.
+
+Comes in: the table. Goes out: entries, to be applied. Who decides by what an operation is asks its entry for the fact
+(fields of `symgrad.ops.spec.Op`) and never whether it is one of these; a test sees to it.
+"""
+
+from symgrad.ops.entry import named
+
+# fmt: off
+add, sub, mul, div, neg, gt, where = map(named, ("add", "sub", "mul", "div", "neg", "gt", "where"))
+relu, softplus, softmax, zeros_like, ones_like = map(named, ("relu", "softplus", "softmax", "zeros_like", "ones_like"))
+reshape, expand, permute, transpose, T, unsqueeze, unfold, pad = map(named, ("reshape", "expand", "permute", "transpose", "T", "unsqueeze", "unfold", "pad"))
+narrow, select, cat, gather, index_select, index_add, embedding = map(named, ("narrow", "select", "cat", "gather", "index_select", "index_add", "embedding"))
+matmul, norm, complex_pair, complex_real, complex_imag, complex_conj = map(named, ("matmul", "norm", "complex_pair", "complex_real", "complex_imag", "complex_conj"))
