@@ -41,7 +41,7 @@ EXPLAINED = [
     (
         14,
         "cross_entropy(z,t) --let z=[[1,2,3],[0,1,0]] --let t=[0,1] --wrt z",
-        "divides a sum by 2: that is where / 2 comes",
+        "divides a sum by 2: that is where the division by 2 comes",
     ),
     (15, "layer_norm(x) --let x=[1,2,4] --seed [1,0,0]", "v - v.mean(-1, keepdim=True) - out * (v * out).mean(-1,"),
     (16, "X+b --let X=[[1,2],[3,4],[5,6]] --let b=[1,2]", "b is broadcast, so its gradient adds up what it feeds"),

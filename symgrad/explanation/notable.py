@@ -40,9 +40,9 @@ def means(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
 
 
 def mean_in_words(step: Apply, count: float) -> str:
-    """``cross_entropy divides a sum by 4: that is where / 4 comes from``."""
+    """``cross_entropy divides a sum by 4: that is where the division by 4 comes from``."""
     number = f"{round(count)}" if abs(count - round(count)) < CLOSE * count else f"{count:.4g}"
-    return f"{step.op} divides a sum by {number}: that is where / {number} comes from"
+    return f"{step.op} divides a sum by {number}: that is where the division by {number} comes from"
 
 
 def undetached(

@@ -106,7 +106,7 @@ class Applier:
             raise NotationError(
                 "torch gives values and indices here, not one tensor",
                 span=span,
-                hints=(f"{excerpt(self.text, span)}.values, or amax and amin",),
+                hints=(f"{excerpt(self.text, span)}.values, or amax and amin", "the larger of x and 0: relu(x)"),
             )
         return value
 

@@ -41,6 +41,13 @@ TOKEN = re.compile(
 )
 
 KEYWORDS = frozenset(keyword.kwlist) - {"True", "False", "None"}
+INSTEAD = {
+    "lambda": "what it returns, alone: x**3",
+    **dict.fromkeys(("if", "else"), "where(x > 0, x, 0)"),
+    **dict.fromkeys(("and", "or", "not"), "(x > 0) & (x < 1), | and ~"),
+    **dict.fromkeys(("def", "return", "class", "for", "while", "with"), "a script as it stands: symgrad run SCRIPT"),
+}
+"""What would do where a keyword of Python cannot stand."""
 REFUSED_SIGNS = {
     ":=": "an assignment inside an expression is not allowed",
     "->": "annotations are not allowed",
@@ -153,7 +160,7 @@ def check_word(token: Token, following: str) -> None:
                 f"the name {word} is written in look-alike letters", span=span, hints=(f"write {plain} instead",)
             )
         if word in KEYWORDS:
-            raise NotationError(f"the Python keyword `{word}` is not allowed", span=span, hints=(ALLOWED,))
+            raise NotationError(f"the Python keyword `{word}` is not allowed", span=span, hints=(INSTEAD.get(word, ALLOWED),))
         if word.startswith("__"):
             raise NotationError("names that begin with two underscores are not allowed", span=span, hints=(ALLOWED,))
 
