@@ -160,7 +160,8 @@ def check_word(token: Token, following: str) -> None:
                 f"the name {word} is written in look-alike letters", span=span, hints=(f"write {plain} instead",)
             )
         if word in KEYWORDS:
-            raise NotationError(f"the Python keyword `{word}` is not allowed", span=span, hints=(INSTEAD.get(word, ALLOWED),))
+            hint = INSTEAD.get(word, ALLOWED)
+            raise NotationError(f"the Python keyword `{word}` is not allowed", span=span, hints=(hint,))
         if word.startswith("__"):
             raise NotationError("names that begin with two underscores are not allowed", span=span, hints=(ALLOWED,))
 
