@@ -23,6 +23,7 @@ Examples:
   symgrad run train.py --epochs 2
   symgrad run --only conv1.weight --call 3 train.py
   symgrad run --call 1 --order 2 --only weight train.py
+  symgrad run --call 1 --expand train.py
   symgrad run --code 1 train.py
   symgrad run --format html -o story.html train.py
   symgrad run --open train.py
@@ -36,6 +37,7 @@ FORMATS = ("text", "markdown", "json", "html", "svg")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--only", multiple=True, metavar="NAME", help="Only this parameter, with its formulas. Repeatable.")
 @click.option("--call", type=click.IntRange(min=1), metavar="N", help="Only the N-th call of backward or grad.")
+@click.option("--expand", is_flag=True, help="Show the steps inside composite operations such as softmax.")
 @click.option("--order", type=click.IntRange(1, 2), default=1, show_default=True,
               help="2, with --call N: the second derivatives of that call, too.")  # fmt: skip
 @click.option(
@@ -53,8 +55,8 @@ FORMATS = ("text", "markdown", "json", "html", "svg")
 @options.traceback_option
 @reporting
 def run(
-    script: str, arguments: tuple[str, ...], only: tuple[str, ...], call: int | None, order: int, code: int | None,
-    style: str, path: Path | None, opened: bool, traceback: bool,
+    script: str, arguments: tuple[str, ...], only: tuple[str, ...], call: int | None, expand: bool, order: int,
+    code: int | None, style: str, path: Path | None, opened: bool, traceback: bool,
 ) -> int:  # fmt: skip
     """Run SCRIPT as python would, and explain each call of backward and grad in it.
 
@@ -83,7 +85,7 @@ def run(
             file.add(event_markdown(event) + "\n")
 
     session = run_script(script, list(arguments), tell=tell, only=only, call=call if code is None else code,
-                         patience=output.patience, pictures=style in PAGES, order=order)  # fmt: skip
+                         patience=output.patience, pictures=style in PAGES, order=order, expand=expand)  # fmt: skip
     if code is not None:
         as_python = code_of(session, code)
         say(as_python, stdout) if file is None else file.add(as_python)

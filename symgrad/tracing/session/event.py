@@ -19,6 +19,7 @@ from symgrad.tracing.captured.pictures import picture
 from symgrad.tracing.captured.words import NOT_CHECKED, chosen_by_torch, first_words, ruled_by_torch, shape_text
 from symgrad.tracing.lift.complex.pairs import convention
 from symgrad.tracing.lift.lifter import Lifter
+from symgrad.tracing.lift.opened import opened
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.given import seed_text, stands_for
 from symgrad.tracing.record.names import node_names
@@ -54,6 +55,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     if error is not None:
         return failed(scene, names, error)
     lifted = Lifter(names, scene.stops()).lift(scene.nodes)
+    lifted, closed = opened(lifted) if scene.watch.expand else (lifted, ())
     targets = scene.targets(lifted, result)
     program = scene.program(lifted, targets)
     shown = passages(program)
@@ -97,6 +99,7 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         row.after is not None and not np.isfinite(row.after).all() for row in rows
     ):
         notes += not_finite(program, born)
+    notes += [] if repeated else closed
     notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program)]
     notes += ruled_by_torch(program, judge.rules) if any(row.ruled for row in rows) else []
     notes += [*remarks.overwritten_weights(scene), *scene.sensor.told()]

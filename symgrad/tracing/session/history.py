@@ -42,7 +42,8 @@ class Last:
 class History:
     """One watched run. ``only`` names leaves and ``call`` the number of a call that is wanted in detail.
 
-    With ``pictures`` what is told line by line is drawn as well; with ``order`` 2 that call has its second derivatives.
+    With ``pictures`` what is told line by line is drawn as well; with ``order`` 2 that call has its second derivatives,
+    with ``expand`` composite operations are told step by step.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class History:
         patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         pictures: bool = False,
         order: int = 1,
+        expand: bool = False,
     ) -> None:
         self.session = Session(script, torch_version=torch.__version__.split("+")[0])
         self.recorder = Recorder(self.heard)
@@ -62,7 +64,8 @@ class History:
         self.within = False  # a function of torch's that asks for several gradients, and is told as one
         self.during: list[Any] = []
         self.number = 0
-        self.sampling, self.patience, self.pictures, self.order = Sampling(), patience, pictures, order
+        self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
+        self.order, self.expand = order, expand
         self.shown: dict[tuple[str, int], Outline] = {}
         self.filled: dict[int, tuple[weakref.ref[Any], Where, str]] = {}
         self.names: dict[int, str] = {}

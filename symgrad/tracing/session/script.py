@@ -36,10 +36,11 @@ def run(
     patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
     pictures: bool = False,
     order: int = 1,
+    expand: bool = False,
 ) -> Session:
     """Run ``path`` with ``arguments`` and return what its calls of ``backward`` did, with ``pictures`` drawn, too.
 
-    ``order`` 2 adds the second derivatives of the one ``call``.
+    ``order`` 2 adds the second derivatives of the one ``call``; ``expand`` tells the steps inside composite operations.
     """
     file = Path(path)
     if file.is_dir():
@@ -54,7 +55,7 @@ def run(
     if len(source) > LONGEST:
         raise InputError(f"{path} is no script: it holds more than {LONGEST:,} bytes")
     name = os.path.abspath(path)  # noqa: PTH100 -- as python names the script: absolute, links kept
-    watch = Watch(path, tell or (lambda event: None), only, call, patience, pictures, order)
+    watch = Watch(path, tell or (lambda event: None), only, call, patience, pictures, order, expand)
     watch.session.source, watch.session.file = source.decode("utf-8", "replace"), name
     module = types.ModuleType("__main__")
     module.__dict__.update(__file__=name, __builtins__=builtins, __cached__=None, __loader__=None, __spec__=None)

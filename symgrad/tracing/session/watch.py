@@ -52,8 +52,9 @@ class Watch(History):
         patience: Callable[[str], AbstractContextManager[None]] = lambda what: nullcontext(),
         pictures: bool = False,
         order: int = 1,
+        expand: bool = False,
     ) -> None:
-        super().__init__(script, tell, only, call, patience, pictures, order)
+        super().__init__(script, tell, only, call, patience, pictures, order, expand)
         here = weakref.ref(self)
         os.register_at_fork(after_in_child=lambda: _let_go(here()))
         self.sweep: rows.Sweep | None = None
