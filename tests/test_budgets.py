@@ -17,6 +17,7 @@ import symgrad
 from symgrad.errors import InputError, SymgradError
 from symgrad.language import values
 from symgrad.numeric.budget import MOST_ENTRIES, check_grid
+from symgrad.numeric.exact import EXACT_LIMIT, exact
 from tests.compare import assert_same
 
 HUGE: tuple[tuple[str, dict[str, tuple[int, ...]]], ...] = (
@@ -128,3 +129,17 @@ def test_a_list_that_repeats_one_row_is_refused_before_its_entries_are_counted_o
     assert values.shape_of([[0] * 10] * 10, "x") == (10, 10)
     with pytest.raises(SymgradError, match="too large"):
         values.shape_of([[0] * 20] * 20, "x")
+
+
+@pytest.mark.parametrize("text", ["x * 2", "x[1:] - x[:-1]", "x.flip(0) * x"])
+def test_no_fraction_is_made_for_each_of_many_numbers(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20,000 whole numbers the seed, the random directions and what comes of them are floats."""
+    made: list[int] = []
+
+    def counted(array: np.ndarray) -> np.ndarray:
+        made.append(array.size)
+        return exact(array)
+
+    monkeypatch.setattr("symgrad.numeric.evaluator.exact", counted)
+    assert symgrad.explain(text, x=np.arange(20_000)).passed
+    assert max(made, default=0) <= 4 * EXACT_LIMIT

@@ -28,7 +28,7 @@ from symgrad.lowering.factors import rounded_once
 from symgrad.lowering.reading import flat, in_order, is_mask, is_rational, number, scatter_target
 from symgrad.lowering.windows import absorb, fold, kept_axes, line, nothing, slide, strided
 from symgrad.numeric.budget import check_grid
-from symgrad.numeric.exact import Array, as_float, exact, exact_power, is_exact
+from symgrad.numeric.exact import EXACT_LIMIT, Array, as_float, exact, exact_power, is_exact
 from symgrad.numeric.functions import EITHER, FUNCTIONS, RELATIONS
 from symgrad.numeric.named import (
     Named,
@@ -47,14 +47,21 @@ from symgrad.numeric.reading import in_turn, real_number
 from symgrad.numeric.tape import Tapes, called, whole
 from symgrad.shapes import Size
 
+MOST_FRACTIONS = 4 * EXACT_LIMIT
+"""Numbers that an equation reads, of which it is made in fractions."""
 TAPES = Tapes()
 """What equations asked of NumPy when they were evaluated a second time, to be played the third time."""
 
 
 def in_fractions(equation: Equation, used: Mapping[str, Array], sizes: Mapping[Size, int]) -> Array | None:
-    """The array that ``equation`` defines, in fractions where the arrays and the formula are exact; None elsewhere."""
+    """The array that ``equation`` defines, in fractions where the arrays and the formula are exact; None elsewhere.
+
+    Of many numbers it is made in floats: a fraction takes a thousand times as long.
+    """
     if not (all(is_exact(a) for a in used.values()) and is_rational(equation.right)):
         return None
+    if sum(a.size for a in used.values()) > MOST_FRACTIONS:
+        return by_evaluator(equation, {name: as_float(a) for name, a in used.items()}, sizes)
     try:
         shape = tuple(number(axis.size, sizes) for axis in equation.axes)
         found = Evaluator({name: exact(a) for name, a in used.items()}, sizes, exactly=True).value(equation.right)
