@@ -702,7 +702,7 @@ WRONG = (
     ),
     Candidate(
         "scatter_add, zeroed", function(lambda x, s, n: x.scatter_add(1, n, s), scatter_zeroed), SCATTER, scattered,
-        ("missing_path", "missing_term"),
+        ("missing_path", "missing_term", "wrong_operation"),
     ),
     Candidate(
         "cumsum, not reversed", function(scan, scan_again), "cumsum(x, dim=1)", x34, ("transposed", "flipped")

@@ -256,6 +256,30 @@ def test_a_jax_function_with_a_vjp_of_its_own_is_a_candidate(wrong: bool) -> Non
         assert "1/3 of what it should be" in report.findings[0].message
 
 
+@pytest.mark.parametrize("text", ["x.chunk(2, -1)", "x.split(2, -1)", "(x[:, :2], x[:, 2:])", "[x[:, :2], x[:, 2:]]"])
+def test_one_text_is_several_outputs_where_the_function_returns_several(text: str) -> None:
+    x = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert check_backward(lambda x: x.chunk(2, -1), text, x=x, order=2).passed
+    turned = check_backward(lambda x: x.chunk(2, -1)[::-1], text, x=x)
+    assert [f.kind for f in turned.findings] == ["forward"]
+    fewer = check_backward(lambda x: x.chunk(4, -1)[:2], "x.chunk(4, -1)", x=x)
+    assert "returns 2 tensors" in fewer.findings[0].message
+    with pytest.raises(SymgradError, match="one of them, such as"):
+        check_backward(lambda x: x, text, x=x)
+
+
+def test_a_forward_pass_that_refuses_a_layout_is_told_and_not_accused() -> None:
+    """It raises where the user sees it; a backward that raises at a layout of v is found inside a model."""
+    x = torch.randn(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    refusing = with_ctx(lambda ctx, x: x.view(-1) * 2, lambda ctx, v: 2 * v.reshape(3, 4))
+    report = check_backward(refusing, "2 * x.reshape(-1)", x=x)
+    assert report.passed, report.to_text()
+    (layout,) = (b for b in report.batteries if b.name == "layout")
+    assert "it refuses that, and nothing wrong comes of it" in layout.note
+    backward = with_ctx(lambda ctx, x: 2 * x, lambda ctx, v: 2 * v.view(-1).view(3, 4))
+    assert [f.kind for f in check_backward(backward, "2 * x", x=x).findings] == ["layout"]
+
+
 def test_a_backward_whose_numbers_were_held_against_nothing_is_not_said_to_pass() -> None:
     def opaque(x: Any) -> Any:
         return np.sin(x)

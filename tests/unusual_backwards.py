@@ -133,6 +133,87 @@ def convolved(x: Any, w: Any) -> Any:
     return F.conv2d(x, w, padding=1)
 
 
+def elementwise(forward: Callable[..., Any], slope: Callable[..., Any]) -> Any:
+    """A function of each entry, whose backward multiplies v with ``slope``."""
+    return function(forward, lambda v, x: v * slope(x))
+
+
+def slope_of(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """By torch."""
+
+    def slope(x: Any) -> Any:
+        leaf = x.detach().requires_grad_()
+        with torch.enable_grad():
+            return torch.autograd.grad(forward(leaf).sum(), leaf)[0]
+
+    return slope
+
+
+def turned(x: Any, c: Any, s: Any, back: int = 1) -> Any:
+    """Rotary positions; ``back`` −1 turns the other way."""
+    a, b = x.chunk(2, -1)
+    return torch.cat([a * c - back * b * s, b * c + back * a * s], -1)
+
+
+ROTARY = "cat([x[..., :2] * c - x[..., 2:] * s, x[..., 2:] * c + x[..., :2] * s], -1)"
+RMS = "x * torch.rsqrt((x ** 2).mean(-1, keepdim=True) + 1e-06) * w"
+
+
+def rms(x: Any, w: Any) -> Any:
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w
+
+
+def rms_backward(v: Any, x: Any, w: Any, average: bool = True) -> Any:
+    r = torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+    n, g = x * r, v * w
+    return r * (g - n * (g * n).sum(-1, keepdim=True) / (x.shape[-1] if average else 1)), (v * n).sum(0)
+
+
+def groups(x: Any, w: Any) -> Any:
+    """By view, which refuses what is not contiguous."""
+    g = x.view(2, 2, -1)
+    return ((g - g.mean(-1, keepdim=True)) / (g.var(-1, correction=0, keepdim=True) + 1e-5).sqrt()).view(2, 4, 3) * w
+
+
+def lora_backward(v: Any, x: Any, a: Any, b: Any, factor: float = 2.0) -> Any:
+    return 2 * v @ b @ a, 2 * (v @ b).T @ x, factor * v.T @ (x @ a.T)
+
+
+def in_chunks(ctx: Any, h: Any, w: Any, y: Any) -> Any:
+    """Cross entropy two rows at a time, its gradients made in the forward pass."""
+    v_h, v_w, loss = torch.empty_like(h), torch.zeros_like(w), h.new_zeros(())
+    for i in range(0, len(h), 2):
+        z, rows = h[i : i + 2] @ w.T, y[i : i + 2]
+        v_z = torch.softmax(z, -1) - F.one_hot(rows, len(w))
+        loss = loss + F.cross_entropy(z, rows, reduction="sum")
+        v_h[i : i + 2] = v_z @ w
+        v_w += v_z.T @ h[i : i + 2]
+    ctx.save_for_backward(v_h / len(h), v_w / len(h))
+    return loss / len(h)
+
+
+def of_chunks(ctx: Any, v: Any) -> Any:
+    v_h, v_w = ctx.saved_tensors
+    return v * v_h, v * v_w, None
+
+
+def rotary() -> dict[str, Any]:
+    angles = randn(3, 2, seed=1)
+    return {"x": randn(2, 3, 4), "c": angles.cos(), "s": angles.sin()}
+
+
+def weighted_rows() -> dict[str, Any]:
+    return {"x": randn(3, 4), "w": randn(4, seed=1)}
+
+
+def low_rank() -> dict[str, Any]:
+    return {"x": randn(3, 4), "a": randn(2, 4, seed=1), "b": randn(3, 2, seed=2)}
+
+
+def head() -> dict[str, Any]:
+    return {"h": randn(5, 3), "w": randn(4, 3, seed=1), "y": torch.tensor([0, 2, 1, 1, 0])}
+
+
 UNUSUAL_WRONG = (
     Candidate("conv2d: columns off by one", function(convolved, convolution_backward(1)), "conv2d(x, w, padding=1)", image, ("shifted",)),
     Candidate("pad: cropped on the wrong side", function(padded, lambda v, x: v[:, :-1]), "pad(x, (1, 0))", x34, ("shifted",)),
@@ -144,6 +225,15 @@ UNUSUAL_WRONG = (
     Candidate("weight: of the first row alone", function(lambda x, w: torch.tanh(x @ w), first_row), "tanh(x @ w)", layer, ("overwritten",)),
     Candidate("dropout without a seed", lambda x: F.dropout(x, 0.5), None, x34, ("nondeterministic",)),
     Candidate("half: an ulp too much", function(torch.matmul, wasteful), "x @ w", half, ("precision",)),
+    Candidate("relu: leaks", elementwise(F.relu, lambda x: torch.where(x > 0, torch.ones_like(x), 0.01)), "relu(x)", x34, ("wrong_operation",)),
+    Candidate("softplus: times tanh", elementwise(F.softplus, torch.tanh), "softplus(x)", x34, ("wrong_operation",)),
+    Candidate("gelu: by its tanh form", elementwise(F.gelu, slope_of(lambda x: F.gelu(x, approximate="tanh"))), "gelu(x)", x34, ("wrong_option",)),
+    Candidate("hardswish: by silu", elementwise(F.hardswish, slope_of(F.silu)), "hardswish(x)", x34, ("wrong_operation",)),
+    Candidate("layer: hardswish by silu", function(lambda x, w: F.hardswish(x @ w), lambda v, x, w: ((v * slope_of(F.silu)(x @ w)) @ w.T, x.T @ (v * slope_of(F.silu)(x @ w)))), "hardswish(x @ w)", layer, ("wrong_operation",)),
+    Candidate("max_pool: v to the whole window", function(lambda x: F.max_pool1d(x, 2), lambda v, x: v.repeat_interleave(2, -1)), "max_pool1d(x, 2)", lambda: {"x": randn(1, 2, 6)}, ("wrong_operation",)),
+    Candidate("rotary: turned the same way", function(turned, lambda v, x, c, s: (turned(v, c, s), None, None)), ROTARY, rotary, ("transposed",), {"wrt": ["x"]}),
+    Candidate("rms norm: a sum for a mean", function(rms, lambda v, x, w: rms_backward(v, x, w, False)), RMS, weighted_rows, ("missing_factor",)),
+    Candidate("lora: the scale of b", function(lambda x, a, b: 2 * (x @ a.T) @ b.T, lambda v, x, a, b: lora_backward(v, x, a, b, 1.0)), "2 * (x @ a.T) @ b.T", low_rank, ("scaled",)),
     Candidate("permuted the same way", function(lambda x: x.permute(1, 2, 0), lambda v, x: v.permute(1, 2, 0)), "x.permute(1, 2, 0)", lambda: {"x": randn(3, 3, 3)}, ("transposed",)),
 )  # fmt: skip
 UNUSUAL_RIGHT = (
@@ -162,5 +252,11 @@ UNUSUAL_RIGHT = (
     Candidate("batch norm in training", nn.BatchNorm1d(4).double(), None, x34),
     Candidate("torch's LSTM cell", nn.LSTMCell(3, 2).double(), None, lambda: {"x": randn(2, 3)}),
     Candidate("an empty batch", function(torch.sin, lambda v, x: v * x.cos()), "x.sin()", lambda: {"x": randn(0, 3)}),
+    Candidate("rotary", function(turned, lambda v, x, c, s: (turned(v, c, s, -1), None, None)), ROTARY, rotary, options={"wrt": ["x"]}),
+    Candidate("rms norm", function(rms, rms_backward), RMS, weighted_rows),
+    Candidate("groups by view", groups, None, lambda: {"x": randn(2, 4, 3), "w": randn(4, 1, seed=1)}),
+    Candidate("lora", function(lambda x, a, b: 2 * (x @ a.T) @ b.T, lora_backward), "2 * (x @ a.T) @ b.T", low_rank),
+    Candidate("cross entropy in chunks", with_ctx(in_chunks, of_chunks), "cross_entropy(h @ w.T, y)", head),
+    Candidate("two outputs of one text", function(lambda x: tuple(p.clone() for p in x.chunk(2, -1)), lambda v, w, x: torch.cat([v, w], -1)), "x.chunk(2, -1)", x34),
     Candidate("vmapped", torch.vmap(lambda x: torch.softmax(x, -1)), "softmax(x, -1)", x34),
 )  # fmt: skip

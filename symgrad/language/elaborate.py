@@ -94,10 +94,12 @@ class Elaborator:
             result = self.apply.tensor(result, last.value.span)
         if not isinstance(result, Ref):
             what = "a number" if is_number(result) else kind_of(result)
+            parts = result if isinstance(result, tuple) else ()
+            several = isinstance(result, Parts) or any(isinstance(part, Ref) for part in parts)
             raise NotationError(
                 f"the output is {what}, there is no tensor to differentiate",
                 span=last.value.span,
-                hints=("an expression over tensors, such as x@a",),
+                hints=("one of them, such as x.chunk(2)[0]" if several else "an expression over tensors, such as x@a",),
             )
         if last.target is not None:
             self.environment[last.target] = result

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from symgrad.testing.purity import accumulation, nondeterministic, purity, rando
 from symgrad.testing.requests import Request, requested
 from symgrad.testing.rounding import rounding_of
 from symgrad.testing.second import double_backward, duality
-from symgrad.testing.truth import Truth, captured_forward, formula_of, secants_of
+from symgrad.testing.truth import Truth, captured_forward, formula_of_outputs, secants_of
 from symgrad.testing.value import cut, forward, value
 
 BATTERIES: Mapping[str, Callable[[Bench], Outcome]] = {
@@ -116,7 +117,8 @@ def checked(
     names = request.candidate.names
     truth: Truth | str | None = None
     if expression is not None:
-        truth = formula_of(expression, request.arrays, request.scalars, names, known)
+        outputs = partial(outputs_of, request)
+        truth = formula_of_outputs(expression, outputs, request.arrays, request.scalars, names, known)
     run = request.candidate.run()
     if run.failure:
         finding = Finding("raises", "", "forward", f"the forward pass {run.failure}")
@@ -162,6 +164,11 @@ def chosen_batteries(only: Sequence[str] | None, skip: Sequence[str] | None, ord
             raise InputError(f"there is no battery {name!r}", found=(", ".join(BATTERIES),))
     wished = [name for name in BATTERIES if (name in only if only else name != "double_backward" or order == 2)]
     return tuple(name for name in wished if name not in (skip or ()))
+
+
+def outputs_of(request: Request) -> int:
+    """How many tensors the candidate returns."""
+    return len(request.candidate.run().outputs)
 
 
 def own_forward(request: Request) -> Truth | str:

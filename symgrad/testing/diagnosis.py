@@ -23,6 +23,7 @@ from symgrad.oracles import check_form
 from symgrad.render import formula_text
 from symgrad.testing.bench import Trial, place
 from symgrad.testing.forward_slips import forward_slips
+from symgrad.testing.operation_slips import operation_slips
 from symgrad.testing.rounding import EPSILON, LOWER, Rounding
 from symgrad.testing.share_slips import share_slips, weighted_slips
 from symgrad.testing.shift_slips import shift_slips
@@ -76,8 +77,9 @@ def causes(case: Case) -> Cause:
     whole = whole_slips(formula, name, trials, case.others)
     steps, weighted = guarded(step_slips(case)), guarded(weighted_slips(formula, name, trials))
     others = chain(
-        other_forms(formula, name, axes=True), guarded(forward_slips(formula, name)), shift_slips(name, trials)
-    )
+        other_forms(formula, name, axes=True), guarded(forward_slips(formula, name)), shift_slips(name, trials),
+        guarded(operation_slips(case)),
+    )  # fmt: skip
     for slip in chain(whole, parts, steps, weighted, others):
         if confirmed(slip, trials):
             return Cause(slip.kind, slip.said)

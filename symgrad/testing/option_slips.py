@@ -6,6 +6,7 @@ Comes in: a `Place`. Goes out: kinds, clauses and changed pullbacks, for `symgra
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.numeric import forward
 from symgrad.ops.entry import entry_of
+from symgrad.ops.spec import Op
 from symgrad.program import Apply
 from symgrad.testing.places import Change, Place
 
@@ -42,7 +44,7 @@ def options(place: Place) -> Iterator[tuple[str, str, Change]]:
     for number, (option, value) in enumerate(place.step.options):
         if entry is None or option in AXES or isinstance(value, tuple):
             continue
-        for other in instead(entry.signature.parameters.get(option), value):
+        for other in (*instead(entry.signature.parameters.get(option), value), *words(entry, option, value)):
             step = with_option(place.step, number, other)
             if fits(place, step):
                 called = f"{place.step.called} has {option}={value!r} here{place.said}"
@@ -59,6 +61,14 @@ def instead(parameter: inspect.Parameter | None, value: Hashable) -> list[Hashab
     elif isinstance(value, (int, float)):
         found += [0, 1]
     return [other for other in dict.fromkeys(found) if other != value]
+
+
+def words(entry: Op, option: str, value: Hashable) -> list[str]:
+    """Other words for an option, as the examples of the entry have them."""
+    if not isinstance(value, str):
+        return []
+    found = [word for text in entry.examples for word in re.findall(rf"\b{option}=['\"](\w+)['\"]", str(text))]
+    return [word for word in dict.fromkeys(found) if word != value]
 
 
 def with_option(step: Apply, number: int, value: Hashable) -> Apply:

@@ -6,6 +6,7 @@ seeds back in float64, from the same rounded inputs, whatever type the candidate
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.calculus import Sweep, pullback
-from symgrad.errors import InputError, ShapeError, SymgradError
+from symgrad.errors import InputError, NotationError, ShapeError, SymgradError
 from symgrad.language import Reading, arguments, inputs_of, read
 from symgrad.numeric import Array, Values, as_float, forward, is_exact, numeric_pullbacks
 from symgrad.program import Program
@@ -156,6 +157,21 @@ def formula_of(
     if not programs:
         raise InputError("there is no expression", hints=('"softmax(x, dim=-1)"',))
     return Formula("; ".join(texts), tuple(programs), tuple(found), tuple(wanted))
+
+
+def formula_of_outputs(expression: Any, count: Callable[[], int], *given: Any) -> Formula:
+    """`formula_of`, also for one text that is several tensors, where the function returns ``count`` of them."""
+    try:
+        return formula_of(expression, *given)
+    except NotationError:
+        outputs = count() if isinstance(expression, str) else 0
+        if outputs < 2:
+            raise
+    found = None
+    for more in (0, 1):  # one more than the function returns is another function
+        with contextlib.suppress(SymgradError):
+            found = formula_of([f"({expression})[{n}]" for n in range(outputs + more)], *given)
+    return formula_of(expression, *given) if found is None else replace(found, text=expression)
 
 
 def of_text(
