@@ -19,8 +19,11 @@ import symgrad
 from symgrad.errors import ShapeError
 from symgrad.indexing import fresh_axes
 from symgrad.indexing.canonical import canonical
+from symgrad.language import read
 from symgrad.notation.read import read_statement
 from symgrad.notation.tree import Dots, Name
+from symgrad.numeric import forward
+from symgrad.numeric.forward import options_of
 from symgrad.ops import TABLE, entries
 from symgrad.ops import equations as mechanism
 from symgrad.ops.along import Along
@@ -30,13 +33,12 @@ from symgrad.ops.losses import Loss
 from symgrad.ops.networks.losses import EPS
 from symgrad.ops.on_axes import OnAxes
 from symgrad.ops.readings import Pointwise, holds, without
-from symgrad.ops.shaping import common_shape
 from symgrad.ops.signatures import call_of, example_of
 from symgrad.ops.spec import Data, Held, Op, View
 from symgrad.ops.words import ALSO, functions
-from tests.cases import cases
+from tests import on_arrays
+from tests.cases import Case, cases
 from tests.compare import assert_same
-from tests.sampling import draw, seed_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "add-an-operation.md"
 
@@ -116,25 +118,19 @@ def test_the_row_of_an_entry_that_writes_its_equation_is_that_of_an_example(op: 
     raise AssertionError(f"the equation of the row is not that of an example: {alike}")
 
 
-POINTWISE = [op for op in SAID if isinstance(reading(op), Pointwise) and op.shape is common_shape]
+POINTWISE = [case for case in cases() if isinstance(reading(case.op), Pointwise) and not case.op.held]
 
 
-@pytest.mark.parametrize("op", POINTWISE, ids=lambda op: op.name)
-def test_a_forward_of_its_own_computes_what_the_equation_says(op: Op) -> None:
-    """Where NumPy's function stands in its place for its digits, the equation on the same arrays is the other witness."""
-    arrays = [draw(op.domain_of(n), (2, 3), np.random.default_rng(seed_of(op.name))) for n in op.operands]
-    options = op.prepare(((),) * len(arrays), **given(op))
-    found = reading(op)
+@pytest.mark.parametrize("case", POINTWISE, ids=lambda case: case.name)
+def test_the_forward_pass_is_the_text_read_on_arrays(case: Case) -> None:
+    """The lowering computes an entry, or NumPy's function for its digits; a reading of its own is the other witness."""
+    step, found = next(s for s in case.program.steps if s.op == case.op.name), reading(case.op)
     assert isinstance(found, Pointwise)
-    assert op.numpy is not None
+    given = [case.values[a] if isinstance(a, str) else a.value for a in step.arguments]
+    arrays = [None if a is None else np.asarray(a, float) for a in given]
     with np.errstate(all="ignore"):
-        assert_same(found.forward(*arrays, **options), op.numpy(*arrays, **options), what=op.name)
-
-
-def given(op: Op) -> dict[str, object]:
-    """Options, where the usual ones are not enough."""
-    needed = {"threshold": {"threshold": 0.5, "value": 1.0}, "clamp": {"min": -1, "max": 1}, "polygamma": {"n": 1}}
-    return {**op.defaults, **needed.get(op.name, {})}
+        expected = on_arrays.forward(found, *arrays, **options_of(step, case.program.sizes))
+    assert_same(expected, case.values[step.result.name], what=case.name)
 
 
 def test_no_text_is_read_until_an_entry_is_used() -> None:
@@ -186,10 +182,11 @@ def test_what_says_nothing_else_is_told_by_its_right_hand_side() -> None:
 def test_a_condition_is_a_choice(name: str) -> None:
     """Where it fails, what is infinite there counts for nothing; what cannot be compared is no number, as in torch."""
     op, points = TABLE[name], np.array([-np.inf, -1.0, -0.0, 0.0, 2.0, np.inf, np.nan])
-    assert op.numpy is not None
+    options = {**op.defaults, **({"threshold": 0.5, "value": 1.0} if name == "threshold" else {})}
+    program = read(f"F.{name}({', '.join(['x', *map(str, options.values())])})", shapes={"x": points.shape}).program
     with np.errstate(all="ignore"):
-        found = op.numpy(points, **given(op))
-    expected = op.torch(torch, torch.tensor(points), **given(op)).numpy()
+        found = forward(program, {"x": points})[program.output]
+    expected = op.torch(torch, torch.tensor(points), **options).numpy()
     assert_same(expected, np.asarray(found, dtype=float), what=name)
 
 

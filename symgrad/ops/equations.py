@@ -164,9 +164,7 @@ def op(
             ranks = ranks if ranks is not None else ranks_in(equation, said.operands)
     reading = reading or Pointwise(said, equation, texts, decimals)
     prepare = checked(said, prepare or as_given, checks)
-    values = forward or (
-        reading.forward if isinstance(reading, Pointwise) or (isinstance(reading, Loss) and reading.on_arrays) else None
-    )
+    values = forward or (reading.forward if isinstance(reading, Loss) and reading.values else None)
     known = facts.get("known", {})
     held = (*(("out",) if reads_out or any(map(mentions_out, (equation, *others))) else ()), *known)
     names = tuple(pattern.format(said.name) for pattern in home) + tuple(also.split())

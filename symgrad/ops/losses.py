@@ -1,7 +1,6 @@
 """What the equation of a loss means: that of one entry, or of one line, added up or averaged.
 
-Comes in: the reading of the equation. Goes out: the right-hand side under each ``reduction``, and where its entries stand
-by themselves, on arrays.
+Comes in: the reading of the equation. Goes out: the right-hand side under each ``reduction``.
 """
 
 from __future__ import annotations
@@ -56,15 +55,10 @@ class Loss:
         definitions = text.partition(" where ")[2]
         return without(f"out = w where {definitions}", absent) if " w = " in text else None
 
-    @property
-    def on_arrays(self) -> bool:
-        """Whether `forward` computes it; the equation of a line alone is evaluated as it stands."""
-        return self.values is not None or isinstance(self.entry, Pointwise)
-
     def forward(self, *arrays: Any, reduction: str, **options: Any) -> Any:
-        """The same on arrays."""
-        each: Any = self.values or self.entry.forward
-        values = each(*arrays, **options)
+        """The same on arrays, where ``values`` computes it there."""
+        assert self.values is not None
+        values = self.values(*arrays, **options)
         found, weights = values if isinstance(values, tuple) else (np.asarray(values), None)
         if reduction == "none":
             return found

@@ -1,7 +1,7 @@
 """What the equation of an entry means: for each entry by itself.
 
-Comes in: the text, the operands at hand and the options. Goes out: the right-hand side in SymPy, at the output's indices,
-and where entries stand by themselves, on arrays. A text is read when it is asked for first, once in a process.
+Comes in: the text, the operands at hand and the options. Goes out: the right-hand side in SymPy, at the output's indices.
+A text is read when it is asked for first, once in a process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
 from symgrad.notation.scope import spelled_out
 from symgrad.notation.tree import Access, Binary, Name, Negative, Node, Statement, rebuilt
-from symgrad.ops.on_arrays import Arrays, Mask
 from symgrad.ops.shaping import number
 from symgrad.ops.signatures import Call
 from symgrad.ops.spec import At, Held, Options, View
@@ -133,17 +132,6 @@ class Pointwise:
             for name, value in numbers(options)
         }
         return Meaning(tensors, {}, {}, functions()).of(self.tree(views, options).right)
-
-    def forward(self, *arrays: Any, **options: Any) -> Any:
-        """The right-hand side on arrays."""
-        given = dict(zip(self.call.operands, arrays, strict=False))
-        exactly = all(a is None or isinstance(a, int) or np.asarray(a).dtype == object for a in arrays)
-        values: dict[str, Any] = {name: np.asarray(a) for name, a in given.items() if a is not None}
-        values |= {name: value if exactly else np.float64(value) for name, value in numbers(options)}
-        found = Arrays(values, exactly).of(self.tree(arrays, options).right)
-        found = found.yes.astype(np.int64) if isinstance(found, Mask) else found
-        shape = np.broadcast_shapes(*(np.shape(a) for a in values.values()))
-        return found if np.shape(found) == shape else np.broadcast_to(found, shape)
 
 
 def shape_of(value: Any) -> Shape:

@@ -192,10 +192,13 @@ loss("gaussian_nll_loss(x, target, var, full=False, eps=1e-6)",
      more=("F.gaussian_nll_loss(x, target, var, full=True) with x:3 target:3 var:3",))
 loss("margin_ranking_loss(x, y, target, margin=0.0)", "out = t·[t ≥ 0] where t = −target·(x − y) + margin",
      "how far x and y are from the order that the targets ±1 want", kinks=0, fits=same_ranks,
-     domain={"x": reals(distinct=True), "y": reals(distinct=True), "target": reals(avoid=(0.0,))}, holds="real")
+     domain={"x": reals(distinct=True), "y": reals(distinct=True), "target": reals(avoid=(0.0,))}, holds="real",
+     forward=lambda x, y, target, margin=0.0: np.maximum(float(margin) - target * (x - y), 0))  # 0 where t is −∞
 loss("hinge_embedding_loss(x, target: data, margin=1.0)",
      "out = [target ≠ −1]·x + [target ≠ 1]·t·[t ≥ 0] where t = margin − x",
-     "small for near pairs that belong together", domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)})
+     "small for near pairs that belong together", domain={"x": reals(avoid=(1.0,)), "target": whole(-1, 1)},
+     forward=lambda x, target, margin=1.0: (  # 0 where t is −∞
+         np.where(target != -1, x, 0) + np.where(target != 1, np.maximum(float(margin) - x, 0), 0)))
 # fmt: on
 
 

@@ -1,4 +1,4 @@
-"""A pointwise equation on arrays, as it is written: the forward pass of an entry that is its text.
+"""A pointwise equation on arrays, as it is written: a second reading of an entry's text, which the library's has to equal.
 
 Comes in: a tree that is spelled out, and what its names are: arrays, all exact or all of floats, and numbers. Goes out:
 an array. Each function is evaluated as the table evaluates it, so ``x·tanh(softplus(x))`` does not overflow. A product
@@ -31,6 +31,7 @@ from symgrad.notation.tree import (
     Power,
     Root,
 )
+from symgrad.ops.readings import Pointwise, numbers
 from symgrad.ops.spec import TABLE
 from symgrad.ops.words import ALSO
 
@@ -41,6 +42,17 @@ ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "−": operator.sub, "·": operator.mul, "/": operator.truediv, "mod": operator.mod,
 }  # fmt: skip
 CONSTANTS = {"π": np.pi, "pi": np.pi, "e": np.e, "∞": np.inf}
+
+
+def forward(reading: Pointwise, *arrays: Any, **options: Any) -> Any:
+    """The right-hand side on arrays."""
+    given = dict(zip(reading.call.operands, arrays, strict=False))
+    exactly = all(a is None or isinstance(a, int) or np.asarray(a).dtype == object for a in arrays)
+    values: dict[str, Any] = {name: np.asarray(a) for name, a in given.items() if a is not None}
+    values |= {name: value if exactly else np.float64(value) for name, value in numbers(options)}
+    found = Arrays(values, exactly).of(reading.tree(arrays, options).right)
+    found = found.yes.astype(np.int64) if isinstance(found, Mask) else found
+    return np.broadcast_to(found, np.broadcast_shapes(*(np.shape(a) for a in values.values())))
 
 
 @dataclass(frozen=True)
@@ -97,8 +109,11 @@ def _(node: Call, known: Arrays) -> Any:
     if name in PRIMITIVES:
         return PRIMITIVES[name][1](*arguments)
     entry = TABLE[name]
-    assert entry.numpy is not None
-    return entry.numpy(*arguments, **entry.defaults)
+    if entry.numpy is not None:
+        return entry.numpy(*arguments, **entry.defaults)
+    reading = getattr(entry.index, "__self__", None)
+    assert isinstance(reading, Pointwise)
+    return forward(reading, *arguments, **entry.defaults)
 
 
 @value_of.register
