@@ -50,7 +50,7 @@ op("softsign(x)", "out = x / (1 + |x|)", home=F, kinks=0, arrays="x: x / (1 + np
 op("tanhshrink(x)", "out = x − tanh(x)", home=F, expands="x - tanh(x)", arrays="x: x - np.tanh(x)")
 op("softshrink(x, lambd=0.5)", "out = (x − lambd)·[x > lambd] + (x + lambd)·[x < −lambd]",
    "x[i] moved towards 0 by lambd, 0 between ±lambd", F, kinks=(-0.5, 0.5))
-op("hardshrink(x, lambd=0.5)", "out = x·([x > lambd] + [x < −lambd])", "x[i] outside of ±lambd, 0 between", F,
+op("hardshrink(x, lambd=0.5)", "out = x·[x > lambd] + x·[x < −lambd]", "x[i] outside of ±lambd, 0 between", F,
    "torch.hardshrink Tensor.hardshrink", kinks=(-0.5, 0.5))
 op("threshold(x, threshold: float, value: float)", "out = x·[x > threshold] + value·(1 − [x > threshold])",
    "x[i] above the threshold, value elsewhere", ("F.{}", "torch.{}", "aten.{}"), kinks=0.5,
