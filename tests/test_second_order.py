@@ -43,14 +43,14 @@ def values(**shapes: tuple[int, ...]) -> dict[str, np.ndarray]:
 BOOK = [
     ("x @ A @ x", "x", {"x": (3,), "A": (3, 3)}, "A + A.T"),
     ("sum((A @ x - b) ** 2)", "x", {"x": (3,), "A": (2, 3), "b": (2,)}, "2 * (A.T @ A)"),
-    ("mse_loss(x, y)", "x", {"x": (3,), "y": (3,)}, "(2 / x.shape[0] * ones_like(x)).diag()"),
+    ("mse_loss(x, y)", "x", {"x": (3,), "y": (3,)}, "2 * eye(x.shape[0]) / x.shape[0]"),
     (
         "sum(softplus(X @ w) - y * (X @ w))", "w", {"X": (4, 3), "w": (3,), "y": (4,)},
         "X.T @ ((X @ w).sigmoid() * (1 - (X @ w).sigmoid())).diag() @ X",
     ),
     (
         "cross_entropy(z, y)", "z", {"z": (3,), "y": (3,)},
-        "y.sum() * (softmax(z, dim=-1).diag() - softmax(z, dim=-1)[:, None] * softmax(z, dim=-1))",
+        "p = softmax(z, dim=-1); y.sum() * (p.diag() - p[:, None] * p)",
     ),
     ("sum(exp(x @ a))", "a", {"x": (4, 3), "a": (3,)}, "x.T @ exp(x @ a).diag() @ x"),
     ("sum(x ** 3)", "x", {"x": (3,)}, "(6 * x).diag()"),

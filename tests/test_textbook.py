@@ -21,7 +21,7 @@ TANH = "((2 / math.pi) ** 0.5 * (x + 0.044715 * x ** 3)).tanh()"
 SHAPES = {
     "x": (2, 3), "y": (2, 3), "X": (3, 3), "Y": (3, 3), "A": (4, 3), "b": (3,), "c": (4,), "u": (3,), "w": (3,), "W": (3, 4),
     "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
-    "tall": (4, 3), "Z": (3, 4), "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3),
+    "tall": (4, 3), "Z": (3, 4), "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3), "x0": (3,),
 }  # fmt: skip
 
 BOOK = [
@@ -36,6 +36,7 @@ BOOK = [
     ("trace(X @ Y)", "X", "v * Y.T"),
     ("trace(X.T @ Y @ X)", "X", "v * ((Y + Y.T) @ X)"),
     ("trace(X @ X.T)", "X", "2 * v * X"),
+    ("trace(X)", "X", "v.expand(X.shape[0]).diag()"),
     ("inverse(X)", "X", "-out.T @ (v @ out.T)"),
     ("det(X)", "X", "v * out * inverse(X).T"),
     ("log(det(X))", "X", "v * inverse(X).T"),
@@ -270,6 +271,7 @@ BOOK = [
     ("F.silu(x @ W) * (x @ Z)", "Z", "x.T @ (v * silu(x @ W))"),
     ("softmax(x / 2, dim=-1)", "x", f"out * (v - {LAST}) / 2"),
     ("q @ (k.T @ g)", "k", "g @ (v.T @ q)"),
+    ("logsumexp(A @ u, 0)", "u", "v * (A.T @ (A @ u - out).exp())"),
     ("log(exp(x).sum(-1))", "x", "v[:, None] * exp(x) / sum(exp(x), dim=1)[:, None]"),
     ("softmax(q @ k.T / 8 ** 0.5, dim=-1)", "q", f"(out * (v - {LAST}) / 8 ** 0.5) @ k"),
 ]  # fmt: skip
@@ -363,6 +365,15 @@ HESSIANS = [
     ("F.silu(u).sum()", "u", "(u.sigmoid() * (1 - u.sigmoid()) * (u + 2 - 2 * u * u.sigmoid())).diag()"),
     ("((A @ u - c) ** 2).mean()", "u", "2 * (A.T @ A) / A.shape[0]"),
     ("u @ X @ u", "u", "X + X.T"),
+    ("norm(x0)", "x0", "u = x0 / out; (eye(x0.shape[0]) - u[:, None] * u) / out"),
+    ("norm(A @ w - c)", "w", "u = (A.T @ (A @ w - c)) / out; (A.T @ A - u[:, None] * u) / out"),
+    ("logsumexp(u, 0)", "u", "p = (u - out).exp(); p.diag() - p[:, None] * p"),
+    ("logsumexp(A @ u, 0)", "u", "t = A.T @ (A @ u - out).exp(); A.T @ (A @ u - out).exp().diag() @ A - t[:, None] * t"),
+    ("-log_softmax(u, 0)[1]", "u", "p = log_softmax(u, dim=0).exp(); p.diag() - p[:, None] * p"),
+    ("-(u * log(u)).sum()", "u", "(-1 / u).diag()"),
+    ("F.mse_loss(u, b)", "u", "2 * eye(u.shape[0]) / u.shape[0]"),
+    ("((A @ u - c) ** 2).sum() + 0.1 * (u ** 2).sum()", "u", "2 * (A.T @ A) + 0.2 * eye(A.shape[1])"),
+    ("(u @ u) ** 2", "u", "4 * (2 * u[:, None] * u + (u @ u) * eye(u.shape[0]))"),
 ]  # fmt: skip
 
 

@@ -31,6 +31,8 @@ class Notation(ABC):
         self.texts = Writer(program)
         self.solved = solved_in(program)
         """The inverses that only the gradients of linear systems read, and the matrices they are the inverses of."""
+        self.is_hessian = False
+        """Whether a second derivative is written, which is read; a gradient also runs, in the type of its inputs."""
         self._names: dict[str, str] = {}
 
     def is_size(self, size: Expr) -> bool:

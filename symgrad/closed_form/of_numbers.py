@@ -11,8 +11,8 @@ import sympy as sp
 
 from symgrad.closed_form.shorthands import Cases, Normal, Root
 from symgrad.functions import sigmoid, sign
-from symgrad.indexing import Bracket
-from symgrad.indexing.symbols import Expr
+from symgrad.indexing import Bracket, Index
+from symgrad.indexing.symbols import Expr, free_indices
 
 BELOW = (sp.S.NegativeOne, sp.Integer(-2), sp.Integer(-3))
 """Powers of a denominator that are looked at."""
@@ -37,6 +37,28 @@ def logistic(expression: Expr) -> Expr:
             continue
         return expression / factor * sigmoid(-raised.exp) ** -power
     return expression
+
+
+def raised_together(expression: Expr) -> Expr:
+    """eᶜ·Σ_k eᶠ·g → Σ_k eᶠ⁺ᶜ·g, which does not overflow where c is −log Σ eᶠ"""
+    raised = [f for f in expression.args if isinstance(f, sp.exp)] if expression.is_Mul else []
+    totals = [f for f in expression.args if type(f) is sp.Sum] if raised else []
+    for outer in (f for f in raised if not f.exp.is_number):
+        held = [(total, inner) for total in totals if (inner := raised_in(total, free_indices(outer))) is not None]
+        if held:
+            moved = [
+                sp.Sum(total.function / inner * sp.exp(inner.exp + outer.exp / len(held)), *total.limits)
+                for total, inner in held
+            ]
+            return sp.Mul(*(f for f in expression.args if f is not outer and f not in dict(held)), *moved)
+    return expression
+
+
+def raised_in(total: Expr, indices: frozenset[Index]) -> Expr | None:
+    """The eᶠ in a sum where f has all of these indices."""
+    return next(
+        (f for f in sp.Mul.make_args(total.function) if isinstance(f, sp.exp) and indices <= free_indices(f)), None
+    )
 
 
 def turned_logistic(expression: Expr) -> Expr:

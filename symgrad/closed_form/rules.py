@@ -28,11 +28,13 @@ from symgrad.closed_form.of_numbers import (
     multiplied_out,
     normal,
     one_denominator,
+    raised_together,
     stepped,
     turned_logistic,
     without_one,
 )
 from symgrad.closed_form.quotients import softmax_ratio, standardised_ratio
+from symgrad.closed_form.squares import squared
 from symgrad.functions import sigmoid
 from symgrad.indexing import Index
 from symgrad.indexing.brackets import Bracket
@@ -178,6 +180,7 @@ RULES = (
     Rule("logistic", "1 / (1 + eᶻ) → σ(−z), eᶻ·σ(−z) → σ(z)", logistic),
     Rule("turned logistic", "1 − σ(−z) → σ(z)", turned_logistic),
     Rule("normal", "erf(z / √2) / 2 + 1 / 2 → Φ(z)", normal),
+    Rule("raised together", "eᶜ·Σ_k eᶠ·g → Σ_k eᶠ⁺ᶜ·g", raised_together),
     Rule("absolute", "z·sign(z) → |z|", absolute),
     Rule("one denominator", "1 / b − a / b² → (b − a) / b²", one_denominator),
     Rule("multiply out", "a·(b − c) + a·c → a·b", multiplied_out),
@@ -194,6 +197,7 @@ RULES = (
     Rule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", merge_sums),
     Rule("number out", "Σ_k c·f(k) → c·Σ_k f(k)", number_out),
     Rule("turn", "−Σ_k (a − b)·f → Σ_k (b − a)·f", turned),
+    Rule("square", "c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several", squared),
     Rule("common factor", "a·b + a·c → a·(b + c)", common_factor),
     Rule("cases", "[c]·a + [not c]·b → a where c, else b", cases),
     Rule("step", "a·[c] + b → a + b where c, else b, for numbers", stepped),

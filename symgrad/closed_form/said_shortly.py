@@ -9,7 +9,7 @@ import sympy as sp
 from symgrad.closed_form.asking import axis_in, body_order, common_order, indices_in, joint_axes
 from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, POWER, Axes, NoForm, Piece, aligned, flat
-from symgrad.closed_form.shorthands import Mean, Softmax, Variance
+from symgrad.closed_form.shorthands import Mean, Once, Softmax, Variance
 from symgrad.indexing import Bracket, Index
 from symgrad.indexing.symbols import Expr
 
@@ -125,6 +125,15 @@ def normal(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     """torch.special.ndtr(x)"""
     inner = notation.write(node.args[0], prefer)
     return Piece(f"torch.special.ndtr({inner.text})", ATOM, inner.axes)
+
+
+def once(notation: Notation, node: Once, prefer: Sequence[Index]) -> Piece:
+    """p, said before as softmax(x): shares of 1; u, said before as x / norm(x); t for anything else"""
+    (inner,) = node.args
+    piece = flat(notation.write(inner, prefer))
+    shares = all(isinstance(factor, (sp.exp, Softmax)) for factor in sp.Mul.make_args(inner))
+    letter = "p" if shares else "u" if " / " in piece.text else "t"
+    return notation.name(letter, piece)
 
 
 def root(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:

@@ -86,3 +86,10 @@ class Normal(Shorthand, sp.Function):
 
     nargs = 1
     is_real = True
+
+
+class Once(Shorthand, sp.Function):
+    """``Once(f)``: f, which stands there more than once and has a name."""
+
+    nargs = 1
+    is_real = True

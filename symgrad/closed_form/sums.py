@@ -36,7 +36,7 @@ SUMS = (ADDED_UP, *WORDS[Mean])
 def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     """Σ over one index as a matrix product, over several as a sum of a product, else einsum."""
     bound = [limit[0] for limit in node.limits]
-    factors = split_factors(node.function) if node.function.is_Mul else [node.function]
+    factors = raised_apart(node.function) if node.function.is_Mul else [node.function]
     if isinstance(node, (Mean, Variance)):
         return sum_of_product(notation, factors, bound, prefer, *WORDS[type(node)])
     ways = (
@@ -56,6 +56,15 @@ def write_sum(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
         except NoForm:
             continue
     raise NoForm
+
+
+def raised_apart(node: Expr) -> list[Expr]:
+    """The factors of a product; of e to a sum each term whose indices are not those of another: e^(x[k] − c) is one."""
+    factors: list[Expr] = []
+    for factor in sp.Mul.make_args(node):
+        whole = isinstance(factor, sp.exp) and any(indices_in(term) == indices_in(factor) for term in factor.exp.args)
+        factors += [factor] if whole else split_factors(factor)
+    return factors
 
 
 def outside(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:

@@ -27,6 +27,7 @@ from symgrad.closed_form.asking import (
 )
 from symgrad.closed_form.classes import is_class, one_hot
 from symgrad.closed_form.decimals import root_below, root_of
+from symgrad.closed_form.diagonals import on_diagonal
 from symgrad.closed_form.edges import is_edge, within_edges
 from symgrad.closed_form.entries import entry
 from symgrad.closed_form.function_calls import function
@@ -45,13 +46,23 @@ from symgrad.closed_form.pieces import (
     Piece,
     aligned,
     applied,
-    flat,
     method,
     of_ones,
     permuted,
 )
-from symgrad.closed_form.said_shortly import apart, cases, centred, masked, norm, normal, root, softmax, standardised
-from symgrad.closed_form.shorthands import Apart, Cases, Centred, Masked, Normal, Root, Softmax, Standardised
+from symgrad.closed_form.said_shortly import (
+    apart,
+    cases,
+    centred,
+    masked,
+    norm,
+    normal,
+    once,
+    root,
+    softmax,
+    standardised,
+)
+from symgrad.closed_form.shorthands import Apart, Cases, Centred, Masked, Normal, Once, Root, Softmax, Standardised
 from symgrad.closed_form.size_text import size_text
 from symgrad.closed_form.sums import write_sum
 from symgrad.functions import Stable, high
@@ -69,6 +80,7 @@ SHORTHANDS = {
     Cases: cases,
     Normal: normal,
     Root: root,
+    Once: once,
 }
 METHODS = {
     sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf, sp.sinh, sp.cosh, sp.erfinv, sp.Abs, sp.loggamma,
@@ -164,7 +176,7 @@ class Forms(Notation):
             return within_edges(self, factors, prefer)
         for factor in factors:
             if isinstance(factor, sp.KroneckerDelta) and not is_class(factor):
-                return self.on_diagonal(factor, [f for f in factors if f is not factor])
+                return on_diagonal(self, factor, [f for f in factors if f is not factor])
         above: list[Expr] = []
         below: list[Expr] = []
         coefficient = sp.S.One
@@ -230,33 +242,6 @@ class Forms(Notation):
             binds = min(NEGATE, MULTIPLY) if binds >= MULTIPLY else NEGATE
         return Piece(text, binds, joint_axes([*pieces, *under], target))
 
-    def on_diagonal(self, factor: Expr, rest: Sequence[Expr]) -> Piece:
-        """δ_pq·f(p) is f.diag(), with zeros behind it where there are more rows or columns."""
-        p, q = factor.args
-        if not (isinstance(p, Index) and isinstance(q, Index)):
-            raise NoForm
-        less, more = (p, q) if self.is_size(q.size - p.size) else (q, p)
-        behind = sp.expand(more.size - less.size)
-        inner = flat(self.write(sp.Mul(*rest).xreplace({more: less}), (less,)))
-        if inner.axes not in ((less,), ()) or not self.is_size(behind):
-            raise NoForm
-        if not inner.axes:
-            inner = self.repeated(inner, less)
-        square = method(inner, "diag()", (less, more))
-        if behind == 0:
-            return square
-        return Piece(f"pad({square.text}, (0, {self.texts.size(behind)}))", ATOM, (less, more))
-
-    def repeated(self, number: Piece, index: Index) -> Piece:
-        """A number at every place of a vector: by a vector of that size where there is one."""
-        alike = [t.name for t in self.program.inputs if t.shape == (index.size,)]
-        if not alike and not any(sign.isalpha() for sign in number.text):
-            raise NoForm  # a number has no method, and nothing here has that many entries
-        if not alike:
-            return method(number, f"expand({self.texts.size(index.size)})", (index,))
-        ones = Piece(f"ones_like({alike[0]})", ATOM, (index,))
-        return ones if number.text == "1" else Piece(f"{number.inside(MULTIPLY)} * {ones.text}", MULTIPLY, (index,))
-
     def _operand(self, piece: Piece, target: Axes) -> str:
         """A factor that does not stand first."""
         return aligned(piece, target).inside(NEGATE)
@@ -313,7 +298,8 @@ class Forms(Notation):
         )
 
     def whole(self, node: Expr, axes: Sequence[Index], wanted: str) -> Piece:
-        """``node`` in exactly the shape of ``wanted``."""
+        """``node`` in exactly the shape of ``wanted``; a second derivative has more axes."""
+        self.is_hessian = len(axes) > len(self.program.tensor(wanted).shape)
         call = known_call(self, node, axes, wanted)
         if call is not None:
             return Piece(call, ATOM, tuple(axes))
