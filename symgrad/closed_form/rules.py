@@ -197,7 +197,7 @@ RULES = (
     Rule("merge sums", "Σ_k f·h + Σ_k g·h → Σ_k (f + g)·h", merge_sums),
     Rule("number out", "Σ_k c·f(k) → c·Σ_k f(k)", number_out),
     Rule("turn", "−Σ_k (a − b)·f → Σ_k (b − a)·f", turned),
-    Rule("square", "c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several", squared),
+    Rule("squared", "c·f(p)·f(q) → c·t(p)·t(q), t named, where it is one term of several", squared),
     Rule("common factor", "a·b + a·c → a·(b + c)", common_factor),
     Rule("cases", "[c]·a + [not c]·b → a where c, else b", cases),
     Rule("step", "a·[c] + b → a + b where c, else b, for numbers", stepped),
