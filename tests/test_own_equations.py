@@ -205,6 +205,9 @@ def test_python_texts_are_still_python() -> None:
         ("out[i] = x[i+5]", (2,)),
         ("h = x[3:]; out[i] = h[i+2]", (2,)),
         ("out[i] = Σ_j x[2·i+j]·w[j]", (2,)),
+        ("out[i<2] = Σ_j x[j,2·i + j]", (2,)),
+        ("out[i<2] = (Π_j √(1 + (x[j,2·i + j]·w[j])²))", (2,)),
+        ("out = Σ_{i<2} Σ_j x[2·i + j,j]", ()),
     ],
 )
 def test_sizes_that_nobody_said_leave_no_tensor_empty(text: str, shape: tuple[int, ...]) -> None:

@@ -166,9 +166,10 @@ ROUNDS, FARTHEST = 4, 64
 
 
 def room(attempt: Attempt, sizes: Sizes) -> list[tuple[Size, int, int]]:
-    """What open sizes have to be at least for every tensor on the way to have entries.
+    """What open sizes have to be at least for every tensor on the way to have entries, and every entry to be inside.
 
-    ``out[i] = Σ_j x[i + j]·w[j]`` would have none with an x of 2 and a w of 3.
+    ``out[i] = Σ_j x[i + j]·w[j]`` would have none with an x of 2 and a w of 3, and ``out[i<2] = Σ_j x[j,2·i+j]`` read
+    beside an x of 2×3.
     """
     more: list[tuple[Size, int, int]] = []
     for _ in range(ROUNDS):
@@ -180,16 +181,17 @@ def room(attempt: Attempt, sizes: Sizes) -> list[tuple[Size, int, int]]:
             trial.settle()
         except SizeMismatch:
             return more
-        short = [size for step in attempt.builder.steps for size in step.result.shape if size.free_symbols]
+        short = [(size, 1, 2) for step in attempt.builder.steps for size in step.result.shape if size.free_symbols]
+        short += [(gap, 0, 0) for gap in sizes.required()]
         grown: tuple[Size, int, int] | None = None
-        for size in short:
+        for size, least_of_it, better in short:
             found, count = sizes.find(size), trial.number(size)
-            if count is None or count > 0:
+            if count is None or count >= least_of_it:
                 continue
             values = {s: trial.number(s) or 0 for s in found.free_symbols}
             for symbol in sorted((s for s in values if sizes.number(s) is None), key=str):
                 enough = range(values[symbol] + 1, values[symbol] + FARTHEST)
-                larger = next((n for n in enough if found.xreplace({**values, symbol: sp.Integer(n)}) >= 2), None)
+                larger = next((n for n in enough if found.xreplace({**values, symbol: sp.Integer(n)}) >= better), None)
                 if larger is not None:
                     parts = [multiple for need, _, multiple in attempt.needs if sizes.find(need) == symbol]
                     grown = symbol, larger, lcm(*parts)
