@@ -8,6 +8,7 @@ import time
 
 import numpy as np
 import pytest
+import torch
 from scipy.sparse import csr_array
 
 import symgrad
@@ -19,7 +20,9 @@ from symgrad.numeric.budget import bytes_of, memory_of
 from symgrad.numeric.composed import composed_places
 from symgrad.numeric.patterns import measured, pattern_of
 from symgrad.numeric.places import enumerated, parts_of, placed
+from tests import torch_side
 from tests.cases import Case, first_by_default
+from tests.chains import chain
 from tests.compare import assert_same
 
 
@@ -88,6 +91,8 @@ SIZES = {
     "cumsum": ("cumsum(x, 0)", "x", {"x": (1000,)}, 500500, True, 1, 1000, 1000),
     "flat rows": ("softmax(x, -1).reshape(-1)", "x", {"x": (300, 40)}, 300 * 40**2, True, None, None, None),
     "flat sums": ("cumsum(x, 1).reshape(-1)", "x", {"x": (300, 40)}, 300 * 40 * 41 // 2, True, 300, 40, 40),
+    "one for all": ("x.repeat(2, 3)[1:] * x[0, 0]", "x", {"x": (128, 128)}, 195837, True, 1, None, None),
+    "every second": ("cumsum(exp(x.sum(0)[::2]), 0)", "x", {"x": (900, 900)}, 91327500, True, 1, 450, 405000),
     "sums of sums": ("cumsum(cumsum(x, 1), 1)", "x", {"x": (9, 9)}, 9**3, False, 9, 9, 9),  # an upper bound
 }
 
@@ -117,6 +122,78 @@ CUT = [
     ("kron(x, y)[:2]", (3,), None),
     ("kron(y, x)[:3]", (3,), None),
 ]
+
+
+def seen_by_torch(text: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Where torch's Jacobian is nonzero at one of a few points."""
+    generator, found = torch.Generator().manual_seed(7), np.zeros((1, 1), dtype=bool)
+    for _ in range(4):
+        x = torch.randn(shape, generator=generator, dtype=torch.float64)
+        if not torch_side.evaluate(text, {"x": x}).numel():  # torch makes no Jacobian of nothing
+            return np.zeros((0, x.numel()), dtype=bool)
+        whole = torch.autograd.functional.jacobian(lambda x: torch_side.evaluate(text, {"x": x}), x)
+        found = found | (np.abs(whole.numpy().reshape(-1, x.numel())) > 1e-11)
+    return found
+
+
+CANCELLING = [
+    ("x.sum(0) - x[0]", (5,)), ("x.cumsum(0).diff(dim=0)", (6,)), ("logsumexp(x, 1) - logsumexp(x, 1)", (3, 4)),
+    ("tril(x) * tril(x)", (4, 4)), ("tril(x) * x.sum()", (4, 4)), ("tanh(tril(x - x[0, 0]))", (3, 4)),
+    ("(x[:, None] - x[None, :]) - x[0]", (4,)), ("softmax(triu(x, 1), 0).T @ triu(x, 1)", (3, 4)),
+    ("x.cumsum(0)[1:] - x.cumsum(0)[:-1]", (5,)), ("softmax(x, 0)", (1, 3)), ("x.mean(0) * 3 - x", (3,)),
+    ("x[1:] * x[:-1] - x[:-1] * x[1:]", (4,)), ("x * arange(4)", (4,)), ("F.pad(x, (1, 2)) * F.pad(x, (1, 2))", (4,)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "shape"), CANCELLING)
+def test_what_cancels_is_not_counted_as_exact(text: str, shape: tuple[int, ...]) -> None:
+    plan = symgrad.jacobian(text, "x", shapes={"x": shape}, check=False).plan()
+    seen = int(seen_by_torch(text, shape).sum())
+    assert seen <= plan.nonzeros
+    assert not plan.exact or plan.nonzeros == seen, f"{plan.nonzeros} called exact, {seen} seen"
+
+
+@pytest.mark.parametrize("number", [pytest.param(n, marks=[pytest.mark.slow] if n >= 12 else []) for n in range(200)])
+def test_a_plan_of_a_chain_is_what_torch_has(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Laid out whole, and with what terms share counted apart, as where the matrix is large."""
+    drawn = chain(number)
+    seen = seen_by_torch(drawn.text, drawn.shape)
+    for whole in (patterns.LARGEST_WHOLE, -1):
+        monkeypatch.setattr(patterns, "LARGEST_WHOLE", whole)
+        plan = symgrad.jacobian(drawn.text, "x", shapes={"x": drawn.shape}, check=False).plan()
+        assert plan.nonzeros >= seen.sum(), drawn.text
+        assert not plan.exact or plan.nonzeros == seen.sum(), drawn.text
+        assert plan.seeds_colored >= seen.sum(0).max(initial=0)
+        assert plan.directions_colored >= seen.sum(1).max(initial=0)
+
+
+def test_colours_of_many_entries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is not given out one by one is at least as much: never fewer colours than it takes."""
+    texts = [("x.repeat(2, 3)[1:] * x[0, 0]", (3, 3)), ("x + x.T", (5, 5)), ("cumsum(x[::2], 0)", (9,))]
+    for text, shape in texts:
+        matrix = symgrad.jacobian(text, "x", shapes={"x": shape}, check=False)
+        greedy = matrix.plan()
+        with monkeypatch.context() as patched:
+            patched.setattr(patterns, "MOST_GREEDY", 0)
+            bounded = matrix.plan()
+        assert greedy.seeds_colored <= bounded.seeds_colored <= greedy.seeds
+        assert greedy.directions_colored <= bounded.directions_colored <= greedy.directions
+
+
+OVERLAPPING = [
+    "cat([tril(x).T @ tril(x), tril(x).T @ tril(x)], 1)", "x.T @ x", "(x - x[0, 0]) * x.T", "(x.diff(dim=0).flip(0) + x[0])",
+    "cumprod(diagonal(cat([x, x], 0))[-1] * diagonal(cat([x, x], 0)), 0)", "tril(x)[:, ::2]",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", OVERLAPPING)
+def test_overlaps_that_are_not_laid_out_are_counted_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    matrix = symgrad.jacobian(text, "x", shapes={"x": (6, 6)}, check=False)
+    seen = found_in(matrix.sparse())
+    monkeypatch.setattr(patterns, "LARGEST_WHOLE", -1)
+    plan = matrix.plan()
+    assert plan.nonzeros >= seen.nonzeros
+    assert not plan.exact or plan.nonzeros == seen.nonzeros
 
 
 @pytest.mark.parametrize(("text", "shape", "says"), CUT)

@@ -2,7 +2,7 @@
 
 Comes in: a program with numbers for its sizes, an input, the formula of ∂out/∂input or None. Goes out: its size, how
 many entries can be nonzero, in what blocks, how many bytes, how many seeds. No value of any tensor is looked at, and
-nothing of the size of the matrix is formed.
+nothing of the size of the matrix is formed. That a count is exact is seen at small sizes (`symgrad.explanation.seen`).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from symgrad.explanation.evidence import size_of
+from symgrad.explanation.seen import all_seen
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
 from symgrad.numeric.budget import MEMORY, memory
@@ -138,6 +139,8 @@ def planned(
         pattern = at_most(pattern_of(*composed_places(program, name), program.sizes, None))
     else:
         pattern = pattern_of(*found, program.sizes, None)
+        if pattern.exact and pattern.nonzeros and not all_seen(program, tuple(program.sizes.items()), name, *found):
+            pattern = at_most(pattern)
     return JacobianPlan(
         program.output, name, out_shape, in_shape, pattern.nonzeros, pattern.exact, said(pattern), pattern.blocks,
         pattern.rows, pattern.row_colors, pattern.columns, pattern.column_colors, found is None, memory(),

@@ -6,7 +6,7 @@ conditions have to be tried, so that a pattern costs the same at every size. Wha
 
 Colours: rows of one colour share no column, so that one seed, their sum, finds them all (Curtis, Powell and Reid, On
 the estimation of sparse Jacobian matrices, 1974). Where the entries of each row lie together, as many colours do as a
-column has entries; elsewhere they are given out greedily.
+column has entries; elsewhere they are given out greedily, or bounded by how many others each row shares a column with.
 """
 
 from __future__ import annotations
@@ -20,17 +20,30 @@ import sympy as sp
 
 from symgrad.indexing import Bracket, Index, Ravel, Unravel, over_terms
 from symgrad.indexing.deltas import is_delta
-from symgrad.indexing.symbols import Expr, accesses
+from symgrad.indexing.symbols import Expr, accesses, free_indices
 from symgrad.lowering.reading import number
 from symgrad.numeric.exact import Array
-from symgrad.numeric.places import Part, Placed, Sizes, counted, enumerated, guards, length, parts_of, placed, tuples
+from symgrad.numeric.places import (
+    Part,
+    Placed,
+    Sizes,
+    counted,
+    enumerated,
+    guards,
+    holds,
+    how_many,
+    length,
+    parts_of,
+    placed,
+    tuples,
+)
 
-LARGEST_PART = 4_000_000
-"""Tuples of indices of the largest part that is laid out to be counted."""
+LARGEST_PART = 1_000_000
+"""Tuples of indices of the largest part that is laid out to be measured; several parts share this number."""
 LARGEST_WHOLE = 400_000
 """Entries of several products that fill different places, which are coloured together."""
-LARGEST_GREEDY = 200_000
-"""Entries of the largest part whose colours are given out one by one."""
+MOST_GREEDY = 1_000_000
+"""Pairs of entries across from each other that are looked at to give out colours one by one."""
 MOST_TERMS = 4
 """Products with places of their own whose overlaps are counted."""
 
@@ -90,22 +103,31 @@ def _pattern(
     if not terms:
         return Pattern(rows, columns, 0, True, 0, 0, 0, 0, 0)
     split = [parts_of(placed(term, outer, inner), outer, inner) for term in terms]
-    single = [kronecker([pattern_of_part(part, sizes, arrays) for part in parts]) for parts in split]
+    most = LARGEST_PART // len(terms)
+    single = [kronecker([pattern_of_part(part, sizes, arrays, most) for part in parts]) for parts in split]
     if len(single) == 1:
         return single[0]
     whole = _together(split, outer, inner, sizes, arrays) if sum(p.nonzeros for p in single) <= LARGEST_WHOLE else None
     if whole is not None:
         return whole
-    found, exact = _united(terms, outer, inner, sizes, arrays)
+    found, exact = _united(terms, single, outer, inner, sizes, arrays)
     found = min(found, rows * columns)
-    most = (min(sum(p.in_row for p in single), columns), min(sum(p.in_column for p in single), rows))
-    return Pattern(rows, columns, found, exact, *most, min(rows, found), min(columns, found), None)
+    deepest = (min(sum(p.in_row for p in single), columns), min(sum(p.in_column for p in single), rows))
+    return Pattern(rows, columns, found, exact, *deepest, min(rows, found), min(columns, found), None)
 
 
 def _there(at: Placed, sizes: Sizes) -> bool:
-    """Whether the places that are fixed by a number are places of their axes at these sizes."""
-    fixed = [(number(i.size, sizes), int(e)) for i, e in at.place.items() if e.is_Integer]
-    return all(0 <= e < size for size, e in fixed)
+    """Whether it is anywhere at these sizes: what is fixed is a place of its axis, what has no index is so."""
+    if at.conditions == 0 or at.rest == 0:
+        return False
+    fixed = [(number(i.size, sizes), counted(e, {}, sizes, {})) for i, e in at.place.items() if _settled(e)]
+    said = [c for c in sp.Mul.make_args(at.conditions) if c != 1 and _settled(c)]
+    return all(0 <= e < size for size, e in fixed) and all(bool(holds(c, {}, sizes, {})) for c in said)
+
+
+def _settled(expression: Expr) -> bool:
+    """Whether the sizes alone say what it is."""
+    return not free_indices(expression) and not any(accesses(expression))
 
 
 def widest(formula: Expr) -> tuple[Expr, ...]:
@@ -131,22 +153,34 @@ def kronecker(parts: Iterable[Pattern]) -> Pattern:
     return found
 
 
-def pattern_of_part(part: Part, sizes: Sizes, arrays: Mapping[str, Array] | None) -> Pattern:
+def pattern_of_part(part: Part, sizes: Sizes, arrays: Mapping[str, Array] | None, most: int = LARGEST_PART) -> Pattern:
     """The pattern of indices that are tied to each other."""
     rows, columns, free = (length(axes, sizes) for axes in (part.outer, part.inner, part.free))
     if not part.conditions and len(part.free) == len(part.place):
         return Pattern(rows, columns, free, True, columns, rows, rows if columns else 0, columns if rows else 0, 1)
     if not part.conditions and rows == columns == free and one_to_one(part):
         return Pattern(rows, columns, free, True, 1, 1, 1, 1, rows)
+    if not part.looks and part.free and all(_tells(axes, part) for axes in (part.outer, part.inner)):
+        count = how_many(part, sizes, most)
+        if count is not None:
+            one = min(count, 1)
+            return Pattern(rows, columns, count, True, one, one, one, one, count)
     laid = None
     if arrays is not None or not part.looks:
-        laid = enumerated(part, sizes, arrays or {}, LARGEST_PART)
+        laid = enumerated(part, sizes, arrays or {}, most)
     if laid is None:
         return _bounded(part, sizes, rows, columns, free)
     known = arrays or {}
     count = tuples(laid, part, sizes, known)
     row, column = (_numbers(axes, part, laid, sizes, known, count) for axes in (part.outer, part.inner))
     return measured(row, column, rows, columns)
+
+
+def _tells(axes: Sequence[Index], part: Part) -> bool:
+    """Whether these axes alone say what every free index is: none of their places is another's."""
+    places = [part.place[i] for i in axes]
+    said = {i for e in places for i in (e.indices if isinstance(e, Ravel) and _plain(e) else (e,))}
+    return said >= set(part.free)
 
 
 def one_to_one(part: Part) -> bool:
@@ -165,7 +199,8 @@ def one_to_one(part: Part) -> bool:
 def _plain(expression: Expr) -> bool:
     """Whether an entry's number is an index, or numbers distinct indices row by row."""
     if isinstance(expression, Ravel):
-        return all(isinstance(i, Index) for i in expression.indices)
+        pairs = zip(expression.indices, expression.shape, strict=True)
+        return all(isinstance(i, Index) and i.size == size for i, size in pairs)
     return isinstance(expression, Index)
 
 
@@ -209,14 +244,18 @@ def measured(rows: Array, columns: Array, height: int, width: int) -> Pattern:
 
 def _colors(lines: Array, across: Array, counts: Array, deepest: int) -> int:
     """How many colours lines (rows, or columns) get, of which no two share a place across."""
-    low, high = np.full(counts.size, np.iinfo(np.int64).max), np.full(counts.size, -1)
+    if deepest == 1:
+        return 1
+    used = counts > 0
+    _, across, there = np.unique(across, return_inverse=True, return_counts=True)
+    low, high = np.full(counts.size, there.size), np.full(counts.size, -1)
     np.minimum.at(low, lines, across)
     np.maximum.at(high, lines, across)
-    used = counts > 0
-    if deepest == 1 or np.all(high[used] - low[used] + 1 == counts[used]):  # intervals: their graph is perfect
+    if np.all(high[used] - low[used] + 1 == counts[used]):  # intervals: their graph is perfect
         return deepest
-    if lines.size > LARGEST_GREEDY:
-        return int(np.count_nonzero(used))
+    if int((there**2).sum()) > MOST_GREEDY:
+        beside = np.bincount(lines, weights=there[across] - 1, minlength=counts.size)
+        return int(min(np.count_nonzero(used), beside.max() + 1))
     order = np.argsort(lines, kind="stable")
     ends = np.cumsum(counts)
     taken: dict[int, set[int]] = {}
@@ -250,21 +289,25 @@ def _together(
 
 
 def _united(
-    terms: Sequence[Expr], outer: Sequence[Index], inner: Sequence[Index], sizes: Sizes,
+    terms: Sequence[Expr], own: Sequence[Pattern], outer: Sequence[Index], inner: Sequence[Index], sizes: Sizes,
     arrays: Mapping[str, Array] | None,
 ) -> tuple[int, bool]:  # fmt: skip
     """How many places several products have together, and whether that is exact: overlaps are counted once."""
-    total, exact = 0, len(terms) <= MOST_TERMS
-    for many in range(1, len(terms) + 1 if exact else 2):
+    single = sum(p.nonzeros for p in own)
+    if len(terms) > MOST_TERMS or not all(p.exact for p in own):
+        return single, False
+    total, most = single, LARGEST_PART // 2 ** len(terms)
+    for many in range(2, len(terms) + 1):
         for some in combinations(terms, many):
-            parts = parts_of(placed(sp.Mul(*some), outer, inner), outer, inner)
-            found = kronecker([pattern_of_part(part, sizes, arrays) for part in parts])
-            exact = exact and found.exact
+            at = placed(sp.Mul(*some), outer, inner)
+            if not _there(at, sizes):
+                continue
+            parts = parts_of(at, outer, inner)
+            found = kronecker([pattern_of_part(part, sizes, arrays, most) for part in parts])
+            if not found.exact:
+                return single, False
             total += found.nonzeros if many % 2 else -found.nonzeros
-    if exact:
-        return total, True
-    single = [parts_of(placed(term, outer, inner), outer, inner) for term in terms]
-    return sum(kronecker([pattern_of_part(p, sizes, arrays) for p in parts]).nonzeros for parts in single), False
+    return total, True
 
 
 def at_most(pattern: Pattern) -> Pattern:

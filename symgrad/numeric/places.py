@@ -133,11 +133,28 @@ def enumerated(part: Part, sizes: Sizes, arrays: Mapping[str, Array], most: int 
         return along
     if length(part.free, sizes) > most:
         return None
-    counted = _grid(part.free, sizes)
-    if not part.conditions:
-        return counted
-    held = as_float(evaluate(Equation(part.free, sp.Mul(*part.conditions)), arrays, sizes)).reshape(-1) != 0
-    return {i: numbers[held] for i, numbers in counted.items()}
+    grid = _grid(part.free, sizes)
+    held = np.ones(length(part.free, sizes), dtype=bool)
+    for condition in part.conditions:
+        held &= holds(condition, grid, sizes, arrays)
+    return {i: numbers[held] for i, numbers in grid.items()}
+
+
+RELATIONS = {
+    sp.Eq: np.equal, sp.Ne: np.not_equal, sp.Lt: np.less, sp.Le: np.less_equal, sp.Gt: np.greater,
+    sp.Ge: np.greater_equal, sp.KroneckerDelta: np.equal,
+}  # fmt: skip
+
+
+def holds(condition: Expr, known: Numbers, sizes: Sizes, arrays: Mapping[str, Array]) -> Any:
+    """Where a condition holds: in whole numbers where both its sides are, else as a formula of its own indices."""
+    relation = condition.args[0] if isinstance(condition, Bracket) else condition
+    compare = RELATIONS.get(type(relation))
+    if compare is not None and all(side.is_integer and not any(accesses(side)) for side in relation.args[:2]):
+        return compare(*(counted(side, known, sizes, arrays) for side in relation.args[:2]))
+    axes = tuple(sorted(free_indices(condition), key=lambda i: i.dummy_index))
+    table = as_float(evaluate(Equation(axes, condition), arrays, sizes)) != 0
+    return table[tuple(known[i] for i in axes)] if axes else bool(table)
 
 
 def tuples(found: Numbers, part: Part, sizes: Sizes, arrays: Mapping[str, Array]) -> int:
@@ -147,8 +164,24 @@ def tuples(found: Numbers, part: Part, sizes: Sizes, arrays: Mapping[str, Array]
     return int(as_float(evaluate(Equation((), sp.Mul(*part.conditions)), arrays, sizes)) != 0)
 
 
-def _runs(part: Part, sizes: Sizes, most: int) -> Numbers | None:
-    """`enumerated`, where the conditions say from where to where one index runs, given the others."""
+def how_many(part: Part, sizes: Sizes, most: int = MOST_IN_GRID) -> int | None:
+    """How many tuples `enumerated` would find, none of them laid out; None where no index runs from here to there."""
+    run = _run(part, sizes, most)
+    return None if run is None else int(run.counts.sum())
+
+
+@dataclass(frozen=True)
+class Run:
+    """Of one index, given the others tuple by tuple: from where it runs, and how far."""
+
+    last: Index
+    others: Numbers
+    low: Array
+    counts: Array
+
+
+def _run(part: Part, sizes: Sizes, most: int) -> Run | None:
+    """The run of one index, where the conditions say from where to where it goes."""
     for last in sorted(part.free, key=lambda i: -number(i.size, sizes)):
         others = tuple(i for i in part.free if i != last)
         edges = [_edge(c, last, sizes) for c in part.conditions]
@@ -164,13 +197,19 @@ def _runs(part: Part, sizes: Sizes, most: int) -> Numbers | None:
                 high = np.minimum(high, bound)
             else:
                 low = np.maximum(low, bound)
-        counts = np.maximum(high - low + 1, 0)
-        if int(counts.sum()) > most:
-            return None
-        starts = np.repeat(low - np.concatenate([[0], np.cumsum(counts)[:-1]]), counts)
-        found = {i: np.repeat(numbers, counts) for i, numbers in counted.items()}
-        return {**found, last: starts + np.arange(int(counts.sum()))}
+        return Run(last, counted, low, np.maximum(high - low + 1, 0))
     return None
+
+
+def _runs(part: Part, sizes: Sizes, most: int) -> Numbers | None:
+    """`enumerated`, where an index runs from here to there."""
+    run = _run(part, sizes, most)
+    count = 0 if run is None else int(run.counts.sum())
+    if run is None or count > most:
+        return None
+    starts = np.repeat(run.low - np.concatenate([[0], np.cumsum(run.counts)[:-1]]), run.counts)
+    found = {i: np.repeat(numbers, run.counts) for i, numbers in run.others.items()}
+    return {**found, run.last: starts + np.arange(count)}
 
 
 def _grid(axes: Sequence[Index], sizes: Sizes) -> dict[Index, Array]:
