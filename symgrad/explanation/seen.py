@@ -67,7 +67,7 @@ def small_points(program: Program) -> Iterator[Values]:
     """Values for the program at sizes that are small and like its own."""
     generator = np.random.default_rng(11)
     moving = {t.name for t in program.inputs if moves(program, t.name)}
-    if len(moving) < len(program.inputs):  # positions and masks: what they may be elsewhere is not known
+    if program.made or len(moving) < len(program.inputs):  # what positions and masks may be elsewhere is not known
         return
     for sizes in like(program):
         small = replace(program, sizes=sizes)
