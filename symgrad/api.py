@@ -51,6 +51,7 @@ from symgrad.question import (
     value_of,
 )
 from symgrad.render import WRITERS
+from symgrad.ways import Setting
 
 
 def explain(
@@ -248,7 +249,8 @@ def _downstream(
     known |= known_shapes(late, {}) | {"out": out_shape} | {n: g.value.shape for n, g in shared.items()}
     names = inputs_of(then)
     if "out" not in names:
-        raise InputError("then has to be computed from out", found=(then,), hints=('--then "sum((out-y)**2)"',))
+        hint = Setting("then", value="sum((out-y)**2)")
+        raise InputError("then has to be computed from out", found=(then,), hints=(hint,))
     here = {n: s for n, s in known.items() if n in names}
     reading = read(then, shapes=here, output=LOSSES, spoken=program.names - {"out"}, scalars=scalars_of(late))
     later = reading.program

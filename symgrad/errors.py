@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from symgrad.ways import Hint
+
 Span = tuple[int, int]
 """Half-open range of character offsets into the source text."""
 
@@ -19,7 +21,8 @@ class SymgradError(Exception):
 
     ``problem`` is one sentence; ``span`` the characters it is about; ``excerpt`` the source line with
     the span underlined (filled in by `symgrad.source.Source.locate`); ``found`` what was there instead;
-    ``hints`` what would do.
+    ``hints`` what would do, in the words of
+    whoever asks (`symgrad.ways`).
     """
 
     kind: ClassVar[str] = "error"
@@ -31,7 +34,7 @@ class SymgradError(Exception):
         span: Span | None = None,
         excerpt: str | None = None,
         found: tuple[str, ...] = (),
-        hints: tuple[str, ...] = (),
+        hints: tuple[Hint, ...] = (),
     ) -> None:
         super().__init__(problem)
         self.problem = problem

@@ -49,6 +49,7 @@ from symgrad.render.formula_text import Unicode
 from symgrad.render.latex import page_latex
 from symgrad.render.markdown import page_markdown
 from symgrad.render.text import page_text
+from symgrad.ways import Way, asked_by
 from tests.cases import STORIES, Case, first_by_default
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -80,7 +81,8 @@ def steady(text: str) -> str:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_golden(name: str) -> None:
-    found, path = steady(FORMATS[name]()), GOLDEN / name
+    with asked_by(Way.COMMAND):
+        found, path = steady(FORMATS[name]()), GOLDEN / name
     if os.environ.get("SYMGRAD_UPDATE_GOLDENS"):
         path.write_text(found, encoding="utf-8")
     assert found == path.read_text(encoding="utf-8"), "SYMGRAD_UPDATE_GOLDENS=1 pytest tests/test_render.py rewrites it"
@@ -155,7 +157,8 @@ def flat(text: str) -> str:
 @lru_cache
 def forum_page() -> str:
     """The forum example's page, made once for all its sentences."""
-    return flat(forum().to_text())
+    with asked_by(Way.COMMAND):
+        return flat(forum().to_text())
 
 
 @pytest.mark.parametrize("sentence", REQUIRED)

@@ -14,6 +14,7 @@ from typing import ParamSpec
 import click
 
 from symgrad.errors import SymgradError, UnsupportedError
+from symgrad.ways import Way, asked_by
 
 P = ParamSpec("P")
 DISAGREED, MISUSED = 1, 2
@@ -55,18 +56,19 @@ def reporting(command: Callable[P, int | None]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            status = command(*args, **kwargs)
-        except SymgradError as error:
-            if kwargs.get("traceback"):
-                raise
-            complain(message(error))
-            sys.exit(MISUSED)
-        except RecursionError:
-            if kwargs.get("traceback"):
-                raise
-            complain(message(UnsupportedError("the expression is too deep to work with")))
-            sys.exit(MISUSED)
+        with asked_by(Way.COMMAND):
+            try:
+                status = command(*args, **kwargs)
+            except SymgradError as error:
+                if kwargs.get("traceback"):
+                    raise
+                complain(message(error))
+                sys.exit(MISUSED)
+            except RecursionError:
+                if kwargs.get("traceback"):
+                    raise
+                complain(message(UnsupportedError("the expression is too deep to work with")))
+                sys.exit(MISUSED)
         if status:
             sys.exit(status)
 

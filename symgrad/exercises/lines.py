@@ -22,6 +22,7 @@ from symgrad.testing.diagnosis import Case, causes
 from symgrad.testing.rounding import rounding_of
 from symgrad.testing.seeds import Weights
 from symgrad.testing.truth import Formula
+from symgrad.ways import Setting
 
 EXACT, NEAR = 1e-9, 1e-3
 """Of the largest entry: what rounding explains, and what counts as approximate."""
@@ -94,7 +95,8 @@ class Question(Listed):
                 if worst > NEAR:
                     return Verdict("wrong", f"{LEAD.get(where, LEAD['sizes'])}{self._why(values, trials)}")
         except SymgradError as error:
-            error.hints = tuple(hint for hint in error.hints if "--" not in hint)  # the sizes are the question's
+            own = (hint for hint in error.hints if not isinstance(hint, Setting))  # the sizes are the question's
+            error.hints = tuple(own)
             return Verdict("unread", str(error))
         if worst <= EXACT:
             return Verdict("exact", f"{self.name}.grad, at {points} points, {sizes_tried(self.explanation)}")

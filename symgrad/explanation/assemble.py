@@ -42,6 +42,7 @@ from symgrad.oracles.kinks import at_kinks
 from symgrad.oracles.own_rule import own_rule
 from symgrad.oracles.report import UNTAMED, Standing, compare_some
 from symgrad.program import Program
+from symgrad.ways import Hint
 
 TORCH = "out.backward(v), torch {version}, float64"
 FORMULA = "the index formula, evaluated whole"
@@ -60,7 +61,7 @@ def build(
     *,
     check: bool = True,
     assumptions: Sequence[str] = (),
-    hints: Sequence[str] = (),
+    hints: Sequence[Hint] = (),
     downstream: Explanation | None = None,
     expanded: bool = False,
     conventions: Sequence[str] = (),

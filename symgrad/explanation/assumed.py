@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from symgrad.explanation.given import Given
 from symgrad.language import Reading
+from symgrad.ways import Setting
 
 KINDS = {0: ("a number", "numbers"), 1: ("a vector", "vectors"), 2: ("a matrix", "matrices")}
 
@@ -34,17 +35,18 @@ def assumptions_of(reading: Reading, inputs: Sequence[Given]) -> tuple[str, ...]
     return tuple(result)
 
 
-def hints_of(reading: Reading, inputs: Sequence[Given]) -> tuple[str, ...]:
+def hints_of(reading: Reading, inputs: Sequence[Given]) -> tuple[Setting, ...]:
     """How to change what was assumed."""
     result = []
     ones = [g.name for g in inputs if not g.value_given]
     if ones:
-        result.append(f"--let {ones[0]}=…")
+        result.append(Setting("let", ones[0]))
     changeable = [name for name, _, _ in reading.assumed_sizes] + [name for name, _ in reading.assumed_ranks]
     if changeable:
         name = changeable[0]
         shape = next(g.value.shape for g in inputs if g.name == name)
-        result.append(f"--shape {name}={','.join(str(n + 1) if i else str(n) for i, n in enumerate(shape))}")
+        sizes = ",".join(str(n + 1) if i else str(n) for i, n in enumerate(shape))
+        result.append(Setting("shape", name, sizes))
     return tuple(result)
 
 

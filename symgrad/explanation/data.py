@@ -31,6 +31,7 @@ from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.sweeps import numeric_pullback
 from symgrad.oracles.report import Check
 from symgrad.program import Program
+from symgrad.ways import Hint
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +108,7 @@ class Explanation(Written):
     seed_info: Seed
     gradients: Mapping[str, Gradient]
     assumptions: tuple[str, ...]
-    hints: tuple[str, ...]
+    hints: tuple[Hint, ...]
     torch_version: str | None
     downstream: Explanation | None = None
     expanded: bool = False

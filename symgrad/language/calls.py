@@ -23,6 +23,7 @@ from symgrad.ops.calls.registry import Compound
 from symgrad.ops.spec import Op, is_operand
 from symgrad.program import Number
 from symgrad.shapes import Shape
+from symgrad.ways import Setting
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,8 @@ def operand(spelled: str, name: str, argument: Argument, form: tuple[str, ...]) 
     if isinstance(meaning, Ref) or is_number(meaning):
         return meaning, argument.span
     what = kind_of(meaning)
-    hint = "give a list of numbers a name, and its value with --let" if isinstance(meaning, tuple) else form[0]
+    named = Setting("let", sentence="give a list of numbers a name, and its value: {}")
+    hint = named if isinstance(meaning, tuple) else form[0]
     raise NotationError(f"{name} of {spelled} has to be a tensor, not {what}", span=argument.span, hints=(hint,))
 
 

@@ -10,6 +10,7 @@ from symgrad.ops.calls.of_runs import OF_RUNS
 from symgrad.ops.lookup import close, find
 from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
+from symgrad.ways import Setting
 
 WIDTH = 40
 
@@ -62,13 +63,13 @@ def mismatch(
     others = [(name, shape) for name, shape in inputs.items() if (name, shape) not in list(operands)]
     if others:
         found.append(f"so far {shapes_found(others, sizes)}")
-    hints = []
+    hints: list[Setting] = []
     for where, wanted in zip(places, (second, first), strict=True):
         if where is not None and operands[where[0]][0] in inputs:
             name, shape = operands[where[0]]
             fitting = tuple(wanted if axis == where[1] else size for axis, size in enumerate(shape))
             numbers = ",".join(shown_size(size, sizes) for size in fitting)
-            hints.append(f"--shape {name}={numbers}")
+            hints.append(Setting("shape", name, numbers))
     return ShapeError(
         f"the sizes {shown_size(first, sizes)} and {shown_size(second, sizes)} do not fit together in {label}",
         span=span,

@@ -51,6 +51,7 @@ from symgrad.ops.calls.registry import Compound, find_compound
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Own, Role
+from symgrad.ways import Setting
 
 
 class Elaborator:
@@ -190,7 +191,8 @@ class Elaborator:
             return self.apply.tensor(value, node.span)
         if is_number(value):
             return value
-        hint = "give it a name, and its value with --let" if isinstance(value, tuple) else "a tensor or a number"
+        named = Setting("let", sentence="give it a name, and its value: {}")
+        hint = named if isinstance(value, tuple) else "a tensor or a number"
         raise NotationError(f"{kind_of(value)} cannot stand beside {sign}", span=node.span, hints=(hint,))
 
     # Calls ------------------------------------------------------------------------------------------

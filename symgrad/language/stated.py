@@ -21,6 +21,7 @@ from symgrad.notation.write import written
 from symgrad.ops.entry import named
 from symgrad.ops.stated import equation_of
 from symgrad.program import Stated
+from symgrad.ways import Setting
 
 
 def stated(builder: Builder, node: Equation, environment: Mapping[str, Meaning], name: str | None) -> Ref:
@@ -56,7 +57,7 @@ def whole_number(name: Name, meaning: Meaning) -> int:
     """The whole number that a name inside an index is."""
     if isinstance(meaning, (int, sp.Integer)) and not isinstance(meaning, bool):
         return int(meaning)
-    hints = (f"--let {name.name}=2, or the number itself in the text",)
+    hints = (Setting("let", name.name, "2", "{}, or the number itself in the text"),)
     if isinstance(meaning, Ref) or not is_number(meaning):
         raise InputError(f"{name.name} stands in an index: it has to be a whole number", span=name.span, hints=hints)
     raise InputError(f"{name.name} is no whole number", span=name.span, hints=hints)

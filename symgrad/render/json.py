@@ -77,7 +77,7 @@ def explanation_data(explanation: Explanation) -> Data:
             for given in explanation.inputs
         ],
         "assumptions": list(explanation.assumptions),
-        "hints": list(explanation.hints),
+        "hints": [str(hint) for hint in explanation.hints],
         "steps": steps_data(program, names),
         "output": {
             "shape": list(explanation.output.shape), "value": numbers.data(explanation.output),

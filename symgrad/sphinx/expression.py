@@ -34,6 +34,7 @@ from symgrad.render.page import Block, Page
 from symgrad.sphinx.claims import unclaimed, unsaid
 from symgrad.sphinx.nodes import Made, boxed, code_block, pieces
 from symgrad.sphinx.truth import untrue
+from symgrad.ways import Way, asked_by
 
 SECTION = {"equation": 0, "jacobian": 1, "seed": 2, "backward": 3, "proof": 4, "second": 5}
 """Parts that are a section of the whole page."""
@@ -91,6 +92,11 @@ class ExpressionDirective(SphinxDirective):
 
     def run(self) -> Made:
         """The nodes in one box; what is not true is remembered for the end of the build."""
+        with asked_by(Way.COMMAND):  # whoever reads the page has no directive to change, but a shell
+            return self.made()
+
+    def made(self) -> Made:
+        """What `run` gives, in the words of whoever asks."""
         expression = "\n".join([*self.arguments, *self.content]).strip()
         refused = self.options.get("raises")
         try:
@@ -99,7 +105,8 @@ class ExpressionDirective(SphinxDirective):
             made = [node for part in self.options.get("show", DEFAULT) for node in shown(story, part, at)]
         except SymgradError as error:
             if refused != error.kind:
-                self.untrue(f"{expression}: {error}")
+                with asked_by(Way.DIRECTIVE):
+                    self.untrue(f"{expression}: {error}")
             return [boxed([code_block(str(error))], "symgrad-error")]
         if refused is not None:
             self.untrue(f"{expression} is not refused, and :raises: says so")

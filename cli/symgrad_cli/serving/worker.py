@@ -19,6 +19,7 @@ from typing import Any
 import symgrad
 from symgrad.errors import InputError, SymgradError
 from symgrad.language import literal
+from symgrad.ways import Way, asked_by
 from symgrad_cli import options
 
 MOST_PRINTED, MOST_PAGE, MOST_FILE = 100_000, 8 << 20, 64 << 20
@@ -125,9 +126,11 @@ def answer(line: str) -> dict[str, Any]:
     """One job done; what is wrong with it is an answer as well."""
     job = json.loads(line)
     try:
-        return {"found": JOBS[job["kind"]](job)}
+        with asked_by(Way.FIELDS):
+            return {"found": JOBS[job["kind"]](job)}
     except SymgradError as error:
-        return {"error": str(error)}
+        with asked_by(Way.FIELDS):
+            return {"error": str(error)}
     except MemoryError:
         return {"error": "error[value]: this takes more memory than the server gives it"}
     except RecursionError:

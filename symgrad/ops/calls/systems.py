@@ -8,6 +8,7 @@ from typing import Any
 from symgrad.errors import UnsupportedError
 from symgrad.ops.calls.factors import sizes_of
 from symgrad.ops.calls.registry import Call, Last, absent, of_matrices
+from symgrad.ways import Setting
 
 
 def column(call: Call, b: Any) -> Any:
@@ -83,7 +84,7 @@ def sizes_product(call: Call, shape: tuple[Any, ...]) -> int:
     """How many entries a shape has; every size has to be known."""
     numbers = [call.number(size) for size in shape]
     if None in numbers:
-        raise UnsupportedError("the sizes have to be known here", hints=("--shape x=2,3,6",))
+        raise UnsupportedError("the sizes have to be known here", hints=(Setting("shape", "x", "2,3,6"),))
     return math.prod(n for n in numbers if n is not None)
 
 

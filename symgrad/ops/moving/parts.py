@@ -12,6 +12,7 @@ from symgrad.ops.equations import TORCH, op
 from symgrad.ops.shaping import axis_of
 from symgrad.ops.spec import Opening
 from symgrad.shapes import Shape, Size, Sizes, size_of
+from symgrad.ways import Setting
 
 Ints = Any  # one int or several, as users write them
 
@@ -45,7 +46,7 @@ def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size) ->
     whole = sizes.number(shape[dim])
     size = sizes.number(length)
     if whole is None or size is None:
-        raise ShapeError("the size of the axis that is cut has to be known", hints=("--shape x=…",))
+        raise ShapeError("the size of the axis that is cut has to be known", hints=(Setting("shape", "x"),))
     parts = max(-(-whole // size), 1) if size else 1
     if not 0 <= part < parts:
         raise ShapeError(f"there is no part {part} among {parts}")

@@ -77,7 +77,7 @@ def _lead(explanation: Explanation) -> Iterator[Block]:
     if explanation.hints:
         words = (*words, " Another choice: ")
         for place, hint in enumerate(explanation.hints):
-            words = (*words, "  " if place else "", Code(hint))
+            words = (*words, "  " if place else "", Code(str(hint)))
     if words:
         yield Paragraph(words)
     yield from renamed(speaker_of(explanation.program))

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 
 from symgrad.errors import InputError
 from symgrad.render.mathmode import MARK, without_code
+from symgrad.ways import Setting
 
 NAMESPACE = "http://www.w3.org/1998/Math/MathML"
 SPACE = f"{{{NAMESPACE}}}"
@@ -32,7 +33,7 @@ def missing(package: str) -> InputError:
     """What is said where the packages of pages are not installed."""
     return InputError(
         "pages need packages that a plain installation leaves out", found=(f"{package} is not installed",),
-        hints=('pip install "symgrad[pages]"', "--format markdown and --format svg need nothing more"),
+        hints=('pip install "symgrad[pages]"', Setting("format", value="markdown", sentence="{} needs nothing more")),
     )  # fmt: skip
 
 

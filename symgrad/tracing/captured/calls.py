@@ -25,6 +25,7 @@ from symgrad.language import Value
 from symgrad.numeric.exact import as_float
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.function import capture_function
+from symgrad.ways import Setting
 
 FORM = "--call package.module:function"
 Kind = inspect.Parameter
@@ -53,7 +54,8 @@ def capture_named(
         except SymgradError:
             raise
         except (Exception, SystemExit) as error:
-            hints = ("--wrt NAME differentiates by NAME only; whole numbers among the others then stay whole",)
+            only = "{} differentiates by NAME only; whole numbers among the others then stay whole"
+            hints = (Setting("wrt", sentence=only),)
             whole = wrt is None and any(word in str(error).lower() for word in ("int", "long", "index"))
             raise InputError(
                 f"{target} raised {type(error).__name__}", found=said(error), hints=hints if whole else ()
@@ -157,7 +159,8 @@ def argument(
     size = value.shape if value.shape is not None else sizes
     if size is None:
         raise InputError(
-            f"{value.text} has no shape of its own", hints=(f"--shape {name}=2,3", f"--let {name}={value.text}(2,3)")
+            f"{value.text} has no shape of its own",
+            hints=(Setting("shape", name, "2,3"), Setting("let", name, f"{value.text}(2,3)")),
         )
     if sizes is not None and tuple(size) != sizes:
         raise InputError(f"the value of {name} does not have the shape that was given for it", found=(f"{size}",))
@@ -185,7 +188,7 @@ def arranged(target: str, fn: Callable[..., Any], given: Mapping[str, Any]) -> t
         raise InputError(
             f"{target} needs a value for {' and '.join(missing)}",
             found=(f"given: {', '.join(given) or 'nothing'}",),
-            hints=tuple(f"--let {n}=randn(2,3)" for n in missing),
+            hints=tuple(Setting("let", n, "randn(2,3)") for n in missing),
         )
     positional = [given[n] for n, p in fixed.items() if p.kind is Kind.POSITIONAL_ONLY and n in given]
     return positional, {n: v for n, v in given.items() if n not in fixed or fixed[n].kind is not Kind.POSITIONAL_ONLY}

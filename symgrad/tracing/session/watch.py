@@ -208,7 +208,7 @@ class Watch(History):
             with undisturbed(), self.patience(f"explaining {scene.where.short}, call {scene.number}"):
                 return told_of(scene, result, error)
         except SymgradError as problem:
-            return unexplained(scene, problem.problem, (*problem.found, *problem.hints), error)
+            return unexplained(scene, problem.problem, (*problem.found, *map(str, problem.hints)), error)
         except Exception as problem:  # the script goes on
             return unexplained(scene, f"{in_words(problem)} {UNCHANGED}", (), error)
 

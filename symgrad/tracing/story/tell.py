@@ -18,6 +18,7 @@ from symgrad.tracing.story.layout import shortened, wrapped
 from symgrad.tracing.story.layout import table as columns
 from symgrad.tracing.story.sides import HANDFUL, both, program_lines
 from symgrad.tracing.story.summary import MANY, NAMED, summary, summed_up
+from symgrad.ways import Setting
 
 WIDTH = 80
 LEGEND = """J: one row for each entry of the output, one column for each entry of the leaf.
@@ -95,7 +96,8 @@ def table(event: Backward, width: int = WIDTH) -> list[str]:
     wrong = [leaf for leaf in event.leaves if leaf.agrees is False]
     told = rows_of(wrong[:NAMED], width, True, grad)
     lines = [*told, f"  {summary(event)}"] if wrong else []
-    return [*lines, *(f"  {line}" for line in summed_up(event)), "  (--only NAME shows one of them, with its formula)"]
+    one = Setting("run", value="--only NAME")
+    return [*lines, *(f"  {line}" for line in summed_up(event)), f"  ({one} shows one of them, with its formula)"]
 
 
 def rows_of(leaves: Sequence[Leaf], width: int, bare: bool, grad: bool = False, letter: str = "v") -> list[str]:
@@ -135,7 +137,8 @@ def closing(session: Session) -> str:
         checked = [str(call.number) for call in session.calls if call.where.short == line]
         several = [*checked[:NAMED], "…", *checked[-2:]] if len(checked) > NAMED + 3 else checked
         told = f"; checked were calls {', '.join(several)}" if len(checked) > 1 else ""
-        lines.append(f"{line}: {counted(count, 'further call')}, counted only (--call N explains one){told}")
+        asked = Setting("run", value="--call N")
+        lines.append(f"{line}: {counted(count, 'further call')}, counted only ({asked} explains one){told}")
     wrong = [call for call in session.calls if not call.agrees]
     derived = [c for c in wrong if any(leaf.agrees is False and not leaf.boxed for leaf in c.leaves)]
     if derived:

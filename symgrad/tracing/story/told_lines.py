@@ -24,6 +24,7 @@ from symgrad.tracing.lift.labels import cast_of
 from symgrad.tracing.lift.sweeps import pull_by_lot
 from symgrad.tracing.record.numbers import digits
 from symgrad.tracing.story.turns import folded, woven
+from symgrad.ways import Setting
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
@@ -97,7 +98,8 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     """The lines of one call; of a long program only if that call was ``asked`` for."""
     steps = len(program.recording.steps)
     if steps > MOST_STEPS and not asked:
-        what = f"the backward of {steps} steps is not told line by line (--call N tells that of one call)"
+        one = Setting("run", value="--call N")
+        what = f"the backward of {steps} steps is not told line by line ({one} tells that of one call)"
         return ToldLines(warning=what)
     try:
         found = program.backward_by(seeds, program.wanted, ones)

@@ -1,0 +1,100 @@
+"""What would do is said in the words of the way in: no option of a shell where there is none."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import symgrad
+from symgrad.ways import FORMS, Setting, Way, asked_by
+from symgrad_cli.main import main
+
+OPTIONS = {option.lstrip("-") for verb in main.commands.values() for p in verb.params for option in p.opts}
+OPTION = re.compile(rf"(?<![\w-])--({'|'.join(sorted(o for o in OPTIONS if len(o) > 1))})(?![\w-])")
+WRONG = "A@B"
+SIZES = {"A": (2, 3), "B": (4, 5)}
+
+
+def python() -> tuple[str, str]:
+    with pytest.raises(symgrad.SymgradError) as caught:
+        symgrad.explain(WRONG, shapes=SIZES)
+    return str(caught.value), symgrad.explain("x@a", check=False).to_text()
+
+
+def command() -> tuple[str, str]:
+    refused = CliRunner().invoke(main, ["explain", WRONG, "--shape", "A=2,3", "--shape", "B=4,5"])
+    return refused.output, CliRunner().invoke(main, ["explain", "x@a", "--no-check"]).output
+
+
+def fields() -> tuple[str, str]:
+    from symgrad_cli.serving.worker import answer
+
+    refused = answer(json.dumps({"kind": "page", "expression": WRONG, "shape": "A=2,3; B=4,5"}))
+    page = answer(json.dumps({"kind": "page", "expression": "x@a"}))["found"]
+    return refused["error"], re.sub(r"<[^>]*>", "", page)
+
+
+@pytest.mark.parametrize(
+    ("ask", "error", "assumed"),
+    [
+        (python, 'try:   shapes={"B": (3, 5)}', 'Another choice: x=… shapes={"x": (2, 4)}'),
+        (command, "try:   --shape B=3,5", "Another choice: --let x=… --shape x=2,4"),
+        (fields, "try:   shapes: B=3,5", "Another choice: values: x=… shapes: x=2,4"),
+    ],
+    ids=["python", "command", "fields"],
+)
+def test_the_same_hint_in_the_words_of_the_way_in(ask: Callable[[], tuple[str, str]], error: str, assumed: str) -> None:
+    """An error, and what was assumed: each says what would do as it is written there, and nothing of another way."""
+    refused, page = (" ".join(text.split()) for text in ask())
+    assert " ".join(error.split()) in refused
+    assert assumed in page
+    if ask is not command:
+        assert not OPTION.search(refused)
+        assert not OPTION.search(page)
+
+
+def test_a_way_is_left_as_it_was_entered() -> None:
+    """Asked from within another way, and after an error in it."""
+    hint = Setting("shape", "x", "3")
+    with asked_by(Way.COMMAND):
+        with asked_by(Way.FIELDS):
+            assert str(hint) == "shapes: x=3"
+        with pytest.raises(symgrad.SymgradError), asked_by(Way.DIRECTIVE):
+            symgrad.explain(WRONG, shapes=SIZES)
+        assert str(hint) == "--shape x=3"
+    assert str(hint) == 'shapes={"x": (3,)}'
+
+
+@pytest.mark.parametrize("way", Way)
+def test_every_way_has_words_for_every_setting(way: Way) -> None:
+    """None is missing, and each can be said."""
+    with asked_by(way):
+        for what in FORMS[Way.COMMAND]:
+            assert str(Setting(what, "x", "1,2"))
+
+
+def loose(path: Path) -> list[str]:
+    """The texts of a module that name an option of a shell and are no whole command, no setting and no docstring."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    apart = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr)}  # docstrings
+    for call in (n for n in ast.walk(tree) if isinstance(n, ast.Call)):
+        if isinstance(call.func, ast.Name) and call.func.id == "Setting":
+            apart |= {id(part) for part in ast.walk(call)}
+    texts = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    return [n.value for n in texts if id(n) not in apart and OPTION.search(n.value) and "symgrad " not in n.value]
+
+
+def test_no_text_of_the_library_names_an_option_of_the_shell() -> None:
+    """They are settings, which every way says in its own words."""
+    root = Path(symgrad.__file__).parent
+    of_the_shell = {  # what only the shell reaches, with the reason
+        "tracing/captured/calls.py": {"--call package.module:function", "--call "},  # --call itself is being read
+    }
+    found = {str(p.relative_to(root)): set(loose(p)) for p in root.rglob("*.py") if p.name != "ways.py"}
+    assert {place: texts for place, texts in found.items() if texts} == of_the_shell
