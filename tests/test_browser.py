@@ -129,6 +129,30 @@ def test_the_seed_and_the_inputs_are_edited_and_all_follows(opened: Opened, deep
     assert not page.locator("#edited").is_visible()
 
 
+EXPONENTS = (
+    "softmax(x, dim=-1)", "log_softmax(x, dim=-1)", "logsumexp(x, dim=-1)", "cross_entropy(x, y)", "sigmoid(x)",
+    "softplus(x)", "log(exp(x).sum(-1))", "tanh(x)", "sum(softmax(x, dim=-1) * x)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", EXPONENTS)
+def test_exponents_beyond_what_floats_hold_come_out_as_in_python(opened: Opened, tmp_path: Path, text: str) -> None:
+    """What the page shows where no float holds the exponential is what symgrad proves there, held against torch."""
+    options: dict[str, Any] = {"y": [0, 2]} if "y" in text.partition("(x, ")[2] else {}
+    first = symgrad.explain(text, x=[[1.0, 2.0, 3.0], [0.0, 0.5, -1.0]], wrt="x", check=False, **options)
+    page = opened.open(written(tmp_path / "far.html", first.to_html()))
+    assert page.evaluate("document.documentElement.dataset.formulas") == "travel"
+    for far in (99.0, 720.0, -1e5, 1e5, 1e6):
+        moved = [[1.0, far, 3.0], [far, far - 1, -1.0]]
+        for i, j in np.ndindex(2, 3):
+            type_into(page, f"x[{i},{j}]", repr(moved[i][j]))
+        wanted = symgrad.explain(text, x=moved, wrt="x", **options)
+        assert wanted.passed
+        np.testing.assert_allclose(sheet(page, "out"), wanted.output.reshape(-1), rtol=1e-4, atol=1e-12)
+        gradient = wanted.gradients["x"].value.reshape(-1)
+        np.testing.assert_allclose(sheet(page, "x.grad"), gradient, rtol=1e-4, atol=1e-12)
+
+
 def test_what_is_no_number_changes_nothing_and_says_so(opened: Opened, forum: str) -> None:
     page = opened.open(forum)
     type_into(page, "x[0,0]", "two")

@@ -18,8 +18,7 @@ def column(call: Call, b: Any) -> Any:
 
 def triangle(call: Call, a: Any, upper: bool, ones: bool) -> Any:
     """The triangle of ``a`` that is read, with ones on the diagonal if it is said to have them."""
-    shift = int(ones)
-    part = call("triu", a, diagonal=shift) if upper else call("tril", a, diagonal=-shift)
+    part = call("triu", a, diagonal=int(ones)) if upper else call("tril", a, diagonal=-int(ones))
     return call("add", part, unit_matrix(call, a)) if ones else part
 
 

@@ -43,8 +43,7 @@ def cut_axis(shape: Shape, dim: int) -> int:
 
 def part_shape(sizes: Sizes, shape: Shape, dim: int, part: int, length: Size) -> Shape:
     """Parts of ``length`` along dim, the last one shorter where they do not come out even: formulas for every size."""
-    whole = sizes.number(shape[dim])
-    size = sizes.number(length)
+    whole, size = sizes.number(shape[dim]), sizes.number(length)
     if whole is None or size is None:
         raise ShapeError("the size of the axis that is cut has to be known", hints=(Setting("shape", "x"),))
     parts = max(-(-whole // size), 1) if size else 1

@@ -26,6 +26,7 @@ from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.session.transformed import of_a_gradient
 from symgrad.tracing.story.events import Note
 from symgrad.tracing.story.told_lines import told_lines
+from symgrad.ways import Setting
 
 PAIRS = 10
 """Blocks of H that are told one by one."""
@@ -88,7 +89,7 @@ def blocks(program: Capture) -> Iterator[str]:
     ends, inputs = program.outputs, program.inputs
     pairs = [(m, n) for m in range(len(inputs)) for n in range(m, len(inputs))]
     if len(pairs) > PAIRS:
-        yield f"{len(pairs)} blocks for {len(inputs)} leaves, of which --only NAME tells one"
+        yield f"{len(pairs)} blocks for {len(inputs)} leaves, of which {Setting('run', value='--only NAME')} tells one"
         return
     for m, n in pairs:
         whole = program.jacobian(inputs[n], output=ends[m])

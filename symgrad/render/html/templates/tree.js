@@ -14,20 +14,52 @@ const symgradTree = (() => {
     for (let n = 1; n < 100; n++) { term *= -x * x / n; total += term / (2 * n + 1); }
     return 2 / Math.sqrt(Math.PI) * total;
   };
-  const functions = {
-    exp: Math.exp, log: Math.log, sin: Math.sin, cos: Math.cos, tan: Math.tan, sinh: Math.sinh, cosh: Math.cosh,
+  // Inside one equation a power of e is m·e^s where it is far from 1, so that exp(x)/Σ exp(x) is right at any x.
+  const FAR = 100;
+  const wide = (m, s) => m === 0 || !Number.isFinite(m) ? m : {m, s};
+  function narrow(a) {
+    if (typeof a === "number") return a;
+    const power = Math.exp(a.s);
+    return power > 0 && power < Infinity ? a.m * power : Math.sign(a.m) * Math.exp(a.s + Math.log(Math.abs(a.m)));
+  }
+  const finite = a => typeof a === "number" && a !== 0 && Number.isFinite(a) ? {m: a, s: 0} : a;
+  function exp(x) { x = narrow(x); return Math.abs(x) > FAR && Number.isFinite(x) ? {m: 1, s: x} : Math.exp(x); }
+  function log(a) { return typeof a === "number" ? Math.log(a) : Math.log(a.m) + a.s; }
+  function add(a, b) {
+    if (typeof a === "number" && typeof b === "number") return a + b;
+    [a, b] = [finite(a), finite(b)];
+    if (typeof a === "number") return a === 0 ? b : a;  // beside what is not finite, nothing counts
+    if (typeof b === "number") return b === 0 ? a : b;
+    const s = Math.max(a.s, b.s);
+    return wide(a.m * Math.exp(a.s - s) + b.m * Math.exp(b.s - s), s);
+  }
+  function times(a, b) {
+    if (typeof a === "number" && typeof b === "number") return a * b;
+    [a, b] = [finite(a), finite(b)];
+    if (typeof a === "number") return a * Math.sign(b.m);
+    if (typeof b === "number") return b * Math.sign(a.m);
+    return wide(a.m * b.m, a.s + b.s);
+  }
+  const plain = {
+    sin: Math.sin, cos: Math.cos, tan: Math.tan, sinh: Math.sinh, cosh: Math.cosh,
     tanh: Math.tanh, asin: Math.asin, acos: Math.acos, atan: Math.atan, asinh: Math.asinh, acosh: Math.acosh,
-    atanh: Math.atanh, atan2: Math.atan2, abs: Math.abs, sign: Math.sign, floor: Math.floor, max: Math.max, erf,
+    atanh: Math.atanh, atan2: Math.atan2, sign: Math.sign, floor: Math.floor, max: Math.max, erf,
     mod: (a, b) => ((a % b) + b) % b,
     high: x => Number.isNaN(x) ? Infinity : x, low: x => Number.isNaN(x) ? -Infinity : x,
     sigmoid: x => x < 0 ? Math.exp(x) / (1 + Math.exp(x)) : 1 / (1 + Math.exp(-x)),
     softplus: x => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
   };
+  const functions = {exp, log, abs: a => typeof a === "number" ? Math.abs(a) : {m: Math.abs(a.m), s: a.s}};
+  for (const [name, f] of Object.entries(plain)) functions[name] = (...all) => f(...all.map(narrow));
   const relations = {
     "=": (a, b) => a === b, "!=": (a, b) => a !== b, "<": (a, b) => a < b, "<=": (a, b) => a <= b,
     ">": (a, b) => a > b, ">=": (a, b) => a >= b,
   };
-  const power = (a, b) => b === -1 ? 1 / a : b === 0.5 ? Math.sqrt(a) : Math.pow(a, b);
+  function power(a, b) {
+    b = narrow(b);
+    if (typeof a !== "number") return wide(Math.pow(a.m, b), b === 0 ? 0 : a.s * b);
+    return b === -1 ? 1 / a : b === 0.5 ? Math.sqrt(a) : Math.pow(a, b);
+  }
 
   function entry(tensor, at) {  // 0 outside: there a condition takes the term away
     let place = 0;
@@ -43,23 +75,23 @@ const symgradTree = (() => {
     const [kind, first] = tree, go = part => value(part, tensors, index);
     switch (kind) {
       case "i": return index[first];
-      case "at": return entry(tensors[first], tree.slice(2).map(go));
-      case "+": { let total = 0; for (let n = 1; n < tree.length; n++) total += go(tree[n]); return total; }
+      case "at": return entry(tensors[first], tree.slice(2).map(go).map(narrow));
+      case "+": { let total = 0; for (let n = 1; n < tree.length; n++) total = add(total, go(tree[n])); return total; }
       case "*": {
         let total = 1;
         for (let n = 1; n < tree.length; n++) if (tree[n][0] === "?" && go(tree[n]) === 0) return 0;
-        for (let n = 1; n < tree.length; n++) total *= go(tree[n]);
+        for (let n = 1; n < tree.length; n++) total = times(total, go(tree[n]));
         return total;
       }
       case "^": return power(go(first), go(tree[2]));
-      case "?": return relations[first](go(tree[2]), go(tree[3])) ? 1 : 0;
+      case "?": return relations[first](narrow(go(tree[2])), narrow(go(tree[3]))) ? 1 : 0;
       case "f": return functions[first](...tree.slice(2).map(go));
       case "sum": case "prod": {
         const product = kind === "prod";
         let total = product ? 1 : 0;
         for (let k = 0; k < tree[2]; k++) {
           index[first] = k;
-          total = product ? total * go(tree[3]) : total + go(tree[3]);
+          total = (product ? times : add)(total, go(tree[3]));
         }
         return total;
       }
@@ -75,7 +107,7 @@ const symgradTree = (() => {
         index[found.axes[n]] = rest % found.shape[n];
         rest = Math.floor(rest / found.shape[n]);
       }
-      values[place] = value(found.tree, tensors, index);
+      values[place] = narrow(value(found.tree, tensors, index));
     }
     return {shape: found.shape, values};
   }
