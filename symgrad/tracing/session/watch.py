@@ -218,7 +218,9 @@ class Watch(History):
             with undisturbed(), self.patience(f"the second derivatives of {scene.where.short}"):
                 return curvature.told(scene)
         except SymgradError as problem:
-            return Note(scene.where, f"order 2: not explained: {problem.problem}", (*problem.found, *problem.hints))
+            return Note(
+                scene.where, f"order 2: not explained: {problem.problem}", (*problem.found, *map(str, problem.hints))
+            )
         except Exception as problem:  # the script goes on
             return Note(scene.where, f"order 2: not explained: {in_words(problem)} {UNCHANGED}")
 
