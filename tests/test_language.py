@@ -63,7 +63,7 @@ BAD = [
     ("x.sum(0, 1)", "syntax", "1", "keepdim of sum cannot be 1", "x.sum(dim=None, keepdim=False)"),
     ("softmax('x')", "syntax", "'x'", "x of softmax has to be a tensor, not the text 'x'", "softmax(x"),
     ("exp([1,2])", "syntax", "[1,2]", "x of exp has to be a tensor, not a list", "its value: NAME=…"),
-    ("x @ [[1,2]]", "syntax", "[[1,2]]", "a list cannot stand beside @", "its value: NAME=…"),
+    ("x @ [[1,2]]", "syntax", "[[1,2]]", "a list cannot stand beside @", "give it a name: NAME=…"),
     ("tril(x, diagonal=x)", "syntax", "diagonal=x", "diagonal of tril cannot be a tensor", "tril(x, diagonal=0)"),
     ("cat(a, b)", "syntax", "b", "cat has too many arguments", "cat(*tensors, dim=0)"),
     ("cat([])", "syntax", "cat([])", "cat needs a list of tensors", "cat(*tensors, dim=0)"),

@@ -191,8 +191,7 @@ class Elaborator:
             return self.apply.tensor(value, node.span)
         if is_number(value):
             return value
-        named = Setting("let", sentence="give it a name, and its value: {}")
-        hint = named if isinstance(value, tuple) else "a tensor or a number"
+        hint = Setting("let", sentence="give it a name: {}") if isinstance(value, tuple) else "a tensor or a number"
         raise NotationError(f"{kind_of(value)} cannot stand beside {sign}", span=node.span, hints=(hint,))
 
     # Calls ------------------------------------------------------------------------------------------
