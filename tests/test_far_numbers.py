@@ -188,3 +188,8 @@ def test_the_product_with_a_direction_is_that_of_the_whole_hessian(text: str) ->
     rows = np.asarray(whole.value, dtype=float)
     direction = np.array([1.0, 0.0, -1.0])
     assert_same(rows @ direction, symgrad.hvp(text, "y", direction, seed=seed, y=y), what=text)
+
+
+@pytest.mark.parametrize("text", ["x * (10**18 - 1)", "x * (10**9 + 1) * (10**8 + 1)", "x * x * (2**54 + 1)"])
+def test_whole_numbers_that_no_float_holds_are_not_held_against_torch_digit_by_digit(text: str) -> None:
+    assert symgrad.explain(text, x=[10, 3], seed=[1, -2]).passed

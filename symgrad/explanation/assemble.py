@@ -14,6 +14,7 @@ import sympy as sp
 
 from symgrad.calculus import Sweep
 from symgrad.closed_form import closed_form
+from symgrad.exactness import FLOATS_HOLD
 from symgrad.explanation.data import Explanation, Gradient
 from symgrad.explanation.formulas import Derived, derive, proven_form
 from symgrad.explanation.given import Given, Seed, Writers
@@ -243,8 +244,8 @@ class Proofs:
 
 
 def whole(expected: Array, gradient: Array) -> Array:
-    """torch's float64 as exact integers where the derived result is whole: then equal means identical."""
-    exactly = plain(gradient)
-    if np.issubdtype(exactly.dtype, np.integer) and np.all(as_float(expected) == np.round(as_float(expected))):
+    """torch's float64 as exact integers where the derived result is whole and floats hold it: then equal means identical."""
+    exactly, held = plain(gradient), bool(np.all(np.abs(as_float(gradient)) < FLOATS_HOLD))
+    if np.issubdtype(exactly.dtype, np.integer) and held and np.all(as_float(expected) == np.round(as_float(expected))):
         return np.asarray(expected).astype(np.int64)
     return expected
