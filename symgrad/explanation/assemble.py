@@ -244,7 +244,7 @@ class Proofs:
 
 
 def whole(expected: Array, gradient: Array) -> Array:
-    """torch's float64 as exact integers where the derived result is whole and no float rounds it: equal means identical."""
+    """torch's float64 as exact integers where the derived result is whole and no float rounds it."""
     exactly, held = plain(gradient), bool(np.all(np.abs(as_float(gradient)) < FLOATS_HOLD))
     if np.issubdtype(exactly.dtype, np.integer) and held and np.all(as_float(expected) == np.round(as_float(expected))):
         return np.asarray(expected).astype(np.int64)
