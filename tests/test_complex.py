@@ -394,7 +394,7 @@ def test_a_complex_output_is_shown_as_pairs():
         ("rfft(fft(x))", UnsupportedError, "takes a real tensor"),
         ("view_as_real(x)", NotationError, "takes a complex tensor"),
         ("view_as_complex(fft(x))", NotationError, "takes a real tensor"),
-        ("fft(x, norm='half')", symgrad.errors.InputError, "no such norm"),
+        ("fft(x, norm='half')", symgrad.errors.InputError, "norm is 'backward', 'ortho' or 'forward'"),
         ("fft(x, n=0)", symgrad.errors.InputError, "at least one point"),
     ],
 )
