@@ -12,6 +12,7 @@ import symgrad
 from symgrad.errors import InputError, ShapeError, UnknownNameError, UnsupportedError
 from symgrad.tracing import capture
 from symgrad.tracing.lift.verify import disagreement, equal
+from tests.compare import assert_same
 
 
 def randn(*shape, seed=0):
@@ -199,6 +200,30 @@ def data_then_gradient(x):
 )
 def test_in_place_writes_make_new_versions(fn):
     assert_like_torch(fn, randn(2, 3))
+
+
+WRITES = (
+    lambda w: w[0].fill_(3), lambda w: w[0].zero_(), lambda w: w[:, 1].copy_(torch.tensor([5.0, 7.0])),
+    lambda w: w[0].mul_(2), lambda w: w.view(-1)[2:4].add_(1), lambda w: w.T[0].normal_(), lambda w: w[0].uniform_(),
+    lambda w: w.data[0].fill_(3), lambda w: w.detach()[0].fill_(3), lambda w: w.__setitem__(0, 3.0),
+    lambda w: w[0][1:].fill_(3), lambda w: torch.nn.init.orthogonal_(w), lambda w: torch.nn.init.constant_(w[0], 3),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_leaf_that_is_written_through_a_view_has_its_new_value(write):
+    """nn.Embedding with padding_idx writes its row so: the leaf stays a leaf, its numbers are those that ran."""
+    x, held = torch.tensor([1.0, -2.0, 0.5], dtype=torch.float64), []
+
+    def fn(w):
+        with torch.no_grad():
+            assert w[0].dim() == 1  # the view is known before
+            write(w)
+            held.append(w.detach().clone())
+        return (w * w * x).sum()
+
+    program = capture(fn, torch.nn.Parameter(torch.arange(1.0, 7.0, dtype=torch.float64).reshape(2, 3)))
+    assert_same(2 * held[0] * x, next(iter(program.pullback(1).values())), what="the leaf written")
 
 
 def test_what_an_overwritten_value_was_is_kept():

@@ -6,6 +6,7 @@ import importlib
 import itertools
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -348,3 +349,33 @@ def test_where_torchs_double_backward_is_no_derivative_a_wrong_hessian_is_still_
         wrong = np.array(right, dtype=float)
         wrong[at] += 1
         assert verdicts(wrong)[:2] == [False, False], at
+
+
+@pytest.mark.parametrize(
+    ("text", "by", "numbers", "kept"),
+    [
+        ("F.cross_entropy(z, t)", "z", {"z": [1.0, 2.0, 0.5], "t": 1}, [("z", "z")]),
+        ("F.nll_loss(log_softmax(z, -1), t)", "z", {"z": [[1.0, 2.0], [0.5, 3.0]], "t": [1, 0]}, [("z", "z")]),
+        (
+            "(x[i].sum() * w)**2",
+            "x",
+            {"x": [1.0, 2.0, 0.5], "i": [2, 0], "w": 3.0},
+            [("x", "x"), ("x", "w"), ("w", "w")],
+        ),
+        ("where(m, x*x, x).sum()", "x", {"m": [1, 0], "x": [2.0, 3.0]}, [("x", "x")]),
+    ],
+)
+def test_positions_and_masks_have_no_second_derivatives(
+    text: str, by: str, numbers: dict[str, Any], kept: list[tuple[str, str]]
+) -> None:
+    """Differences would move a position beside its place: the pairs are those of what something flows to."""
+    found = symgrad.explain(text, order=2, **numbers)
+    assert list(found.hessians) == kept
+    assert found.passed
+    tensors = {name: torch.tensor(value) for name, value in numbers.items()}
+
+    def at(moved: torch.Tensor) -> torch.Tensor:
+        return torch_side.evaluate(text, tensors | {by: moved})
+
+    expected = torch.autograd.functional.hessian(at, tensors[by].double())
+    assert_same(expected.reshape(-1), np.reshape(found.hessians[by, by].value, -1), what=text)

@@ -159,8 +159,10 @@ def named_by_user(seed: Seed, out_shape: tuple[int, ...]) -> None:
 
 
 def with_hessians(explanation: Explanation) -> Explanation:
-    """The second derivatives by every pair of inputs beside the first ones."""
-    pairs = combinations_with_replacement(of_one_number(explanation).gradients, 2)
+    """The second derivatives by every pair of inputs beside the first ones; positions and masks have none."""
+    names = tuple(of_one_number(explanation).gradients)
+    reached = back(explanation.program, names).cotangents
+    pairs = combinations_with_replacement([name for name in names if name in reached] or names, 2)
     return replace(explanation, hessians={pair: hessian_of(explanation, *pair) for pair in pairs})
 
 

@@ -94,3 +94,11 @@ def cuts_before(nodes: Sequence[Node]) -> int:
 
 
 __all__ = ["cut_of", "detached_from", "inside_forward", "made_as", "past_of"]
+
+
+def maker_of(tensor: Any) -> str:
+    """The node of torch's graph that made it; nothing where none did, or where torch refuses to say as in `is_leaf`."""
+    try:
+        return "" if tensor.grad_fn is None else str(tensor.grad_fn.name())
+    except RuntimeError:
+        return ""

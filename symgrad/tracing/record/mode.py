@@ -19,7 +19,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 from symgrad.tracing.record import frames, gradients
 from symgrad.tracing.record.aliases import Storages, positions_in, related, storage
 from symgrad.tracing.record.aside import StandIns
-from symgrad.tracing.record.cuts import cut_of, detached_from, inside_forward, made_as, past_of
+from symgrad.tracing.record.cuts import cut_of, detached_from, inside_forward, made_as, maker_of, past_of
 from symgrad.tracing.record.guard import Guard, elsewhere, numberless
 from symgrad.tracing.record.spelling import Facts, asks_in_place, facts, overridden, taken_whole
 from symgrad.tracing.record.standing_in import Caller, caller
@@ -268,7 +268,7 @@ class Recorder(TorchFunctionMode):
         if not tensor.requires_grad:
             return self.data(tensor, cut, None)
         kind = "leaf" if is_leaf(tensor) else "unknown"
-        where, by = frames.here(), "" if tensor.grad_fn is None else tensor.grad_fn.name()
+        where, by = frames.here(), maker_of(tensor)
         return Node(kind, tensor.detach(), version(tensor), where, cut=cut, owner=weakref.ref(tensor), made_by=by)
 
     def _unseen(self, tensor: Any, node: Node) -> Node:
