@@ -143,3 +143,12 @@ def test_no_fraction_is_made_for_each_of_many_numbers(text: str, monkeypatch: py
     monkeypatch.setattr("symgrad.numeric.evaluator.exact", counted)
     assert symgrad.explain(text, x=np.arange(20_000)).passed
     assert max(made, default=0) <= 4 * EXACT_LIMIT
+
+
+@pytest.mark.slow
+def test_what_is_nested_too_deep_for_one_formula_is_explained_without_it() -> None:
+    """SymPy's own recursion is not the depth of what can be explained."""
+    text = "; ".join(["h0 = x", *(f"h{n + 1} = tanh(h{n} * w + {n})" for n in range(60)), "h60.sum()"])
+    found = symgrad.explain(text, x=[0.5], w=[0.25])
+    assert found.passed
+    assert "the explicit formulas grow too long" in " ".join(found.to_text().split())

@@ -50,6 +50,7 @@ FORMULA = "the index formula, evaluated whole"
 SYMPY = "SymPy, every entry of J differentiated on its own"
 LARGEST_SYMPY = 1200
 """Entries of the largest Jacobian that is differentiated entry by entry."""
+TOO_LONG = "the explicit formulas grow too long"
 PAIRS = "Complex tensors stand here as pairs (re, im), on one more axis of size 2"
 
 
@@ -205,10 +206,13 @@ class Proofs:
             try:
                 self._elementwise = Elementwise(self.program, self.values)
             except TooLarge:
-                self._elementwise = "the explicit formulas grow too long"
+                self._elementwise = TOO_LONG
         if isinstance(self._elementwise, str):
             return self._elementwise
-        return self._elementwise.jacobian(name)
+        try:
+            return self._elementwise.jacobian(name)
+        except TooLarge:
+            return TOO_LONG
 
     def by_sympy(self, entries: Array, gradient: Array, matrix: Jacobian, standing: Standing | None) -> Check:
         """Every entry of J by SymPy on its own, and what the weights make of them."""

@@ -7,7 +7,8 @@ small programs: formulas grow with every step.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -41,9 +42,19 @@ class TooLarge(Exception):
     """The explicit formulas would be too long."""
 
 
+@contextmanager
+def no_deeper() -> Iterator[None]:
+    """SymPy differentiates by recursion: what is nested too deep for Python's stack is too large."""
+    try:
+        yield
+    except RecursionError:
+        raise TooLarge from None
+
+
 class Elementwise:
     """The explicit formulas of one program at one point."""
 
+    @no_deeper()
     def __init__(self, program: Program, values: Values, digits: int = DIGITS) -> None:
         self.program = program
         self.values = values.with_arrays({read_only(name): array for name, array in values.arrays.items()})
@@ -177,6 +188,7 @@ class Elementwise:
         """An index as a number; one that reads a tensor of positions reads its values."""
         return int(self._number(node, places))
 
+    @no_deeper()
     def jacobian(self, wanted: str) -> Array:
         """Every entry of ∂out/∂wanted, each differentiated on its own and evaluated at the point; exact where it is.
 
@@ -198,6 +210,7 @@ class Elementwise:
             return result
         return result.astype(np.float64)
 
+    @no_deeper()
     def second(self, first: str, second: str, seed: Array) -> Array:
         """∂²(Σ v·out) / ∂first ∂second, entry by entry; NaN where an output that counts has no value."""
         outputs, weights = self.entries[self.program.output].reshape(-1), np.asarray(seed).reshape(-1)
@@ -215,6 +228,7 @@ class Elementwise:
                     result[row, column] = float(self._value(sp.diff(slope, b)))
         return result
 
+    @no_deeper()
     def of(self, equation: Equation) -> Array:
         """Every entry of an equation about the program, its tensors written out in the inputs: a number each."""
         shape = tuple(number(axis.size, self.values.sizes) for axis in equation.axes)
