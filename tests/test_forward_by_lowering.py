@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.special
 
 from symgrad.calculus import standard
 from symgrad.calculus.local import OUT, derive
@@ -43,6 +44,10 @@ def by_numpy(case: Case, arrays: dict) -> np.ndarray:
         return np.asarray(op.numpy(*(None if a is None else np.asarray(a, float) for a in given), **options), float)
 
 
+MORE_DIGITS = {"polygamma": lambda x: scipy.special.polygamma(1, x)}
+"""Where torch's own value has fewer digits than are asked for here: its series of polygamma keeps ten."""
+
+
 @pytest.mark.parametrize("case", first_by_default(2))
 def test_the_equation_is_the_forward(case: Case) -> None:
     found = own_equation(case)
@@ -52,7 +57,9 @@ def test_the_equation_is_the_forward(case: Case) -> None:
     arrays = {own: case.values[name] for own, name in names.items() if name in case.values.arrays}
     mine = play(equation, arrays, sizes)
     assert mine is not None, "the equation has no plan"
-    if named(case.last.op).numpy is None:
+    if case.op.name in MORE_DIGITS:
+        expected = MORE_DIGITS[case.op.name](*(case.inputs[name] for name in case.names))
+    elif named(case.last.op).numpy is None:
         expected = torch_side.function_of(case.program)(*(torch_side.tensor(case.inputs[n]) for n in case.names))
     else:
         expected = by_numpy(case, dict(case.values.arrays))

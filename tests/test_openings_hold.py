@@ -98,7 +98,7 @@ def defined_everywhere(lines: list[str], known: set[str]) -> None:
         bound = {part.partition("<")[0].strip() for letters in over for part in "".join(letters).split(",")}
         here = {*(found[1] or "").split(","), *bound, *told, *known, "mod", "π"}
         loose = set(re.findall(rf"{NAME.pattern}(?!\w*\()", re.sub(r"[ΣΠ]_|δ_\w+|…\s+#.*", " ", found[2])))
-        assert {re.sub(r"\d+$", "", n) for n in loose - here} <= here, (line, loose - here)
+        assert {re.sub(r"[\d²³⁴⁵⁶⁷⁸⁹]+$", "", n) for n in loose - here} <= here, (line, loose - here)
 
 
 def evaluated(explanation: Explanation, lines: list[str]) -> dict[str, np.ndarray]:

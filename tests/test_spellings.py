@@ -67,7 +67,7 @@ CALLS = {
     "torch.all(x > -2) * x + (y > 0).all(dim=0) * y": lambda x, y: torch.all(x > -2) * x + (y > 0).all(dim=0) * y,
     "torch.vander(x[0]) * y[0] + x[1]": lambda x, y: torch.linalg.vander(x[0]).flip(1) * y[0] + x[1],
     "torch.vander(x[0], 2, increasing=True) * y[0, :2]": lambda x, y: torch.linalg.vander(x[0], N=2) * y[0, :2],
-    "torch.linalg.vander(x) * y[:, None]": lambda x, y: torch.linalg.vander(x) * y[:, None],
+    "torch.linalg.vander(x, N=3) * y[:, None]": lambda x, y: torch.linalg.vander(x) * y[:, None],
     "x.detach() // 0.25 * y + x": lambda x, y: x.detach() // 0.25 * y + x,
     "torch.floor_divide(x.detach(), 0.1) * y + x": lambda x, y: torch.floor_divide(x.detach(), 0.1) * y + x,
     "x / (2 * math.inf) ** 0.5 + y * math.exp(-math.inf)": lambda x, y: x / torch.inf + y * 0,

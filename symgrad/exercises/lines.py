@@ -95,7 +95,9 @@ class Question(Listed):
                 if worst > NEAR:
                     return Verdict("wrong", f"{LEAD.get(where, LEAD['sizes'])}{self._why(values, trials)}")
         except SymgradError as error:
-            own = (hint for hint in error.hints if not isinstance(hint, Setting))  # the sizes are the question's
+            own = (
+                h for h in error.hints if not isinstance(h, Setting) and "--" not in h
+            )  # the sizes are the question's
             error.hints = tuple(own)
             return Verdict("unread", str(error))
         if worst <= EXACT:

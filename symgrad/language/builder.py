@@ -94,11 +94,12 @@ class Builder:
             self.remarks[f"{found.name} is {own.code}, drawn once by NumPy's generator with the seed {own.seed}"] = None
 
     def known(self, operand: Operand) -> Operand:
-        """An infinity or NaN beside tensors as data: no formula has them as numbers, which would lose ∞·0."""
-        if not endless(operand.meaning):
+        """An infinity, NaN or −0 beside tensors as data: no formula has them as numbers, which would lose ∞·0."""
+        if not endless(operand.meaning) and str(operand.meaning) != "-0.0":
             return operand
         value = float(cast(float, operand.meaning))
-        code = f"torch.tensor({'-' * (value == -math.inf)}torch.{'nan' if math.isnan(value) else 'inf'})"
+        word = "nan" if math.isnan(value) else "inf"
+        code = f"torch.tensor({'-' * (value == -math.inf)}torch.{word})" if value else "torch.tensor(-0.0)"
         fill = Made((), lambda *_: np.array(value))
         return replace(operand, meaning=self.make(fill, code))
 
