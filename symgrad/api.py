@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import InputError, ShapeError
+from symgrad.errors import InputError, ShapeError, seed_apart
 from symgrad.explanation import (
     Explanation,
     Given,
@@ -224,15 +224,10 @@ def seed_of(weights: Value | None, downstream: Explanation | None, shape: tuple[
         scalar = int(np.prod(shape, dtype=object)) == 1
         return Seed(np.ones(shape, dtype=np.int64), "scalar" if scalar else "assumed", "1" if scalar else "ones")
     if weights.shape is not None and tuple(weights.shape) != shape:
-        raise ShapeError(
-            "the seed has to have the shape of the output: one weight for each of its entries",
-            found=(f"seed {sized(weights.shape)}, out {sized(shape)}",),
-            hints=(
-                f"a seed of shape {shape}",
-                "seed ones for the gradient of the sum",
-                "seed onehot(…) for one row of J",
-            ),
-        )
+        raise seed_apart(
+            sized(weights.shape), "out", sized(shape), f"a seed of shape {shape}",
+            "seed ones for the gradient of the sum", "seed onehot(…) for one row of J",
+        )  # fmt: skip
     return Seed(weights.array(shape), "given", weights.text)
 
 

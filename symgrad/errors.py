@@ -105,6 +105,14 @@ class UndefinedError(SymgradError):
     kind = "undefined"
 
 
+def seed_apart(seed: object, name: str, out: object, *hints: Hint, span: Span | None = None) -> ShapeError:
+    """The exception for a seed of the shape ``seed`` at an output ``name`` of the shape ``out``."""
+    return ShapeError(
+        "the seed has to have the shape of the output: one weight for each of its entries",
+        span=span, found=(f"seed {seed}, {name} {out}",), hints=hints,
+    )  # fmt: skip
+
+
 def bug(statement: str) -> AssertionError:
     """The exception for a broken promise of symgrad's own."""
     return AssertionError(f"symgrad bug: {statement}")

@@ -252,3 +252,7 @@ PRIMITIVES: dict[str, tuple[Callable[..., Expr], Callable[..., Any]]] = {
     **{function.__name__: (function, function.evaluate) for function in STABLE},
 }  # fmt: skip
 """The functions that equations are made of, in SymPy and on arrays."""
+ALSO = {"σ": "sigmoid", "Γ": "gamma", "logΓ": "lgamma", "max": "maximum", "min": "minimum", "ln": "log"}
+"""Other words for entries of the table."""
+JUMPS = frozenset({"sign", "floor", "ceil", "trunc", "nearest", "side", "high", "low", "i0e", "i1e"})
+"""Those among the primitives that have a kink or a jump."""

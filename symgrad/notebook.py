@@ -14,11 +14,16 @@ SPELLED = {
 MOST_LINES = 400
 
 
+def preformatted(text: str) -> str:
+    """Text in HTML as it stands; a notebook's own style has no letters of one width for it."""
+    return f'<pre style="font-family:monospace;line-height:1.35">{escape(text)}</pre>'
+
+
 class Listed:
     """Shown in notebooks as ``str`` has it, in the letters of code."""
 
     def _repr_html_(self) -> str:
-        return f'<pre style="line-height:1.35">{escape(self._listing())}</pre>'
+        return preformatted(self._listing())
 
     def _repr_markdown_(self) -> str:
         return f"```text\n{self._listing()}\n```"

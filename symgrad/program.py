@@ -48,6 +48,7 @@ class Role(Enum):
     INVERTS = "its inverse: a product of both is the identity"
     SOLVES = "the solution of the linear system that it is the matrix of"
     MEASURES = "its length, which is 0 for nothing but 0"
+    PAIRS = "the real part of complex numbers, whose imaginary part is the second operand"
     AVERAGES = "its sum, divided by how many entries are added"
 
 
@@ -189,6 +190,11 @@ class Program:
     def out(self) -> Tensor:
         """The output tensor."""
         return self.tensor(self.output)
+
+    def alone(self, step: Apply, sizes: Mapping[Size, int] | None = None) -> Program:
+        """The program of one ``step`` by itself, its operands given; at these ``sizes`` where there are some."""
+        inputs = tuple(self.tensor(name) for name in dict.fromkeys(step.tensors))
+        return Program(inputs, (step,), step.result.name, dict(self.sizes if sizes is None else sizes))
 
     def numbers(self, shape: Shape) -> tuple[int, ...]:
         """``shape`` in numbers; every size has to be known."""

@@ -13,6 +13,7 @@ from typing import Any
 from symgrad.errors import InputError, ShapeError, UnknownNameError
 from symgrad.explanation import Given
 from symgrad.explanation.formulas import Shapes
+from symgrad.explanation.wanted import wanted_by_itself
 from symgrad.language import OUTPUTS, Reading, Value, arguments, holds_truths, inputs_of, literal, read, value_from
 from symgrad.language.names import unknown_tensor
 from symgrad.numeric import Array, Values, where_exact
@@ -129,9 +130,9 @@ def given_values(
 
 def names_wanted(wrt: Sequence[str] | None, program: Program) -> tuple[str, ...]:
     """The inputs to differentiate by."""
-    names = tuple(tensor.name for tensor in program.inputs if tensor.name not in program.made)
     if wrt is None:
-        return names
+        return wanted_by_itself(program)
+    names = tuple(tensor.name for tensor in program.inputs if tensor.name not in program.made)
     for name in wrt:
         if name not in names:
             raise UnknownNameError(

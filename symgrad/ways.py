@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Literal
 
-What = Literal["let", "shape", "wrt", "then", "format", "run"]
+What = Literal["let", "shape", "wrt", "then", "format", "run", "command"]
 
 
 class Way(Enum):
@@ -25,22 +25,26 @@ class Way(Enum):
     DIRECTIVE = auto()
 
 
+ELSEWHERE: Mapping[What, str] = {
+    "format": "symgrad explain --format {value}", "run": "symgrad run {value}", "command": "symgrad {value}",
+}  # fmt: skip
+"""What only a shell can do."""
 FORMS: Mapping[Way, Mapping[What, str]] = {
     Way.COMMAND: {
         "let": "--let {name}={value}", "shape": "--shape {name}={value}", "wrt": "--wrt {name}",
-        "then": '--then "{value}"', "format": "--format {value}", "run": "{value}",
+        "then": '--then "{value}"', "format": "--format {value}", "run": "{value}", "command": ELSEWHERE["command"],
     },
     Way.PYTHON: {
-        "let": "{name}={value}", "shape": 'shapes={{"{name}": ({value})}}', "wrt": 'wrt="{name}"',
-        "then": 'then="{value}"', "format": ".to_{value}()", "run": "symgrad run {value}",
+        **ELSEWHERE, "let": "{name}={value}", "shape": 'shapes={{"{name}": ({value})}}', "wrt": 'wrt="{name}"',
+        "then": 'then="{value}"', "format": ".to_{value}()",
     },
     Way.FIELDS: {
-        "let": "values: {name}={value}", "shape": "shapes: {name}={value}", "wrt": "by: {name}",
-        "then": "symgrad explain --then", "format": "symgrad explain --format {value}", "run": "symgrad run {value}",
+        **ELSEWHERE, "let": "values: {name}={value}", "shape": "shapes: {name}={value}", "wrt": "by: {name}",
+        "then": "symgrad explain --then",
     },
     Way.DIRECTIVE: {
-        "let": ":let: {name}={value}", "shape": ":shape: {name}={value}", "wrt": ":wrt: {name}",
-        "then": ":then: {value}", "format": "symgrad explain --format {value}", "run": "symgrad run {value}",
+        **ELSEWHERE, "let": ":let: {name}={value}", "shape": ":shape: {name}={value}", "wrt": ":wrt: {name}",
+        "then": ":then: {value}",
     },
 }  # fmt: skip
 asking: ContextVar[Way] = ContextVar("asking", default=Way.PYTHON)

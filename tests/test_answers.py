@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import symgrad
+from symgrad.language.read import inputs_of
 from symgrad.tracing import run_script
 from symgrad.tracing.story import told_lines
 from symgrad.tracing.story.tell import event_text
@@ -89,6 +90,25 @@ def test_the_command_has_a_brief_form_and_derive_has_the_lines() -> None:
     assert "Forward" not in found.output
     derived = CliRunner().invoke(main, ["derive", "P = softmax(q @ k.T, dim=-1); P @ u"]).output
     assert "v_P = v @ u.T" in derived
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("sort(x)[0]", ["at_t1 = sort(x).indices", "x.grad = zeros_like(x).index_add(0, at_t1, v)"]),
+        ("max(y, dim=1)[0]", ["at_t1 = max(y, dim=1).indices", "scatter_add(1, at_t1[:, None], v[:, None])"]),
+        ("max_pool1d(z, 2)", ["at_out = max_pool1d(z, kernel_size=(2,), return_indices=True)[1]"]),
+        ("F.group_norm(z, 2, w, b)", ["xhat = t1.reshape(z.shape)", "z.grad = v_rows.reshape(z.shape)"]),
+    ],
+)
+def test_derive_says_what_was_found_and_names_every_size(text: str, lines: list[str]) -> None:
+    shapes = ["--shape", "y=3,4", "--shape", "z=2,4,6", "--shape", "x=n"]
+    used = [part for n in (0, 2, 4) for part in shapes[n : n + 2] if shapes[n + 1][0] in inputs_of(text)]
+    page = CliRunner().invoke(main, ["derive", text, *used], catch_exceptions=False).output
+    assert all(line in page for line in lines), page
+    section = page.partition("Line by line")[2]
+    assert not re.search(r"(reshape|expand)\([^)]*\b[3-9]\b", section)  # sizes that the page made up for its proof
+    assert "No short matrix notation" not in section.partition("w.grad[")[0]
 
 
 # Runs -----------------------------------------------------------------------------------------------
@@ -205,3 +225,28 @@ def test_a_line_that_nobody_would_read_gives_way_to_its_formula() -> None:
     text = "quantile(x * 2, 0.3) * y * exp(quantile(y * x[0], 0.3))"
     longer = symgrad.explain(text, shapes={"x": (4,), "y": (3,)}, check=False).to_text(brief=True)
     assert re.search(r"with v_t\d = …  # \d+ characters in code", longer)
+
+
+READ_ONLY = {
+    "F.nll_loss(x, t)": "t", "x[i] * y": "i", "torch.where(m, x, y)": "m", "x.gather(1, i)": "i",
+    "F.embedding(i, x)": "i", "x.masked_fill(m, 0)": "m", "x.scatter_add(0, i, y)": "i",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", READ_ONLY)
+def test_positions_classes_and_masks_have_no_gradient_unless_asked_for(text: str) -> None:
+    name, program = READ_ONLY[text], symgrad.derive(text)[0]
+    others = [t.name for t in program.inputs if t.name != name]
+    said = f"{name} is read as positions, classes or a mask: nothing flows to it."
+    found = symgrad.explain(text, check=False, **{name: "zeros"})
+    assert list(found.gradients) == others
+    assert said in " ".join(found.to_text().split())
+    page = symgrad.explain(text, check=False, wrt=name, **{name: "zeros"})
+    assert list(page.gradients) == [name]
+    assert not np.any(page.gradients[name].value)
+    assert said not in " ".join(page.to_text().split())
+
+
+@pytest.mark.parametrize("text", ["F.one_hot(i, 4)", "round(x)", "(x > y) * 1", "x.detach() * y"])
+def test_a_number_that_nothing_flows_to_keeps_its_gradient_of_0(text: str) -> None:
+    assert list(symgrad.explain(text, check=False).gradients) == [t.name for t in symgrad.derive(text)[0].inputs]

@@ -23,6 +23,7 @@ from symgrad.backward import Backward, templates
 from symgrad.backward.beside import side_by_side
 from symgrad.backward.lines import Lines
 from symgrad.errors import UnsupportedError
+from symgrad.language.read import inputs_of
 from symgrad.tracing import Capture, run_script
 from symgrad.tracing.story.tell import event_text
 from tests.compare import assert_same
@@ -65,6 +66,8 @@ def networks() -> dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]]
 
 
 NETWORKS = networks()
+SPREAD = "c.grad = v_t3 - v_t3.mean(-1, keepdim=True)"
+TOGETHER = "c.grad = pad((v[1] * t1)[None], (1, c.shape[0] - 2)) + pad(v_t1[None], (0, c.shape[0] - 1))"
 
 
 def captured(name: str) -> Capture:
@@ -155,6 +158,46 @@ def test_the_gates_of_an_lstm_cell_lie_side_by_side() -> None:
     assert " = v2 + v1 * " in texts[0]
     assert any("cat([" in text and text.endswith("], -1)") for text in texts)
     assert not any("pad(" in text for text in texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "exp(x @ w) / exp(x @ w).sum(-1, keepdim=True)",  # x @ w and its exponential are computed once
+            [
+                "v_t5 = (-(v * out).sum(-1) / t5[:, 0])[:, None]",
+                "v_t1 = (v / t5 + v_t5) * t2",
+                "x.grad = v_t1 @ w.T",
+                "w.grad = x.T @ v_t1",
+            ],
+        ),
+        ("log(exp(c).sum())", ["c.grad = t1 / sum(t1)"]),  # a number beside a vector is not expanded
+        ("((c - c.mean()) ** 2).mean().sqrt()", ["v_t3 = t3 / out / t4.shape[0]", SPREAD]),  # 2 cancels
+        ("stack([c[0] ** 2, c[0] * c[1]])", ["v_t1 = 2 * v[0] * t1 + v[1] * c[1]", TOGETHER]),
+        ("layer_norm(x, (3,)).sum()", ["x.grad = zeros_like(x)"]),  # nothing reads a line on the way to it
+    ],
+)
+def test_a_line_says_nothing_twice_and_nothing_that_is_not_read(text: str, told: list[str]) -> None:
+    shapes = {name: shape for name, shape in {"x": (2, 3), "w": (3, 4), "c": (3,)}.items() if name in inputs_of(text)}
+    numbers = {name: np.random.default_rng(1).normal(size=shape) for name, shape in shapes.items()}
+    explained = symgrad.explain(text, **numbers)
+    assert [str(line) for line in explained.backward.statements] == told
+    values = {tensor.name: explained.values[tensor.name] for tensor in explained.program.inputs}
+    seeds = [explained.seed] if np.shape(explained.seed) else []
+    found = run_lines(explained.backward, values, *seeds)
+    for name, gradient in explained.gradients.items():
+        assert_same(gradient.value, found[name], what=f"{text} by {name}")
+
+
+def test_two_draws_are_not_one() -> None:
+    torch.manual_seed(1)
+    program = symgrad.capture(lambda x: F.dropout(x, 0.5) * F.dropout(x, 0.5), torch.ones(40, dtype=DOUBLE))
+    lines = program.backward(np.ones(40))
+    pulled = program.pullback(np.ones(40))
+    inputs = {line: program.arrays[t.name] for line, t in zip(lines.inputs, program.recording.inputs, strict=True)}
+    found = run_lines(lines, inputs, np.ones(40))
+    assert_same(pulled["x"], found["x"], what="x")
 
 
 # One derivation for what is built alike --------------------------------------------------------------

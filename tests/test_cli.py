@@ -18,7 +18,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import symgrad
+from symgrad.documents.pages import Page, operation_page
 from symgrad.documents.site import write_site
+from symgrad.ops import Op
+from symgrad.sphinx.site import copied_whole
 from symgrad_cli.main import main
 
 FORUM = ("explain", "x@a", "--seed", "[[1,2,3,4],[5,6,7,8]]")
@@ -140,6 +143,55 @@ def test_a_page_that_stands_has_its_pictures(tmp_path: Path) -> None:
     shown = re.findall(r"\]\(([\w-]+\.svg)\)", page.read_text(encoding="utf-8"))
     assert shown
     assert all((page.parent / picture).is_file() for picture in shown)
+
+
+@pytest.mark.parametrize("pages", [0, 1])
+def test_what_is_interrupted_leaves_whole_files_and_no_empty_folder(
+    pages: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    def interrupted(op: Op, check: bool) -> Page:
+        if len(done) == pages:
+            raise KeyboardInterrupt
+        done.append(op.name)
+        return operation_page(op, check)
+
+    monkeypatch.setattr("symgrad.documents.site.operation_page", interrupted)
+    folder = tmp_path / "pages"
+    with pytest.raises(KeyboardInterrupt):
+        list(write_site(folder, ["tanh", "relu"], check=False))
+    left = list(tmp_path.rglob("*"))
+    assert bool(left) == bool(pages)
+    assert all(any(place.iterdir()) for place in left if place.is_dir())
+    assert {f.suffix for f in left if f.is_file()} == ({".md", ".svg"} if pages else set())
+
+
+def test_a_copy_that_is_interrupted_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(source: str, target: Path) -> None:
+        target.write_text(Path(source).read_text(encoding="utf-8")[:2], encoding="utf-8")
+        raise KeyboardInterrupt
+
+    (tmp_path / "page.html").write_text("whole", encoding="utf-8")
+    (tmp_path / "to").mkdir()
+    monkeypatch.setattr("symgrad.sphinx.site.shutil.copy2", half)
+    with pytest.raises(KeyboardInterrupt):
+        copied_whole(str(tmp_path / "page.html"), str(tmp_path / "to" / "page.html"))
+    assert list((tmp_path / "to").iterdir()) == []
+
+
+@pytest.mark.parametrize("style", ["md", "html"])
+def test_a_folder_that_cannot_be_is_refused_before_any_work(
+    style: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("symgrad.documents.site.operation_page", lambda *_: pytest.fail("work was done"))
+    monkeypatch.setattr("symgrad_cli.docs.site_builder", lambda: pytest.fail("work was done"))
+    (tmp_path / "file").write_text("mine", encoding="utf-8")
+    for place in (tmp_path / "file", tmp_path / "file" / "in", tmp_path / "no" / "such"):
+        found = run("docs", str(place), "--ops", "tanh", "--format", style)
+        assert found.exit_code == 2
+        assert "cannot write into" in found.stderr or "is a file" in found.stderr
+    assert [f.name for f in tmp_path.iterdir()] == ["file"]
 
 
 def test_version_and_help() -> None:

@@ -17,6 +17,7 @@ import torch
 
 import symgrad
 from symgrad.errors import ShapeError
+from symgrad.functions import ALSO
 from symgrad.indexing import fresh_axes
 from symgrad.indexing.canonical import canonical
 from symgrad.language import read
@@ -35,7 +36,7 @@ from symgrad.ops.on_axes import OnAxes
 from symgrad.ops.readings import Pointwise, holds, without
 from symgrad.ops.signatures import call_of, example_of
 from symgrad.ops.spec import Data, Held, Op, View
-from symgrad.ops.words import ALSO, functions
+from symgrad.ops.words import functions
 from tests import on_arrays
 from tests.cases import Case, cases
 from tests.compare import assert_same

@@ -18,6 +18,7 @@ from symgrad.notation.tokens import LENGTH
 from symgrad.notation.tree import Letter
 from symgrad.notation.write import written
 from symgrad.numeric import as_float, evaluate
+from symgrad.ops.readings import spelled
 from symgrad.ops.spec import View
 from symgrad.ops.words import functions
 from symgrad.program import Program
@@ -99,3 +100,8 @@ def test_what_a_page_prints_of_a_derivative_reads_back(case: Case) -> None:
             mine = evaluate(equation, weights, case.values.sizes)
             theirs = evaluate(again, weights, case.values.sizes)
             assert_same(as_float(mine), as_float(theirs), what=f"{case.name}: {text}")
+
+
+def test_an_entry_that_does_not_read_is_our_fault_and_shows_its_own_text():
+    with pytest.raises(AssertionError, match=r"the equation 'out = \[x = ∞\]' does not read, at \(11, 12\)"):
+        spelled("out = [x = ∞]")

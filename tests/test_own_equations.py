@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import symgrad
 from symgrad.errors import SymgradError
+from symgrad.ops.words import functions
 from symgrad.testing import assert_backward
 from tests.compare import assert_same
 
@@ -136,7 +137,7 @@ def test_the_page_says_how_far_a_letter_runs_and_who_computed() -> None:
     assert "out[i] = sum_j x[i+j]*w[j]" in text.splitlines()[0]
     assert "out[i] = Σ_j x[i + j]·w[j]" in text
     assert "i runs over 3 values, as far as x[i + j] stays inside" in " ".join(text.split())
-    assert "in the proof torch runs the equation itself" in " ".join(text.split())
+    assert "torch runs the equation itself in the proof" in " ".join(text.split())
 
 
 def test_a_whole_number_in_an_index_is_a_number() -> None:
@@ -249,9 +250,67 @@ def test_the_axes_of_dots_are_those_at_their_place(text: str, shapes: dict[str, 
         ("out[i] = x[i % 3]", "⌊i/3⌋"),
         ("...ij->ij", ""),
         ("out[i] = x[i,…] + x[…,i]", ""),
+        ("out[i] = sum_j A[i,j] x[j]", "a product needs a sign"),
+        ("out[i] = x[i]^2 [x[i] > 0]", "a product needs a sign"),
     ],
 )
 def test_a_refusal_says_how_it_is_written_here(text: str, hint: str) -> None:
     with pytest.raises(SymgradError) as caught:
         symgrad.explain(text)
     assert any(hint in each for each in (*caught.value.hints, ""))
+
+
+WITH_OPTIONS = [
+    ("leaky_relu(x[i], 0.3)", lambda x: torch.nn.functional.leaky_relu(x, 0.3)),
+    ("elu(x[i], 2)", lambda x: torch.nn.functional.elu(x, 2)),
+    ("hardtanh(x[i], -1/2, 2)", lambda x: torch.nn.functional.hardtanh(x, -0.5, 2)),
+    ("clamp(x[i], 0, 1)", lambda x: x.clamp(0, 1)),
+    ("clamp(x[i], -1/2)", lambda x: x.clamp(-0.5)),
+    ("threshold(x[i], 1/2, 7)", lambda x: torch.nn.functional.threshold(x, 0.5, 7)),
+    ("addcmul(x[i], x[i], x[i], 3)", lambda x: torch.addcmul(x, x, x, value=3)),
+]
+
+
+@pytest.mark.parametrize(("text", "twin"), WITH_OPTIONS, ids=lambda part: part if isinstance(part, str) else "")
+def test_an_option_that_is_a_number_counts(text: str, twin: Any) -> None:
+    """It was read, and then left out, without a word: leaky_relu(x[i], 0.3) had the slope 0.01."""
+    x = torch.tensor([-2.0, -0.25, 0.75, 3.0], dtype=torch.float64, requires_grad=True)
+    result = symgrad.explain(f"out[i] = {text}", x=x.detach().numpy())
+    twin(x).sum().backward()
+    assert result.passed
+    assert_same(result.gradients["x"].value, x.grad.numpy())
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_every_function_takes_so_many_arguments_and_says_so(part: int) -> None:
+    """With each number of them: proven, or refused in words."""
+    for name, word in sorted(functions().items())[part::4]:
+        for count in range(1, word.most + 2):
+            parts = [str(n) if n in word.numbers else f"{'xyzuw'[n]}[i]/2" for n in range(count)]
+            text = f"out[i] = {name}({', '.join(parts)})"
+            if not word.least <= count <= word.most:
+                with pytest.raises(SymgradError):
+                    symgrad.explain(text, x=[0.5, 1.5])
+                continue
+            try:
+                assert symgrad.explain(text, x=[0.5, 1.5]).passed, text
+            except SymgradError as refusal:
+                assert str(refusal), text
+
+
+@pytest.mark.parametrize(
+    "text", ["leaky_relu(x[i], a)", "clamp(x[i], y[i])", "polygamma(x[i], x[i])", "besseli(a, x[i])"]
+)
+def test_what_cannot_be_differentiated_by_is_a_number_in_the_text(text: str) -> None:
+    with pytest.raises(SymgradError, match="takes a number here, that stands in the text"):
+        symgrad.explain(f"out[i] = {text}", x=[0.5, 1.5])
+
+
+@pytest.mark.parametrize(
+    "text", ["gamma(x[i])", "erfinv(x[i]/4)", "digamma(x[i])", "i0(x[i])", "i1e(x[i])", "copysign(y[i], x[i])"]
+)
+def test_torch_runs_every_function_that_it_has(text: str) -> None:
+    """In its own equation, below 0 as above."""
+    result = symgrad.explain(f"out[i] = {text}", x=[-2.5, -0.5, 1.5])
+    assert result.passed
+    assert result.gradients["x"].checks

@@ -16,6 +16,7 @@ import symgrad
 from symgrad.errors import SymgradError
 from symgrad.numeric import as_float
 from symgrad.render.drawing import PALETTE, ink_on, png
+from symgrad.render.picture import SIGNS, binned
 from symgrad_cli.main import main
 from tests.cases import STORIES, Case, first_by_default
 from tests.compare import assert_same
@@ -62,11 +63,13 @@ def test_the_numbers_of_every_picture_are_the_gradients(case: Case) -> None:
         picture = explanation.to_svg(name)
         assert not re.search(r'(?:href|src)="(?!data:)', picture)
         assert not set(re.findall(r"https?://[^\"]*", picture)) - {"http://www.w3.org/2000/svg"}
-        lit = [line for line in texts(picture) if line.startswith(f"{name}.grad") and " = " in line]
+        _, lit, sentence = told(picture).partition("The lit column: ")
         if not lit:  # a large one has no column lit
             assert "entries are not 0 here" in told(picture) or "every entry is not 0 here" in told(picture)
             continue
-        label, _, total = lit[0].partition(" = ")
+        column = sentence.partition(f". {name}.grad is")[0]
+        assert column in " ".join(texts(picture))
+        label, _, total = column.partition(" = ")
         at = tuple(int(n) for n in re.findall(r"\d+", label.removeprefix(f"{name}.grad")))
         value = as_float(gradient.value)[at]
         shown = total.rpartition(" = ")[2].replace("−", "-")
@@ -143,6 +146,65 @@ def test_the_command_writes_a_picture(tmp_path: Path) -> None:
 def test_what_is_empty_or_zero_is_said_once() -> None:
     assert "J is 0 by 0; it has no entry." in symgrad.explain("x*2", shapes={"x": (0, 3)}).to_svg()
     assert ">x.grad[0] = 0<" in symgrad.explain("sign(x)", x=[1, -2]).to_svg()
+
+
+LONG = "hidden_state_of_the_encoder_after_layer_normalization"
+
+
+def letters(picture: str) -> list[float]:
+    """The sizes of the letters of a picture."""
+    return [float(size) for size in re.findall(r'font-size="([\d.]+)"', picture)]
+
+
+@pytest.mark.parametrize("program", [False, True])
+def test_long_names_and_texts_can_be_read(program: bool) -> None:
+    """No letter is too small for reading, no line too long for a screen, and what is cut is whole where one points."""
+    text = f"attention = softmax({LONG} @ {LONG}_2 / 2, dim=-1); attention * {LONG}_3"
+    shapes = {LONG: (2, 2), f"{LONG}_2": (2, 3), f"{LONG}_3": (2, 3)}
+    explanation = symgrad.explain(text, shapes=shapes, check=False)
+    picture = explanation.to_svg(program=program)
+    assert min(letters(picture)) >= 7
+    root = ElementTree.fromstring(picture)
+    assert float(root.get("width")) < 1300
+    cut = [node for node in root.iter(f"{SVG}text") if "…" in (node.text or "")]
+    assert all(node.findtext(f"{SVG}title", "").startswith(node.text.partition("…")[0]) for node in cut)
+    if not program:
+        assert f"entries of {LONG}" in texts(picture)
+        assert {"[0,0]", "[1,1]"} <= set(texts(picture))
+
+
+def test_entries_with_long_names_keep_their_colours() -> None:
+    short = symgrad.explain("x@a", x=[[1, 2]], a=[[1, 2], [3, 4]], check=False).to_svg()
+    long = symgrad.explain(f"x@{LONG}", x=[[1, 2]], **{LONG: [[1, 2], [3, 4]]}, check=False).to_svg()
+    colours = [re.findall(r'<rect [^>]*fill="(#\w+)"', picture) for picture in (short, long)]
+    assert colours[0] == colours[1]
+    assert len(set(colours[1])) == 4
+
+
+def test_what_can_be_nonzero_is_counted_whatever_it_is_here() -> None:
+    """An entry that is 0 at these numbers, or no number, has no colour of a sign; it stands there all the same."""
+    picture = symgrad.explain("tanh(x)*y", x=[0.5, 400.0], y=[1.5, 2], check=False).to_svg()
+    assert "2 of 4 entries can be nonzero" in told(picture)
+    assert texts(picture).count("·") == 2
+    missing = symgrad.explain("sqrt(x)", x=[4, -1], check=False).to_svg()
+    assert re.findall(r'<rect [^>]*fill="(#\w+)"', missing) == [SIGNS[1]]
+    assert "nan" in texts(missing)
+
+
+def test_the_description_has_sizes_and_no_letters_for_them() -> None:
+    assert "entries can be nonzero, I₂ ⊗ aᵀ." in told(symgrad.explain("x@a", **FORUM).to_svg())
+
+
+def test_a_full_part_of_the_raster_is_as_dark_as_any() -> None:
+    rows, columns = np.indices((250, 250))
+    assert (binned(rows.reshape(-1), columns.reshape(-1), (250, 250)) == 1).all()
+
+
+def test_ways_that_leave_together_are_named_together() -> None:
+    drawn = symgrad.explain(
+        "h=x+y; a=h*h; b=h@w; c=b+a@w; d=relu(c)*c; (d+b).sum()", shapes={"x": (2, 3), "y": (3,), "w": (3, 4)}, check=False
+    ).to_svg(program=True)  # fmt: skip
+    assert "to t3, d" in texts(drawn)
 
 
 def test_what_is_infinite_is_the_widest_way_back() -> None:

@@ -91,6 +91,7 @@ SCRIPTS = [
     (8, VECTOR + "y = x.detach().sum()\ny.requires_grad = True\ny.backward()\n", "cut in line 5 by .detach(); line 6 made y a new leaf"),
     (9, VECTOR + "(x**2).sum().backward()\n(x**2).sum().backward()\n", "x.grad already held what line 5 put there; backward adds"),
     (13, VECTOR + "F.softmax(x, 0).sum().backward()\n", "add up to 1 whatever x is, so equal weights (ones, .sum()) give 0"),
+    (14, "z = torch.randn(4, 3, requires_grad=True)\nF.cross_entropy(z, torch.tensor([0, 2, 1, 1])).backward()\n", "cross_entropy divides a sum by 4: that is where the division by 4 comes from"),
     (16, "x = torch.randn(3, 1, requires_grad=True)\nF.mse_loss(x, torch.randn(3)).backward()\n", "9 pairs count and not 3"),
     (17, VECTOR + "a = torch.ones(3, 2)\ntorch.autograd.functional.jacobian(lambda x: x @ a, x)\n", "J by x is 2×3, aᵀ: a row for each entry of out, a column"),
     (18, "x = torch.rand(2, 2)\ntorch.autograd.functional.jacobian(lambda x: (x**2).sum(1), x)\n", "torch keeps it as 2×2×2, the axes of out first"),
@@ -152,3 +153,14 @@ def test_a_question_about_a_script(number: int, source: str, said: str, tmp_path
     assert said in joined(told)
     answers = [[line for line in text.splitlines() if line.strip()] for text in told]
     assert any(said in joined(lines[:FIRST]) for lines in answers)
+
+
+def test_the_seed_has_one_letter_on_its_page(tmp_path: Path) -> None:
+    """Beside a recorded gradient, whose names begin with v_, the seed was v in the head and u in the line."""
+    path = tmp_path / "script.py"
+    (source,) = (source for number, source, said in SCRIPTS if "H·v" in said)
+    path.write_text(HEAD + source, encoding="utf-8")
+    told: list[str] = []
+    run_script(str(path), [], tell=lambda event: told.append(event_text(event)))
+    assert "uᵀJ" in told[-1]
+    assert all(words in joined([told[-1]]) for words in ("u = 1 1 1 (given)", "6 * u * v_t1 * x", "is called u here"))

@@ -361,11 +361,10 @@ def test_the_cure_of_a_lost_entry_is_one_that_helps(tmp_path, numbers, text, cur
     assert torch.isfinite(torch.autograd.grad(cured.sum(), x)[0]).all()
 
 
-@pytest.mark.parametrize(("hook", "told_of"), [("(g[0] * 2,)", "the slope that was declared is 2"), ("None", "")])
-def test_a_hook_of_a_module_is_no_function_of_the_users(tmp_path, hook, told_of):
+def test_a_hook_of_a_module_is_no_function_of_the_users(tmp_path):
     body = (
         "\nlayer = torch.nn.Linear(3, 2)\n"
-        f"layer.register_full_backward_hook(lambda m, g, o: {hook})\n"
+        "layer.register_full_backward_hook(lambda m, g, o: (g[0] * 2,))\n"
         "x = torch.ones(4, 3, requires_grad=True)\nlayer(x).sum().backward()\n"
     )
     _, told = play(tmp_path, body)
@@ -373,8 +372,7 @@ def test_a_hook_of_a_module_is_no_function_of_the_users(tmp_path, hook, told_of)
     assert "a backward hook of a module stands here" in told
     assert "of the user's own" not in told
     assert "BackwardHookFunction.backward" not in told
-    assert ("a backward hook of a module changes what goes back" in told) == bool(told_of)
-    assert told_of in told
+    assert "a backward hook of a module changes what goes back: the slope that was declared is 2" in told
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -13,10 +15,14 @@ import pytest
 from sphinx.errors import SphinxError
 from sphinx.testing.util import SphinxTestApp
 
+from symgrad.errors import UnsupportedError
 from symgrad.oracles import Check, check_adjoint
 from symgrad.render.html.mathml import mathml
 from symgrad.sphinx.truth import UntrueError
 
+LATEX = shutil.which("pdflatex") and shutil.which("kpsewhich") and not subprocess.run(
+    ["kpsewhich", "fncychap.sty", "tabulary.sty"], capture_output=True, check=False
+).returncode  # fmt: skip
 CONF = 'project = "foreign"\nextensions = ["myst_parser", "symgrad.sphinx"]\nhtml_math_renderer = "symgrad_mathml"\n'
 TRUE = {
     "index.rst": """
@@ -189,11 +195,57 @@ def test_an_oracle_that_disagrees_ends_the_build(tmp_path: Path, monkeypatch: py
         project(tmp_path, {"index.md": "# Index\n\n```{symgrad} x*x\n:let: x=[1,2]\n```\n"})
 
 
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder that a builder wrote the true project into; each builds once."""
+    made: dict[str, Path] = {}
+
+    def written(builder: str) -> Path:
+        if builder not in made:
+            app = project(tmp_path_factory.mktemp(builder), TRUE, builder)
+            assert app.warning.getvalue() == ""
+            made[builder] = Path(app.outdir)
+        return made[builder]
+
+    return written
+
+
 @pytest.mark.xdist_group("sphinx")
-def test_other_builders_have_words_for_the_picture(tmp_path: Path) -> None:
-    app = project(tmp_path, {"index.md": "# Index\n\n```{symgrad} x*x\n:let: x=[1,2]\n```\n"}, "text")
-    page = " ".join((Path(app.outdir) / "index.txt").read_text(encoding="utf-8").split())
-    assert "J is 2 by 2, 2 of 4 entries can be nonzero" in page
+@pytest.mark.parametrize("builder", ["text", *(pytest.param(b, marks=pytest.mark.slow) for b in ("man", "texinfo"))])
+def test_builders_without_formulas_have_the_lines_of_the_terminal(
+    builder: str, elsewhere: Callable[[str], Path]
+) -> None:
+    folder = elsewhere(builder)
+    page = "\n".join(path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*")) if path.is_file())
+    assert "J is 8 by 6, 24 of 48 entries can be nonzero" in " ".join(page.split())  # the picture
+    assert "out[0,0]   a00  a10  a20 │   ·    ·    ·" in page
+    assert "∂out[i,k]/∂x[p,q] = δ_ip·a[q,k]" in page
+    assert "L = Σ v∘out" in page
+    assert not re.search(r"\\(?:mathrm|sum|frac|delta)\b", page)
+    if builder == "text":
+        assert "| SymPy, every entry of J" in page  # a table's columns are as wide as what they hold
+
+
+@pytest.mark.xdist_group("sphinx")
+@pytest.mark.slow
+@pytest.mark.skipif(not LATEX, reason="no pdflatex with Sphinx's packages (Debian: texlive-latex-extra)")
+def test_a_pdf_is_set_with_every_sign(elsewhere: Callable[[str], Path]) -> None:
+    folder = elsewhere("latex")
+    command = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", "foreign.tex"]
+    subprocess.run(command, cwd=folder, capture_output=True, check=False, timeout=300)
+    log = (folder / "foreign.log").read_text(encoding="utf-8", errors="replace")
+    assert (folder / "foreign.pdf").is_file(), "\n".join(re.findall(r"^!.*\n(?:.*\n){3}", log, re.MULTILINE))
+    assert "Missing character" not in log
+
+
+@pytest.mark.xdist_group("sphinx")
+def test_what_cannot_run_here_is_told_with_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise UnsupportedError("PyTorch is not installed")
+
+    monkeypatch.setattr("symgrad.tracing.run_script", missing)
+    with pytest.raises(UntrueError, match=r"(?s)index\.md:3.*PyTorch is not installed.*claimed"):
+        project(tmp_path, {"index.md": "# Index\n\n```{symgrad-run}\nx = 1\n```\n\n{symgrad}`x@a -> x.grad = a`\n"})
 
 
 def test_formulas_are_whole_words_and_carry_their_latex() -> None:

@@ -313,9 +313,7 @@ def test_every_operation_is_derived_at_sizes_that_nobody_gave(op) -> None:
     assert found
 
 
-@pytest.mark.parametrize(
-    ("text", "form"), [("narrow(x, 0, 1, 2)", True), ("x[1:3]", True), ("F.pixel_shuffle(x, 2)", False)]
-)
-def test_a_form_is_tried_at_sizes_that_the_text_allows(text: str, form: bool) -> None:
+@pytest.mark.parametrize("text", ["narrow(x, 0, 1, 2)", "x[1:3]", "F.pixel_shuffle(x, 2)"])
+def test_a_form_is_tried_at_sizes_that_the_text_allows(text: str) -> None:
     (derived,) = symgrad.derive(text)[1]
-    assert (derived.form is not None) is form
+    assert derived.form is not None

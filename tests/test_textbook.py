@@ -21,9 +21,12 @@ TANH = "((2 / math.pi) ** 0.5 * (x + 0.044715 * x ** 3)).tanh()"
 SHAPES = {
     "x": (2, 3), "y": (2, 3), "X": (3, 3), "Y": (3, 3), "A": (4, 3), "b": (3,), "c": (4,), "u": (3,), "w": (3,), "W": (3, 4),
     "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
-    "tall": (4, 3), "Z": (3, 4), "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3), "x0": (3,),
+    "tall": (4, 3), "Z": (3, 4), "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3), "one": (4, 3, 2), "wide": (2, 8, 3, 3), "pair": (2,), "x0": (3,),
 }  # fmt: skip
 
+GATE, GATED = "row[:, :, row.shape[2] // 2:]", "row[:, :, :row.shape[2] // 2]"
+WIDE = ["wide.shape[0]", "wide.shape[1] // 4", "wide.shape[2]", "2", "wide.shape[3]", "2"]
+PHOTO = ["photo.shape[0]", "photo.shape[1]", "2", "2", "photo.shape[2] // 2", "photo.shape[3] // 2"]
 BOOK = [
     # Matrix calculus
     ("X @ Y", "X", "v @ Y.T"),
@@ -46,6 +49,29 @@ BOOK = [
     ("solve(X, b)", "b", "solve(X.T, v)"),
     ("outer(u, b)", "u", "v @ b"),
     ("X.T", "X", "v.T"),
+    # Shares of a sum of exponentials are a softmax
+    ("log(exp(A @ u).sum())", "u", "v * (A.T @ softmax(A @ u, dim=-1))"),
+    ("log(exp(A @ u).sum())", "A", "v * u * softmax(A @ u, dim=-1)[:, None]"),
+    # Parts side by side
+    ("F.glu(row)", "row", f"t = {GATE}.sigmoid(); cat([v * t, v * {GATED} * t * (1 - t)], -1)"),
+    ("cat([b[:1] * u[0], b[1:] * u[1]])", "b", "cat([v[:1] * u[0], v[1:] * u[1]])"),
+    ("stack([pair[0] - pair[1], pair[1] * pair[0]])", "pair", "stack([v[0] + v[1] * pair[1], v[1] * pair[0] - v[0]])"),
+    # The same entries in another order: the way back is one as well
+    (
+        "F.pixel_shuffle(wide, 2)",
+        "wide",
+        f"v.reshape({', '.join(WIDE)}).permute(0, 1, 3, 5, 2, 4).reshape(wide.shape)",
+    ),
+    (
+        "F.pixel_unshuffle(photo, 2)",
+        "photo",
+        f"v.reshape({', '.join(PHOTO)}).permute(0, 1, 4, 2, 5, 3).reshape(photo.shape)",
+    ),
+    (
+        "F.pixel_shuffle(one, 2)",
+        "one",
+        "v.reshape(one.shape[1], 2, one.shape[2], 2).permute(1, 3, 0, 2).reshape(one.shape)",
+    ),
     # Norms and least squares
     ("norm(u)", "u", "v * u / out"),
     ("norm(X) ** 2", "X", "2 * v * X"),

@@ -141,7 +141,7 @@ def test_what_torch_keeps_as_truth_values_is_refused_with_a_reason(text: str, wo
 
 
 WORDS = {
-    "truth", "whole", "counted", "kept", "joined", "cut", "first", "behind", "bounded", "subscripts", "real",
+    "truth", "whole", "counted", "kept", "masked", "joined", "cut", "first", "behind", "bounded", "subscripts", "real",
 }  # fmt: skip
 
 

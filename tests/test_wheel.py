@@ -100,3 +100,30 @@ def test_the_command_explains_without_torch_and_says_so(scripts: Path, tmp_path:
     assert re.search(r"\b10\D+10\D+10\b", page), page
     assert re.search(r"\b26\D+26\D+26\b", page), page
     assert re.search(r"torch\b.*\bnot installed|without torch", page), page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (("check", "torch:tanh", "tanh(x)", "--let", "x=randn(3)"), "symgrad[torch]"),
+        (("run", "script.py"), "symgrad[torch]"),
+        (("explain", "--call", "torch:tanh", "--let", "x=[1]"), "symgrad[torch]"),
+        (("explain", "x@a", "--format", "html"), "symgrad[pages]"),
+        (("derive", "x@a", "--format", "html"), "symgrad[pages]"),
+        (("serve",), "symgrad[serve]"),
+        (("docs", "folder", "--ops", "relu", "--format", "html"), "symgrad[docs]"),
+    ],
+    ids=lambda part: part[0] if isinstance(part, tuple) else part,
+)
+def test_what_a_bare_environment_lacks_is_named(
+    scripts: Path, tmp_path: Path, arguments: tuple[str, ...], named: str
+) -> None:
+    """`symgrad check` and a page that was printed ended in a traceback: No module named 'torch', 'markupsafe'."""
+    (tmp_path / "script.py").write_text("print(1)\n", encoding="utf-8")
+    done = subprocess.run(
+        [str(scripts / "symgrad"), *arguments], cwd=tmp_path, env=CLEAN, capture_output=True, encoding="utf-8",
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 2, done.stderr
+    assert f'pip install "{named}"' in done.stderr
+    assert "Traceback" not in done.stderr

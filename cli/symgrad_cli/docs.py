@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @reporting
 def docs(folder: str, names: str | None, check: bool, style: str, traceback: bool) -> None:
     """Write pages into OUT_DIR: one per operation, with its picture, and an index."""
-    from symgrad.documents.site import chosen, made, write_site
+    from symgrad.documents.site import check_folder, chosen, write_site
 
     wanted = [name.strip() for name in (names or "").split(",") if name.strip()]
     if not folder:
@@ -40,8 +40,9 @@ def docs(folder: str, names: str | None, check: bool, style: str, traceback: boo
         ops = chosen(wanted)
         if not check:
             raise InputError("--no-check is for Markdown: a site in HTML is built of what was checked")
-        made(Path(folder))
-        count = site_builder()(Path(folder), ops)
+        check_folder(Path(folder))
+        with output.patience("building pages"):
+            count = site_builder()(Path(folder), ops)
     else:
         with output.patience("writing pages"):
             count = sum(1 for _ in write_site(Path(folder), wanted, check))

@@ -25,10 +25,12 @@ from symgrad.closed_form.source_text import Writer
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values
 from symgrad.ops import entry_of, named
-from symgrad.program import Apply, Program, Pullback
+from symgrad.program import Apply, Program, Pullback, Tensor
 
 LONGEST = 64
 """Characters of a line that another was put into."""
+BESIDE = "beside_"
+"""What the inputs of a program are called in a group whose sizes are said by theirs."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +44,20 @@ class Statement:
 
 
 class Ahead:
-    """The forward lines of one page; ``form`` and ``in_page`` say a group in standard names, and what those are."""
+    """The forward lines of one page, for a program with ``inputs``.
+
+    ``form`` and ``in_page`` say a group in standard names, and what those are.
+    """
 
     def __init__(
         self,
+        inputs: Sequence[Tensor],
         names: Names,
         values: Values | None,
         form: Callable[[Group], Standard],
         in_page: Callable[[Standard], Mapping[str, str]],
     ) -> None:
-        self.names, self.values, self.form, self.in_page = names, values, form, in_page
+        self.inputs, self.names, self.values, self.form, self.in_page = inputs, names, values, form, in_page
 
     def every(self, told: Sequence[Group]) -> list[Statement]:
         """What each group computes."""
@@ -70,12 +76,18 @@ class Ahead:
         form = self.form(group)
         names = {own: ast.Name(name) for own, name in self.in_page(form).items()}
         found = as_methods(self.told(form, "out"), form.program)
-        yield Statement(group.output, target, None if found is None else put(found, names))
+        yield Statement(group.output, target, None if found is None else self.put(found, names))
         for own, held in form.held.items():
             call = self.told(form, form.inner(held))
             told = named(held.step.op).found_by(ast.unparse(call)) if call is not None else None
-            value = None if told is None else put(ast.parse(told, mode="eval").body, names)
+            value = None if told is None else self.put(ast.parse(told, mode="eval").body, names)
             yield Statement(held.step.result.name, names[own].id, value)
+
+    def put(self, tree: ast.expr, names: Mapping[str, ast.expr]) -> ast.expr:
+        """A group's code in the names of the page, and in those of the inputs beside it that it mentions."""
+        beside = {own: int(own.removeprefix(BESIDE)) for own in names_in(tree) if own.startswith(BESIDE)}
+        told = {own: ast.Name(self.names.page(self.inputs[n].name)) for own, n in beside.items()}
+        return put(tree, {**names, **told})
 
     def pulled(self, step: Apply) -> ast.expr | None:
         """What computes a cotangent that is a step of the program, proven here."""
@@ -88,8 +100,15 @@ class Ahead:
         return put(found, {**names, **places})
 
     def told(self, form: Standard, name: str) -> ast.expr | None:
-        """What computes a tensor of a group, for any size; at the sizes of the point where that cannot be written."""
+        """What computes a tensor of a group, for any size; at the sizes of the point where that cannot be written.
+
+        A size that nothing has that the group reads is one of the program's inputs'.
+        """
         found = forward_tree(form.program, name)
+        if found is None and form.sizes:
+            own_sizes = put_in(form.program, form.own_sizes)
+            beside = tuple(Tensor(f"{BESIDE}{n}", tensor.shape) for n, tensor in enumerate(self.inputs))
+            found = forward_tree(replace(own_sizes, inputs=(*own_sizes.inputs, *beside)), name)
         if found is None and self.values is not None and form.sizes:
             own = {std: self.values.sizes[size] for std, size in form.sizes.items() if size in self.values.sizes}
             found = forward_tree(put_in(form.program, {std: sp.Integer(n) for std, n in own.items()}), name)

@@ -2,8 +2,10 @@
 
     pad(a, (0, n)) + pad(b, (m, 0))                        →  cat([a, b], -1)           a is m wide, b is n wide
     pad(a[None], (…, 0, 1)) + pad(b[None], (…, 1, 0))      →  stack([a, b])
+    pad(a, (0, n)) + pad(b, (0, n))                        →  pad(a + b, (0, n))
 
-Comes in: terms as Python expressions, and the shape of their sum in numbers. Goes out: one expression, or None.
+Comes in: terms as Python expressions, and the shape of their sum in numbers. Goes out: one expression, or None; fewer
+terms.
 """
 
 from __future__ import annotations
@@ -11,6 +13,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+
+PAD = "pad"
+"""The call that puts zeros around a tensor."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +47,44 @@ def side_by_side(terms: Sequence[ast.expr], shape: tuple[int, ...]) -> ast.expr 
     return ast.Call(ast.Name("cat"), [ast.List([part.inner for part in found]), place], [])
 
 
+def with_common_margins(terms: Sequence[ast.expr]) -> list[ast.expr]:
+    """The terms, those with the same zeros around them as one.
+
+    >>> terms = [ast.parse(text, mode="eval").body for text in ("pad(a[None], (0, 1))", "pad(b[None], (0, 1))")]
+    >>> [ast.unparse(term) for term in with_common_margins(terms)]
+    ['pad((a + b)[None], (0, 1))']
+    """
+    groups: dict[str, list[ast.expr]] = {}
+    for n, term in enumerate(terms):
+        match term:
+            case ast.Call(ast.Name(word), [_, margins], []) if word == PAD:
+                groups.setdefault(ast.unparse(margins), []).append(term)
+            case _:
+                groups[str(n)] = [term]
+    return [group[0] if len(group) == 1 else ast.Call(ast.Name(PAD), inside(group), []) for group in groups.values()]
+
+
+def inside(pads: Sequence[ast.expr]) -> list[ast.expr]:
+    """What is padded, added up, and the margins that all of it has."""
+    calls = [pad for pad in pads if isinstance(pad, ast.Call)]
+    parts = [call.args[0] for call in calls]
+    subscripts = {ast.unparse(part.slice) if isinstance(part, ast.Subscript) else "" for part in parts}
+    bare = [added_axis(part) for part in parts]
+    if len(subscripts) > 1 or any(part is None for part in bare):
+        return [in_sum(parts), calls[0].args[1]]
+    first = parts[0]
+    inner = in_sum([part for part in bare if part is not None])
+    return [ast.Subscript(inner, first.slice if isinstance(first, ast.Subscript) else first), calls[0].args[1]]
+
+
+def in_sum(parts: Sequence[ast.expr]) -> ast.expr:
+    """a + b + c"""
+    return reduce(lambda total, part: ast.BinOp(total, ast.Add(), part), parts)
+
+
 def padded(term: ast.expr, shape: tuple[int, ...]) -> Padded | None:
     """``pad(inner, margins)`` with margins on one axis; the margins are those of the last axis first."""
-    if not (isinstance(term, ast.Call) and isinstance(term.func, ast.Name) and term.func.id == "pad"):
+    if not (isinstance(term, ast.Call) and isinstance(term.func, ast.Name) and term.func.id == PAD):
         return None
     if len(term.args) != 2 or term.keywords or not isinstance(term.args[1], ast.Tuple):
         return None

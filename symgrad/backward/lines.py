@@ -19,6 +19,7 @@ from symgrad.backward.data import Backward, Line, Part
 from symgrad.backward.groups import Group, groups
 from symgrad.backward.merging import Draft, Term, is_number, merged, put
 from symgrad.backward.names import UNNAMED, Names
+from symgrad.backward.once import computed_once
 from symgrad.backward.opened import opened, unreadable
 from symgrad.backward.phrasing import is_reciprocal, with_a_root, without_ones, without_turns
 from symgrad.backward.standard import Standard, standard_group
@@ -149,7 +150,7 @@ class Lines:
     def pull(self, group: Group, unit: bool) -> None:
         """The cotangent of what a group computes, pulled back to everything it reads."""
         if group.black:
-            own = f"{group.steps[-1].called}: torch's own"
+            own = f"through {group.steps[-1].called}, a black box: torch's own"
             for name in group.reads:
                 if name in self.reached:
                     self.gather(name, None, Part(group.output, None, {}, {}), own)
@@ -197,15 +198,19 @@ class Lines:
         for draft in (*drafts, *leaves):
             draft.without_margins(self.shapes)
         own = {draft.of for draft in drafts if draft.of not in self.tensors}
-        every = merged([*drafts, *leaves], cotangents | {name: name for name in own}, {*fixed, *own, *self.wanted})
+        shapes = {self.names.page(name): tensor.shape for name, tensor in self.tensors.items()}
+        shapes |= {cotangent: self.tensors[name].shape for name, cotangent in cotangents.items()}
+        named = cotangents | {name: name for name in own}
+        every = merged([*drafts, *leaves], named, {*fixed, *own, *self.wanted}, shapes)
         rest = [draft for draft in every if not any(draft is leaf for leaf in leaves)]
         lines = [self.line(draft, cotangents.get(draft.of, draft.of)) for draft in rest]
         gradients = {draft.of: self.line(draft, self.names.gradient(draft.of)) for draft in leaves}
+        lines = without_unread(lines, list(gradients.values()))
         seeds = {end: None if unit else self.names.seed(end) for end in self.ends}
         inputs = tuple(self.names.page(tensor.name) for tensor in self.program.inputs)
         read = {name for line in (*lines, *gradients.values()) for name in line.names}
-        visible = {draft.of for draft in rest if draft.of in self.tensors}
-        ahead = Ahead(self.names, self.values, self.form, self.in_page).every(told)
+        visible = {line.of for line in lines if line.of in self.tensors}
+        ahead = Ahead(self.program.inputs, self.names, self.values, self.form, self.in_page).every(told)
         forward = tuple(self.ahead(statement) for statement in told_ahead(ahead, read, visible, self.names))
         return Backward(inputs, forward, tuple(lines), gradients, seeds, self.program, self.names.letter)
 
@@ -247,6 +252,18 @@ class Lines:
         name = self.names.label(target)
         shape = self.tensors[of].shape if of in self.tensors else None
         return Line(name, text, target, code, of, shape, parts, through, rules, own)
+
+
+def without_unread(lines: Sequence[Line], gradients: Sequence[Line]) -> list[Line]:
+    """The lines that a gradient reads, or another line that one reads; all of them where a gradient has no code."""
+    if any(line.code is None for line in gradients):
+        return [*lines]
+    read, found = set[str]().union(*(line.names for line in gradients)), list[Line]()
+    for line in reversed(lines):
+        if line.target in read:
+            found.insert(0, line)
+            read |= line.names
+    return found
 
 
 def computed(group: Group) -> set[str]:
@@ -293,6 +310,7 @@ def backward(
     wider, point = opened(program, values, lambda p, v: set(unreadable(p, wanted, v)))
     told = labels or {}
     given = {t.name for t in wider.tensors() if not UNNAMED.fullmatch(told.get(t.name, t.name))}
+    wider = computed_once(wider, {*given, *chosen, *wanted})
     names = Names(wider, given, told, wanted, chosen)
     found = Lines(wider, chosen, wanted, names, point).build(ones)
     if pull is None or point is None:

@@ -6,8 +6,10 @@ fewer of them. Every rule works on the syntax tree, so that brackets are where P
     alias     v_t = v_h: what reads v_t reads v_h
     inline    an unnamed cotangent that is read once stands where it is read, if that line stays short
     no margin   pad(a, (0, x.shape[2] % 2)) is a, where x is even there
+    no expand   (a / s).expand(x.shape) * x is a * x / s
     signs       -(-a / 4) + -b is a / 4 - b
     side by side   pad(a, (0, n)) + pad(b, (m, 0)) is cat([a, b], -1), where the two fill an axis
+    one margin     pad(a, (0, n)) + pad(b, (0, n)) is pad(a + b, (0, n))
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ import ast
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from symgrad.backward.beside import side_by_side
+from symgrad.backward import products
+from symgrad.backward.beside import side_by_side, with_common_margins
 from symgrad.backward.margins import Shapes, without_margins
 from symgrad.backward.phrasing import in_one_fraction, in_one_product, is_reciprocal, without_turns
 from symgrad.backward.signs import copied, negated, with_signs
@@ -61,7 +64,7 @@ class Draft:
         values = [term.value for term in self.terms]
         if not values or any(value is None for value in values):
             return None
-        found = [value for value in values if value is not None]
+        found = with_common_margins([value for value in values if value is not None])
         whole = side_by_side(found, self.sizes) if self.sizes is not None else None
         return with_signs(whole if whole is not None else added(found))
 
@@ -110,8 +113,13 @@ def counts_with(expression: ast.expr, name: str) -> bool:
     return not any(mentions(node, name) for node in ast.walk(expression) if isinstance(node, places))
 
 
-def merged(drafts: list[Draft], cotangents: Mapping[str, str], fixed: Collection[str]) -> list[Draft]:
-    """``drafts`` in order, merged by the rules; ``cotangents`` are the names by tensor, ``fixed`` stay lines."""
+def merged(
+    drafts: list[Draft], cotangents: Mapping[str, str], fixed: Collection[str], shapes: products.Shapes
+) -> list[Draft]:
+    """``drafts`` in order, merged by the rules; ``cotangents`` are the names by tensor, ``fixed`` stay lines.
+
+    ``shapes`` are those of what has a name on the page.
+    """
     readers: dict[str, list[Draft]] = {}
     for draft in drafts:
         for name in draft.reads:
@@ -120,26 +128,26 @@ def merged(drafts: list[Draft], cotangents: Mapping[str, str], fixed: Collection
     for draft in drafts:
         value, name = draft.value, cotangents[draft.of]
         near = readers.get(draft.of, [])
-        rule = None if draft.of in fixed or value is None else applicable(value, name, draft, near)
+        rule = None if draft.of in fixed or value is None else applicable(value, name, draft, near, shapes)
         if rule is None or value is None:
             kept.append(draft)
             continue
         for reader in near:
-            reader.terms = [replaced(term, draft, name, value) for term in reader.terms]
+            reader.terms = [replaced(term, draft, name, value, shapes) for term in reader.terms]
             reader.rules += [*draft.rules, rule]
     return kept
 
 
-def replaced(term: Term, draft: Draft, name: str, value: ast.expr) -> Term:
+def replaced(term: Term, draft: Draft, name: str, value: ast.expr, shapes: products.Shapes) -> Term:
     """A term with a cotangent's value in the place of its name; it reads what that read."""
     if draft.of not in term.through or term.value is None:
         return term
     through = (*(read for read in term.through if read != draft.of), *draft.reads)
-    whole = in_one_product(without_turns(put(term.value, {name: value})))
+    whole = products.without_expands(in_one_product(without_turns(put(term.value, {name: value}))), shapes)
     return Term(through, in_one_fraction(whole) if is_reciprocal(value) else whole)
 
 
-def applicable(value: ast.expr, name: str, draft: Draft, readers: list[Draft]) -> str | None:
+def applicable(value: ast.expr, name: str, draft: Draft, readers: list[Draft], shapes: products.Shapes) -> str | None:
     """The rule by which a line goes into those that read it."""
     terms = [term for reader in readers for term in reader.terms if draft.of in term.through]
     if not terms or any(term.value is None for term in terms):
@@ -150,5 +158,6 @@ def applicable(value: ast.expr, name: str, draft: Draft, readers: list[Draft]) -
         return "alias"
     if sum(mentions(term.value, name) for term in terms if term.value is not None) != 1:
         return None
-    trial = Draft("", [replaced(term, draft, name, value) for term in readers[0].terms], readers[0].sizes).value
+    terms = [replaced(term, draft, name, value, shapes) for term in readers[0].terms]
+    trial = Draft("", terms, readers[0].sizes).value
     return "inline" if trial is not None and len(ast.unparse(trial)) <= LONGEST else None

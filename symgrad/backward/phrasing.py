@@ -51,19 +51,22 @@ def without_ones(value: ast.expr, like: str) -> ast.expr:
     return ast.BinOp(ast.Constant(1), ast.Div(), value.right)
 
 
+def turned(node: ast.expr) -> ast.expr | None:
+    """What is turned: x of x.T."""
+    return node.value if isinstance(node, ast.Attribute) and node.attr == "T" else None
+
+
 class WithoutTurns(ast.NodeTransformer):
     """(a.T @ b).T → b.T @ a"""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         """A product that is turned, of which the first factor is turned already."""
         self.generic_visit(node)
-        product = node.value
-        if node.attr != "T" or not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.MatMult):
+        product = turned(node)
+        if not isinstance(product, ast.BinOp) or not isinstance(product.op, ast.MatMult):
             return node
-        first = product.left
-        if not isinstance(first, ast.Attribute) or first.attr != "T":
-            return node
-        return ast.BinOp(ast.Attribute(product.right, "T"), ast.MatMult(), first.value)
+        first = turned(product.left)
+        return node if first is None else ast.BinOp(ast.Attribute(product.right, node.attr), ast.MatMult(), first)
 
 
 def without_turns(value: ast.expr) -> ast.expr:

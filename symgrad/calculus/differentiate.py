@@ -18,6 +18,7 @@ import sympy as sp
 from symgrad.functions import sign
 from symgrad.indexing.brackets import Bracket, Unravel, ravel
 from symgrad.indexing.deltas import add_up, delta
+from symgrad.indexing.sums import over_same
 from symgrad.indexing.symbols import Expr, Index, fresh, indices_of, is_access, mentions, name_of
 
 
@@ -138,7 +139,7 @@ def product_derivative(expression: Expr, name: str, at: Sequence[Index]) -> Expr
     """∂ Π_k f(k) = Σ_l ∂f(l) · Π_k ([k = l] + [k ≠ l]·f(k)); k and l may be several indices."""
     one = {k: fresh(k.name, k.size) for k, _, _ in expression.limits}
     same = sp.Mul(*(Bracket(sp.Eq(k, other)) for k, other in one.items()))
-    others = sp.Product(same + (1 - same) * expression.function, *expression.limits)
+    others = over_same(same + (1 - same) * expression.function, expression)
     factor = differentiate(expression.function.xreplace(one), name, at)
     return add_up(factor * others, list(one.values()))
 

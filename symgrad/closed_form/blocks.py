@@ -20,7 +20,7 @@ from symgrad.closed_form.convolutions import remainders
 from symgrad.closed_form.merging import taken_apart
 from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, MULTIPLY, NoForm, Piece, flat, method, permuted, subscripted
-from symgrad.indexing import Bracket, Index, Ravel, Unravel, add_up, fresh
+from symgrad.indexing import Bracket, Index, Ravel, Unravel, add_up, fresh, summed
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import spread
 from symgrad.shapes import Size
@@ -59,8 +59,7 @@ class Window:
 
 def blocks(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
     """A sum over windows, of which each stands for one place, or each place in it for the window."""
-    limits = ((k, 0, k.size - 1) for k in bound)
-    every, over = taken_apart(sp.Sum(sp.Mul(*factors), *limits))
+    every, over = taken_apart(summed(sp.Mul(*factors), bound))
     edges = [f for f in every if isinstance(f, Bracket) and not reads_tensor(f)]
     rest = [f for f in every if f not in edges]
     windows = [window(k, [e for e in edges if k in indices_in(e)]) for k in over]

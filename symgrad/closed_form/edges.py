@@ -1,4 +1,4 @@
-"""Writing what is 0 outside of some range: triangles of matrices, and a smaller tensor with zeros around it."""
+"""Writing what is 0 outside of some range: triangles, a smaller tensor with zeros around it, parts side by side."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from symgrad.closed_form.asking import indices_in, reads_tensor
 from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece, flat, method, permuted
 from symgrad.indexing import Bracket, Index, fresh
+from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr
 
 STRICT = (sp.Lt, sp.Gt)
@@ -25,6 +26,11 @@ def is_edge(factor: Expr) -> bool:
             and any(isinstance(side, Index) for side in factor.args)
         )
     return isinstance(factor, Bracket) and not reads_tensor(factor)
+
+
+def has_edge(term: Expr) -> bool:
+    """Whether a product is 0 outside of some range."""
+    return any(map(is_edge, split_factors(term)))
 
 
 def within_edges(notation: Notation, factors: Sequence[Expr], prefer: Sequence[Index]) -> Piece:
@@ -85,6 +91,67 @@ def padded(notation: Notation, edges: Sequence[Expr], rest: Sequence[Expr], pref
         start, stop = ranges.get(axis, (sp.S.Zero, axis.size))
         margins += [notation.texts.size(sp.expand(n)) for n in (start, axis.size - stop)]
     return Piece(f"pad({piece.text}, ({', '.join(margins)}))", ATOM, axes)
+
+
+def side_by_side(notation: Notation, terms: Sequence[Expr], prefer: Sequence[Index]) -> Piece | None:
+    """[q < a]·f(q) + [q ≥ a]·g(q), two parts that fill an axis, is cat([f, g]); None where the terms are no such parts.
+
+    Parts of one place each are a stack.
+    """
+    parts: dict[tuple[Expr, Expr], list[Expr]] = {}
+    along: set[Index] = set()
+    for term in terms:
+        factors = split_factors(term)
+        edges = [f for f in factors if is_edge(f)]
+        along |= {index for edge in edges for index in indices_in(edge)}
+        if not edges or len(along) != 1:
+            return None
+        (q,) = along
+        reach: tuple[Expr, Expr] = (sp.S.Zero, q.size)
+        for edge in edges:
+            reach = narrowed(edge, q, *reach)
+        parts.setdefault(reach, []).append(sp.Mul(*(f for f in factors if f not in edges)))
+    (q,) = along
+    found = filling(q, list(parts))
+    if len(parts) < 2 or found is None or q not in prefer:
+        return None
+    inner = [fresh(q.name, sp.expand(stop - start)) for start, stop in found]
+    bodies = [sp.Add(*parts[reach]).xreplace({q: i + reach[0]}) for i, reach in zip(inner, found, strict=True)]
+    pieces = [notation.write(body, [i if p is q else p for p in prefer]) for i, body in zip(inner, bodies, strict=True)]
+    axes = tuple(i for i in prefer if i is q or any(i in piece.axes for piece in pieces))
+    place = axes.index(q)
+    if all(i.size == 1 and i not in piece.axes for i, piece in zip(inner, pieces, strict=True)):
+        stacked, wanted = True, [tuple(i for i in axes if i is not q)] * len(pieces)
+    else:
+        stacked, wanted = False, [tuple(i if p is q else p for p in axes) for i in inner]
+    if any(set(piece.indices()) != set(own) for piece, own in zip(pieces, wanted, strict=True)):
+        return None  # what is broadcast along another axis does not fill its part
+    texts = ", ".join(permuted(piece, own).text for piece, own in zip(pieces, wanted, strict=True))
+    last = "" if place == 0 else ", -1" if place == len(axes) - 1 else f", {place}"
+    return Piece(f"stack([{texts}]{last})" if stacked else f"cat([{texts}]{last})", ATOM, axes)
+
+
+def within_common_edges(terms: Sequence[Expr]) -> list[Expr]:
+    """[q < a]·f(q) + [q < a]·g(q) as [q < a]·(f(q) + g(q))."""
+    groups: dict[frozenset[Expr], list[Expr]] = {}
+    for term in terms:
+        factors = split_factors(term)
+        edges = frozenset(filter(is_edge, factors))
+        groups.setdefault(edges, []).append(sp.Mul(*(f for f in factors if f not in edges)))
+    return [sp.Mul(*edges, sp.Add(*rests)) for edges, rests in groups.items()]
+
+
+def filling(q: Index, reaches: Sequence[tuple[Expr, Expr]]) -> list[tuple[Expr, Expr]] | None:
+    """Parts in their order, where they fill an axis without gap or overlap."""
+    found: list[tuple[Expr, Expr]] = []
+    edge: Expr = sp.S.Zero
+    for _ in reaches:
+        following = [reach for reach in reaches if reach not in found and sp.expand(reach[0] - edge) == 0]
+        if len(following) != 1:
+            return None
+        found += following
+        edge = following[0][1]
+    return found if sp.expand(edge - q.size) == 0 else None
 
 
 def narrowed(edge: Expr, q: Index, start: Expr, stop: Expr) -> tuple[Expr, Expr]:

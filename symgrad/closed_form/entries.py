@@ -8,6 +8,7 @@ import sympy as sp
 
 from symgrad.closed_form.asking import indices_in, reads_tensor
 from symgrad.closed_form.classes import class_of
+from symgrad.closed_form.digits import in_another_order, laid_out
 from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, MATMUL, NoForm, Piece, method, subscripted
 from symgrad.indexing import Index, Ravel, Unravel
@@ -15,7 +16,7 @@ from symgrad.indexing.symbols import Expr, indices_of, name_of
 from symgrad.shapes import Size, Slot
 
 
-def entry(notation: Notation, node: Expr) -> Piece:
+def entry(notation: Notation, node: Expr, prefer: Sequence[Index] = ()) -> Piece:
     """x[p,q] is x; constants and shifts are slices; row-major numbers are reshapes."""
     name, indices = name_of(node), indices_of(node)
     if "·" in name:  # integers that the forward pass computed: nothing in scope holds them
@@ -31,7 +32,10 @@ def entry(notation: Notation, node: Expr) -> Piece:
             return method(piece, "diag()", (indices[0],))
         raise NoForm
     if any(isinstance(i, (Ravel, Unravel)) for i in indices):
-        return reshaped(notation, piece, indices, shape)
+        try:
+            return reshaped(notation, piece, indices, shape)
+        except NoForm:
+            return in_another_order(notation, piece, indices, shape, prefer)
     if any(reads_tensor(i) for i in indices):
         return selected(notation, piece, indices)
     if len(moving := [i for place in indices for i in indices_in(place)]) > len(set(moving)):
@@ -173,15 +177,7 @@ def reshaped(notation: Notation, piece: Piece, indices: Sequence[Expr], shape: S
         raise NoForm
     if order != sorted(order):
         piece = method(piece, f"permute({', '.join(map(str, order))})", ())
-    return method(piece, f"reshape({sizes_text(notation, [a.size for a in axes])})", tuple(axes))
-
-
-def sizes_text(notation: Notation, sizes: Sequence[Size]) -> str:
-    """Sizes as arguments; an input's own shape by its name."""
-    for tensor in notation.program.inputs:
-        if tensor.shape == tuple(sizes) and len(sizes) > 1:
-            return f"{tensor.name}.shape"
-    return ", ".join(notation.texts.size(s) for s in sizes)
+    return laid_out(notation, piece, [axis.size for axis in axes], tuple(axes))
 
 
 def shape_of(notation: Notation, name: str) -> Sequence[Size]:

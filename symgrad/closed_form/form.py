@@ -111,7 +111,7 @@ def written_out(equation: Equation, program: Program, known: Mapping[str, Equati
         below = {name_of(a) for p in equation.right.atoms(sp.Pow) if p.exp.is_negative for a in accesses(p.base)}
         steps = [s for s in program.steps if s.result.name in below and s.result.name != program.output]
         found = {step.result.name: substitute(local(step, program).equation, known) for step in steps}
-        found = {name: e for name, e in found.items() if entry_by_entry(e)}
+        found = {name: e for name, e in found.items() if entry_by_entry(e) or adds_exponentials(e, program)}
         read = {name_of(a) for e in found.values() for a in accesses(e.right)}
         inner = [s for s in program.steps if s.result.name in read]
         raised = {s.result.name: substitute(local(s, program).equation, known) for s in inner}
@@ -120,6 +120,15 @@ def written_out(equation: Equation, program: Program, known: Mapping[str, Equati
             break
         equation = substitute(equation, found | complements(equation, program, known))
     return equation
+
+
+def adds_exponentials(equation: Equation, program: Program) -> bool:
+    """Whether the entries of an exponential are added: what is divided by that may be a share of it."""
+    right = equation.right
+    if not isinstance(right, sp.Sum) or not is_access(right.function):
+        return False
+    step = next((s for s in program.steps if s.result.name == name_of(right.function)), None)
+    return step is not None and isinstance(local(step, program).equation.right, sp.exp)
 
 
 def complements(equation: Equation, program: Program, known: Mapping[str, Equation]) -> dict[str, Equation]:

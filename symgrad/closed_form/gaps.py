@@ -6,9 +6,9 @@ from itertools import permutations
 
 import sympy as sp
 
-from symgrad.closed_form.merging import add_over, taken_apart
+from symgrad.closed_form.merging import taken_apart
 from symgrad.closed_form.shorthands import Apart
-from symgrad.indexing import Bracket, Index
+from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.symbols import Expr, free_indices
@@ -52,7 +52,7 @@ def symmetrised(expression: Expr) -> Expr:
             if free_indices(sides) & set(inner):
                 continue
             within = [f for f in rest if free_indices(f) & set(inner)]
-            once = sp.Mul(*(f for f in rest if f not in within), add_over(sp.Mul(*within), inner))
+            once = sp.Mul(*(f for f in rest if f not in within), summed(sp.Mul(*within), inner))
             both = canonical(once) + canonical(exchanged(once, k, other))
-            return add_over(both * sides.args[0], [k, other])
+            return summed(both * sides.args[0], [k, other])
     return expression

@@ -13,7 +13,7 @@ from itertools import combinations, product
 import sympy as sp
 
 from symgrad.closed_form.shorthands import Mean
-from symgrad.indexing import Index
+from symgrad.indexing import Index, over_same, summed
 from symgrad.indexing.equation import with_fresh_sums
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices
@@ -81,11 +81,11 @@ def merged_inside(first: tuple[list[Expr], list[Index]], second: tuple[list[Expr
         if k not in used or used & {*bound, *limits} - {k}:
             continue
         rest = [
-            add_over(sp.Mul(*left_over(own, shared)), [i for i in over if i not in (k, other)])
+            summed(sp.Mul(*left_over(own, shared)), [i for i in over if i not in (k, other)])
             for own, over in ((factors, bound), (renamed, limits))
         ]
         if fit(rest):
-            return sp.Sum(sp.Mul(*shared, sp.Add(*rest)), (k, 0, k.size - 1))
+            return summed(sp.Mul(*shared, sp.Add(*rest)), [k])
     return None
 
 
@@ -120,11 +120,6 @@ def left_over(factors: Sequence[Expr], shared: Sequence[Expr]) -> Iterator[Expr]
     return (Counter(factors) - Counter(shared)).elements()
 
 
-def add_over(body: Expr, indices: Sequence[Index]) -> Expr:
-    """Σ over ``indices``, if there are any."""
-    return sp.Sum(body, *((i, 0, i.size - 1) for i in indices)) if indices else body
-
-
 def fit(terms: Sequence[Expr]) -> bool:
     """Whether one of the terms has the indices of all of them."""
     free = [free_indices(term) for term in terms]
@@ -139,6 +134,6 @@ def outside(product: Expr) -> Expr:
             bound: set[Index] = {limit[0] for limit in factor.limits}
             inside = [f for f in sp.Mul.make_args(factor.function) if free_indices(f) & bound]
             apart = [f for f in sp.Mul.make_args(factor.function) if f not in inside]
-            factor = sp.Mul(*apart, sp.Sum(sp.Mul(*inside), *factor.limits)) if inside else factor
+            factor = sp.Mul(*apart, over_same(sp.Mul(*inside), factor)) if inside else factor
         result *= factor
     return result

@@ -11,7 +11,7 @@ import sympy as sp
 
 from symgrad.closed_form.shorthands import Cases, Normal, Root
 from symgrad.functions import sigmoid, sign
-from symgrad.indexing import Bracket, Index
+from symgrad.indexing import Bracket, Index, over_same
 from symgrad.indexing.symbols import Expr, free_indices
 
 BELOW = (sp.S.NegativeOne, sp.Integer(-2), sp.Integer(-3))
@@ -47,7 +47,7 @@ def raised_together(expression: Expr) -> Expr:
         held = [(total, inner) for total in totals if (inner := raised_in(total, free_indices(outer))) is not None]
         if held:
             moved = [
-                sp.Sum(total.function / inner * sp.exp(inner.exp + outer.exp / len(held)), *total.limits)
+                over_same(total.function / inner * sp.exp(inner.exp + outer.exp / len(held)), total)
                 for total, inner in held
             ]
             return sp.Mul(*(f for f in expression.args if f is not outer and f not in dict(held)), *moved)
@@ -198,7 +198,7 @@ def without_one(expression: Expr) -> Expr:
     places = {k: other for c in conditions for k, other in (c.args, c.args[::-1]) if k in bound and other not in bound}
     if set(places) != set(bound) or len(conditions) != len(bound):
         return expression
-    return sp.Product(entry, *expression.limits) / entry.xreplace(places)
+    return over_same(entry, expression) / entry.xreplace(places)
 
 
 def left_out_of_cases(body: Expr) -> tuple[Expr, list[Expr]] | None:

@@ -36,7 +36,7 @@ from symgrad.closed_form.of_numbers import (
 from symgrad.closed_form.quotients import softmax_ratio, standardised_ratio
 from symgrad.closed_form.squares import squared
 from symgrad.functions import sigmoid
-from symgrad.indexing import Index
+from symgrad.indexing import Index, over_same
 from symgrad.indexing.brackets import Bracket
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.sums import split_factors
@@ -149,7 +149,7 @@ def number_out(expression: Expr) -> Expr:
             part, rest = sp.S.One, factor
         number *= part
         factors.append(rest)
-    return expression if number == 1 else number * sp.Sum(sp.Mul(*factors), *expression.limits)
+    return expression if number == 1 else number * over_same(sp.Mul(*factors), expression)
 
 
 def longest(expression: Expr) -> int:

@@ -227,12 +227,21 @@ class Writer:
     def option(self, value: Hashable) -> str:
         """An option's value."""
         if isinstance(value, tuple):
+            known = self.whole_shape(value)
+            if known is not None:
+                return known
             return f"({', '.join(self.option(v) for v in value)}{',' if len(value) == 1 else ''})"
         if isinstance(value, Constant):
             return number_text(value.value)[0]
         if hasattr(value, "free_symbols"):
             return self.size(value)
         return repr(value)
+
+    def whole_shape(self, sizes: tuple[Hashable, ...]) -> str | None:
+        """Several sizes that are the whole shape of an input; None where a number would be said by a name."""
+        if len(sizes) < 2 or not any(isinstance(size, sp.Expr) and size.free_symbols for size in sizes):
+            return None
+        return next((f"{tensor.name}.shape" for tensor in self.program.inputs if tensor.shape == sizes), None)
 
     def size(self, size: Size) -> str:
         """A size as text: a number, or made of the inputs' sizes."""

@@ -23,7 +23,7 @@ from symgrad.closed_form.pieces import (
     method,
 )
 from symgrad.closed_form.shorthands import Mean, Variance
-from symgrad.indexing import Bracket, Index
+from symgrad.indexing import Bracket, Index, summed
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, fresh
 
@@ -72,7 +72,7 @@ def outside(notation: Notation, factors: list[Expr], bound: list[Index], prefer:
     apart = [f for f in factors if not indices_in(f) & set(bound)]
     if not apart or len(apart) == len(factors):
         raise NoForm
-    inner = sp.Sum(sp.Mul(*(f for f in factors if f not in apart)), *((k, 0, k.size - 1) for k in bound))
+    inner = summed(sp.Mul(*(f for f in factors if f not in apart)), bound)
     return notation.product([*apart, inner], prefer)
 
 
@@ -207,9 +207,9 @@ def one_by_one(notation: Notation, factors: list[Expr], bound: list[Index], pref
     inside = [f for f in factors if k in indices_in(f)]
     if len(inside) == len(factors) or len(set().union(*(indices_in(f) for f in inside))) > 3:
         raise NoForm
-    inner = sp.Sum(sp.Mul(*inside), (k, 0, k.size - 1))
+    inner = summed(sp.Mul(*inside), [k])
     rest = sp.Mul(*(f for f in factors if f not in inside), inner)
-    return notation.write(sp.Sum(rest, *((i, 0, i.size - 1) for i in bound if i != k)), prefer)
+    return notation.write(summed(rest, [i for i in bound if i != k]), prefer)
 
 
 def term_by_term(notation: Notation, factors: list[Expr], bound: list[Index], prefer: Sequence[Index]) -> Piece:
@@ -220,19 +220,17 @@ def term_by_term(notation: Notation, factors: list[Expr], bound: list[Index], pr
     rest = [f for f in factors if f is not added]
     terms = []
     for term in added.args:
-        body, limits = list(rest), [(k, 0, k.size - 1) for k in bound]
+        body, over = list(rest), list(bound)
         for factor in sp.Mul.make_args(term):
             if not isinstance(factor, sp.Sum) or isinstance(factor, Mean):
                 body.append(factor)
                 continue
-            taken = {limit[0] for limit in limits}
-            own = {
-                k: fresh(k.name, k.size) for k, *_ in factor.limits if k in taken
-            }  # two sums over one letter are two
+            inner = [limit[0] for limit in factor.limits]
+            own = {k: fresh(k.name, k.size) for k in inner if k in over}  # two sums over one letter are two
             body.append(factor.function.xreplace(own))
-            limits += [(own.get(k, k), *ends) for k, *ends in factor.limits]
+            over += [own.get(k, k) for k in inner]
         number, inside = sp.Mul(*body).as_coeff_Mul()
-        terms.append(number * sp.Sum(inside, *limits))
+        terms.append(number * summed(inside, over))
     return notation.write(sp.Add(*terms), prefer)
 
 

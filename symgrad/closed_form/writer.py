@@ -28,7 +28,7 @@ from symgrad.closed_form.asking import (
 from symgrad.closed_form.classes import is_class, one_hot
 from symgrad.closed_form.decimals import root_below, root_of
 from symgrad.closed_form.diagonals import on_diagonal
-from symgrad.closed_form.edges import is_edge, within_edges
+from symgrad.closed_form.edges import has_edge, is_edge, side_by_side, within_common_edges, within_edges
 from symgrad.closed_form.entries import entry
 from symgrad.closed_form.function_calls import function
 from symgrad.closed_form.known_calls import known_call
@@ -93,7 +93,7 @@ class Forms(Notation):
     def write(self, node: Expr, prefer: Sequence[Index]) -> Piece:
         """``node`` as a piece; its axes come in the order of ``prefer`` where there is a choice."""
         if is_access(node):
-            return entry(self, node)
+            return entry(self, node, prefer)
         if isinstance(node, sp.Sum):
             return write_sum(self, node, prefer)
         if node.is_Number or (not indices_in(node) and not reads_tensor(node) and node.free_symbols):
@@ -161,7 +161,14 @@ class Forms(Notation):
         content = content_of(node)
         if content != 1:
             return self.product([content, without(node, content)], prefer)
-        terms = [(t.could_extract_minus_sign(), -t if t.could_extract_minus_sign() else t) for t in node.args]
+        parts = node.args
+        if all(map(has_edge, parts)):
+            parts = within_common_edges(parts)
+            joined = self.product(split_factors(parts[0]), prefer) if len(parts) == 1 else None
+            joined = joined or side_by_side(self, parts, prefer)
+            if joined is not None:
+                return joined
+        terms = [(t.could_extract_minus_sign(), -t if t.could_extract_minus_sign() else t) for t in parts]
         written = [(minus, t, self.write(t, prefer)) for minus, t in terms]
         whole = added(written, common_order([piece for *_, piece in written], prefer))
         varied = [piece for *_, piece in written if piece.axes]

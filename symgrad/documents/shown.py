@@ -30,7 +30,7 @@ class Picture:
     def alt(self) -> str:
         """The description that the drawing carries."""
         root = ElementTree.fromstring(self.svg)
-        return " ".join(" ".join(root.findtext(f"{SVG}{tag}", "") for tag in ("title", "desc")).split())
+        return " ".join(". ".join(root.findtext(f"{SVG}{tag}", "") for tag in ("title", "desc")).split())
 
 
 Piece = Block | Picture

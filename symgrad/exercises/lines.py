@@ -95,10 +95,7 @@ class Question(Listed):
                 if worst > NEAR:
                     return Verdict("wrong", f"{LEAD.get(where, LEAD['sizes'])}{self._why(values, trials)}")
         except SymgradError as error:
-            own = (
-                h for h in error.hints if not isinstance(h, Setting) and "--" not in h
-            )  # the sizes are the question's
-            error.hints = tuple(own)
+            error.hints = tuple(h for h in error.hints if not isinstance(h, Setting))  # the sizes are the question's
             return Verdict("unread", str(error))
         if worst <= EXACT:
             return Verdict("exact", f"{self.name}.grad, at {points} points, {sizes_tried(self.explanation)}")

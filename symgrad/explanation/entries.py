@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import sympy as sp
@@ -22,9 +22,6 @@ from symgrad.indexing.symbols import Expr, access, indices_of, is_access, name_o
 from symgrad.lowering.reading import is_mask, number
 from symgrad.numeric import Array, Values, evaluate, plain
 from symgrad.shapes import with_numbers
-
-if TYPE_CHECKING:
-    pass
 
 LONGEST = 64
 """Sums of more terms are not written out."""

@@ -28,10 +28,9 @@ def means(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
             yield step, np.size(values[str(step.arguments[0])]) / max(1, np.size(out))
         elif options.get("reduction") == "mean" and entry_of(step.op) is not None:
             added = replace(step, options=tuple((k, "sum" if k == "reduction" else v) for k, v in step.options))
-            inputs = tuple(program.tensor(name) for name in dict.fromkeys(step.tensors))
+            alone = program.alone(added, values.sizes)
             try:
-                alone = Program(inputs, (added,), step.result.name, dict(values.sizes))
-                total = forward(alone, {t.name: as_float(values[t.name]) for t in inputs})[step.result.name]
+                total = forward(alone, {t.name: as_float(values[t.name]) for t in alone.inputs})[step.result.name]
             except (SymgradError, ValueError, ArithmeticError):
                 continue
             one, several = float(as_float(out)), float(as_float(total))

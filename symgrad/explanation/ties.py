@@ -16,7 +16,7 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Array, Values, as_float, finite, forward, numeric_pullback
 from symgrad.ops import entry_of
 from symgrad.oracles import run_torch
-from symgrad.program import Apply, Program, Tensor
+from symgrad.program import Apply, Program
 
 Place = tuple[int, ...]
 BESIDE, ABOVE_ZERO = 4 * 2.0**-52, 1e-100
@@ -152,7 +152,7 @@ def _of_step(program: Program, values: Values, passage: Passage, counts: Callabl
     step, name = passage.step, str(passage.step.arguments[passage.place])
     if not _searched(values, name, step.result.name) or not np.any(passage.weights):
         return None
-    local = Local(alone(step, program, values), {n: as_float(values[n]) for n in step.tensors}, name)
+    local = Local(program.alone(step, values.sizes), {n: as_float(values[n]) for n in step.tensors}, name)
     drawn = np.random.default_rng(3).uniform(0.5, 1.5, np.shape(passage.weights))
     places = local.corners(drawn * (as_float(passage.weights) != 0))
     for at in counting(places, np.shape(values[name]), lambda change: counts(name, change)):
@@ -185,12 +185,6 @@ def counting(places: Sequence[Place], shape: Place, counts: Callable[[Array], bo
 def _searched(values: Values, *names: str) -> bool:
     """Whether tensors are few numbers, and all finite."""
     return all(0 < np.size(values[n]) <= LARGEST and finite(values[n]).all() for n in names)
-
-
-def alone(step: Apply, program: Program, values: Values) -> Program:
-    """A program of one step, its arguments given."""
-    inputs = tuple(Tensor(name, program.tensor(name).shape) for name in dict.fromkeys(step.tensors))
-    return Program(inputs, (step,), step.result.name, dict(values.sizes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,7 +296,7 @@ def _of_switch(program: Program, values: Values, seed: Array, step: Apply, name:
     """The first entry at which a comparison turns over, and what that does to Σ v·out."""
     if not _searched(values, name, step.result.name, program.output):
         return None
-    compared = Local(alone(step, program, values), {n: as_float(values[n]) for n in step.tensors}, name)
+    compared = Local(program.alone(step, values.sizes), {n: as_float(values[n]) for n in step.tensors}, name)
     units = compared.neighbour
     low, high = compared.out(-units), compared.out(units)
     if np.shape(low) != np.shape(units):  # broadcast: which entry turns which is found one by one

@@ -7,7 +7,7 @@ from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, rav
 from symgrad.indexing.canonical import canonical
 from symgrad.indexing.deltas import add_up, delta
 from symgrad.indexing.equation import Equation, instantiate, replace_accesses, with_fresh_sums
-from symgrad.indexing.sums import is_constant, multiply_up, over_terms, split_factors, total
+from symgrad.indexing.sums import is_constant, multiply_up, over_same, over_terms, split_factors, summed, total
 from symgrad.indexing.symbols import Index, access, accesses, bound_indices, fresh, fresh_axes, tensor
 
 __all__ = [
@@ -29,10 +29,12 @@ __all__ = [
     "instantiate",
     "is_constant",
     "multiply_up",
+    "over_same",
     "over_terms",
     "ravel",
     "replace_accesses",
     "split_factors",
+    "summed",
     "tensor",
     "total",
     "unravel",

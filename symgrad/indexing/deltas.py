@@ -12,10 +12,11 @@ from collections.abc import Sequence
 import sympy as sp
 from sympy.core.sorting import default_sort_key
 
-from symgrad.indexing.brackets import Bracket, Mod, Ravel, bracket, expanded, extremes, sides, unravel
+from symgrad.indexing.brackets import Bracket, Mod, Ravel, Unravel, bracket, expanded, extremes, ravel, sides, unravel
 from symgrad.indexing.relabel import relabel
 from symgrad.indexing.sums import over_terms, pull_out
 from symgrad.indexing.symbols import Expr, Index, free_indices
+from symgrad.shapes import Size
 
 
 def delta(first: Expr, second: Expr) -> Expr:
@@ -49,7 +50,7 @@ def is_delta(node: Expr) -> bool:
 
 def _sum_term(term: Expr, pending: list[Index]) -> Expr:
     """One product: contract what a delta decides, then sum over the indices that are left."""
-    renamed, term = _renamed(term, pending)
+    renamed, term = _renamed(whole_numbers(term, pending), pending)
     if renamed:
         return add_up(decided(term), [k for k in pending if k not in renamed])
     for factor in sp.Mul.make_args(term):
@@ -82,6 +83,37 @@ def _renamed(term: Expr, pending: Sequence[Index]) -> tuple[dict[Index, Expr], E
         else:
             rest.append(factor)
     return names, relabel(sp.Mul(*rest), names) if names else term
+
+
+def whole_numbers(term: Expr, pending: Sequence[Index]) -> Expr:
+    """δ(⌊k/n⌋, p)·δ(k mod n, q) is δ(k, (p, q)): who knows every part of a number knows it."""
+    factors = sp.Mul.make_args(term)
+    said = [pair for factor in factors if is_delta(factor) for pair in parted(factor, pending)]
+    for number, shape in dict.fromkeys((p.number, p.shape) for p, _ in said if is_part(p, pending)):
+        known = {
+            p.axis: (p, value) for p, value in said if isinstance(p, Unravel) and (p.number, p.shape) == (number, shape)
+        }
+        if len(known) == len(shape) and all(number not in free_indices(value) for _, value in known.values()):
+            values = [known[axis][1] for axis in range(len(shape))]
+            bounds = sp.Mul(*(inside(value, size) for value, size in zip(values, shape, strict=True)))
+            others = [f for f in factors if not is_delta(f)] + [delta(*p) for p in said if p not in known.values()]
+            return sp.Mul(*others, bounds, delta(number, ravel(values, shape)))
+    return term
+
+
+def parted(factor: Expr, pending: Sequence[Index]) -> Sequence[tuple[Expr, Expr]]:
+    """The two sides of a δ; those of each part, where one side numbers parts of what is summed over."""
+    for this, other in (factor.args, factor.args[::-1]):
+        if is_part(this, pending):
+            return [(this, other)]
+        if isinstance(this, Ravel) and any(is_part(part, pending) for part in this.indices):
+            return [*zip(this.indices, unravel(other, this.shape), strict=True)]
+    return [factor.args]
+
+
+def is_part(node: Expr, pending: Sequence[Index]) -> bool:
+    """Whether a part of a number that is summed over."""
+    return isinstance(node, Unravel) and node.number in pending
 
 
 def _uses(expression: Expr, index: Index) -> int:
@@ -156,6 +188,11 @@ def turn(this: Expr, other: Expr, unknowns: Sequence[Index]) -> dict[Index, Expr
 
 def _within(value: Expr, index: Index) -> Expr:
     """[0 ≤ value < size of the index], as far as the sizes do not prove it."""
-    if isinstance(value, Index) and value.size == index.size:
+    return inside(value, index.size)
+
+
+def inside(value: Expr, size: Size) -> Expr:
+    """[0 ≤ value < size], as far as the sizes do not prove it."""
+    if isinstance(value, Index) and value.size == size:
         return sp.S.One
-    return bracket(sp.Ge(value, 0, evaluate=False)) * bracket(sp.Lt(value, index.size, evaluate=False))
+    return bracket(sp.Ge(value, 0, evaluate=False)) * bracket(sp.Lt(value, size, evaluate=False))

@@ -5,7 +5,7 @@ Every bound index is made here (or in `deltas`) and belongs to exactly one sum.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import sympy as sp
 
@@ -38,6 +38,18 @@ def sum_over(body: Expr, index: Index) -> Expr:
     if index not in free_indices(body):
         return index.size * body
     return over(sp.Sum, body, sp.Tuple(index, 0, index.size - 1))
+
+
+def summed(body: Expr, indices: Iterable[Index]) -> Expr:
+    """Σ over whole axes as it is written, whatever could be taken outside; ``body`` where there are none."""
+    limits = [(index, 0, index.size - 1) for index in indices]
+    return sp.Sum(body, *limits) if limits else body
+
+
+def over_same(body: Expr, whole: Expr) -> Expr:
+    """``body`` under the sum or product that ``whole`` is."""
+    kind = sp.Product if isinstance(whole, sp.Product) else sp.Sum
+    return kind(body, *whole.limits)
 
 
 def is_constant(expression: Expr) -> bool:

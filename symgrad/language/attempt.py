@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import sympy as sp
 
-from symgrad.errors import ShapeError, SymgradError
+from symgrad.errors import ShapeError, SymgradError, seed_apart
 from symgrad.language.builder import Builder
 from symgrad.language.calls import Meaning, Ref
 from symgrad.language.complaints import shown_shape
@@ -117,27 +117,28 @@ def fit_output(attempt: Attempt, wanted: Sequence[int]) -> None:
     shape, sizes = attempt.output.shape, attempt.sizes
     if len(shape) != len(wanted):
         raise ShapeError(f"the output has {len(shape)} axes, not {len(wanted)}")
-    try:
-        for size, number in zip(shape, wanted, strict=True):
-            sizes.unify(size, sizes.given(number))
-    except SizeMismatch:
-        raise ShapeError("the output has another shape") from None
+    if not meet(sizes, shape, tuple(map(sizes.given, wanted))):
+        raise ShapeError("the output has another shape")
 
 
 def fit_seed(sizes: Sizes, out: Shape, seed: Shape, script: Script) -> None:
     """What the text gives to backward has the shape of the output."""
+    if not meet(sizes, out, seed):
+        span = None if script.seed is None else script.seed.span
+        apart = shown_shape(seed, sizes), "out", shown_shape(out, sizes)
+        raise seed_apart(*apart, "torch.ones_like(out)", span=span)
+
+
+def meet(sizes: Sizes, one: Shape, other: Shape) -> bool:
+    """Whether two shapes are the same one, open sizes unified."""
+    if len(one) != len(other):
+        return False
     try:
-        if len(out) != len(seed):
-            raise SizeMismatch(sp.Integer(len(out)), sp.Integer(len(seed)))
-        for size, other in zip(out, seed, strict=True):
-            sizes.unify(size, other)
+        for size, number in zip(one, other, strict=True):
+            sizes.unify(size, number)
     except SizeMismatch:
-        raise ShapeError(
-            "the seed has to have the shape of the output: one weight for each of its entries",
-            span=None if script.seed is None else script.seed.span,
-            found=(f"seed {shown_shape(seed, sizes)}, out {shown_shape(out, sizes)}",),
-            hints=("torch.ones_like(out)",),
-        ) from None
+        return False
+    return True
 
 
 def settle(attempt: Attempt, sizes: Sizes) -> set[Size]:

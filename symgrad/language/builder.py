@@ -300,11 +300,11 @@ class Caller:
     span: Span | None
     settled: Callable[[Size, Span], int] | None = None
 
-    def __call__(self, name: str, *operands: Any, **options: Any) -> Ref:
+    def __call__(self, name: str | Op, *operands: Any, **options: Any) -> Ref:
         """The result of one entry."""
         return self.last(name, operands, options, None)
 
-    def last(self, name: str, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
+    def last(self, name: str | Op, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
         """The same, under the name ``wish``; what torch keeps as truth values or whole numbers stays that."""
         op, chosen = named(name), {**named(name).defaults, **options}
         kind = kind_of_result(op, [holding(operand) for operand in operands], chosen)

@@ -10,7 +10,7 @@ from symgrad.ops.calls.of_runs import OF_RUNS
 from symgrad.ops.lookup import close, find
 from symgrad.ops.spec import COMPOUND_SPELLINGS, SPELLINGS
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes
-from symgrad.ways import Setting
+from symgrad.ways import Hint, Setting
 
 WIDTH = 40
 
@@ -118,7 +118,7 @@ def unmade(statement: Statement) -> UnsupportedError:
     )
 
 
-OWN = "a function of your own: symgrad explain --call module:function"
+OWN = Setting("command", value="explain --call module:function", sentence="a function of your own: {}")
 
 
 def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> SymgradError:
@@ -127,7 +127,7 @@ def unknown_function(spelled: str, callee: Span, is_tensor: bool) -> SymgradErro
     word = spelled.removeprefix("Tensor.")
     reason = OF_RUNS.get(spelled.rpartition(".")[2])
     if reason is not None and not is_tensor:
-        told = "symgrad explain --call module:function, or symgrad run script.py"
+        told = Setting("command", value="explain --call module:function", sentence="{}, or symgrad run script.py")
         return UnsupportedError(f"{word} needs the numbers of a run: {reason}", span=callee, hints=(told,))
     near = [s.removeprefix("Tensor.") if method else s for s in close(spelled)]
     if f"torch.{spelled}" in (*SPELLINGS, *COMPOUND_SPELLINGS):
@@ -152,7 +152,7 @@ def uncalled(callee: Node) -> NotationError:
         return NotationError("this cannot be called", span=callee.span)
     same = [word for word in (*SPELLINGS, *COMPOUND_SPELLINGS) if word.startswith("F.")]
     same = [word for word in same if plain(word.removeprefix("F.")) == plain(name)]
-    hints = (*(f"{word}(…)" for word in sorted(same)), OWN)
+    hints: tuple[Hint, ...] = (*(f"{word}(…)" for word in sorted(same)), OWN)
     return NotationError(f"{module} is a module: a text is written in functions", span=callee.span, hints=hints)
 
 

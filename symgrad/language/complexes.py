@@ -17,7 +17,7 @@ from symgrad.language.calls import Meaning, Ref, kind_of
 from symgrad.language.complex_halves import by_halves
 from symgrad.language.text_pairs import HINT, IDENTITY, Seen, TextPairs, is_complex, seen
 from symgrad.ops import ground
-from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL
+from symgrad.ops.calls.complex_rules import ARITHMETIC, REAL, UNMOVED
 from symgrad.ops.complex.complex_pairs import unpaired
 from symgrad.ops.entry import named
 from symgrad.ops.spec import Op
@@ -26,8 +26,6 @@ from symgrad.shapes import Size
 
 VIEWS = ("torch.view_as_complex", "view_as_complex", "torch.view_as_real", "view_as_real")
 """The same entries, seen as complex numbers or as pairs: no step."""
-UNMOVED = frozenset({"complex_conj", "complex_real"})
-"""What leaves a real tensor as it is."""
 
 
 def speaks_of_complex(op: Op, operands: Sequence[Operand], label: str) -> bool:
@@ -63,9 +61,6 @@ def complex_step(
     pairs = TextPairs(builder, op, meanings, span, label, whole)
     if op.role is Role.INDEXES and isinstance(options["key"], tuple):
         return replace(pairs.entry(op, operands, {"key": (*options["key"], ("all",))}, name), complex=True)
-    if op.name in ("sum", "mean") and isinstance(meanings[0], Ref):
-        chosen = {**options, "dim": leading(options.get("dim"), meanings[0])}
-        return replace(pairs.entry(op, operands, chosen, name), complex=True)
     if op.name in UNMOVED and not any(map(is_complex, meanings)):
         return pairs.entry(IDENTITY, operands, {}, name)
     if not op.pairs:
@@ -84,11 +79,11 @@ def complex_step(
 class PairCaller(Caller):
     """Applies entries to tensors as torch sees them, of which some are complex."""
 
-    def __call__(self, name: str, *operands: Any, **options: Any) -> Any:
+    def __call__(self, name: str | Op, *operands: Any, **options: Any) -> Any:
         """The result of one entry."""
         return Seen(self.last(name, operands, options, None))
 
-    def last(self, name: str, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
+    def last(self, name: str | Op, operands: Sequence[Any], options: Mapping[str, Any], wish: str | None) -> Ref:
         """The same, under the name ``wish``."""
         op, given = named(name), [o.ref if isinstance(o, Seen) else o for o in operands]
         if self.settled is None or not (op.pairs or any(map(is_complex, given))):
@@ -133,11 +128,3 @@ def by_rule(
         return ref
     renamed = pairs.builder.renamed(ref, name)
     return renamed or replace(pairs.entry(IDENTITY, [Operand(ref, name)], {}, name), complex=ref.complex)
-
-
-def leading(dim: Any, tensor: Ref) -> tuple[int, ...]:
-    """``dim`` among the axes before the pairs; all of them for None."""
-    rank = len(tensor.shape) - 1
-    if dim is None:
-        return tuple(range(rank))
-    return tuple(d % rank if -rank <= d < rank else rank + 1 for d in (dim if isinstance(dim, tuple) else (dim,)))

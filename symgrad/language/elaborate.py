@@ -12,7 +12,7 @@ from typing import Any
 
 from symgrad.errors import NotationError, ShapeError, Span, UnknownNameError, UnsupportedError, bug
 from symgrad.language.apply import Applier, first_of_pair, placed
-from symgrad.language.builder import Builder, Caller, Operand
+from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Argument, Meaning, Parts, Ref, kind_of
 from symgrad.language.casts import cast, held_first, is_cast
 from symgrad.language.complaints import excerpt, no_inputs, turned, uncalled, unknown_function
@@ -343,8 +343,5 @@ class Elaborator:
             return found
         left = [item for item in written if item[0] != "int"]
         axes = [axis for axis, item in enumerate(left) if item[0] == "pick"]
-        entry, chosen, options = placed(
-            node.span, lambda: picked(self.builder, self.extents, found, axes, picks, node.span)
-        )
-        result = Caller(self.builder, node.span).last(entry, chosen, options, name)
+        result: Ref = placed(node.span, lambda: picked(self.builder, self.extents, found, axes, picks, node.span, name))
         return replace(result, kind=owner.kind, complex=owner.complex)

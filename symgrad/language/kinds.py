@@ -50,12 +50,12 @@ def kind_of_result(op: Op, operands: Sequence[Holding | None], options: Mapping[
 
     Raises `UnsupportedError` where torch's result would be another number than that of the index equation.
     """
-    if op.name == "scaled_dot_product_attention" and operands[3:] and operands[3] == Holding(Kind.TRUTH):
+    how = held_as(op)
+    if "masked" in how and list(operands[len(op.operands) - 1 :]) == [Holding(Kind.TRUTH)]:
         raise refusal(
             "a mask of truth values says who takes part, and symgrad has only the mask that is added",
             "torch.where(mask, 0, -1000) as the mask",
         )
-    how = held_as(op)
     if how & {"truth", "whole"}:
         return Kind.TRUTH if "truth" in how else Kind.WHOLE
     moving = [h for n, h in enumerate(operands) if h is not None and (op.variadic or op.operands[n] not in op.data)]

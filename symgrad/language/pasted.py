@@ -15,13 +15,14 @@ from symgrad.errors import NotationError
 from symgrad.language.nodes import Attribute, Call, Keyword, Name, Node, Script, Statement, Word, dotted, walk
 from symgrad.language.syntax import parse
 from symgrad.source import Source
+from symgrad.ways import Setting
 
 IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t][^\n;#]*", re.MULTILINE)
 SAYS = ("print", "torch.manual_seed")
 """Calls that stand for themselves and compute nothing here: random numbers have a seed of their own."""
 PARAMETERS = ("nn.Parameter", "torch.nn.Parameter")
 ASKS, MARKS, FLAG = "backward", "requires_grad_", "requires_grad"
-WHOLE = ("a whole script: symgrad run SCRIPT",)
+WHOLE = (Setting("command", value="run SCRIPT", sentence="a whole script: {}"),)
 
 
 def script_of(source: Source) -> Script:
@@ -33,31 +34,27 @@ def script_of(source: Source) -> Script:
     """
     text = IMPORT.sub(lambda match: " " * len(match.group()), source.text)
     script = parse(Source(text) if text.strip() else source)
-    asked = [s for s in script.statements if asking(s) is not None]
-    if len(asked) > 1:
-        raise NotationError("there are two calls of backward here", span=asked[1].span, hints=("one of them", *WHOLE))
+    calls = [(n, call) for n, s in enumerate(script.statements) if (call := asking(s)) is not None]
+    if len(calls) > 1:
+        raise NotationError(
+            "there are two calls of backward here", span=calls[1][1].span, hints=("one of them", *WHOLE)
+        )
+    end = calls[0][0] if calls else len(script.statements)
+    for statement in script.statements[end + 1 :]:
+        if not (is_said(statement) or reads_gradient(statement)):
+            raise NotationError("this comes after backward", span=statement.span, hints=("leave it out", *WHOLE))
     kept: list[Statement] = []
     leaves: set[str] = set()
-    seed: Node | None = None
-    for statement in script.statements:
-        call = asking(statement)
-        if call is not None:
-            kept, seed = asked_of(kept, call)
-        elif is_said(statement, after=bool(asked) and statement.span > asked[0].span):
-            continue
-        elif asked and statement.span > asked[0].span:
-            raise NotationError("this comes after backward", span=statement.span, hints=("leave it out", *WHOLE))
-        else:
-            marked = without_mark(statement)
-            if marked is None:
-                kept.append(statement)
-                continue
-            name, value = marked
-            leaves.add(name)
-            if value is not None:
-                kept.append(replace(statement, value=value))
-    if not asked and len(kept) == len(script.statements) and not leaves:
+    for statement in script.statements[:end]:
+        marked = without_mark(statement)
+        if marked is not None:
+            leaves.add(marked[0])
+            kept += [replace(statement, value=marked[1])] if marked[1] is not None else []
+        elif not is_said(statement):
+            kept.append(statement)
+    if not calls and len(kept) == len(script.statements) and not leaves:
         return replace(script, source=source)
+    kept, seed = asked_of(kept, calls[0][1]) if calls else (kept, None)
     if not kept:
         raise NotationError("there is no expression", span=(0, len(source.text)), hints=('"x@a"',))
     return Script(Source(left_of(source.text, kept)), tuple(kept), frozenset(leaves), seed)
@@ -97,22 +94,21 @@ def asking(statement: Statement) -> Call | None:
 
 
 def argument_of(call: Call) -> Node | None:
-    """What v is: backward's first argument, or the one called gradient."""
-    named = {keyword.name: keyword.value for keyword in call.keywords}
-    found = [*call.positional[:1], *(named[name] for name in ("gradient",) if name in named)]
-    if not found or found[0] == Word(found[0].span, None):
-        return None
-    return found[0]
+    """What v is: backward's first argument, or the one called gradient; None where it is left out, or is None."""
+    found = next(iter((*call.positional, *(k.value for k in call.keywords if k.name == "gradient"))), None)
+    return None if isinstance(found, Word) and found.value is None else found
 
 
-def is_said(statement: Statement, after: bool) -> bool:
-    """Whether a statement computes nothing: ``print(x.grad)``; after the backward, ``x.grad`` alone."""
+def is_said(statement: Statement) -> bool:
+    """Whether a statement stands for itself and computes nothing: ``print(x.grad)``."""
     value = statement.value
-    if statement.target is not None:
-        return False
-    if isinstance(value, Call) and dotted(value.function) in SAYS:
-        return True
-    return after and any(isinstance(part, Attribute) and part.name == "grad" for part in walk(value))
+    return statement.target is None and isinstance(value, Call) and dotted(value.function) in SAYS
+
+
+def reads_gradient(statement: Statement) -> bool:
+    """``x.grad`` alone."""
+    parts = walk(statement.value)
+    return statement.target is None and any(isinstance(part, Attribute) and part.name == "grad" for part in parts)
 
 
 def without_mark(statement: Statement) -> tuple[str, Node | None] | None:
@@ -130,8 +126,7 @@ def without_mark(statement: Statement) -> tuple[str, Node | None] | None:
     flags = [k for k in value.keywords if is_flag(k)]
     if not flags:
         return None
-    rest: Sequence[Keyword] = tuple(k for k in value.keywords if k not in flags)
-    return statement.target, replace(value, keywords=tuple(rest))
+    return statement.target, replace(value, keywords=tuple(k for k in value.keywords if k not in flags))
 
 
 def is_flag(keyword: Keyword) -> bool:

@@ -21,16 +21,22 @@ from symgrad.language.extents import Extents
 from symgrad.language.kinds import Kind
 from symgrad.language.made import Fill, Made
 from symgrad.language.values import from_entries
-from symgrad.ops.calls.registry import Last
+from symgrad.ops import ground
 from symgrad.shapes import size_of
 
 MASK = ("torch.where(mask, x, 0)", "(mask * x).sum()")
 
 
 def picked(
-    builder: Builder, extents: Extents, x: Ref, axes: Sequence[int], picks: Sequence[Meaning], span: Span
-) -> Last:
-    """The entries of ``x`` at the positions ``picks`` on ``axes``."""
+    builder: Builder,
+    extents: Extents,
+    x: Ref,
+    axes: Sequence[int],
+    picks: Sequence[Meaning],
+    span: Span,
+    name: str | None,
+) -> Ref:
+    """The entries of ``x`` at the positions ``picks`` on ``axes``, called ``name``."""
     call = Caller(builder, span)
     places = [positions(builder, extents, x.shape[axis], index, span) for axis, index in zip(axes, picks, strict=True)]
     first = axes[0]
@@ -41,19 +47,19 @@ def picked(
         rest = [n for n in range(len(x.shape)) if n not in axes]
         order = (*rest[:first], *axes, *rest[first:])
         if order != tuple(range(len(x.shape))):
-            x = call("permute", x, dims=order)
+            x = call(ground.permute, x, dims=order)
         shape = (*x.shape[:first], sp.Mul(*sizes), *x.shape[first + len(axes) :])
-        x = call("reshape", x, shape=shape)
+        x = call(ground.reshape, x, shape=shape)
         flat = places[0]
         for place, size in zip(places[1:], sizes[1:], strict=True):
-            flat = call("add", call("mul", flat, int(size)), place)
+            flat = call(ground.add, call(ground.mul, flat, int(size)), place)
         places = [replace(flat, kind=Kind.WHOLE)]
     (place,) = places
     if len(place.shape) == 1:
-        return "index_select", (x, place), {"dim": first}
+        return call.last(ground.index_select, (x, place), {"dim": first}, name)
     shape = (*x.shape[:first], *place.shape, *x.shape[first + 1 :])
-    row = call("reshape", place, shape=(sp.Mul(*place.shape),))
-    return "reshape", (call("index_select", x, row, dim=first),), {"shape": shape}
+    row = call(ground.reshape, place, shape=(sp.Mul(*place.shape),))
+    return call.last(ground.reshape, (call(ground.index_select, x, row, dim=first),), {"shape": shape}, name)
 
 
 def positions(builder: Builder, extents: Extents, size: Any, index: Meaning, span: Span) -> Ref:

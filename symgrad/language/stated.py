@@ -43,7 +43,7 @@ def remarks(builder: Builder, text: str, operands: Sequence[Operand]) -> Iterato
         number = builder.sizes.number(found.found[letter])
         many = "" if number is None else f" over {number} {'value' if number == 1 else 'values'},"
         yield f"{letter} runs{many} as far as {' and '.join(texts)} {'stays' if len(texts) == 1 else 'stay'} inside"
-    yield "in the proof torch runs the equation itself, entry by entry"
+    yield "torch runs the equation itself in the proof, entry by entry"
 
 
 def operand(name: Name, meaning: Meaning) -> Operand:

@@ -13,7 +13,7 @@ from symgrad.errors import Span, UnsupportedError
 from symgrad.language.builder import Builder, Operand
 from symgrad.language.calls import Meaning, Ref
 from symgrad.ops import ground
-from symgrad.ops.entry import named, playing
+from symgrad.ops.entry import named, playing, plays
 from symgrad.ops.spec import Op
 from symgrad.program import Role
 from symgrad.shapes import Shape, Size
@@ -94,7 +94,7 @@ class TextPairs:
     def part(self, pairs: Ref, number: int) -> Ref:
         """The real (0) or imaginary (1) part."""
         made = self.builder.step_of(pairs.name)
-        half = made.arguments[number] if made is not None and made.op == "complex_pair" else None
+        half = made.arguments[number] if made is not None and plays(made.op, Role.PAIRS) else None
         if isinstance(half, str) and self.builder.shape_of(half) == pairs.shape[:-1]:
             return Ref(half, pairs.shape[:-1])  # it was put together of halves
         return self(ground.complex_imag if number else ground.complex_real, pairs)

@@ -60,6 +60,18 @@ def product(left: Array, right: Array) -> Array:
     return found
 
 
+def chosen_product(first: bool, left: Array, right: Array) -> Array:
+    """`product`, where the zeros of the ``first`` matrix or the second say what is not read, be there an infinity."""
+    found = product(left, right)
+    if np.isfinite(found).all():
+        return found
+    found = np.zeros_like(found)
+    for k in range(left.shape[-1]):
+        column, row = left[..., :, k, None], right[..., None, k, :]
+        found += np.where((column if first else row) != 0, column * row, 0.0)
+    return found
+
+
 def together(array: Array) -> Array:
     """The array, or a copy, with rows or columns that lie together in each matrix."""
     rows, columns = array.strides[-2:]
@@ -215,6 +227,7 @@ NUMPY: Primitives = {
     "join": lambda axis: lambda *arrays: np.concatenate(arrays, axis),
     "reduce": reduced,
     "product": lambda: product,
+    "chosen": lambda first: partial(chosen_product, first),
     "take": lambda axis: partial(taken, axis),
     "put": Put,
     "place": lambda place, length: partial(placed, place, length),

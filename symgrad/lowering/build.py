@@ -81,7 +81,7 @@ class Builder:
         if isinstance(node, sp.Product):
             return self.multiplied_up(node)
         if node.is_Add:
-            return chosen(node, self.terms, self.value) or self.added(node)
+            return chosen(node, self.terms, self.value) or self.families.less(node) or self.added(node)
         if isinstance(node, sp.exp):
             return self.families.raised(node.exp)
         if isinstance(node, Share):
@@ -327,7 +327,7 @@ def lowered(
     found = []
     lengths: dict[Index, int] = {}
     terms = Terms(graph, lengths, {})
-    builder = Builder(graph, Products(terms), Places(terms, shapes, holds, sizes), sizes, tame)
+    builder = Builder(graph, Products(terms, tame), Places(terms, shapes, holds, sizes), sizes, tame)
     for equation in equations:
         shape = [number(axis.size, sizes) for axis in equation.axes]
         over = opened(equation, builder.size)

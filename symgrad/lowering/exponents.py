@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import sympy as sp
 
-from symgrad.indexing import Bracket, Index
+from symgrad.indexing import Bracket, Index, over_same
 from symgrad.indexing.quotients import Quotient, named_quotient
 from symgrad.indexing.sums import split_factors
 from symgrad.indexing.symbols import Expr, free_indices
@@ -43,7 +43,7 @@ def stable_factors(node: Expr) -> tuple[Expr, ...]:
             others.append(factor)
     for n, factor in enumerate(others):
         if exponents and sums_exponentials(factor, sp.Add(*exponents)):
-            inside = sp.Sum(factor.function * sp.exp(sp.Add(*exponents), evaluate=False), *factor.limits)
+            inside = over_same(factor.function * sp.exp(sp.Add(*exponents), evaluate=False), factor)
             return (*others[:n], inside, *others[n + 1 :])
     if len(exponents) < 2:
         return tuple(node.args)

@@ -73,10 +73,19 @@ class Families:
 
     def raised(self, exponent: Expr) -> Term:
         """exp(a − log Σ_k exp(f(k))) as exp(a − the largest f) / Σ_k exp(f(k) − the largest f)."""
+        found, totals = self.shifted(exponent)
+        found = self.terms.map("exp", found)
+        for times, total in totals:
+            for _ in range(abs(times)):
+                found = self.terms.map("multiply" if times > 0 else "divide", found, total)
+        return found
+
+    def shifted(self, node: Expr) -> tuple[Term, list[tuple[int, Term]]]:
+        """a + n·log Σ_k exp(f(k)) as a + n·(the largest f); of each such logarithm n, and its sum without that."""
         rest, shifts, totals = [], [], []
-        for part in sp.Add.make_args(exponent):
+        for part in sp.Add.make_args(node):
             times, inner = part.as_coeff_Mul()
-            if isinstance(inner, sp.log) and exponentials_only(inner.args[0]) and times.is_Integer and plain(inner):
+            if of_family(part):
                 largest, shares = self.family(inner.args[0])
                 shifts.append(self.terms.scaled(int(times), largest))
                 totals.append((int(times), self.total(shares, inner.args[0])))
@@ -85,11 +94,23 @@ class Families:
         found = self.terms.floats(self.value(sp.Add(*rest)))
         for shift in shifts:
             found = self.terms.map("add", found, shift)
-        found = self.terms.map("exp", found)
+        return found, totals
+
+    def less(self, node: Expr) -> Term | None:
+        """a − log Σ_k exp(f(k)), the largest f taken from a first: large ones cancel; None for any other sum."""
+        logarithms = [of_family(part) and part.could_extract_minus_sign() for part in node.args]
+        if not any(logarithms) or all(logarithms):
+            return None
+        found, totals = self.shifted(node)
         for times, total in totals:
-            for _ in range(abs(times)):
-                found = self.terms.map("multiply" if times > 0 else "divide", found, total)
+            found = self.terms.map("add", found, self.terms.scaled(times, self.terms.map("log", total)))
         return found
+
+
+def of_family(part: Expr) -> bool:
+    """Whether a term is a whole number times log Σ_k exp(f(k)) over all k."""
+    times, inner = part.as_coeff_Mul()
+    return bool(isinstance(inner, sp.log) and exponentials_only(inner.args[0]) and times.is_Integer and plain(inner))
 
 
 def plain(logarithm: Expr) -> bool:

@@ -87,6 +87,18 @@ class Graph:
         """What a node holds."""
         return self.nodes[place].holds
 
+    def chooses(self, place: int) -> bool:
+        """Whether the zeros of a node say what is not read: a condition, or numbers that conditions on indices give."""
+        node = self.nodes[place]
+        while node.kind in VIEWS or node.told in (("float",), ("whole",)):
+            node = self.nodes[node.operands[0]]
+        above, left = set[Node](), [node]
+        while left:
+            above.add(one := left.pop())
+            left += [self.nodes[o] for o in one.operands if self.nodes[o] not in above]
+        given = any(one.kind == "input" for one in above)
+        return node.holds == TRUTH or (not given and any(one.holds == TRUTH for one in above))
+
     def apply(
         self, kind: str, told: tuple[Any, ...], operands: Sequence[int], shape: Sequence[int], holds: str = FLOAT
     ) -> int:

@@ -58,9 +58,9 @@ class Cursor:
     def unexpected(self, problem: str) -> NotationError:
         """A refusal at the next token."""
         token = self.next
-        juxtaposed = self.place and token.kind in ("name", "number", "big") and self.tokens[self.place - 1].kind in (
-            "name", "number",
-        )  # fmt: skip
+        before = self.tokens[self.place - 1] if self.place else None
+        begins = token.kind in ("name", "number", "big") or token.word in ("(", "[")
+        juxtaposed = begins and before is not None and (before.kind in ("name", "number") or before.word in (")", "]"))
         hints = ("a product needs a sign: 2·x or 2*x",) if juxtaposed else ()
         hints = OTHERWISE.get(token.word, hints)
         if token.kind == "end":

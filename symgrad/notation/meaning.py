@@ -6,10 +6,12 @@ an expression as the table's entries have them: sums with deltas contracted, con
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import singledispatchmethod
-from itertools import pairwise
+from inspect import Signature
+from itertools import pairwise, takewhile
 from typing import Any, Protocol
 
 import sympy as sp
@@ -55,13 +57,58 @@ class Entries(Protocol):
 
 
 @dataclass(frozen=True)
+class Word:
+    """A function: what it makes of ``least`` to ``most`` arguments; in the places ``numbers`` stand numbers."""
+
+    made: Callable[..., Expr]
+    least: int
+    most: int
+    numbers: frozenset[int]
+
+    def __call__(self, *parts: Expr) -> Expr:
+        """The function of ``parts``."""
+        return self.made(*parts)
+
+
+def word_of(symbolic: Callable[..., Expr]) -> Word:
+    """A function of SymPy's; what it has no derivative by is a number."""
+    counts = [int(count) for count in getattr(symbolic, "nargs", (1,))]
+    parts = [sp.Dummy() for _ in range(max(counts))]
+    whole = symbolic(*parts)
+    steady = frozenset(n for n, part in enumerate(parts) if len(parts) > 1 and whole.diff(part).has(sp.Derivative))
+    return Word(symbolic, min(counts), max(counts), steady)
+
+
+def taking(
+    signature: Signature, operands: Sequence[str], optional: Collection[str],
+    made: Callable[[Sequence[Expr], Mapping[str, Any]], Expr],
+) -> Word:  # fmt: skip
+    """What ``made`` makes of expressions, and of the options behind them as far as these are numbers."""
+    options = [parameter for name, parameter in signature.parameters.items() if name not in operands]
+    told = [option.name for option in takewhile(lambda option: not isinstance(option.default, (str, bool)), options)]
+    many, asked = len(operands), sum(option.default is option.empty for option in options)
+
+    def whole(*parts: Expr) -> Expr:
+        return made(parts[:many], dict(zip(told, map(constant, parts[many:]), strict=False)))
+
+    most = many + len(told)
+    return Word(whole, many - len(optional) + asked, most, frozenset(range(many, most)))
+
+
+def constant(part: Expr) -> int | Fraction:
+    """The number that a function's argument is."""
+    exact = sp.Rational(part)
+    return int(exact) if exact.is_integer else Fraction(int(exact.p), int(exact.q))
+
+
+@dataclass(frozen=True)
 class Meaning:
     """What names stand for: tensors, letters, how far the letters of sums run, and the axes that ``…`` are."""
 
     tensors: Mapping[str, Entries]
     letters: Mapping[str, Expr]
     ranges: Mapping[str, Size]
-    functions: Mapping[str, Callable[..., Expr]]
+    functions: Mapping[str, Word]
     lead: tuple[Index, ...] = ()
 
     @singledispatchmethod

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 
 from symgrad.errors import NotationError, UnknownNameError, UnsupportedError
+from symgrad.notation.meaning import Word
 from symgrad.notation.tree import (
     Access,
     Big,
@@ -24,6 +25,7 @@ from symgrad.notation.tree import (
     Flat,
     Letter,
     Name,
+    Negative,
     Node,
     Number,
     Padded,
@@ -186,7 +188,7 @@ def guarded(entry: Node, free: Sequence[bool]) -> Node:
     return found
 
 
-def names_in(statement: Statement, functions: Mapping[str, object]) -> Names:
+def names_in(statement: Statement, functions: Mapping[str, Word]) -> Names:
     """What the names of a statement are that is spelled out; raises `SymgradError` for what means nothing."""
     letters = {letter.name for node in walk(statement) for letter in letters_of(node)}
     tensors: dict[str, Pattern] = {}
@@ -281,9 +283,11 @@ def check_number(node: Name, statement: Statement) -> None:
         raise UnsupportedError(f"{node.name} is defined by itself: that is an equation to be solved", span=node.span)
 
 
-def check_function(node: Call, functions: Mapping[str, object]) -> None:
-    """Refuse functions that the notation does not have."""
-    if node.function in functions:
+def check_function(node: Call, functions: Mapping[str, Word]) -> None:
+    """Refuse functions that the notation does not have, and arguments that a function does not take."""
+    word = functions.get(node.function)
+    if word is not None:
+        check_arguments(node, word)
         return
     near = get_close_matches(node.function, list(functions), n=1, cutoff=0.6)
     raise UnknownNameError(
@@ -291,6 +295,19 @@ def check_function(node: Call, functions: Mapping[str, object]) -> None:
         span=(node.span[0], node.span[0] + len(node.function)),
         hints=(f"did you mean {near[0]}?",) if near else ("exp, log, tanh, sigmoid, … by their names in torch",),
     )
+
+
+def check_arguments(node: Call, word: Word) -> None:
+    """Refuse too few or too many, and an option that is no number: nothing that is written is left unread."""
+    given = len(node.arguments)
+    if not word.least <= given <= word.most:
+        takes = f"{word.least}" if word.least == word.most else f"{word.least} to {word.most}"
+        raise NotationError(f"{node.function} takes {takes} here, and gets {given}", span=node.span)
+    for place in sorted(word.numbers & frozenset(range(given))):
+        if not all(isinstance(part, (Number, Negative, Binary)) for part in walk(node.arguments[place])):
+            raise NotationError(
+                f"{node.function} takes a number here, that stands in the text", span=node.arguments[place].span
+            )
 
 
 def check_sizes(statement: Statement, tensors: Mapping[str, Pattern]) -> None:

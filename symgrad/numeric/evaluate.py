@@ -34,7 +34,7 @@ def evaluate(
     return by_evaluator(equation, used, sizes)
 
 
-evaluate_forward = partial(evaluate, plays=play)
-"""For an operation's own equation: infinities and what is no number go on as in NumPy and torch."""
+evaluate_forward = partial(evaluate, plays=partial(play, lent=True))
+"""For an operation's own equation: infinities and what is no number go on as in NumPy and torch, a view is a view."""
 played = partial(evaluate, plays=partial(play_tame, at_once=True))
 """By a plan from the first use on: for what is large, or asked for again."""

@@ -124,6 +124,10 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
     options = options_of(step, program.sizes)
     arguments = [arrays[a] if isinstance(a, str) else constant(a, program.sizes) for a in step.arguments]
     try:
+        for name, rule in op.known.items():
+            known = rule(*arguments, **options)
+            if known is not None:
+                arrays[known_name(step, name)] = np.asarray(known)
         arrays[step.result.name] = (
             pulled(step, program, Values(arrays, program.sizes))
             if op.numpy is None
@@ -141,10 +145,6 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
         raise ShapeError(
             f"{op.name} has no value for a tensor without entries", span=step.span, found=(str(error),)
         ) from None
-    for name, rule in op.known.items():
-        known = rule(*arguments, **options)
-        if known is not None:
-            arrays[known_name(step, name)] = np.asarray(known)
 
 
 def pulled(step: Apply, program: Program, values: Values) -> Array:

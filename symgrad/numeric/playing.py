@@ -46,8 +46,9 @@ def play(
     sizes: Mapping[Size, int],
     tame: bool = False,
     at_once: bool = False,
+    lent: bool = False,
 ) -> Array | None:
-    """The array that ``equation`` defines, in memory of its own; None where it has no plan.
+    """The array that ``equation`` defines, in memory of its own unless it may be ``lent``; None where it has no plan.
 
     Infinities and what is no number are taken as NumPy takes them; a condition that does not hold is 0 beside them.
     ``tame`` says that there are none of either, and waits for the second use of an equation on small arrays unless the
@@ -67,7 +68,7 @@ def play(
     with np.errstate(all="ignore"):
         (played,) = plan.play([given[name] for name in plan.inputs])
     found = np.asarray(played)
-    if found.flags.writeable and (plan.own[0] or not shares(found, (*given.values(), *plan.start))):
+    if lent or (found.flags.writeable and (plan.own[0] or not shares(found, (*given.values(), *plan.start)))):
         return found
     return np.array(found)
 

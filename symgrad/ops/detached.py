@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.spec import At, Data, example, operation
 from symgrad.program import Role
 
 
-def as_it_is(x: Any) -> Any:
-    """NumPy keeps no record that anything could be detached from."""
-    return np.array(x)
-
-
 @operation(
     holds="first",
     says="the values of x, held: torch records nothing from here back, so no gradient arrives this way",
-    numpy=as_it_is,
     torch=lambda torch, x: x.detach(),
     spelled=("torch.detach", "Tensor.detach"),
     pathless=True,

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
+from symgrad.functions import ALSO, JUMPS
 from symgrad.ops.along import Along
 from symgrad.ops.domain import Domain, reals
 from symgrad.ops.indexed import Indexed
@@ -33,7 +34,6 @@ from symgrad.ops.spec import (
     no_alignment,
     register,
 )
-from symgrad.ops.words import ALSO, JUMPS
 
 NUMPY = ("torch.{}", "Tensor.{}", "np.{}")
 TORCH = ("torch.{}", "aten.{}", "Tensor.{}")

@@ -5,13 +5,15 @@ function are not. Where torch has its own way the entry says so (``holds``):
 
 truth, whole: it is that, whatever comes in · counted: truth values are counted · kept: as the operands are · joined: kept,
 and a sum of truth values is "or" · cut: kept, and a fraction would be cut off · first: as what is written into · behind: as
-the operands behind the first · bounded: as the operands and the options · subscripts: as the letters say · real: a number.
+the operands behind the first · bounded: as the operands and the options · subscripts: as the letters say · real: a number ·
+masked: the last operand is added, where torch would read truth values as who takes part.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+from symgrad.functions import ALSO, JUMPS
 from symgrad.notation.tree import (
     Access,
     Big,
@@ -31,7 +33,6 @@ from symgrad.notation.tree import (
 from symgrad.ops.losses import Loss
 from symgrad.ops.readings import spelled
 from symgrad.ops.spec import TABLE, Op
-from symgrad.ops.words import ALSO, JUMPS
 
 KEPT, REAL = frozenset({"kept"}), frozenset({"real"})
 ROUNDING = JUMPS - {"i0e", "i1e"}
@@ -59,7 +60,7 @@ def stays_whole(node: Node, name: str) -> bool:
         case Number():
             return node.value.denominator == 1
         case Name():
-            return node.name not in ("π", "pi", "e", "∞")
+            return node.name not in ("π", "pi", "e")
         case Access() | Condition() | Delta() | Size() | Floor():
             return True
         case Root():

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 import sympy as sp
 
+from symgrad.errors import NotationError, bug
 from symgrad.indexing.symbols import Expr
 from symgrad.notation.meaning import Meaning
 from symgrad.notation.read import read_statement
@@ -55,7 +56,10 @@ class Whole:
 @lru_cache(maxsize=1024)
 def spelled(text: str) -> Statement:
     """The equation that ``text`` is, its definitions put in."""
-    return spelled_out(read_statement(text))
+    try:
+        return spelled_out(read_statement(text))
+    except NotationError as error:  # of an entry, not of what a user wrote
+        raise bug(f"the equation {text!r} does not read, at {error.span}: {error.problem}") from error
 
 
 @lru_cache(maxsize=1024)

@@ -9,12 +9,13 @@ as 0, as in the equation: a condition beside it is 0 there.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 import sympy as sp
 
-from symgrad.errors import bug
-from symgrad.functions import Stable
+from symgrad.errors import UnsupportedError, bug
+from symgrad.functions import Stable, side
 from symgrad.indexing import Bracket, Equation, Index, Ravel, Unravel, is_constant
 from symgrad.indexing.symbols import Expr, bound_indices, indices_of, is_access, name_of
 from symgrad.numeric.budget import check_grid
@@ -26,9 +27,12 @@ RELATIONS: Mapping[Any, Callable[[Any, Any], Any]] = {
 PLAIN = {
     **{name: name for name in ("exp", "log", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")},
     **{name: name for name in ("asinh", "acosh", "atanh", "erf", "erfc", "sigmoid", "sign", "floor", "ceil", "trunc")},
-    "loggamma": "lgamma", "ceiling": "ceil", "nearest": "round", "atan2": "atan2",
+    "loggamma": "lgamma", "ceiling": "ceil", "nearest": "round", "atan2": "atan2", "erfinv": "erfinv",
+    **{name: f"special.{name}" for name in ("i0e", "i1e", "erfcx", "log_ndtr")},
 }  # fmt: skip
 """What torch has under a name of its own; the rest is written in elementary terms."""
+BESSEL = {0: "special.i0", 1: "special.i1"}
+"""The orders of besseli that torch has."""
 
 
 def run_equation(equation: Equation, tensors: Mapping[str, Any], dtype: Any) -> Any:
@@ -82,7 +86,7 @@ class Grid:
 
     def number(self, node: Expr) -> Any:
         """A constant: whole numbers stay whole, because they may stand in an index."""
-        value = int(node) if node.is_Integer else float(node)
+        value = int(node) if node.is_Integer else float(node) if node.is_extended_real else float("nan")
         return self.torch.tensor(value, dtype=None if node.is_Integer else self.dtype).reshape([1] * self.rank)
 
     def entry(self, tensor: Any, at: list[Any]) -> Any:
@@ -144,12 +148,25 @@ class Grid:
             return self.of(above) // self.of(below)
         arguments = [self.of(argument) for argument in node.args]
         if name in PLAIN:
-            return getattr(self.torch, PLAIN[name])(*(a.to(self.dtype) for a in arguments))
+            return self.called(PLAIN[name], *arguments)
+        if isinstance(node, sp.polygamma):
+            return self.torch.polygamma(int(node.args[0]), arguments[1].to(self.dtype))
+        if isinstance(node, sp.besseli) and node.args[0] in BESSEL:
+            return self.called(BESSEL[node.args[0]], arguments[1])
+        if isinstance(node, sp.gamma):
+            x = arguments[0].to(self.dtype)
+            return x.lgamma().exp() * self.torch.where((x < 0) & (x.floor() % 2 != 0), -1, 1)
+        if isinstance(node, side):
+            return self.torch.copysign(self.torch.ones_like(arguments[0], dtype=self.dtype), arguments[0])
         if isinstance(node, Stable):
             return self.of(node.definition(node.args[0]))
         if isinstance(node, sp.Max | sp.Min):
             raise bug(f"{name} has no rule for ties")
-        raise bug(f"torch is not asked for {name}")
+        raise UnsupportedError(f"torch has no {node.func} of this order to compare with")
+
+    def called(self, name: str, *arguments: Any) -> Any:
+        """torch's function of numbers."""
+        return attrgetter(name)(self.torch)(*(a.to(self.dtype) for a in arguments))
 
     def one_where(self, condition: Any) -> Any:
         """1 where a condition holds, 0 elsewhere."""

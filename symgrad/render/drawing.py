@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import struct
 import zlib
+from textwrap import wrap
 from xml.etree import ElementTree
 
 import numpy as np
@@ -32,6 +33,10 @@ PALETTE = (
 """Paul Tol's bright colours and Okabe and Ito's, which differ also for the colour-blind; a text says the same."""
 WIDE = 0.62
 """The width of a character, of its size."""
+LEAST = 7.0
+"""The smallest letters; what does not fit in them is cut, and whole where one points at it."""
+ACROSS = 1100
+"""Characters of a line of words, times their size."""
 
 
 def ink_on(colour: str) -> str:
@@ -62,11 +67,13 @@ class Drawing:
 
     def text(
         self, x: float, y: float, text: str, *, size: float = 13, anchor: str = "start", kind: str = "ink",
-        bold: bool = False, room: float | None = None, fill: str | None = None,
+        bold: bool = False, room: float | None = None, fill: str | None = None, whole: str = "",
     ) -> None:  # fmt: skip
-        """``text`` with its baseline at y; smaller where it has only so much ``room``."""
+        """``text`` with its baseline at y; smaller where it has only so much ``room``, cut where it would be tiny."""
+        whole = whole or text  # what it stands for, told where one points
         if room is not None and text:
-            size = min(size, room / (WIDE * len(text)))
+            size = min(size, max(LEAST, room / (WIDE * len(text))))
+            text = shortened(text, int(room / (WIDE * size) + 1e-9))
         attributes: dict[str, object] = {
             "x": f"{x:g}",
             "y": f"{y:g}",
@@ -79,9 +86,19 @@ class Drawing:
             attributes |= {"fill": fill, "class_": "code"}
         if bold:
             attributes["font_weight"] = 600
-        self.add("text", **attributes).text = text
+        element = self.add("text", **attributes)
+        element.text = text
+        if text != whole:
+            ElementTree.SubElement(element, "title").text = whole
         start = {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
         self.reach(x + (1 - start) * WIDE * size * len(text), y + size / 3)
+
+    def lines(self, x: float, y: float, text: str, *, size: float = 13, kind: str = "ink", bold: bool = False) -> float:
+        """``text`` on as many lines as it takes; the baseline of the last one."""
+        for n, line in enumerate(wrap(text, int(ACROSS / size), break_on_hyphens=False)):
+            y += 1.35 * size if n else 0
+            self.text(x, y, line, size=size, kind=kind, bold=bold)
+        return y
 
     def cell(self, x: float, y: float, side: float, high: float, colour: str | None = None) -> None:
         """One cell of a table, filled or not."""
@@ -122,6 +139,15 @@ class Drawing:
         root.extend(self.body)
         ElementTree.indent(root)
         return ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def shortened(text: str, most: int) -> str:
+    """At most so many characters, the end left out.
+
+    >>> shortened("hidden_state", 7), shortened("hidden", 7)
+    ('hidden…', 'hidden')
+    """
+    return text if len(text) <= most else f"{text[: max(most - 1, 0)]}…"
 
 
 def png(alpha: npt.NDArray[np.uint8], colour: str) -> bytes:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.render import numbers
-from symgrad.render.drawing import Drawing
+from symgrad.render.drawing import Drawing, shortened
 
 WIDE, HIGH, ACROSS, DOWN = 126, 48, 198, 92
 """A station, and from one to the next."""
@@ -26,6 +26,8 @@ VANISHED = 1e-6
 THICK, THIN = 7.0, 1.0
 LONGEST = 19
 """Characters of an operation in its station."""
+LONGEST_BELOW = 24
+"""Characters of its name and its shape together."""
 
 
 @dataclass(frozen=True)
@@ -165,9 +167,16 @@ def stations(drawing: Drawing, flow: Flow) -> None:
     total = {t: sum(w.target == t for w in flow.ways) for t in at}
     for way in flow.ways:
         nth = count[way.target] = count.get(way.target, 0) + 1
-        afar = [w for w in flow.ways if w.target == way.target and in_another_band(at[w.source], at[w.target])]
-        named = ", ".join(w.source.partition(" ")[0] for w in afar) if afar[:1] == [way] else ""  # once, above them
-        span(drawing, labels, at[way.source], at[way.target], nth / (total[way.target] + 1), way, longest, named)
+        share = nth / (total[way.target] + 1)
+        if not in_another_band(at[way.source], at[way.target]):
+            span(drawing, labels, at[way.source], at[way.target], share, way, longest)
+            continue
+        afar = [w for w in flow.ways if in_another_band(at[w.source], at[w.target])]
+        left, entered = ([w for w in afar if w.source == way.source], [w for w in afar if w.target == way.target])
+        if left[0] == way:
+            stub(drawing, at[way.source], 1, left, longest)
+        if entered[0] == way:
+            stub(drawing, at[way.target], -1, entered, longest, share)
     for x, y, anchor, text in labels:
         drawing.text(x, y, text, size=12, anchor=anchor, kind="back")
     for station in flow.stations:
@@ -183,22 +192,23 @@ def box(drawing: Drawing, station: Station, x: float, y: float) -> None:
     drawing.add("rect", x=f"{x:g}", y=f"{y:g}", width=WIDE, height=HIGH, rx=24 if not station.made else 6, class_="box",
                 **({"stroke_dasharray": "4 3"} if station.again else {}))  # fmt: skip
     drawing.reach(x + WIDE, y + HIGH)
-    below = f"{station.name}  {station.shape}" if station.made else "again" if station.again else station.shape
-    made = station.made or station.again or station.name
-    made = made if len(made) <= LONGEST else made[: LONGEST - 1] + "…"
-    drawing.text(x + WIDE / 2, y + 20, made, size=13, anchor="middle", bold=True, kind="ink code", room=WIDE - 12)
-    drawing.text(x + WIDE / 2, y + 38, below, size=12, anchor="middle", kind="soft", room=WIDE - 12)
+    name = shortened(station.name, LONGEST_BELOW - len(station.shape))
+    below = f"{name}  {station.shape}" if station.made else "again" if station.again else station.shape
+    said = station.made or station.again or station.name
+    drawing.text(
+        x + WIDE / 2, y + 20, shortened(said, LONGEST), size=13, anchor="middle", bold=True, kind="ink code",
+        room=WIDE - 12, whole=said,
+    )  # fmt: skip
+    whole = f"{station.name}  {station.shape}" if station.made else below
+    drawing.text(x + WIDE / 2, y + 38, below, size=12, anchor="middle", kind="soft", room=WIDE - 12, whole=whole)
 
 
 def span(
     drawing: Drawing, labels: list[Label], begin: tuple[float, float], end: tuple[float, float], share: float, way: Way,
-    longest: float, named: str,
+    longest: float,
 ) -> None:  # fmt: skip
     """The way there, thin and grey, and below it the way back; its length goes among the labels."""
-    (x1, y1), (x2, y2) = (begin[0] + WIDE, begin[1] + HIGH / 2 - 6), (end[0], end[1] + 6 + share * (HIGH - 16))
-    if in_another_band(begin, end):
-        across(drawing, (x1, y1), (x2, y2), way, longest, named)
-        return
+    (x1, y1), (x2, y2) = leaves(begin), enters(end, share)
     far = x2 - x1 > ACROSS
     bow, bend = (DOWN * 0.62, 70) if far else (0.0, 42)  # past what stands between
     ahead = f"M{x1:g} {y1:g} C{x1 + bend:g} {y1 + bow:g} {x2 - bend:g} {y2 + bow:g} {x2 - 2:g} {y2:g}"
@@ -224,21 +234,37 @@ def in_another_band(begin: tuple[float, float], end: tuple[float, float]) -> boo
     return end[0] < begin[0] + WIDE or abs(end[1] - begin[1]) > 6 * DOWN
 
 
-def across(
-    drawing: Drawing, begin: tuple[float, float], end: tuple[float, float], way: Way, longest: float, named: str
+def leaves(place: tuple[float, float]) -> tuple[float, float]:
+    """Where the ways out of a station begin."""
+    return place[0] + WIDE, place[1] + HIGH / 2 - 6
+
+
+def enters(place: tuple[float, float], share: float) -> tuple[float, float]:
+    """Where a way into a station ends."""
+    return place[0], place[1] + 6 + share * (HIGH - 16)
+
+
+def stub(
+    drawing: Drawing, place: tuple[float, float], inner: int, ways: Sequence[Way], longest: float, share: float = 0.5
 ) -> None:
-    """A way that goes on in another band: its two ends, each with the name of the other side."""
-    for x, y, inner, name in ((*begin, 1, f"to {way.target}"), (*end, -1, named)):
-        near, other = x + inner * 2, x + inner * (STUB - 14)
-        drawing.add("path", d=f"M{near:g} {y:g} L{other:g} {y:g}", class_="way")
-        drawing.text(other, y - 5, name, size=11, anchor="end" if inner > 0 else "start", kind="soft", room=STUB - 12)
-        drawing.reach(other, y)
-        if way.length is not None:
-            wide = thickness(way.length, longest)
-            drawing.add("path", d=f"M{near:g} {y + 10:g} L{other:g} {y + 10:g}", class_="flow",
-                        stroke_width=f"{wide:.3g}")  # fmt: skip
-            if inner > 0:
-                drawing.text(near, y + 26, short(way.length), size=12, kind="back", room=STUB - 4)
+    """Ways between a station and another band: one end, and the names of the other sides.
+
+    Where they leave, ``inner`` is 1, and the lengths of what comes back stand there.
+    """
+    x, y = leaves(place) if inner > 0 else enters(place, share)
+    others = [way.target if inner > 0 else way.source.partition(" ")[0] for way in ways]
+    near, other = x + inner * 2, x + inner * (STUB - 14)
+    drawing.add("path", d=f"M{near:g} {y:g} L{other:g} {y:g}", class_="way")
+    name = ("to " if inner > 0 else "") + ", ".join(others)
+    drawing.text(min(near, other), y - 5, name, size=11, kind="soft", room=STUB - 8)
+    drawing.reach(other, y)
+    lengths = [way.length for way in ways if way.length is not None]
+    if not lengths:
+        return
+    wide = thickness(max(lengths), longest)
+    drawing.add("path", d=f"M{near:g} {y + 10:g} L{other:g} {y + 10:g}", class_="flow", stroke_width=f"{wide:.3g}")
+    if inner > 0:
+        drawing.text(near, y + 26, ", ".join(map(short, lengths)), size=12, kind="back", room=STUB - 4)
 
 
 def short(value: float) -> str:

@@ -11,6 +11,7 @@ from html import escape
 from xml.etree import ElementTree
 
 from symgrad.explanation import Explanation, Jacobian
+from symgrad.notebook import preformatted
 from symgrad.render.content.jacobian import jacobian_blocks
 from symgrad.render.content.teller import teller_of
 from symgrad.render.latex import blocks as latex_blocks
@@ -22,8 +23,8 @@ from symgrad.render.text import to_text
 def explanation_html(explanation: Explanation) -> str:
     """The answer, the picture, and the whole story folded away."""
     return (
-        f"{code(to_text(explanation, brief=True))}{image(product_picture(explanation))}"
-        f"<details><summary>step by step</summary>{code(to_text(explanation))}</details>"
+        f"{preformatted(to_text(explanation, brief=True))}{image(product_picture(explanation))}"
+        f"<details><summary>step by step</summary>{preformatted(to_text(explanation))}</details>"
     )
 
 
@@ -35,11 +36,6 @@ def jacobian_in(jacobian: Jacobian, style: str) -> str:
         return image(matrix_picture(jacobian))
     blocks = tuple(jacobian_blocks(teller_of(jacobian.program), jacobian))
     return "\n\n".join(markdown_blocks(blocks) if style == "markdown" else latex_blocks(blocks))
-
-
-def code(text: str) -> str:
-    """Text as it stands."""
-    return f'<pre style="line-height:1.35">{escape(text)}</pre>'
 
 
 def image(svg: str) -> str:

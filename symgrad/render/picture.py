@@ -8,18 +8,19 @@ is J alone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from symgrad.errors import UnknownNameError
 from symgrad.explanation import Explanation, Jacobian
-from symgrad.indexing.symbols import accesses
+from symgrad.indexing.symbols import accesses, is_access
 from symgrad.numeric import Array, as_float
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import MOST_COLUMNS, MOST_ROWS, block_size, formula_of, symbols_of
 from symgrad.render.content.teller import teller_of
-from symgrad.render.content.words import size_text
-from symgrad.render.drawing import PALETTE, Drawing, ink_on
+from symgrad.render.content.words import size_text, structure_math
+from symgrad.render.drawing import LEAST, PALETTE, WIDE, Drawing, ink_on
 from symgrad.render.page import Formula
 
 SIDE, HIGH, BASE = 46, 40, 25
@@ -38,10 +39,10 @@ MOST_TERMS = 8
 
 @dataclass(frozen=True)
 class Cell:
-    """What stands in one cell, and in which colour."""
+    """What stands in one cell, and in which colour; a number that is 0 here, or none at all, has no colour."""
 
     text: str
-    colour: str
+    colour: str | None
 
 
 def product_picture(explanation: Explanation, name: str | None = None) -> str:
@@ -57,17 +58,18 @@ def product_picture(explanation: Explanation, name: str | None = None) -> str:
     out, given = explanation.program.output, explanation.program.seed
     drawing, title = Drawing(), f"{given} times the Jacobian is {chosen}.grad"
     heading = f"{given} weighs the rows of J, and the weighted rows add up to {chosen}.grad"
-    drawing.text(LEFT, TOP, heading, size=17, bold=True)
+    top = drawing.lines(LEFT, TOP, heading, size=17, bold=True)
     shapes = ", ".join(f"{g.name} {size_text(g.value.shape)}" for g in explanation.inputs)
     below = f"{explanation.expression.strip()}, with {shapes}, {out} {size_text(explanation.output.shape)}"
-    drawing.text(LEFT, TOP + 22, below, kind="soft")
+    top = drawing.lines(LEFT, top + 22, below, kind="soft") + 34
     rows, columns = jacobian.shape
     if not small(jacobian):
-        told = density(drawing, jacobian, TOP + 56)
+        told = density(drawing, jacobian, top)
         return drawing.finished(title, f"{told} {given} has {rows:,} weights, {chosen}.grad {columns:,} entries.")
     weights = as_float(explanation.seed).reshape(-1)
-    told = table(drawing, jacobian, TOP + 56, weights, given)
-    told += result(drawing, jacobian, explanation.seed, gradient.value)
+    top += label_room(jacobian)
+    told = table(drawing, jacobian, top, weights, given)
+    told += result(drawing, jacobian, explanation.seed, gradient.value, top + 10)
     values = ", ".join(map(numbers.text, np.asarray(gradient.value, dtype=object).reshape(-1)))
     return drawing.finished(title, f"{told} {chosen}.grad is {values}.")
 
@@ -82,29 +84,56 @@ def matrix_picture(jacobian: Jacobian) -> str:
     """J alone."""
     drawing = Drawing()
     drawing.text(LEFT, TOP, f"∂{jacobian.program.output}/∂{jacobian.name}", size=17, bold=True)
-    told = table(drawing, jacobian, TOP + 34) if small(jacobian) else density(drawing, jacobian, TOP + 34)
+    top = TOP + 34 + label_room(jacobian)
+    told = table(drawing, jacobian, top) if small(jacobian) else density(drawing, jacobian, top)
     return drawing.finished(f"the Jacobian of {jacobian.program.output} by {jacobian.name}", told)
 
 
 def cells_of(jacobian: Jacobian) -> tuple[tuple[Cell | None, ...], ...]:
-    """The entries in symbols, coloured by what they read; in numbers, coloured by sign, where symbols are long."""
-    found = symbol_cells(jacobian)
-    if found is not None:
-        return found
+    """The entries in symbols; in numbers where symbols are long. Coloured by what they read, else by sign.
+
+    None is an entry that is always 0, as far as that is known.
+    """
+    symbols, sources = symbols_in(jacobian), dict[object, str]()
+    if symbols is not None and fit(symbols):
+        return tuple(tuple(None if c is None else Cell(c.text, source(c, sources)) for c in row) for row in symbols)
+    signs = tells_signs(symbols)
+
+    def shown(value: Any, symbol: Formula | None) -> Cell | None:
+        if symbol is None and value == 0:
+            return None
+        if symbol is not None and not signs:
+            return Cell(brief(value), source(symbol, sources))
+        return Cell(brief(value), SIGNS[1 if value > 0 else -1] if value and value == value else None)
+
     dense = jacobian.dense()
-    return tuple(tuple(Cell(brief(v), SIGNS[1 if v > 0 else -1]) if v != 0 else None for v in row) for row in dense)
+    beside = symbols or tuple((None,) * dense.shape[1] for _ in dense)
+    return tuple(tuple(map(shown, row, cells)) for row, cells in zip(dense, beside, strict=True))
 
 
-def symbol_cells(jacobian: Jacobian) -> tuple[tuple[Cell | None, ...], ...] | None:
-    """The entries in symbols, as long as all are short; None is an entry that is always zero."""
-    if jacobian.formula is not None:
-        teller = teller_of(jacobian.program)
-        _, names = formula_of(teller, jacobian)
-        symbols = symbols_of(teller, jacobian, names)
-        if all(cell is None or len(cell.text) <= LONGEST for row in symbols for cell in row):
-            sources: dict[object, str] = {}
-            return tuple(tuple(None if c is None else Cell(c.text, source(c, sources)) for c in row) for row in symbols)
-    return None
+Symbols = tuple[tuple[Formula | None, ...], ...]
+
+
+def symbols_in(jacobian: Jacobian) -> Symbols | None:
+    """The entries in symbols; None is an entry that is always zero, and no matrix where there is no formula."""
+    if jacobian.formula is None:
+        return None
+    teller = teller_of(jacobian.program)
+    _, names = formula_of(teller, jacobian)
+    return symbols_of(teller, jacobian, names)
+
+
+def fit(symbols: Symbols) -> bool:
+    """Whether cells hold the symbols."""
+    return all(cell is None or len(cell.text) <= LONGEST for row in symbols for cell in row)
+
+
+def tells_signs(symbols: Symbols | None) -> bool:
+    """Whether colours tell signs; else they tell which entry of another tensor stands there."""
+    if symbols is None:
+        return True
+    copied = all(cell is None or is_access(cell.expression) for row in symbols for cell in row)
+    return not copied and not fit(symbols)
 
 
 def brief(value: object) -> str:
@@ -129,10 +158,25 @@ def columns_at(jacobian: Jacobian) -> float:
     return LEFT + SIDE + 26 + 8 * longest + 14
 
 
+def label_room(jacobian: Jacobian) -> float:
+    """What a name takes above the columns where it is too long to stand over each of them."""
+    return 18 if small(jacobian) and short_labels(jacobian) != jacobian.column_labels else 0
+
+
+def short_labels(jacobian: Jacobian) -> tuple[str, ...]:
+    """What stands over the columns: ``x[0,1]``, or ``[0,1]`` where the name is long."""
+    labels = jacobian.column_labels
+    if not jacobian.in_shape or max(map(len, labels)) * WIDE * LEAST <= SIDE - 2:
+        return labels
+    return tuple(label.removeprefix(jacobian.name) for label in labels)
+
+
 def table(drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | None = None, given: str = "v") -> str:
     """The weights, the labelled matrix, and what somebody who hears it is told."""
-    at, cells = columns_at(jacobian), cells_of(jacobian)
-    for c, label in enumerate(jacobian.column_labels):
+    at, cells, labels = columns_at(jacobian), cells_of(jacobian), short_labels(jacobian)
+    if labels != jacobian.column_labels:
+        drawing.text(at, top - 18, f"entries of {jacobian.name}", size=12, kind="soft")
+    for c, label in enumerate(labels):
         drawing.text(at + (c + 0.5) * SIDE, top, label, size=12, anchor="middle", room=SIDE - 2)
     if weights is not None:
         drawing.text(LEFT + SIDE / 2, top, given, size=15, anchor="middle", bold=True)
@@ -148,13 +192,17 @@ def table(drawing: Drawing, jacobian: Jacobian, top: float, weights: Array | Non
             if cell is None:
                 drawing.text(x + SIDE / 2, y + BASE, "·", anchor="middle", kind="soft")
             else:
-                ink = ink_on(cell.colour)
-                drawing.text(x + SIDE / 2, y + BASE, cell.text, anchor="middle", room=SIDE - 6, fill=ink)
+                ink = None if cell.colour is None else ink_on(cell.colour)
+                drawing.text(
+                    x + SIDE / 2, y + BASE, cell.text, anchor="middle", kind="ink code", room=SIDE - 6, fill=ink
+                )
     blocks(drawing, jacobian, at, top + 10)
     filled, (rows, columns) = sum(cell is not None for row in cells for cell in row), jacobian.shape
-    structure = f", {jacobian.structure.notation}" if jacobian.structure.notation else ""
+    found = jacobian.structure.notation
+    structure = f", {structure_math(found, jacobian.values.sizes).text}" if found else ""
     lead = "" if weights is None else f"{given} is {', '.join(map(numbers.text, weights))}. "
-    return f"{lead}J is {rows} by {columns}, {filled} of {rows * columns} entries can be nonzero{structure}."
+    known = "can be nonzero" if jacobian.formula is not None else "are not 0 here"
+    return f"{lead}J is {rows} by {columns}, {filled} of {rows * columns} entries {known}{structure}."
 
 
 def blocks(drawing: Drawing, jacobian: Jacobian, at: float, top: float) -> None:
@@ -179,9 +227,9 @@ def lit_column(jacobian: Jacobian) -> int:
     return int(np.argmax((as_float(jacobian.dense()) != 0).sum(0)))
 
 
-def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array) -> str:
+def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array, top: float) -> str:
     """vᵀJ below the columns, the lit one with its sum, and the gradient in the shape of the input."""
-    at, top, lit = columns_at(jacobian), TOP + 66, lit_column(jacobian)
+    at, lit = columns_at(jacobian), lit_column(jacobian)
     rows, columns = jacobian.shape
     below, flat = top + rows * HIGH + 26, np.asarray(gradient, dtype=object).reshape(-1)
     drawing.frame(at + lit * SIDE - 1.5, top - 1.5, SIDE + 3, rows * HIGH + 3)
@@ -191,9 +239,9 @@ def result(drawing: Drawing, jacobian: Jacobian, seed: Array, gradient: Array) -
     drawing.frame(at + lit * SIDE - 1.5, below - 1.5, SIDE + 3, HIGH + 3)
     label = jacobian.column_labels[lit].replace(jacobian.name, f"{jacobian.name}.grad", 1)
     told = " = ".join(dict.fromkeys((label, sum_text(jacobian, seed, lit), numbers.text(flat[lit]))))
-    drawing.text(LEFT, below + HIGH + 30, told, size=14, kind="ink code")
+    last = drawing.lines(LEFT, below + HIGH + 30, told, size=14, kind="ink code")
     if len(jacobian.in_shape) == 2:
-        in_shape(drawing, jacobian, flat, below + HIGH + 74)
+        in_shape(drawing, jacobian, flat, last + 44)
     return f" The lit column: {told}."
 
 
@@ -228,13 +276,14 @@ def density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
     kept = as_float(found.data) != 0
     counts = binned(found.row[kept], found.col[kept], (rows, columns))
     most = counts.max() if counts.size else 0
-    alpha = (255 * (counts > 0) * (0.35 + 0.65 * counts / max(most, 1))).astype(np.uint8)
+    alpha = (255 * (counts > 0) * (0.35 + 0.65 * counts / (most or 1))).astype(np.uint8)
     scale = LARGE / max(rows, columns, 1)
-    across, down, left = max(columns * scale, 24), max(rows * scale, 24), LEFT + 80
+    beside = f"{rows:,} rows"
+    across, down, left = max(columns * scale, 24), max(rows * scale, 24), LEFT + 12 + 12 * WIDE * len(beside)
     drawing.image(left, top + 10, across, down, alpha, PALETTE[0])
     drawing.cell(left, top + 10, across, down)
     drawing.text(left, top, f"{columns:,} columns: the entries of {jacobian.name}", size=12)
-    drawing.text(LEFT, top + 10 + down / 2, f"{rows:,} rows", size=12)
+    drawing.text(LEFT, top + 10 + down / 2, beside, size=12)
     share = "every entry" if kept.sum() == rows * columns else f"{int(kept.sum()):,} of {rows * columns:,} entries"
     said = f"{share} {'is' if share == 'every entry' else 'are'} not 0 here" if rows * columns else "it has no entry"
     told = f"J is {rows:,} by {columns:,}; {said}."
@@ -243,9 +292,10 @@ def density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
 
 
 def binned(rows: Array, columns: Array, shape: tuple[int, int]) -> Array:
-    """How many entries lie in each part of the raster."""
+    """Which share of each part of the raster the entries are; the parts of one raster differ by a row or a column."""
     high, wide = (max(min(size, BINS), 1) for size in shape)
     counts = np.zeros((high, wide))
     places = rows.astype(np.int64) * high // max(shape[0], 1), columns.astype(np.int64) * wide // max(shape[1], 1)
     np.add.at(counts, places, 1)
-    return counts
+    sizes = [np.diff(-(-np.arange(m + 1) * n // m)) for n, m in zip(shape, (high, wide), strict=True)]
+    return counts / np.maximum(np.outer(*sizes), 1)

@@ -64,6 +64,11 @@ def page_text(page: Page, *, width: int = 100, color: bool = False) -> str:
     return "\n".join(painted(line) if color else plain(line).rstrip() for line in lines) + "\n"
 
 
+def block_text(block: Block, *, width: int) -> str:
+    """One block on lines of ``width`` columns."""
+    return "\n".join(plain(line).rstrip() for line in TextWriter(width).block(block, 0))
+
+
 class TextWriter:
     """Blocks as lines."""
 

@@ -21,9 +21,10 @@ except ImportError as missing:
     raise ImportError('symgrad.sphinx needs Sphinx: pip install "symgrad[docs]"') from missing
 
 import symgrad
+from symgrad.sphinx.builders import for_the_builder, name_signs
 from symgrad.sphinx.expression import ClosedFormRole, ExpressionDirective
 from symgrad.sphinx.mathml import block_formula, inline_formula
-from symgrad.sphinx.nodes import folded, passed_over, picture, visitors
+from symgrad.sphinx.nodes import nothing, visitors
 from symgrad.sphinx.operations import OperationDirective, OperationsDirective, fill_in, listing
 from symgrad.sphinx.scripts import PythonDirective, RunDirective, StampDirective
 from symgrad.sphinx.truth import again, forget, merged, told
@@ -36,9 +37,9 @@ STYLE = "symgrad.css"
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    for node in (picture, folded):
-        plain = passed_over[node]
-        app.add_node(node, html=visitors[node], latex=plain, text=plain, man=plain, texinfo=plain)
+    passed = (nothing, nothing)
+    for node, visit in visitors.items():
+        app.add_node(node, html=visit, latex=passed, text=passed, man=passed, texinfo=passed)
     app.add_node(listing)
     app.add_directive("symgrad", ExpressionDirective)
     app.add_directive("symgrad-run", RunDirective)
@@ -48,11 +49,13 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("symgrad-operations", OperationsDirective)
     app.add_role("symgrad", ClosedFormRole())
     app.add_html_math_renderer("symgrad_mathml", inline_formula, block_formula)
+    app.connect("config-inited", name_signs)
     app.connect("env-get-outdated", again)
     app.connect("env-purge-doc", forget)
     app.connect("env-merge-info", merged)
     app.connect("env-check-consistency", told)
     app.connect("doctree-resolved", fill_in)
+    app.connect("doctree-resolved", for_the_builder)
     app.connect("builder-inited", lambda app: app.config.html_static_path.append(str(Path(__file__).parent / "static")))
     app.add_css_file(STYLE)
     return {"version": symgrad.__version__, "parallel_read_safe": True, "parallel_write_safe": True, "env_version": 1}

@@ -1,7 +1,7 @@
 """Blocks of an explanation as docutils nodes, so that every parser and builder of Sphinx can have them.
 
-Comes in: blocks and pictures. Goes out: nodes. Two are our own: a picture, which is inline SVG in HTML and its
-description elsewhere, and a part that is folded.
+Comes in: blocks and pictures. Goes out: nodes. Three are our own: a picture, formulas, and a part that is folded. What
+becomes of them where the builder does not write HTML says `symgrad.sphinx.builders`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,21 @@ from symgrad.documents.shown import Picture, Piece
 from symgrad.render import mathmode
 from symgrad.render.html.pieces import inline_picture
 from symgrad.render.page import Code, Equation, Equations, Grids, Listing, Math, Matrix, Paragraph, Words
+from symgrad.render.text import block_text
 
 Made = list[nodes.Node]
+NARROW = 72
+"""Columns of formulas as text."""
+WIDEST = 36
+"""Columns of a table's column there."""
 
 
 class picture(nodes.General, nodes.Element):  # noqa: N801 -- docutils names a node's visitor by its class
     """An SVG and its description."""
+
+
+class formulas(nodes.General, nodes.Element):  # noqa: N801 -- as above
+    """Formulas, numbers or a matrix, and the same as lines of text."""
 
 
 class folded(nodes.General, nodes.Element):  # noqa: N801 -- as above
@@ -42,15 +51,21 @@ def piece_nodes(piece: Piece) -> Iterator[nodes.Node]:
         yield nodes.paragraph("", "", *([nodes.strong("", "", *text)] if piece.alarm else text))
     elif isinstance(piece, Listing):
         yield code_block(piece.code)
-    elif isinstance(piece, Equations):
-        yield from equations(piece.rows)
-    elif isinstance(piece, Grids):
-        for grid in piece.grids:
-            yield from map(formula, mathmode.grids(grid))
-    elif isinstance(piece, Matrix):
-        yield matrix(piece)
+    elif isinstance(piece, (Equations, Grids, Matrix)):
+        yield formulas("", *set_as_formulas(piece), plain=block_text(piece, width=NARROW))
     else:
         yield table([[words(cell) for cell in piece.heading]], [[words(c) for c in row] for row in piece.rows])
+
+
+def set_as_formulas(block: Equations | Grids | Matrix) -> Iterator[nodes.Node]:
+    """The nodes of what is mathematics throughout."""
+    if isinstance(block, Equations):
+        yield from equations(block.rows)
+    elif isinstance(block, Grids):
+        for grid in block.grids:
+            yield from map(formula, mathmode.grids(grid))
+    else:
+        yield matrix(block)
 
 
 def code_block(code: str, language: str = "text") -> nodes.literal_block:
@@ -61,7 +76,7 @@ def code_block(code: str, language: str = "text") -> nodes.literal_block:
 
 def formula(latex: str) -> nodes.Node:
     """A formula on its own."""
-    return nodes.math_block(latex, latex, nowrap=True, number=None, label=None)
+    return nodes.math_block(latex, latex, nowrap=False, number=None, label=None)
 
 
 def equations(rows: Sequence[Equation]) -> Iterator[nodes.Node]:
@@ -91,7 +106,9 @@ def word(part: str | Code | Math) -> nodes.Node:
     """One piece of words."""
     if isinstance(part, str):
         return nodes.Text(part)
-    return nodes.literal("", part.code) if isinstance(part, Code) else nodes.math(part.latex, part.latex)
+    if isinstance(part, Code):
+        return nodes.literal("", part.code)
+    return nodes.math(part.latex, part.latex, plain=part.text)
 
 
 def matrix(block: Matrix) -> nodes.Node:
@@ -110,8 +127,11 @@ def table(
     """Words in columns."""
     width = len(heading[0])
     group = nodes.tgroup("", cols=width)
-    for place in range(width):
-        group += nodes.colspec("", colwidth=1, **({"stub": 1} if stub and place == 0 else {}))
+    for place in range(width):  # widths are for builders that set every sign as wide as any other
+        longest = max(len(said(row[place])) for row in (*heading, *rows))
+        group += nodes.colspec(
+            "", colwidth=min(max(longest, 1), WIDEST), **({"stub": 1} if stub and place == 0 else {})
+        )
     group += nodes.thead("", *map(row_node, heading))
     group += nodes.tbody("", *map(row_node, rows))
     return nodes.table("", group, classes=["symgrad-table", *([kind] if kind else [])])
@@ -120,6 +140,11 @@ def table(
 def row_node(cells: Sequence[Made]) -> nodes.Node:
     """One row of a table."""
     return nodes.row("", *(nodes.entry("", nodes.paragraph("", "", *cell)) for cell in cells))
+
+
+def said(cell: Made) -> str:
+    """A cell as text."""
+    return "".join(node["plain"] if isinstance(node, nodes.math) else node.astext() for node in cell)
 
 
 def boxed(found: Made, kind: str = "symgrad") -> nodes.container:
@@ -156,12 +181,8 @@ def nothing(self: Any, node: nodes.Element) -> None:
     """Neither before nor after."""
 
 
-def described(self: Any, node: nodes.Element) -> None:
-    """The picture's description, for builders without pictures."""
-    nodes.paragraph("", node["alt"]).walkabout(self)
-    raise nodes.SkipNode
-
-
 Visit = tuple[Callable[[Any, Any], None], Callable[[Any, Any], None]]
-visitors: dict[type[nodes.Element], Visit] = {picture: (open_picture, nothing), folded: (open_folded, nothing)}
-passed_over: dict[type[nodes.Element], Visit] = {picture: (described, nothing), folded: (nothing, nothing)}
+visitors: dict[type[nodes.Element], Visit] = {
+    picture: (open_picture, nothing), folded: (open_folded, nothing), formulas: (nothing, nothing)
+}  # fmt: skip
+"""For HTML; other builders meet formulas alone, which are passed over to what they hold."""

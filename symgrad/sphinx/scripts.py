@@ -30,6 +30,7 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 import symgrad
+from symgrad.errors import SymgradError
 from symgrad.oracles.torch import torch_version
 from symgrad.sphinx.claims import unsaid
 from symgrad.sphinx.expression import lines
@@ -53,10 +54,14 @@ class CodeDirective(SphinxDirective):
     def run(self) -> Made:
         """The code and its output; what does not hold is remembered for the end of the build."""
         source = "\n".join(self.content).rstrip() + "\n"
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's own, once a process: which page has it depends on the order
-            printed, failure = self.outcome(source)
         place, line = self.get_source_info()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch's own, once a process: which page has it depends on the order
+                printed, failure = self.outcome(source)
+        except SymgradError as error:  # what cannot be run here is told with the others, at the end
+            untrue(self.env, f"{place}:{line}", str(error))
+            return [boxed([code_block(str(error))], "symgrad-error")]
         expected = self.options.get("raises", "")
         if bool(expected) != bool(failure) or expected not in failure:
             untrue(self.env, f"{place}:{line}", f"it ends in {failure or 'no exception'}, not in {expected or 'none'}")

@@ -6,6 +6,7 @@ Comes in: a folder and operations. Goes out: pages, built by Sphinx from a proje
 from __future__ import annotations
 
 import io
+import secrets
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -70,5 +71,16 @@ def build_site(folder: Path, ops: Sequence[Op]) -> int:
             raise InputError("the site could not be built", found=(str(error),)) from None
         if app.statuscode or warnings.getvalue():
             raise InputError("the site could not be built", found=tuple(warnings.getvalue().splitlines()[:3]))
-        shutil.copytree(built, folder, dirs_exist_ok=True)
+        shutil.copytree(built, folder, copy_function=copied_whole, dirs_exist_ok=True)
     return len(ops) + 1
+
+
+def copied_whole(source: str, target: str) -> str:
+    """A copy that is there whole or not at all, whatever interrupts."""
+    beside = Path(target).with_name(f".symgrad-{secrets.token_hex(6)}")
+    try:
+        shutil.copy2(source, beside)
+        beside.replace(target)
+    finally:
+        beside.unlink(missing_ok=True)
+    return target

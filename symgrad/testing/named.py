@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
-
 from symgrad.errors import InputError, UnknownNameError
 from symgrad.numeric import Array, as_float
 from symgrad.testing.check import check_backward
 from symgrad.testing.data import BackwardReport
-from symgrad.tracing.captured.calls import find_target, surroundings
+from symgrad.tracing import need_torch
 
 MOST = 10_000
 """Entries of the largest value that is written into a test."""
@@ -25,7 +23,13 @@ def check_named(
     target: str, expression: str | None, values: Mapping[str, Array], wrt: Sequence[str] | None, dtype: str,
     options: Mapping[str, Any],
 ) -> BackwardReport:  # fmt: skip
-    """Import the candidate and check it; without ``wrt`` all values are floating, else the others stay as they are."""
+    """Import the candidate and check it; without ``wrt`` all values are floating, else the others stay as they are.
+
+    Raises `UnsupportedError` where PyTorch is not installed: names are found as torch's functions are.
+    """
+    need_torch()
+    from symgrad.tracing.captured.calls import find_target, surroundings
+
     for name in wrt or ():
         if name not in values:
             raise UnknownNameError(f"there is no value for {name}", found=(f"given: {', '.join(values)}",))
@@ -44,6 +48,8 @@ def check_named(
 
 def handed(value: Array, floating: bool, dtype: str) -> Any:
     """A value as the candidate gets it."""
+    import torch
+
     if floating or value.dtype.kind == "O":
         return torch.tensor(as_float(value)).to(getattr(torch, dtype))
     return torch.tensor(value)

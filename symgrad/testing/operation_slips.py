@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import sympy as sp
 
 from symgrad.errors import SymgradError
+from symgrad.language.ruled import ruling
 from symgrad.numeric import Array, as_float, forward, numeric_pullback, numeric_pushforward
 from symgrad.ops.spec import TABLE, Op
 from symgrad.program import Apply
+from symgrad.shapes import Shape, SizeMismatch, Sizes
 from symgrad.testing.bench import Trial
 from symgrad.testing.option_slips import AXES
 from symgrad.testing.places import Change, Place
@@ -58,7 +61,7 @@ def neighbours(case: Wrong, place: Place, trial: Trial) -> Iterator[tuple[str, C
     came = own + float(np.sum((trial.got - trial.expected) * direction))
     near = NEAR * max(abs(came), abs(own))
     for other in TABLE.values():
-        step = in_place(place.step, other)
+        step = in_place(place, other)
         found = None if step is None else slope(place, step, carried, along)
         if step is None or found is None:
             continue
@@ -74,19 +77,32 @@ def neighbours(case: Wrong, place: Place, trial: Trial) -> Iterator[tuple[str, C
             yield said, lambda cotangent, a=value: a * cotangent  # type: ignore[misc]  # a default binds
 
 
-def in_place(step: Apply, other: Op) -> Apply | None:
-    """A step by another operation, with the options that both have; None where it asks for more."""
+def in_place(place: Place, other: Op) -> Apply | None:
+    """A step by another operation, with the options that both have; None where it asks for more, or fits no shape."""
+    step = place.step
     if other.name == step.op or other.variadic or len(other.operands) != len(step.arguments):
         return None
     given = dict(step.options)
-    options = []
+    options = {}
     for name, parameter in other.signature.parameters.items():
         if name in other.operands:
             continue
         if name not in given and (parameter.default is inspect.Parameter.empty or name in AXES):
             return None
-        options.append((name, given.get(name, parameter.default)))
-    return replace(step, op=other.name, options=tuple(sorted(options)))
+        options[name] = given.get(name, parameter.default)
+    shapes = tuple(integers(place, argument) for argument in step.arguments)
+    try:
+        ruled = ruling(other, Sizes(), shapes, [isinstance(a, str) for a in step.arguments], options)
+    except (SymgradError, SizeMismatch, ValueError, TypeError, IndexError):
+        return None
+    if ruled.targets != shapes or ruled.shape != integers(place, step.result.name):
+        return None
+    return replace(step, op=other.name, options=tuple(sorted(options.items())))
+
+
+def integers(place: Place, argument: object) -> Shape:
+    """The shape of an operand's numbers; a number has no axes."""
+    return tuple(map(sp.Integer, np.shape(place.values[argument]) if isinstance(argument, str) else ()))
 
 
 def slope(place: Place, step: Apply, carried: Array, along: Array) -> float | None:
@@ -102,9 +118,8 @@ def slope(place: Place, step: Apply, carried: Array, along: Array) -> float | No
 
 def result_of(place: Place, step: Apply, operand: Array) -> Array | None:
     """What a step gives by itself, with other numbers in the operand; None where it cannot be computed."""
-    inputs = tuple(t for t in place.program.tensors() if t.name in step.tensors)
-    alone = replace(place.program, inputs=inputs, steps=(step,), output=step.result.name)
-    given = {t.name: place.values[t.name] for t in inputs} | {str(step.arguments[place.position]): operand}
+    alone = place.program.alone(step)
+    given = {t.name: place.values[t.name] for t in alone.inputs} | {str(step.arguments[place.position]): operand}
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an operation that was never meant for these numbers

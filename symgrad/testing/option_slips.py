@@ -80,11 +80,10 @@ def with_option(step: Apply, number: int, value: Hashable) -> Apply:
 
 def fits(place: Place, step: Apply) -> bool:
     """Whether the step with another option is still one, with a result of the same shape."""
-    inputs = tuple(t for t in place.program.tensors() if t.name in step.tensors)
-    alone = replace(place.program, inputs=inputs, steps=(step,), output=step.result.name)
+    alone = place.program.alone(step)
     try:
         with np.errstate(all="ignore"):
-            result = forward(alone, {t.name: place.values[t.name] for t in inputs})[step.result.name]
+            result = forward(alone, {t.name: place.values[t.name] for t in alone.inputs})[step.result.name]
     except (SymgradError, ArithmeticError, ValueError, TypeError, AssertionError):
         return False
     return np.shape(result) == np.shape(place.result)

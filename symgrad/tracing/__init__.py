@@ -16,7 +16,7 @@ from symgrad.tracing.captured.capture import Capture
 if TYPE_CHECKING:
     from symgrad.tracing.story.events import Session
 
-__all__ = ["Capture", "capture", "capture_call", "run_script"]
+__all__ = ["Capture", "capture", "capture_call", "need_torch", "run_script"]
 
 
 def capture(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Capture:
@@ -45,7 +45,7 @@ def capture(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Capture:
     >>> program.pullback([[1.0, 1.0]])["b"].tolist()
     [1.0, 0.0]
     """
-    _need_torch()
+    need_torch()
     from symgrad.tracing.captured.function import capture_function
 
     return capture_function(fn, args, kwargs)
@@ -53,7 +53,7 @@ def capture(fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Capture:
 
 def capture_call(target: str, values: Any, shapes: Any, wrt: Any = None) -> Capture:
     """Capture ``package.module:function`` with values by name: `symgrad explain --call`."""
-    _need_torch()
+    need_torch()
     from symgrad.tracing.captured.calls import capture_named
 
     return capture_named(target, values, shapes, wrt)
@@ -61,13 +61,13 @@ def capture_call(target: str, values: Any, shapes: Any, wrt: Any = None) -> Capt
 
 def run_script(path: str, arguments: list[str], **options: Any) -> Session:
     """Run a script as ``python path arguments…`` would, and explain each ``backward()`` in it."""
-    _need_torch()
+    need_torch()
     from symgrad.tracing.session.script import run
 
     return run(path, arguments, **options)
 
 
-def _need_torch() -> None:
+def need_torch() -> None:
     """Everything here runs PyTorch code."""
     if importlib.util.find_spec("torch") is None:
         raise UnsupportedError(

@@ -127,10 +127,10 @@ def answer(line: str) -> dict[str, Any]:
     job = json.loads(line)
     try:
         with asked_by(Way.FIELDS):
-            return {"found": JOBS[job["kind"]](job)}
-    except SymgradError as error:
-        with asked_by(Way.FIELDS):
-            return {"error": str(error)}
+            try:
+                return {"found": JOBS[job["kind"]](job)}
+            except SymgradError as error:
+                return {"error": str(error)}
     except MemoryError:
         return {"error": "error[value]: this takes more memory than the server gives it"}
     except RecursionError:

@@ -39,11 +39,6 @@ def torch_dim(dim: tuple[int, ...], x: Any) -> Any:
     return dim if x.dim() else ()
 
 
-def average(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    """The mean on arrays, exact where they are."""
-    return np.sum(x, axis=axis, keepdims=keepdims) / entries_of(x, axis)
-
-
 def torch_product(torch: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> Any:
     """torch's product, which takes one axis or all."""
     return torch.prod(x, dim[0], keepdim=keepdim) if len(dim) == 1 else torch.prod(x).reshape([1] * (keepdim * x.dim()))
@@ -54,13 +49,12 @@ distinct = {"x": reals(distinct=True)}
 
 # one operation, one row
 # fmt: off
-op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", forward=np.sum,
-   holds="counted", arrays="x, dim=None, keepdim=False: np.sum(x, axis=dim, keepdims=keepdim)")
-op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", forward=average,
-   role=Role.AVERAGES,
+op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", holds="counted",
+   arrays="x, dim=None, keepdim=False: np.sum(x, axis=dim, keepdims=keepdim)")
+op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", role=Role.AVERAGES,
    arrays="x, dim=None, keepdim=False: np.mean(x, axis=dim, keepdims=keepdim)")
 op("prod(x, dim: any=None, keepdim=False)", "out = Π_j x[j]", "multiplies the entries along dim", along="dim",
-   forward=np.prod, torch=torch_product, holds="counted",
+   torch=torch_product, holds="counted",
    arrays="x, dim=None, keepdim=False: np.prod(x, axis=dim, keepdims=keepdim)")
 op("amax(x, dim: any=None, keepdim=False)", WINNERS, "the largest entry along dim; several that are equal share the"
    " derivative evenly", also="np.max", along="dim", forward=np.amax, domain=distinct, kinks=0, holds="kept",
@@ -148,7 +142,7 @@ VAR = f"(Σ_j (x[j] − mean_k x[k])²) / {BELOW}"
 # fmt: off
 op("var(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=False)", f"out = {VAR}",
    "the variance along dim: squared distances from the mean, divided by n − 1 (correction=0: by n)", METHOD, along="dim",
-   instead=spread_by(f"out = {VAR}"), prepare=prepare_spread, forward=spread,
+   instead=spread_by(f"out = {VAR}"), prepare=prepare_spread,
    more=("var(x, dim=1, correction=0)",),
    arrays="x, dim=None, correction=1, keepdim=False: np.var(x, axis=dim, ddof=correction, keepdims=keepdim)")
 op("std(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=False)", f"out = [out ≠ 0]·√({VAR})",
@@ -200,7 +194,6 @@ LENGTH: dict[str, Any] = {
     "torch": torch_length,
     "reuse": True,
     "kinks": 0,
-    "domain": reals(avoid=(0.0,)),
     "role": Role.MEASURES,
 }
 
@@ -224,7 +217,8 @@ def logsumexp_values(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 op("logsumexp(x, dim: any=None, keepdim=False)", "out = log(Σ_j exp(x[j]))",
-   "log of the sum of exponentials along dim, a smooth maximum", METHOD, along="dim", forward=logsumexp_values,  # overflow
+   "log of the sum of exponentials along dim, a smooth maximum", METHOD, along="dim",
+   forward=logsumexp_values,  # of no entries −∞: SymPy's log(0) has no sign
    torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, torch_dim(dim, x) or 0, keepdim=keepdim), reuse=True,
    examples=("logsumexp(x, dim=0) with x:3", "logsumexp(x, dim=0)", "logsumexp(x, dim=-1, keepdim=True)"),
    expands="log(sum(exp(x), dim=dim, keepdim=keepdim))",

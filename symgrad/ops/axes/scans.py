@@ -17,7 +17,7 @@ from symgrad.errors import ShapeError
 from symgrad.ops.axes.reductions import WINNERS
 from symgrad.ops.domain import reals
 from symgrad.ops.equations import TORCH, op
-from symgrad.ops.shaping import axis_of
+from symgrad.ops.shaping import axis_of, reduced_shape
 from symgrad.shapes import Shape, Sizes
 
 # fmt: off
@@ -27,8 +27,7 @@ op("cumprod(x, dim: int)", "out[i] = Π_j ([j ≤ i]·x[j] + 1 − [j ≤ i])", 
    "np.cumprod", along="dim", forward=np.cumprod, holds="counted",
    arrays="x, dim: np.cumprod(x, axis=dim)")  # one pass instead of n²
 op("logcumsumexp(x, dim: int)", "out[i] = log(Σ_j [j ≤ i]·exp(x[j]))", "the log of the sum of exponentials so far",
-   TORCH, along="dim",
-   forward=lambda x, axis: np.logaddexp.accumulate(np.asarray(x, float), axis=axis))  # exp overflows
+   TORCH, along="dim")
 # fmt: on
 
 
@@ -57,7 +56,6 @@ def running(largest: bool) -> dict[str, Any]:
     return {
         "home": TORCH, "along": "dim", "known": known, "returns": ("values", "indices"), "kinks": 0,
         "domain": {"x": reals(distinct=True)},
-        "forward": np.maximum.accumulate if largest else np.minimum.accumulate,
         "examples": (f"{name}(x, 0).values with x:4", f"{name}(x, 1).values"),
     }  # fmt: skip
 
@@ -118,7 +116,6 @@ def prepare_sort(
 op("sort(x, dim: int=-1, descending: bool=False, stable: bool=False)", "out[i] = x[n[i]], n: the order of the entries",
    "the entries along dim in order of size", TORCH, "np.sort", along="dim", prepare=prepare_sort, kinks=0,
    known={"n": lambda x, dim, descending, stable: order(x, dim, descending)}, returns=("values", "indices"),
-   forward=lambda x, axis, descending, stable: np.take_along_axis(x, order(x, axis, descending), axis),
    domain={"x": reals(distinct=True)}, examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))  # fmt: skip
 
 
@@ -152,16 +149,7 @@ op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: bool=True)",
    "out[i] = x[n[i]], n: where the i-th largest is", "the k largest (or smallest) entries along dim, in order", TORCH,
    along="dim", prepare=prepare_topk, shape=topk_shape, returns=("values", "indices"),
    known={"n": lambda x, k, dim, largest, sorted: first_places(x, k, dim, largest)},
-   forward=lambda x, k, axis, largest, sorted: np.take_along_axis(x, first_places(x, k, axis, largest), axis),
    domain={"x": reals(distinct=True)}, examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))  # fmt: skip
-
-
-def one_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: Any, keepdim: bool = False, **options: Any) -> Shape:
-    """The shape without dim, or a scalar."""
-    (x,) = shapes
-    if dim is None or not x:
-        return ()
-    return (*x[:dim], *((sp.S.One,) if keepdim else ()), *x[dim + 1 :])
 
 
 def rank_place(x: Any, k: int, dim: int, keepdim: bool) -> Any:
@@ -181,14 +169,13 @@ def pick(x: Any, n: Any, dim: int, keepdim: bool) -> Any:
 def kthvalue_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dim: int, keepdim: bool) -> Shape:
     """The shape without dim, which has k entries at least."""
     check_k(sizes, shapes[0], k, dim, least=1)
-    return one_shape(sizes, shapes, dim, keepdim)
+    return reduced_shape(sizes, shapes, (dim,) if shapes[0] else (), keepdim)
 
 
 op("kthvalue(x, k: int, dim: int=-1, keepdim: bool=False)", "out = x[n], n: where the k-th smallest is",
    "the k-th smallest entry along dim", TORCH, along="dim", shape=kthvalue_shape, returns=("values", "indices"),
    known={"n": lambda x, k, dim, keepdim: rank_place(x, k, dim, keepdim)},
    domain={"x": reals(distinct=True)},
-   forward=lambda x, k, axis, keepdims: pick(x, rank_place(x, k, axis, keepdims), axis, keepdims),
    examples=("kthvalue(x, 2, 0).values with x:4", "kthvalue(x, 1, 1, True).values"))  # fmt: skip
 
 
@@ -213,7 +200,7 @@ def median_values(x: Any, dim: Any, keepdim: bool) -> Any:
 
 op("median(x, dim: axis | None=None, keepdim: bool=False)", "out = x[n], n: where the median is",
    "the middle entry, the lower one of two; over all axes several equal ones share the derivative", TORCH, along="dim",
-   instead={"dim=None": WINNERS}, shape=one_shape, known={"n": middle},
+   instead={"dim=None": WINNERS}, known={"n": middle},
    returns=("values", "indices"), domain={"x": reals(distinct=True)},
    torch=lambda torch, x, dim, keepdim: torch.median(x) if dim is None else torch.median(x, dim, keepdim).values,
    forward=lambda x, axis, keepdims: median_values(x, axis, keepdims),

@@ -149,7 +149,7 @@ def neighbour(above: bool) -> Any:
 
 
 def quantiles(x: Any, q: Any, axis: Any, keepdims: bool, interpolation: str) -> Any:
-    """NumPy's forward."""
+    """NumPy's forward: between two infinities, or on one, a share of 0 counts for nothing."""
     return np.quantile(np.asarray(x, float), float(q), axis=axis if np.ndim(x) else None, keepdims=keepdims,
                        method=interpolation)  # type: ignore[call-overload,unused-ignore]  # fmt: skip  # a word that NumPy knows
 

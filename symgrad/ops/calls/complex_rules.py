@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from symgrad.ops.calls.written import last_of
+from symgrad.ops.shaping import axes_of
 
 
 class Pairs(Protocol):
@@ -183,9 +184,7 @@ def spread(root: bool) -> Rule:
              ) -> Any | None:  # fmt: skip
         if isinstance(dim, bool) or not x.shape:
             return None
-        rank, ref = len(x.shape), p.pair(x)
-        dims = range(rank) if dim in (None, (), []) else dim if isinstance(dim, (tuple, list)) else (dim,)
-        axes = tuple(sorted(d % rank for d in dims))
+        axes, ref = axes_of(dim, len(x.shape)), p.pair(x)
         less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
         count = math.prod(p.number(x.shape[a]) for a in axes)
         if count <= less:
@@ -193,6 +192,16 @@ def spread(root: bool) -> Rule:
         away = p("sub", ref, p("mean", ref, dim=axes, keepdim=True))
         found = p("div", p("sum", p("square", p("complex_abs", away)), dim=axes, keepdim=keepdim), count - less)
         return p("sqrt", found) if root else found
+
+    return rule
+
+
+def along(entry: str) -> Rule:
+    """A sum or mean over axes before the pairs."""
+
+    def rule(p: Pairs, x: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
+        axes = axes_of(dim, len(x.shape))
+        return p(entry, p.pair(x), dim=axes, keepdim=keepdim) if axes else p.pair(x)
 
     return rule
 
@@ -239,9 +248,7 @@ def shifted(back: bool) -> Rule:
     """fftshift and its inverse: half the axis round."""
 
     def rule(p: Pairs, x: Any, dim: Any = None) -> Any:
-        rank = len(x.shape)
-        dims = range(rank) if dim is None else dim if isinstance(dim, (tuple, list)) else (dim,)
-        axes = tuple(d % rank for d in dims)
+        axes = axes_of(dim, len(x.shape))
         return p("roll", p.pair(x), shifts=tuple((p.number(x.shape[d]) + back) // 2 for d in axes), dims=axes)
 
     return rule
@@ -291,21 +298,20 @@ ARITHMETIC: Mapping[str, Rule] = {
     "matmul": matmul, "mm": matmul, "bmm": matmul, "mv": matmul, "dot": matmul, "vdot": dotted, "vecdot": vecdot,
     "addmm": added_product, "addmv": added_product, "baddbmm": added_product, "linear": linear,
     "addcmul": fused("addcmul"), "addcdiv": fused("addcdiv"),
-    "abs": function("complex_abs"), "absolute": function("complex_abs"), "angle": function("complex_angle"),
-    "conj": function("complex_conj"), "conj_physical": function("complex_conj"), "_conj": function("complex_conj"),
-    "exp": function("complex_exp"), "log": function("complex_log"), "sqrt": function("complex_sqrt"),
-    "sin": function("complex_sin"), "cos": function("complex_cos"), "sinh": function("complex_sinh"),
-    "cosh": function("complex_cosh"),
+    **{word: function(f"complex_{word}") for word in ("abs", "angle", "conj", "exp", "log", "sqrt", "sin", "cos", "sinh", "cosh")},
+    "absolute": function("complex_abs"), **dict.fromkeys(("conj_physical", "_conj"), function("complex_conj")),
     "softsign": lambda p, x: p("div", p.pair(x), p.column(p("add", p("complex_abs", p.pair(x)), 1))),
     "addr": outer_added, "multi_dot": chain, "matrix_power": matrix_power, "var": spread(root=False),
     "std": spread(root=True), "sgn": direction, "complex": made("complex_pair"), "polar": made("complex_polar"),
     "adjoint": adjoint, "where": where, "roll": rolled, "flip": flipped, "fftshift": shifted(back=False),
     "ifftshift": shifted(back=True),
-    "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
+    "sum": along("sum"), "mean": along("mean"), "imag": lambda p, x: p.part(p.pair(x), 1), "norm": norm, "vector_norm": norm,
 }  # fmt: skip
 """Functions by their last word."""
 
 REAL = frozenset({"abs", "absolute", "angle", "imag", "norm", "vector_norm", "var", "std"})
 """Those whose result is real."""
+UNMOVED = frozenset({"complex_conj", "complex_real"})
+"""Entries that leave a real tensor as it is."""
 
-__all__ = ["ARITHMETIC", "REAL", "Pairs", "Rule"]
+__all__ = ["ARITHMETIC", "REAL", "UNMOVED", "Pairs", "Rule"]

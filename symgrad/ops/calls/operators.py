@@ -24,6 +24,8 @@ IN_PLACE_OPERATORS = (
 RANDOM = ("dropout", "rand", "bernoulli", "normal", "multinomial", "gumbel", "rrelu", "poisson", "exponential",
           "standard_gamma", "scaled_dot_product", "lstm", "gru", "rnn", "attention", "fractional")  # fmt: skip
 """Words in the names of functions that may draw random numbers."""
+WRITES_STATE = ("batch_norm", "instance_norm")
+"""Words in the names of functions that also write tensors they are given (running statistics)."""
 NEW = (
     "rand_like", "randn_like", "bernoulli", "zeros_like", "ones_like", "full_like", "empty_like", "randint_like",
     "new_zeros", "new_ones", "new_full", "new_empty", "detach", "native_dropout_mask", "sign_like",

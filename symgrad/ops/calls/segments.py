@@ -22,9 +22,7 @@ KINDS = {"prod": ("prod", 1.0), "max": ("amax", -np.inf), "min": ("amin", np.inf
 """torch's words for reductions: the table's, and what comes of nothing."""
 
 
-def parted(
-    run: Run, shape: tuple[int, ...], rows: Any, parts: Any, kind: str, start: Any, alone: float
-) -> Last:  # fmt: skip
+def parted(run: Run, shape: tuple[int, ...], rows: Any, parts: Any, kind: str, start: Any, alone: float) -> Last:
     """The slices of ``rows`` reduced part by part, each with ``start``; ``alone`` is what a part without any is."""
     index = run.data("parts", parts)
     counts = np.bincount(parts, minlength=shape[0]).reshape(-1, *[1] * (len(shape) - 1))

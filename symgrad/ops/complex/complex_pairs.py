@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -22,6 +21,7 @@ from symgrad.ops.contracting.contractions import matmul
 from symgrad.ops.domain import Domain, positive, reals
 from symgrad.ops.equations import op
 from symgrad.ops.spec import Facts, Op, View, no_alignment
+from symgrad.program import Role
 from symgrad.shapes import Shape, Sizes
 
 PAIR = sp.Integer(2)
@@ -65,17 +65,6 @@ def same_pairs(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> 
     return (*unpaired(sizes, shapes[0]), PAIR)
 
 
-def one_each(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> Shape:
-    """One real number for each pair."""
-    return unpaired(sizes, shapes[0])
-
-
-def both_pairs(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
-    """Two operands of pairs are broadcast as what they are pairs of."""
-    common = sizes.broadcast_shapes([unpaired(sizes, shape) for shape in shapes])
-    return tuple((*common, PAIR) for _ in shapes)
-
-
 def matrices(sizes: Sizes, shapes: tuple[Shape, ...], **options: Hashable) -> tuple[Shape, ...]:
     """Two operands of pairs are broadcast as matrices are."""
     return tuple((*s, PAIR) for s in matmul.align(sizes, tuple(unpaired(sizes, s) for s in shapes)))
@@ -94,12 +83,6 @@ def pairs(z: Any) -> Any:
 def as_torch(torch: Any, x: Any) -> Any:
     """torch: pairs as complex numbers."""
     return torch.view_as_complex(x.contiguous())
-
-
-def split(x: Any) -> tuple[Any, Any]:
-    """NumPy: both parts, exact where they are."""
-    x = np.asarray(x)
-    return x[..., 0], x[..., 1]
 
 
 # Making and taking apart ----------------------------------------------------------------------------
@@ -131,7 +114,7 @@ def entry(
 ) -> Op:
     """An entry that takes each complex number to another one, or to a real one, as NumPy and torch call it."""
     paired = shown.startswith("view_as_real")
-    shape = same_pairs if paired else one_each
+    shape = same_pairs if paired else None
 
     def by_torch(torch: Any, x: Any) -> Any:
         found = getattr(torch, word)(as_torch(torch, x))
@@ -141,9 +124,9 @@ def entry(
         return pairs(getattr(np, word)(complexes(x))) if paired else getattr(np, word)(complexes(x))
 
     return op(
-        f"complex_{word}(x)", equation, says, home, shape=shape, align=no_alignment, letters="ijkl",
+        f"complex_{word}(x)", equation, says, home, shape=shape, align=no_alignment, letters="ijkl" if paired else "",
         pairs=KEPT if paired else TAKEN,
-        examples=(f"{shown.format(f'{word}(view_as_complex(x))')} with x:3x2",), kinks=kinks, domain=domain or {},
+        examples=(f"{shown.format(f'{word}(view_as_complex(x))')} with x:3x2",), kinks=kinks, domain=domain,
         forward=forward or values, torch=torch or by_torch, **facts,
     )  # fmt: skip
 
@@ -152,12 +135,6 @@ OFF_AXES = {"x": reals(avoid=(0.0,))}
 PARTS = " where a = x[…,0], b = x[…,1]"
 SQUARED = " where q = x[…,0]² + x[…,1]²"
 PRODUCT = "out[…,c<2] = δ(c, 0)·(x[…,0]·y[…,0] − x[…,1]·y[…,1]) + δ(c, 1)·(x[…,0]·y[…,1] + x[…,1]·y[…,0])"
-
-
-def product(x: Any, y: Any, times: Any = np.multiply) -> Any:
-    """NumPy: the products of both parts, exact where they are."""
-    (a, b), (c, d) = split(x), split(y)
-    return np.stack([times(a, c) - times(b, d), times(a, d) + times(b, c)], axis=-1)
 
 
 def of_matrices(shapes: Any, **options: Any) -> str:
@@ -179,39 +156,38 @@ def by_both(function: str) -> Callable[..., Any]:
 # fmt: off
 op("complex_pair(x, y)", "out[…,c<2] = δ(c, 0)·x[…] + δ(c, 1)·y[…]",
    "the complex numbers with real part x and imaginary part y, as pairs", ("torch.complex",), pairs=MADE, letters="ijkl", torch=made,
-   forward=lambda x, y: np.stack(np.broadcast_arrays(x, y), axis=-1),
+   role=Role.PAIRS,
    examples=("view_as_real(torch.complex(x, y))",))
 op("complex_polar(r, t)", "out[…,c<2] = δ(c, 0)·r[…]·cos(t[…]) + δ(c, 1)·r[…]·sin(t[…])",
    "the complex numbers with length r and angle t, as pairs", ("torch.polar",), pairs=MADE, letters="ijkl", domain={"r": positive()},
-   forward=lambda r, t: np.stack([r * np.cos(t), r * np.sin(t)], axis=-1), torch=polar,
+   torch=polar,
    examples=("view_as_real(torch.polar(r, t))",))
 entry("conj", "out[…,c] = δ(c, 0)·x[…,c] − δ(c, 1)·x[…,c]", "the conjugate: the imaginary part turned round",
-      "view_as_real(conj_physical(view_as_complex(x)))", ("torch.conj_physical", "Tensor.conj_physical", "torch.conj", "Tensor.conj", "np.conj"),
-      forward=lambda x: np.stack([split(x)[0], -split(x)[1]], axis=-1))
+      "view_as_real(conj_physical(view_as_complex(x)))", ("torch.conj_physical", "Tensor.conj_physical", "torch.conj", "Tensor.conj", "np.conj"))
 entry("real", "out[…] = x[…,0]", "the real part of complex numbers", "view_as_complex(x).real", ("torch.real", "Tensor.real", "np.real"),
-      forward=lambda x: split(x)[0], torch=lambda torch, x: as_torch(torch, x).real.clone())
+      torch=lambda torch, x: as_torch(torch, x).real.clone())
 entry("imag", "out[…] = x[…,1]", "the imaginary part of complex numbers", "view_as_complex(x).imag", ("torch.imag", "Tensor.imag", "np.imag"),
-      forward=lambda x: split(x)[1], torch=lambda torch, x: as_torch(torch, x).imag.clone())
+      torch=lambda torch, x: as_torch(torch, x).imag.clone())
 
 # Lengths and angles ---------------------------------------------------------------------------------
 
 entry("abs", f"out[…] = √(q + [q = 0]) − [q = 0]{SQUARED}",
-      "the length |x[i]| of each complex number; the derivative at 0 is 0", "{}", kinks=0, domain=OFF_AXES)
+      "the length |x[i]| of each complex number; the derivative at 0 is 0", "{}", kinks=0)
 entry("angle", f"out[…] = (1 − [q = 0])·atan2(x[…,1], x[…,0] + [q = 0]){SQUARED}",
       "the angle of each complex number; 0 with derivative 0 at 0", "{}", ("torch.angle", "Tensor.angle", "np.angle"),
-      kinks=0, domain=OFF_AXES)
+      kinks=0)
 
 # Arithmetic -----------------------------------------------------------------------------------------
 
-op("complex_mul(x, y)", PRODUCT, "products of complex numbers, as pairs", (), pairs=BOTH, letters="ijkl", align=both_pairs, forward=product,
+op("complex_mul(x, y)", PRODUCT, "products of complex numbers, as pairs", (), pairs=BOTH, letters="ijkl",
    torch=by_both("mul"), examples=("view_as_real(view_as_complex(x) * view_as_complex(y)) with x:3x2 y:3x2",
                                    "view_as_real(view_as_complex(x) * view_as_complex(x)) with x:3x2"))
 op("complex_matmul(x, y)", of_matrices(((0,) * 3, (0,) * 3)), "the matrix product of complex matrices, as pairs", (),
-   pairs=BOTH, letters="ijkl", align=matrices, forward=partial(product, times=np.matmul), instead=of_matrices, torch=by_both("matmul"),
+   pairs=BOTH, align=matrices, instead=of_matrices, torch=by_both("matmul"),
    examples=tuple(f"view_as_real(view_as_complex(x) @ view_as_complex(y)) with x:2x3x2 y:{y}" for y in ("3x2x2", "3x2")))
 op("complex_div(x, y)", "out[…,c<2] = (δ(c, 0)·(a·p + b·q) + δ(c, 1)·(b·p − a·q)) / (p² + q²)"
    " where a = x[…,0], b = x[…,1], p = y[…,0], q = y[…,1]", "quotients of complex numbers, as pairs", (), pairs=BOTH, letters="ijkl",
-   align=both_pairs, forward=lambda x, y: pairs(complexes(x) / complexes(y)), torch=by_both("div"),
+   forward=lambda x, y: pairs(complexes(x) / complexes(y)), torch=by_both("div"),
    domain={"y": positive()}, examples=("view_as_real(view_as_complex(x) / view_as_complex(y)) with x:3x2 y:3x2",))
 
 # Functions ------------------------------------------------------------------------------------------

@@ -6,13 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from functools import partial
 
-import numpy as np
 import sympy as sp
 
 from symgrad.errors import NotationError, ShapeError
-from symgrad.exactness import in_floats
 from symgrad.indexing import add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
 from symgrad.ops.equations import METHOD, op
@@ -63,19 +60,19 @@ def contraction_index(at: At, views: Sequence[View], terms: Sequence[str], outpu
     return add_up(product, summed)
 
 
-# one operation, one row; BLAS, by way of floats where whole numbers fit
+# one operation, one row
 # fmt: off
-op("mm(x, a)", "out[i,k] = Σ_j x[i,j]·a[j,k]", "matrix times matrix", METHOD, forward=in_floats(np.matmul),
+op("mm(x, a)", "out[i,k] = Σ_j x[i,j]·a[j,k]", "matrix times matrix", METHOD,
    examples=("mm(x, a) with x:2x3 a:3x4",), arrays="x, y: x @ y")
-op("mv(x, a)", "out[i] = Σ_j x[i,j]·a[j]", "matrix times vector", METHOD, forward=in_floats(np.matmul),
+op("mv(x, a)", "out[i] = Σ_j x[i,j]·a[j]", "matrix times vector", METHOD,
    examples=("mv(x, a) with x:2x3 a:3",))
-op("bmm(x, a)", "out[b,i,k] = Σ_j x[b,i,j]·a[b,j,k]", "a batch of matrix products", METHOD, forward=in_floats(np.matmul),
+op("bmm(x, a)", "out[b,i,k] = Σ_j x[b,i,j]·a[b,j,k]", "a batch of matrix products", METHOD,
    examples=("bmm(x, a) with x:2x2x3 a:2x3x2",), arrays="x, y: x @ y")
-op("dot(x, a)", "out = Σ_i x[i]·a[i]", "the inner product of two vectors", forward=in_floats(np.dot),
+op("dot(x, a)", "out = Σ_i x[i]·a[i]", "the inner product of two vectors",
    home=("torch.dot", "torch.inner", "torch.vdot", "Tensor.dot", "np.inner"), examples=("dot(x, a) with x:3 a:3",),
    arrays="x, y: np.dot(x, y)")
 op("outer(x, a)", "out[i,j] = x[i]·a[j]", "every product of an entry of x with one of a",
-   ("torch.outer", "torch.ger", "Tensor.outer", "np.outer"), forward=np.multiply.outer,
+   ("torch.outer", "torch.ger", "Tensor.outer", "np.outer"),
    examples=("outer(x, a) with x:2 a:3", "outer(x, x) with x:3"))
 # fmt: on
 
@@ -91,7 +88,7 @@ def numpy_dot(shapes: tuple[Shape, ...]) -> str:
 
 
 op("np_dot(x, a)", "out[i,k] = Σ_j x[i,j]·a[j,k]", "NumPy's dot: like @, but the leading axes of both remain side by side",
-   ("np.dot",), instead=numpy_dot, forward=in_floats(np.dot), ranks={"x": (2, 1), "a": (2, 1)}, letters="ikjl",
+   ("np.dot",), instead=numpy_dot, ranks={"x": (2, 1), "a": (2, 1)}, letters="ikjl",
    written="np.dot({})", torch=lambda torch, x, a: torch.tensordot(x, a, dims=([x.dim() - 1], [max(a.dim() - 2, 0)])),
    examples=("np.dot(x, a) with x:2x3 a:3x2", "np.dot(x, a) with x:3 a:3", "np.dot(x, a) with x:2x3 a:2x3x2"))  # fmt: skip
 
@@ -119,7 +116,7 @@ def matmul_align(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
 op("trace(x)", "out = Σ_i [i < size(x, 1)]·x[i,i]", "the sum of the diagonal", shape=trace_shape, align=no_alignment,
    letters="", examples=("trace(x) with x:3x3", "trace(x) with x:2x3", "trace(x) with x:3x2"), holds="counted")
 matmul = op("matmul(x, a)", "out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]", "matrix product; vectors count as a row on the left and a column"
-   " on the right, leading axes as a batch", also="torch.linalg.matmul", align=matmul_align, forward=in_floats(np.matmul),
+   " on the right, leading axes as a batch", also="torch.linalg.matmul", align=matmul_align,
    instead={"rank(x)=1 and rank(a)=1": "out = Σ_j x[j]·a[j]", "rank(x)=1": "out[…,k] = Σ_j x[j]·a[…,j,k]",
             "rank(a)=1": "out[…,i] = Σ_j x[…,i,j]·a[j]"}, letters="ikjl", ranks=dict.fromkeys("xa", (2, 1, 3, 4)),
    examples=("x @ a with x:2x3 a:3x4", "x @ a with x:3 a:3x2", "x @ a with x:2x3 a:3", "x @ a with x:3 a:3",
@@ -141,7 +138,6 @@ def einsum_shape(sizes: Sizes, shapes: tuple[Shape, ...], equation: str) -> Shap
 @operation(
     holds="subscripts",
     says="a sum of products over the letters that the output lacks",
-    numpy=lambda *tensors, equation: in_floats(partial(np.einsum, equation, optimize=len(tensors) > 2))(*tensors),
     torch=lambda torch, *tensors, equation: torch.einsum(equation, *tensors),
     shape=einsum_shape,
     prepare=einsum_prepare,

@@ -8,7 +8,7 @@ pooling adds up a window and divides by its size; entries of the padding count a
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from functools import partial
 from typing import Any
 
@@ -74,18 +74,6 @@ def windows_flat(x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, 
     return np.reshape(seen, (*seen.shape[: -len(kernel)], math.prod(kernel)))
 
 
-def largest(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
-    """NumPy's forward: the largest entry of every window."""
-    padded = ceil_mode or any(padding)
-    fill = -np.inf if padded else 0
-    x = np.asarray(x, float) if padded else x
-    first, *others = np.moveaxis(windows_flat(x, kernel_size, stride, padding, dilation, fill, ceil_mode), -1, 0)
-    found = np.array(first)
-    for other in others:  # entry by entry of the window: NumPy is slow along a short axis
-        found = np.maximum(found, other)
-    return found
-
-
 def winners(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
     """The number in its plane of the entry that won each window."""
     x = np.asarray(x, dtype=np.float64)
@@ -121,7 +109,6 @@ def max_pooling(space: int) -> Op:
         name=name,
         holds="kept",
         says=f"the largest entry of every window of the last {space} {'axis' if space == 1 else 'axes'}",
-        numpy=largest,
         torch=lambda torch, x, **options: getattr(torch.nn.functional, name)(x, **options),
         known={"n": winners},
         places=", return_indices=True)[1]",
@@ -141,16 +128,9 @@ def max_pooling(space: int) -> Op:
         ),
     )
     def max_pool(
-        at: At,
-        x: View,
-        n: Held,
-        kernel_size: Ints,
-        stride: Ints = None,
-        padding: Ints = 0,
-        dilation: Ints = 1,
-        ceil_mode: bool = False,
-        return_indices: bool = False,
-    ) -> Expr:
+        at: At, x: View, n: Held, kernel_size: Ints, stride: Ints = None, padding: Ints = 0, dilation: Ints = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> Expr:  # fmt: skip
         """out[c,i] = x[c, n[c,i]], n: where the largest entry of the window is"""
         return x[[*at[:-space], *unravel(n[at], x.shape[-space:])]]
 
@@ -256,23 +236,12 @@ def adapted(shapes: tuple[Shape, ...], output_size: Any) -> str:
     return f"out[…,{left}] = ({sums}) / ({'·'.join(counts)})"
 
 
-def adaptive_averages(x: Any, output_size: Sequence[int]) -> Any:
-    """NumPy's forward: one axis after the other."""
-    x = np.asarray(x)
-    space = len(output_size)
-    for axis, places in zip(range(x.ndim - space, x.ndim), map(int, output_size), strict=True):
-        length = x.shape[axis]
-        edges = [(i * length // places, -(-(i + 1) * length // places)) for i in range(places)]
-        x = np.stack([x.take(range(a, b), axis=axis).sum(axis=axis) / (b - a) for a, b in edges], axis=axis)
-    return x
-
-
 # fmt: off
 for space, home, x in ((1, "torch.{}", "1x2x5"), (2, "aten._{}", "1x2x4x5"), (3, "aten._{}", "1x1x2x3x4")):
     name = f"adaptive_avg_pool{space}d"
     op(f"{name}(x, output_size: any)", adapted((), named("output_size", space)),
        "the averages of windows of nearly equal length that cover the last axes", ("F.{}", home), instead=adapted,
        prepare=partial(prepare_adaptive, space), shape=adaptive_shape, letters="ncijk", smooth=True,
-       ranks={"x": (space + 2, space + 1)}, forward=adaptive_averages,  # a mask at infinities
+       ranks={"x": (space + 2, space + 1)},
        examples=tuple(f"F.{name}(x, {size}) with x:{x}" for size in (2, 1, 3)))
 # fmt: on

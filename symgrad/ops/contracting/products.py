@@ -128,7 +128,7 @@ def cross_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − x[(i + 2) mod n]·y[(i + 1) mod n]"
    " where n = size(x, -1)", "the cross product of vectors with three entries along dim",
    ("torch.{}", "torch.linalg.cross", "Tensor.cross", "aten.linalg_cross", "np.cross"), along="dim", shape=cross_shape,
-   align=cross_align, forward=np.cross,
+   align=cross_align,
    examples=("torch.linalg.cross(x, y)",))  # fmt: skip
 
 
@@ -159,7 +159,7 @@ op("dist(x, y, p=2)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j])²)",
    forward=lambda x, y, p: numpy_length(x - y, p, None), **BY_P, examples=("dist(x, y)", "dist(x, y, 3) with x:3 y:3"))
 op("cdist(x, y, p=2.0, compute_mode: any=None)", "out[…,i,k] = [out ≠ 0]·√(Σ_j (x[…,i,j] − y[…,k,j])²)",
    "the distances between the rows of x and the rows of y; the derivative at 0 is 0", ("torch.{}", "aten._cdist_forward"),
-   instead=as_long_as("x[…,i,j] − y[…,k,j]", "out[…,i,k]", apart=True), torch=lambda torch, x, y, p, **_: torch.cdist(x, y, float(p)), ranks={"x": (2, 3), "y": (2, 3)},
+   instead=as_long_as("x[…,i,j] − y[…,k,j]", "out[…,i,k]", apart=True), ranks={"x": (2, 3), "y": (2, 3)},
    forward=lambda x, y, p, **_: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
    **BY_P, examples=("cdist(x, y) with x:2x3 y:3x3", "cdist(x, y, 1.0) with x:2x2 y:2x2"))
 # fmt: on

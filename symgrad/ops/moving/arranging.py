@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
@@ -41,9 +40,9 @@ def at_least(shape: Shape, rank: int) -> Shape:
 
 # fmt: off
 op("flipud(x)", "out[i] = x[size(x, -1) − 1 − i]", "the entries in reverse order along axis 0", along="0", least=1,
-   forward=np.flipud, ranks={"x": (2,)}, examples=("flipud(x)",))
+   ranks={"x": (2,)}, examples=("flipud(x)",))
 op("fliplr(x)", "out[i] = x[size(x, -1) − 1 − i]", "the entries in reverse order along axis 1", along="1", least=2,
-   forward=np.fliplr, ranks={"x": (2,)}, examples=("fliplr(x)",))
+   ranks={"x": (2,)}, examples=("fliplr(x)",))
 # fmt: on
 
 
@@ -107,7 +106,7 @@ op("vander(x, N: int)", "out[…,i,j<N] = [j = 0] + [j > 0]·x[…,i]^j", "the p
 for name, sign, says in (("tril", "≤", "the lower triangle, from a diagonal on; 0 above"),
                          ("triu", "≥", "the upper triangle, from a diagonal on; 0 below")):
     op(f"{name}(x, diagonal: int=0)", f"out[…,i,j] = x[…,i,j]·[j − i − diagonal {sign} 0]", says, TORCH, f"np.{name}",
-       ranks={"x": (2, 3)}, letters="ijkl", forward=lambda x, diagonal, name=name: getattr(np, name)(x, diagonal),
+       ranks={"x": (2, 3)}, letters="ijkl",
        examples=(f"{name}(x) with x:3x3", f"{name}(x, 1)", f"{name}(x, -1) with x:2x3x2"),
        arrays=f"x, diagonal=0: np.{name}(x, k=diagonal)")
 # fmt: on
@@ -160,7 +159,7 @@ def shifted(shapes: tuple[Shape, ...], source: tuple[int, ...], destination: tup
 
 
 op("movedim(x, source: any, destination: any)", "out[j,k,i] = x[i,j,k]", "moves axes to other places; the rest keep their"
-   " order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", instead=shifted, prepare=prepare_movedim, forward=np.moveaxis,  # no copy
+   " order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", instead=shifted, prepare=prepare_movedim,
    examples=("movedim(x, 0, 2) with x:2x3x4", "movedim(x, (0, 1), (2, 0)) with x:2x3x2"),
    arrays="x, a, b: np.moveaxis(x, a, b)")  # fmt: skip
 

@@ -115,7 +115,7 @@ op("index_select(x, dim: int, index: data)", "out[i] = x[index[i]]", "the entrie
 
 op("masked_fill(x, mask: data, value)", "out = (1 − [mask ≠ 0])·x + [mask ≠ 0]·value",
    "value where the mask is not 0, x[i] elsewhere", ("torch.{}", "Tensor.{}", "aten.{}"), ranks={"value": (0,)},
-   shape=lambda sizes, shapes: sizes.broadcast_shapes(shapes), domain={"mask": whole(0, 1)},
+   domain={"mask": whole(0, 1)},
    torch=lambda torch, x, mask, value: torch.where(mask != 0, value, x),
    examples=("masked_fill(x, mask != 0, 2.0) with x:2x3 mask:2x3",), holds="first", chooses=(1, (0,), None))  # fmt: skip
 

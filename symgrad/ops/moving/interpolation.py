@@ -12,13 +12,12 @@ from collections.abc import Callable, Hashable
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
 from symgrad.indexing import Bracket, add_up, fresh
 from symgrad.indexing.symbols import Expr, Index
-from symgrad.ops.moving.kernels import KEYS, SMOOTH, between, covers, cubic, hat, keys
+from symgrad.ops.moving.kernels import KEYS, SMOOTH, between, covers, cubic, hat
 from symgrad.ops.moving.views import sequence
 from symgrad.ops.options import one_of
 from symgrad.ops.spec import At, View, example, operation
@@ -163,55 +162,6 @@ def factors_of(scale_factor: Any, recompute: bool | None, mode: str, space: int)
     return [fraction(f) for f in scale_factor]
 
 
-def matrix(new: int, old: int, factor: Fraction | None, mode: str, align_corners: bool | None, antialias: bool) -> Any:
-    """NumPy: how much each entry counts at each place of one axis, found by looking up the neighbours."""
-    step = float(ratio(old, new, None if factor is None else float(factor), align_corners))
-    found, rows = np.zeros((new, old)), np.arange(new)
-    if mode == "area":
-        for i in rows:
-            found[i, i * old // new : -(-(i + 1) * old // new)] = 1
-        return found / found.sum(axis=1, keepdims=True)
-    if mode.startswith("nearest"):
-        exact = Fraction(old, new) if factor is None else 1 / factor
-        for k in range(new):
-            found[k, int((Fraction(2 * k + 1, 2) if mode == "nearest-exact" else k) * exact)] = 1
-        return found
-    if antialias:
-        width = max(step, 1.0)
-        far_off = np.abs(np.arange(old)[None, :] + 0.5 - (rows[:, None] + 0.5) * step) / width
-        found = keys(far_off, -0.5) if mode == "bicubic" else np.maximum(1 - far_off, 0)
-        return found / found.sum(axis=1, keepdims=True)
-    s = rows * step if align_corners else (rows + 0.5) * step - 0.5
-    first = np.floor(s).astype(int)
-    for tap in range(-1, 3):
-        d = np.abs(s - first - tap)
-        share = keys(d, -0.75) if mode == "bicubic" else np.maximum(1 - d, 0)
-        np.add.at(found, (rows, np.clip(first + tap, 0, old - 1)), share)
-    return found
-
-
-def interpolated(
-    x: Any, size: Any, scale_factor: Any, mode: str, align_corners: Any, recompute_scale_factor: Any, antialias: bool
-) -> Any:
-    """NumPy's forward: one axis after the other."""
-    x = np.asarray(x, float)
-    space = x.ndim - 2
-    news = (
-        size if scale_factor is None else [int(n * fraction(f)) for n, f in zip(x.shape[2:], scale_factor, strict=True)]
-    )
-    factors = factors_of(scale_factor, recompute_scale_factor, mode, space)
-    for axis, new, factor in zip(range(2, x.ndim), map(int, news), factors, strict=True):
-        along = matrix(new, x.shape[axis], factor, mode, align_corners, antialias)
-        if np.isfinite(x).all():
-            found = np.tensordot(x, along, ([axis], [1]))
-        else:  # what does not count is not there: 0·∞ would be NaN
-            rows = np.moveaxis(x, axis, -1)[..., None, :]
-            with np.errstate(invalid="ignore"):
-                found = np.where(along != 0, along * rows, 0.0).sum(-1)
-        x = np.moveaxis(found, -1, axis)
-    return x
-
-
 def torch_interpolate(torch: Any, x: Any, size: Any, scale_factor: Any, **options: Any) -> Any:
     """torch's forward."""
     return torch.nn.functional.interpolate(
@@ -224,7 +174,6 @@ def torch_interpolate(torch: Any, x: Any, size: Any, scale_factor: Any, **option
 
 @operation(
     says="the values at other places of the last axes: by the nearest entry, straight lines, cubics, or averages",
-    numpy=interpolated,
     torch=torch_interpolate,
     shape=interpolated_shape,
     prepare=prepare_interpolate,

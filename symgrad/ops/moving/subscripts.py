@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import numpy as np
 import sympy as sp
 
 from symgrad.errors import ShapeError
@@ -98,7 +97,6 @@ def open_item(open_: Opening, item: Item, size: Size | None) -> Item:
     holds="kept",
     role=Role.INDEXES,
     says="the entries at an index or slice of each axis",
-    numpy=lambda x, key: np.asarray(x)[python_key(key)],
     torch=lambda torch, x, key: x[python_key(key)],
     shape=sliced_shape, prepare=lambda shapes, key: {"key": tuple(key)}, resolve=resolved, spelled=("Tensor.__getitem__",),
     slots=open_items,

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import numpy as np
 import sympy as sp
 
 from symgrad.errors import InputError, ShapeError
@@ -62,7 +61,7 @@ def expanded(shapes: tuple[Shape, ...], shape: Shape) -> str:
 
 op("expand(x, shape: any)", "out[i,j] = x[j]", "repeats a tensor along new axes and axes of size 1, as broadcasting does",
    ("Tensor.{}", "torch.broadcast_to", "Tensor.broadcast_to", "np.broadcast_to"), instead=expanded, shape=expand_shape,
-   prepare=prepare_expand, forward=lambda x, shape: np.broadcast_to(x, numbers(shape)),  # no copy
+   prepare=prepare_expand,
    torch=lambda torch, x, shape: x.expand(numbers(shape)),
    role=Role.COPIES, examples=("x.expand(2, 3) with x:3", "x.expand(2, 3) with x:2x1"), arrays="x, *shape: np.broadcast_to(x, shape)")  # fmt: skip
 
@@ -73,11 +72,6 @@ def whole_order(dims: tuple[Any, ...], rank: int) -> tuple[int, ...]:
     if sorted(order) != list(range(rank)):
         raise ShapeError(f"permute has to name each of the {rank} axes once", found=(f"dims={dims}",))
     return order
-
-
-def swapped(rank: int, first: int, second: int) -> tuple[int, ...]:
-    """The order of axes with two exchanged."""
-    return tuple({first: second, second: first}.get(axis, axis) for axis in range(rank))
 
 
 def rows_only(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
@@ -101,18 +95,16 @@ def permuted(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
 
 # fmt: off
 op("permute(x, dims: any)", "out[k,i,j] = x[i,j,k]", "puts the axes in the order dims", METHOD, instead=permuted,
-   prepare=lambda shapes, dims: {"dims": whole_order(sequence(dims), len(shapes[0]))}, forward=lambda x, dims: np.transpose(x, dims), examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
-   arrays="x, *dims: np.transpose(x, dims)")  # no copy
+   prepare=lambda shapes, dims: {"dims": whole_order(sequence(dims), len(shapes[0]))}, examples=("x.permute(2, 0, 1) with x:2x3x4", "permute(x, (1, 0))"),
+   arrays="x, *dims: np.transpose(x, dims)")
 op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges two axes",
    ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"),
    also="torch.swapdims Tensor.swapdims", axes="dim0 dim1", repeated=True,
-   forward=lambda x, dim0, dim1: np.transpose(x, swapped(np.ndim(x), dim0, dim1)),  # no copy
    examples=("x.transpose(0, 1) with x:2x3", "x.transpose(0, -1) with x:2x3x2"), arrays="x, a, b: np.swapaxes(x, a, b)")
 op("T(x)", "out[i,j] = x[j,i]", "the transpose of a matrix", ("Tensor.{}", "Tensor.t", "torch.t", "np.transpose"),
-   align=matrix_only, written="{}.T", forward=np.transpose, examples=("x.T with x:2x3",))  # no copy
+   align=matrix_only, written="{}.T", examples=("x.T with x:2x3",))
 op("mT(x)", "out[…,i,j] = x[…,j,i]", "exchanges the last two axes", ("Tensor.{}", "torch.adjoint"), align=rows_only,
-   written="{}.mT",
-   forward=lambda x: np.swapaxes(x, -1, -2), ranks={"x": (2, 3)}, examples=("x.mT with x:2x2x3", "x.mT with x:2x3"))
+   written="{}.mT", ranks={"x": (2, 3)}, examples=("x.mT with x:2x2x3", "x.mT with x:2x3"))
 # fmt: on
 
 
@@ -160,7 +152,7 @@ def renumbered(shapes: tuple[Shape, ...], shape: Shape) -> str:
 
 
 op("reshape(x, shape: any)", "out[i,j] = x⟨i,j⟩", "the same entries, row by row, in another shape", METHOD, "Tensor.view np.reshape",
-   instead=renumbered, shape=reshaped, prepare=prepare_shape, forward=lambda x, shape: np.reshape(x, numbers(shape)),  # no copy
+   instead=renumbered, shape=reshaped, prepare=prepare_shape,
    examples=("x.reshape(3, 2) with x:2x3", "x.reshape(-1)", "x.reshape(2, 2, 3) with x:4x3"),
    arrays="x, *shape: np.reshape(x, shape)")  # fmt: skip
 
@@ -200,9 +192,8 @@ def prepare_squeeze(shapes: tuple[Shape, ...], dim: Any = None) -> dict[str, Has
 
 # fmt: off
 op("unsqueeze(x, dim: int)", "out[i<1,j] = x[j]", "adds an axis of size 1 at dim", METHOD, "np.expand_dims",
-   instead=unsqueezed, prepare=lambda shapes, dim: {"dim": axis_of(dim, len(shapes[0]) + 1)}, forward=lambda x, dim: np.expand_dims(x, dim),
-   examples=("x.unsqueeze(0) with x:3", "unsqueeze(x, -1)"), arrays="x, dim: np.expand_dims(x, dim)")  # no copy
+   instead=unsqueezed, prepare=lambda shapes, dim: {"dim": axis_of(dim, len(shapes[0]) + 1)},
+   examples=("x.unsqueeze(0) with x:3", "unsqueeze(x, -1)"), arrays="x, dim: np.expand_dims(x, dim)")
 op("squeeze(x, dim: any=None)", "out[i,j] = x[i,0,j]", "drops axes of size 1", instead=squeezed, prepare=prepare_squeeze,
-   forward=lambda x, dim: np.squeeze(x, axis=dim),  # no copy
    examples=("x.squeeze() with x:2x1x3", "x.squeeze(1) with x:2x1"), arrays="x, dim: np.squeeze(x, axis=dim)")
 # fmt: on

@@ -188,17 +188,13 @@ def unpooling(space: int) -> Op:
         flat[rows, n.reshape(len(flat), -1)] = x.reshape(len(flat), -1)
         return flat.reshape(*x.shape[:-space], *space_out)
 
-    def by_torch(torch: Any, x: Any, indices: Any, output_size: Any, **options: Any) -> Any:
-        sizes = None if output_size is None else [int(n) for n in output_size]
-        return getattr(torch.nn.functional, name)(x, indices.long(), output_size=sizes, **options)
-
     left, inner = ",".join("pqs"[:space]), ",".join("ijk"[:space])
     number = f"({left})" if space > 1 else left
     # fmt: off
     return op(f"{name}(x, indices: data, kernel_size: any=None, stride: any=None, padding: any=0, output_size: any=None)",
               f"out[…,{left}] = Σ_{{{inner}}} δ(indices[…,{inner}], {number})·x[…,{inner}]",
               "zeros but for the entries of x, each written at its number in the plane (each number once)", ("F.{}",),
-              forward=values, torch=by_torch, shape=unpooled_shape, prepare=prepare,  # which of two for one place stays is open
+              forward=values, shape=unpooled_shape, prepare=prepare,  # which of two for one place stays is open
               align=no_alignment, domain={"indices": whole(0, 1)}, ranks={"x": (space + 2, space + 1)}, letters="ncijk",
               examples=(f"F.{name}(x, indices, 2) with x:1x2{'x1' * space} indices:1x2{'x1' * space}",))
     # fmt: on

@@ -6,12 +6,9 @@ written in simpler ones, which is what ``--expand`` shows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any
 
-import numpy as np
-
-from symgrad import special
 from symgrad.ops.equations import op
 from symgrad.ops.shaping import axis_of
 from symgrad.shapes import Shape
@@ -23,22 +20,15 @@ def one_axis(shapes: tuple[Shape, ...], dim: Any = -1) -> dict[str, Hashable]:
     return {"dim": (axis,) if shapes[0] else ()}
 
 
-def unless_empty(function: Callable[..., Any]) -> Callable[..., Any]:
-    """SciPy's function over ``axis``; an empty array is left as it is."""
-    return lambda x, axis: function(np.asarray(x, float), axis=axis or None) if np.size(x) else np.asarray(x, float)
-
-
 # fmt: off
 op("softmax(x, dim: any=-1)", "out[i] = exp(x[i]) / Σ_j exp(x[j])", "positive weights along one axis that sum to one",
    ("torch.{}", "F.{}", "Tensor.{}", "torch.special.{}"), along="dim", prepare=one_axis, reuse=True,
-   forward=unless_empty(special.softmax),  # exp overflows
    torch=lambda torch, x, dim: torch.softmax(x, dim[0] if dim else 0),
    examples=("softmax(x) with x:3", "softmax(x, dim=1)", "softmax(x, dim=0)"),
    expands="exp(x) / sum(exp(x), dim=dim, keepdim=True)", arrays="x, dim: nn.softmax(x, axis=dim)",
    told=("dim",))
 op("log_softmax(x, dim: any=-1)", "out[i] = x[i] − log(Σ_j exp(x[j]))", "the logarithm of softmax",
    ("torch.{}", "F.{}", "Tensor.{}"), along="dim", prepare=one_axis, reuse=True,
-   forward=unless_empty(special.log_softmax),  # exp overflows
    torch=lambda torch, x, dim: torch.log_softmax(x, dim[0] if dim else 0),
    examples=("log_softmax(x) with x:3", "log_softmax(x, dim=1)", "log_softmax(x, dim=0)"),
    expands="x - logsumexp(x, dim=dim, keepdim=True)", arrays="x, dim: nn.log_softmax(x, axis=dim)", told=("dim",))

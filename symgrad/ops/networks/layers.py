@@ -56,7 +56,6 @@ op("embedding(x: data, weight, padding_idx: any=None, max_norm: unsupported=None
    "scale_grad_by_freq: unsupported=False, sparse: unused=False)", "out[…,j] = weight[x[…],j]", "the rows of the weight at the given positions; nothing flows to the row padding_idx",
    ("F.{}",), looks_up=True, instead=rows_read, reads_out=True, align=matrix_of_rows, smooth=False,
    forward=lambda x, weight, padding_idx: np.asarray(weight)[from_zero(x)], ranks={"x": (1, 2), "weight": (2,)},  # no negative ones
-   torch=lambda torch, x, weight, padding_idx: torch.nn.functional.embedding(x.long(), weight, padding_idx),
    domain={"x": whole(0, 1)}, examples=("F.embedding(x, weight) with x:4 weight:3x2",
                                         "F.embedding(x, weight, padding_idx=0) with x:2x3 weight:3x2"))  # fmt: skip
 
@@ -81,17 +80,6 @@ def attention_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> 
     return (*full, *((*lead, query[-2], key[-2]) for _ in mask))
 
 
-def attention_values(query: Any, key: Any, value: Any, mask: Any = None, *, is_causal: bool, scale: Any) -> Any:
-    """NumPy's forward: over no keys the average is 0, as torch has it, where the equation has 0/0."""
-    query, key, value = (np.asarray(t, float) for t in (query, key, value))
-    scores = query @ np.swapaxes(key, -1, -2) * (1 / np.sqrt(query.shape[-1]) if scale is None else float(scale))
-    scores = scores if mask is None else scores + mask
-    if is_causal:
-        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
-    return weights / weights.sum(axis=-1, keepdims=True) @ value
-
-
 def attended(factor: str, past: str = "") -> str:
     """The equation of attention."""
     score = f"{factor}(Σ_c query[…,i,c]·key[…,j,c]) + attn_mask[…,i,j]"
@@ -103,8 +91,7 @@ op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p: u
    " mask is added to the scores)", F, "torch._C._nn.scaled_dot_product_attention",
    instead={"is_causal and scale=None": attended("1/√(size(query, -1))·", "·[j ≤ i]"),
             "is_causal": attended("scale·", "·[j ≤ i]"), "scale=None": attended("1/√(size(query, -1))·")},
-   align=attention_align, checks=one_mask, expands=openings.attention, letters="bhld",
-   forward=attention_values,  # over no keys
+   align=attention_align, checks=one_mask, expands=openings.attention, letters="bhld", holds="real masked",
    ranks=dict.fromkeys(("query", "key", "value"), (2, 3, 4)),
    examples=tuple(f"F.scaled_dot_product_attention(query, key, value{more} with query:{n}x2 key:3x2 value:3x2{mask}"
                   for more, n, mask in ((")", 2, ""), (", is_causal=True)", 3, ""), (", attn_mask)", 2, " attn_mask:2x3"))))  # fmt: skip

@@ -137,12 +137,6 @@ def weighed(value: Any, weight: Any) -> Any:
     return value if weight is None else weight * value
 
 
-def logits_values(x: Any, y: Any, w: Any = None, p: Any = None) -> Any:
-    """NumPy's forward: each class's log-probability by itself."""
-    x, y = np.asarray(x, float), np.asarray(y, float)
-    return weighed(-(1 if p is None else p) * y * special.log_expit(x) - (1 - y) * special.log_expit(-x), w)
-
-
 apart = {"x": reals(distinct=True), "target": reals(distinct=True)}
 STIRLING = "stirling = [target > 1]·(target·log(target) − target + log(2·π·target)/2)"
 
@@ -168,7 +162,7 @@ loss("binary_cross_entropy_with_logits(x, target, weight: data=None, pos_weight:
      "out = weight·((1 − target)·x + (1 + (pos_weight − 1)·target)·softplus(−x))",
      "minus the log-probability of the targets, σ(x) being probabilities",
      instead={"pos_weight=None": "out = weight·((1 − target)·x + softplus(−x))"}, fits=one_shape,
-     domain={"target": between(0, 1), "pos_weight": positive()}, forward=logits_values,  # (1 − y)·∞ + log(1 + 0)
+     domain={"target": between(0, 1), "pos_weight": positive()},
      more=("F.binary_cross_entropy_with_logits(x, target, weight) with x:2x3 target:2x3 weight:3",
            "F.binary_cross_entropy_with_logits(x, target, pos_weight=pos_weight) with x:2x3 target:2x3 pos_weight:3"))
 loss("kl_div(x, target, log_target=False)", "out = target·(log(target) − x)",

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from symgrad.backward import backward
+from symgrad.backward import Backward, backward
 from symgrad.closed_form.pieces import NoForm
 from symgrad.closed_form.source_text import Writer
 from symgrad.explanation.formulas import Derived, sample
 from symgrad.indexing import Equation as IndexEquation
 from symgrad.program import Program
 from symgrad.render.content.answer import line_by_line
+from symgrad.render.content.first_lines import readable
 from symgrad.render.content.forward import forward_equations
 from symgrad.render.content.jacobian import LONGEST, left_of, structure_words, too_long
 from symgrad.render.content.pullback import sweep_blocks
-from symgrad.render.content.speaker import made_here, renamed
+from symgrad.render.content.speaker import left_out, made_here, renamed
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import size_text
 from symgrad.render.page import Block, Code, Equation, Equations, Formula, Page, Paragraph, Section
@@ -30,11 +31,14 @@ def derivation_page(program: Program, derived: Sequence[Derived]) -> Page:
     formulas, equations = forward_equations(teller)
     forward = Section(("Forward",), (equations, *teller.aside(*formulas)))
     jacobians = [block for d in derived for block in _jacobian(teller, d)]
-    told: set[str] = set()
-    pullbacks = [*_lines(program, derived), *(block for d in derived for block in _pullback(teller, d, told))]
+    lines, told = _lines(program, derived), set[str]()
+    pullbacks = [] if lines is None else [*line_by_line(lines)]
+    for d in derived:
+        pullbacks += _pullback(teller, d, told, lines is not None and readable(lines, d.name))
     facts = [(t.name, size_text(t.shape)) for t in program.inputs] + [(program.output, size_text(program.out.shape))]
     return Page(
-        (Code(f"{program.output} = {source_of(program)}"),), tuple(facts), (*renamed(say), *made_here(program)),
+        (Code(f"{program.output} = {source_of(program)}"),), tuple(facts),
+        (*renamed(say), *made_here(program), *left_out(program, [d.name for d in derived])),
         (
             forward,
             Section(say("The Jacobian {J}"), tuple(jacobians)),
@@ -53,15 +57,15 @@ def source_of(program: Program) -> str:
         return "…"
 
 
-def _lines(program: Program, derived: Sequence[Derived]) -> Iterator[Block]:
-    """Line by line, where the gradients have steps between them and the output."""
+def _lines(program: Program, derived: Sequence[Derived]) -> Backward | None:
+    """The gradients line by line, where there are steps on the way to them, or a line says what no form does."""
     point = sample(program, {})
     if point is None:
-        return
+        return None
     sized, values, _ = point
     lines = backward(sized, [d.name for d in derived], values=values)
-    if lines.lines and any(line.text is not None for line in lines.statements):
-        yield from line_by_line(lines)
+    between = lines.lines and any(line.text is not None for line in lines.statements)
+    return lines if between or any(d.form is None and readable(lines, d.name) for d in derived) else None
 
 
 def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
@@ -80,8 +84,8 @@ def _jacobian(teller: Teller, derived: Derived) -> Iterator[Block]:
     yield Paragraph(too_long(teller.say, derived.name, "", derived.structure))
 
 
-def _pullback(teller: Teller, derived: Derived, told: set[str]) -> Iterator[Block]:
-    """x.grad as a formula and as code."""
+def _pullback(teller: Teller, derived: Derived, told: set[str], said: bool) -> Iterator[Block]:
+    """x.grad as a formula and as code; ``said`` is whether lines say it that stand above."""
     form = derived.form
     text, steps = (form.text, form.steps) if form else (None, ())
-    yield from sweep_blocks(teller, derived.name, derived.sweep, text, told, steps)
+    yield from sweep_blocks(teller, derived.name, derived.sweep, text, told, steps, said)

@@ -50,17 +50,18 @@ def shorter(explanation: Explanation, forms: Sequence[str]) -> bool:
 
 def formulas_instead(explanation: Explanation, teller: Teller) -> Iterator[tuple[str, Equation]]:
     """The index formula of each gradient that has no line, or one too long to be read, where that is short."""
-    for name, line in explanation.backward.gradients.items():
+    for name in explanation.backward.gradients:
         sweep = explanation.gradients[name].sweep
-        if sweep.whole and not readable(explanation.backward, name, line):
+        if sweep.whole and not readable(explanation.backward, name):
             names = teller.names.inner(sweep.equation.axes)
             formula, left = formula_of(teller, f"{name}.grad", sweep.equation, names)
             if len(formula.text) <= LONG:
                 yield name, Equation((left, formula))
 
 
-def readable(lines: Backward, name: str, line: Line) -> bool:
+def readable(lines: Backward, name: str) -> bool:
     """Whether a gradient has a line that can be read, and so has each cotangent that it reads."""
+    line = lines.gradients[name]
     return (
         line.text is not None
         and len(line.text) <= LONG

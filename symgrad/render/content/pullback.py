@@ -16,6 +16,7 @@ from symgrad.numeric import as_float
 from symgrad.render import numbers
 from symgrad.render.arrange import reading, term_key
 from symgrad.render.content.answer import Answer, all_lines
+from symgrad.render.content.first_lines import readable
 from symgrad.render.content.singular import singular_blocks
 from symgrad.render.content.teller import Teller, formula_of
 from symgrad.render.content.words import DOTS, as_code, shape_words
@@ -104,7 +105,9 @@ def gradient_blocks(teller: Teller, explanation: Explanation, gradient: Gradient
             )
         )
         return
-    yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form, told, gradient.form_steps)
+    said = readable(explanation.backward, gradient.name)
+    steps = gradient.form_steps
+    yield from sweep_blocks(teller, gradient.name, gradient.sweep, gradient.closed_form, told, steps, said)
     yield from _entries(teller, gradient)
     yield Grids((Grid(named(f"{gradient.name}.grad"), gradient.value),))
     yield from _one_variable(teller, gradient)
@@ -133,11 +136,18 @@ def formula_blocks(teller: Teller, gradient: Gradient) -> Iterator[Block]:
 
 
 def sweep_blocks(
-    teller: Teller, name: str, sweep: Sweep, closed_form: str | None, told: set[str], steps: Sequence[Step] = ()
+    teller: Teller,
+    name: str,
+    sweep: Sweep,
+    closed_form: str | None,
+    told: set[str],
+    steps: Sequence[Step] = (),
+    said: bool = False,
 ) -> Iterator[Block]:
     """The formula with its stages and uses, and the closed form.
 
-    A stage that was ``told`` is not told again. ``steps`` led to the form, and may have left out a guard.
+    A stage that was ``told`` is not told again. ``steps`` led to the form, and may have left out a guard. ``said`` is
+    whether lines on this page say the gradient in code.
     """
     say = teller.say
     formulas: list[Formula] = []
@@ -181,7 +191,7 @@ def sweep_blocks(
             yield Paragraph(("In code: ", *remark))
     if closed_form:
         yield from (Paragraph((says,)) for says in guards([step.rule for step in steps]))
-    if not closed_form and sweep.whole and formula.expression != 0:
+    if not closed_form and not said and sweep.whole and formula.expression != 0:
         instead = "; the index formula is the answer" if len(formula.text) <= LONGEST else " either"
         yield Paragraph((f"(No short matrix notation was found{instead}.)",), aside=True)
 

@@ -6,11 +6,13 @@ Comes in: a template. Goes out: words. Where an input is called v, the seed is g
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from symgrad.explanation.wanted import only_read
 from symgrad.program import Program
+from symgrad.render.content.words import listed
 from symgrad.render.formula_latex import name_latex
 from symgrad.render.letters import Letters, letters_of
 from symgrad.render.page import Code, Math, Paragraph, Ready, Words
@@ -116,6 +118,17 @@ def made_here(program: Program) -> Iterator[Paragraph]:
     for name, own in program.made.items():
         drawn = "" if own.seed is None else f", drawn once by NumPy's generator with the seed {own.seed}"
         yield Paragraph((Code(name), " is ", Code(own.code), f"{drawn}: a constant, nothing flows back to it."))
+
+
+def left_out(program: Program, shown: Collection[str]) -> Iterator[Paragraph]:
+    """The inputs that are positions, classes or a mask, where nobody asked for their gradients."""
+    read = [name for name in only_read(program) if name not in shown]
+    if read:
+        many = len(read) > 1
+        said = f"{' are' if many else ' is'} read as positions, classes or a mask: "
+        yield Paragraph(
+            (*listed([(Code(name),) for name in read]), said, f"nothing flows to {'them' if many else 'it'}.")
+        )
 
 
 def speaker_of(program: Program) -> Speaker:

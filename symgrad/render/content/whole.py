@@ -19,7 +19,7 @@ from symgrad.render.content.pullback import pullback_section
 from symgrad.render.content.second_order import second_order_section
 from symgrad.render.content.seed import seed_section
 from symgrad.render.content.singular import rows_without_value
-from symgrad.render.content.speaker import made_here, renamed, speaker_of
+from symgrad.render.content.speaker import left_out, made_here, renamed, speaker_of
 from symgrad.render.content.teller import Teller, teller_of
 from symgrad.render.content.words import size_text
 from symgrad.render.page import Block, Code, Page, Paragraph, Section, Words
@@ -82,5 +82,6 @@ def _lead(explanation: Explanation) -> Iterator[Block]:
         yield Paragraph(words)
     yield from renamed(speaker_of(explanation.program))
     yield from made_here(explanation.program)
+    yield from left_out(explanation.program, explanation.gradients)
     if explanation.conventions:
         yield Paragraph(("; ".join(said.removesuffix(".") for said in explanation.conventions), "."))

@@ -15,7 +15,7 @@ from symgrad.explanation.formulas import Derived
 from symgrad.numeric import as_float
 from symgrad.program import Program
 from symgrad.render.content import derivation_page, page_of
-from symgrad.render.html.pieces import environment, inline_picture
+from symgrad.render.html.pieces import environment, inline_picture, need_packages
 from symgrad.render.html.product import panel, sheet, sheets
 from symgrad.render.html.travel import MOST_ENTRIES, travelling
 from symgrad.render.page import Page
@@ -32,6 +32,7 @@ def to_html(
     ``asked`` is an exercise (`symgrad.exercises.asked`); with ``hidden``, an input, the page opens on the question and
     the answers are hidden.
     """
+    need_packages()
     page = page_of(explanation, entry, brief)
     if entry is not None or brief:
         return rendered(page, version=explanation.torch_version)

@@ -19,7 +19,7 @@ from symgrad.render.content.jacobian import block_size
 from symgrad.render.content.words import structure_math
 from symgrad.render.html.pieces import inline_picture
 from symgrad.render.html.travel import MOST_ENTRIES
-from symgrad.render.picture import SIGNS, cells_of, lit_column, product_picture, small, symbol_cells
+from symgrad.render.picture import SIGNS, cells_of, lit_column, product_picture, small, symbols_in, tells_signs
 
 
 @dataclass(frozen=True)
@@ -77,12 +77,12 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
     row_block = block_size(jacobian.out_shape) if blocked else 0
     column_block = block_size(jacobian.in_shape) if blocked else 0
     found, dense, formula = cells_of(jacobian), jacobian.dense(), jacobian.formula
-    signed = symbol_cells(jacobian) is None or formula is None or reads_positions(formula)
+    signed = tells_signs(symbols_in(jacobian)) or formula is None or reads_positions(formula)
     squares = [
         tuple(
             None
             if cell is None
-            else Square(symbol(cell.text, dense[r, c], signed), numbers.text(dense[r, c]), cell.colour)
+            else Square(symbol(cell.text, dense[r, c], signed), numbers.text(dense[r, c]), cell.colour or "")
             for c, cell in enumerate(row)
         )
         for r, row in enumerate(found)

@@ -91,9 +91,9 @@ class Capture(Recorded, Listed):
         if backend != "numpy":
             there = self._on_torch if backend == "torch" else self._on_jax
             given = self._seeds(seed, there.seed)
-            found = there.pull(partial(whole, tuple(given), noted={}), given, chosen, ways.held)
+            found = there.pull(partial(whole, tuple(given)), given, chosen, ways.held)
         else:
-            found = ways.pull(partial(whole, noted=self.conventions), self._seeds(seed), chosen)
+            found = ways.pull(whole, self._seeds(seed), chosen)
         return {self.labels[name]: found[name] for name in chosen}
 
     def backward(self, seed: Any = None, wrt: Sequence[str] | None = None) -> Backward:

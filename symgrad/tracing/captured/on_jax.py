@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.errors import InputError, UnsupportedError, seed_apart
 from symgrad.lowering.arrays import Play, Primitives
 from symgrad.lowering.engine import LIGHT, Engine
 from symgrad.numeric.exact import Array
@@ -198,10 +198,7 @@ class OnJax:
         if not isinstance(seed, jax.Array) or not jnp.issubdtype(seed.dtype, jnp.floating):
             raise InputError('with backend="jax" a seed is an array of jax, of floats', found=(type(seed).__name__,))
         if tuple(seed.shape) != output.shape:
-            raise ShapeError(
-                "the seed has to have the shape of the output: one weight for each of its entries",
-                found=(f"seed {tuple(seed.shape)}, {name} {output.shape}",),
-            )
+            raise seed_apart(tuple(seed.shape), name, output.shape)
         return seed
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from symgrad.errors import InputError, ShapeError, UnsupportedError
+from symgrad.errors import InputError, UnsupportedError, seed_apart
 from symgrad.lowering.arrays import Play, Primitives
 from symgrad.lowering.engine import LIGHT, Engine
 from symgrad.numeric.exact import Array
@@ -269,10 +269,7 @@ class OnTorch:
             raise InputError('with backend="torch" a seed is a tensor of floats', found=(type(seed).__name__,))
         given = torch.view_as_real(seed) if seed.is_complex() else seed
         if tuple(given.shape) != output.shape:
-            raise ShapeError(
-                "the seed has to have the shape of the output: one weight for each of its entries",
-                found=(f"seed {tuple(given.shape)}, {name} {output.shape}",),
-            )
+            raise seed_apart(tuple(given.shape), name, output.shape)
         return given
 
     def prepared(

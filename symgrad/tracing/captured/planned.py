@@ -250,12 +250,11 @@ def settling(
     ends: Sequence[str],
     wanted: Sequence[str],
     origins: Mapping[str, Origin],
-    noted: dict[str, str],
 ) -> Pull:
     """The sweep by ``wanted`` from ``ends`` that settles what has no derivative."""
     calls = calls_in(program, origins, (*wanted, *ends))
     own = {name: origin for name, origin in origins.items() if name in calls}
-    return Pull(program, values, boxes, flowing(program, wanted), own, noted)
+    return Pull(program, values, boxes, flowing(program, wanted), own)
 
 
 @dataclass(eq=False)

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from symgrad.backward.derived import code_of
 from symgrad.backward.merging import put
+from symgrad.errors import SymgradError
 from symgrad.numeric import Array, Values
 from symgrad.program import Apply, Program, Pullback
 from symgrad.tracing.lift.labels import told_steps
+from symgrad.tracing.lift.sweeps import pull
 
 
 @dataclass(frozen=True)
@@ -42,7 +47,6 @@ class Recorded:
     spellings: Mapping[str, str] = field(default_factory=dict)
     title: str = ""
     origins: Mapping[str, Any] = field(default_factory=dict)
-    conventions: dict[str, str] = field(default_factory=dict)
     complexes: frozenset[str] = frozenset()
 
     @property
@@ -64,6 +68,15 @@ class Recorded:
     def told(self) -> tuple[Apply, ...]:
         """The steps but those that only broadcast an operand of the next."""
         return told_steps(self.recording, self.labels)
+
+    @cached_property
+    def conventions(self) -> Mapping[str, str]:
+        """The steps that have no derivative at this point, with the reason: found by a sweep of its own, from v = 1."""
+        noted: dict[str, str] = {}
+        ones = {name: np.ones(np.shape(self.arrays[name]), dtype=np.int64) for name in self.ends}
+        with suppress(SymgradError):  # a step without a sweep is told by whoever asks for one
+            pull(self.recording, self.values, self.boxes, ones, self.wanted, origins=self.origins, noted=noted)
+        return noted
 
     @property
     def black_boxes(self) -> tuple[Box, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import ShapeError
+from symgrad.errors import ShapeError, seed_apart
 from symgrad.language import arguments
 from symgrad.numeric import Array
 from symgrad.numeric.exact import as_float
@@ -28,10 +28,7 @@ def seed_array(seed: Any, output: Array, name: str) -> Array:
         return np.ones(shape)
     array = numbers(seed)
     if array.shape != shape:
-        raise ShapeError(
-            "the seed has to have the shape of the output: one weight for each of its entries",
-            found=(f"seed {array.shape}, {name} {shape}",),
-        )
+        raise seed_apart(array.shape, name, shape)
     return array
 
 

@@ -172,15 +172,15 @@ def listing(program: Recorded) -> str:
         f"  ■ {box.name}: {box.spelling} is a black box, {NOT_CHECKED}: {box.reason or 'no equation reaches it'}"
         for box in program.black_boxes
     ]
-    shown += [f"  {line}" for line in chosen_by_torch(program)]
+    shown += [f"  {line}" for line in chosen_by_torch(program, program.conventions)]
     return "\n".join(shown)
 
 
-def chosen_by_torch(program: Recorded) -> list[str]:
-    """The steps at which a pullback took torch's choice, one line each."""
+def chosen_by_torch(program: Recorded, reasons: Mapping[str, str]) -> list[str]:
+    """The steps at which a pullback takes torch's choice, one line each."""
     return [
         f"≈ {where} has no derivative at this point: {reason}; the numbers there are torch's own choice"
-        for where, reason in located(program, program.conventions)
+        for where, reason in located(program, reasons)
     ]
 
 

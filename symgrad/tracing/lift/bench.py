@@ -30,7 +30,7 @@ from symgrad.tracing.lift.observed import looked_at
 from symgrad.tracing.lift.origins import Origin
 from symgrad.tracing.lift.values import evaluate
 from symgrad.tracing.lift.verify import disagreement, equal, precision
-from symgrad.tracing.record.trace import Node, Where, mapped
+from symgrad.tracing.record.trace import Call, Node, Where, mapped
 
 
 class Bench(ABC):
@@ -180,9 +180,8 @@ class Bench(ABC):
             and any(name not in self.labels or name in self.own for name in made.tensors)
         )
 
-    def box(self, node: Node, reason: str) -> None:
+    def box(self, node: Node, call: Call | None, reason: str) -> None:
         """A black box: torch's own local product."""
-        call = node.call
         assert call is not None
         read = tuple({id(n): n for n in call.nodes() if n.carries}.values())
         for other in read:

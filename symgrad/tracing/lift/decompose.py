@@ -17,6 +17,7 @@ from symgrad.ops import ground
 from symgrad.ops.calls.operators import NEW
 from symgrad.ops.calls.picks import CHOICES, POOLS, RANKED
 from symgrad.ops.lookup import find
+from symgrad.program import Role
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.calls.weights import COUNTED
 from symgrad.tracing.lift.choices import choose, pooled_places
@@ -38,8 +39,8 @@ from symgrad.tracing.record.trace import Node, as_array, mapped, same
 
 PRODUCTS = ("addmm", "addmv", "baddbmm")
 """A product of matrices added to something: two steps of the table."""
-TURNING = ("permute", "transpose", "t")
-"""What turns a matrix, if it changes it."""
+SOFT = ("_softmax", "_log_softmax")
+"""Functions that take one argument more here than the table's entry."""
 
 
 def by_decomposition(lifter: Bench, node: Node) -> Ref:
@@ -80,8 +81,11 @@ def decomposed(lifter: Bench, node: Node) -> Ref:
 
 
 def turns(before: Any, after: Any) -> bool:
-    """Whether a matrix is turned."""
-    return before.dim() == 2 and (before.shape != after.shape or same(after, before.T))
+    """Whether a matrix is seen turned: the same memory, with rows for columns."""
+    if before.dim() != 2 or not isinstance(after, torch.Tensor) or after.data_ptr() != before.data_ptr():
+        return False
+    own, seen = (list(zip(tensor.shape, tensor.stride(), strict=True)) for tensor in (before, after))
+    return seen == own[::-1] != own
 
 
 class Taken:
@@ -181,8 +185,6 @@ class Taken:
             if name in SAME or shape == tuple(self.values[first].shape):
                 return self.refs[first]
             return lifter.apply_op(ground.reshape, "torch.reshape", (self.refs[first], shape), {})
-        if name == "expand" and tuple(value.shape) == tuple(self.values[first].shape):
-            return self.refs[first]
         single = value[0] if isinstance(value, (tuple, list)) else value
         reason = f"aten.{name} is not in the table"
         if adds(name) and keywords.pop("alpha", 1) != 1:
@@ -194,10 +196,10 @@ class Taken:
                 raise Refused(COUNTED)
             padding = {"padding_idx": rest[0]} if rest and rest[0] >= 0 else {}
             return lifter.apply_op(ground.embedding, "F.embedding", (indices, weight), padding)
-        word = {"_softmax": "softmax", "_log_softmax": "log_softmax"}.get(name, name)
+        word = name.removeprefix("_") if name in SOFT else name
         if word != name:
             arguments = arguments[:2]
-        if name in TURNING and first in self.refs and turns(self.values[first], value):
+        if first in self.refs and turns(self.values[first], value):
             return lifter.apply_op(ground.T, "Tensor.T", (self.refs[first],), {})
         if name in PRODUCTS:
             return self.added_product(name, step)
@@ -205,6 +207,8 @@ class Taken:
             op = find(spelling)
             if op is None or op.pairs:
                 continue
+            if op.role is Role.COPIES and tuple(value.shape) == tuple(self.values[first].shape):
+                return self.refs[first]
             try:
                 with lifter.trial():
                     ref = lifter.apply_op(op, spelling, arguments, keywords)

@@ -19,7 +19,7 @@ from symgrad.ops import ground
 from symgrad.ops.entry import playing
 from symgrad.ops.lookup import find
 from symgrad.program import Program, Role, Tensor
-from symgrad.tracing.lift import again, choices, decompose, detached, phases, rewrites, templates
+from symgrad.tracing.lift import again, choices, decompose, detached, hooks, phases, rewrites, templates
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import BlackBox, refuse_written_behind
 from symgrad.tracing.lift.casts import rounded
@@ -69,6 +69,8 @@ class Lifter(Bench):
             detached.lifted(self, node)
         elif node.kind in ("leaf", "data") or id(node) in self.stops:
             self.source(node)
+        elif hooks.changing(node):
+            hooks.lifted(self, node)
         elif node.notes:
             raise UnsupportedError(node.notes[0], found=(node.where.short if node.where else "",))
         elif node.kind == "unknown":
@@ -83,7 +85,7 @@ class Lifter(Bench):
                     self.finish(node, rewrites.overwrite(self, node))
             except Refused as refusal:
                 node.call = rewrites.overwriting(node)
-                self.box(node, str(refusal))
+                self.box(node, node.call, str(refusal))
         else:
             with rounded(self, node):
                 self.call(node)
@@ -97,7 +99,7 @@ class Lifter(Bench):
         try:
             self.said(node)
         except Refused as refusal:
-            self.box(node, str(refusal))
+            self.box(node, node.call, str(refusal))
         else:
             self.origins.update(self.origin_of(node, begin))
 

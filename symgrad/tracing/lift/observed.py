@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from torch.utils.hooks import RemovableHandle
 
 from symgrad.errors import UnsupportedError
 from symgrad.numeric.exact import Array, as_float
@@ -24,16 +25,38 @@ from symgrad.tracing.record.trace import Call, Node, as_array, same
 class Observation:
     """One passage through a custom backward; ``given`` and ``made`` are copies, None where torch passed nothing."""
 
-    def __init__(self, call: Call, guard: Callable[..., Any]) -> None:
-        self.spelling = call.spelling
+    def __init__(self, spelling: str, handles: Callable[[Observation], Sequence[Any]]) -> None:
+        self.spelling = spelling
         self.given: tuple[Any, ...] | None = None
         self.left: tuple[Any, ...] = ()
         self.made: tuple[Any, ...] = ()
         self.live: tuple[Any, ...] = ()
-        self._handles = [
-            call.graph.register_prehook(lambda weights: guard(self._before, weights)),
-            call.graph.register_hook(lambda products, weights: guard(self._after, products)),
-        ]
+        self._handles = handles(self)
+
+    @classmethod
+    def of_call(cls, call: Call, guard: Callable[..., Any]) -> Observation:
+        """Of a call of a user's own function."""
+        return cls(
+            call.spelling,
+            lambda own: (
+                call.graph.register_prehook(lambda weights: guard(own._before, weights)),
+                call.graph.register_hook(lambda products, weights: guard(own._after, products)),
+            ),
+        )
+
+    @classmethod
+    def of_hooks(cls, hooks: dict[Any, Any], guard: Callable[..., Any]) -> Observation:
+        """Of the hooks on a tensor: torch runs them in the order of their dictionary, so one goes in front of all."""
+
+        def around(own: Observation) -> list[RemovableHandle]:
+            first, last, theirs = RemovableHandle(hooks), RemovableHandle(hooks), dict(hooks)
+            hooks.clear()
+            hooks[first.id] = lambda weights: guard(own._before, (weights,))
+            hooks.update(theirs)
+            hooks[last.id] = lambda product: guard(own._after, (product,))
+            return [first, last]
+
+        return cls("a hook", around)
 
     def _before(self, weights: tuple[Any, ...]) -> None:
         self.live = tuple(weights)
@@ -46,6 +69,11 @@ class Observation:
         """Look no more."""
         for handle in self._handles:
             handle.remove()
+
+    def kept(self, place: int) -> bool:
+        """Whether what came in at one place went out there as it was."""
+        before, after = (parts[place] if place < len(parts) else None for parts in (self.given or (), self.made))
+        return same(before, after) if before is not None and after is not None else before is after
 
     @property
     def overwrote(self) -> str:

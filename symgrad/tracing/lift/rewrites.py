@@ -81,6 +81,8 @@ def plain(lifter: Bench, node: Node) -> Rewritten:
     """
     call = node.call
     assert call is not None
+    if hooks_of_a_module(call) and call.observation is not None and call.observation.kept(call.slots[node.index]):
+        return "", (call.arguments[call.slots[node.index]],), {}
     if call.spelling.endswith(".apply"):
         raise Refused(whose_backward(call))
     spelling, arguments, keywords = plain_spelling(call.spelling), call.arguments, dict(call.keywords)

@@ -13,32 +13,27 @@ import sympy as sp
 from symgrad.calculus.local import known_name
 from symgrad.numeric.exact import Array, as_float
 from symgrad.numeric.forward import Values, apply, constant, options_of, pulled
-from symgrad.ops.entry import named, plays
-from symgrad.program import Apply, Program, Pullback, Role, Tensor
+from symgrad.ops.entry import named
+from symgrad.program import Apply, Program, Pullback, Tensor
 
 
 def evaluate(step: Apply, arrays: dict[str, Array]) -> None:
     """Put the value of ``step``, and the integers it holds, into ``arrays``."""
     op = named(step.op)
-    if isinstance(step.op, Pullback) or op.numpy is None:
-        inputs = tuple(Tensor(a, tuple(map(sp.Integer, np.shape(arrays[a])))) for a in dict.fromkeys(step.tensors))
-        alone = Program(inputs, (step,), step.result.name)
-        arrays[step.result.name] = pulled(step, alone, Values(arrays, {}))
-    if isinstance(step.op, Pullback):
-        return
-    options = options_of(step, {})
-    arguments: list[Any] = [arrays[a] if isinstance(a, str) else constant(a, {}) for a in step.arguments]
-    if op.numpy is None:
-        pass
-    elif plays(step.op, Role.COPIES):
-        arrays[step.result.name] = np.broadcast_to(arguments[0], [int(s) for s in step.result.shape])
-    else:
-        with np.errstate(all="ignore"):
-            arrays[step.result.name] = apply(op.numpy, [_plain(a) for a in arguments], options)
-    for key, rule in op.known.items():
-        known = rule(*arguments, **options)
-        if known is not None:
-            arrays[known_name(step, key)] = np.asarray(known)
+    if not isinstance(step.op, Pullback):
+        options = options_of(step, {})
+        arguments: list[Any] = [arrays[a] if isinstance(a, str) else constant(a, {}) for a in step.arguments]
+        for key, rule in op.known.items():
+            known = rule(*arguments, **options)
+            if known is not None:
+                arrays[known_name(step, key)] = np.asarray(known)
+        if op.numpy is not None:
+            with np.errstate(all="ignore"):
+                arrays[step.result.name] = apply(op.numpy, [_plain(a) for a in arguments], options)
+            return
+    inputs = tuple(Tensor(a, tuple(map(sp.Integer, np.shape(arrays[a])))) for a in dict.fromkeys(step.tensors))
+    alone = Program(inputs, (step,), step.result.name)
+    arrays[step.result.name] = pulled(step, alone, Values(arrays, {}))
 
 
 def _plain(array: Any) -> Any:

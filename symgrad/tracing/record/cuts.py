@@ -12,9 +12,11 @@ from typing import Any
 
 import torch
 
+from symgrad.ops.lookup import find
+from symgrad.program import Role
+from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import Call, Cut, Node, Where, leaves_of
 
-DETACHING = ("detach", "detach_", "data")
 FEW, DEEP = 8, 3
 """Steps before a cut that are kept, and cuts behind each other: a loop that detaches its state has a long past."""
 
@@ -24,23 +26,30 @@ def cut_of(tensor: Any, call: Call, sources: list[Node], where: Where) -> Cut | 
     carrying = [node for node in sources if node.carries]
     if not carrying:
         return next((node.cut for node in sources if node.cut is not None), None)
-    word = call.spelling.removesuffix(".__get__").rpartition(".")[2]
-    if word in DETACHING:
+    word, meant = call.spelling.removesuffix(".__get__").rpartition(".")[2], True
+    if detaches(call):
         how = f".{word}{'' if word == 'data' else '()'}"
     elif word in ("tensor", "as_tensor", "asarray"):
-        how = f"torch.{word}(…), which copies numbers and no history"
+        how, meant = f"torch.{word}(…), which copies numbers and no history", False
     elif not torch.is_grad_enabled():
         how = "torch.no_grad()"
     elif not tensor.is_floating_point() and not tensor.is_complex():
-        how = f"{word}: its result is {str(tensor.dtype).removeprefix('torch.')}, which has no derivative"
+        how, meant = f"{word}: its result is {str(tensor.dtype).removeprefix('torch.')}, which has no derivative", False
     else:
-        how = f"{word}: torch has no derivative for it"
-    return Cut(how, where, leaves_of(carrying))
+        how, meant = f"{word}: torch has no derivative for it", False
+    return Cut(how, where, leaves_of(carrying), meant)
+
+
+def detaches(call: Call) -> bool:
+    """Whether a call says by its name that it hands on values and no history."""
+    spelling = plain_spelling(call.spelling.removesuffix(".__get__"))
+    op = find(spelling)
+    return spelling == "Tensor.data" or (op is not None and op.role is Role.CUTS)
 
 
 def detached_from(call: Call, sources: list[Node]) -> Node | None:
     """What ``call`` detaches, where a few steps made it, and little that was detached itself is among them."""
-    if call.spelling.removesuffix(".__get__").rpartition(".")[2] != "detach" or len(sources) != 1:
+    if not detaches(call) or len(sources) != 1:
         return None
     return sources[0] if sources[0].carries and cuts_before(sources) < DEEP else None
 

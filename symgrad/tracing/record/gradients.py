@@ -88,6 +88,14 @@ def in_grad(tensors: Sequence[Any]) -> list[Any]:
         return [tensor.grad for tensor in tensors]
 
 
+def hooked(recorder: Nodes, tensor: Any) -> None:
+    """A hook was put on the present value of ``tensor``; it is not held, since it may hold the tensor itself."""
+    node = recorder.node_of(tensor)
+    with unheard():
+        node.hooks = weakref.ref(tensor._backward_hooks)
+    node.hooked = (*node.hooked, frames.here())
+
+
 def note(recorder: Nodes, asked: Asked, result: Any) -> None:
     """Give what a call gave its nodes: what was returned, or what stands in ``.grad`` now."""
     gradient, where = asked.gradient, frames.here(recorder.calls)
@@ -110,4 +118,4 @@ def note(recorder: Nodes, asked: Asked, result: Any) -> None:
         recorder.register(tensor, node)
 
 
-__all__ = ["CALLS", "Asked", "Gradient", "asked", "note"]
+__all__ = ["CALLS", "Asked", "Gradient", "asked", "hooked", "note"]

@@ -101,9 +101,9 @@ class Recorder(TorchFunctionMode):
         """Run one call, recorded where it makes or writes tensors."""
         opens = known.opened is not None and func not in self.opening and not overridden(types)
         if known.silent and not (opens and known.spelling in BACKWARD):
-            if known.spelling == "Tensor.register_hook":
-                self.guard(self.hooked, args[0])
             result = call(func, args, keywords)
+            if known.spelling == "Tensor.register_hook":
+                self.guard(gradients.hooked, self, args[0])
             if self.listener is not None and known.spelling.startswith("Tensor.grad") and known.spelling != GRAD_FN:
                 self.guard(self.asked, known.spelling, args, result)
             return result
@@ -123,10 +123,6 @@ class Recorder(TorchFunctionMode):
         if found and self.left is None:
             self.left = self.guard(frames.here)
         return found
-
-    def hooked(self, tensor: Any) -> None:
-        """A hook was put on ``tensor``."""
-        self.node_of(tensor).notes.append("a hook changes the gradient here")
 
     def asked(self, spelling: str, args: tuple[Any, ...], result: Any) -> None:
         """``.grad`` was read or set."""

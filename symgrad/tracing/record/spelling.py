@@ -14,12 +14,10 @@ from functools import cache, lru_cache
 from typing import Any
 
 from symgrad.language.names import ATTRIBUTES
-from symgrad.ops.calls.operators import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED
+from symgrad.ops.calls.operators import IN_PLACE_OPERATORS, OPERATORS, RANDOM, REFLECTED, WRITES_STATE
 from symgrad.ops.lookup import find
 from symgrad.tracing.record.guard import unheard
 
-WRITES_STATE = ("batch_norm", "instance_norm")
-"""Functions that also write tensors they are given (running statistics)."""
 LIMITED = "F.embedding"
 """A function that the table knows, and that writes into the weight it is given where ``max_norm`` limits its rows."""
 CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")

@@ -66,11 +66,12 @@ class Where:
 
 @dataclass(frozen=True)
 class Cut:
-    """Where a path to some leaves ends: ``how`` in words, and the leaves behind it."""
+    """Where a path to some leaves ends: ``how`` in words, the leaves behind it, and whether somebody asked for it."""
 
     how: str
     where: Where
     leaves: tuple[Any, ...] = ()
+    meant: bool = False
 
 
 @dataclass(eq=False)
@@ -119,7 +120,8 @@ class Node:
     not count. ``detached`` is what data was detached from, where that was computed in a few steps, and
     ``past`` how it was made of such data. ``parts`` are the numbers of the indices that read data, and ``made_by`` is
     what was called to make it, or the node of torch's graph where that was not seen; ``made_of`` is the one tensor that
-    data was made of.
+    data was made of. ``hooks`` are what `Tensor.register_hook` put on it, as torch holds them, ``hooked`` the lines
+    that put them there, and ``passage`` what was seen to go through them.
     """
 
     kind: str
@@ -144,6 +146,9 @@ class Node:
     parts: tuple[str, ...] = ()
     made_by: str = ""
     made_of: weakref.ref[Any] | None = None
+    hooks: weakref.ref[Any] | None = None
+    hooked: tuple[Where, ...] = ()
+    passage: Any = None
 
     @property
     def carries(self) -> bool:

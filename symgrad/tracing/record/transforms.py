@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from symgrad.ops.calls.operators import NEW
+from symgrad.ops.lookup import find
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.arguments import argument_names
 from symgrad.tracing.record.gradients import Gradient
@@ -237,14 +238,15 @@ def draws(known: Facts, function: Any, args: tuple[Any, ...], keywords: dict[str
         return False
     if word in ("lstm", "gru", "rnn_tanh", "rnn_relu"):
         return len(args) < 7 or bool(args[5] and args[6])
-    if word == "scaled_dot_product_attention":
-        return bool(keywords.get("dropout_p", args[4] if len(args) > 4 else 0.0))
+    op = find(plain_spelling(known.spelling))
     try:
-        bound = inspect.signature(function).bind(*args, **keywords)
+        signature = inspect.signature(function) if inspect.isfunction(function) or op is None else op.signature
+        bound = signature.bind(*args, **keywords)
     except (TypeError, ValueError):
         return True
     bound.apply_defaults()
-    return bool(bound.arguments.get("training", True) and bound.arguments.get("p", 1.0))
+    chance = bound.arguments.get("p", bound.arguments.get("dropout_p", 1.0))
+    return bool(bound.arguments.get("training", True) and chance)
 
 
 __all__ = ["GRADIENTS", "JACOBIANS", "LATER", "PRODUCTS", "TOLD", "Ask", "Inside"]

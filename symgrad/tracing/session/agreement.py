@@ -45,6 +45,7 @@ class Judge:
         self.open: dict[str, Array] = {}
         self._noise: dict[str, float] | None = None
         self._free: dict[str, float] | None = None
+        self.chosen: dict[str, str] = {}
         self.rules: dict[str, str] = {}
         self._ruled: dict[str, Array] | None = None
 
@@ -53,9 +54,9 @@ class Judge:
         program, wanted = self.program, self.program.wanted
         watchers = watching(watcher, magnitudes(program.arrays, wanted, self.terms))
         self.derived = pull(program.recording, program.values, program.boxes, self.seeds, wanted, watchers,
-                            program.origins, program.conventions)  # fmt: skip
+                            program.origins, self.chosen)  # fmt: skip
         self.open = open_entries(program.recording, program.values, program.boxes, self.seeds, self.derived,
-                                 bool(program.conventions))  # fmt: skip
+                                 bool(self.chosen))  # fmt: skip
         return self.derived
 
     def kind(self, name: str) -> str:

@@ -21,6 +21,7 @@ from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.record.gradients import Gradient
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.trace import Node, upstream
+from symgrad.tracing.session.each import pulled, pushed
 from symgrad.tracing.session.rows import about
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.session.transformed import of_a_gradient
@@ -70,13 +71,13 @@ def doubled(scene: Scene) -> Capture:
         raise UnsupportedError("no leaf is reached")
     first = scene.program(once, [own for own, _ in only or leaves])
     seeds = scene.weights(once)
-    pulled = first.pullback([seeds[end] for end in first.ends] if len(first.ends) > 1 else seeds[first.ends[0]])
+    gradients = pulled(first, [seeds[end] for end in first.ends])
     weights = tuple(None if seed is None else Node("data", seed, None, scene.where) for seed in scene.seeds)
     gradient = Gradient(tuple(scene.nodes), weights, wanted, (None,) * len(wanted))
     slopes = [
         Node("gradient", torch.as_tensor(as_float(array)).to(node.held.dtype), None, scene.where,
              index=place, parents=gradient.parents, gradient=gradient)
-        for place, (node, array) in enumerate(zip(wanted, pulled.values(), strict=True))
+        for place, (node, array) in enumerate(zip(wanted, gradients.values(), strict=True))
     ]  # fmt: skip
     order = upstream(slopes)
     names = node_names(order, scene.names, scene.sight, outside=scene.where, given=True)
@@ -110,10 +111,9 @@ def confirmed(program: Capture, weights: dict[str, Array]) -> Iterator[str]:
     """Whether H·u is one product on three ways: back and forward through the gradient, and by differences of it."""
     draw = np.random.default_rng(1)
     ways = {own: draw.uniform(-1, 1, np.shape(program.arrays[own])) for own in program.wanted}
-    forward = program.pushforward({program.labels[own]: way for own, way in ways.items()})
-    moved = dict(zip(program.ends, forward if isinstance(forward, tuple) else (forward,), strict=True))
-    given = list(weights.values())
-    back = program.pullback(given if len(given) > 1 else given[0])
+    forward = pushed(program, {program.labels[own]: way for own, way in ways.items()})
+    moved = dict(zip(program.ends, forward, strict=True))
+    back = pulled(program, list(weights.values()))
     one = sum(float(np.sum(weights[end] * as_float(moved[end]))) for end in weights)
     other = sum(float(np.sum(ways[own] * as_float(back[program.labels[own]]))) for own in ways)
     size = max(1e-300, sum(float(np.abs(weights[end] * as_float(moved[end])).sum()) for end in weights))

@@ -18,7 +18,9 @@ from symgrad.program import Apply
 from symgrad.tracing.captured.words import shape_text, step_text
 from symgrad.tracing.record import frames
 from symgrad.tracing.record.trace import Node
+from symgrad.tracing.session.each import pulled
 from symgrad.tracing.session.scene import Scene
+from symgrad.tracing.session.torchs_words import Refusal, refusal_of
 
 if TYPE_CHECKING:
     from symgrad.tracing.captured.capture import Capture
@@ -27,21 +29,21 @@ if TYPE_CHECKING:
 
 def failure(scene: Scene, lifted: Lifted | None, program: Capture | None, error: Exception) -> list[str]:
     """Why torch refused, and what would do."""
-    message = str(error)
-    if "only for real scalar" in message:
-        return complex_output(scene)
-    if "implicitly created only for scalar" in message:
-        return no_seed(scene, program)
-    if "Mismatch in shape" in message or "grad_output" in message:
-        return wrong_seed(scene)
-    if "second time" in message:
-        return second_time(scene, program, lifted)
-    if "inplace operation" in message:
-        return overwritten(scene, program, lifted)
-    if "does not require grad" in message:
-        return no_path(scene)
-    if "not have been used in the graph" in message:
-        return unused(scene)
+    match refusal_of(error):
+        case Refusal.COMPLEX_OUTPUT:
+            return complex_output(scene)
+        case Refusal.NO_SEED:
+            return no_seed(scene, program)
+        case Refusal.OTHER_SHAPE | Refusal.NO_TENSOR:
+            return wrong_seed(scene)
+        case Refusal.SECOND_TIME:
+            return second_time(scene, program, lifted)
+        case Refusal.OVERWRITTEN:
+            return overwritten(scene, program, lifted)
+        case Refusal.NO_PATH:
+            return no_path(scene)
+        case Refusal.UNUSED:
+            return unused(scene)
     return []
 
 
@@ -93,7 +95,7 @@ def would_give(program: Capture) -> list[str]:
         return []
     try:
         seed = [np.ones(np.shape(r)) for r in program.results]
-        numbers = program.pullback(seed if len(seed) > 1 else seed[0])
+        numbers = pulled(program, seed)
     except SymgradError:
         return []
     for name in program.inputs:

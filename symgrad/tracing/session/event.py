@@ -87,7 +87,8 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         for name, (tensor, true) in targets.items()
         if not scene.watch.only or program.labels[name] in scene.watch.only
     ]
-    notes = [*remarks.other_letter(letter), *remarks.accumulated(scene, rows, repeated, letter)]
+    letter = told.letter(letter)
+    notes = remarks.accumulated(scene, rows, repeated, letter)
     notes += remarks.without_a_past(program)
     if not repeated:
         ties = kinks.found(program, seeds, met)
@@ -100,9 +101,9 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
     ):
         notes += not_finite(program, born)
     notes += [] if repeated else closed
-    notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program)]
+    notes += [*remarks.hooked(program, targets, rows), *chosen_by_torch(program, judge.chosen)]
     notes += ruled_by_torch(program, judge.rules) if any(row.ruled for row in rows) else []
-    notes += [*remarks.overwritten_weights(scene), *scene.sensor.told()]
+    notes += [*remarks.overwritten_weights(scene), *scene.sensor.told(), *remarks.other_letter(program, letter)]
     spoken = [program.labels[n] for n, (t, _) in targets.items() if t.is_complex()]
     if scene.seeds[0] is not None:
         scene.watch.weights.append((scene.where, frames.argument(scene.where.text) or seed_text(scene.seeds)))

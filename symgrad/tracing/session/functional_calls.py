@@ -128,7 +128,7 @@ class Functionals:
         times, before = self.seen.get(key, (0, ()))
         self.seen[key] = times + 1, before
         if watch.call != number if watch.call is not None else not is_checked(times + 1):
-            watch.session.counted[where.short] = watch.session.counted.get(where.short, 0) + 1
+            watch.session.count(where.short)
             return
         around, watch.busy = watch.busy, True
         title = f"torch.autograd.functional.{ask.word}()"

@@ -14,11 +14,15 @@ import numpy as np
 
 from symgrad.backward.groups import moves
 from symgrad.backward.merging import put
+from symgrad.backward.phrasing import turned
 from symgrad.errors import SymgradError
+from symgrad.explanation.notable import mean_in_words, means
 from symgrad.numeric import Array
 from symgrad.numeric.assumed import SYMMETRIC, both_places, read_as_matrix
 from symgrad.numeric.exact import as_float
+from symgrad.ops.entry import plays
 from symgrad.oracles.forms import reader_of
+from symgrad.program import Role
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.sweeps import pull
 from symgrad.tracing.record.numbers import digits
@@ -43,6 +47,7 @@ def lessons(
     try:
         moving = any(row.added is not None and row.added.any() and not row.rounding for row in rows)
         found += [*one_variable(program, rows), *read_twice(program, rows), *samples(program, rows, told)]
+        found += divided(program) if moving else ()
         return [*found, *(rows_added(program, seeds) if moving else ())]
     except SymgradError:
         return found
@@ -52,6 +57,13 @@ def pulled(program: Capture, name: str, weights: Array, wanted: Sequence[str]) -
     """vᵀJ from a tensor of the program."""
     found = pull(program.recording, program.values, program.boxes, {name: weights}, wanted, origins=program.origins)
     return {own: as_float(np.asarray(array)) for own, array in found.items()}
+
+
+def divided(program: Capture) -> Iterator[str]:
+    """The one loss that takes a mean, and by what that divides; a mean that the script writes says so itself."""
+    losses = [(s, n) for s, n in means(program.recording, program.values) if not plays(s.op, Role.AVERAGES)]
+    if len(losses) == 1 and losses[0][1] != 1:
+        yield mean_in_words(*losses[0])
 
 
 def rows_added(program: Capture, seeds: Mapping[str, Array]) -> Iterator[str]:
@@ -130,16 +142,16 @@ def samples(program: Capture, rows: Sequence[Leaf], told: ToldLines) -> Iterator
         tree = ast.parse(line.code, mode="eval").body
         if not isinstance(tree, ast.BinOp) or not isinstance(tree.op, ast.MatMult) or not line.names <= known.keys():
             continue
-        left = tree.left
-        if not isinstance(left, ast.Attribute) or left.attr != "T" or not isinstance(left.value, ast.Name):
+        left = turned(tree.left)
+        if not isinstance(left, ast.Name):
             continue
-        one, other = (value_of(part, known) for part in (left.value, tree.right))
+        one, other = (value_of(part, known) for part in (left, tree.right))
         if one.ndim != 2 or other.ndim != 2 or len(one) < 2 or one.size * other.shape[1] > MOST:
             continue
         apart = one[:, :, None] * other[:, None, :]
         if row.added is None or not np.allclose(apart.sum(0), row.added, rtol=1e-4, atol=1e-6):
             continue
-        names = [ast.unparse(put(part, {})) for part in (left.value, tree.right)]
+        names = [ast.unparse(put(part, {})) for part in (left, tree.right)]
         first, second = (text if text.isidentifier() else f"({text})" for text in names)
         yield (
             f"{row.name}: the product adds {len(one)} rows (samples); before the sum there is one gradient for each, "

@@ -14,6 +14,8 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.numeric import Values, as_float
 from symgrad.numeric.exact import Array
+from symgrad.numeric.length import euclidean
+from symgrad.tracing.lift import hooks
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.observed import Observed
 from symgrad.tracing.lift.rewrites import hooks_of_a_module
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
 
 def compared(program: Capture) -> Iterator[str]:
     """``Round.backward is not the derivative of its forward: the slope that was declared is 1, the real one 0``."""
-    for box in program.boxes.values():
+    for name, box in program.boxes.items():
+        if isinstance(box, Observed) and hooks.stand_at(box.call):
+            yield from changed_by_hooks(program.labels.get(name, name), box)
+            continue
         if not isinstance(box, Observed) or len(box.arguments) != 1 or len(box.call.forward) != 1:
             continue
         seen = box.call.observation.given
@@ -44,22 +49,47 @@ def compared(program: Capture) -> Iterator[str]:
         if real is None or not np.isfinite(declared).all() or not np.isfinite(real).all():
             continue
         kind = precision(box.arguments[0])
-        name = box.spelling.removesuffix(".apply")
+        who = box.spelling.removesuffix(".apply")
         alike = difference(real, declared, precision_of(kind)[0], None, 0.0)[1]
         if hooks_of_a_module(box.call):
             if not alike:
                 yield f"a backward hook of a module changes what goes back: {apart(v, declared, real)}"
         elif alike:
-            yield f"{name}.backward gives here what its forward derives to"
+            yield f"{who}.backward gives here what its forward derives to"
         else:
-            yield f"{name}.backward is not the derivative of its forward: {apart(v, declared, real)}"
+            yield f"{who}.backward is not the derivative of its forward: {apart(v, declared, real)}"
             ordered = in_memory(weights)
             misread = None if ordered is None else derived(box, as_float(as_array(ordered)))
             if misread is not None and difference(misread, declared, precision_of(kind)[0], None, 0.0)[1]:
                 yield (
-                    f"{name}.backward reads v as if its entries lay in order, and gives just what comes of that: "
+                    f"{who}.backward reads v as if its entries lay in order, and gives just what comes of that: "
                     f"v came with strides {tuple(weights.stride())}; v.contiguous() puts them in order"
                 )
+
+
+def changed_by_hooks(name: str, box: Observed) -> Iterator[str]:
+    """What the hooks of a tensor made of what came back to it, as it was seen."""
+    seen = box.call.observation
+    v, made = (as_float(as_array(parts[0])) for parts in (seen.given, seen.made))
+    factor = slope_of(v, made)
+    if factor is not None:
+        told = f"multiplies it by {factor}" if float(factor) else "makes it 0"
+    elif made.size <= MOST:
+        told = f"is given {short(v)} and makes {short(made)} of it"
+    else:
+        count = int(np.sum(~((v == made) | (np.isnan(v) & np.isnan(made)))))
+        told = f"changes {count} of its {made.size} entries, its length {euclidean(v):.3g} → {euclidean(made):.3g}"
+    yield f"a hook changes what comes back to {name}: it {told}"
+
+
+def slope_of(v: Array, made: Array) -> str | None:
+    """The number that was multiplied by, where it is one."""
+    some = v != 0
+    if v.shape != made.shape or not some.any() or made[~some].any():
+        return None
+    slopes = made[some] / v[some]
+    alike = float(np.ptp(slopes)) <= 1e-6 * max(1.0, float(np.abs(slopes).max()))
+    return short(slopes.flat[0]) if alike else None
 
 
 def in_memory(v: Any) -> Any:
@@ -87,12 +117,9 @@ def derived(box: Observed, v: Array) -> Array | None:
 
 def apart(v: Array, declared: Array, real: Array) -> str:
     """The two, as slopes where each is one number."""
-    some = v != 0
-    if v.shape == declared.shape and some.any() and not declared[~some].any() and not real[~some].any():
-        slopes = declared[some] / v[some], real[some] / v[some]
-        if all(float(np.ptp(s)) <= 1e-6 * max(1.0, float(np.abs(s).max())) for s in slopes):
-            one, two = (short(s.flat[0]) for s in slopes)
-            return f"the slope that was declared is {one}, the real one {two}"
+    one, two = slope_of(v, declared), slope_of(v, real)
+    if one is not None and two is not None:
+        return f"the slope that was declared is {one}, the real one {two}"
     if declared.size <= MOST:
         return f"for the v that it was given {short(declared)} is what is declared, {short(real)} the real one"
     gap = float(np.abs(declared - real).max())

@@ -70,7 +70,7 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
             if away:
                 who = ", ".join(dict.fromkeys(away))
                 notes.append(f"{who} gets nothing: {cut_in_words(node.cut, '', None, scene.where)}")
-            elif "detach" in node.cut.how or "data" in node.cut.how or "no_grad" in node.cut.how:
+            elif node.cut.meant:
                 who = ", ".join(dict.fromkeys(here)) or "a leaf"
                 cut = cut_in_words(node.cut, "", None, scene.where).removeprefix("the path was ")
                 notes.append(f"one of the ways from {who} was {cut}: its part of {lifted.program.seed}ᵀJ is left out")

@@ -21,9 +21,13 @@ from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.story.events import Leaf
 
 
-def other_letter(letter: str) -> list[str]:
-    """A note where the seed is not called v, since a tensor is."""
-    return [] if letter == "v" else [f"v is a tensor of the script: the seed is called {letter} here"]
+def other_letter(program: Capture, letter: str) -> list[str]:
+    """A note where the seed is not called v, since a tensor is, or v_… are those of a gradient that was recorded."""
+    if letter == "v":
+        return []
+    if "v" in program.labels.values():
+        return [f"v is a tensor of the script: the seed is called {letter} here"]
+    return [f"names with v are a recorded gradient's: the seed is called {letter} here"]
 
 
 def accumulated(scene: Scene, rows: list[Leaf], repeated: bool, letter: str) -> list[str]:

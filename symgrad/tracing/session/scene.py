@@ -54,12 +54,18 @@ class Scene:
             self.before = {id(t): None if t.grad is None else t.grad.detach().clone() for _, t in self.leaves}
 
     def observe(self) -> list[Observation]:
-        """Look at what passes through functions of the user's own."""
+        """Look at what passes through functions of the user's own, and through hooks."""
+        guard = self.watch.recorder.guard
         calls = {id(n.call): n.call for n in self.order if n.call is not None and n.call.graph is not None}
         for call in calls.values():
-            call.observation = Observation(call, self.watch.recorder.guard)
+            call.observation = Observation.of_call(call, guard)
         self.sensor = Sensor(list(calls.values()))
-        return [call.observation for call in calls.values()]
+        passages = []
+        for node in self.order:
+            hooks = node.hooks() if node.hooks is not None and node.kind != "leaf" else None
+            node.passage = Observation.of_hooks(hooks, guard) if hooks else None
+            passages += [node.passage] if hooks else []
+        return [*(call.observation for call in calls.values()), *passages]
 
     def done(self) -> None:
         """The call is over: look no more."""

@@ -17,6 +17,7 @@ from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.record.trace import as_array, tensors_in
 from symgrad.tracing.record.transforms import Ask
 from symgrad.tracing.session.agreement import difference, precision_of
+from symgrad.tracing.session.each import pulled, pushed
 from symgrad.tracing.session.transformed import (
     boxes,
     hessians,
@@ -61,9 +62,9 @@ def product(ask: Ask, torchs: Sequence[Array], title: str) -> Note:
     labels = [program.labels[own] for own in program.wanted]
     given = [as_array(t) for t in ask.tangents] or [np.ones(np.shape(program.arrays[own])) for own in program.wanted]
     if ask.word == "vhp":
-        own = list(program.pullback(given if len(ends) > 1 else given[0]).values())
+        own = list(pulled(program, given).values())
     else:
-        own = several(program.pushforward(dict(zip(labels, given, strict=True))))
+        own = pushed(program, dict(zip(labels, given, strict=True)))
     kind = precision_of(kind_of(ends))[0]
     pairs = [difference(as_float(a), b, kind, None, 0.0) for a, b in zip(own, torchs, strict=True)]
     agrees = all(same for _, same in pairs)
@@ -84,7 +85,7 @@ def transposed(
     program: Capture, given: Sequence[Array], own: Sequence[Array], kind: float, labels: Sequence[str]
 ) -> Iterator[str]:
     """That H is symmetric, so that fewer sweeps do: tried with this v."""
-    back = list(program.pullback(given if len(program.outputs) > 1 else given[0]).values())
+    back = list(pulled(program, given).values())
     if all(difference(as_float(a), as_float(b), kind, None, 0.0)[1] for a, b in zip(own, back, strict=True)):
         yield f"H·v = v·H here, as H is symmetric: vhp() takes two sweeps, and so does {forwards(labels, 'grad(f)')}"
 
@@ -96,11 +97,6 @@ def forwards(labels: Sequence[str], function: str) -> str:
     asked = asked.replace("(f)", f"(f, argnums={tuple(range(len(labels)))})") if len(labels) > 1 else asked
     pair = [f"({', '.join(names)}{',' if len(names) == 1 else ''})" for names in (labels, weights)]
     return f"torch.func.jvp({asked}, {', '.join(pair)})"
-
-
-def several(found: Array | tuple[Array, ...]) -> list[Array]:
-    """The outputs of one pushforward."""
-    return list(found) if isinstance(found, tuple) else [found]
 
 
 __all__ = ["told"]

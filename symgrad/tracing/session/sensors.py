@@ -20,6 +20,7 @@ from typing import Any
 
 from symgrad.tracing.captured.words import counted
 from symgrad.tracing.record.trace import Call, Node
+from symgrad.tracing.session.torchs_words import Refusal, refusal_of
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,11 @@ class Sensor:
 
     def refused(self, error: Exception) -> list[str]:
         """What a backward did that torch does not take, as ``error`` says."""
-        if "incorrect number of gradients" in str(error):
+        refusal = refusal_of(error)
+        if refusal is Refusal.MISCOUNTED:
             seen = [(self.calls[graph], seen) for graph, seen in self.seen.items() if graph in self.calls]
             return [line for call, returned in seen for line in miscounted(call, returned)]
-        if "refers to a single memory location" in str(error):
+        if refusal is Refusal.SHARED_MEMORY:
             broken = [(self.calls[graph], where) for graph, where in self.ended.items() if graph in self.calls]
             return [line for call, where in broken for line in written_to(call, where)]
         return []

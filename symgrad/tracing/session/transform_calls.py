@@ -195,7 +195,7 @@ class Transforms:
         chosen = is_checked(self.times[key]) if derivative else self.times[key] == 1
         if watch.call != watch.number if watch.call is not None else not chosen:
             short = ask.where.short
-            watch.session.counted[short] = watch.session.counted.get(short, 0) + 1
+            watch.session.count(short)
             return
         watch.busy = True
         try:

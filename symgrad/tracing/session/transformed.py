@@ -24,6 +24,7 @@ from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.trace import Node, as_array, beginnings, upstream
 from symgrad.tracing.record.transforms import GRADIENTS, PRODUCTS, Ask
 from symgrad.tracing.session.agreement import difference, precision_of
+from symgrad.tracing.session.each import pushed
 from symgrad.tracing.session.event import told_of
 from symgrad.tracing.session.history import History
 from symgrad.tracing.session.rows import about
@@ -155,8 +156,8 @@ def forward(ask: Ask, returned: Sequence[Any], title: str) -> Note:
     """Ju: one product with a change of the inputs."""
     program = program_of(ask, list(ask.ends), ask.inside.names)
     labels = [program.labels[own] for own in program.wanted]
-    found = program.pushforward({n: as_array(t) for n, t in zip(labels, ask.tangents, strict=True)})
-    own, torchs = found if isinstance(found, tuple) else (found,), [as_float(as_array(t)) for t in returned]
+    own = pushed(program, {n: as_array(t) for n, t in zip(labels, ask.tangents, strict=True)})
+    torchs = [as_float(as_array(t)) for t in returned]
     pairs = [difference(as_float(a), b, precision_of(kind_of(ask.ends))[0], None, 0.0)
              for a, b in zip(own, torchs, strict=True)]  # fmt: skip
     agrees = all(same for _, same in pairs)

@@ -141,7 +141,7 @@ class Watch(History):
         wanted = self.call is None or self.call == self.number
         chosen = self.sampling.chosen(key, scene.order)
         if error is None and (not wanted or (self.call is None and not chosen)):
-            self.session.counted[scene.where.short] = self.session.counted.get(scene.where.short, 0) + 1
+            self.session.count(scene.where.short)
             event = None
         else:
             event = self.told_by(scene, result, error)
@@ -177,7 +177,7 @@ class Watch(History):
         elif tries:
             self.unsaid = self.unsaid or event
         if sweep.by == "loop":
-            self.session.counted[scene.where.short] = self.session.counted.get(scene.where.short, 0) + 1
+            self.session.count(scene.where.short)
         if event is not None and not event.agrees:
             self.say(event)
         return True

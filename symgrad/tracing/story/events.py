@@ -120,6 +120,10 @@ class Session:
     source: str = ""
     file: str = ""
 
+    def count(self, line: str) -> None:
+        """One more call at ``line`` that is only counted."""
+        self.counted[line] = self.counted.get(line, 0) + 1
+
     @property
     def calls(self) -> list[Backward]:
         """The calls that were explained."""

@@ -228,7 +228,7 @@ def lines_of(event: Backward) -> tuple[tuple[dict[str, Any], ...], tuple[dict[st
         shown(code, line, made, shape)
         for code, line, shape in zip(told.forward, source.forward, told.shapes, strict=True)
     ]
-    back = [shown(line.shown, line, made) for line in source.lines if line.text is not None]
+    back = [shown(line.shown, line, made) for line in source.lines if line.is_told]
     asked = {leaf.name for leaf in event.leaves}
     for line in source.gradients.values():
         label = line.name.removesuffix(".grad")

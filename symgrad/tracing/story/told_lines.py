@@ -112,11 +112,11 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
         return f"{line}.{casts[line.of]}()" if line.of in casts else str(line)
 
     opened = [said(s) for s in found.forward if s.text is not None and s.name not in listed and is_read(s, found)]
-    back = [line.shown for line in found.lines if line.text is not None]
-    forms = {
-        program.labels[own]: form for own in found.gradients if (form := shortest(program, found, own)) is not None
-    }
-    valued = [line for line in found.lines if line.shape is not None and line.value is not None]
+    shortened = {own: shortest(program, found, own) for own in found.gradients}
+    forms = {program.labels[own]: form for own, form in shortened.items() if form is not None}
+    lines = needed_lines(found, shortened)
+    back = [line.shown for line in lines if line.is_told]
+    valued = [line for line in lines if line.shape is not None and line.value is not None]
     lengths = [(line.name, euclidean(line.value)) for line in valued]
     forward = [said(s) for s in found.forward]
     shapes = [shape_text(line.shape) if line.shape is not None else "" for line in found.forward]
@@ -142,6 +142,15 @@ def told_lines(program: Capture, seeds: Mapping[str, Any], ones: bool, asked: bo
     )
 
 
+def needed_lines(lines: Backward, forms: Mapping[str, str | None]) -> list[Line]:
+    """The lines that a gradient's own line reads; not those of gradients that are told in the inputs alone."""
+    told = [own for own, line in lines.gradients.items() if forms[own] is None or forms[own] == line.text]
+    if any(lines.gradients[own].text is None for own in told):
+        return [*lines.lines]
+    needed = {line.target for own in told for line in lines.needed(own)}
+    return [line for line in lines.lines if line.target in needed]
+
+
 def shortest(program: Capture, lines: Backward, own: str) -> str | None:
     """A gradient's line, or what it is in the inputs alone where that is shorter than all the lines it needs."""
     line, needed = lines.gradients[own], lines.needed(own)
@@ -149,7 +158,8 @@ def shortest(program: Capture, lines: Backward, own: str) -> str | None:
         return line.text
     told = None if None in (texts := [n.text for n in (*needed, line)]) else sum(len(str(text)) for text in texts)
     alone = None
-    if len(program.recording.steps) <= SHORT and len(program.ends) == 1:
+    one_letter = lines.letter == program.recording.seed
+    if len(program.recording.steps) <= SHORT and len(program.ends) == 1 and one_letter:
         with suppress(SymgradError):
             alone = program.closed_form(program.labels[own])
     if alone is not None and len(alone) <= LONGEST and (told is None or len(alone) < told):

@@ -43,7 +43,7 @@ def woven(lines: Backward, forms: Mapping[str, str], also: Sequence[Line]) -> li
         label = line.name.removesuffix(".grad")
         if line.name.endswith(".grad") and label in forms:
             told.append(f"{line.name} = {forms[label]}")
-        elif line.text is not None:
+        elif line.is_told:
             told.append(line.shown)
 
     for n in range(-1, len(lines.lines)):

@@ -29,7 +29,7 @@ from symgrad.tracing.lift.calls import matrices as matrix_calls
 from symgrad.tracing.lift.calls import sparse as sparse_calls
 from symgrad.tracing.lift.calls import statistics as statistic_calls
 from symgrad.tracing.lift.calls import weights as weight_calls
-from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.lifted import Refused, by_own_name
 from symgrad.tracing.lift.steps import Composition, Said, Steps, done, joined_parts
 from symgrad.tracing.record.trace import Node, as_array
 
@@ -66,8 +66,7 @@ def cat(
 
 
 COMPOSITIONS: Mapping[str, Composition] = {
-    "softplus": softplus, "frexp": frexp, "nextafter": nextafter,
-    **dict.fromkeys(("cat", "concat", "concatenate"), cat),
+    **by_own_name(softplus, frexp, nextafter, cat), **dict.fromkeys(("concat", "concatenate"), cat),
     **placing.COMPOSITIONS, **layer_calls.COMPOSITIONS, **statistic_calls.COMPOSITIONS,
     **draws.COMPOSITIONS, **factor_calls.COMPOSITIONS, **sequences.COMPOSITIONS,
     **weight_calls.COMPOSITIONS, **sparse_calls.COMPOSITIONS,

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from symgrad.tracing.lift.boxes import replayed
+from symgrad.tracing.lift.lifted import by_own_name
 from symgrad.tracing.lift.steps import Composition, Said, Steps, done
 from symgrad.tracing.record.trace import Node, as_array
 
@@ -34,6 +35,6 @@ def rrelu(
 
 COMPOSITIONS: Mapping[str, Composition] = {
     **dict.fromkeys(("bernoulli", "normal", "poisson", "uniform", "exponential", "log_normal"), drawn),
-    **dict.fromkeys(("geometric", "cauchy"), drawn), "rrelu": rrelu,
+    **dict.fromkeys(("geometric", "cauchy"), drawn), **by_own_name(rrelu),
 }  # fmt: skip
 """Functions by their last word."""

@@ -15,7 +15,7 @@ from symgrad.ops import ground
 from symgrad.ops.calls import segments
 from symgrad.ops.calls.inner import INNER
 from symgrad.ops.calls.registry import made
-from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.lifted import Refused, by_own_name
 from symgrad.tracing.lift.placing import landed, numbers, once
 from symgrad.tracing.lift.steps import Composition, Said, Steps, as_said, done, of_part
 from symgrad.tracing.record.trace import Node, as_array, plainly
@@ -90,7 +90,7 @@ def unpooled(space: int) -> Composition:
     return sized
 
 
-def max_pooling_backward(
+def max_pool2d_with_indices_backward(
     steps: Steps, node: Node, weights: Any, x: Any, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: Any,
     indices: Any,
 ) -> Said | None:  # fmt: skip
@@ -113,7 +113,7 @@ def instance_norm(
     return "F.instance_norm", (x, running_mean, running_var, weight, bias, use_input_stats), {"eps": eps}
 
 
-def safe_softmax(steps: Steps, node: Node, x: Any, dim: Any, dtype: Any = None) -> Said | None:
+def _safe_softmax(steps: Steps, node: Node, x: Any, dim: Any, dtype: Any = None) -> Said | None:
     """softmax, but 0 along a row that is −∞ everywhere."""
     empty = np.isneginf(plainly(x).numpy()).all(axis=dim, keepdims=True)
     if not empty.any():
@@ -178,10 +178,8 @@ def bag_of_maxima(steps: Steps, node: Node, rows: Any, parts: Array) -> Said:
 COMPOSITIONS: Mapping[str, Composition] = {
     **{word: of_part(known) for word, known in INNER.items()},
     **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), grid_sampler),
-    "grid_sample": grid_sample,
-    "max_unpool1d": unpooled(1), "max_unpool2d": unpooled(2), "max_unpool3d": unpooled(3),
-    "max_pool2d_with_indices_backward": max_pooling_backward,
-    "instance_norm": instance_norm, "_safe_softmax": safe_softmax,
-    "segment_reduce": segment_reduce, "embedding_bag": embedding_bag,
+    **by_own_name(grid_sample, instance_norm, _safe_softmax, segment_reduce, embedding_bag,
+                  max_pool2d_with_indices_backward),
+    **{f"max_unpool{space}d": unpooled(space) for space in (1, 2, 3)},
 }  # fmt: skip
 """Functions by their last word."""

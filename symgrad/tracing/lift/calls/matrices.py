@@ -10,7 +10,7 @@ from symgrad.tracing.lift.steps import Said, Steps, done
 from symgrad.tracing.record.trace import Node
 
 VECTORS = frozenset({"eigh", "_linalg_eigh", "svd", "_linalg_svd"})
-"""Calls whose vectors have a sign that nobody chose."""
+"""Calls that give matrices of vectors, beside one value for each: their sign is one that nobody chose."""
 
 
 def cut_off(steps: Steps, node: Node, last: Said) -> Said:
@@ -24,10 +24,11 @@ def cut_off(steps: Steps, node: Node, last: Said) -> Said:
 def with_signs(steps: Steps, node: Node, last: Said, word: str) -> Said:
     """The vectors with the signs that torch gave them in this run."""
     name, operands, options = last
-    if word not in VECTORS or name not in ("eigenvectors", "svd_u", "svd_vh", "mT"):
+    if word not in VECTORS or len(node.shape) < len(operands[0].shape):
         return last
     ref = steps(name, *operands, **options)
     own, given = as_float(steps.lifter.arrays[ref.name]), as_float(node.value())
-    axis = -1 if name == "svd_vh" else -2
+    assert node.call is not None
+    axis = -1 if node.index == 2 and "linalg" in node.call.spelling else -2  # the rows of Vh, the columns of V
     signs = np.where(np.sum(own * given, axis=axis, keepdims=True) < 0, -1.0, 1.0)
     return done(ref if (signs > 0).all() else steps(ground.mul, ref, steps.lifter.data("sign", signs)))

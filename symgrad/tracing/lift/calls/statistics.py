@@ -94,6 +94,6 @@ def weight(steps: Steps, node: Node, q: Any, low: Array, ranks: Array, how: str)
 
 COMPOSITIONS: Mapping[str, Composition] = {
     "nanmedian": nanmedian,
-    "quantile": quantile(ignore_nan=False), "nanquantile": quantile(ignore_nan=True),
+    **{f"{prefix}quantile": quantile(ignore_nan=bool(prefix)) for prefix in ("", "nan")},
 }  # fmt: skip
 """Functions by their last word."""

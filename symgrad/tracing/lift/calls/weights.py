@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.ops import ground
-from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.lifted import Refused, by_own_name
 from symgrad.tracing.lift.steps import Composition, Said, Steps, done
 from symgrad.tracing.record.trace import Node, plainly
 
@@ -85,7 +85,6 @@ def multilabel_margin_loss(steps: Steps, node: Node, x: Any, target: Any, reduct
 
 
 COMPOSITIONS: Mapping[str, Composition] = {
-    "embedding": embedding, "_grouped_mm": grouped_mm, "grouped_mm": grouped_mm,
-    "multilabel_margin_loss": multilabel_margin_loss,
+    **by_own_name(embedding, grouped_mm, multilabel_margin_loss), "_grouped_mm": grouped_mm,
 }  # fmt: skip
 """Functions by their last word."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from symgrad.tracing.lift.inside import Definition, Expansion
-from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.lifted import Refused, by_own_name
 from symgrad.tracing.lift.placing import ANOTHER
 
 # Products and sums along an axis -----------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def scatter(p: Expansion, z: Any, dim: int, index: Any, value: Any) -> Any:
     return torch.complex(*parts)
 
 
-def sampled_addmm(p: Expansion, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+def sparse_sampled_addmm(p: Expansion, x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """β·x + α·(a @ b) where x stores an entry."""
     held = x.detach()
     ones = torch.ones(held.values().shape, dtype=torch.float64)
@@ -157,30 +157,27 @@ NORMS = ("backward", "ortho", "forward")
 """How much of 1/n a forward transform has: nothing, its root, all."""
 
 
-def fft_c2c(p: Expansion, z: Any, dim: Any, normalization: int, forward: bool) -> Any:
+def _fft_c2c(p: Expansion, z: Any, dim: Any, normalization: int, forward: bool) -> Any:
     """Along each axis; backward the scale is counted the other way round."""
     norm = NORMS[normalization if forward else 2 - normalization]
     return p(torch.fft.fftn if forward else torch.fft.ifftn, z, dim=tuple(dim), norm=norm)
 
 
-def fft_r2c(p: Expansion, x: Any, dim: Any, normalization: int, onesided: bool) -> Any:
+def _fft_r2c(p: Expansion, x: Any, dim: Any, normalization: int, onesided: bool) -> Any:
     """The same for a real tensor, all of it or the half that is not the other's conjugate."""
     return p(torch.fft.rfftn if onesided else torch.fft.fftn, x, dim=tuple(dim), norm=NORMS[normalization])
 
 
-def fft_c2r(p: Expansion, z: Any, dim: Any, normalization: int, last_dim_size: int) -> Any:
+def _fft_c2r(p: Expansion, z: Any, dim: Any, normalization: int, last_dim_size: int) -> Any:
     """Back to a real tensor."""
     sizes = [*(z.shape[d] for d in dim[:-1]), last_dim_size]
     return p(torch.fft.irfftn, z, s=sizes, dim=tuple(dim), norm=NORMS[2 - normalization])
 
 
-DEFINITIONS: Mapping[str, Definition] = {
-    "cumprod": cumprod, "prod": prod, "logcumsumexp": logcumsumexp, "addbmm": addbmm, "dist": dist, "ldexp": ldexp,
-    "constant_pad_nd": constant_pad_nd, "scatter": scatter,
-    "sparse_sampled_addmm": sampled_addmm, "fill": fill, "index_put": index_put,
-    "put": put, "masked_scatter": masked_scatter, "as_strided_scatter": as_strided_scatter, "var_mean": var_mean,
-    "_fft_c2c": fft_c2c, "_fft_r2c": fft_r2c, "_fft_c2r": fft_c2r,
-}  # fmt: skip
+DEFINITIONS: Mapping[str, Definition] = by_own_name(
+    cumprod, prod, logcumsumexp, addbmm, dist, ldexp, constant_pad_nd, scatter, sparse_sampled_addmm, fill,
+    index_put, put, masked_scatter, as_strided_scatter, var_mean, _fft_c2c, _fft_r2c, _fft_c2r,
+)  # fmt: skip
 """Functions by their last word."""
 
 __all__ = ["DEFINITIONS"]

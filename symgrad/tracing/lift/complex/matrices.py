@@ -14,7 +14,7 @@ import torch
 
 from symgrad.ops.solved.triangles import eliminated
 from symgrad.tracing.lift.inside import Definition, Expansion
-from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.lifted import Refused, by_own_name
 
 
 def blocks(z: Any) -> Any:
@@ -29,18 +29,24 @@ def numbers(real: Any) -> Any:
     return torch.complex(first.select(-2, 0), first.select(-2, 1))
 
 
-def same(function: Any) -> Definition:
-    """A function that does the same to the blocks."""
+def inverse(p: Expansion, z: Any) -> Any:
+    """That of the blocks."""
+    return numbers(p(torch.linalg.inv, blocks(z)))
 
-    def definition(p: Expansion, z: Any, *arguments: Any, **keywords: Any) -> Any:
-        return numbers(p(function, blocks(z), *arguments, **keywords))
 
-    return definition
+def matrix_exp(p: Expansion, z: Any) -> Any:
+    """That of the blocks."""
+    return numbers(p(torch.linalg.matrix_exp, blocks(z)))
+
+
+def matrix_power(p: Expansion, z: Any, n: int) -> Any:
+    """That of the blocks."""
+    return numbers(p(torch.linalg.matrix_power, blocks(z), n))
 
 
 def inv_ex(p: Expansion, z: Any, *, check_errors: bool = False) -> Any:
     """The inverse, and an integer."""
-    return numbers(p(torch.linalg.inv, blocks(z))), torch.zeros(z.shape[:-2], dtype=torch.int32)
+    return inverse(p, z), torch.zeros(z.shape[:-2], dtype=torch.int32)
 
 
 def pinv(p: Expansion, z: Any, *_: Any, **__: Any) -> Any:
@@ -246,17 +252,15 @@ def ormqr(p: Expansion, z: Any, tau: Any, other: Any, left: bool = True, transpo
 
 
 DEFINITIONS: Mapping[str, Definition] = {
-    "inverse": same(torch.linalg.inv), "inv": same(torch.linalg.inv), "inv_ex": inv_ex, "pinv": pinv, "pinverse": pinv,
-    "matrix_exp": same(torch.linalg.matrix_exp), "matrix_power": same(torch.linalg.matrix_power),
-    "solve": solve, "solve_ex": solve_ex, "_linalg_solve_ex": solve_ex, "solve_triangular": solve_triangular,
-    "triangular_solve": triangular_solve, "cholesky_solve": cholesky_solve, "cholesky_inverse": cholesky_inverse,
-    "lstsq": lstsq, "cholesky": cholesky, "cholesky_ex": cholesky_ex, "qr": qr, "lu_unpack": lu_unpack,
-    "lu_factor": lu_factor, "lu_factor_ex": lu_factor, "linalg_lu_factor_ex": lu_factor, "_lu_with_info": lu_factor,
-    "lu_solve": lu_solve, "det": det, "_linalg_det": with_others(det), "slogdet": slogdet, "_linalg_slogdet": slogdet,
-    "householder_product": householder_product, "orgqr": householder_product, "ormqr": ormqr,
+    **by_own_name(inverse, inv_ex, pinv, matrix_exp, matrix_power, solve, solve_ex, solve_triangular, triangular_solve,
+                  cholesky_solve, cholesky_inverse, lstsq, cholesky, cholesky_ex, qr, lu_unpack, lu_factor, lu_solve,
+                  det, slogdet, householder_product, ormqr),
+    "inv": inverse, "pinverse": pinv, "_linalg_solve_ex": solve_ex, "lu_factor_ex": lu_factor,
+    "linalg_lu_factor_ex": lu_factor, "_lu_with_info": lu_factor, "_linalg_det": with_others(det),
+    "_linalg_slogdet": slogdet, "orgqr": householder_product,
     "lu": lambda p, z, *a, **k: lu(p, z) if "linalg" in p.call.spelling else lu_factor(p, z),
 }  # fmt: skip
 """Functions by their last word."""
 
-lu_factors.spelling = "lu_factors"  # type: ignore[attr-defined]  # how the table spells it
+lu_factors.spelling = lu_factors.__name__  # type: ignore[attr-defined]  # how the table spells it
 __all__ = ["DEFINITIONS", "blocks", "solve"]

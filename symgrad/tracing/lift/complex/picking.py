@@ -18,6 +18,7 @@ from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.boxes import replayed
 from symgrad.tracing.lift.choices import choose
 from symgrad.tracing.lift.lifted import TWICE, Refused
+from symgrad.tracing.lift.steps import Steps
 from symgrad.tracing.record.spelling import plain_spelling
 from symgrad.tracing.record.trace import Node
 
@@ -37,16 +38,16 @@ def by_places(lifter: Bench, node: Node) -> Ref:
     places, conjugated = sent_through(node, sources)
     if word in WRITES and len(np.unique(places[places >= first])) < total - first:
         raise Refused(TWICE)
-    refs = lifter.refs_in(tuple(sources))
-    pairs = [paired(lifter, refs[id(n)], n) for n in sources]
-    source = pairs[0] if len(pairs) == 1 else in_a_row(lifter, pairs)
+    steps, refs = Steps(lifter), lifter.refs_in(tuple(sources))
+    pairs = [paired(steps, refs[id(n)], n) for n in sources]
+    source = pairs[0] if len(pairs) == 1 else in_a_row(steps, pairs)
     both = 2 * np.maximum(places, 0)[..., None] + np.arange(2)
     found = choose(lifter, source, both, None)
     if conjugated:
-        found = lifter.apply_op(ground.complex_conj, "complex_conj", (found,), {})
+        found = steps(ground.complex_conj, found)
     if (places < 0).any():
         mask = lifter.data("written", (places >= 0).astype(np.float64)[..., None])
-        found = lifter.apply_op(ground.mul, "torch.mul", (found, mask), {})
+        found = steps(ground.mul, found, mask)
     return found
 
 
@@ -55,17 +56,16 @@ def moves(node: Node) -> bool:
     return bool(node.held.is_complex() or node.held.is_floating_point())
 
 
-def paired(lifter: Bench, ref: Ref, node: Node) -> Ref:
+def paired(steps: Steps, ref: Ref, node: Node) -> Ref:
     """A real tensor among complex ones as pairs."""
     if node.held.is_complex():
         return ref
-    return lifter.apply_op(ground.complex_pair, "complex_pair", (ref, 0), {})
+    return steps(ground.complex_pair, ref, 0)
 
 
-def in_a_row(lifter: Bench, pairs: list[Ref]) -> Ref:
+def in_a_row(steps: Steps, pairs: list[Ref]) -> Ref:
     """The pairs of several tensors, one after the other."""
-    flat = [lifter.apply_op(ground.reshape, "torch.reshape", (ref, (-1, 2)), {}) for ref in pairs]
-    return lifter.apply_op(ground.cat, "torch.cat", (flat, 0), {})
+    return steps(ground.cat, [steps(ground.reshape, ref, (-1, 2)) for ref in pairs], 0)
 
 
 def sent_through(node: Node, sources: list[Node]) -> tuple[Array, bool]:

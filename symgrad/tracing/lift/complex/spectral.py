@@ -19,7 +19,7 @@ import torch
 from symgrad.ops.solved.matrices import APART
 from symgrad.tracing.lift.complex.matrices import blocks, solve
 from symgrad.tracing.lift.inside import Definition, Expansion
-from symgrad.tracing.lift.lifted import Refused
+from symgrad.tracing.lift.lifted import Refused, by_own_name
 
 EQUAL = "two {} are equal: which is which changes with the direction, so there is no derivative"
 
@@ -78,11 +78,21 @@ def eigh(p: Expansion, a: Any, UPLO: str = "L", compute_v: bool = True) -> Any: 
     return (moved.real, vectors()) if p.index else (moved.real,)
 
 
+def eigvalsh(p: Expansion, a: Any, UPLO: str = "L") -> Any:  # torch's name
+    """The eigenvalues alone."""
+    return eigh(p, a, UPLO)
+
+
+def svdvals(p: Expansion, a: Any, **_: Any) -> Any:
+    """Those of the blocks, each of which is there twice."""
+    return p(torch.linalg.svdvals, blocks(a))[..., ::2]
+
+
 def svd(p: Expansion, a: Any, full_matrices: bool = True, compute_uv: bool = True, *, driver: Any = None) -> Any:
     """U, S and Vh, by the eigenvectors of [[0, A], [Aᴴ, 0]], which hold u above v."""
     rows, columns = a.shape[-2:]
     if p.index == 1 or not compute_uv:
-        return (None, p(torch.linalg.svdvals, blocks(a))[..., ::2])
+        return None, svdvals(p, a)
     if full_matrices and (columns - rows) * (p.index - 1) > 0:
         raise Refused("the vectors that full_matrices=True adds are any that fit, so they have no derivative")
     u, values, vh = torch.linalg.svd(a.detach(), full_matrices=False)
@@ -102,9 +112,8 @@ def old_svd(p: Expansion, a: Any, some: bool = True, compute_uv: bool = True) ->
 
 
 DEFINITIONS: Mapping[str, Definition] = {
-    "eig": eig, "eigvals": eig, "eigh": eigh, "_linalg_eigh": eigh, "eigvalsh": eigh,
-    "_linalg_svd": svd, "svd": lambda p, *a, **k: (svd if "linalg" in p.call.spelling else old_svd)(p, *a, **k),
-    "svdvals": lambda p, a, **_: p(torch.linalg.svdvals, blocks(a))[..., ::2],
+    **by_own_name(eig, eigh, eigvalsh, svdvals), "eigvals": eig, "_linalg_eigh": eigh, "_linalg_svd": svd,
+    "svd": lambda p, *a, **k: (svd if "linalg" in p.call.spelling else old_svd)(p, *a, **k),
 }  # fmt: skip
 """Functions by their last word."""
 

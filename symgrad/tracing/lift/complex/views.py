@@ -14,33 +14,19 @@ from symgrad.ops import ground
 from symgrad.ops.entry import playing
 from symgrad.program import Role
 from symgrad.tracing.lift.complex.pairs import Pairs, Rule
+from symgrad.tracing.lift.lifted import by_own_name
 from symgrad.tracing.lift.rewrites import basic_key
 from symgrad.tracing.lift.steps import joined_parts
 
 
-def total(word: str) -> Rule:
-    """A sum or mean over leading axes."""
-
-    def rule(p: Pairs, x: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Ref:
-        ref, rank = p.pair(x), len(x.shape)
-        if not rank:
-            return ref
-        dims = tuple(range(rank)) if dim is None or dim == () or dim == [] else dim
-        dims = tuple(d % rank for d in (dims if isinstance(dims, (tuple, list)) else (dims,)))
-        return p(word, ref, dims, keepdim)
-
-    return rule
+def cat(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
+    """Joined along one of the leading axes."""
+    return p(ground.cat, [p.pair(t) for t in joined_parts(tensors)], dim % len(p.node.shape))
 
 
-def joined(word: str) -> Rule:
-    """cat or stack along one of the leading axes."""
-
-    def rule(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
-        rank = len(p.node.shape)
-        parts = joined_parts(tensors) if word == "cat" else tensors
-        return p(word, [p.pair(t) for t in parts], dim % rank)
-
-    return rule
+def stack(p: Pairs, tensors: Any, dim: int = 0) -> Ref:
+    """Joined along a new axis in front of the pairs."""
+    return p(ground.stack, [p.pair(t) for t in tensors], dim % len(p.node.shape))
 
 
 def expand(p: Pairs, x: Any, *_: Any, **__: Any) -> Ref:
@@ -68,9 +54,8 @@ def zero(p: Pairs, x: Any) -> Ref:
 
 
 ARRANGED: Mapping[str, Rule] = {
-    "sum": total("sum"), "mean": total("mean"), "cat": joined("cat"), "concat": joined("cat"),
-    "concatenate": joined("cat"), "stack": joined("stack"),
-    "expand": expand, "expand_as": expand, "broadcast_to": expand, "zero": zero, "copy": copied,
+    **by_own_name(cat, stack, expand, zero), **dict.fromkeys(("concat", "concatenate"), cat), "copy": copied,
+    **dict.fromkeys(("expand_as", "broadcast_to"), expand),
     "view_as_complex": lambda p, x: p.real(x), "__getitem__": indexed,
 }  # fmt: skip
 """Functions by their last word."""

@@ -1,0 +1,308 @@
+"""No field of an entry says what follows from its text: each is left out once, and something has to change.
+
+A field of data is compared as it is. A rule (shapes, broadcasting) is asked about the shapes of the examples, about
+others near them, and about sizes that nobody knows; torch's call is made. A forward is asked at the ends of the numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import inspect
+import itertools
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from symgrad.errors import SymgradError
+from symgrad.language import read
+from symgrad.numeric import forward
+from symgrad.ops import ORDER, TABLE, Op, spec
+from symgrad.ops import equations as mechanism
+from tests import torch_side
+from tests.cases import cases
+
+USUAL = inspect.signature(mechanism.op)
+Row = Mapping[str, Any]
+"""What a row of the table gives to `symgrad.ops.equations.op`, by the names of its parameters."""
+RULES = ("index", "prepare", "shape", "align", "numpy", "torch")
+"""Fields of an entry that are functions: two that do the same need not be the same."""
+READ = ("call", "equation", "instead", "reading", "along", "axes", "apart", "checks", "least", "repeated", "decimals")
+"""What says how the text is read: no derivation gives it."""
+
+
+@lru_cache(maxsize=1)
+def rows() -> dict[str, Row]:
+    """Every row of the table by the name of its entry, its files run once more beside the table."""
+    found, own = dict[str, Row](), mechanism.op
+
+    def noted(*arguments: Any, **keywords: Any) -> Op:
+        given = USUAL.bind(*arguments, **keywords).arguments
+        row = {**{name: value for name, value in given.items() if name != "facts"}, **given.get("facts", {})}
+        row = {name: value for name, value in row.items() if value is not None and not said_so(name, value)}
+        op = own(*arguments, **keywords)
+        found[op.name] = row
+        return op
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, other in ((mechanism, "op", noted), (mechanism, "register", same), (spec, "register", same)):
+            patch.setattr(module, name, other)
+        for family in ORDER:
+            place = importlib.util.find_spec(family.__name__)
+            assert place is not None
+            assert place.loader is not None
+            place.loader.exec_module(importlib.util.module_from_spec(place))
+    return found
+
+
+def said_so(name: str, value: Any) -> bool:
+    """Whether a parameter has the value that it has by itself, as where a factory of rows hands it on."""
+    usual = USUAL.parameters[name].default if name in USUAL.parameters else getattr(Op, name, None)
+    return bool(type(usual) is type(value) and usual == value)
+
+
+def same(op: Op) -> Op:
+    """The entry, which is in the table already."""
+    return op
+
+
+def made(row: Row) -> Op:
+    """The entry of a row, not put into the table."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mechanism, "register", same)
+        return mechanism.op(**row)
+
+
+def without(row: Row, field: str) -> Op | None:
+    """The entry without a field; None where there is none."""
+    try:
+        return made({name: value for name, value in row.items() if name != field})
+    except Exception:  # whatever an entry without it cannot do
+        return None
+
+
+def alike(one: Op, other: Op) -> bool:
+    """Whether two entries say the same, their rules apart."""
+    names = [field.name for field in dataclasses.fields(Op) if field.name not in RULES]
+    return all(getattr(one, name) == getattr(other, name) for name in names)
+
+
+def told(op: Op) -> dict[str, Any]:
+    """What an entry says, of what is computed only that it is."""
+    names = {field.name for field in dataclasses.fields(Op)} - {*RULES, "smooth"}  # smooth by the entries before it
+    fields = {name: getattr(op, name) for name in names}
+    return {
+        name: callable(value) or (set(value) if isinstance(value, dict) else value) for name, value in fields.items()
+    }
+
+
+ROWS = sorted(name for name in TABLE if name in rows())
+
+
+def test_every_row_is_found() -> None:
+    assert len(ROWS) > 260
+    assert [name for name in ROWS if told(made(rows()[name])) != told(TABLE[name])] == []
+
+
+def needless(row: Row) -> list[str]:
+    """The fields of a row that say what follows without them."""
+    whole = made(row)
+    fields = [name for name in row if name not in (*READ, "shape", "align", "prepare", "forward", "torch")]
+    found = [name for name in fields if (less := without(row, name)) is not None and alike(whole, less)]
+    return [name for name in found if name not in LOOPS.get(whole.name, ())]
+
+
+LOOPS = {"avg_pool1d": ("smooth",), "conv1d": ("smooth",), "gt": ("says",), "lt": ("says",)}
+"""What the other rows of a loop need."""
+
+
+def test_no_field_of_data_says_what_follows() -> None:
+    assert {name: found for name in ROWS if (found := needless(rows()[name]))} == {}
+
+
+@contextmanager
+def instead(op: Op) -> Iterator[None]:
+    """Another entry in the place of the one of its name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TABLE, op.name, op)
+        for spelling, own in list(spec.SPELLINGS.items()):
+            if own.name == op.name:
+                patch.setitem(spec.SPELLINGS, spelling, op)
+        yield
+
+
+def near(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int, ...]]]:
+    """Shapes near those of an example: an axis longer, of one entry or of none, one more in front, one less."""
+    yield dict(shapes)
+    for name, shape in shapes.items():
+        others = [(3, *shape), shape[1:], shape[:-1]]
+        others += [(*shape[:a], n, *shape[a + 1 :]) for a in range(len(shape)) for n in (0, 1, shape[a] + 1)]
+        yield from ({**shapes, name: other} for other in others)
+
+
+def answers(text: str, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[str]:
+    """What an example comes to at shapes near its own, and at sizes that nobody knows."""
+    for given in (*near(shapes), None):
+        try:
+            program = read(text, shapes=given).program
+            yield f"{[step.result.shape for step in program.steps]} {program.required}"
+        except Exception as error:  # of an entry that lacks something, whatever it does then
+            yield str(error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("field", ["shape", "align"])
+def test_no_rule_of_shapes_says_what_follows(field: str) -> None:
+    """Words of its own count as a difference, they may say more; what rows share has to be needed by one of them."""
+    found, needed = [], set()
+    for name in ROWS:
+        less = without(rows()[name], field) if field in rows()[name] else None
+        if less is None:
+            if field in rows()[name]:
+                needed.add(rows()[name][field].__qualname__)
+            continue
+        texts = [(example.text, dict(example.shapes)) for example in TABLE[name].examples]
+        kept = [list(answers(*each)) for each in texts]
+        with instead(less):
+            follows_too = kept == [list(answers(*each)) for each in texts]
+        rule = rows()[name][field].__qualname__
+        if follows_too:
+            found.append((name, rule))
+        else:
+            needed.add(rule)
+    alone = [name for name, rule in found if rule not in needed or rule == "<lambda>"]
+    assert [name for name in alone if name not in READ_IN_PART] == []
+
+
+READ_IN_PART = {"reshape": "fewer places than entries are an equation, and no reshape"}
+"""Rules that refuse what no example comes near to."""
+
+
+def by_torch(op: Op) -> list[Any]:
+    """What torch gives for the examples."""
+    found = list[Any]()
+    for case in (case for case in cases() if case.op.name == op.name):
+        try:
+            with instead(op), warnings.catch_warnings():
+                warnings.simplefilter("error")
+                out = torch_side.function_of(case.program)(*(torch_side.tensor(case.inputs[n]) for n in case.names))
+            found.append(out.detach().numpy())
+        except Exception as error:  # whatever torch says to it
+            found.append(str(error))
+    return found
+
+
+def test_no_call_of_torch_says_what_follows() -> None:
+    found, needed = [], set()
+    for name in ROWS:
+        call = rows()[name].get("torch")
+        if call is None or name in OTHERWISE_CALLED:
+            continue
+        less = without(rows()[name], "torch")
+        pairs = [] if less is None else list(zip(by_torch(TABLE[name]), by_torch(less), strict=True))
+        if pairs and all(not isinstance(b, str) and np.array_equal(a, b, equal_nan=True) for a, b in pairs):
+            found.append((name, call.__qualname__))
+        else:
+            needed.add(call.__qualname__)
+    assert [name for name, call in found if call not in needed or call == "<lambda>"] == []
+
+
+OTHERWISE_CALLED = {
+    **dict.fromkeys(("eq", "ge", "gt", "le", "lt", "ne", "one_hot"), "no floats, of which there is a gradient"),
+    **dict.fromkeys(("logsumexp", "norm"), "a number has no axes to name"),
+    "hardsigmoid": "torch's own gradient has a sixth in single precision",
+    "instance_norm": "torch writes into running statistics",
+    "pdist": "no rows end torch's process",
+    "pow": "by a number torch has another derivative at 0",
+    "scatter": "a source that is one number",
+    "softplus": "from 20 on torch has x itself",
+}
+"""Calls that differ elsewhere than in the value of an example."""
+
+# --- forwards -----------------------------------------------------------------------------------------------
+
+ENDS = (np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-310, 1e-20, 1e300, -1e300, 800.0, 2.0**29, 1000.0)
+BESIDE = {
+    "atan2": "x² + y² underflows where both are small",
+    "clamp": "torch's choice where min is above max",
+    "cumprod": "of exact numbers one product after the other, not n² factors",
+    "cumsum": "of exact numbers one sum after the other, not n² terms",
+    "cov": "refuses weights that torch refuses",
+    "cross_entropy": "what is ignored need be no class",
+    "eigvalsh": "V is of what it has found",
+    "index_copy": "of two at one place the last",
+    "log10": "a power of 10 has a whole logarithm, to the last bit",
+    "log2": "a power of 2 has a whole logarithm, to the last bit",
+    "max_unpool1d": "refuses two at one place",
+    "max_unpool2d": "refuses two at one place",
+    "max_unpool3d": "refuses two at one place",
+    "nll_loss": "what is ignored need be no class",
+    "scatter": "of two at one place the last",
+    "svdvals": "U and Vh are of what it has found",
+    "triangular_factor": "refuses another triangle that is not 0",
+}
+"""Forwards whose values at samples follow from the equation, and why they are written all the same."""
+
+
+def moved(inputs: Mapping[str, np.ndarray], op: Op) -> Iterator[Mapping[str, np.ndarray]]:
+    """Samples, and the same with an entry, or all, at the ends of the numbers; all zeros; whole numbers."""
+    yield inputs
+    numbers = {name: np.asarray(a, float) for name, a in inputs.items() if not op.domain_of(name).whole}
+    for (name, array), end in itertools.product(numbers.items(), ENDS):
+        one = array.copy()
+        one.reshape(-1)[one.size // 2 : one.size // 2 + 1] = end
+        yield {**inputs, name: one}
+        yield {**inputs, name: np.full(array.shape, end)}
+    yield {**inputs, **{name: np.zeros(a.shape) for name, a in numbers.items()}}
+
+
+def value(case: Any, inputs: Mapping[str, np.ndarray]) -> np.ndarray | str:
+    """The forward of a case, or why there is none."""
+    try:
+        with np.errstate(all="ignore"):
+            return np.asarray(forward(case.program, inputs)[case.program.output], float)
+    except SymgradError as error:
+        return error.problem
+
+
+def follows(op: Op) -> bool:
+    """Whether the equation gives what an entry's own forward does, at all samples of all examples."""
+    bare = dataclasses.replace(op, numpy=None)
+    for case in (case for case in cases() if case.op.name == op.name):
+        for inputs in moved(case.inputs, op):
+            with instead(op):
+                own = value(case, inputs)
+            with instead(bare):
+                found = value(case, inputs)
+            if isinstance(own, str) or isinstance(found, str):
+                if own != found:
+                    return False
+                continue
+            if own.shape != found.shape or not np.allclose(own, found, rtol=1e-14, atol=0, equal_nan=True):
+                return False
+    return True
+
+
+WRITTEN = [op for op in TABLE.values() if op.numpy is not None and "out" not in op.held and op.name not in BESIDE]
+
+
+@pytest.mark.parametrize("op", WRITTEN, ids=lambda op: op.name)
+def test_no_forward_is_what_the_equation_gives(op: Op) -> None:
+    """What reads its own output has a forward by need; of the others each, or one that shares it, is another somewhere."""
+    shared = [other for other in WRITTEN if other.numpy.__qualname__ == op.numpy.__qualname__ != "<lambda>"]  # type: ignore[union-attr]  # each is written
+    assert not follows(op) or not all(map(follows, shared))
+
+
+def test_these_checks_can_fail() -> None:
+    row = rows()["tanh"]
+    assert needless({**row, "examples": ("tanh(x)",)}) == ["examples"]
+    assert needless({**row, "smooth": True}) == ["smooth"]
+    assert follows(dataclasses.replace(TABLE["tanh"], numpy=np.tanh))
+    assert not follows(dataclasses.replace(TABLE["tanh"], numpy=np.sinh))
+    assert torch.tanh(torch.zeros(1)) == 0

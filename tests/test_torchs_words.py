@@ -1,0 +1,101 @@
+"""What is read of torch's English, said by the torch that is installed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from symgrad.tracing.session.torchs_words import Refusal, refusal_of
+
+
+class Miscounted(torch.autograd.Function):
+    """Its backward gives two gradients for one input."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, v):
+        return v, v
+
+
+class WritesIntoItsWeight(torch.autograd.Function):
+    """Its backward writes into what it is given."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, v):
+        return v.mul_(2)
+
+
+def leaf(*values: float) -> torch.Tensor:
+    return torch.tensor(values, requires_grad=True)
+
+
+def complex_output():
+    (leaf(1.0).sum() * 1j).backward()
+
+
+def no_seed():
+    leaf(1.0, 2.0).exp().backward()
+
+
+def other_shape():
+    leaf(1.0, 2.0).exp().backward(torch.ones(3))
+
+
+def no_tensor():
+    leaf(1.0, 2.0).exp().backward(gradient=torch.ones(2, dtype=torch.complex64))
+
+
+def second_time():
+    out = leaf(1.0, 2.0).exp().sum()
+    out.backward()
+    out.backward()
+
+
+def overwritten():
+    h = leaf(1.0, 2.0).exp()
+    out = (h * h).sum()
+    h += 1
+    out.backward()
+
+
+def no_path():
+    torch.ones(2).sum().backward()
+
+
+def unused():
+    torch.autograd.grad(leaf(1.0).exp(), leaf(2.0))
+
+
+def miscounted():
+    Miscounted.apply(leaf(1.0)).sum().backward()
+
+
+def shared_memory():
+    WritesIntoItsWeight.apply(leaf(1.0, 2.0)).sum().backward()
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [complex_output, no_seed, other_shape, no_tensor, second_time, overwritten, no_path, unused, miscounted,
+     shared_memory],
+    ids=lambda refused: refused.__name__,
+)  # fmt: skip
+def test_each_refusal_is_known_by_torchs_own_words(refused):
+    with pytest.raises(RuntimeError) as caught:
+        refused()
+    assert refusal_of(caught.value) is Refusal[refused.__name__.upper()]
+
+
+def test_every_refusal_is_said_here():
+    assert {refusal.name.lower() for refusal in Refusal} <= globals().keys()
+
+
+def test_another_message_is_none_of_them():
+    assert refusal_of(RuntimeError("mat1 and mat2 shapes cannot be multiplied")) is None
