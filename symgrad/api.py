@@ -228,7 +228,7 @@ def seed_of(weights: Value | None, downstream: Explanation | None, shape: tuple[
             sized(weights.shape), "out", sized(shape), f"a seed of shape {shape}",
             "seed ones for the gradient of the sum", "seed onehot(…) for one row of J",
         )  # fmt: skip
-    return Seed(weights.array(shape), "given", weights.text)
+    return Seed(weights.array(shape, "v"), "given", weights.text)
 
 
 def _downstream(

@@ -122,7 +122,7 @@ def given_values(
             continue
         shape = program.numbers(tensor.shape)
         value = given.get(tensor.name)
-        array = assumed_value(program, tensor.name, shape) if value is None else value.array(shape)
+        array = assumed_value(program, tensor.name, shape) if value is None else value.array(shape, tensor.name)
         told = tensor.name in shapes or (value is not None and value.shape is not None)
         result.append(Given(tensor.name, array, value is not None, told))
     return tuple(result)

@@ -15,6 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import symgrad
 from symgrad.errors import SymgradError
 from symgrad.language import Value, literal, value_from
 from tests.compare import assert_same
@@ -83,6 +84,17 @@ def test_random_values_are_the_same_every_time(word: str) -> None:
     first, second = literal(word), literal(word)
     assert first.shape is None
     assert_same(first.array((2, 3)), second.array((2, 3)))
+
+
+@pytest.mark.parametrize("word", ["randn(3)", "rand(3)", "random(40)"])
+def test_what_is_drawn_for_two_names_is_not_alike(word: str) -> None:
+    """x*y of two equal tensors is x**2, distances between them are 0: nobody asked for that. Nor is v one of them."""
+    found = symgrad.explain("x*y", x=word, y=word, seed=word, check=False)
+    drawn = [*(given.value for given in found.inputs), found.seed]
+    for n, one in enumerate(drawn):
+        assert not any(np.array_equal(one, other) for other in drawn[n + 1 :])
+    same = symgrad.explain("x*y", x=word.replace(")", ", seed=0)"), y=word.replace(")", ", seed=0)"), check=False)
+    assert np.array_equal(*(given.value for given in same.inputs))
 
 
 def test_different_seeds_give_different_values() -> None:

@@ -60,7 +60,7 @@ def check(
     for name, value in literals.items():
         if value.shape is None:
             raise InputError(f"{name} needs a shape", found=(value.text,), hints=(f"--let {name}=randn(3,4)",))
-        values[name] = value.array(value.shape)
+        values[name] = value.array(value.shape, name)
     names = arguments.names_of(wrt, "wrt")
     chosen = {"order": order, "only": only, "skip": skip, "seed": seed}
     with output.patience("checking"):

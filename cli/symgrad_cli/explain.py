@@ -139,7 +139,7 @@ def explain_call(
 
     chosen = None if wrt is None else [name.strip() for name in wrt.split(",") if name.strip()]
     program = capture_call(target, options.values_of(lets), options.shapes_of(shapes), chosen)
-    weights = None if seed is None else literal(seed).array(program.results[0].shape)
+    weights = None if seed is None else literal(seed).array(program.results[0].shape, "v")
     return program.explain(weights, wrt=chosen, check=check, order=order)
 
 

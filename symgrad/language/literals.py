@@ -26,19 +26,22 @@ LENGTH = 100_000
 FORMS = "[[1,2],[3,4]], 3, 1/2, ones(2,3), zeros(2,3), eye(3), arange(6), randn(2,3,seed=0), @file.npy"
 Shape = tuple[int, ...]
 Maker = Callable[[Shape], Array]
+Draw = Callable[[np.random.Generator, Shape], Array]
 
 
 @dataclass(frozen=True)
 class Value:
-    """A value; ``shape`` is None where it takes the shape that is asked for."""
+    """A value; ``shape`` is None where it takes the shape that is asked for. ``draw`` makes what has no seed given."""
 
     text: str
     shape: Shape | None
     make: Maker
+    draw: Draw | None = None
 
-    def array(self, shape: Shape) -> Array:
+    def array(self, shape: Shape, name: str = "") -> Array:
         """The value in ``shape``: int64, fractions (dtype object) or float64.
 
+        What is drawn without a seed depends on the ``name`` it is for, so that no two inputs are alike by chance.
         Raises `ShapeError` when it has another shape.
         """
         if self.shape is not None and self.shape != tuple(shape):
@@ -49,6 +52,8 @@ class Value:
             )
         if math.prod(shape) > MOST:
             raise too_large(shape, self.text)
+        if self.draw is not None:
+            return self.draw(np.random.default_rng([0, *name.encode()]), tuple(shape))
         return self.make(tuple(shape))
 
 
@@ -166,7 +171,7 @@ def one_hot(index: Shape, shape: Shape, text: str) -> Array:
     return array
 
 
-RANDOM: dict[str, Callable[[np.random.Generator, Shape], Array]] = {
+RANDOM: dict[str, Draw] = {
     "randn": lambda generator, shape: generator.standard_normal(shape),
     "rand": lambda generator, shape: generator.random(shape),
     "random": lambda generator, shape: generator.integers(-9, 10, shape),
@@ -198,9 +203,9 @@ def made(word: str, positional: Sequence[Node], keywords: Mapping[str, Node], no
             raise UnknownNameError(f"{word} has no argument {keyword}", span=value.span, hints=(FORMS,))
     shape = shape_in([keywords["shape"]], node) if "shape" in keywords else None
     if word in RANDOM:
-        seed = whole(keywords["seed"]) if "seed" in keywords else 0
-        sized = shape_in(positional, node) if positional else shape
-        return Value(text, sized, lambda s: RANDOM[word](np.random.default_rng(seed), s))
+        seed = whole(keywords["seed"]) if "seed" in keywords else None
+        sized, draw = shape_in(positional, node) if positional else shape, RANDOM[word]
+        return Value(text, sized, lambda s: draw(np.random.default_rng(seed), s), draw if seed is None else None)
     if word in FILLED:
         return Value(text, shape_in(positional, node) if positional else shape, FILLED[word])
     if word == "onehot":

@@ -164,7 +164,7 @@ def argument(
         )
     if sizes is not None and tuple(size) != sizes:
         raise InputError(f"the value of {name} does not have the shape that was given for it", found=(f"{size}",))
-    array = value.array(tuple(size))
+    array = value.array(tuple(size), name)
     if wrt is not None and name not in wrt and np.issubdtype(np.asarray(array).dtype, np.integer):
         return int(array) if not array.ndim else torch.as_tensor(array.copy())
     return torch.as_tensor(as_float(array).copy(), dtype=torch.float64)
