@@ -189,6 +189,24 @@ def test_every_length_can_be_read_in_its_picture() -> None:
         assert near == []
 
 
+def test_what_comes_from_one_input_stands_beside_its_reader() -> None:
+    """The transpose of a late weight is late, too: no way passes behind what lies between."""
+    picture = symgrad.explain("h = tanh(x@a.T + b); h@w.T + c", check=False).to_svg(program=True)
+    spans = re.findall(r'd="M(\S+) \S+ C\S+ \S+ \S+ \S+ (\S+) [^"]*" class="way"', picture)
+    assert len(spans) > 8
+    assert {float(end) - float(begin) for begin, end in spans} == {70}  # from a station to the next
+
+
+def test_long_names_stand_above_the_table_not_in_every_column() -> None:
+    name = "hidden_representation_of_layer_one"
+    page = symgrad.explain(f"{name} @ a", shapes={name: (2, 3), "a": (3, 2)}, check=False).to_html()
+    assert f'aria-label="{name}[1,2]">[1,2]</button>' in page
+    assert f"entries of {name}</td>" in page
+    short = symgrad.explain("x @ a", x="ones(2,3)", a="ones(3,2)", check=False).to_html()
+    assert ">x[1,2]</button>" in short
+    assert "entries of" not in short.partition("</table>")[0]
+
+
 def test_a_long_program_is_a_curve_of_its_lengths() -> None:
     text = "; ".join(f"h{n + 1} = sigmoid(h{n}*w)" for n in range(30)).replace("h0*", "x*")
     picture = symgrad.explain(text, check=False, x=[1.0, 2.0], w=[0.5, 0.25]).to_svg(program=True)

@@ -105,18 +105,21 @@ def with_inputs_beside(flow: Flow) -> Flow:
 
 
 def columns(flow: Flow) -> dict[str, int]:
-    """How many operations lie before a tensor; an input stands just before the first that reads it."""
+    """How many operations lie before a tensor; what comes from one input alone stands just before its first reader."""
     column: dict[str, int] = {}
     sources: dict[str, list[str]] = {}
     for way in flow.ways:
         sources.setdefault(way.target, []).append(way.source)
+    late: set[str] = set()
     for station in flow.stations:
-        before = [column[s] for s in sources.get(station.name, ())]
-        column[station.name] = max(before, default=-1) + 1
-    for station in flow.stations:
+        before = sources.get(station.name, ())
+        column[station.name] = max((column[s] for s in before), default=-1) + 1
+        if not station.made or (len(before) == 1 and late.issuperset(before)):
+            late.add(station.name)
+    for station in reversed(flow.stations):
         readers = [column[w.target] for w in flow.ways if w.source == station.name]
-        if not station.made and readers:
-            column[station.name] = max(0, min(readers) - 1)
+        if station.name in late and readers:
+            column[station.name] = max(column[station.name], min(readers) - 1)
     return column
 
 

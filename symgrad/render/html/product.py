@@ -19,7 +19,16 @@ from symgrad.render.content.jacobian import block_size
 from symgrad.render.content.words import structure_math
 from symgrad.render.html.pieces import inline_picture
 from symgrad.render.html.travel import MOST_ENTRIES
-from symgrad.render.picture import SIGNS, cells_of, lit_column, product_picture, small, symbols_in, tells_signs
+from symgrad.render.picture import (
+    SIGNS,
+    cells_of,
+    lit_column,
+    product_picture,
+    short_labels,
+    small,
+    symbols_in,
+    tells_signs,
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,7 @@ class Square:
 class Panel:
     """The product by one input; ``picture`` in the place of ``rows`` where they are many.
 
+    ``heads`` is what stands over the columns: without the name of the input where that is long.
     Where J stands in numbers it is ``signed``, with the colours of positive and of negative ones: other inputs can
     make a zero of a number, and of a zero a number.
     """
@@ -44,6 +54,7 @@ class Panel:
     shape: tuple[int, int]
     rows: tuple[tuple[str, tuple[Square | None, ...]], ...]
     columns: tuple[str, ...]
+    heads: tuple[str, ...]
     row_block: int
     column_block: int
     lit: int
@@ -72,7 +83,7 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
     notation = structure_math(notation, explanation.program.sizes).text if notation else ""
     if not small(jacobian):
         picture = inline_picture(product_picture(explanation, gradient.name), f"product-{gradient.name}")
-        return Panel(gradient.name, notation, (rows, columns), (), (), 0, 0, 0, picture)
+        return Panel(gradient.name, notation, (rows, columns), (), (), (), 0, 0, 0, picture)
     blocked = jacobian.structure.kind in ("kronecker", "block-diagonal")
     row_block = block_size(jacobian.out_shape) if blocked else 0
     column_block = block_size(jacobian.in_shape) if blocked else 0
@@ -89,7 +100,7 @@ def panel(explanation: Explanation, gradient: Gradient) -> Panel:
     ]
     return Panel(
         gradient.name, notation, (rows, columns), tuple(zip(jacobian.row_labels, squares, strict=True)),
-        jacobian.column_labels, row_block, column_block, lit_column(jacobian), None,
+        jacobian.column_labels, short_labels(jacobian), row_block, column_block, lit_column(jacobian), None,
         (SIGNS[1], SIGNS[-1]) if signed else None,
     )  # fmt: skip
 
