@@ -47,10 +47,10 @@ def certain(kind: str, notation: str, says: str) -> Claim:
     return Claim(Structure(kind, notation, says), lambda e: True, by_shape=True)
 
 
-def proven(claims: Iterable[Claim], evidence: Evidence | None) -> Structure:
-    """The first of ``claims`` that holds on the numbers; `UNSAID` where none does or nothing could be tested."""
+def proven(claims: Iterable[Claim], *evidence: Evidence | None) -> Structure:
+    """The first of ``claims`` that holds on all numbers; `UNSAID` where none does or nothing could be tested."""
     for claim in claims:
-        if claim.by_shape or (evidence is not None and evidence.enough and claim.holds(evidence)):
+        if claim.by_shape or (evidence and all(e is not None and e.enough and claim.holds(e) for e in evidence)):
             return claim.structure
     return UNSAID
 

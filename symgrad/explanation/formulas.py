@@ -6,9 +6,9 @@ sizes before anyone sees it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 
@@ -27,8 +27,10 @@ from symgrad.numeric.budget import check_program
 from symgrad.oracles import Check, check_form
 from symgrad.oracles.other_sizes import fits
 from symgrad.program import Program
+from symgrad.shapes import Size
 
 Shapes = Mapping[str, Sequence[int | str]]
+Sample = tuple[Program, Values, Array]
 WIDE, MOST_STEPS = 240, 20
 """Nodes of the formulas that a closed form may come from, in programs of at most so many steps."""
 MOST_SAMPLED = 300_000
@@ -36,10 +38,12 @@ MOST_SAMPLED = 300_000
 SIZES: tuple[Callable[[int], Sequence[int]], ...] = (
     lambda count: range(2, 2 + count),
     lambda count: range(1 + count, 1, -1),
-    lambda count: range(5 + count, 5, -1),
+    lambda count: range(6 + count, 6, -1),
     lambda count: [4] * count,
 )
 """What open sizes may be: all different, if that is possible."""
+PLACES = 3
+"""Points at which a structure has to hold before it is said of every size."""
 
 
 @dataclass(frozen=True)
@@ -85,28 +89,32 @@ def derived_by(program: Program, name: str, sweep: Sweep, found: Whole | None) -
 def derive_only(program: Program, wanted: Sequence[str], shapes: Shapes | None = None) -> tuple[Derived, ...]:
     """The formulas for each of ``wanted``: what `symgrad derive` shows, forms and structures proven at some sizes."""
     derived = derive(program, wanted)
-    point = sample(program, shapes or {})
+    points = tuple(islice(samples(program, shapes or {}), PLACES))
     return tuple(
-        replace(d, form=proven_form(d, *point)[0] if point else None, structure=proven_structure(d, point))
+        replace(d, form=proven_form(d, *points[0])[0] if points else None, structure=proven_structure(d, points))
         for d in derived.values()
     )
 
 
-def proven_structure(derived: Derived, point: tuple[Program, Values, Array] | None) -> Structure:
-    """The strongest claim about J that holds at a point with a number for each size."""
-    if point is None or derived.jacobian is None:
+def proven_structure(derived: Derived, points: Sequence[Sample]) -> Structure:
+    """The strongest claim about J that holds at every point: each has a number for each size."""
+    if not points or derived.jacobian is None:
         return proven(derived.claims, None)
-    program, values, _ = point
-    return proven(
-        derived.claims, Evidence(program, derived.name, values, derived.axes, derived.inner, derived.jacobian)
-    )
+    return proven(derived.claims, *(
+        Evidence(program, derived.name, values, derived.axes, derived.inner, derived.jacobian)
+        for program, values, _ in points
+    ))  # fmt: skip
 
 
-def sample(program: Program, shapes: Shapes) -> tuple[Program, Values, Array] | None:
+def sample(program: Program, shapes: Shapes) -> Sample | None:
+    """The first of `samples`; None if there is none."""
+    return next(samples(program, shapes), None)
+
+
+def samples(program: Program, shapes: Shapes) -> Iterator[Sample]:
     """The program with a number for each size, at a point inside every common domain, and a seed.
 
-    The sizes are those of ``shapes``, unless those are large, and where they say nothing the first of some that go
-    together; None if none do.
+    The sizes are those of ``shapes``, unless those are large, and where they say nothing some that go together.
     """
     symbols = sorted({s for t in program.tensors() for size in t.shape for s in size.free_symbols}, key=str)
     told = {
@@ -116,6 +124,7 @@ def sample(program: Program, shapes: Shapes) -> tuple[Program, Values, Array] | 
         if size.is_Symbol and isinstance(number, int)
     }
     generator, whole = np.random.default_rng(3), read_as_whole(program)
+    tried: list[Mapping[Size, int]] = []
     for known, numbers in product((told, {}) if told else ({},), SIZES):
         sized = replace(
             program, sizes={**dict(zip(symbols, numbers(len(symbols)), strict=True)), **known, **program.sizes}
@@ -134,8 +143,9 @@ def sample(program: Program, shapes: Shapes) -> tuple[Program, Values, Array] | 
             values = forward(sized, inputs)
         except (SymgradError, ValueError):  # a window longer than what it slides over
             continue
-        return sized, values, generator.integers(-4, 5, size=sized.numbers(program.out.shape))
-    return None
+        if sized.sizes not in tried:
+            tried.append(sized.sizes)
+            yield sized, values, generator.integers(-4, 5, size=sized.numbers(program.out.shape))
 
 
 def proven_form(derived: Derived, program: Program, values: Values, seed: Array) -> tuple[Form | None, Check | None]:

@@ -201,6 +201,7 @@ class Elementwise:
         for row, entry in enumerate(outputs):
             present = entry.free_symbols
             if not there[row]:
+                present = present or self._inputs_of(row)
                 result[row] = [float("nan") if s in present or not present else Fraction(0) for s in inputs]
                 continue
             for column, symbol in enumerate(inputs):
@@ -218,7 +219,10 @@ class Elementwise:
         counted = [(exactly(w), out, ok) for w, out, ok in zip(weights, outputs, there, strict=True) if w != 0]
         total = sp.Add(*(w * out for w, out, ok in counted if ok))
         rows, columns = self.entries[first].reshape(-1), self.entries[second].reshape(-1)
-        nowhere = [out.free_symbols or {*rows, *columns} for _, out, ok in counted if not ok]
+        nowhere = [
+            out.free_symbols or self._inputs_of(row) or {*rows, *columns}
+            for row, out in enumerate(outputs) if weights[row] != 0 and not there[row]
+        ]  # fmt: skip
         lacking = {symbol for symbols in nowhere for symbol in symbols}
         result = np.full((rows.size, columns.size), np.nan)
         for row, a in enumerate(rows):
@@ -245,6 +249,14 @@ class Elementwise:
         There is no −0, nothing overflows, and asin(2) is none of them: where the forward pass has such a number, SymPy
         stands at another point. Empty where it has none.
         """
+        seen = self._way_to(row)
+        met = [(self.values[name][at], self.entries[name][at]) for name in self.entries
+               for at in sorted(at for other, at in seen if other == name)]  # fmt: skip
+        found = (apart(value, self.point.value(entry)) for value, entry in met)
+        return next(filter(None, found), next(filter(None, (untamed(value) for value, _ in met)), ""))
+
+    def _way_to(self, row: int) -> set[Place]:
+        """The entries that one output is made of, itself among them."""
         shape = self.values[self.program.output].shape
         left: list[Place] = [(self.program.output, tuple(int(i) for i in np.unravel_index(row, shape)))]
         seen: set[Place] = set()
@@ -253,10 +265,12 @@ class Elementwise:
             if place not in seen:
                 seen.add(place)
                 left += self.made_of.get(place, ())
-        met = [(self.values[name][at], self.entries[name][at]) for name in self.entries
-               for at in sorted(at for other, at in seen if other == name)]  # fmt: skip
-        found = (apart(value, self.point.value(entry)) for value, entry in met)
-        return next(filter(None, found), next(filter(None, (untamed(value) for value, _ in met)), ""))
+        return seen
+
+    def _inputs_of(self, row: int) -> set[Expr]:
+        """The symbols that one output is made of, where its formula came to NaN and has none left."""
+        inputs = {tensor.name for tensor in self.program.inputs}
+        return {self.entries[name][at] for name, at in self._way_to(row) if name in inputs}
 
     def _value(self, formula: Expr) -> Fraction | float:
         """A formula at the point; NaN where it has no real number there."""

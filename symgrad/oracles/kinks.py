@@ -40,19 +40,25 @@ def at_kinks(
         differ = np.argwhere(np.abs(first - second) > tolerance * scale)
     void = np.zeros(first.shape, dtype=bool) if standing is None else standing.void.copy()
     places: list[tuple[tuple[int, ...], tuple[float, float]]] = []
+    jump = False
     for count, at in enumerate(tuple(int(i) for i in row) for row in differ):
         if count >= MOST and (len(places) < count or count >= AT_ALL):
             break
         sides = slopes(program, inputs, seed, name, at)
-        if sides is not None and all(legal(answer[at], sides) for answer in (first, second)):
-            void[at] = True
-            places.append((at, sides))
+        if sides is None:
+            continue
+        if not all(legal(answer[at], sides) for answer in (first, second)):
+            sides, jump = beside(program, inputs, seed, name, at), jump or not places
+            if not all(legal(answer[at], sides) for answer in (first, second)):
+                continue
+        void[at] = True
+        places.append((at, sides))
     if not places:
         return check
     at, (left, right) = places[0]
     entry = f"{name}[{','.join(map(str, at))}]" if at else name
     note = (
-        f"{entry} lies at a kink, where the slope is {left:.4g} from the left and {right:.4g} from the right, and any "
+        f"{entry} lies at a {'jump' if jump else 'kink'}, where the slope is {left:.4g} from the left and {right:.4g} from the right, and any "
         f"number between is as good: here {second[at]:.4g}, there {first[at]:.4g}"
     )
     known = second if standing is None else standing.mathematics
@@ -72,6 +78,17 @@ def slopes(
     large = max(1.0, abs(left), abs(right))
     stays = gaps[1] > APART * large and gaps[1] > gaps[0] / 2
     return (left, right) if stays and np.isfinite(gaps).all() else None
+
+
+def beside(
+    program: Program, inputs: Mapping[str, Array], seed: Array, name: str, at: tuple[int, ...]
+) -> tuple[float, float]:
+    """The slopes of L to the left and to the right of one entry, its own value not among the points: beside a jump."""
+    step = STEPS[-1]
+    low, high = (
+        [_sum(program, inputs, seed, name, at, sign * shift) for shift in (step, 2 * step)] for sign in (-1, 1)
+    )
+    return (low[0] - low[1]) / step, (high[1] - high[0]) / step
 
 
 def legal(value: float, sides: tuple[float, float]) -> bool:

@@ -36,7 +36,7 @@ class Check:
     ``oracle`` names it in words; ``max_error`` is the largest difference (0 when the comparison is exact and
     holds, None when the check was skipped); ``passed`` is None when it was skipped, and ``note`` says why.
     ``undefined`` entries were left out, because there is no number there to agree on. ``own_rule`` is said where the
-    oracle contradicts itself, and ``note`` says how.
+    oracle contradicts itself, and ``note`` says how; ``cancelled`` where rounding may have left any number.
     """
 
     oracle: str
@@ -49,6 +49,7 @@ class Check:
     got: float | None = None
     undefined: int = 0
     own_rule: bool = False
+    cancelled: bool = False
 
     @property
     def verdict(self) -> Verdict:

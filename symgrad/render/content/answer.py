@@ -84,7 +84,8 @@ def answer_of(explanation: Explanation, teller: Teller) -> Answer:
     kinks = tuple((kink_sentence(explanation, tie, teller),) for tie in explanation.kinks)
     moving = [words for name, words in zeros.items() if flows(explanation.program, name)]
     told = next(iter((*kinks, *moving)), ())
-    special = _undefined(explanation, teller) or _declared(explanation) or _torchs_rule(explanation) or told
+    special = _undefined(explanation, teller) or _declared(explanation) or _torchs_rule(explanation)
+    special = special or _cancelled(explanation) or told
     told = told if special == told else ()
     special = special or _divided(explanation) or _shared(explanation)
     lines, cut = short_forms(explanation, MOST)
@@ -170,6 +171,12 @@ def _torchs_rule(explanation: Explanation) -> Words:
     """Where torch's backward is no derivative of its forward pass."""
     checks = (_by_torch(gradient) for gradient in explanation.gradients.values())
     return next(((f"{check.note}.",) for check in checks if check is not None and check.own_rule), ())
+
+
+def _cancelled(explanation: Explanation) -> Words:
+    """Where digits are lost that decide."""
+    checks = (check for gradient in explanation.gradients.values() for check in gradient.checks)
+    return next(((f"{check.note[:1].upper()}{check.note[1:]}.",) for check in checks if check.cancelled), ())
 
 
 def _declared(explanation: Explanation) -> Words:
