@@ -25,7 +25,7 @@ from symgrad.render.content.jacobian import sentence
 from tests import torch_side
 from tests.compare import assert_same
 from tests.expressions import Expression, expressions
-from tests.sentences import assert_true, with_words
+from tests.sentences import Numbers, assert_sentence, assert_true, with_words
 
 WORDS = [
     ("x[1:] ** 2", {"x": (4,)}, "one a row", ""),
@@ -152,6 +152,21 @@ def test_open_sizes() -> None:
     assert by_x.structure.says == "one block aᵀ per row of x, nothing across rows"
     assert by_a.structure.says == "every block is a multiple of an identity: columns do not mix"
     assert derive("x[1:] ** 2")[1][0].structure.kind == "one a row"
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [("diff(x)", 5), ("x[1:] - 2 * x[:-1]", 4), ("x.flip(0) + x", 5), ("x.flip(0) * 2 + x", 3), ("x[:2] + x[-2:]", 3)],
+)
+def test_what_holds_at_small_sizes_alone_is_not_said_of_open_ones(text: str, sizes: int) -> None:
+    """Of two entries each difference reads both, and turned round no entry of two meets itself."""
+    (found,) = derive(text)[1]
+    if not found.structure.says:
+        return
+    known = {"x": torch.rand(sizes, dtype=torch.float64)}
+    dense = torch.autograd.functional.jacobian(lambda x: torch_side.evaluate(text, {"x": x}), known["x"]).numpy()
+    assert_sentence(found.structure.says, Numbers("x", dense, dense.shape[:1], (sizes,), known, {}), text)
+    assert found.structure.kind != "dense" or dense.all()
 
 
 def test_captured_programs() -> None:

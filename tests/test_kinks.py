@@ -20,7 +20,8 @@ from symgrad.explanation import Tie
 from symgrad.language.read import read
 from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op, entries, find
-from symgrad.oracles import run_torch
+from symgrad.oracles import compare, run_torch
+from symgrad.oracles.kinks import at_kinks
 from symgrad.program import Program
 from symgrad.tracing import run_script
 from symgrad.tracing.story.tell import event_text
@@ -177,6 +178,27 @@ def test_a_choice_that_changes_no_gradient_is_not_told() -> None:
     assert "kink" not in opening("relu(x) @ w", x=[0, 1], w=[0, 1])
     assert "kink" not in opening("relu(x * w)", x=[1, 0], w=[1, 0])
     assert "kink" not in opening("relu(x)", x=[0, 1], seed=[0, 1])
+
+
+@pytest.mark.parametrize(("a", "b", "ours", "torchs"), [(1, 0.1, -10, -9), (3, 0.1, -30, -29), (1, 0.2, -5, -4)])
+def test_at_a_jump_either_side_is_right(a: float, b: float, ours: float, torchs: float) -> None:
+    """How often 0.1 goes into 1 is 10 by the rounded quotient and 9 by the numbers: b lies where it jumps."""
+    found = symgrad.explain("a % b", a=a, b=b)
+    assert found.passed
+    (check,) = [check for check in found.gradients["b"].checks if check.oracle.startswith("out.backward")]
+    assert float(found.gradients["b"].value) == ours
+    assert check.undefined == 1
+    assert f"here {ours}, there {torchs}" in check.note
+    assert "lies at a jump" in check.note
+
+
+def test_a_wrong_slope_at_a_jump_is_seen() -> None:
+    point = {"a": np.array(1.0), "b": np.array(0.1)}
+    program = symgrad.explain("a % b", **point).program
+    for wrong, passed in ((-9.0, True), (-8.0, False)):
+        check = compare("torch", np.array(-10.0), np.array(wrong))
+        found = at_kinks(check, program, point, np.array(1.0), "b", np.array(-10.0), np.array(wrong), None)
+        assert bool(found.passed) is passed
 
 
 def test_what_was_not_confirmed_is_not_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,6 +32,14 @@ MADE = {
     "torch.linspace(0, 1, 3)": lambda x: torch.linspace(0, 1, 3, dtype=torch.float64),
     "torch.linspace(1, 3, steps=1)": lambda x: torch.linspace(1, 3, steps=1),
     "torch.tensor([[1, 2.5, 3], [4, 5, 6]])": lambda x: torch.tensor([[1, 2.5, 3], [4, 5, 6]]),
+    "torch.Tensor([1, 2, 3]) + torch.FloatTensor([[0.5], [2]]) * torch.DoubleTensor([3.0])": lambda x: torch.tensor(
+        [[2.5, 3.5, 4.5], [7.0, 8.0, 9.0]]
+    ),
+    "torch.LongTensor([1, 2, 3]) * torch.IntTensor([2])": lambda x: torch.tensor([2, 4, 6]),
+    "torch.tensor([1.7, -1.7, 2], dtype=torch.long)": lambda x: torch.tensor([1, -1, 2]),
+    "torch.full((3,), 2.5, dtype=torch.int64) + torch.LongTensor([0.5, 1.5, -0.5])": lambda x: torch.tensor([2, 3, 2]),
+    "torch.tensor([0.5, 0, 2], dtype=torch.bool)": lambda x: torch.tensor([True, False, True]),
+    "torch.BoolTensor([True, False, True])": lambda x: torch.tensor([True, False, True]),
     "torch.tensor(2.0)": lambda x: torch.tensor(2.0),
     "torch.tensor([True, False, True])": lambda x: torch.tensor([True, False, True]),
     "torch.ones(3, dtype=torch.bool)": lambda x: torch.ones(3, dtype=torch.bool),

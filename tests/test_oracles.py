@@ -426,3 +426,31 @@ def test_a_sum_of_nothing_is_zero() -> None:
     """Where a form is proven at other sizes, all of a sum may vanish: Σ 0 is a number that SymPy has no float for."""
     found = symgrad.explain("F.log_softmax(F.fold(y, (3, 3), 2), dim=1)", y=np.linspace(-1, 1, 16).reshape(1, 4, 4))
     assert found.passed
+
+
+CANCELLING = [
+    ("((x + 1)**64 - (x + 1)**64) + x", [2, 3]),
+    ("((x + 1)**64 - (x + 1)**64) + x", [2.5, 0.5]),
+    ("(exp(60*x) - exp(60*x)) + sin(x)", [2.5, 1.0]),
+    ("(x*1e9)**3 - (x*1e9)**3 + x**2", [2.5, 1.0]),
+]
+
+
+@pytest.mark.parametrize(("text", "x"), CANCELLING)
+def test_terms_that_cancel_beyond_floats_accuse_nobody(text: str, x: list[float]) -> None:
+    """Which side has lost its digits is said; that a gradient is 0 "because J is" is not."""
+    found = symgrad.explain(text, x=x)
+    assert found.passed
+    assert any(check.cancelled for check in found.gradients["x"].checks)
+    page = found.to_text(width=400)
+    assert "Terms as large as" in page
+    assert "floats keep some 16 digits" in page
+    assert "x.grad is 0" not in page
+    assert "a rule of torch's" not in page
+
+
+def test_small_terms_that_cancel_are_no_excuse() -> None:
+    """Terms of 1e5 lose eleven digits less."""
+    found = symgrad.explain("x*1e5 - x*1e5 + tanh(x)", x=[0.5, 1.0])
+    assert found.passed
+    assert not any(check.cancelled for check in found.gradients["x"].checks)

@@ -34,12 +34,12 @@ def test_a_quotient_is_rounded_once(text: str) -> None:
             assert_same(gradient, found.gradients[name].value, what=f"{text} by {name}")
 
 
-@pytest.mark.parametrize("text", ["torch.floor_divide(x, y)", "x // y", "torch.div(x, y, rounding_mode='floor')", "x // 0.1",
+@pytest.mark.parametrize("text", ["torch.floor_divide(x, y)", "x // y", "torch.div(x, y, rounding_mode='floor')", "x // 0.1", "1 // y", "torch.floor_divide(0.3, y)",
                                   "torch.div(x, y, rounding_mode='trunc')", "x // y[:1]", "x // 0.25"])  # fmt: skip
 def test_how_often_a_number_goes_into_another(text: str) -> None:
     """1 // 0.1 is 9, although 1 / 0.1 is rounded to 10."""
     x, y = [1.0, *WHOLE], [0.1, *STEP]
     names = {"x": torch.tensor(x, dtype=torch.float64), "y": torch.tensor(y, dtype=torch.float64)}
     right = eval(text, {"torch": torch}, names)  # noqa: S307 -- the tests' own texts
-    used = {"x": x, "y": y} if "y" in text else {"x": x}
+    used = {name: values for name, values in (("x", x), ("y", y)) if name in text}
     assert_same(right.numpy(), symgrad.explain(text, **used, check=False).output, what=text)

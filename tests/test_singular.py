@@ -243,3 +243,12 @@ def test_advice_fits_the_cause() -> None:
     _, told = told_of(turning)
     assert "two of its values are equal" in told
     assert "clamp" not in told
+
+
+@pytest.mark.parametrize("text", ["hardswish(log(x))", "relu6(log(x))", "F.hardsigmoid(sqrt(x)) * x", "F.elu(log(x))"])
+def test_an_output_without_a_value_takes_no_other_entry_along(text: str) -> None:
+    """What out[0] lacks says nothing of the entries that it is not made of, even where NaN is all that is left of it."""
+    found = symgrad.explain(text, x=[-1.0, 2.0, 1.5])
+    met = found.gradients["x"].singular
+    assert met is not None
+    assert met.undefined.tolist() == [True, False, False]

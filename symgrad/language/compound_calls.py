@@ -7,6 +7,7 @@ from typing import Any
 from symgrad.errors import InputError, NotationError, ShapeError, Span, UnsupportedError
 from symgrad.language.builder import Caller
 from symgrad.language.calls import Parts, Ref
+from symgrad.language.constants import is_number
 from symgrad.language.kinds import Kind
 from symgrad.language.text_pairs import HINT, is_complex, seen
 from symgrad.ops.calls.registry import Compound, Last, in_front
@@ -69,7 +70,8 @@ def results_of(compound: Compound, parts: Parts, caller: Caller) -> int:
 
 def unfit(compound: Compound, positional: tuple[Any, ...], keywords: dict[str, Any]) -> str:
     """Why the arguments are not the compound's; nothing where they are."""
-    if not positional or not isinstance(positional[0], (Ref, tuple)):
+    beside = len(positional) > 1 and is_number(positional[0]) and isinstance(positional[1], Ref)  # 5 // x
+    if not beside and (not positional or not isinstance(positional[0], (Ref, tuple))):
         return "begins with a tensor"
     try:
         compound.signature.bind(*positional, **keywords)

@@ -136,6 +136,18 @@ def tensor(given: Given) -> Made:
     return listed(given.take("data", "object"), given)
 
 
+def typed(kind: Kind) -> Maker:
+    """``torch.FloatTensor([1, 2])``; of sizes it holds whatever was in memory."""
+
+    def make(given: Given) -> Made:
+        if not (given.rest and isinstance(given.rest[0].meaning, (tuple, list))):
+            return unwritten(given)
+        made = tensor(given)
+        return Made(made.shape, made.fill, kind)
+
+    return make
+
+
 def new_tensor(given: Given) -> Made:
     """``x.new_tensor([1, 2])``."""
     like = given.tensor()
@@ -245,7 +257,9 @@ MAKERS: Mapping[str, Maker] = {
     "linspace": linspace, "tensor": tensor, "as_tensor": tensor, "array": tensor, "asarray": tensor,
     "rand": drawn(uniform), "randn": drawn(normals), "rand_like": drawn_like(uniform),
     "randn_like": drawn_like(normals), "randint": randint, "randint_like": randint_like, "randperm": randperm,
-    "empty": unwritten, "empty_like": unwritten,
+    "empty": unwritten, "empty_like": unwritten, "Tensor": typed(Kind.REAL), "FloatTensor": typed(Kind.REAL),
+    "DoubleTensor": typed(Kind.REAL), "LongTensor": typed(Kind.WHOLE), "IntTensor": typed(Kind.WHOLE),
+    "BoolTensor": typed(Kind.TRUTH),
 }  # fmt: skip
 METHODS: Mapping[str, Maker] = {
     "new_ones": new(1), "new_zeros": new(0), "new_full": new_full, "new_tensor": new_tensor, "new_empty": unwritten,

@@ -20,7 +20,11 @@ from symgrad.ways import Setting
 IMPORT = re.compile(r"^[ \t]*(?:import|from)[ \t][^\n;#]*", re.MULTILINE)
 SAYS = ("print", "torch.manual_seed")
 """Calls that stand for themselves and compute nothing here: random numbers have a seed of their own."""
+MARKED = re.compile(r"(\.requires_grad)[ \t]*=[ \t]*True\b")
 PARAMETERS = ("nn.Parameter", "torch.nn.Parameter")
+HANDED_ON = ("Variable", "autograd.Variable", "torch.autograd.Variable")
+"""What torch's tensors were wrapped in: the tensor itself."""
+OPTIMIZERS, OF_OPTIMIZERS = ("optim.", "torch.optim."), ("zero_grad", "step")
 ASKS, MARKS, FLAG = "backward", "requires_grad_", "requires_grad"
 WHOLE = (Setting("command", value="run SCRIPT", sentence="a whole script: {}"),)
 
@@ -33,6 +37,7 @@ def script_of(source: Source) -> Script:
     (2, frozenset({'x'}), 'v')
     """
     text = IMPORT.sub(lambda match: " " * len(match.group()), source.text)
+    text = MARKED.sub(lambda match: f"{match[1]}_()".ljust(len(match.group())), text)
     script = parse(Source(text) if text.strip() else source)
     calls = [(n, call) for n, s in enumerate(script.statements) if (call := asking(s)) is not None]
     if len(calls) > 1:
@@ -51,8 +56,8 @@ def script_of(source: Source) -> Script:
             leaves.add(marked[0])
             kept += [replace(statement, value=marked[1])] if marked[1] is not None else []
         elif not is_said(statement):
-            kept.append(statement)
-    if not calls and len(kept) == len(script.statements) and not leaves:
+            kept.append(unwrapped(statement))
+    if not calls and kept == list(script.statements) and not leaves:
         return replace(script, source=source)
     kept, seed = asked_of(kept, calls[0][1]) if calls else (kept, None)
     if not kept:
@@ -100,9 +105,14 @@ def argument_of(call: Call) -> Node | None:
 
 
 def is_said(statement: Statement) -> bool:
-    """Whether a statement stands for itself and computes nothing: ``print(x.grad)``."""
-    value = statement.value
-    return statement.target is None and isinstance(value, Call) and dotted(value.function) in SAYS
+    """Whether a statement computes nothing here: ``print(x.grad)``, an optimizer, ``optimizer.step()``."""
+    if not isinstance(statement.value, Call):
+        return False
+    function = statement.value.function
+    if (dotted(function) or "").startswith(OPTIMIZERS):
+        return True
+    steps = isinstance(function, Attribute) and function.name in OF_OPTIMIZERS
+    return statement.target is None and (steps or dotted(function) in SAYS)
 
 
 def reads_gradient(statement: Statement) -> bool:
@@ -121,12 +131,22 @@ def without_mark(statement: Statement) -> tuple[str, Node | None] | None:
         return (owner.name, None) if isinstance(owner, Name) else None
     if statement.target is None or not isinstance(value, Call):
         return None
+    wrapped = dotted(value.function) in HANDED_ON and value.positional
     if dotted(value.function) in PARAMETERS and value.positional:
         return statement.target, value.positional[0]
     flags = [k for k in value.keywords if is_flag(k)]
     if not flags:
         return None
+    if wrapped:
+        return statement.target, value.positional[0]
     return statement.target, replace(value, keywords=tuple(k for k in value.keywords if k not in flags))
+
+
+def unwrapped(statement: Statement) -> Statement:
+    """``t = Variable(u)`` is ``t = u``."""
+    value = statement.value
+    wrapped = isinstance(value, Call) and dotted(value.function) in HANDED_ON and value.positional
+    return replace(statement, value=value.positional[0]) if wrapped and isinstance(value, Call) else statement
 
 
 def is_flag(keyword: Keyword) -> bool:

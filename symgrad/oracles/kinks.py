@@ -57,9 +57,10 @@ def at_kinks(
         return check
     at, (left, right) = places[0]
     entry = f"{name}[{','.join(map(str, at))}]" if at else name
+    what, told = "jump" if jump else "kink", "from the right, and any number between is as good"
     note = (
-        f"{entry} lies at a {'jump' if jump else 'kink'}, where the slope is {left:.4g} from the left and {right:.4g} from the right, and any "
-        f"number between is as good: here {second[at]:.4g}, there {first[at]:.4g}"
+        f"{entry} lies at a {what}, where the slope is {left:.4g} from the left and {right:.4g} {told}: here "
+        f"{second[at]:.4g}, there {first[at]:.4g}"
     )
     known = second if standing is None else standing.mathematics
     return compare(check.oracle, expected, gradient, tolerance, note, Standing(as_float(known), void))
