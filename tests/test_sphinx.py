@@ -135,6 +135,17 @@ def test_a_page_in_myst_runs_what_it_shows(built: Path) -> None:
 
 
 @pytest.mark.xdist_group("sphinx")
+def test_what_is_shown_twice_is_proven_once(tmp_path: Path) -> None:
+    """The story of an entry ends with the proof, where the page has not asked for it anyway."""
+    for show in ("entries", "entries proof", "proof", "proof entries"):
+        folder = tmp_path / show.replace(" ", "_")
+        folder.mkdir()
+        project(folder, {"index.md": f"# Index\n\n```{{symgrad}} x*y\n:show: {show}\n```\n"})
+        page = words_of(folder / "_build" / "html" / "index.html")
+        assert page.count("compared with") == 1, show
+
+
+@pytest.mark.xdist_group("sphinx")
 def test_an_operation_has_its_answer_on_top_and_stands_in_the_index(built: Path) -> None:
     page = words_of(built / "relu.html")
     assert page.index("symgrad-answer") < page.index("The second derivative") < page.index("<details")
@@ -163,6 +174,7 @@ UNTRUE = {
     "an operation": ("```{symgrad-operation} nosuch\n```", "there is no operation nosuch"),
     "a snippet that fails": ("```{symgrad-python}\n1/0\n```", "it ends in ZeroDivisionError: division by zero"),
     "one that does not": ("```{symgrad-python}\n:raises: ZeroDivisionError\n1\n```", "it ends in no exception"),
+    "a fence that MyST does not read": (":::{symgrad} x@a\n:show: answer\n:::", "x@a was not read: use ```"),
     "what a script is told": ("```{symgrad-run}\n:says: nothing like it\nprint()\n```", "nothing like it"),
 }
 """By what is wrong: a page, and the sentence that ends its build."""

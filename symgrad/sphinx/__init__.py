@@ -27,7 +27,7 @@ from symgrad.sphinx.mathml import block_formula, inline_formula
 from symgrad.sphinx.nodes import nothing, visitors
 from symgrad.sphinx.operations import OperationDirective, OperationsDirective, fill_in, listing
 from symgrad.sphinx.scripts import PythonDirective, RunDirective, StampDirective
-from symgrad.sphinx.truth import again, forget, merged, told
+from symgrad.sphinx.truth import again, forget, merged, told, unread
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -52,6 +52,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", name_signs)
     app.connect("env-get-outdated", again)
     app.connect("env-purge-doc", forget)
+    app.connect("doctree-read", unread)
     app.connect("env-merge-info", merged)
     app.connect("env-check-consistency", told)
     app.connect("doctree-resolved", fill_in)

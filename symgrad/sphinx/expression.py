@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from docutils import nodes
@@ -102,7 +103,8 @@ class ExpressionDirective(SphinxDirective):
         try:
             story = self.explained(expression)
             at = self.entry()
-            made = [node for part in self.options.get("show", DEFAULT) for node in shown(story, part, at)]
+            asked = self.options.get("show", DEFAULT)
+            made = [node for part in asked for node in shown(story, part, at, "proof" in asked)]
         except SymgradError as error:
             if refused != error.kind:
                 with asked_by(Way.DIRECTIVE):
@@ -147,8 +149,8 @@ class ExpressionDirective(SphinxDirective):
         untrue(self.env, f"{source}:{line}", sentence)
 
 
-def shown(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None) -> Made:
-    """One part of an explanation."""
+def shown(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None, proven: bool) -> Made:
+    """One part of an explanation; where another part is the proof (``proven``), the story of an entry has none."""
     if part == "picture":
         name = at[0] if at is not None else None
         return pieces([Picture(name or next(iter(story.gradients), ""), story.to_svg(name))])
@@ -157,7 +159,8 @@ def shown(story: Explanation, part: str, at: tuple[str, tuple[int, ...]] | None)
     if part == "entries":
         name = next(iter(story.gradients))
         first = at or (name, (0,) * story.gradients[name].value.ndim)
-        return pieces(blocks_of(page_of(story, first), story))
+        page = page_of(story, first)
+        return pieces(blocks_of(replace(page, sections=page.sections[:-1]) if proven else page, story))
     if part == "answer":
         return pieces(readable(page_of(story, None, True).lead, story.expression))
     page = page_of(story)

@@ -6,9 +6,11 @@ is written. A page with such a claim is read again in every build, so that a sec
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
+from docutils import nodes
 from sphinx.errors import SphinxError
 from sphinx.util import logging
 
@@ -34,6 +36,15 @@ def kept(env: Any) -> dict[str, dict[str, Any]]:
 def untrue(env: Any, place: str, sentence: str) -> None:
     """Remember that at ``place`` of the page that is being read something does not hold."""
     kept(env).setdefault(env.docname, {}).setdefault("untrue", []).append(f"{place}: {sentence}")
+
+
+def unread(app: Any, doctree: nodes.document) -> None:
+    """A directive that stayed a paragraph, because MyST reads colons as a fence only where it is told to."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        text = paragraph.astext()
+        if re.match(r":{3,}\s*\{symgrad[\w-]*\}", text):
+            sentence = f'{text.splitlines()[0]} was not read: use ``` or myst_enable_extensions = ["colon_fence"]'
+            untrue(app.env, f"{paragraph.source}:{paragraph.line}", sentence)
 
 
 def again(app: Any, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
