@@ -81,6 +81,13 @@ def test_a_loop_is_told_once_and_checked_further(tmp_path: Path) -> None:
     assert told.count("as before, = torch in every entry") == 4
 
 
+def test_what_is_reached_is_not_said_to_get_nothing(tmp_path: Path) -> None:
+    session, told = play(tmp_path, "x.requires_grad_()\n_, h = hvp(f, x, u, create_graph=True)\nh.sum().backward()")
+    assert "x gets nothing" not in told
+    assert "a new leaf" not in told
+    assert session.agrees
+
+
 def test_a_gradient_inside_the_function_is_told_as_the_script_s_own(tmp_path: Path) -> None:
     body = """
 def inner(x):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,10 +15,9 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
 
 from symgrad.tracing.record.standing_in import MARK
-from symgrad.tracing.record.trace import Where
+from symgrad.tracing.record.trace import Span, Where
 
 HERE = str(Path(__file__).resolve().parents[1])
 COMPILED_PREFIX = "_orig_mod."
@@ -56,17 +56,16 @@ def here(turn: int = 0) -> Where:
     if frame is None:
         return Where("?", 0, "", turn)
     file, line = frame.f_code.co_filename, frame.f_lineno
-    return Where(file, line, linecache.getline(file, line).strip(), turn, *columns(frame.f_code, frame.f_lasti))
+    path = tuple((around.f_code.co_filename, place(around.f_code, around.f_lasti)) for around in frames(frame))
+    (first, begin), (last, end) = path[0][1]
+    return Where(file, line, linecache.getline(file, line).strip(), turn, begin, end if first == last else -1, path)
 
 
 @lru_cache(maxsize=4096)
-def columns(code: CodeType, at: int) -> tuple[int, int]:
-    """Where in its line an instruction begins and ends, in bytes as `ast` counts.
-
-    −1 where Python was told not to keep that, and for the end of what goes on in another line.
-    """
+def place(code: CodeType, at: int) -> Span:
+    """Where an instruction begins and ends, in bytes as `ast` counts; columns are −1 where Python keeps none."""
     first, last, begin, end = next(islice(code.co_positions(), at // 2, None), (None, None, None, None))
-    return -1 if begin is None else begin, -1 if end is None or first != last else end
+    return (first or -1, -1 if begin is None else begin), (last or first or -1, -1 if end is None else end)
 
 
 def frames(start: FrameType | None) -> Iterator[FrameType]:
@@ -81,8 +80,8 @@ INNER = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 """Parts of a statement that run by themselves, later or several times."""
 HOLDING = (ast.List, ast.Tuple, ast.Set, ast.Dict)
 """What holds several values: none of them has its name."""
-Span = tuple[tuple[int, int], tuple[int, int]]
-"""Line and column where a part of a text begins, and where it ends."""
+CLASS, OF_TENSORS = re.compile(r"[A-Z][a-z][^\W_]*"), re.compile(r"\w*(Tensor|Variable|Parameter|Buffer)")
+"""What classes are called, and those of which an instance is a tensor."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +98,10 @@ class Assigned:
     within: tuple[Span, ...]
 
 
-def assigned(where: Where) -> Assigned | None:
+def assigned(file: str, line: int, column: int) -> Assigned | None:
     """The statement at this place, if it assigns; None also where the line has several and the column is not known."""
-    found, here = assignments(where.file).get(where.line, ()), (where.line, where.column)
-    if where.column < 0:
+    found, here = assignments(file).get(line, ()), (line, column)
+    if column < 0:
         return found[0] if len(found) == 1 and not found[0].within else None
     around = next((s for s in found if s.begin <= here < s.end), None)
     return None if around is None or any(begin <= here < end for begin, end in around.within) else around
@@ -122,7 +121,7 @@ def assignments(file: str) -> dict[int, list[Assigned]]:
         parts = targets[0].elts if len(targets) == 1 and isinstance(targets[0], ast.Tuple) else targets
         names = tuple(part.id for part in parts if isinstance(part, ast.Name))
         value = getattr(node, "value", None)
-        if len(names) == 1 and isinstance(value, HOLDING):
+        if len(names) == 1 and (isinstance(value, HOLDING) or makes_an_object(value)):
             continue  # the name is that of the whole, and no tensor in it has it
         if len(targets) == 1 and names and len(names) == len(parts) and isinstance(node, ast.stmt):
             last = node.iter if isinstance(node, ast.For) else node
@@ -132,6 +131,14 @@ def assignments(file: str) -> dict[int, list[Assigned]]:
             for line in range(node.lineno, end[0] + 1):
                 found.setdefault(line, []).append(statement)
     return found
+
+
+def makes_an_object(value: ast.expr | None) -> bool:
+    """Whether an instance of a class is made that is no tensor: ``Normal(mean, std)``."""
+    if not isinstance(value, ast.Call) or not isinstance(value.func, (ast.Name, ast.Attribute)):
+        return False
+    name = value.func.id if isinstance(value.func, ast.Name) else value.func.attr
+    return CLASS.fullmatch(name) is not None and OF_TENSORS.fullmatch(name) is None
 
 
 def span(node: ast.stmt | ast.expr) -> Span:
@@ -184,93 +191,6 @@ def calls_of_backward(text: str) -> Iterator[tuple[ast.Call, ast.expr]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward":
             yield node, node.func.value
-
-
-def names_in(start: FrameType | None) -> dict[int, str]:
-    """What the tensors in sight are called, by identity: variables, parameters of modules, what a loop left behind."""
-    found: dict[int, str] = {}
-    modules: list[tuple[str, Any]] = []
-    left: list[tuple[str, Any]] = []
-    for frame in frames(start):
-        scopes = [frame.f_locals] if frame.f_locals is frame.f_globals else [frame.f_locals, frame.f_globals]
-        over = left_by_loops(frame.f_code.co_filename, frame.f_lineno)
-        for scope in scopes:
-            for name, value in list(scope.items()):
-                if name in over and not _is(value, "Module"):
-                    left.append((name, value))
-                elif not name.startswith("__"):
-                    collect(name, value, found, modules)
-    single = len({id(m) for _, m in modules}) == 1
-    for name, module in modules:
-        inner = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
-        for path, tensor in inner:
-            path = path.replace(COMPILED_PREFIX, "")
-            found.setdefault(id(tensor), path if single else f"{name}.{path}")
-    for name, value in left:
-        collect(name, value, found, modules)
-    return found
-
-
-def buffers_in(start: FrameType | None) -> frozenset[int]:
-    """The buffers of the modules in sight, by identity: tensors that belong to a module and are no parameters."""
-    values = [
-        value for frame in frames(start) for scope in (frame.f_locals, frame.f_globals) for value in scope.values()
-    ]
-    modules = {id(value): value for value in values if _is(value, "Module")}
-    return frozenset(id(tensor) for module in modules.values() for tensor in module.buffers())
-
-
-def left_by_loops(file: str, line: int) -> frozenset[str]:
-    """The names that only loops elsewhere bind: ``p`` after ``for p in net.parameters()`` says nothing."""
-    loops, others = bound_in(file)
-    here = {name for names, first, last in loops if first <= line <= last for name in names}
-    return frozenset(name for names, *_ in loops for name in names) - here - others
-
-
-@lru_cache(maxsize=64)
-def bound_in(file: str) -> tuple[tuple[tuple[frozenset[str], int, int], ...], frozenset[str]]:
-    """The names that each loop of a file binds, with its lines, and those that anything else binds."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError):
-        return (), frozenset()
-    nodes = list(ast.walk(tree))
-    targets = [(node, names_bound(node.target)) for node in nodes if isinstance(node, (ast.For, ast.AsyncFor))]
-    bound = {id(name) for node, _ in targets for name in ast.walk(node.target)}
-    stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in bound}
-    taken = {n.arg for n in nodes if isinstance(n, ast.arg)}
-    loops = tuple((names, node.lineno, node.end_lineno or node.lineno) for node, names in targets)
-    return loops, frozenset(stored | taken)
-
-
-def names_bound(target: ast.expr) -> frozenset[str]:
-    """The names in the target of a loop."""
-    return frozenset(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
-
-
-def collect(name: str, value: Any, found: dict[int, str], modules: list[tuple[str, Any]]) -> None:
-    """One variable: a tensor, a module, or a small container of them."""
-    if _is(value, "Tensor"):
-        found.setdefault(id(value), name)
-    elif _is(value, "Module"):
-        known = any(module is value for _, module in modules)
-        if not known and next((True for _ in (*value.parameters(), *value.buffers())), False):
-            modules.append((name, value))
-    elif isinstance(value, (list, tuple)) and len(value) <= 64:
-        for n, part in enumerate(value):
-            if _is(part, "Tensor"):
-                found.setdefault(id(part), f"{name}[{n}]")
-    elif isinstance(value, dict) and len(value) <= 64:
-        for key, part in value.items():
-            if _is(part, "Tensor") and isinstance(key, (str, int)):
-                found.setdefault(id(part), f"{name}[{key!r}]")
-
-
-def _is(value: Any, kind: str) -> bool:
-    """Whether ``value`` is a torch tensor or module."""
-    import torch
-
-    return isinstance(value, torch.Tensor if kind == "Tensor" else torch.nn.Module)
 
 
 def asked_by_torch() -> bool:

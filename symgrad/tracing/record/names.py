@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from symgrad.ops.lookup import find
 from symgrad.tracing.record import frames
-from symgrad.tracing.record.trace import Node, Where, same
+from symgrad.tracing.record.trace import Node, Span, Where, same
 from symgrad.tracing.record.written import called, written
 
 COPY = "out = x"
@@ -34,15 +34,16 @@ def node_names(
         tensor = node.owner() if node.owner is not None else None
         if id(node) not in names and tensor is not None and id(tensor) in in_sight:
             names[id(node)] = in_sight[id(tensor)]
-    for run in runs(order):
+    executions, unfinished = runs(order)
+    for run in executions:
         where = run[-1].where
         asked_here = (
             outside is not None and where is not None and (where.file, where.line) == (outside.file, outside.line)
         )
         if where is None or (asked_here and all(node.gradient is None for node in run)):
             continue
-        statement = frames.assigned(where)
-        if statement is None:
+        statement = frames.assigned(where.file, where.line, where.column)
+        if statement is None or id(run) in unfinished:
             continue
         targets, several = statement.names, len(statement.names) > 1
         together = [n for n in run if n.gradient is not None and n.gradient is run[-1].gradient] or run[-1:]
@@ -91,15 +92,47 @@ def one_of(node: Node, name: str) -> str:
     return f"{name}[{node.index}]" if node.gradient is not None and node.siblings > 1 else name
 
 
-def runs(order: Sequence[Node]) -> list[list[Node]]:
-    """What was computed, in the order of time, by executions of one statement, or of one line where none assigns."""
+def runs(order: Sequence[Node]) -> tuple[list[list[Node]], frozenset[int]]:
+    """What was computed, in the order of time, by executions of one statement, or of one line where none assigns.
+
+    What a statement calls of the user's runs between its own steps. The second part are the runs, by identity, after
+    whose last step such a call went on: that step was an argument of the call, and not what the statement makes.
+    """
     made = [(n, n.where) for n in order if n.where is not None and n.kind != "leaf"]
     found: list[list[Node]] = []
-    before: object = None
+    unfinished: set[int] = set()
+    under_way: dict[object, tuple[tuple[tuple[int, int], int, int], list[Node]]] = {}
     for node, where in sorted(made, key=lambda pair: pair[1].turn):
-        here = where.file, frames.assigned(where) or where.line
-        if here != before:
-            found.append([])
-        found[-1].append(node)
-        before = here
-    return found
+        here = statement_at(where.file, (where.line, where.column))
+        path = {statement_at(file, span[0]): place_in_time(span) for file, span in reversed(where.path)} or {
+            here: NEVER
+        }
+        under_way = {at: known for at, known in under_way.items() if at in path}
+        for at, time in path.items():
+            before, run = under_way.get(at, (NEVER, []))
+            if before > time or not run:
+                run = []
+            if at == here:
+                if not run:
+                    found.append(run)
+                run.append(node)
+                unfinished.discard(id(run))
+            elif run:
+                unfinished.add(id(run))
+            under_way[at] = time, run
+    return found, frozenset(unfinished)
+
+
+NEVER = ((-1, -1), 1, 1)
+"""Before every place in time."""
+
+
+def place_in_time(span: Span) -> tuple[tuple[int, int], int, int]:
+    """Orders the parts of one statement as they are computed: what ends first, and of what ends together the inner."""
+    (line, column), end = span
+    return end, -line, -column
+
+
+def statement_at(file: str, begin: tuple[int, int]) -> object:
+    """What tells the statement at a place from others: itself where it assigns, else its line."""
+    return file, frames.assigned(file, *begin) or begin[0]

@@ -43,12 +43,16 @@ COMPILED, UNCOMPILED = "CompiledFunctionBackward", "TORCH_COMPILE_DISABLE=1"
 COMPLEX = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 """The precision of either part."""
 
+Span = tuple[tuple[int, int], tuple[int, int]]
+"""Line and column where a part of a text begins, and where it ends."""
+
 
 @dataclass(frozen=True)
 class Where:
     """A line of the user's: file, number, text; ``turn`` tells executions apart.
 
     ``column`` and ``stop`` are where in the line the expression begins and ends, in bytes; −1 where not known.
+    ``path`` is where exactly: file, begin and end of the expression, then those of the user's calls around it.
     """
 
     file: str
@@ -57,6 +61,7 @@ class Where:
     turn: int = 0
     column: int = field(default=-1, compare=False)
     stop: int = field(default=-1, compare=False)
+    path: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
 
     @property
     def short(self) -> str:

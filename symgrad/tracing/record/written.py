@@ -63,6 +63,8 @@ def name_of(text: str, parts: tuple[str, ...]) -> str | None:
 
     >>> name_of("x[ t ]", ("3",)), name_of("x[t][:n]", ("3", ":2")), name_of("labels[ix]", ("",)), name_of("x.T", ())
     ('x[3]', 'x[3][:2]', 'labels[ix]', 'x.T')
+    >>> name_of("x[:, [1, 0]]", ("",))
+    'x[:, [1, 0]]'
     >>> name_of("f(x)[t]", ("0",))
     """
     tree = tree_of(text.strip())
@@ -77,7 +79,8 @@ def with_numbers(tree: ast.expr, parts: tuple[str, ...]) -> str:
     """The text of nested indices, the last ones as the numbers that they were."""
     if not parts or not isinstance(tree, ast.Subscript):
         return ast.unparse(tree)
-    return f"{with_numbers(tree.value, parts[:-1])}[{parts[-1] or ast.unparse(tree.slice)}]"
+    index = parts[-1] or ast.unparse(ast.Subscript(ast.Name("x"), tree.slice))[2:-1]  # by itself it has brackets
+    return f"{with_numbers(tree.value, parts[:-1])}[{index}]"
 
 
 def parts_of(call: Call) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ import torch
 
 from symgrad.errors import SymgradError
 from symgrad.tracing.captured.function import active_modes
-from symgrad.tracing.record import frames
+from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.arguments import argument_names
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.standing_in import caller
@@ -87,7 +87,7 @@ class Functionals:
             return None
         ask = Ask(word, bound["func"], 0, False, (args, kwargs), Inside(recorder.guard), frames.here(), False)
         ask.tangents = tuple(t.detach().clone() for t in tensors_in(bound.get("v")))
-        ask.sight = frames.names_in(frames.user_frame())
+        ask.sight = sight.names_in(frames.user_frame())
         return ask
 
     def beside(self, ask: Ask) -> Any:

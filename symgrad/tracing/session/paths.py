@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from symgrad.tracing.lift.lifted import Lifted
-from symgrad.tracing.record import frames
+from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.names import node_names
 from symgrad.tracing.record.numbers import short
 from symgrad.tracing.record.trace import Cut, Node, Where
@@ -28,10 +28,14 @@ def last_of(scene: Scene) -> Last:
     return Last(scene.where, output_name(scene), tuple(found), dict(scene.passed))
 
 
-def anew(scene: Scene, node: Node) -> str:
-    """A leaf that was made of what a cut left."""
+def anew(scene: Scene, node: Node) -> str | None:
+    """A leaf that was made of what a cut left; None where all that lies behind the cut is reached in another way."""
     assert node.cut is not None
-    lost = [scene.sight.get(id(t), "a leaf") for t in (r() for r in node.cut.leaves) if t is not None]
+    reached = {id(t) for _, t in scene.leaves}
+    behind = [t for t in (r() for r in node.cut.leaves) if t is not None]
+    lost = [scene.sight.get(id(t), "a leaf") for t in behind if id(t) not in reached]
+    if behind and not lost:
+        return None
     tensor = node.owner() if node.owner is not None else None
     who = ", ".join(dict.fromkeys(lost)) or "what it was computed from"
     return f"{who} gets nothing: {cut_in_words(node.cut, scene.sight.get(id(tensor), 'it'), node.where, scene.where)}"
@@ -51,7 +55,7 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
     """Tensors in the program, or cut off from it, that get no gradient, and why."""
     notes: list[str] = []
     unasked: list[str] = []
-    buffers = frames.buffers_in(frames.user_frame())
+    buffers = sight.buffers_in(frames.user_frame())
     for name, node in lifted.nodes.items():
         if node.kind == "data" and id(node) in node_names([node], {}, scene.sight) and node.cut is None:
             tensor = node.owner() if node.owner is not None else None
@@ -79,7 +83,8 @@ def missing(scene: Scene, lifted: Lifted) -> list[str]:
     elif unasked:
         notes.append(f"{', '.join(unasked)} are not asked: requires_grad=False, so their .grad stays None")
     if scene.kind != "grad":
-        notes += [anew(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None]
+        made = (anew(scene, node) for node in scene.order if node.kind == "leaf" and node.cut is not None)
+        notes += [note for note in made if note is not None]
     return list(dict.fromkeys(notes))[:8]
 
 

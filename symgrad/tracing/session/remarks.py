@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.ops.entry import plays
-from symgrad.program import Role
+from symgrad.program import Pullback, Role
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.captured.words import shape_text
 from symgrad.tracing.lift.observed import changed
@@ -27,7 +27,9 @@ def other_letter(program: Capture, letter: str) -> list[str]:
         return []
     if "v" in program.labels.values():
         return [f"v is a tensor of the script: the seed is called {letter} here"]
-    return [f"names with v are a recorded gradient's: the seed is called {letter} here"]
+    if any(isinstance(step.op, Pullback) for step in program.recording.steps):
+        return [f"names with v are a recorded gradient's: the seed is called {letter} here"]
+    return [f"names of the script begin with v: the seed is called {letter} here"]
 
 
 def accumulated(scene: Scene, rows: list[Leaf], repeated: bool, letter: str) -> list[str]:

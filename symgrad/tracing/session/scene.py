@@ -17,7 +17,7 @@ from symgrad.numeric.exact import as_float
 from symgrad.tracing.captured.capture import Capture
 from symgrad.tracing.lift.lifted import Lifted
 from symgrad.tracing.lift.observed import Observation
-from symgrad.tracing.record import frames
+from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.given import Found, Given
 from symgrad.tracing.record.guard import unheard
 from symgrad.tracing.record.trace import Node, Where, as_array, beginnings, real_precision, upstream
@@ -37,7 +37,7 @@ class Scene:
         self.order = upstream(self.nodes)
         self.observations = self.observe()
         self.names = {} if found is None else found.names
-        self.sight = frames.names_in(frames.user_frame()) if found is None else found.sight
+        self.sight = sight.names_in(frames.user_frame()) if found is None else found.sight
         self.passed: dict[int, tuple[weakref.ref[Any], Any]] = {}
         self.asked = given.asked
         owned = [(n, n.owner()) for n in self.order if n.kind == "leaf" and n.owner is not None]

@@ -18,7 +18,7 @@ import torch
 
 from symgrad.errors import SymgradError
 from symgrad.tracing.captured.function import active_modes
-from symgrad.tracing.record import frames
+from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.standing_in import Caller, caller
 from symgrad.tracing.record.trace import mapped, tensors_in
@@ -163,7 +163,7 @@ class Transforms:
         inside = outer or Inside(recorder.guard)
         word, function, argnums, aux = facts
         ask = Ask(word, function, argnums, aux, (args, keywords), inside, frames.here(), outer is not None)
-        ask.sight = frames.names_in(frames.user_frame()) if outer is None else {}
+        ask.sight = sight.names_in(frames.user_frame()) if outer is None else {}
         return ask
 
     def through(self, ask: Ask, plain: Any, args: Any, keywords: Any, call: Caller) -> Any:

@@ -19,7 +19,7 @@ import torch
 
 from symgrad.errors import SymgradError
 from symgrad.tracing.captured.function import active_modes, recording
-from symgrad.tracing.record import frames
+from symgrad.tracing.record import frames, sight
 from symgrad.tracing.record.given import Given, read_twice
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.numbers import short
@@ -267,7 +267,7 @@ class Watch(History):
         if key in self.told:
             return
         self.told.add(key)
-        name = frames.names_in(frames.user_frame()).get(id(tensor)) or "it"
+        name = sight.names_in(frames.user_frame()).get(id(tensor)) or "it"
         node = self.recorder.node_of(tensor)
         if self.last is not None:
             owner, since = self.emptied.get(id(tensor), (None, None))

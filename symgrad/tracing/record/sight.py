@@ -1,0 +1,153 @@
+"""What the tensors in sight are called: variables, parameters of modules, attributes of objects.
+
+Comes in: a frame. Goes out: names by the identity of tensors. Nothing of the user's runs: attributes are read where
+they are kept, so that no property is asked.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from types import FrameType, ModuleType
+from typing import Any
+
+from symgrad.tracing.record.frames import COMPILED_PREFIX, frames
+
+MANY, DEEP = 64, 3
+"""How many parts of one thing are looked at, and how deep."""
+
+
+def names_in(start: FrameType | None) -> dict[int, str]:
+    """What the tensors in sight are called, by identity: variables, parameters of modules, what a loop left behind."""
+    found: dict[int, str] = {}
+    modules: list[tuple[str, Any]] = []
+    left: list[tuple[str, Any]] = []
+    held: list[tuple[str, Any]] = []
+    for frame in frames(start):
+        scopes = [frame.f_locals] if frame.f_locals is frame.f_globals else [frame.f_locals, frame.f_globals]
+        over = left_by_loops(frame.f_code.co_filename, frame.f_lineno)
+        for scope in scopes:
+            for name, value in list(scope.items()):
+                if name in over and not _is(value, "Module"):
+                    left.append((name, value))
+                elif not name.startswith("__"):
+                    collect(name, value, found, modules)
+                    held.append((name, value))
+    single = len({id(m) for _, m in modules}) == 1
+    for name, module in modules:
+        inner = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+        for path, tensor in inner:
+            path = path.replace(COMPILED_PREFIX, "")
+            found.setdefault(id(tensor), path if single else f"{name}.{path}")
+    given = len(modules)
+    for name, value in left:
+        collect(name, value, found, modules)
+    for name, value in held:
+        reach(name, value, found)
+    for name, module in modules[:given]:
+        reach("" if single else name, module, found)
+    return found
+
+
+def buffers_in(start: FrameType | None) -> frozenset[int]:
+    """The buffers of the modules in sight, by identity: tensors that belong to a module and are no parameters."""
+    values = [
+        value for frame in frames(start) for scope in (frame.f_locals, frame.f_globals) for value in scope.values()
+    ]
+    modules = {id(value): value for value in values if _is(value, "Module")}
+    return frozenset(id(tensor) for module in modules.values() for tensor in module.buffers())
+
+
+def left_by_loops(file: str, line: int) -> frozenset[str]:
+    """The names that only loops elsewhere bind: ``p`` after ``for p in net.parameters()`` says nothing."""
+    loops, others = bound_in(file)
+    here = {name for names, first, last in loops if first <= line <= last for name in names}
+    return frozenset(name for names, *_ in loops for name in names) - here - others
+
+
+@lru_cache(maxsize=64)
+def bound_in(file: str) -> tuple[tuple[tuple[frozenset[str], int, int], ...], frozenset[str]]:
+    """The names that each loop of a file binds, with its lines, and those that anything else binds."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError, RecursionError):
+        return (), frozenset()
+    nodes = list(ast.walk(tree))
+    targets = [(node, names_bound(node.target)) for node in nodes if isinstance(node, (ast.For, ast.AsyncFor))]
+    bound = {id(name) for node, _ in targets for name in ast.walk(node.target)}
+    stored = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and id(n) not in bound}
+    taken = {n.arg for n in nodes if isinstance(n, ast.arg)}
+    loops = tuple((names, node.lineno, node.end_lineno or node.lineno) for node, names in targets)
+    return loops, frozenset(stored | taken)
+
+
+def names_bound(target: ast.expr) -> frozenset[str]:
+    """The names in the target of a loop."""
+    return frozenset(n.id for n in ast.walk(target) if isinstance(n, ast.Name))
+
+
+def collect(name: str, value: Any, found: dict[int, str], modules: list[tuple[str, Any]]) -> None:
+    """One variable: a tensor, a module, or a small container of them."""
+    if _is(value, "Tensor"):
+        found.setdefault(id(value), name)
+    elif _is(value, "Module"):
+        known = any(module is value for _, module in modules)
+        if not known and next((True for _ in (*value.parameters(), *value.buffers())), False):
+            modules.append((name, value))
+    elif isinstance(value, (list, tuple)) and len(value) <= MANY:
+        for n, part in enumerate(value):
+            if _is(part, "Tensor"):
+                found.setdefault(id(part), f"{name}[{n}]")
+    elif isinstance(value, dict) and len(value) <= MANY:
+        for key, part in value.items():
+            if _is(part, "Tensor") and isinstance(key, (str, int)):
+                found.setdefault(id(part), f"{name}[{key!r}]")
+
+
+def _is(value: Any, kind: str) -> bool:
+    """Whether ``value`` is a torch tensor or module."""
+    import torch
+
+    return isinstance(value, torch.Tensor if kind == "Tensor" else torch.nn.Module)
+
+
+def reach(name: str, value: Any, found: dict[int, str], depth: int = DEEP, seen: frozenset[int] = frozenset()) -> None:
+    """The tensors inside ``value``, called as one would write them: ``self.actor.weight``, ``layers[0].w``, ``b.x``."""
+    if _is(value, "Tensor"):
+        found.setdefault(id(value), name)
+        return
+    if depth == 0 or id(value) in seen:
+        return
+    if _is(value, "Module") and name:
+        for path, tensor in (*value.named_parameters(remove_duplicate=False), *value.named_buffers()):
+            found.setdefault(id(tensor), f"{name}.{path.replace(COMPILED_PREFIX, '')}")
+    for step, part in parts_of(value):
+        reach(f"{name}{step}" if name else step.lstrip("."), part, found, depth - 1, seen | {id(value)})
+
+
+def parts_of(value: Any) -> Iterator[tuple[str, Any]]:
+    """What a container or an object of the user's holds, each with the text that gets there."""
+    if isinstance(value, (list, tuple)):
+        fields = getattr(type(value), "_fields", ())
+        steps = [f".{field}" for field in fields] if fields else [f"[{n}]" for n in range(MANY)]
+        yield from zip(steps, value, strict=False)
+    elif isinstance(value, dict):
+        keyed = (pair for pair in islice(value.items(), MANY) if isinstance(pair[0], (str, int)))
+        yield from ((f"[{key!r}]", part) for key, part in keyed)
+    elif is_an_object(value):
+        held = (pair for pair in islice(list(vars(value).items()), MANY) if not pair[0].startswith("_"))
+        yield from ((f".{attribute}", part) for attribute, part in held)
+
+
+def is_an_object(value: Any) -> bool:
+    """Whether something has attributes that its author gave it: no class, no module of Python, no library's object."""
+    home = str(type(value).__module__)
+    ours = home.partition(".")[0] not in LIBRARIES or home.startswith(TELLING) or _is(value, "Module")
+    return ours and not isinstance(value, (type, ModuleType)) and isinstance(getattr(value, "__dict__", None), dict)
+
+
+LIBRARIES, TELLING = frozenset({"torch", "symgrad", "symgrad_cli", "numpy", "builtins"}), "torch.distributions"
+"""Whose objects are not looked into; and the part of torch whose objects are."""
