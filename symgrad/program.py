@@ -186,6 +186,15 @@ class Program:
     def _by_name(self) -> Mapping[str, Tensor]:
         return {tensor.name: tensor for tensor in self.tensors()}
 
+    @cached_property
+    def readers(self) -> Mapping[str, Sequence[Apply]]:
+        """The steps that read each tensor, each step once."""
+        found: dict[str, list[Apply]] = {}
+        for step in self.steps:
+            for name in dict.fromkeys(step.tensors):
+                found.setdefault(name, []).append(step)
+        return found
+
     @property
     def out(self) -> Tensor:
         """The output tensor."""

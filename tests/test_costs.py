@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sympy
 import torch
 from torch import nn
 
@@ -21,6 +22,7 @@ from symgrad.backward.names import Names
 from symgrad.backward.slots import always_defined, filled
 from symgrad.calculus import sweeps
 from symgrad.numeric import again
+from symgrad.ops import words as vocabulary
 from symgrad.oracles.differences import check_differences
 from symgrad.shapes import Slot
 from symgrad.tracing import capture
@@ -30,6 +32,7 @@ from tests.compare import assert_same
 from tests.lines_of import run_lines
 
 local = importlib.import_module("symgrad.calculus.local")
+open_ones_ = importlib.import_module("symgrad.language.open_ones")
 forwards = importlib.import_module("symgrad.numeric.forward")
 program_of_run = importlib.import_module("symgrad.tracing.captured.recorded")
 
@@ -310,6 +313,32 @@ def test_entries_of_a_deep_text_are_not_written_out_to_see_how_long_they_are() -
     assert matrix.formula is not None
     text = found.to_text()
     assert f"{matrix.dense()[0, 0]:.3f}"[:5] in text
+
+
+def test_ones_of_a_sparse_jacobian_are_not_laid_out_as_fractions() -> None:
+    """13 million of them took 21 s."""
+    for text in ("cumsum(x, 0)", "cumsum(x, 0).reshape(-1)"):
+        matrix = symgrad.jacobian(text, "x", shapes={"x": (5, 4)})
+        assert matrix._triplets.values.dtype == np.int64
+        assert (matrix.sparse().toarray() == matrix.dense()).all()
+    halves = symgrad.jacobian("cumsum(x, 0) / 2", "x", shapes={"x": (3,)}).dense()
+    assert halves.tolist() == (np.tril(np.ones((3, 3))) / 2).tolist()
+
+
+def test_what_an_equation_may_use_is_not_differentiated_to_be_listed(monkeypatch) -> None:
+    """Whoever reads any equation lists the functions, and which of their arguments are numbers hardly anyone asks."""
+    monkeypatch.setattr(sympy.Expr, "diff", lambda *_: pytest.fail("asked for a derivative"))
+    found = vocabulary.functions.__wrapped__()
+    monkeypatch.undo()
+    assert found["polygamma"].numbers == {0}
+    assert found["max"].numbers == found["tanh"].numbers == set()
+
+
+def test_programs_without_axes_of_one_entry_are_not_compared(monkeypatch) -> None:
+    """A hundred inputs each compared all the steps of an equal program from before."""
+    program = symgrad.explain("x @ w", shapes={"x": (2, 3)}, check=False).program
+    monkeypatch.setattr(open_ones_, "opened_once", lambda *_: pytest.fail("looked up"))
+    assert open_ones_.open_ones(program) is None
 
 
 KEPT_LONGER = {

@@ -21,7 +21,6 @@ from symgrad.program import Apply, Constant, Program, Role, Tensor
 from symgrad.shapes import Shape, Size, SizeMismatch, Sizes, with_numbers
 
 
-@lru_cache(maxsize=1024)
 def open_ones(program: Program) -> Program | None:
     """``program`` with open sizes in the place of 1, each 1 by `Program.sizes`; None where nothing can be opened.
 
@@ -31,8 +30,12 @@ def open_ones(program: Program) -> Program | None:
     [(o1, m), (m, o2), (o1, o2)]
     >>> open_ones(read("x + w", shapes={"x": (1, 3), "w": (2, 3)}).program)
     """
-    if not any(size == 1 for tensor in program.inputs for size in tensor.shape):
-        return None
+    return opened_once(program) if any(size == 1 for tensor in program.inputs for size in tensor.shape) else None
+
+
+@lru_cache(maxsize=1024)
+def opened_once(program: Program) -> Program | None:
+    """`open_ones` of a program that has axes of one entry: looking it up compares all its steps."""
     names = (sp.Symbol(f"o{n}", integer=True, positive=True) for n in count(1))
     ones: dict[Size, int] = {}
 

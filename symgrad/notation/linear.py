@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import sympy as sp
 
@@ -21,6 +22,7 @@ ARITHMETIC: Mapping[str, Callable[[Expr, Expr], Expr]] = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=256)
 def letter_symbol(name: str) -> Expr:
     """A letter in a linear index expression."""
     return sp.Symbol(f"·{name}", integer=True, nonnegative=True)
@@ -71,4 +73,5 @@ class Linear:
 
 def letters_in(expression: Expr) -> set[Expr]:
     """The letters of a linear index expression."""
-    return {symbol for symbol in expression.free_symbols if symbol.name.startswith("·")}
+    symbols = (expression,) if expression.is_Symbol else expression.free_symbols
+    return {symbol for symbol in symbols if symbol.name.startswith("·")}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import singledispatchmethod
+from functools import cached_property, singledispatchmethod
 from inspect import Signature
 from itertools import pairwise, takewhile
 from typing import Any, Protocol
@@ -58,12 +58,21 @@ class Entries(Protocol):
 
 @dataclass(frozen=True)
 class Word:
-    """A function: what it makes of ``least`` to ``most`` arguments; in the places ``numbers`` stand numbers."""
+    """A function: what it makes of ``least`` to ``most`` arguments; ``told`` are the places where numbers stand."""
 
     made: Callable[..., Expr]
     least: int
     most: int
-    numbers: frozenset[int]
+    told: frozenset[int] | None = None
+
+    @cached_property
+    def numbers(self) -> frozenset[int]:
+        """The places where numbers stand: of a function of SymPy's, those that it has no derivative by."""
+        if self.told is not None or self.most == 1:
+            return self.told or frozenset()
+        parts = [sp.Dummy() for _ in range(self.most)]
+        whole = self.made(*parts)
+        return frozenset(n for n, part in enumerate(parts) if whole.diff(part).has(sp.Derivative))
 
     def __call__(self, *parts: Expr) -> Expr:
         """The function of ``parts``."""
@@ -71,12 +80,9 @@ class Word:
 
 
 def word_of(symbolic: Callable[..., Expr]) -> Word:
-    """A function of SymPy's; what it has no derivative by is a number."""
+    """A function of SymPy's."""
     counts = [int(count) for count in getattr(symbolic, "nargs", (1,))]
-    parts = [sp.Dummy() for _ in range(max(counts))]
-    whole = symbolic(*parts)
-    steady = frozenset(n for n, part in enumerate(parts) if len(parts) > 1 and whole.diff(part).has(sp.Derivative))
-    return Word(symbolic, min(counts), max(counts), steady)
+    return Word(symbolic, min(counts), max(counts))
 
 
 def taking(

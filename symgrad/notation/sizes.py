@@ -195,7 +195,7 @@ class Finder:
         symbol = letter_symbol(letter.name)
         own = [slot for slot in self.slots if letters_in(slot.index) == {symbol}]
         alone = [slot for slot in own if slot.index == symbol]
-        free = [slot for slot in alone if not self.inside(slot.size - 1 - symbol, slot)]
+        free = [slot for slot in alone if not (slot.held and self.inside(slot.size - 1 - symbol, slot))]
         bounds = [(b, slot) for slot in own if slot.index != symbol for b in self.bounds(slot, symbol)]
         if not free and alone:  # conditions keep it inside all of them: what lies behind the shortest is 0
             return self.least(letter, reduce(self.sizes.lesser, (slot.size for slot in alone)), bounds)
@@ -206,7 +206,8 @@ class Finder:
         symbol = letter_symbol(letter.name)
         waiting = {letter_symbol(name) for name in open_letters if name not in self.result.found}
         own = [slot for slot in self.slots if symbol in letters_in(slot.index)]
-        alone = [slot for slot in own if slot.index == symbol and not self.inside(slot.size - 1 - symbol, slot)]
+        alone = [slot for slot in own if slot.index == symbol]
+        alone = [slot for slot in alone if not (slot.held and self.inside(slot.size - 1 - symbol, slot))]
         shared = [slot for slot in own if letters_in(slot.index) & waiting]
         moved = [slot for slot in own if slot.index != symbol and slot not in shared]
         bounds = [(b, slot) for slot in moved for b in self.bounds(slot, symbol)]

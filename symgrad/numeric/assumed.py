@@ -33,11 +33,10 @@ def read_as_matrix(program: Program) -> dict[str, str]:
 def kind_of_matrix(program: Program, name: str) -> str:
     """The kind of matrix that an operation reads under one name, the last that has one; "" where none does."""
     found = ""
-    for step in program.steps:
-        if name in step.tensors:
-            op = named(step.op)
-            pairs = zip(op.operands, step.arguments, strict=False)
-            found = next((k for n, a in pairs if a == name and (k := op.domain_of(n).matrix)), found)
+    for step in program.readers.get(name, ()):
+        op = named(step.op)
+        pairs = zip(op.operands, step.arguments, strict=False)
+        found = next((k for n, a in pairs if a == name and (k := op.domain_of(n).matrix)), found)
     return found
 
 

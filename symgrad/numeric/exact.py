@@ -24,6 +24,8 @@ CHUNK = 1 << 14
 """Entries that are looked at in one go: as many as stay near the processor."""
 FEW = 32
 """Entries up to which looking at one after the other is quicker."""
+SHORT = 1 << 31
+"""Whole numbers below this can be added up in int64, as many as fit into memory."""
 EXACT_LIMIT = 4096
 """Programs with more entries than this are computed in float64: exact arithmetic is slow."""
 
@@ -176,6 +178,19 @@ def exact_power(base: Any, exponent: int) -> Any:
         raise ZeroDivisionError
     check_power(base, exponent)
     return exact(base) ** exponent  # a size that was computed comes as an integer, which has no power −1
+
+
+def shortened(array: Array) -> Array:
+    """Fractions as int64 where all are whole and so short that sums of them fit too; anything else as it is.
+
+    >>> shortened(np.array(Fraction(3), dtype=object)), shortened(np.array([Fraction(1, 2)], dtype=object))
+    (array(3), array([Fraction(1, 2)], dtype=object))
+    """
+    if array.dtype != object:
+        return array
+    entries = array.ravel().tolist()
+    short = all(isinstance(v, Fraction) and v.denominator == 1 and -SHORT < v.numerator < SHORT for v in entries)
+    return array.astype(np.int64) if short else array
 
 
 def plain(array: Any) -> Array:

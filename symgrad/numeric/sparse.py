@@ -23,7 +23,7 @@ from symgrad.indexing.symbols import Expr, access, accesses, free_indices
 from symgrad.lowering.reading import number
 from symgrad.numeric.budget import check_grid
 from symgrad.numeric.evaluate import played
-from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, total
+from symgrad.numeric.exact import Array, as_float, exact, is_exact, plain, shortened, total
 from symgrad.numeric.forward import Values
 from symgrad.numeric.places import Part, Placed, Sizes, counted, enumerated, length, parts_of, placed, tuples
 from symgrad.program import Apply, Program
@@ -118,7 +118,7 @@ class Layer:
         found = []
         for term in self.terms:
             axes = tuple(axis for axis in self.laid.axes if axis in free_indices(term))
-            array = entries(Equation(axes, term), arrays, sizes)
+            array = shortened(entries(Equation(axes, term), arrays, sizes))
             array = array.reshape([n if a in axes else 1 for a, n in zip(self.laid.axes, self.laid.shape, strict=True)])
             found.append(np.broadcast_to(array, self.laid.shape).reshape(-1))
         rows, columns = (np.broadcast_to(n, self.laid.shape).reshape(-1) for n in (self.laid.rows, self.laid.columns))
