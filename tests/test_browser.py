@@ -129,6 +129,16 @@ def test_the_seed_and_the_inputs_are_edited_and_all_follows(opened: Opened, deep
     assert not page.locator("#edited").is_visible()
 
 
+def test_a_sentence_about_a_weight_follows_while_it_is_typed(opened: Opened, forum: str) -> None:
+    page = opened.open(forum)
+    page.locator("#panel-0 input.v").first.focus()
+    page.keyboard.press("Control+A")
+    page.keyboard.type("9")
+    page.locator("#edited").wait_for()
+    wanted = "out[0,0] has the weight 9: it adds 9·1 to x.grad[0,0], 9·1 to x.grad[0,1], 9·1 to x.grad[0,2]"
+    assert page.locator("#panel-0 .told").text_content() == wanted
+
+
 EXPONENTS = (
     "softmax(x, dim=-1)", "log_softmax(x, dim=-1)", "logsumexp(x, dim=-1)", "cross_entropy(x, y)", "sigmoid(x)",
     "softplus(x)", "log(exp(x).sum(-1))", "tanh(x)", "sum(softmax(x, dim=-1) * x)",
@@ -314,6 +324,20 @@ def test_paper_has_everything_open(opened: Opened, deep: str) -> None:
     assert page.locator(".panel:visible").count() == 4
     assert page.locator("details:not([open])").count() == 0
     assert page.locator(".copy:visible").count() == 0
+
+
+def test_paper_keeps_its_letters(opened: Opened, tmp_path: Path) -> None:
+    """A wide matrix is set smaller by itself: a browser would set the whole page smaller with it."""
+    wide = symgrad.explain("h = tanh(x@w + b); softmax(h, dim=-1)", check=False).to_html()
+    page = opened.open(written(tmp_path / "wide.html", wide))
+    page.set_viewport_size({"width": 718, "height": 1016})  # A4
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth") > 1000
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 760
+    assert page.locator("table.product:visible").count() == 3
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.locator("[style*=zoom]").count() == 0
 
 
 def test_names_of_users_do_nothing(opened: Opened, tmp_path: Path) -> None:

@@ -117,7 +117,16 @@
     fold.setAttribute("aria-pressed", String(open));
     fold.textContent = open ? "close all" : "open all";
   });
-  window.addEventListener("beforeprint", () => { for (const part of all("details")) part.open = true; });
+  // On paper everything is open, and what is wider than a page is set smaller by itself: not the whole page with it.
+  const PAPER = 680, WIDE = ".matrix, .product, .lines, .listing pre";
+  window.addEventListener("beforeprint", () => {
+    for (const part of all("details")) part.open = true;
+    const unseen = all(".panel[hidden]");
+    for (const panel of unseen) panel.hidden = false;
+    for (const part of all(WIDE)) if (part.scrollWidth > PAPER) part.style.zoom = PAPER / part.scrollWidth;
+    for (const panel of unseen) panel.hidden = true;
+  });
+  window.addEventListener("afterprint", () => { for (const part of all(WIDE)) part.style.zoom = ""; });
 
   // Numbers ------------------------------------------------------------------------------------------------
   const source = document.getElementById("symgrad-data");
@@ -180,7 +189,9 @@
         cell.classList.toggle("below", !(a > 0));
       }
       for (const output of all("tfoot output", panel)) output.textContent = shown(total[Number(output.dataset.col)]);
-      if (panel.dataset.mode !== "row" && !panel.hidden) lightColumn(panel, Number(panel.dataset.lit));
+      if (panel.hidden) return;
+      if (panel.dataset.mode === "row") lightRow(panel, Number(panel.dataset.litRow));
+      else lightColumn(panel, Number(panel.dataset.lit));
     });
     if (current.tensors && current.tensors[data.output]) fill(data.output, current.tensors[data.output].values);
     else if (same) fill(data.output, data.out);
@@ -214,7 +225,7 @@
     clear(panel);
     mark(data.seed, row); mark(data.output, row);
     if (!cells || !panel.querySelector(".product")) return;
-    panel.dataset.mode = "row";
+    panel.dataset.litRow = row; panel.dataset.mode = "row";
     for (const cell of all(`tr[data-row="${row}"]`, panel)) cell.classList.add("on-row");
     for (const cell of all(`td[data-row="${row}"]`, panel)) cell.classList.add("on");
     const moved = cells.filter(c => c[0] === row).map(([, c, a]) => `${shown(v.values[row])}·${factor(a)} to ${place(`${g.name}.grad`, c, g.shape)}`);
