@@ -322,10 +322,7 @@ def test_a_form_that_is_wrong_at_the_point_is_not_shown() -> None:
         ("cumsum(x * w, 0)", "w", "x * v.flip(-1).cumsum(-1).flip(-1)", {"x": (4,), "w": (4,)}),
         (
             "F.glu(x)", "x",
-            (
-                "t = x[x.shape[0] // 2:].sigmoid(); pad(v * t, (0, x.shape[0] // 2)) "
-                "+ pad(v * x[:x.shape[0] // 2] * t * (1 - t), (x.shape[0] // 2, 0))"
-            ),
+            "t = x[x.shape[0] // 2:].sigmoid(); cat([v * t, v * x[:x.shape[0] // 2] * t * (1 - t)])",
             {"x": (4,)},
         ),
         *(

@@ -210,7 +210,7 @@ def test_a_mismatch_is_between_two_operands_even_if_one_of_them_has_both_sizes()
         ("x[5]", {"x": (2, 3)}, "index 5 is out of range for an axis of size 2"),
         ("x.reshape(4, -1)", {"x": (2, 3)}, "reshape would leave an axis of size 3/2"),
         ("x.size(2)*x", {"x": (2, 3)}, "there is no axis 2 in a tensor with 2"),
-        ("x.t()", {"x": (2, 3, 4)}, ".T is for matrices, this has 3 axes"),
+        ("x.t()", {"x": (2, 3, 4)}, "this takes a tensor with 2 axes here, not 3"),
         ("mm(x, a)", {"x": (2,), "a": (2, 3)}, "this takes a tensor with 2 axes here, not 1"),
     ],
 )

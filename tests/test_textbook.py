@@ -21,7 +21,7 @@ TANH = "((2 / math.pi) ** 0.5 * (x + 0.044715 * x ** 3)).tanh()"
 SHAPES = {
     "x": (2, 3), "y": (2, 3), "X": (3, 3), "Y": (3, 3), "A": (4, 3), "b": (3,), "c": (4,), "u": (3,), "w": (3,), "W": (3, 4),
     "D": (4, 3), "t": (4,), "q": (3, 4), "k": (5, 4), "g": (5, 2), "image": (2, 3, 5, 5), "kernel": (4, 3, 3, 3),
-    "tall": (4, 3), "Z": (3, 4), "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3), "one": (4, 3, 2), "wide": (2, 8, 3, 3), "pair": (2,), "x0": (3,),
+    "tall": (4, 3), "Z": (3, 4), "row": (2, 3, 6), "photo": (2, 3, 4, 4), "up": (2, 4, 3, 3), "one": (4, 3, 2), "wide": (2, 8, 3, 3), "x0": (3,),
 }  # fmt: skip
 
 GATE, GATED = "row[:, :, row.shape[2] // 2:]", "row[:, :, :row.shape[2] // 2]"
@@ -54,8 +54,11 @@ BOOK = [
     ("log(exp(A @ u).sum())", "A", "v * u * softmax(A @ u, dim=-1)[:, None]"),
     # Parts side by side
     ("F.glu(row)", "row", f"t = {GATE}.sigmoid(); cat([v * t, v * {GATED} * t * (1 - t)], -1)"),
-    ("cat([b[:1] * u[0], b[1:] * u[1]])", "b", "cat([v[:1] * u[0], v[1:] * u[1]])"),
-    ("stack([pair[0] - pair[1], pair[1] * pair[0]])", "pair", "stack([v[0] + v[1] * pair[1], v[1] * pair[0] - v[0]])"),
+    (
+        "stack([b[0] - b[1], b[1] * b[0]])",  # of as many entries as b has
+        "b",
+        "pad((v[0] + v[1] * b[1])[None], (0, b.shape[0] - 1)) + pad((v[1] * b[0] - v[0])[None], (1, b.shape[0] - 2))",
+    ),
     # The same entries in another order: the way back is one as well
     (
         "F.pixel_shuffle(wide, 2)",
@@ -298,7 +301,7 @@ BOOK = [
     ("softmax(x / 2, dim=-1)", "x", f"out * (v - {LAST}) / 2"),
     ("q @ (k.T @ g)", "k", "g @ (v.T @ q)"),
     ("logsumexp(A @ u, 0)", "u", "v * (A.T @ (A @ u - out).exp())"),
-    ("log(exp(x).sum(-1))", "x", "v[:, None] * exp(x) / sum(exp(x), dim=1)[:, None]"),
+    ("log(exp(x).sum(-1))", "x", "v[:, None] * softmax(x, dim=-1)"),
     ("softmax(q @ k.T / 8 ** 0.5, dim=-1)", "q", f"(out * (v - {LAST}) / 8 ** 0.5) @ k"),
 ]  # fmt: skip
 

@@ -90,6 +90,8 @@ class Walker:
             return self.arrays[node.id]
         if isinstance(node, ast.Tuple):
             return tuple(map(self.value, node.elts))
+        if isinstance(node, ast.List):
+            return [*map(self.value, node.elts)]
         if isinstance(node, ast.BinOp) and type(node.op) in SIGNS:
             return self.combined(type(node.op), self.value(node.left), self.value(node.right))
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in SIGNS:
@@ -155,6 +157,8 @@ class Walker:
         named: dict[str, Array] = {}
 
         def told(found: Any) -> str:
+            if isinstance(found, list):
+                return f"[{', '.join(map(told, found))}]"
             if not isinstance(found, np.ndarray):
                 return repr(found)
             named[f"x{len(named)}"] = found.astype(np.float64) if found.dtype == np.bool_ else found

@@ -81,13 +81,6 @@ def rows_only(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
     return shapes
 
 
-def matrix_only(sizes: Sizes, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
-    """.T is for matrices; torch deprecates it elsewhere."""
-    if len(shapes[0]) != 2:
-        raise ShapeError(f".T is for matrices, this has {len(shapes[0])} axes", hints=(".mT exchanges the last two",))
-    return shapes
-
-
 def permuted(shapes: tuple[Shape, ...], dims: tuple[int, ...]) -> str:
     """The axes of x in the order dims."""
     return moved(len(dims), lambda a: f"i{dims.index(a)}")
@@ -102,7 +95,7 @@ op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges two axe
    also="torch.swapdims Tensor.swapdims", axes="dim0 dim1", repeated=True,
    examples=("x.transpose(0, 1) with x:2x3", "x.transpose(0, -1) with x:2x3x2"), arrays="x, a, b: np.swapaxes(x, a, b)")
 op("T(x)", "out[i,j] = x[j,i]", "the transpose of a matrix", ("Tensor.{}", "Tensor.t", "torch.t", "np.transpose"),
-   align=matrix_only, written="{}.T", examples=("x.T with x:2x3",))
+   written="{}.T", examples=("x.T with x:2x3",))
 op("mT(x)", "out[…,i,j] = x[…,j,i]", "exchanges the last two axes", ("Tensor.{}", "torch.adjoint"), align=rows_only,
    written="{}.mT", ranks={"x": (2, 3)}, examples=("x.mT with x:2x2x3", "x.mT with x:2x3"))
 # fmt: on
