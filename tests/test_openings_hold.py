@@ -35,7 +35,8 @@ def opening(explanation: Explanation) -> list[str]:
     assert title.strip()
     assert "\n1  " not in rest, "a brief page has no section"
     told = [line.strip() for line in rest.splitlines() if line.strip()]
-    return [line for line in told if not line.startswith(("Assumed:", "Complex tensors stand"))]
+    remarks = ("Assumed:", "Complex tensors stand")
+    return [line for line in told if not line.startswith(remarks) and "nothing flows to" not in line]
 
 
 def statements(lines: list[str]) -> set[str]:

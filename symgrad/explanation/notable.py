@@ -26,7 +26,7 @@ def means(program: Program, values: Values) -> Iterator[tuple[Apply, float]]:
         out = values[step.result.name]
         if plays(step.op, Role.AVERAGES):
             yield step, np.size(values[str(step.arguments[0])]) / max(1, np.size(out))
-        elif options.get("reduction") == "mean" and entry_of(step.op) is not None:
+        elif options.get("reduction") == "mean" and isinstance(step.op, str) and entry_of(step.op) is not None:
             added = replace(step, options=tuple((k, "sum" if k == "reduction" else v) for k, v in step.options))
             alone = program.alone(added, values.sizes)
             try:

@@ -80,6 +80,17 @@ def attention_align(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> 
     return (*full, *((*lead, query[-2], key[-2]) for _ in mask))
 
 
+def attention_values(query: Any, key: Any, value: Any, mask: Any = None, *, is_causal: bool, scale: Any) -> Any:
+    """NumPy's forward: over no keys the average is 0, as torch has it, where the equation has 0/0."""
+    query, key, value = (np.asarray(t, float) for t in (query, key, value))
+    scores = query @ np.swapaxes(key, -1, -2) * (1 / np.sqrt(query.shape[-1]) if scale is None else float(scale))
+    scores = scores if mask is None else scores + mask
+    if is_causal:
+        scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
+    return weights / weights.sum(axis=-1, keepdims=True) @ value
+
+
 def attended(factor: str, past: str = "") -> str:
     """The equation of attention."""
     score = f"{factor}(Σ_c query[…,i,c]·key[…,j,c]) + attn_mask[…,i,j]"
@@ -92,6 +103,7 @@ op("scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p: u
    instead={"is_causal and scale=None": attended("1/√(size(query, -1))·", "·[j ≤ i]"),
             "is_causal": attended("scale·", "·[j ≤ i]"), "scale=None": attended("1/√(size(query, -1))·")},
    align=attention_align, checks=one_mask, expands=openings.attention, letters="bhld", holds="real masked",
+   forward=attention_values,  # over no keys
    ranks=dict.fromkeys(("query", "key", "value"), (2, 3, 4)),
    examples=tuple(f"F.scaled_dot_product_attention(query, key, value{more} with query:{n}x2 key:3x2 value:3x2{mask}"
                   for more, n, mask in ((")", 2, ""), (", is_causal=True)", 3, ""), (", attn_mask)", 2, " attn_mask:2x3"))))  # fmt: skip
