@@ -17,7 +17,6 @@ from symgrad.testing.bench import Bench, Outcome, apart, differing, outcome
 from symgrad.testing.data import Finding
 from symgrad.testing.layouts import Layout, layouts
 
-
 NEAR = 1e-14
 """How far, relatively, numbers are moved to see whether the formula is steady there."""
 
