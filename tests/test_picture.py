@@ -148,6 +148,15 @@ def test_what_is_empty_or_zero_is_said_once() -> None:
     assert ">x.grad[0] = 0<" in symgrad.explain("sign(x)", x=[1, -2]).to_svg()
 
 
+@pytest.mark.parametrize("program", [False, True])
+def test_the_style_is_the_pictures_own(program: bool) -> None:
+    """A notebook has cells, too: every rule is of this picture alone."""
+    root = ElementTree.fromstring(symgrad.explain("x@a", check=False).to_svg(program=program))
+    rules = re.findall(r"([^{}]+)\{[^{}]*\}", re.sub(r"@media[^{]*\{", "", root.findtext(f"{SVG}style", "")))
+    assert len(rules) > 15
+    assert all(rule.strip().startswith(f".{root.get('class')} ") for rule in rules), rules
+
+
 LONG = "hidden_state_of_the_encoder_after_layer_normalization"
 
 
@@ -227,6 +236,6 @@ def test_pages_colour_everything_that_pictures_draw(sheet: str) -> None:
     rules = (Path(symgrad.__file__).parent.parent / sheet).read_text(encoding="utf-8")
     found = symgrad.explain("softmax(x@w)")
     for drawn in (found.to_svg(), found.to_svg(program=True), symgrad.explain("x*2", x="ones(90)").to_svg()):
-        for word in set(re.findall(r'class="([^"]*)"', drawn)):
+        for word in set(re.findall(r'class="([^"]*)"', drawn.partition(">")[2])):  # but for the picture as a whole
             for name in word.split():
                 assert re.search(rf"picture \.{name}\b", rules), name

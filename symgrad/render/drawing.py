@@ -17,15 +17,18 @@ import numpy as np
 import numpy.typing as npt
 
 STYLE = """
-.ink{fill:#1b1b1f}.soft{fill:#5f5f6a}.cell{fill:none;stroke:#c9c9d2;stroke-width:1}
-.frame{fill:none;stroke:#1b1b1f;stroke-width:2.5}.line{stroke:#5f5f6a;stroke-width:1.5}.bg{fill:#fff}
-text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
-.back{fill:#a02c3c;paint-order:stroke;stroke:#fff;stroke-width:3px}.box{fill:#f4f4f8;stroke:#8b8b98}
-.way{fill:none;stroke:#8b8b98;stroke-width:1.2}.flow{fill:none;stroke:#ee6677}.head{fill:#ee6677}
-.code{font-family:ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace}
-@media (prefers-color-scheme:dark){.ink{fill:#ececf1}.soft{fill:#a3a3af}.cell{stroke:#44444f}.frame{stroke:#ececf1}
-.line{stroke:#a3a3af}.bg{fill:#16161a}.back{fill:#ff9aa8;stroke:#16161a}.box{fill:#24242b;stroke:#6d6d7a}}
+.vj .ink{fill:#1b1b1f}.vj .soft{fill:#5f5f6a}.vj .cell{fill:none;stroke:#c9c9d2;stroke-width:1}
+.vj .frame{fill:none;stroke:#1b1b1f;stroke-width:2.5}.vj .line{stroke:#5f5f6a;stroke-width:1.5}.vj .bg{fill:#fff}
+.vj text{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
+.vj .back{fill:#a02c3c;paint-order:stroke;stroke:#fff;stroke-width:3px}.vj .box{fill:#f4f4f8;stroke:#8b8b98}
+.vj .way{fill:none;stroke:#8b8b98;stroke-width:1.2}.vj .flow{fill:none;stroke:#ee6677}.vj .head{fill:#ee6677}
+.vj .code{font-family:ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace}
+@media (prefers-color-scheme:dark){
+.vj .ink{fill:#ececf1}.vj .soft{fill:#a3a3af}.vj .cell{stroke:#44444f}.vj .frame{stroke:#ececf1}
+.vj .line{stroke:#a3a3af}.vj .bg{fill:#16161a}.vj .back{fill:#ff9aa8;stroke:#16161a}
+.vj .box{fill:#24242b;stroke:#6d6d7a}}
 """
+"""Of this picture alone: put into a page as it is, it leaves the classes of the page as they are."""
 PALETTE = (
     "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#e69f00", "#009e73", "#cc79a7", "#56b4e9",
     "#d55e00", "#999933",
@@ -129,8 +132,8 @@ class Drawing:
         width, height = int(np.ceil(self.width + 24)), int(np.ceil(self.height + 24))
         root = ElementTree.Element(
             "svg",
-            {"xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width} {height}", "width": str(width),
-             "height": str(height), "role": "img", "aria-labelledby": "title description"},
+            {"xmlns": "http://www.w3.org/2000/svg", "class": "vj", "viewBox": f"0 0 {width} {height}",
+             "width": str(width), "height": str(height), "role": "img", "aria-labelledby": "title description"},
         )  # fmt: skip
         ElementTree.SubElement(root, "title", id="title").text = title
         ElementTree.SubElement(root, "desc", id="description").text = description
