@@ -24,6 +24,7 @@ from symgrad.calculus import sweeps
 from symgrad.numeric import again
 from symgrad.ops import words as vocabulary
 from symgrad.oracles.differences import check_differences
+from symgrad.program import Program
 from symgrad.shapes import Slot
 from symgrad.tracing import capture
 from symgrad.tracing.captured import words
@@ -332,6 +333,25 @@ def test_what_an_equation_may_use_is_not_differentiated_to_be_listed(monkeypatch
     monkeypatch.undo()
     assert found["polygamma"].numbers == {0}
     assert found["max"].numbers == found["tanh"].numbers == set()
+
+
+def test_a_capture_makes_no_program_of_each_of_its_steps(monkeypatch) -> None:
+    made: Counter[str] = Counter()
+    own = Program.__post_init__
+    monkeypatch.setattr(Program, "__post_init__", lambda self: made.update(["program"]) or own(self))
+
+    def counts(depth):
+        def run(x):
+            for _ in range(depth):
+                x = torch.tanh(x @ x)
+            return x
+
+        capture(run, torch.eye(3) / 2)
+        made.clear()
+        capture(run, torch.eye(3) / 2)
+        return made["program"]
+
+    assert counts(4) == counts(20)
 
 
 def test_programs_without_axes_of_one_entry_are_not_compared(monkeypatch) -> None:

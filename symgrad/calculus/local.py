@@ -98,7 +98,11 @@ def standard(step: Apply, program: Program) -> Standard:
     Numbers from 2 up become symbols like any other size, so that a derivation is made once for every size; and so do
     the positions that a view reads.
     """
-    shapes = tuple(program.tensor(a).shape if isinstance(a, str) else None for a in step.arguments)
+    return standard_at(step, tuple(program.tensor(a).shape if isinstance(a, str) else None for a in step.arguments))
+
+
+def standard_at(step: Apply, shapes: tuple[Shape | None, ...]) -> Standard:
+    """`standard` of a step whose operands have these shapes."""
     constants = tuple(a.value if isinstance(a, Constant) else None for a in step.arguments)
     key, sizes = standard_key(Key(step.op, shapes, constants, step.options, step.result.shape))
     names = {operand(n): a for n, a in enumerate(step.arguments) if isinstance(a, str)}

@@ -149,7 +149,11 @@ def compute(step: Apply, program: Program, arrays: dict[str, Array]) -> None:
 
 def pulled(step: Apply, program: Program, values: Values) -> Array:
     """What a step computes whose operation is nothing but its equation: a pullback, or one that the text states."""
-    form = standard(step, program)
+    return pulled_as(standard(step, program), step, values)
+
+
+def pulled_as(form: Standard, step: Apply, values: Values) -> Array:
+    """`pulled`, of a step in standard terms."""
     by: Evaluation = evaluate if isinstance(step.op, Pullback) else evaluate_forward
     equation = derive(form.key).equation
     if isinstance(step.op, str) and named(step.op).data:
