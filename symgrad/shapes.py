@@ -20,6 +20,8 @@ Shape = tuple[Size, ...]
 LETTERS = "mnhcdefg"
 FEW = 8
 """Equations in more sizes than this are checked, not solved."""
+SEARCHED = 24
+"""So many numbers are tried where a size stands in something rounded."""
 
 
 class Slot(sp.Symbol):  # type: ignore[misc]  # SymPy carries no type information
@@ -308,11 +310,16 @@ class Sizes:
     def _fitting(self, symbol: Size, number: int) -> int:
         """``number``, or one near it with which the equations kept for later can still be met.
 
-        Sizes that add up to a number leave at least 1 for each other; sizes that multiply to one divide it.
+        Sizes that add up to a number leave at least 1 for each other; sizes that multiply to one divide it; what is
+        rounded is tried.
         """
         for first, second in self._few():
             left = with_numbers(self.find(first), self._value)
             right = with_numbers(self.find(second), self._value)
+            if (left - right).free_symbols == {symbol} and (left - right).has(sp.floor):
+                tried = (*range(number, number + SEARCHED), *range(number - 1, 0, -1))
+                number = next((n for n in tried if with_numbers(left - right, {symbol: n}) == 0), number)
+                continue
             whole, rest = (left, right) if left.is_Integer else (right, left)
             if not whole.is_Integer or symbol not in rest.free_symbols:
                 continue

@@ -20,13 +20,22 @@ import numpy as np
 import pytest
 import torch
 
+from symgrad import special
+from symgrad.calculus import local
+from symgrad.documents.samples import sample_values
 from symgrad.errors import SymgradError
+from symgrad.exporting.arrays import in_arrays
+from symgrad.indexing.symbols import accesses, name_of
 from symgrad.language import read
-from symgrad.numeric import forward
-from symgrad.ops import ORDER, TABLE, Op, spec
+from symgrad.language.names import candidate_ranks, names_of
+from symgrad.language.syntax import parse
+from symgrad.numeric import forward, numeric_pullback
+from symgrad.ops import ORDER, TABLE, Op, holding, spec
 from symgrad.ops import equations as mechanism
+from symgrad.source import Source
 from tests import torch_side
 from tests.cases import cases
+from tests.sampling import draw_inputs
 
 USUAL = inspect.signature(mechanism.op)
 Row = Mapping[str, Any]
@@ -118,7 +127,10 @@ def needless(row: Row) -> list[str]:
     return [name for name in found if name not in LOOPS.get(whole.name, ())]
 
 
-LOOPS = {"avg_pool1d": ("smooth",), "conv1d": ("smooth",), "gt": ("says",), "lt": ("says",)}
+LOOPS = {
+    "avg_pool1d": ("smooth",), "conv1d": ("smooth",), "gt": ("says",), "lt": ("says",), "max_unpool1d": ("ranks",),
+    "max_unpool3d": ("ranks",),
+}  # fmt: skip
 """What the other rows of a loop need."""
 
 
@@ -147,7 +159,9 @@ def near(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[dict[str, tuple[int,
 
 
 def answers(text: str, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[str]:
-    """What an example comes to at shapes near its own, and at sizes that nobody knows."""
+    """What an example comes to at shapes near its own, and at sizes that nobody knows; beside others' wishes for axes."""
+    script = parse(Source(text))
+    yield str(candidate_ranks(script, names_of(script)))
     for given in (*near(shapes), None):
         try:
             program = read(text, shapes=given).program
@@ -224,6 +238,150 @@ OTHERWISE_CALLED = {
     "softplus": "from 20 on torch has x itself",
 }
 """Calls that differ elsewhere than in the value of an example."""
+
+# --- what an entry says of its operands ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["ranks", "least"])
+def test_no_number_of_axes_says_what_follows(field: str) -> None:
+    """As for the rules of shapes; several rows of a loop share what one of them needs."""
+    found = []
+    for name in (name for name in ROWS if field in rows()[name] and field not in LOOPS.get(name, ())):
+        less = without(rows()[name], field)
+        texts = [(example.text, dict(example.shapes)) for example in TABLE[name].examples]
+        kept = [list(answers(*each)) for each in texts]
+        with instead(less or TABLE[name]):
+            if less is not None and kept == [list(answers(*each)) for each in texts]:
+                found.append(name)
+    assert found == []
+
+
+def test_no_word_of_what_is_held_says_what_follows() -> None:
+    """Words for what becomes of truth values and whole numbers, beside those that the equation gives."""
+    found = []
+    for name in (name for name in ROWS if "holds" in rows()[name]):
+        less, words = without(rows()[name], "holds"), holding.held_as(TABLE[name])
+        assert less is not None
+        with instead(less):
+            holding.found.cache_clear()
+            found += [name] * (holding.held_as(less) == words)
+    holding.found.cache_clear()
+    assert found == []
+
+
+def by_arrays(op: Op) -> list[Any]:
+    """What an operation is in NumPy, at its examples; None where a step has options that are called otherwise."""
+    told, found = in_arrays(op), list[Any]()
+    if told is None:
+        return [None]
+    call = eval(f"lambda {told}", {"np": np, "special": special, "nn": special})  # noqa: S307 a text of the table
+    for case in (case for case in cases() if case.op.name == op.name):
+        step = next(step for step in case.program.steps if step.op == op.name)
+        given = [np.asarray(case.values[a]) if isinstance(a, str) else a.value for a in step.arguments]
+        given = [a.astype(int) if n in op.data else a for n, a in zip(op.operands, given, strict=False)]
+        options = {name: value for name, value in step.options if value not in (None, ())}
+        try:
+            found.append((call(*given, **{n: plain(v) for n, v in options.items()}), case.values[step.result.name]))
+        except TypeError:  # an option that has another name there
+            found.append(None)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """An option as NumPy takes it."""
+    return mechanism.plain(value)
+
+
+CALLED = [op for op in TABLE.values() if in_arrays(op) is not None and not op.variadic]
+
+
+@pytest.mark.parametrize("op", CALLED, ids=lambda op: op.name)
+def test_what_numpy_calls_it_is_what_it_is(op: Op) -> None:
+    """The entry's own words, and those that follow from a spelling."""
+    pairs = [pair for pair in by_arrays(op) if pair is not None]
+    for called, expected in pairs:
+        np.testing.assert_allclose(np.asarray(called, float), np.asarray(expected, float), rtol=1e-9, atol=1e-12)
+
+
+def test_no_word_of_numpys_says_what_follows() -> None:
+    found = []
+    for name in (name for name in ROWS if "arrays" in rows()[name]):
+        less = without(rows()[name], "arrays")
+        told = None if less is None else in_arrays(less)
+        if told is not None and len(by_arrays(less)) == len([p for p in by_arrays(less) if p is not None]):  # type: ignore[arg-type]  # there is one
+            found.append(name)
+    assert sorted(found) == sorted(AS_CALLED)
+
+
+AS_CALLED = {
+    "diag": "is given its diagonal by its name",
+    "expand": "lines give it sizes one by one",
+    "flip": "lines give it axes one by one",
+    "softmax": "jax has it elsewhere",
+    "tile": "lines give it numbers one by one",
+}
+"""What follows, but is called otherwise in lines or in jax."""
+
+
+def test_what_names_its_output_needs_to() -> None:
+    found = []
+    for op in (op for op in TABLE.values() if op.reuse):
+        for case in (case for case in cases() if case.op.name == op.name):
+            step = next(step for step in case.program.steps if step.op == op.name)
+            derivatives = local(step, case.program).derivatives.values()
+            if any(step.result.name in map(name_of, accesses(d.formula)) for d in derivatives):
+                break
+        else:
+            found.append(op.name)
+    assert found == []
+
+
+def fine(op: Op, less: Op) -> bool:
+    """Whether samples without a domain do: numbers come of them, and torch's gradient is the derived one."""
+    for case in (case for case in cases() if case.op.name == op.name):
+        samples = [draw_inputs(less, case.shapes, seed) for seed in range(6)]
+        with instead(less):
+            samples.append(dict(sample_values(less, case.example)))
+        for inputs in samples:
+            try:
+                values = forward(case.program, inputs)
+                out = values[case.program.output]
+                derived = numeric_pullback(case.program, values, np.ones(out.shape), case.names)
+                _, by_torch = torch_side.program_gradients(case.program, inputs, np.ones(out.shape))
+            except Exception:  # whatever no domain leads to
+                return False
+            for name in (name for name in case.names if by_torch.get(name) is not None):
+                both = [np.asarray(gradient[name], float) for gradient in (by_torch, derived)]
+                if not np.all(np.isfinite(both)) or not np.allclose(*both, rtol=1e-7, atol=1e-9):
+                    return False
+            if not np.all(np.isfinite(np.asarray(out, float))):
+                return False
+    return True
+
+
+def test_no_domain_says_where_every_sample_lies() -> None:
+    found = [
+        name
+        for name in ROWS
+        if "domain" in rows()[name] and name not in STANDS
+        if (less := without(rows()[name], "domain")) is not None and fine(TABLE[name], less)
+    ]
+    assert found == []
+    assert set(STANDS) <= {name for name in ROWS if "domain" in rows()[name]}
+
+
+STANDS = {
+    **dict.fromkeys(("addcdiv", "complex_div", "div", "reciprocal"), "0 divides nothing, and no sample may come near"),
+    **dict.fromkeys(("ceil", "floor", "fmod", "frac", "remainder", "round", "trunc"), "jumps at whole quotients"),
+    **dict.fromkeys(("complex_log", "complex_sqrt"), "jumps where the negative axis is crossed"),
+    **dict.fromkeys(("cosine_embedding_loss", "hinge_embedding_loss"), "targets are −1 and 1"),
+    **dict.fromkeys(("masked_fill", "where"), "a mask is of 0 and 1"),
+    "binary_cross_entropy_with_logits": "targets are probabilities",
+    "corrcoef": "of a row of equal entries nothing",
+    "instance_norm": "a variance that ran along is positive",
+    "tan": "poles",
+}
+"""Domains without which samples do, and what they say all the same."""
 
 # --- forwards -----------------------------------------------------------------------------------------------
 

@@ -199,6 +199,20 @@ def test_python_texts_are_still_python() -> None:
 
 
 @pytest.mark.parametrize(
+    "text",
+    [
+        "out[i] = y[3*i] / tanh(a[i,i + i,i + 2])",
+        "out = sum_j (x[j + j]*[j = 2]*y[j,j + j,j])",
+        "out[i] = exp(relu([i != 1]*a[i,i,i]*y[2*i])) - a[2*i,i,i]*b[i]",
+    ],
+)
+def test_sizes_that_nobody_said_are_found_also_where_they_are_rounded(text: str) -> None:
+    found = symgrad.explain(text)
+    assert found.passed
+    assert all(tensor.value.size for tensor in found.inputs)
+
+
+@pytest.mark.parametrize(
     ("text", "shape"),
     [
         ("out[i] = Σ_j x[i+j]·w[j]", (2,)),

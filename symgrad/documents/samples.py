@@ -25,7 +25,7 @@ def sample_values(op: Op, example: Example) -> Mapping[str, Array]:
     values = {}
     for place, (name, shape) in enumerate(example.shapes):
         domain = op.domain_of(name if name in op.operands else op.operands[0])
-        values[name] = of_kind(domain.matrix, spread(domain, shape, place))
+        values[name] = of_kind(domain.matrix, spread(domain, shape, place, 0 if op.smooth else 9))
     return values
 
 
@@ -37,8 +37,8 @@ def of_kind(kind: str, array: Array) -> Array:
     return with_diagonal(array, 10)
 
 
-def spread(domain: Domain, shape: tuple[int, ...], shift: int) -> Array:
-    """Distinct-looking numbers inside ``domain``, beginning ``shift`` places into the pattern."""
+def spread(domain: Domain, shape: tuple[int, ...], shift: int, apart: int) -> Array:
+    """Distinct-looking numbers in ``domain`` from one place in the pattern on, which comes again ``apart`` higher."""
     size = int(np.prod(shape, dtype=object))
     if domain.whole:
         first, last = (int(end) for end in domain.draw)
@@ -51,9 +51,7 @@ def spread(domain: Domain, shape: tuple[int, ...], shift: int) -> Array:
     )
     within = [n for n in PATTERN if low <= n <= high and n not in domain.avoid]
     if len(within) >= 3:
-        run = [
-            within[(i + shift) % len(within)] + (i // len(within)) * (9 if domain.distinct else 0) for i in range(size)
-        ]
+        run = [within[(i + shift) % len(within)] + i // len(within) * (apart if high == 9 else 0) for i in range(size)]
         return np.asarray(run, dtype=np.int64).reshape(shape)
     start, end = domain.draw
     tenths = [Fraction(round(10 * (start + (end - start) * (i + 1) / (size + 1))), 10) for i in range(size)]

@@ -47,17 +47,32 @@ NETWORKS = {"numpy": "special", "jax": "jax.nn"}
 """Where the functions of networks are, ``nn`` in what an entry says."""
 
 
+RENAMED = {"dim": "axis", "dim0": "axis1", "dim1": "axis2", "keepdim": "keepdims"} | dict(diagonal="k")  # noqa: C408 the option, not the operation
+"""What options are called there; one with another name is given by its place, if it always is."""
+
+
 def in_arrays(op: Op) -> str | None:
     """An operation in the words of NumPy, as the text of a function: what its entry says, or its spelling there.
 
-    A spelling says it alone where there are no options, which are called otherwise.
+    NumPy's own comes first; torch.special has SciPy's names.
     """
     names = ", ".join(op.operands)
     if op.arrays:
         return op.arrays if ":" in op.arrays else f"{names}: {op.arrays}({names})"
-    plain = not (op.variadic or op.optional or op.pairs) and set(op.signature.parameters) == set(op.operands)
-    word = next((word for word in op.spelled if word.startswith("np.")), None)
-    return f"{names}: {word}({names})" if plain and word is not None else None
+    spelled = [word for start in ("np.", "torch.special.") for word in op.spelled if word.startswith(start)]
+    given = list(op.signature.parameters.values())
+    first, options = [p.name for p in given[: len(op.operands)]], given[len(op.operands) :]
+    usual = any(p.default is not p.empty and p.name not in RENAMED for p in options)
+    if not spelled or op.variadic or op.optional or op.pairs or first != [*op.operands] or usual:
+        return None
+    passed = [p.name if p.name not in RENAMED else f"{RENAMED[p.name]}={p.name}" for p in options]
+    called = [p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in given]
+    word = spelled[0].removeprefix("torch.")
+    return f"{', '.join(called)}: {word}({', '.join([*op.operands, *passed])})" if word not in ABSENT else None
+
+
+ABSENT = ("special.erfcx",)
+"""Functions of SciPy's that jax lacks."""
 
 
 @cache

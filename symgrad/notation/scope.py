@@ -234,6 +234,7 @@ def names_in(statement: Statement, functions: Mapping[str, Word]) -> Names:
     numbers = {name: Pattern(0, False) for name in bare if name not in counts}
     known = {**tensors, **numbers}
     check_sizes(statement, known)
+    check_scope(statement, letters, frozenset())
     return Names({name: known[name] for name in order if name in known}, frozenset(data), tuple(counts))
 
 
@@ -262,6 +263,16 @@ def check_access(node: Access | Flat, letters: set[str], statement: Statement) -
     for slot in node.slots if isinstance(node, Access) else (node.number,):
         if isinstance(slot, Name) and len(slot.name) == 1:
             check_letter(slot, letters, statement)
+
+
+def check_scope(node: Node, letters: set[str], inside: frozenset[str]) -> None:
+    """Refuse the letter of a sum where that sum has ended."""
+    if isinstance(node, Name) and node.name in letters and node.name not in inside:
+        told = f"{node.name} stands behind the end of its sum, which goes as far as the product behind it"
+        raise NotationError(told, span=node.span, hints=(f"Σ_{node.name} (… + …), or another letter here",))
+    inner = inside | {letter.name for letter in letters_of(node)}
+    for part in parts(node):
+        check_scope(part, letters, inner if not isinstance(part, Letter) or isinstance(node, Statement) else inside)
 
 
 def check_letter(node: Node, letters: set[str], statement: Statement) -> None:

@@ -24,14 +24,13 @@ class Domain:
     high: float = inf
     draw: tuple[float, float] = (-2.0, 2.0)
     avoid: tuple[float, ...] = ()
-    distinct: bool = False
     whole: bool = False
     matrix: str = ""
 
 
-def reals(within: float = 2.0, avoid: tuple[float, ...] = (), distinct: bool = False) -> Domain:
-    """All real numbers; samples lie within ±``within``, away from ``avoid``, all different if ``distinct``."""
-    return Domain(draw=(-within, within), avoid=avoid, distinct=distinct)
+def reals(within: float = 2.0, avoid: tuple[float, ...] = ()) -> Domain:
+    """All real numbers; samples lie within ±``within``, away from ``avoid``."""
+    return Domain(draw=(-within, within), avoid=avoid)
 
 
 def positive(within: float = 3.0) -> Domain:

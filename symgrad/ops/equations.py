@@ -168,9 +168,9 @@ def op(
     known = facts.get("known", {})
     held = (*(("out",) if reads_out or any(map(mentions_out, (equation, *others))) else ()), *known)
     names = tuple(pattern.format(said.name) for pattern in home) + tuple(also.split())
-    edges = kinks if isinstance(kinks, tuple) else (float(kinks),)
+    edges = (kinks if isinstance(kinks, tuple) else (float(kinks),)) or corners(equation, said)
     shown = f"{'F.' if home is F else ''}{said.name}({', '.join(said.operands)})"
-    samples = domain if domain is not None else reals(avoid=edges) if edges else {}
+    samples = domain if domain is not None else around(edges) if edges else {}
     integers = [n for n, d in samples.items() if d.whole and n in said.data] if isinstance(samples, Mapping) else []
     return register(
         Op(
@@ -201,6 +201,25 @@ def op(
             **facts,
         )
     )
+
+
+def corners(text: str, call: Call) -> tuple[float, ...]:
+    """Where the only operand meets a number, or an option that has one: the kinks of an equation of one entry.
+
+    >>> texts = ("out = x·[x > 0]", "out = |x|", "out = x·[x > k] + x·[x < −k]", "out = x·[x > y]", "out = [x² < 1]")
+    >>> [corners(text, call_of("f(x, y: float, k=1)")) for text in texts]
+    [(0.0,), (0.0,), (-1.0, 1.0), (), ()]
+    """
+    x, *others = call.operands
+    met = [("", "0")] * (f"|{x}|" in text) + re.findall(rf"(?<!\w)\[{x} [<>≤≥] (−?)([\w.]+)\]", text)
+    given = [(sign, call.usual.get(bound, bound)) for sign, bound in met]
+    numbers = (float(f"{'-' * bool(sign)}{bound}") for sign, bound in given if re.match(r"-?[\d.]", str(bound)))
+    return () if others else tuple(sorted({number + 0.0 for number in numbers}))
+
+
+def around(edges: Sequence[float]) -> Domain:
+    """On all sides of edges, and away from them."""
+    return reals(max(2.0, *(abs(edge) * 4 / 3 for edge in edges)), tuple(edges))
 
 
 def ranks_in(equation: str, operands: Sequence[str]) -> dict[str, tuple[int, ...]]:

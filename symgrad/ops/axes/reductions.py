@@ -15,7 +15,6 @@ import sympy as sp
 from symgrad import special
 from symgrad.errors import InputError, ShapeError, UnsupportedError
 from symgrad.ops.contracting.lengths import as_long_as, check_p, numpy_length
-from symgrad.ops.domain import reals
 from symgrad.ops.equations import METHOD, op
 from symgrad.ops.shaping import axes_of, axis_of, reduced_shape
 from symgrad.program import Role
@@ -45,23 +44,17 @@ def torch_product(torch: Any, x: Any, dim: tuple[int, ...], keepdim: bool) -> An
 
 
 WINNERS = "out = (Σ_j x[j]·[x[j] = out]) / (Σ_k [x[k] = out])"
-distinct = {"x": reals(distinct=True)}
 
 # one operation, one row
 # fmt: off
-op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", holds="counted",
-   arrays="x, dim=None, keepdim=False: np.sum(x, axis=dim, keepdims=keepdim)")
-op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", role=Role.AVERAGES,
-   arrays="x, dim=None, keepdim=False: np.mean(x, axis=dim, keepdims=keepdim)")
+op("sum(x, dim: any=None, keepdim=False)", "out = Σ_j x[j]", "adds up the entries along dim", along="dim", holds="counted")
+op("mean(x, dim: any=None, keepdim=False)", "out = mean_j x[j]", "the average along dim", along="dim", role=Role.AVERAGES)
 op("prod(x, dim: any=None, keepdim=False)", "out = Π_j x[j]", "multiplies the entries along dim", along="dim",
-   torch=torch_product, holds="counted",
-   arrays="x, dim=None, keepdim=False: np.prod(x, axis=dim, keepdims=keepdim)")
+   torch=torch_product, holds="counted")
 op("amax(x, dim: any=None, keepdim=False)", WINNERS, "the largest entry along dim; several that are equal share the"
-   " derivative evenly", also="np.max", along="dim", forward=np.amax, domain=distinct, kinks=0, holds="kept",
-   arrays="x, dim=None, keepdim=False: np.max(x, axis=dim, keepdims=keepdim)")
+   " derivative evenly", also="np.max", along="dim", forward=np.amax, kinks=0, holds="kept")
 op("amin(x, dim: any=None, keepdim=False)", WINNERS, "the smallest entry along dim; several that are equal share the"
-   " derivative evenly", also="np.min", along="dim", forward=np.amin, domain=distinct, kinks=0, holds="kept",
-   arrays="x, dim=None, keepdim=False: np.min(x, axis=dim, keepdims=keepdim)")
+   " derivative evenly", also="np.min", along="dim", forward=np.amin, kinks=0, holds="kept")
 # fmt: on
 
 # Choosing -------------------------------------------------------------------------------------------
@@ -93,7 +86,7 @@ def extremum(largest: bool) -> dict[str, Any]:
             getattr(torch, word)(x) if dim is None else getattr(torch, word)(x, dim[0], keepdim=keepdim).values
         ),
         "home": METHOD, "along": "dim", "instead": {"dim=None": WINNERS}, "returns": ("values", "indices"), "of_two": of_two, "kinks": 0,
-        "shape": one_axis_shape, "prepare": one_axis_or_all, "domain": distinct,
+        "shape": one_axis_shape, "prepare": one_axis_or_all,
         "examples": (f"{word}(x)", f"{word}(x, dim=1).values"),
     }  # fmt: skip
 
@@ -148,7 +141,7 @@ op("var(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=Fals
 op("std(x, dim: any=None, unbiased: any=None, correction: any=None, keepdim=False)", f"out = [out ≠ 0]·√({VAR})",
    "the standard deviation along dim: the root of the variance; the derivative at 0 is 0", METHOD, along="dim",
    instead=spread_by(f"out = [out ≠ 0]·√({VAR})"), prepare=prepare_spread, reuse=True, kinks=0,
-   domain=distinct, forward=lambda x, **given: np.sqrt(spread(np.asarray(x, float), **given)),
+   forward=lambda x, **given: np.sqrt(spread(np.asarray(x, float), **given)),
    arrays="x, dim=None, correction=1, keepdim=False: np.std(x, axis=dim, ddof=correction, keepdims=keepdim)")
 # fmt: on
 
@@ -217,9 +210,8 @@ def logsumexp_values(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 op("logsumexp(x, dim: any=None, keepdim=False)", "out = log(Σ_j exp(x[j]))",
-   "log of the sum of exponentials along dim, a smooth maximum", METHOD, along="dim",
+   "log of the sum of exponentials along dim, a smooth maximum", METHOD, "torch.special.logsumexp", along="dim",
    forward=logsumexp_values,  # of no entries −∞: SymPy's log(0) has no sign
    torch=lambda torch, x, dim, keepdim: torch.logsumexp(x, torch_dim(dim, x) or 0, keepdim=keepdim), reuse=True,
    examples=("logsumexp(x, dim=0) with x:3", "logsumexp(x, dim=0)", "logsumexp(x, dim=-1, keepdim=True)"),
-   expands="log(sum(exp(x), dim=dim, keepdim=keepdim))",
-   arrays="x, dim, keepdim=False: special.logsumexp(x, axis=dim, keepdims=keepdim)", told=("dim",))  # fmt: skip
+   expands="log(sum(exp(x), dim=dim, keepdim=keepdim))", told=("dim",))  # fmt: skip

@@ -15,17 +15,15 @@ import sympy as sp
 
 from symgrad.errors import ShapeError
 from symgrad.ops.axes.reductions import WINNERS
-from symgrad.ops.domain import reals
 from symgrad.ops.equations import TORCH, op
 from symgrad.ops.shaping import axis_of, reduced_shape
 from symgrad.shapes import Shape, Sizes
 
 # fmt: off
 op("cumsum(x, dim: int)", "out[i] = Σ_j [j ≤ i]·x[j]", "the sum of the entries so far", TORCH, "np.cumsum", along="dim",
-   forward=np.cumsum, holds="counted", arrays="x, dim: np.cumsum(x, axis=dim)")  # one pass instead of n²
+   forward=np.cumsum, holds="counted")  # one pass instead of n²
 op("cumprod(x, dim: int)", "out[i] = Π_j ([j ≤ i]·x[j] + 1 − [j ≤ i])", "the product of the entries so far", TORCH,
-   "np.cumprod", along="dim", forward=np.cumprod, holds="counted",
-   arrays="x, dim: np.cumprod(x, axis=dim)")  # one pass instead of n²
+   "np.cumprod", along="dim", forward=np.cumprod, holds="counted")  # one pass instead of n²
 op("logcumsumexp(x, dim: int)", "out[i] = log(Σ_j [j ≤ i]·exp(x[j]))", "the log of the sum of exponentials so far",
    TORCH, along="dim")
 # fmt: on
@@ -55,7 +53,6 @@ def running(largest: bool) -> dict[str, Any]:
     name, known = ("cummax" if largest else "cummin"), {"n": lambda x, dim: last_extreme(x, dim, largest)}
     return {
         "home": TORCH, "along": "dim", "known": known, "returns": ("values", "indices"), "kinks": 0,
-        "domain": {"x": reals(distinct=True)},
         "examples": (f"{name}(x, 0).values with x:4", f"{name}(x, 1).values"),
     }  # fmt: skip
 
@@ -116,7 +113,7 @@ def prepare_sort(
 op("sort(x, dim: int=-1, descending: bool=False, stable: bool=False)", "out[i] = x[n[i]], n: the order of the entries",
    "the entries along dim in order of size", TORCH, "np.sort", along="dim", prepare=prepare_sort, kinks=0,
    known={"n": lambda x, dim, descending, stable: order(x, dim, descending)}, returns=("values", "indices"),
-   domain={"x": reals(distinct=True)}, examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))  # fmt: skip
+   examples=("sort(x, 0).values with x:4", "sort(x, 1, True).values"))  # fmt: skip
 
 
 def prepare_topk(
@@ -149,7 +146,7 @@ op("topk(x, k: int, dim: int=-1, largest: bool=True, sorted: bool=True)",
    "out[i] = x[n[i]], n: where the i-th largest is", "the k largest (or smallest) entries along dim, in order", TORCH,
    along="dim", prepare=prepare_topk, shape=topk_shape, returns=("values", "indices"),
    known={"n": lambda x, k, dim, largest, sorted: first_places(x, k, dim, largest)},
-   domain={"x": reals(distinct=True)}, examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))  # fmt: skip
+   examples=("topk(x, 2, 0).values with x:4", "topk(x, 2, 1, False).values"))  # fmt: skip
 
 
 def rank_place(x: Any, k: int, dim: int, keepdim: bool) -> Any:
@@ -175,7 +172,6 @@ def kthvalue_shape(sizes: Sizes, shapes: tuple[Shape, ...], k: int, dim: int, ke
 op("kthvalue(x, k: int, dim: int=-1, keepdim: bool=False)", "out = x[n], n: where the k-th smallest is",
    "the k-th smallest entry along dim", TORCH, along="dim", shape=kthvalue_shape, returns=("values", "indices"),
    known={"n": lambda x, k, dim, keepdim: rank_place(x, k, dim, keepdim)},
-   domain={"x": reals(distinct=True)},
    examples=("kthvalue(x, 2, 0).values with x:4", "kthvalue(x, 1, 1, True).values"))  # fmt: skip
 
 
@@ -200,8 +196,7 @@ def median_values(x: Any, dim: Any, keepdim: bool) -> Any:
 
 op("median(x, dim: axis | None=None, keepdim: bool=False)", "out = x[n], n: where the median is",
    "the middle entry, the lower one of two; over all axes several equal ones share the derivative", TORCH, along="dim",
-   instead={"dim=None": WINNERS}, known={"n": middle},
-   returns=("values", "indices"), domain={"x": reals(distinct=True)},
+   instead={"dim=None": WINNERS}, known={"n": middle}, returns=("values", "indices"),
    torch=lambda torch, x, dim, keepdim: torch.median(x) if dim is None else torch.median(x, dim, keepdim).values,
    forward=lambda x, axis, keepdims: median_values(x, axis, keepdims),
    examples=("median(x)", "median(x, 1).values"))  # fmt: skip

@@ -96,8 +96,7 @@ def matrix_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 op("corrcoef(x)", "out[i,j] = (Σ_k d[i,k]·d[j,k]) / (√(Σ_m d[i,m]²)·√(Σ_n d[j,n]²)) where d[i,k] = x[i,k] − mean_l x[i,l]",
    "the correlations of the rows: covariances by both standard deviations", METHOD, also="np.corrcoef",
-   domain=reals(distinct=True), shape=matrix_shape,
-   examples=("corrcoef(x)", "corrcoef(x) with x:3x4"))  # fmt: skip
+   domain=reals(), shape=matrix_shape, examples=("corrcoef(x)", "corrcoef(x) with x:3x4"))  # fmt: skip
 
 # Quantiles ------------------------------------------------------------------------------------------
 
@@ -162,7 +161,7 @@ op("quantile(x, q: 0 <= any <= 1, dim: axis | None=None, keepdim: bool=False, "
    "the value that a share q of the entries along dim is below, between its two neighbours", METHOD, "np.quantile",
    instead={"interpolation=midpoint": "out = (x[m] + x[n])/2", "interpolation=lower": FIRST, "interpolation=higher": FIRST,
             "interpolation=nearest": FIRST}, along="dim", shape=quantile_shape,
-   known={"m": neighbour(above=False), "n": neighbour(above=True)}, domain=reals(distinct=True), forward=quantiles,
+   known={"m": neighbour(above=False), "n": neighbour(above=True)}, forward=quantiles,
    examples=("quantile(x, 0.3) with x:4", "quantile(x, 0.75, 1, keepdim=True)",
              'quantile(x, 0.4, 0, interpolation="midpoint") with x:3x2', 'quantile(x, 0.4, interpolation="higher")'),
    holds="real")  # fmt: skip

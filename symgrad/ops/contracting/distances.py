@@ -109,7 +109,7 @@ def winners_average(at: At, x: View, w: Held, along: int, across: int, keepdim: 
     known={"w": winning},
     spelled=("torch.linalg.matrix_norm",),
     ranks={"x": (2, 3)},
-    domain={"x": reals(avoid=(0.0,), distinct=True)},
+    domain={"x": reals(avoid=(0.0,))},
     kinks=(0.0,),
     smooth=False,
     reuse=True,
@@ -160,7 +160,7 @@ op("pdist(x, p=2.0)", "out[k<size(x, 0)·(size(x, 0) − 1)/2] = [out ≠ 0]·�
    " the k-th pair", "the distances between every two rows; the derivative at 0 is 0", ("F.{}", "torch.{}", "aten._pdist_forward"),
    instead=as_long_as("x[m,j] − x[n,j]", "out[k<size(x, 0)·(size(x, 0) − 1)/2]", apart=True), checks=p_given,
    known={"m": row(0), "n": row(1)}, forward=pair_distances, torch=between_rows, reuse=True, kinks=0, letters="k",
-   domain=reals(distinct=True), examples=("F.pdist(x) with x:3x2", "F.pdist(x, 1.0) with x:4x2", "F.pdist(x, 3) with x:3x3"))  # fmt: skip
+   examples=("F.pdist(x) with x:3x2", "F.pdist(x, 1.0) with x:4x2", "F.pdist(x, 3) with x:3x3"))  # fmt: skip
 
 
 # Cut to a length ------------------------------------------------------------------------------------
@@ -176,6 +176,6 @@ def longest(shapes: tuple[Shape, ...], p: Any, dim: Any, maxnorm: Any) -> None:
 
 op("renorm(x, p: any, dim: int, maxnorm: any)", "out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7)"
    " where a = √(Σ_j x[j]²)", "every slice along dim that is longer than maxnorm shortened to that length", TORCH,
-   along="all but dim", checks=longest, domain=reals(avoid=(0.0,)),
+   along="all but dim", checks=longest,
    instead=of_length("out[i] = x[i]·(1 − [a − maxnorm > 0]) + [a − maxnorm > 0]·x[i]·maxnorm/(a + 1/10^7) where a = LENGTH, d[j] = x[j]"),
    examples=("renorm(x, 2, 0, 1.5)", "renorm(x, 1, 1, 2.0)", "renorm(x, 3, 2, 1.0) with x:2x2x2"))  # fmt: skip

@@ -19,7 +19,6 @@ from symgrad.errors import InputError
 from symgrad.indexing import unravel
 from symgrad.indexing.symbols import Expr
 from symgrad.ops.contracting.convolutions import fitting, named, slid, windows_of
-from symgrad.ops.domain import reals
 from symgrad.ops.equations import op
 from symgrad.ops.options import per_axis
 from symgrad.ops.shaping import check_space
@@ -115,7 +114,6 @@ def max_pooling(space: int) -> Op:
         shape=pooled_shape,
         prepare=prepare,
         spelled=(f"F.{name}", f"torch.{name}"),
-        domain={"x": reals(distinct=True)},
         smooth=False,
         ranks={"x": (space + 2, space + 1)},
         letters="ncijk",

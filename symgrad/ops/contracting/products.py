@@ -15,7 +15,6 @@ from symgrad.errors import InputError, ShapeError
 from symgrad.ops import openings
 from symgrad.ops.contracting.contractions import contraction_shape, parse_subscripts
 from symgrad.ops.contracting.lengths import as_long_as, numpy_length, of_length, p_given
-from symgrad.ops.domain import reals
 from symgrad.ops.equations import TORCH, F, op
 from symgrad.ops.shaping import axis_of
 from symgrad.shapes import Shape, Sizes
@@ -137,12 +136,12 @@ op("cross(x, y, dim: int=-1)", "out[i] = x[(i + 1) mod n]·y[(i + 2) mod n] − 
 
 op("cosine_similarity(x, y, dim: int=1, eps: float=1e-8)", "out = (Σ_j x[j]·y[j]) / ((a·[a ≥ eps] + eps·[a < eps])"
    "·(b·[b ≥ eps] + eps·[b < eps])) where a = √(Σ_k x[k]²), b = √(Σ_l y[l]²)",
-   "the cosine of the angle between vectors along dim", ("F.{}", "torch.{}", "aten.{}"), along="dim", kinks=0, domain={},
+   "the cosine of the angle between vectors along dim", ("F.{}", "torch.{}", "aten.{}"), along="dim", kinks=0,
    expands=openings.cosine_similarity,
    examples=("F.cosine_similarity(x, y)", "F.cosine_similarity(x, y, dim=0) with x:3 y:3"))  # fmt: skip
 
 
-BY_P: dict[str, Any] = {"checks": p_given, "reuse": True, "kinks": 0, "domain": {"x": reals(distinct=True)}}
+BY_P: dict[str, Any] = {"checks": p_given, "reuse": True, "kinks": 0}
 
 # fmt: off
 op("pairwise_distance(x, y, p=2.0, eps=1e-6, keepdim=False)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j] + eps)²)",
@@ -152,14 +151,13 @@ op("pairwise_distance(x, y, p=2.0, eps=1e-6, keepdim=False)", "out = [out ≠ 0]
    examples=("F.pairwise_distance(x, y)", "F.pairwise_distance(x, y, p=1.0)"))
 op("normalize(x, p=2.0, dim=1, eps=1e-12)", "out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = √(Σ_j x[j]²)",
    "x divided by its length along dim", ("F.{}",), along="dim", expands=openings.normalize, checks=p_given,
-   instead=of_length("out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = LENGTH, d[j] = x[j]"),
-   domain=reals(avoid=(0.0,)), examples=("F.normalize(x)", "F.normalize(x, dim=0) with x:3"))
+   instead=of_length("out[i] = x[i] / (a·[a ≥ eps] + eps·[a < eps]) where a = LENGTH, d[j] = x[j]"), examples=("F.normalize(x)", "F.normalize(x, dim=0) with x:3"))
 op("dist(x, y, p=2)", "out = [out ≠ 0]·√(Σ_j (x[j] − y[j])²)",
    "the length of x − y over all entries; the derivative at 0 is 0", TORCH, along="all", instead=as_long_as("x[j] − y[j]"),
    forward=lambda x, y, p: numpy_length(x - y, p, None), **BY_P, examples=("dist(x, y)", "dist(x, y, 3) with x:3 y:3"))
 op("cdist(x, y, p=2.0, compute_mode: any=None)", "out[…,i,k] = [out ≠ 0]·√(Σ_j (x[…,i,j] − y[…,k,j])²)",
    "the distances between the rows of x and the rows of y; the derivative at 0 is 0", ("torch.{}", "aten._cdist_forward"),
-   instead=as_long_as("x[…,i,j] − y[…,k,j]", "out[…,i,k]", apart=True), ranks={"x": (2, 3), "y": (2, 3)},
+   instead=as_long_as("x[…,i,j] − y[…,k,j]", "out[…,i,k]", apart=True),
    forward=lambda x, y, p, **_: numpy_length(np.asarray(x)[..., :, None, :] - np.asarray(y)[..., None, :, :], p, -1),
-   **BY_P, examples=("cdist(x, y) with x:2x3 y:3x3", "cdist(x, y, 1.0) with x:2x2 y:2x2"))
+   **BY_P, ranks={"x": (2, 3), "y": (2, 3)}, examples=("cdist(x, y) with x:2x3 y:3x3", "cdist(x, y, 1.0) with x:2x2 y:2x2"))
 # fmt: on

@@ -39,10 +39,9 @@ def at_least(shape: Shape, rank: int) -> Shape:
 
 
 # fmt: off
-op("flipud(x)", "out[i] = x[size(x, -1) − 1 − i]", "the entries in reverse order along axis 0", along="0", least=1,
+op("flipud(x)", "out[i] = x[size(x, -1) − 1 − i]", "the entries in reverse order along axis 0", along="0",
    ranks={"x": (2,)}, examples=("flipud(x)",))
-op("fliplr(x)", "out[i] = x[size(x, -1) − 1 − i]", "the entries in reverse order along axis 1", along="1", least=2,
-   ranks={"x": (2,)}, examples=("fliplr(x)",))
+op("fliplr(x)", "out[i] = x[size(x, -1) − 1 − i]", "the entries in reverse order along axis 1", along="1", least=2, ranks={"x": (2,)}, examples=("fliplr(x)",))
 # fmt: on
 
 
@@ -98,17 +97,14 @@ def turned(shapes: tuple[Shape, ...], k: int, dims: tuple[int, int]) -> str:
 
 op("rot90(x, k: int=1, dims: any=(0, 1))", "out[i,j] = x[j,size(x, 1) − 1 − i]",
    "a quarter turn, k times, from the first of dims towards the second", METHOD, "np.rot90", instead=turned,
-   prepare=prepare_rot90, ranks={"x": (2,)},
-   examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))  # fmt: skip
+   prepare=prepare_rot90, ranks={"x": (2,)}, examples=("rot90(x)", "rot90(x, 2)", "rot90(x, -1)"))  # fmt: skip
 op("vander(x, N: int)", "out[…,i,j<N] = [j = 0] + [j > 0]·x[…,i]^j", "the powers of each entry from 0 on, as columns",
    ("torch.linalg.{}",), written="torch.linalg.vander({})", examples=("torch.linalg.vander(x, N=3) with x:4", "torch.linalg.vander(x, N=4) with x:2x3"), holds="kept")  # fmt: skip
 # fmt: off
 for name, sign, says in (("tril", "≤", "the lower triangle, from a diagonal on; 0 above"),
                          ("triu", "≥", "the upper triangle, from a diagonal on; 0 below")):
     op(f"{name}(x, diagonal: int=0)", f"out[…,i,j] = x[…,i,j]·[j − i − diagonal {sign} 0]", says, TORCH, f"np.{name}",
-       ranks={"x": (2, 3)}, letters="ijkl",
-       examples=(f"{name}(x) with x:3x3", f"{name}(x, 1)", f"{name}(x, -1) with x:2x3x2"),
-       arrays=f"x, diagonal=0: np.{name}(x, k=diagonal)")
+       ranks={"x": (2, 3)}, letters="ijkl", examples=(f"{name}(x) with x:3x3", f"{name}(x, 1)", f"{name}(x, -1) with x:2x3x2"))
 # fmt: on
 
 
@@ -126,14 +122,13 @@ def diagonal_shape(sizes: Sizes, shapes: tuple[Shape, ...], offset: int, dim1: i
 # fmt: off
 op("diagonal(x, offset: int=0, dim1: int=0, dim2: int=1)", "out[i] = x[i,i + offset]",
    "a diagonal of the matrices in the axes dim1 and dim2, as the last axis", TORCH, "np.{0} torch.linalg.{0}",
-   instead={"offset<0": "out[i] = x[i − offset,i]"}, axes="dim1 dim2", shape=diagonal_shape, ranks={"x": (2, 3)},
-   examples=("diagonal(x) with x:3x3", "diagonal(x, 1)", "diagonal(x, 0, 0, 2) with x:2x2x3"),
+   instead={"offset<0": "out[i] = x[i − offset,i]"}, axes="dim1 dim2", shape=diagonal_shape,
+   ranks={"x": (2, 3)}, examples=("diagonal(x) with x:3x3", "diagonal(x, 1)", "diagonal(x, 0, 0, 2) with x:2x2x3"),
    arrays="x, offset=0, dim1=0, dim2=1: np.diagonal(x, offset, dim1, dim2)")
 op("diag_embed(x, offset: int=0, dim1: int=-2, dim2: int=-1)", "out[i<n + offset,j<n + offset] = [i < n]·δ(i, j − offset)"
    "·x[i] where n = size(x, 0)", "the last axis as a diagonal of new matrices", TORCH, axes="dim1 dim2", least=1,
    instead={"offset<0": "out[i<n − offset,j<n − offset] = [i + offset ≥ 0]·δ(i + offset, j)·x[i + offset] where n = size"
-            "(x, 0)"}, ranks={"x": (1, 2)},
-   examples=("diag_embed(x)", "diag_embed(x, 1) with x:2", "diag_embed(x, -1, 0, 2) with x:2x2"))
+            "(x, 0)"}, ranks={"x": (1, 2)}, examples=("diag_embed(x)", "diag_embed(x, 1) with x:2", "diag_embed(x, -1, 0, 2) with x:2x2"))
 # fmt: on
 
 
@@ -160,8 +155,7 @@ def shifted(shapes: tuple[Shape, ...], source: tuple[int, ...], destination: tup
 
 op("movedim(x, source: any, destination: any)", "out[j,k,i] = x[i,j,k]", "moves axes to other places; the rest keep their"
    " order", METHOD, "torch.moveaxis Tensor.moveaxis np.moveaxis", instead=shifted, prepare=prepare_movedim,
-   examples=("movedim(x, 0, 2) with x:2x3x4", "movedim(x, (0, 1), (2, 0)) with x:2x3x2"),
-   arrays="x, a, b: np.moveaxis(x, a, b)")  # fmt: skip
+   examples=("movedim(x, 0, 2) with x:2x3x4", "movedim(x, (0, 1), (2, 0)) with x:2x3x2"))  # fmt: skip
 
 
 def turned_over(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
@@ -175,6 +169,6 @@ def turned_over(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
 
 
 op("diag(x)", "out[i,j] = δ(i, j)·x[i]", "a vector as a diagonal matrix, or the diagonal of a matrix", METHOD, "np.diag",
-   instead={"rank(x)=2": "out[i] = x[i,i]"}, shape=turned_over, align=no_alignment, ranks={"x": (1, 2)},
-   examples=("diag(x) with x:3", "diag(x) with x:3x3", "diag(x) with x:2x3"),
+   instead={"rank(x)=2": "out[i] = x[i,i]"}, shape=turned_over, align=no_alignment,
+   ranks={"x": (1, 2)}, examples=("diag(x) with x:3", "diag(x) with x:3x3", "diag(x) with x:2x3"),
    arrays="x, diagonal=0: np.diag(x, k=diagonal)")  # fmt: skip

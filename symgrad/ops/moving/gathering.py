@@ -106,7 +106,7 @@ def selected_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int) -> Shape:
 
 
 op("index_select(x, dim: int, index: data)", "out[i] = x[index[i]]", "the entries along dim at the given positions", TORCH,
-   axes="dim", apart="index", shape=selected_shape, domain={"index": whole(0, 1)}, ranks={"index": (1,)},
+   axes="dim", apart="index", shape=selected_shape, domain={"index": whole(0, 1)},
    examples=("index_select(x, 1, index) with x:2x3 index:2", "index_select(x, 0, index) with x:2x2 index:3"),
    arrays="x, dim, index: np.take(x, index, axis=dim)", looks_up=True)  # fmt: skip
 
@@ -114,8 +114,7 @@ op("index_select(x, dim: int, index: data)", "out[i] = x[index[i]]", "the entrie
 
 
 op("masked_fill(x, mask: data, value)", "out = (1 − [mask ≠ 0])·x + [mask ≠ 0]·value",
-   "value where the mask is not 0, x[i] elsewhere", ("torch.{}", "Tensor.{}", "aten.{}"), ranks={"value": (0,)},
-   domain={"mask": whole(0, 1)},
+   "value where the mask is not 0, x[i] elsewhere", ("torch.{}", "Tensor.{}", "aten.{}"), domain={"mask": whole(0, 1)},
    torch=lambda torch, x, mask, value: torch.where(mask != 0, value, x),
    examples=("masked_fill(x, mask != 0, 2.0) with x:2x3 mask:2x3",), holds="first", chooses=(1, (0,), None))  # fmt: skip
 
@@ -146,7 +145,7 @@ def sum_shape(sizes: Sizes, shapes: tuple[Shape, ...], dim: int, **options: Any)
 
 op("index_add(x, dim: int, index: data, source, alpha: any=1)", "out[i] = x[i] + alpha·(Σ_k δ(index[k], i)·source[k])",
    "x plus the slices of the source, each added at its position along dim", TORCH, axes="dim", apart="index",
-   shape=sum_shape, domain={"index": whole(0, 1)}, ranks={"index": (1,)},
+   shape=sum_shape, domain={"index": whole(0, 1)},
    examples=("index_add(x, 0, index, source) with x:3x2 index:4 source:4x2",), holds="first joined")  # fmt: skip
 
 
@@ -224,10 +223,9 @@ def copied(x: Any, index: Any, source: Any, dim: int) -> Any:
 op("index_copy(x, dim: int, index: data, source)", "out[i] = x[i]·[h = 0] + (Σ_j δ(index[j], i)·source[j])"
    " where h = Σ_k δ(index[k], i)", "x with the slices at the given positions along dim replaced by those of the source"
    " (each position once)", TORCH, axes="dim", apart="index", shape=add_shape, forward=copied,  # the last one stays
-   domain={"index": whole(0, 1)}, ranks={"index": (1,)}, smooth=True,
+   domain={"index": whole(0, 1)}, smooth=True,
    examples=("index_copy(x, 0, index, source) with x:3x2 index:1 source:1x2",), holds="first")
 op("index_fill(x, dim: int, index: data, value)", "out[i] = x[i]·[h = 0] + [h ≠ 0]·value where h = Σ_k δ(index[k], i)",
    "x with a number at the given positions along dim", TORCH, axes="dim", apart="index",
-   shape=lambda sizes, shapes, dim: add_shape(sizes, shapes[:2], dim), domain={"index": whole(0, 1)}, smooth=True,
-   ranks={"index": (1,), "value": (0,)}, examples=("index_fill(x, 1, index, 2.0) with x:2x3 index:2",), holds="first")
+   shape=lambda sizes, shapes, dim: add_shape(sizes, shapes[:2], dim), domain={"index": whole(0, 1)}, smooth=True, ranks={"index": (1,), "value": (0,)}, examples=("index_fill(x, 1, index, 2.0) with x:2x3 index:2",), holds="first")
 # fmt: on

@@ -109,10 +109,10 @@ def begun_at(shapes: tuple[Shape, ...], split_size_or_sections: Ints, dim: int, 
 # fmt: off
 op("split_part(x, split_size_or_sections: any, dim: int=0, *, part: int)", "out[i] = x[part·split_size_or_sections + i]",
    "one of the parts of given lengths into which dim is cut", ("torch.split", "Tensor.split"),
-   "torch.split_with_sizes Tensor.split_with_sizes aten.split aten.split_with_sizes", axes="dim", least=1, instead=begun_at,
+   "torch.split_with_sizes Tensor.split_with_sizes aten.split aten.split_with_sizes", axes="dim", instead=begun_at,
    shape=split_shape, prepare=prepare_split, returns=("part",),
    examples=("split(x, 2)[1] with x:5", "split(x, (1, 2), 1)[0]"))
 op("unbind_part(x, dim: int=0, *, part: int)", "out = x[part]", "the entries at one place of dim: one of the parts of unbind",
-   ("torch.unbind", "Tensor.unbind", "aten.unbind"), axes="dim", least=1, instead={"part<0": "out = x[size(x, 0) + part]"},
+   ("torch.unbind", "Tensor.unbind", "aten.unbind"), axes="dim", instead={"part<0": "out = x[size(x, 0) + part]"},
    returns=("part",), examples=("unbind(x, 1)[0]",))
 # fmt: on

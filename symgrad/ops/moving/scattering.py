@@ -127,7 +127,7 @@ def landed_product(at: At, x: View, dim: int, index: View, src: View) -> Expr:
     shape=full_scatter_shape,
     prepare=prepare_scatter,
     spelled=("torch.scatter_reduce", "Tensor.scatter_reduce", "aten.scatter_reduce"),
-    domain={"index": whole(0, 1), "x": reals(distinct=True), "src": reals(within=1.9, distinct=True)},
+    domain={"index": whole(0, 1), "src": reals(within=1.9)},
     smooth=False,
     examples=(
         example('scatter_reduce(x, 0, index, src, "sum")', x=(3, 2), index=(2, 2), src=(2, 2)),
@@ -176,7 +176,7 @@ def torch_index_reduce(torch: Any, x: Any, index: Any, source: Any, dim: int, re
     shape=sum_shape,
     prepare=prepare_index,
     spelled=("torch.index_reduce", "Tensor.index_reduce", "aten.index_reduce"),
-    domain={"index": whole(0, 1), "x": reals(distinct=True), "source": reals(within=1.9, distinct=True)},
+    domain={"index": whole(0, 1), "source": reals(within=1.9)},
     ranks={"index": (1,)},
     smooth=False,
     examples=(

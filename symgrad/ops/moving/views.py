@@ -93,7 +93,7 @@ op("permute(x, dims: any)", "out[k,i,j] = x[i,j,k]", "puts the axes in the order
 op("transpose(x, dim0: int, dim1: int)", "out[i,j] = x[j,i]", "exchanges two axes",
    ("torch.{}", "Tensor.{}", "torch.swapaxes", "Tensor.swapaxes", "np.swapaxes"),
    also="torch.swapdims Tensor.swapdims", axes="dim0 dim1", repeated=True,
-   examples=("x.transpose(0, 1) with x:2x3", "x.transpose(0, -1) with x:2x3x2"), arrays="x, a, b: np.swapaxes(x, a, b)")
+   examples=("x.transpose(0, 1) with x:2x3", "x.transpose(0, -1) with x:2x3x2"))
 op("T(x)", "out[i,j] = x[j,i]", "the transpose of a matrix", ("Tensor.{}", "Tensor.t", "torch.t", "np.transpose"),
    written="{}.T", examples=("x.T with x:2x3",))
 op("mT(x)", "out[…,i,j] = x[…,j,i]", "exchanges the last two axes", ("Tensor.{}", "torch.adjoint"), align=rows_only,
@@ -186,7 +186,7 @@ def prepare_squeeze(shapes: tuple[Shape, ...], dim: Any = None) -> dict[str, Has
 # fmt: off
 op("unsqueeze(x, dim: int)", "out[i<1,j] = x[j]", "adds an axis of size 1 at dim", METHOD, "np.expand_dims",
    instead=unsqueezed, prepare=lambda shapes, dim: {"dim": axis_of(dim, len(shapes[0]) + 1)},
-   examples=("x.unsqueeze(0) with x:3", "unsqueeze(x, -1)"), arrays="x, dim: np.expand_dims(x, dim)")
+   examples=("x.unsqueeze(0) with x:3", "unsqueeze(x, -1)"))
 op("squeeze(x, dim: any=None)", "out[i,j] = x[i,0,j]", "drops axes of size 1", instead=squeezed, prepare=prepare_squeeze,
-   examples=("x.squeeze() with x:2x1x3", "x.squeeze(1) with x:2x1"), arrays="x, dim: np.squeeze(x, axis=dim)")
+   examples=("x.squeeze() with x:2x1x3", "x.squeeze(1) with x:2x1"))
 # fmt: on

@@ -137,19 +137,18 @@ def weighed(value: Any, weight: Any) -> Any:
     return value if weight is None else weight * value
 
 
-apart = {"x": reals(distinct=True), "target": reals(distinct=True)}
 STIRLING = "stirling = [target > 1]·(target·log(target) − target + log(2·π·target)/2)"
 
 # one operation, one row
 # fmt: off
 loss("mse_loss(x, y)", "out = (x − y)²", "the mean of the squared differences", expands="mean((x - y) ** 2)",
      examples=("mse_loss(x, y)", 'mse_loss(x, y, reduction="sum") with x:3 y:3'), holds="real")
-loss("l1_loss(x, target)", "out = |x − target|", "the mean distance", kinks=0, domain=apart)
+loss("l1_loss(x, target)", "out = |x − target|", "the mean distance", kinks=0)
 loss("smooth_l1_loss(x, target, beta=1.0)", "out = near·d²/(2·beta) + (1 − near)·(|d| − beta/2)"
-     " where d = x − target, near = [|d| < beta]", "the mean distance, rounded off near 0", domain=apart, kinks=0,
+     " where d = x − target, near = [|d| < beta]", "the mean distance, rounded off near 0", kinks=0,
      instead={"not beta": "out = |x − target|"}, more=("F.smooth_l1_loss(x, target, beta=0.5) with x:3 target:3",))
 loss("huber_loss(x, target, delta=1.0)", "out = near·d²/2 + (1 − near)·delta·(|d| − delta/2)"
-     " where d = x − target, near = [|d| ≤ delta]", "squares near 0, distances further out", domain=apart, kinks=0,
+     " where d = x − target, near = [|d| ≤ delta]", "squares near 0, distances further out", kinks=0,
      more=("F.huber_loss(x, target, delta=0.5) with x:3 target:3",))
 loss("binary_cross_entropy(x, target, weight: data=None)", "out = weight·(−target·log(x) − (1 − target)·log(1 − x))",
      "minus the log-probability of the targets, x being probabilities", fits=one_shape,
@@ -185,8 +184,7 @@ loss("gaussian_nll_loss(x, target, var, full=False, eps=1e-6)",
      domain={"var": positive()}, edges=({"var": 0.0},),
      more=("F.gaussian_nll_loss(x, target, var, full=True) with x:3 target:3 var:3",))
 loss("margin_ranking_loss(x, y, target, margin=0.0)", "out = t·[t ≥ 0] where t = −target·(x − y) + margin",
-     "how far x and y are from the order that the targets ±1 want", kinks=0, fits=same_ranks,
-     domain={"x": reals(distinct=True), "y": reals(distinct=True), "target": reals(avoid=(0.0,))}, holds="real",
+     "how far x and y are from the order that the targets ±1 want", kinks=0, fits=same_ranks, holds="real",
      forward=lambda x, y, target, margin=0.0: np.maximum(float(margin) - target * (x - y), 0))  # 0 where t is −∞
 loss("hinge_embedding_loss(x, target: data, margin=1.0)",
      "out = [target ≠ −1]·x + [target ≠ 1]·t·[t ≥ 0] where t = margin − x",
@@ -261,8 +259,7 @@ loss("cosine_embedding_loss(x, y, target: data, margin=0.0)",
                     for how in ("", ', reduction="sum"')))
 loss("triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, swap=False)",
      f"out = t·[t ≥ 0] where t = √(Σ_j a[j]²) − √(Σ_j b[j]²) + margin, {SIDES}",
-     "how much nearer than the negative example the positive one should be", along="last", kinks=0, domain={},
-     fits=three, instead=triplet, forward=triplet_values,
-     examples=("F.triplet_margin_loss(anchor, positive, negative)",
+     "how much nearer than the negative example the positive one should be", along="last", kinks=0,
+     fits=three, instead=triplet, forward=triplet_values, examples=("F.triplet_margin_loss(anchor, positive, negative)",
                'F.triplet_margin_loss(anchor, positive, negative, reduction="sum")'))
 # fmt: on

@@ -122,8 +122,7 @@ op(f"instance_norm(x, {STATISTICS}, use_input_stats=True, momentum: unused=0.1, 
    "each channel of each sample to mean 0 and variance 1", F, instead={"not use_input_stats": GIVEN}, along="space",
    align=no_alignment, shape=measured_shape, checks=partial(statistics, "use_input_stats"), ranks={"x": (3, 4)}, letters="ncij",
    torch=lambda torch, x, mean=None, var=None, weight=None, bias=None, **options: torch.nn.functional.instance_norm(
-       x, *copies([mean, var]), weight, bias, **options),
-   domain={"running_var": positive()},
+       x, *copies([mean, var]), weight, bias, **options), domain={"running_var": positive()},
    examples=("F.instance_norm(x) with x:2x2x3", "F.instance_norm(x, None, None, weight, bias) with x:1x2x3 weight:2 bias:2"))  # fmt: skip
 
 

@@ -28,7 +28,6 @@ def prepare_clamp(shapes: tuple[Shape, ...], min: Any = None, max: Any = None) -
     return {"min": min, "max": max}
 
 
-apart = {"x": reals(distinct=True)}
 away_from_zero = reals(avoid=(0.0,))
 
 # a table: one operation, one row
@@ -49,7 +48,7 @@ op("div(x, y)", "out = x / y",
    home=("torch.{}", "torch.divide", "torch.true_divide", "Tensor.{}", "Tensor.divide", "np.divide"),
    domain={"y": positive()}, examples=("x / y", "x / 2 with x:3", "1 / y with y:3"))
 op("neg(x)", "out = −x", home=("torch.{}", "torch.negative", "Tensor.{}", "Tensor.negative", "np.negative"),
-   examples=("-x",), arrays="x: -x")
+   examples=("-x",))
 op("pow(x, y)", "out = x^y", "x[i] ** y[i]", also="torch.float_power np.float_power", domain={"x": positive()},
    home=("torch.{}", "Tensor.{}", "np.power"), edges=({"x": 0.0, "y": 0.0}, {"x": 0.0, "y": 2.0}),
    examples=("x ** 3", "x ** y with x:3 y:3", "2 ** x with x:3"),
@@ -70,7 +69,7 @@ op("tanh(x)", "out = tanh(x)", also="F.tanh", reuse=True)
 # Activations ----------------------------------------------------------------------------------------
 
 op("sigmoid(x)", "out = sigmoid(x)", "σ(x[i]) = 1 / (1 + exp(−x[i]))", METHOD, "F.sigmoid torch.special.expit",
-   reuse=True, expands="1 / (1 + exp(-x))", arrays="special.expit")
+   reuse=True, expands="1 / (1 + exp(-x))")
 op("softplus(x)", "out = softplus(x)", "log(1 + exp(x[i])); torch without its shortcut from 20 on, which is 2e-9 off",
    ("F.{}",), expands="log(1 + exp(x))", torch=lambda torch, x: torch.nn.functional.softplus(x, threshold=40),
    arrays="x: np.logaddexp(x, 0)")
@@ -83,15 +82,14 @@ op("gelu(x, approximate: 'none' | 'tanh'='none')", "out = x·(1 + erf(x / √2))
 
 # Kinks ----------------------------------------------------------------------------------------------
 
-op("relu(x)", "out = x·[x > 0]", "x[i]·[x[i] > 0]; the derivative at 0 is 0", ("torch.{}", "F.{}", "Tensor.{}"),
-   kinks=0, arrays="x: np.maximum(x, 0)")
-op("abs(x)", "out = |x|", "|x[i]|; the derivative at 0 is 0", kinks=0,
+op("relu(x)", "out = x·[x > 0]", "x[i]·[x[i] > 0]; the derivative at 0 is 0", ("torch.{}", "F.{}", "Tensor.{}"), arrays="x: np.maximum(x, 0)")
+op("abs(x)", "out = |x|", "|x[i]|; the derivative at 0 is 0",
    home=("torch.{}", "torch.absolute", "Tensor.{}", "np.{}", "np.absolute"))
 op("sign(x)", "out = sign(x)", home=("torch.{}", "torch.sgn", "Tensor.{}", "np.{}"), kinks=0)
 op("maximum(x, y)", "out = x·([x > y] + [x = y]/2) + y·([y > x] + [x = y]/2)",
-   "the larger of x[i] and y[i]; at a tie each counts half", kinks=0, domain=apart, holds="kept")
+   "the larger of x[i] and y[i]; at a tie each counts half", kinks=0, holds="kept")
 op("minimum(x, y)", "out = x·([x < y] + [x = y]/2) + y·([y < x] + [x = y]/2)",
-   "the smaller of x[i] and y[i]; at a tie each counts half", kinks=0, domain=apart, holds="kept")
+   "the smaller of x[i] and y[i]; at a tie each counts half", kinks=0, holds="kept")
 op("clamp(x, min: any=None, max: any=None)", "out = x·[x ≥ min]·[x ≤ max] + min·[x < min] + max·[x > max]",
    "x[i] kept between min and max; the derivative at a bound is 1", kinks=(-1.0, 1.0), prepare=prepare_clamp,
    decimals=True, home=("torch.{}", "torch.clip", "Tensor.{}", "Tensor.clip", "np.clip"),
@@ -104,7 +102,7 @@ op("clamp(x, min: any=None, max: any=None)", "out = x·[x ≥ min]·[x ≤ max] 
 
 for name, written, sign in (("lt", "<", "<"), ("le", "<=", "≤"), ("gt", ">", ">"), ("ge", ">=", "≥"),
                             ("eq", "==", "="), ("ne", "!=", "≠")):
-    op(f"{name}(x, y)", f"out = [x {sign} y]", f"[x[i] {written} y[i]]", METHOD, domain=apart, pathless=True, holds="truth",
+    op(f"{name}(x, y)", f"out = [x {sign} y]", f"[x[i] {written} y[i]]", METHOD, pathless=True, holds="truth",
        examples=(f"(x {written} y) * x with x:3 y:3",), kinks=() if name in ("eq", "ne") else 0,  # at a lone point none
        torch=lambda torch, x, y, name=name: getattr(torch, name)(torch.as_tensor(x), y).to(torch.float64))
 op("where(condition, x, y)", "out = [condition ≠ 0]·x + (1 − [condition ≠ 0])·y",
