@@ -23,6 +23,7 @@ from symgrad.numeric import Array, as_float, forward, numeric_pullback
 from symgrad.ops import Op, entries, find
 from symgrad.oracles import compare, run_torch
 from symgrad.oracles.kinks import at_kinks
+from symgrad.oracles.subgradients import at_ties
 from symgrad.program import Program
 from symgrad.tracing import run_script
 from symgrad.tracing.story.tell import event_text
@@ -194,6 +195,36 @@ def test_at_a_jump_either_side_is_right(a: float, b: float, ours: float, torchs:
     assert check.undefined == 1
     assert f"here {ours}, there {torchs}" in check.note
     assert "lies at a jump" in check.note
+
+
+@pytest.mark.parametrize(
+    ("text", "a"),
+    [("kthvalue(flip(a, (0,)), 2).values", [0, 0, 0]), ("kthvalue(a, 3).values * 2", [1, 1, 1, 2, 1]),
+     ("msort(a)[1:3].prod()", [3, 3, 3, 5]), ("topk(a, 2).values[1] ** 2", [2, 2, 2, 1])],
+)  # fmt: skip
+def test_which_of_equal_entries_is_taken_is_no_disagreement(text: str, a: list[int]) -> None:
+    """torch's choice among equal entries differs from call to call; that a choice is one of them is checked."""
+    assert symgrad.explain(text, a=a).passed
+
+
+def test_what_is_no_choice_among_equal_entries_is_seen() -> None:
+    point = {"a": np.zeros(3)}
+    program = read("kthvalue(a, 2).values", shapes={"a": (3,)}).program
+    torchs = np.array([0.0, 0.0, 1.0])
+    for wrong, passed in (([1.0, 0, 0], True), ([0.5, 0.25, 0.25], True), ([1.0, 1, 0], False), ([2.0, -1, 0], False)):
+        check = compare("torch", torchs, np.array(wrong))
+        found = at_ties(check, program, point, np.array(1.0), "a", torchs, np.array(wrong), None)
+        assert bool(found.passed) is passed, wrong
+    smooth = read("(a ** 3).sum()", shapes={"a": (3,)}).program
+    check = compare("torch", np.zeros(3), np.array([1e-4, 0, 0]))
+    assert at_ties(check, smooth, point, np.array(1.0), "a", np.zeros(3), np.array([1e-4, 0, 0]), None) is check
+
+
+def test_a_tie_is_told_of_an_entry_that_counts_with_the_digits_there_are() -> None:
+    assert "kink" not in opening("sort(a).values[2] * 3", a=[1, 1, 1, 2, 1])
+    told = opening("topk(a, 1, 0, False).values", a=[1e8, -1e8, -1e8])
+    assert "is a kink of topk: left 1, right 0" in told
+    assert "adds up to 1;" in told
 
 
 def test_a_wrong_slope_at_a_jump_is_seen() -> None:

@@ -449,6 +449,13 @@ def test_terms_that_cancel_beyond_floats_accuse_nobody(text: str, x: list[float]
     assert "a rule of torch's" not in page
 
 
+@pytest.mark.parametrize(("text", "x"), [("logcumsumexp(x, 1)", [[-1e8, 1e8, 1.0], [1.0, 1e8, -1e8]])])
+def test_digits_that_large_numbers_cost_accuse_nobody(text: str, x: list[list[float]]) -> None:
+    found = symgrad.explain(text, x=x)
+    assert found.passed
+    assert "Numbers as large as 1e+08 are on the way" in found.to_text(width=400)
+
+
 def test_small_terms_that_cancel_are_no_excuse() -> None:
     """Terms of 1e5 lose eleven digits less."""
     found = symgrad.explain("x*1e5 - x*1e5 + tanh(x)", x=[0.5, 1.0])

@@ -162,3 +162,11 @@ def test_chains_cover_slices_from_the_end_steps_and_views() -> None:
     for word in ("[-", ":-", ":2]", "mT", "permute", "unfold", "flip", "expand", "select", "diagonal", "chunk", "cat",
                  "reshape", "transpose", "narrow", "roll", "None", "mean", "** 2"):  # fmt: skip
         assert word in texts, word
+
+
+@pytest.mark.parametrize("text", ["torch.arcsinh(a.trunc()[...]) * a", "s = (a * a)[...]; s[()] * s", "a[...].exp()"])
+def test_of_a_number_there_is_one_index(text: str) -> None:
+    """``s[...]`` of what has no axes is s itself, on the page and in its lines."""
+    found = symgrad.explain(text, a=-2.5)
+    assert found.passed
+    assert "a.grad" in found.to_text()

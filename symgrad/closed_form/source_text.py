@@ -259,4 +259,4 @@ def key_text(key: Any) -> str:
             forms.append(f"{start}:{stop}" + (f":{step}" if step not in ("", "1") else ""))
         else:
             forms.append("None" if item[0] == "new" else ":")
-    return ", ".join(forms)
+    return ", ".join(forms) or "..."

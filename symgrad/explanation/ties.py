@@ -156,9 +156,10 @@ def _of_step(program: Program, values: Values, passage: Passage, counts: Callabl
     drawn = np.random.default_rng(3).uniform(0.5, 1.5, np.shape(passage.weights))
     places = local.corners(drawn * (as_float(passage.weights) != 0))
     for at in counting(places, np.shape(values[name]), lambda change: counts(name, change)):
-        found = local.tie(step, at)
+        found = local.tie(step, at, as_float(passage.weights) != 0)
         if found is not None:
             known = not found.jump or np.shape(values[name]) == np.shape(values[step.result.name])
+            known &= (op := entry_of(step.op)) is not None and op.found_by("") is None  # which tie, no hair shows
             return replace(found, together=local.together(found), count=len(places) if known else 1)
     return None
 
@@ -231,14 +232,14 @@ class Local:
             differ |= jumps if jumps.shape == shape else np.ones(shape, dtype=bool)
         return [tuple(int(i) for i in at) for at in np.argwhere(differ)]
 
-    def tie(self, step: Apply, at: Place) -> Tie | None:
-        """What stands at one entry, if the derived sides are those of the difference quotients."""
+    def tie(self, step: Apply, at: Place, counted: Array | bool = True) -> Tie | None:
+        """What stands at one entry, if the derived sides are those of the difference quotients, where it is counted."""
         unit = _unit(at, self.inputs[self.name].shape)
         hair = unit * self.neighbour
         low, here, high = (self.out(by) for by in (-hair, 0 * hair, hair))
         jumps = apart(low, here) | apart(here, high)
         left, right = (self.quotients(unit, sign) for sign in (-1.0, 1.0))
-        gaps = np.where(jumps, np.inf, np.abs(left - right))
+        gaps = np.where(counted, np.where(jumps, np.inf, np.abs(left - right)), -1.0)
         to = tuple(int(i) for i in np.unravel_index(int(np.argmax(gaps)), gaps.shape))
         one = _unit(to, here.shape)
         sides = [float(self.slope(by, one)[at]) for by in (-hair, 0 * hair, hair)]
@@ -268,7 +269,9 @@ class Local:
             moved = {name: self.inputs[name] + h * ways[name] for name in self.inputs}
             return float(as_float(forward(self.program, moved)[self.program.output])[tie.to])
 
-        left, right = ((out(2 * h) - out(h)) / h for h in (-STEPS[0], STEPS[0]))
+        moved = [np.abs(self.inputs[name][way != 0]).max(initial=0.0) for name, way in ways.items()]
+        step = STEPS[0] * max(1.0, *map(float, moved))
+        left, right = ((out(2 * h) - out(h)) / h for h in (-step, step))
         return round(right, 9) if near(left, right) else None
 
     def quotients(self, unit: Array, sign: float) -> Array:
