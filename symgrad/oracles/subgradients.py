@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from scipy.optimize import nnls
 
 from symgrad.errors import SymgradError
 from symgrad.numeric import Array, as_float, finite
@@ -75,6 +74,8 @@ def beside(
 
 def between(found: list[Array], answer: Array, allowed: float) -> bool:
     """Whether an answer is a mean of the found ones, each with a weight that is not negative."""
+    from scipy.optimize import nnls  # loads much, and only a check that failed comes here
+
     weight = max(1.0, float(np.abs(found).max()))
     table = np.vstack([np.transpose(found), np.full((1, len(found)), weight)])
     wanted = np.append(answer, weight)
