@@ -250,3 +250,14 @@ def test_positions_classes_and_masks_have_no_gradient_unless_asked_for(text: str
 @pytest.mark.parametrize("text", ["F.one_hot(i, 4)", "round(x)", "(x > y) * 1", "x.detach() * y"])
 def test_a_number_that_nothing_flows_to_keeps_its_gradient_of_0(text: str) -> None:
     assert list(symgrad.explain(text, check=False).gradients) == [t.name for t in symgrad.derive(text)[0].inputs]
+
+
+def test_a_line_that_no_code_says_stands_among_the_others(tmp_path) -> None:
+    path, said = tmp_path / "script.py", []
+    path.write_text(
+        "import torch\nx = torch.randn(1, 2, 3, 3, requires_grad=True)\na = torch.relu(x)\n"
+        "torch.nn.functional.interpolate(a, scale_factor=2, mode='bilinear').square().sum().backward()\n",
+        encoding="utf-8",
+    )
+    run_script(str(path), [], tell=lambda event: said.append(event_text(event)))
+    assert "v_a = …  # no array operations of torch say this" in "".join(said)

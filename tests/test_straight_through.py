@@ -74,6 +74,9 @@ OWN = {
     "rounding": ("return torch.round(x)", "v", "Own.backward is not the derivative of its forward: " + ONE_ZERO),
     "a sign": ("return torch.sign(x)", "2 * v", "the slope that was declared is 2, the real one 0"),
     "a gate": ("return torch.where(x > 0, x, 0 * x)", "v * (x > 0)", "Own.backward gives here what its forward derives to"),
+    "a detach in the forward": ("return x.detach() * 2", "2 * v", "Own.backward gives here what its forward derives to"),
+    "the data in the forward": ("return x.data ** 2", "v", "[0.6 3.4 -1.2] the real one"),
+    "a sign of what is detached": ("return x.detach().sign()", "v", "the slope that was declared is 1, the real one 0"),
     "a reversed gradient": ("return x.view_as(x)", "-v", "the slope that was declared is -1, the real one 1"),
     "wrong by a factor": ("return x**3 / 3", "v * x", "[0.3 1.7 -0.6] is what is declared, [0.09 2.89 0.36] the real one"),
 }  # fmt: skip
@@ -89,6 +92,16 @@ def test_a_forward_in_numpy_is_not_judged(tmp_path: Path) -> None:
     page = told(tmp_path, "Own.apply(x).sum().backward()", "return torch.from_numpy(x.detach().numpy() ** 2)", "v * x")
     assert "derivative of its forward" not in page
     assert "derives to" not in page
+
+
+def test_a_reentrant_checkpoint_is_not_accused(tmp_path: Path) -> None:
+    page = told(
+        tmp_path,
+        "from torch.utils.checkpoint import checkpoint\nnet = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh())\n"
+        "checkpoint(net, x.requires_grad_(), use_reentrant=True).sum().backward()",
+    )
+    assert "CheckpointFunction.apply is a black box" in page
+    assert "derivative of its forward" not in page
 
 
 def test_a_captured_estimator_is_explained() -> None:

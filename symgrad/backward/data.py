@@ -73,14 +73,14 @@ class Line:
 
     @property
     def is_told(self) -> bool:
-        """Whether it stands among others: it says how it is computed, or that torch's own product is on the way."""
-        return self.text is not None or any(part.derived is None for part in self.parts)
+        """Whether it stands among others: it says how it is computed, or that nothing short does."""
+        return self.text is not None or bool(self.parts)
 
     @property
     def shown(self) -> str:
-        """The line as it stands among others: of one that nobody would read, how long it is; of torch's own, that."""
-        if self.text is None and self.own:
-            return f"{self}  # {self.own}"
+        """The line as it stands among others: of one that nobody would read, how long it is; of none, why."""
+        if self.text is None and self.parts:
+            return f"{self}  # {self.own or 'no line of code was found and proven for it'}"
         if self.text is None or len(self.text) <= LONG:
             return str(self)
         return f"{self.name} = …  # {len(self.text):,} characters in code"

@@ -15,6 +15,7 @@ from symgrad.backward.phrasing import with_a_root
 from symgrad.backward.standard import standard_group
 from symgrad.backward.templates import asked_of
 from symgrad.calculus import flowing
+from symgrad.errors import InputError
 from symgrad.language.expand import expanded_once, expansion
 from symgrad.numeric import Values, forward
 from symgrad.ops import named
@@ -38,7 +39,10 @@ def opened(program: Program, values: Values | None, unreadable: Unreadable) -> t
         if not chosen:
             break
         wider = expanded_once(program, chosen)
-        values = None if values is None else with_new(program, wider, values)
+        try:
+            values = None if values is None else with_new(program, wider, values)
+        except InputError:  # too many numbers to be held
+            break
         program = wider
     return program, values
 

@@ -7,6 +7,7 @@ What ran in the forward is lifted and derived; nothing of the user's is run agai
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from symgrad.errors import SymgradError
 from symgrad.numeric import Values, as_float
 from symgrad.numeric.exact import Array
 from symgrad.numeric.length import euclidean
+from symgrad.ops.entry import playing, plays
+from symgrad.program import Role
 from symgrad.tracing.lift import hooks
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.observed import Observed
@@ -101,7 +104,7 @@ def in_memory(v: Any) -> Any:
 
 
 def derived(box: Observed, v: Array) -> Array | None:
-    """vᵀJ of what ran in the forward; None where that is not known, or is a black box itself."""
+    """vᵀJ of what ran in the forward; None where that is not known, is cut off there, or is a black box itself."""
     end, (source,) = box.call.forward[0], box.arguments
     if end is None:
         return None
@@ -110,9 +113,14 @@ def derived(box: Observed, v: Array) -> Array | None:
     lifter.reached.add(id(source))
     lifted = lifter.lift([end], [source])
     own = lifted.refs[id(source)].name
-    if lifted.boxes or own not in lifted.program.relevant():
-        return None if lifted.boxes else np.zeros(source.value().shape)
-    return as_float(pull(lifted.program, Values(lifted.arrays, {}), {}, {lifted.outputs[0]: v}, [own])[own])
+    if lifted.boxes or any(node.cut is not None for node in lifted.nodes.values()):
+        return None
+    if own not in lifted.program.relevant():
+        return np.zeros(source.value().shape)
+    steps = lifted.program.steps  # in there nothing is tracked, so that a detach cuts nothing
+    uncut = (replace(step, op=playing(Role.HANDS_ON).name) if plays(step.op, Role.CUTS) else step for step in steps)
+    program = replace(lifted.program, steps=tuple(uncut))
+    return as_float(pull(program, Values(lifted.arrays, {}), {}, {lifted.outputs[0]: v}, [own])[own])
 
 
 def apart(v: Array, declared: Array, real: Array) -> str:
