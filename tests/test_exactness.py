@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+import symgrad
 from symgrad.exactness import in_floats
 
 
@@ -37,3 +38,11 @@ def test_what_floats_would_round_stays_in_fractions() -> None:
         assert in_floats(watched)(row, column) == row[0] * 3 + row[1] * 5, x
         assert calls.pop() == kind, x
     assert in_floats(watched)(np.array([1.5, 2.0]), np.array([1.0, 1.0])) == 3.5
+
+
+def test_many_numbers_that_come_of_few_are_made_in_floats() -> None:
+    """A fraction takes a thousand times as long: what is made counts as much as what is read."""
+    few, many = (symgrad.explain("x[:1]", shapes={"x": (n,)}, check=False).gradients["x"].value for n in (50, 50_000))
+    assert few.dtype != np.float64
+    assert many.dtype == np.float64
+    assert (few[0], few[1:].any(), many[0], many[1:].any()) == (1, False, 1, False)

@@ -8,6 +8,7 @@ where nothing better is known. Exact where the arrays and the formula are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -48,7 +49,7 @@ from symgrad.numeric.tape import Tapes, called, whole
 from symgrad.shapes import Size
 
 MOST_FRACTIONS = 4 * EXACT_LIMIT
-"""Numbers that an equation reads, of which it is made in fractions."""
+"""Numbers that an equation reads and makes, of which it is made in fractions."""
 TAPES = Tapes()
 """What equations asked of NumPy when they were evaluated a second time, to be played the third time."""
 
@@ -60,10 +61,10 @@ def in_fractions(equation: Equation, used: Mapping[str, Array], sizes: Mapping[S
     """
     if not (all(is_exact(a) for a in used.values()) and is_rational(equation.right)):
         return None
-    if sum(a.size for a in used.values()) > MOST_FRACTIONS:
+    shape = tuple(number(axis.size, sizes) for axis in equation.axes)
+    if sum(a.size for a in used.values()) + math.prod(shape) > MOST_FRACTIONS:
         return by_evaluator(equation, {name: as_float(a) for name, a in used.items()}, sizes)
     try:
-        shape = tuple(number(axis.size, sizes) for axis in equation.axes)
         found = Evaluator({name: exact(a) for name, a in used.items()}, sizes, exactly=True).value(equation.right)
         return np.array(np.broadcast_to(kept_short(found.on(equation.axes)), shape), dtype=object)
     except (ZeroDivisionError, OverflowError):

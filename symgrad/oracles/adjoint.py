@@ -13,12 +13,12 @@ import numpy as np
 from symgrad.numeric import (
     Array,
     Values,
-    exact,
     finite,
     forward,
     is_exact,
     numeric_pullback,
     numeric_pushforwards,
+    where_exact,
 )
 from symgrad.oracles.report import Check, compare, skipped
 from symgrad.program import Program
@@ -48,7 +48,7 @@ def sides(
 ) -> tuple[Array, Array]:
     """⟨v, J u⟩ and ⟨vᵀJ, u⟩ for each u."""
     left, right = [], []
-    changes = [exact(tangent) if is_exact(values[wanted]) else tangent for tangent in tangents]
+    changes = [where_exact(tangent) if is_exact(values[wanted]) else tangent for tangent in tangents]
     for tangent, moved in zip(tangents, numeric_pushforwards(program, values, wanted, changes), strict=True):
         left.append(np.sum(seed * moved) if moved.size else 0)
         right.append(np.sum(gradient * tangent) if tangent.size else 0)
