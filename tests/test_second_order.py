@@ -327,6 +327,26 @@ def test_the_page_shows_it() -> None:
     assert "the Hessian" in run(*ARGUMENTS, "--format", "markdown")
 
 
+OPENINGS = [
+    ("norm(x) --let x=[3,4]", "∂²L/∂x∂x = (eye(x.shape[0]) - u[:, None] * u) / out, where u = x / out"),
+    ("sum(F.silu(x)) --let x=[3,4]", "∂²L/∂x∂x = (x.sigmoid() * (1 - x.sigmoid()) * (x + 2 - 2 * x * x.sigmoid())).diag()"),
+    ("prod(x) --let x=[2,3,5]", "∂²L/∂x[p]∂x[q] = (1 − [q = p])·Π_j"),
+    ("logsumexp(A@u,0) --let A=[[1,2],[0,1]] --let u=[1,2] --wrt u", "∂²L/∂u∂u = A.T @"),
+    ("x@A@x --let x=[1,2] --let A=[[1,2],[0,1]] --wrt x", "∂²L/∂x∂x = A + A.T"),
+    ("a*b*c --let a=1 --let b=2 --let c=3", "(2 more pairs of inputs: in the last section of the whole page)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("brief", [["--brief"], []])
+@pytest.mark.parametrize(("command", "said"), OPENINGS, ids=[command for command, _ in OPENINGS])
+def test_a_page_opens_with_its_second_derivatives(command: str, said: str, brief: list[str]) -> None:
+    """With --brief nothing was said of them; on a whole page they began at its 60th line."""
+    found = CliRunner().invoke(main, ["explain", *command.split(" "), "--order", "2", "--no-color", *brief])
+    assert found.exit_code == 0, found.output
+    lines = [line for line in found.stdout.splitlines() if line.strip()]
+    assert said in " ".join(" ".join(lines[:12]).split())
+
+
 def test_json_has_it() -> None:
     (found,) = json.loads(run(*ARGUMENTS, "--format", "json"))["hessians"]
     assert (found["first"], found["second"], found["closed_form"]) == ("x", "x", "A + A.T")

@@ -98,7 +98,8 @@ def shifted(notation: Notation, index: Expr, size: Size, axes: list[Index | None
     axes.append(moving)
     axis = len(axes) - 1
     if around:
-        return ":", f"roll({notation.texts.size(-start)}, {axis})"
+        start = sp.expand(start - sp.expand(start).coeff(size) * size)  # once around is where it was
+        return ":", f"roll({notation.texts.size(-start)}, {axis})" if start != 0 else ""
     if slope < 0:
         start = start - moving.size + 1
     stop = sp.expand(start + moving.size)

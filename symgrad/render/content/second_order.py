@@ -29,6 +29,9 @@ from symgrad.render.page import (
     number,
 )
 
+MOST_PAIRS = 4
+"""Second derivatives that a page opens with."""
+
 
 def second_order_section(teller: Teller, explanation: Explanation) -> Section:
     """The whole section."""
@@ -55,19 +58,10 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
     rows, columns = matrix.shape
     pair: Words = (Code(first),) if first == second else (Code(first), " and ", Code(second))
     yield Paragraph(say("For {pair}:", pair=pair))
-    axes = (*matrix.axes, *matrix.inner)
-    names = teller.names.inner(axes)
-    formula = None
-    if hessian.formula is not None:
-        whole = teller.fold(IndexEquation(axes, hessian.formula))
-        formula = Formula(whole.right.xreplace(dict(zip(whole.axes, axes, strict=True))), names)
-    if formula is not None and len(formula.text) <= LONGEST:
-        letters = [names.letter(i) for i in axes]
-        rank = len(matrix.axes)
-        left = second_partial(say.L, named(first, letters[:rank]), named(second, letters[rank:]))
-        yield Equations((Equation((left, formula), (f"{rows}×{columns}",)),))
-        yield from teller.aside(formula)
-    else:
+    names = teller.names.inner((*matrix.axes, *matrix.inner))
+    written = list(_formula(teller, hessian))
+    yield from written
+    if not written:
         yield Paragraph((f"{rows}×{columns}; the formula is too long to be read.",))
     if hessian.closed_form is not None:
         yield Paragraph(("As code: ", *as_code("", hessian.closed_form)))
@@ -95,6 +89,37 @@ def hessian_blocks(teller: Teller, hessian: Hessian) -> Iterator[Block]:
         rows_of = tuple(((say.oracle(check.oracle),), (verdict(check),)) for check in hessian.checks)
         yield Table((("compared with",), pair), rows_of)
         yield from remarks(say, [(first, check) for check in hessian.checks])
+
+
+def curvature(teller: Teller, explanation: Explanation) -> Iterator[Block]:
+    """What a page opens with beside its gradients: each second derivative as code, else as a formula of one line."""
+    pairs = sorted(explanation.hessians.values(), key=lambda pair: (pair.formula == 0, pair.first != pair.second))
+    for hessian in pairs[:MOST_PAIRS]:
+        left = second_partial(teller.say.L, named(hessian.first, ()), named(hessian.second, ()))
+        if hessian.closed_form is not None:
+            yield Paragraph((left, " = ", *as_code("", hessian.closed_form)))
+        else:
+            yield from _formula(teller, hessian)
+    if len(pairs) > MOST_PAIRS:
+        yield Paragraph((f"({len(pairs) - MOST_PAIRS} more pairs of inputs: in the last section of the whole page)",))
+
+
+def _formula(teller: Teller, hessian: Hessian) -> Iterator[Block]:
+    """The entries of one second derivative, where the formula is short enough to be read."""
+    matrix = hessian.jacobian
+    axes = (*matrix.axes, *matrix.inner)
+    if hessian.formula is None:
+        return
+    names = teller.names.inner(axes)
+    whole = teller.fold(IndexEquation(axes, hessian.formula))
+    formula = Formula(whole.right.xreplace(dict(zip(whole.axes, axes, strict=True))), names)
+    if len(formula.text) > LONGEST:
+        return
+    letters, rank = [names.letter(i) for i in axes], len(matrix.axes)
+    rows, columns = matrix.shape
+    left = second_partial(teller.say.L, named(hessian.first, letters[:rank]), named(hessian.second, letters[rank:]))
+    yield Equations((Equation((left, formula), (f"{rows}×{columns}",)),))
+    yield from teller.aside(formula)
 
 
 def second_partial(loss: Ready, first: Ready, second: Ready) -> Ready:

@@ -16,7 +16,7 @@ from symgrad.render.content.jacobian import jacobian_section
 from symgrad.render.content.one_entry import entry_sections
 from symgrad.render.content.proof import proof_section
 from symgrad.render.content.pullback import pullback_section
-from symgrad.render.content.second_order import second_order_section
+from symgrad.render.content.second_order import curvature, second_order_section
 from symgrad.render.content.seed import seed_section
 from symgrad.render.content.singular import rows_without_value
 from symgrad.render.content.speaker import left_out, made_here, renamed, speaker_of
@@ -35,7 +35,7 @@ def page_of(explanation: Explanation, entry: tuple[str, tuple[int, ...]] | None 
         sections = entry_sections(teller, explanation, *entry)
     else:
         answer = answer_of(explanation, teller)
-        opening = tuple(answer.blocks())
+        opening = (*answer.blocks(), *curvature(teller, explanation))
     if entry is None and not brief:
         sections = (
             forward_section(teller, explanation),
