@@ -211,8 +211,8 @@ class Proofs:
 
     def of_rounding(self, check: Check, name: str) -> Check:
         """``check``, not made where it failed by no more than rounding leaves of the terms that cancel on the way."""
-        if check.passed is not False or check.max_error is None or not np.isfinite(check.max_error):
-            return check
+        if check.passed is not False or not check.max_error or not np.isfinite(check.max_error):
+            return check  # where nothing is off, it failed for another reason
         even = np.ones(np.shape(self.seed))
         sizes = [term_sizes(self.program, [name], self.values, weights)[name] for weights in (self.seed, even)]
         largest = max((float(size.max(initial=0.0)) for size in sizes if size is not None), default=0.0)

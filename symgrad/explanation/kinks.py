@@ -21,6 +21,8 @@ from symgrad.program import Program
 
 STEP, ROUNDING = 1e-7, 1e-5
 """How far from the kink its sides are looked at, and what that may do to their derivatives."""
+SAME = 1e-9
+"""Relative to torch's, how far a derivative may be from it and be the same."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +90,7 @@ class EdgeRule:
     @property
     def own(self) -> bool:
         """Whether torch has a number of its own there."""
-        same = self.torch == self.here or (self.torch is not None and np.isnan([self.torch, self.here]).all())
-        return self.torch is not None and not same
+        return self.torch is not None and not np.isclose(self.torch, self.here, rtol=SAME, atol=0.0, equal_nan=True)
 
 
 def edges_of(op: Op) -> Iterator[EdgeRule]:
