@@ -461,3 +461,16 @@ def test_small_terms_that_cancel_are_no_excuse() -> None:
     found = symgrad.explain("x*1e5 - x*1e5 + tanh(x)", x=[0.5, 1.0])
     assert found.passed
     assert not any(check.cancelled for check in found.gradients["x"].checks)
+
+
+@pytest.mark.parametrize("off", [0.0, 2e-6, 1e-3])
+def test_what_is_wrong_beside_large_numbers_is_seen(off: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounding excuses no more than it does, and nothing that failed without being off."""
+    assemble = importlib.import_module("symgrad.explanation.assemble")
+    own = assemble.check_adjoint
+
+    def failing(*arguments: Any) -> Any:
+        return replace(own(*arguments), passed=False, max_error=off, expected=1.0, got=1.0 + off, worst=(0,))
+
+    monkeypatch.setattr(assemble, "check_adjoint", failing)
+    assert not symgrad.explain("x*1e8 - 3.5*x", x=[0.1, 0.2]).passed
