@@ -157,6 +157,14 @@ def test_a_function_class_means_its_apply_and_a_misuse_is_told_at_the_callers_li
     assert caught.value.__cause__ is None
 
 
+def test_a_wrong_formula_is_not_called_rounding() -> None:
+    """Whole numbers show a wrong gradient as well as a rounded one; only the latter is a matter of precision."""
+    wrong = function(lambda x: x.cumsum(0), lambda v, x: v.cumsum(0))
+    report = check_backward(wrong, "x.cumsum(0)", x=torch.randn(4, generator=torch.Generator().manual_seed(0)))
+    assert {finding.kind for finding in report.findings} == {"transposed", "value"}
+    assert "is rounded" not in report.to_text()
+
+
 def test_names_that_are_not_the_users_own_are_explained() -> None:
     """t3 stands in no text of the user's; h does."""
     x = torch.tensor([[0.5, -1.0], [2.0, 0.25]], dtype=torch.float64)

@@ -50,10 +50,12 @@ def exactness(bench: Bench) -> Outcome:
             continue
         where = tuple(int(i) for i in np.argwhere(came != expected)[0])
         yours, ours = apart(float(came[where]), float(expected[where]))
+        far = float(np.abs(came - expected).max()) > bench.rounding.allowed * max(1.0, float(np.abs(expected).max()))
+        why = "this is no rounding" if far else "something on the way is rounded that need not be"
         said = f"{place(f'{name}.grad', where)}: yours {yours}, right is {ours}, at small whole numbers, where {dtype} "
-        said += "rounds nothing: something on the way is rounded that need not be"
+        said += f"rounds nothing: {why}"
         evidence = {"got": float(came[where]), "expected": float(expected[where])}
-        found.append(Finding("precision", name, place(f"{name}.grad", where), said, evidence))
+        found.append(Finding("value" if far else "precision", name, place(f"{name}.grad", where), said, evidence))
     return outcome("whole numbers", len(right), found)
 
 
