@@ -315,6 +315,7 @@ def test_no_word_of_numpys_says_what_follows() -> None:
 
 AS_CALLED = {
     "diag": "is given its diagonal by its name",
+    "dot": "np.dot of matrices is written by its forward pass, np.inner is another product",
     "expand": "lines give it sizes one by one",
     "flip": "lines give it axes one by one",
     "softmax": "jax has it elsewhere",

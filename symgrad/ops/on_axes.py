@@ -47,6 +47,8 @@ class Placed:
         if not self.view.rank:
             return self.view[()]
         named, others = dict(zip(self.axes, indices, strict=True)), iter(self.others)
+        if self.view.rank - len(named) > len(self.others):
+            raise ShapeError(f"{self.view.name} has more axes than the result, beside those that the equation names")
         return self.view[[named[a] if a in named else next(others) for a in range(self.view.rank)]]
 
 
