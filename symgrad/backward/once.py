@@ -29,7 +29,7 @@ def computed_once(program: Program, kept: Collection[str]) -> Program:
         own = first.setdefault((step.op, told, step.options), name)
         if own != name and name not in kept and written_inside(step):
             equal[name] = own
-            if not turned(step, tensors):
+            if not only_turns(step, tensors):
                 dropped[name] = own
                 continue
         arguments = tuple(dropped.get(a, a) if isinstance(a, str) else a for a in step.arguments)
@@ -38,8 +38,8 @@ def computed_once(program: Program, kept: Collection[str]) -> Program:
     return replace(program, steps=tuple(steps)) if dropped else program
 
 
-def turned(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
-    """Whether each entry is one of a tensor's, in another place or another number of times."""
+def only_turns(step: Apply, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether each entry is one of a tensor's in another place, or times a number."""
     sizes = [sp.Mul(*tensors[name].shape) for name in (*step.tensors, step.result.name)]
     return len(set(sizes)) == 1 and moves(step, tensors)
 

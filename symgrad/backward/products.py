@@ -40,7 +40,8 @@ class Broadcast(ast.NodeTransformer):
         """A sum, or a product with all that it is divided by."""
         self.generic_visit(node)
         if isinstance(node.op, (ast.Add, ast.Sub)):
-            return ast.BinOp(self.bare(node.left, node.right), node.op, self.bare(node.right, node.left))
+            left = self.bare(node.left, node.right)
+            return ast.BinOp(left, node.op, self.bare(node.right, left))
         if not isinstance(node.op, (ast.Mult, ast.Div)):
             return node
         above, below = fraction(node)
@@ -94,20 +95,20 @@ def fraction(node: ast.expr) -> Fraction:
 
 
 def cancelled(parts: Fraction) -> Fraction:
-    """Without the whole numbers that are multiplied and divided by; 1 is no factor."""
+    """Without the whole numbers that are multiplied and divided by, which are not 0; 1 is no factor."""
     above, below = parts
     flat = [factor for part in below for factor in (fraction(part)[0] if not fraction(part)[1] else [part])]
     for number in [part for part in above if is_whole(part)]:
         same = next((part for part in flat if ast.dump(part) == ast.dump(number)), None)
         if same is not None:
-            above, flat = [p for p in above if p is not number], [p for p in flat if p is not same]
-            below = flat
+            above = [p for p in above if p is not number]
+            below = flat = [p for p in flat if p is not same]
     return [p for p in above if ast.unparse(p) != "1"], below
 
 
 def is_whole(node: ast.expr) -> bool:
-    """Whether a whole number stands there."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, int)
+    """Whether a whole number that is not 0 stands there."""
+    return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value != 0
 
 
 def written(parts: Fraction) -> ast.expr:
