@@ -7,9 +7,11 @@ what lectures have on the board: expectations, never inputs. What is derived has
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import symgrad
 from symgrad.language.read import inputs_of
@@ -306,6 +308,31 @@ BOOK = [
     ("logsumexp(A @ u, 0)", "u", "v * (A.T @ (A @ u - out).exp())"),
     ("log(exp(x).sum(-1))", "x", "v[:, None] * softmax(x, dim=-1)"),
     ("softmax(q @ k.T / 8 ** 0.5, dim=-1)", "q", f"(out * (v - {LAST}) / 8 ** 0.5) @ k"),
+    # Covariance and correlation: the mean of what is centred is 0
+    ("((u - u.mean()) * (b - b.mean())).sum() / (u.shape[0] - 1)", "u", "v * (b - mean(b)) / (u.shape[0] - 1)"),
+    (
+        "(u - u.mean()) @ (b - b.mean()) / (norm(u - u.mean()) * norm(b - b.mean()))", "u",
+        "v * ((b - mean(b)) / norm(u - mean(u)) / norm(b - mean(b)) - out * (u - mean(u)) / norm(u - mean(u)) ** 2)",
+    ),
+    ("((x - x.mean(0)) ** 2).sum(0)", "x", "2 * v * (x - mean(x, dim=0))"),
+    ("(x - x.mean(0)).T @ (x - x.mean(0)) / 3", "x", "((x - mean(x, dim=0)) @ (v + v.T)) / 3"),
+    ("(u - u.mean()).sum()", "u", "zeros_like(u)"),
+    # A power that is the output; other functions of one number
+    ("(u ** 3).sum() ** (1 / 3)", "u", "v * u ** 2 / out ** 2"),
+    ("u ** b", "b", "v * out * u.log()"),
+    ("u ** b", "u", "v * b * u ** (b - 1)"),
+    ("u ** 1.5", "u", "1.5 * v * u ** 0.5"),
+    ("torch.lgamma(u)", "u", "v * torch.polygamma(0, u)"),
+    ("torch.digamma(u)", "u", "v * torch.polygamma(1, u)"),
+    ("logaddexp(u, b)", "u", "v * (u - b).sigmoid()"),
+    ("logaddexp(u, b)", "b", "v * (b - u).sigmoid()"),
+    ("F.softshrink(x)", "x", "v * (x.abs() > 1 / 2)"),
+    ("F.hardshrink(x, 0.25)", "x", "v * (x.abs() > 1 / 4)"),
+    ("relu(1 + x - y).sum()", "x", "v * (1 + x - y > 0)"),
+    ("norm(X - u[:, None] * b) ** 2", "u", "-2 * v * ((X - u[:, None] * b) @ b)"),
+    ("norm(A @ u - c) ** 2 / A.shape[0]", "u", "2 * v * (A.T @ (A @ u - c)) / A.shape[0]"),
+    ("atan2(u, b)", "u", "v * b / (b ** 2 + u ** 2)"),
+    ("(1 - u) * b + u * w", "u", "v * (w - b)"),
 ]  # fmt: skip
 
 
@@ -328,6 +355,31 @@ LINES = [
         ],
     ),
 ]
+
+
+STEPS = [
+    ("norm(A @ u - c) ** 2 / A.shape[0]", "u", ["u.grad = 2 * t2 / A.shape[0] @ A"]),
+    ("norm(A @ u - c) ** 2 + 0.5 * norm(u) ** 2", "u", ["u.grad = u + 2 * t2 @ A"]),
+    ("log(sigmoid(u)).sum()", "u", ["u.grad = 1 - t1"]),
+    ("det(X) ** 2", "X", ["X.grad = 2 * t1 ** 2 * inverse(X).T"]),
+    ("((A @ u - c) ** 2).sum() / (2 * A.shape[0])", "u", ["u.grad = t2 / t2.shape[0] @ A"]),
+    ("s = (u ** 2).sum(); s / (A.shape[0] - 1) + A.sum()", "u", ["v_s = 1 / (A.shape[0] - 1)", "u.grad = 2 * v_s * u"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "wanted", "lines"), STEPS, ids=[text for text, _, _ in STEPS])
+def test_what_is_multiplied_and_divided_by_is_not_in_the_lines(text: str, wanted: str, lines: list[str]) -> None:
+    """A size that no tensor of a step has is named after one that has it; code of the lines is torch's gradient."""
+    used = {name: shape for name, shape in SHAPES.items() if name in inputs_of(text)}
+    numbers = {name: np.random.default_rng(5).uniform(0.2, 0.9, size=shape) for name, shape in used.items()}
+    explained = symgrad.explain(text, wrt=[wanted], **numbers)
+    assert explained.passed
+    assert [str(line) for line in explained.backward.statements] == lines
+    scope: dict[str, Any] = {}
+    exec(explained.backward.code(), scope)
+    read = scope["backward"].__code__.co_varnames[: scope["backward"].__code__.co_argcount]
+    found = scope["backward"](*(torch.from_numpy(numbers[name]) for name in read))
+    np.testing.assert_allclose(found.numpy(), explained.gradients[wanted].value, rtol=1e-12)
 
 
 @pytest.mark.one_in(2)

@@ -7,6 +7,7 @@ fewer of them. Every rule works on the syntax tree, so that brackets are where P
     inline    an unnamed cotangent that is read once stands where it is read, if that line stays short
     no margin   pad(a, (0, x.shape[2] % 2)) is a, where x is even there
     no expand   (a / s).expand(x.shape) * x is a * x / s
+    lowest terms   2 * s * x / s / 4 is x / 2, where s is one number
     signs       -(-a / 4) + -b is a / 4 - b
     side by side   pad(a, (0, n)) + pad(b, (m, 0)) is cat([a, b], -1), where the two fill an axis
     one margin     pad(a, (0, n)) + pad(b, (0, n)) is pad(a + b, (0, n))
@@ -144,7 +145,8 @@ def replaced(term: Term, draft: Draft, name: str, value: ast.expr, shapes: produ
         return term
     through = (*(read for read in term.through if read != draft.of), *draft.reads)
     whole = products.without_expands(in_one_product(without_turns(put(term.value, {name: value}))), shapes)
-    return Term(through, in_one_fraction(whole) if is_reciprocal(value) else whole)
+    whole = in_one_fraction(whole) if is_reciprocal(value) else whole
+    return Term(through, products.in_lowest_terms(whole, shapes))
 
 
 def applicable(value: ast.expr, name: str, draft: Draft, readers: list[Draft], shapes: products.Shapes) -> str | None:

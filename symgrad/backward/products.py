@@ -1,6 +1,7 @@
 """Products as a person writes them: what a factor beside it broadcasts is not expanded, and numbers that cancel go.
 
     2 * (1 / out / 2).expand(t.shape) * x      →  x / out                  x has the shape of t
+    2 * n * t / n / 4                          →  t / 2                    n is one number
     (v / s).expand(t.shape) * t                →  v * t / s
     r.expand(d.shape) + 2 * a * d              →  r + 2 * a * d
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from math import gcd, prod
 
 from symgrad.backward.phrasing import product
 from symgrad.backward.signs import copied
@@ -94,21 +96,87 @@ def fraction(node: ast.expr) -> Fraction:
     return [node], []
 
 
+class Cancelled(ast.NodeTransformer):
+    """Fractions in lowest terms, where what goes has the shape of something that stays."""
+
+    def __init__(self, shapes: Shapes) -> None:
+        self.broadcast = Broadcast(shapes)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """A product with all that it is divided by."""
+        if not isinstance(node.op, (ast.Mult, ast.Div)):
+            return self.inside(node)
+        above, below = fraction(node)
+        above, below = [self.visit(part) for part in above], [self.visit(part) for part in below]
+        above, below = cancelled(self.without_common((above, below)))
+        return written((sign_first(squares(above)), below))
+
+    def inside(self, node: ast.expr) -> ast.expr:
+        """What stands in it, in lowest terms."""
+        self.generic_visit(node)
+        return node
+
+    def without_common(self, parts: Fraction) -> Fraction:
+        """Without the tensors that are multiplied and divided by."""
+        above, below = parts
+        for name in [part for part in above if isinstance(part, ast.Name)]:
+            same = next((part for part in below if ast.dump(part) == ast.dump(name)), None)
+            rest = [part for part in above if part is not name]
+            shape = self.broadcast.shapes.get(name.id)
+            if same is not None and (shape == () or any(self.broadcast.fills(part, shape) for part in rest if shape)):
+                above, below = rest, [part for part in below if part is not same]
+        return above, below
+
+
+def squares(factors: list[ast.expr]) -> list[ast.expr]:
+    """x ** 2, of x * x."""
+    found: list[ast.expr] = []
+    for factor in factors:
+        same = next((n for n, other in enumerate(found) if ast.dump(other) == ast.dump(factor)), None)
+        if same is None or not isinstance(factor, ast.Name):
+            found.append(factor)
+        else:
+            found[same] = ast.BinOp(factor, ast.Pow(), ast.Constant(2))
+    return found
+
+
+def sign_first(factors: list[ast.expr]) -> list[ast.expr]:
+    """−2 * v, of 2 * −v; a condition has no minus."""
+    first, *rest = factors or [ast.Constant(1)]
+    minus = [n for n, factor in enumerate(rest) if isinstance(factor, ast.UnaryOp) and isinstance(factor.op, ast.USub)]
+    if not minus or not isinstance(first, (ast.Constant, ast.Name)):
+        return factors
+    plain = [factor.operand if n in minus else factor for n, factor in enumerate(rest)]  # type: ignore[attr-defined]  # ``minus`` are those with an operand
+    return [ast.UnaryOp(ast.USub(), first) if len(minus) % 2 else first, *plain]
+
+
+def in_lowest_terms(expression: ast.expr, shapes: Shapes) -> ast.expr:
+    """``expression`` without what is multiplied and divided by; the given tree stays as it is.
+
+    >>> ast.unparse(in_lowest_terms(ast.parse("2 * n * t / n @ (2 * (a / 2))", mode="eval").body, {"n": ()}))
+    '2 * t @ a'
+    """
+    found: ast.expr = Cancelled(shapes).visit(copied(expression))
+    return found
+
+
 def cancelled(parts: Fraction) -> Fraction:
-    """Without the whole numbers that are multiplied and divided by, which are not 0; 1 is no factor."""
+    """Whole numbers in lowest terms, which are not 0; 1 is no factor."""
     above, below = parts
     flat = [factor for part in below for factor in (fraction(part)[0] if not fraction(part)[1] else [part])]
-    for number in [part for part in above if is_whole(part)]:
-        same = next((part for part in flat if ast.dump(part) == ast.dump(number)), None)
-        if same is not None:
-            above = [p for p in above if p is not number]
-            below = flat = [p for p in flat if p is not same]
-    return [p for p in above if ast.unparse(p) != "1"], below
+    numbers = [[part for part in own if is_whole(part)] for own in (above, flat)]
+    if not numbers[0] or len(numbers[0] + numbers[1]) < 2:
+        return [part for part in above if ast.unparse(part) != "1"], below
+    over, under = (prod(int(ast.unparse(part)) for part in own) for own in numbers)
+    shared = gcd(over, under)
+    first, last = ([] if n == shared else [ast.Constant(n // shared)] for n in (over, under))
+    rest, left = ([part for part in own if not is_whole(part)] for own in (above, flat))
+    return [*first, *rest], [*left, *last]
 
 
 def is_whole(node: ast.expr) -> bool:
     """Whether a whole number that is not 0 stands there."""
-    return isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value != 0
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value > 0
 
 
 def written(parts: Fraction) -> ast.expr:
@@ -120,4 +188,4 @@ def written(parts: Fraction) -> ast.expr:
     return whole
 
 
-__all__ = ["Shapes", "without_expands"]
+__all__ = ["Shapes", "in_lowest_terms", "without_expands"]

@@ -6,7 +6,7 @@ their names, their sizes or the positions that they read what they may: what is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from symgrad.calculus.local import known_name
 from symgrad.calculus.slots import Slots
 from symgrad.numeric import Values
 from symgrad.ops import found_letters
-from symgrad.program import Apply, Program, Pullback, Tensor
+from symgrad.program import Apply, Constant, Program, Pullback, Tensor
 from symgrad.shapes import Shape, Size, Slot
 
 
@@ -83,6 +83,8 @@ def standard_group(
     for n, step in enumerate((*group.steps, *group.beside)):
         new.setdefault(step.result.name, f"t{n}")
     new[group.output] = "out"
+    others = [name for name in sized_like(group, new, tensors) if name not in new]
+    new |= {name: f"a{len(group.reads) + n}" for n, name in enumerate(others)}
     shapes = [tensors[name].shape for name in new]
     symbols = dict.fromkeys(s for shape in shapes for size in shape for s in sorted(size.free_symbols, key=str))
     swap = {old: sp.Symbol(f"s{n}", integer=True, positive=True) for n, old in enumerate(symbols)}
@@ -105,7 +107,7 @@ def standard_group(
     if not held:
         shapes_of = {new[name]: sized(tensors[name].shape, swap) for name in new}
         steps = [opened(own, shapes_of, slots) for own in steps]
-    inputs = (*(Tensor(new[name], sized(tensors[name].shape, swap)) for name in group.reads), *numbers)
+    inputs = (*(Tensor(new[name], sized(tensors[name].shape, swap)) for name in (*group.reads, *others)), *numbers)
     known = set(swap.values())
     needs = tuple(n for n in (sized(size, swap) for size in required) if n.free_symbols and n.free_symbols <= known)
     said = [most - slots.found[slot] for slot, most in slots.most.items()]  # of the positions at hand: here of all
@@ -114,6 +116,17 @@ def standard_group(
     program = Program(inputs, tuple(steps), "out", required=needs)
     names, sizes = {std: own for own, std in new.items()}, {s: old for old, s in swap.items()}
     return Standard(program, names, sizes, held, slots)
+
+
+def sized_like(group: Group, names: Collection[str], tensors: Mapping[str, Tensor]) -> Iterator[str]:
+    """Tensors that have the sizes a group computes with and no tensor of its own has: the 4 of ``/ A.shape[0]``."""
+    own = {symbol for name in names for size in tensors[name].shape for symbol in size.free_symbols}
+    read = [a.value for step in (*group.steps, *group.beside) for a in step.arguments if isinstance(a, Constant)]
+    wanted = {symbol for value in read if isinstance(value, sp.Expr) for symbol in value.free_symbols} - own
+    for tensor in tensors.values() if wanted else ():
+        if not wanted.isdisjoint(tensor.shape):
+            wanted.difference_update(tensor.shape)
+            yield tensor.name
 
 
 def opened(own: Apply, shapes: Mapping[str, Shape], slots: Slots) -> Apply:

@@ -13,6 +13,7 @@ from symgrad.closed_form.notation import Notation
 from symgrad.closed_form.pieces import ATOM, NoForm, Piece, applied
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr
+from symgrad.ops import Op
 from symgrad.ops.lookup import find
 
 MODULES = ("F.", "torch.special.")
@@ -27,7 +28,10 @@ def function(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
     op = find(OTHERWISE.get(node.func, node.func.__name__))
     if op is None:
         raise NoForm
-    inner = notation.write(node.args[0], prefer)
+    *parameters, entry = node.args
+    inner = notation.write(entry, prefer)
+    if parameters:
+        return with_parameters(op, parameters, inner)
     if f"Tensor.{op.name}" in op.spelled:
         return applied(inner, f"{op.name}()")
     spelled = next((word for word in op.spelled if word.startswith(MODULES)), None)
@@ -35,3 +39,11 @@ def function(notation: Notation, node: Expr, prefer: Sequence[Index]) -> Piece:
         raise NoForm
     kept = None if inner.kept is None else Piece(f"{spelled}({inner.kept.text})", ATOM, inner.kept.axes)
     return Piece(f"{spelled}({inner.text})", ATOM, inner.axes, kept)
+
+
+def with_parameters(op: Op, parameters: Sequence[Expr], inner: Piece) -> Piece:
+    """``torch.polygamma(2, x)``"""
+    spelled = next((word for word in op.spelled if word.startswith("torch.")), None)
+    if spelled is None or not all(number.is_Integer for number in parameters):
+        raise NoForm
+    return Piece(f"{spelled}({', '.join([*map(str, parameters), inner.text])})", ATOM, inner.axes)

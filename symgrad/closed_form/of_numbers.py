@@ -62,12 +62,39 @@ def raised_in(total: Expr, indices: frozenset[Index]) -> Expr | None:
 
 
 def turned_logistic(expression: Expr) -> Expr:
-    """1 − σ(−z) → σ(z)"""
+    """1 − σ(−z) → σ(z), 1 − σ(b − a) → σ(a − b)"""
     if not expression.is_Add or not any(term.is_Integer and term > 0 for term in expression.args):
         return expression
     for term in expression.args:
-        if isinstance(-term, sigmoid) and (-term).args[0].could_extract_minus_sign():
+        if isinstance(-term, sigmoid) and (
+            (-term).args[0].could_extract_minus_sign() or is_difference((-term).args[0])
+        ):
             return expression - term - 1 + sigmoid(-(-term).args[0])
+    return expression
+
+
+def is_difference(expression: Expr) -> bool:
+    """a − b"""
+    return (
+        len(expression.args) == 2
+        and expression.is_Add
+        and sum(t.could_extract_minus_sign() for t in expression.args) == 1
+    )
+
+
+def either_side(expression: Expr) -> Expr:
+    """[x > c] + [x < −c] → [|x| > c], for numbers c > 0, also with a factor"""
+    held = {}
+    for term in expression.args if expression.is_Add else ():
+        for bracket in (f for f in sp.Mul.make_args(term) if isinstance(f, Bracket)):
+            held[term / bracket, bracket.args[0]] = term
+    for (factor, condition), term in held.items():
+        if not isinstance(condition, (sp.Gt, sp.Ge)) or not condition.rhs.is_positive:
+            continue
+        other = condition.reversedsign.func(condition.lhs, -condition.rhs)
+        if (factor, other) in held:
+            outside = Bracket(condition.func(sp.Abs(condition.lhs), condition.rhs))
+            return expression - term - held[factor, other] + factor * outside
     return expression
 
 

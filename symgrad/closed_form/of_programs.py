@@ -11,6 +11,7 @@ import sympy as sp
 
 from symgrad.calculus import local
 from symgrad.calculus.sweeps import substitute
+from symgrad.closed_form.centring import centre_of, centring_rule
 from symgrad.closed_form.floors import SAYS, above_floors
 from symgrad.closed_form.merging import outside
 from symgrad.closed_form.notation import solved_in
@@ -35,8 +36,10 @@ def program_rules(program: Program, known: Mapping[str, Equation]) -> tuple[Rule
         *([Rule("inverse", "A⁻¹·A → I", lambda e: without_inverses(e, inverses))] if inverses else []),
         *([Rule("norm of 0", "[‖x‖ ≠ 0]·x → x", lambda e: without_guards(e, program, norms))] if norms else []),
         Rule("above the floor", SAYS, above_floors(norms)),
+        *centring_rule(program, makers, known),
         *quotient_rule(program, makers, known),
         *output_rule(program, makers, known),
+        *power_rule(program, makers, known),
     )
 
 
@@ -151,23 +154,6 @@ def quotient_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[
     return (Rule("name the quotient", "x / d → out", lambda e: quotient(e, program.output, equation, above, centre)),)
 
 
-def centre_of(
-    maker: Apply | None,
-    at: Sequence[Expr],
-    program: Program,
-    makers: Mapping[str, Apply],
-    known: Mapping[str, Equation],
-) -> Expr | None:
-    """x − mean x, where that is what ``maker`` computes at some indices."""
-    if maker is None or not all(isinstance(index, Index) for index in at):
-        return None
-    own = substitute(local(maker, program).equation, known)
-    means = [makers[name] for name in {name_of(a) for a in accesses(own.right)} if name in makers]
-    own = substitute(own, {step.result.name: substitute(local(step, program).equation, known) for step in means})
-    found = simplify(own.right.xreplace(dict(zip(own.axes, at, strict=True))), [])
-    return found if isinstance(found, Centred) and is_access(found.args[0]) else None
-
-
 def quotient(expression: Expr, output: str, equation: Equation, above: Expr, centre: Expr | None) -> Expr:
     """x[i] / d → out[i], also for entries under a sum that d does not depend on, and where x stands as y − mean y"""
     if not expression.is_Mul:
@@ -258,3 +244,24 @@ def output(expression: Expr, name: str, axes: Sequence[Index], wanted: Sequence[
         else:
             return sp.Mul(access(name, at), *(factor for factor, *_ in rest))
     return expression
+
+
+def power_rule(program: Program, makers: Mapping[str, Apply], known: Mapping[str, Equation]) -> tuple[Rule, ...]:
+    """xᵉ → out and x⁻ⁿᵉ → 1 / outⁿ, for an output that is a power, but for whole ones: nobody says out / x of x³"""
+    maker = makers.get(program.output)
+    equation = None if maker is None else substitute(local(maker, program).equation, known)
+    if equation is None or not equation.right.is_Pow or equation.right.exp.is_Integer:
+        return ()
+    right = equation.right
+
+    def named(expression: Expr) -> Expr:
+        if not expression.is_Pow:
+            return expression
+        for at in values_of(equation.axes, (right.base,), expression):
+            base, power = canonical(right.xreplace(dict(zip(equation.axes, at, strict=True)))).as_base_exp()
+            times = expression.exp / power
+            if expression.base == base and (times == 1 or (times.is_Integer and times < 0 and power.is_positive)):
+                return access(program.output, at) ** times
+        return expression
+
+    return (Rule("name the power", "xᵉ → out", named),)

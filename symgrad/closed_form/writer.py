@@ -84,6 +84,7 @@ SHORTHANDS = {
 }
 METHODS = {
     sp.exp, sp.log, sp.sin, sp.cos, sp.tan, sp.tanh, sp.sign, sp.erf, sp.sinh, sp.cosh, sp.erfinv, sp.Abs, sp.loggamma,
+    sp.polygamma,
 }  # fmt: skip
 
 
