@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import random
 import re
 from collections import Counter
 from dataclasses import replace
@@ -21,6 +22,7 @@ from symgrad.backward.groups import groups
 from symgrad.backward.names import Names
 from symgrad.backward.slots import always_defined, filled
 from symgrad.calculus import sweeps
+from symgrad.language.taken import Taken
 from symgrad.numeric import again
 from symgrad.ops import words as vocabulary
 from symgrad.oracles.differences import check_differences
@@ -28,6 +30,7 @@ from symgrad.program import Program
 from symgrad.shapes import Slot
 from symgrad.tracing import capture
 from symgrad.tracing.captured import words
+from symgrad.tracing.lift import values
 from symgrad.tracing.story.passages import passages
 from tests.compare import assert_same
 from tests.lines_of import run_lines
@@ -352,6 +355,52 @@ def test_a_capture_makes_no_program_of_each_of_its_steps(monkeypatch) -> None:
         return made["program"]
 
     assert counts(4) == counts(20)
+
+
+def test_the_steps_of_an_equal_call_are_not_put_in_standard_terms_again(monkeypatch) -> None:
+    """Nor is what its equation reads listed again: only the plan is played."""
+
+    def run(x):
+        for _ in range(5):
+            x = torch.tanh(x @ x) + 1
+        return x
+
+    capture(run, torch.eye(3) / 2)
+    monkeypatch.setattr(values, "standard_at", lambda *_: pytest.fail("asked again"))
+    program = capture(run, torch.ones(3, 3) / 3)
+    assert_same(run(torch.ones(3, 3) / 3), program.arrays[program.recording.output], tolerance=1e-6)
+
+
+def test_a_name_of_a_loop_is_not_counted_from_the_beginning_at_every_turn() -> None:
+    asked = Counter()
+
+    class Watched(Taken):
+        def __contains__(self, name):
+            asked["in"] += 1
+            return super().__contains__(name)
+
+    names = Watched(["h"])
+    for _ in range(300):
+        names.add(names.first_free("h"))
+    assert len(names) == 301
+    assert asked["in"] <= 600
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_first_free_name_is_the_one_that_counting_finds(seed) -> None:
+    draw = random.Random(seed)
+    names, kept = Taken(), {"a_3", "b_2", "a_2_2"}
+    stems = ["a", "b", "a_2", "b_1", "c_02", "_"]
+    for _ in range(200):
+        if draw.random() < 0.4 and names:
+            names.free([draw.choice(sorted(names))])
+            continue
+        stem = draw.choice(stems)
+        wishes = (stem, *(f"{stem}_{n}" for n in range(2, 300)))
+        naive = next(w for n, w in enumerate(wishes) if w not in set(names) and not (n and w in kept))
+        found = names.first_free(stem, kept)
+        assert found == naive
+        names.add(found)
 
 
 def test_programs_without_axes_of_one_entry_are_not_compared(monkeypatch) -> None:

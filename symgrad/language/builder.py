@@ -22,6 +22,7 @@ from symgrad.language.kinds import kind_of_result
 from symgrad.language.made import Made
 from symgrad.language.nodes import Statement
 from symgrad.language.ruled import ruling
+from symgrad.language.taken import Taken
 from symgrad.ops.entry import named, playing
 from symgrad.ops.spec import Op
 from symgrad.program import Apply, Argument, Constant, Number, Own, Role, Tensor, free_name
@@ -65,7 +66,7 @@ class Builder:
         self.inputs = dict(inputs)
         self.steps: list[Apply] = []
         self.kept = frozenset(kept)
-        self.used = set(inputs)
+        self.used = Taken(inputs)
         self.count = 0
         self.multiples: list[tuple[Size, int]] = []
         self.pending: list[tuple[int, Op, list[Any]]] = []
@@ -117,11 +118,7 @@ class Builder:
 
     def claim(self, name: str) -> str:
         """``name`` if it is free, else ``name_2``, ``name_3``, … ."""
-        count, free = 1, name
-        while free in self.used or (count > 1 and free in self.kept):
-            count += 1
-            free = f"{name}_{count}"
-        return free
+        return self.used.first_free(name, self.kept)
 
     def apply(
         self,
@@ -267,7 +264,7 @@ class Builder:
         if not self.steps or self.steps[-1].result.name != ref.name:
             return None
         last = self.steps[-1]
-        self.used.discard(ref.name)
+        self.used.free((ref.name,))
         self.count -= 1
         self.steps[-1] = replace(last, result=replace(last.result, name=self.claim(name)))
         self.used.add(self.steps[-1].result.name)

@@ -6,7 +6,7 @@ float64; None where it has no plan. `symgrad.numeric.evaluator` is the reference
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -73,6 +73,35 @@ def play(
     return np.array(found)
 
 
+class Player:
+    """An operation's own equation at some sizes, asked again and again: what `play` does for arrays of floats.
+
+    What it reads is listed once, and its plan is found by the shapes alone, in the order of ``read``.
+    """
+
+    def __init__(self, equation: Equation, sizes: Mapping[Size, int]) -> None:
+        self.equation, self.sizes = equation, tuple(sizes.items())
+        self.read = names_read(equation.right)
+        self.plans: dict[tuple[tuple[int, ...], ...], tuple[Plan, tuple[int, ...]] | None] = {}
+
+    def __call__(self, given: Sequence[Array]) -> Array | None:
+        """What the equation defines, maybe a view; None where it has no plan, or what it reads is not floats."""
+        if not given or any(array.dtype.kind != "f" for array in given):
+            return None
+        shapes = tuple([array.shape for array in given])
+        if shapes not in self.plans:
+            told = tuple((name, shape, FLOAT) for name, shape in zip(self.read, shapes, strict=True))
+            plan = plan_for(self.equation, self.sizes, told, False)
+            self.plans[shapes] = None if plan is None else (plan, tuple(map(self.read.index, plan.inputs)))
+        found = self.plans[shapes]
+        if found is None:
+            return None
+        plan, order = found
+        with np.errstate(all="ignore"):
+            (played,) = plan.play([as_float(given[n]) for n in order])
+        return np.asarray(played)
+
+
 def shares(found: Array, others: Iterable[object]) -> bool:
     """Whether an array may lie in the memory of another, or repeats entries of its own."""
     repeats = any(stride == 0 < length - 1 for stride, length in zip(found.strides, found.shape, strict=True))
@@ -98,4 +127,4 @@ def in_type(array: Array) -> Array:
     return found if np.issubdtype(found.dtype, np.integer) else as_float(found)
 
 
-__all__ = ["in_type", "play", "play_tame"]
+__all__ = ["Player", "in_type", "play", "play_tame"]

@@ -229,8 +229,8 @@ class Bench(ABC):
         try:
             yield
         except (Refused, *Refusals) as error:
-            builder.used -= {step.result.name for step in builder.steps[lengths[0] :]}
-            builder.used -= {ref.name for ref in self.inputs[lengths[1] :]}
+            builder.used.free(step.result.name for step in builder.steps[lengths[0] :])
+            builder.used.free(ref.name for ref in self.inputs[lengths[1] :])
             for each, length in zip(grown, lengths, strict=True):
                 while len(each) > length:
                     each.popitem() if isinstance(each, dict) else each.pop()

@@ -18,7 +18,7 @@ from symgrad.program import Apply, Argument, Role, Tensor
 from symgrad.tracing.lift.bench import Bench
 from symgrad.tracing.lift.complex.complexes import touches
 from symgrad.tracing.lift.lifted import Refused
-from symgrad.tracing.lift.values import evaluate
+from symgrad.tracing.lift.values import Again
 from symgrad.tracing.record.trace import Node
 
 MOST = 2048
@@ -47,7 +47,7 @@ Part = Place | Argument
 class Template:
     """Steps whose arguments are places; ``told`` are those with a label, ``results`` what else the call returned."""
 
-    steps: tuple[tuple[Apply, tuple[Part, ...], tuple[tuple[str, Place], ...]], ...]
+    steps: tuple[tuple[Apply, tuple[Part, ...], tuple[tuple[str, Place], ...], Again], ...]
     told: tuple[bool, ...]
     last: int
     results: Mapping[int, Place]
@@ -178,6 +178,7 @@ def learn(lifter: Bench, node: Node, key: Hashable, begin: int, inputs: int) -> 
                 step,
                 tuple(places[a] if isinstance(a, str) else a for a in step.arguments),
                 tuple((read, places[name]) for read, name in step.beside),
+                Again(step, lifter.arrays),
             )
             for step in steps
         ),
@@ -194,7 +195,7 @@ def written(lifter: Bench, node: Node, template: Template) -> Ref:
     call = node.call
     assert call is not None
     nodes = distinct(node)
-    used = sorted({p.number for _, parts, _ in template.steps for p in parts if isinstance(p, Given)})
+    used = sorted({p.number for _, parts, *_ in template.steps for p in parts if isinstance(p, Given)})
     refs = lifter.refs_in([nodes[n] for n in used])
     names: list[str] = []
 
@@ -204,7 +205,7 @@ def written(lifter: Bench, node: Node, template: Template) -> Ref:
         return refs[id(nodes[place.number])].name if isinstance(place, Given) else place
 
     wish = lifter.wish(node)
-    for n, (step, parts, beside) in enumerate(template.steps):
+    for n, (step, parts, beside, _) in enumerate(template.steps):
         new = lifter.builder.claim(wish) if wish and n == template.last else lifter.builder.fresh_name()
         lifter.builder.used.add(new)
         names.append(new)
@@ -214,8 +215,8 @@ def written(lifter: Bench, node: Node, template: Template) -> Ref:
         lifter.builder.steps.append(again)
         if template.told[n] and n != template.last:
             lifter.labels[new] = new
-    for step in lifter.builder.steps[-len(names) :]:
-        evaluate(step, lifter.arrays)
+    for step, (*_, valued) in zip(lifter.builder.steps[-len(names) :], template.steps, strict=True):
+        valued(step, lifter.arrays)
 
     def ref(place: Place) -> Ref:
         if isinstance(place, Given):
