@@ -191,6 +191,43 @@ def test_a_candidate_is_held_against_an_equation() -> None:
         assert_backward(Wrong.apply, "out[i] = sum_j x[i+j]*w[j]", x=x, w=w)
 
 
+@pytest.mark.parametrize(
+    ("text", "twin"),
+    [
+        ("out[i] = pi*x[i]^2 + e*x[i]", lambda x: np.pi * x**2 + np.e * x),
+        ("out[i] = π·x[i] + e^x[i]", lambda x: np.pi * x + x.exp()),
+        ("out[t<4] = Σ_n x[n]·cos(2·pi·n·t/size(x, 0))", lambda x: torch.fft.fft(x, 4).real),
+        ("out[e] = x[e] + Σ_e2 x[e2]", lambda x: x + x.sum()),
+        ("h = x*x; out[i] = d·h[i] where d = e/pi", lambda x: x**2 * np.e / np.pi),
+    ],
+)
+def test_pi_and_e_are_the_numbers_that_a_page_prints(text: str, twin: Any) -> None:
+    x = torch.tensor([0.5, -1.0, 2.0, 1.5], dtype=torch.float64, requires_grad=True)
+    out = twin(x)
+    seed = torch.arange(1.0, 5.0, dtype=torch.float64)
+    out.backward(seed)
+    found = symgrad.explain(text, x=x.detach().numpy(), seed=seed.numpy())
+    assert list(found.gradients) == ["x"]
+    assert found.passed, found.to_text()
+    assert_same(out, found.output, what=text)
+    assert_same(x.grad, found.gradients["x"].value, what=text)
+
+
+@pytest.mark.parametrize("text", ["ij,jk->ik", "i j, j k -> i k", "ij,jk→ik", " ij , jk->i k "])
+def test_subscripts_are_read_as_einsum_reads_them(text: str) -> None:
+    assert symgrad.explain(text, check=False).gradients["x"].closed_form == "v @ a.T"
+
+
+@pytest.mark.parametrize(
+    ("subscripts", "where"), [("ij,jk->im", "im"), ("ij,jk->iik", "iik"), ("i1,i2->i", "i1,i2->i")]
+)
+def test_subscripts_that_mean_nothing_have_their_place(subscripts: str, where: str) -> None:
+    with pytest.raises(SymgradError) as caught:
+        symgrad.explain(subscripts)
+    assert caught.value.excerpt is not None
+    assert subscripts[slice(*caught.value.span)] == where
+
+
 def test_python_texts_are_still_python() -> None:
     for text in ("x[0]", "h = x[0]; h * 2", "sum(x)", "x.sum()", "where(x > 0, x, 0)"):
         assert symgrad.explain(text, check=False).output is not None
@@ -266,6 +303,22 @@ def test_the_axes_of_dots_are_those_at_their_place(text: str, shapes: dict[str, 
         ("out[i] = x[i,…] + x[…,i]", ""),
         ("out[i] = sum_j A[i,j] x[j]", "a product needs a sign"),
         ("out[i] = x[i]^2 [x[i] > 0]", "a product needs a sign"),
+        ("out[i] = (x[i] > 0)*x[i]", "[x[i] > 0]"),
+        ("out[i] = [x[i] > 0 or y[i] > 0]*x[i]", "max([x[i] > 0], [y[i] > 0])"),
+        ("out[i] = not x[i]", "1 − [x[i] > 0]"),
+        ("out[i] = x[i][j]", "x[i,j]"),
+        ("out[i] = tanh x[i]", "tanh(x[i])"),
+        ("out[i] = torch.exp(x[i])", "exp(x[i])"),
+        ("out[i] = a[i] @ x", "Σ_j a[i,j]·x[j]"),
+        ("out[i] = x[1:]", "h = x[1:]"),
+        ("out[i] = \\sum_j x[i,j]", "sum_j"),
+        ("out[i] = sum_{j!=i} x[j]", "Σ_j [j ≠ i]"),
+        ("out = sum_ij x[i,j]", "Σ_{i,j}"),
+        ("out = sum_i,j x[i,j]", "Σ_{i,…}"),
+        ("out = sum x[i]", "Σ_{i}"),
+        ("out[i] = softmax(x[i])", "h = softmax(x)"),
+        ("out[i] = mean(x[i])", "mean_j x[j]"),
+        ("i1,i2->i", "ij,jk->ik"),
     ],
 )
 def test_a_refusal_says_how_it_is_written_here(text: str, hint: str) -> None:

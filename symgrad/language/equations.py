@@ -7,29 +7,38 @@ one where brackets with letters stand on its left, or where it says Σ_j, √, �
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from symgrad.errors import NotationError, Span
-from symgrad.language.nodes import Equation, Name
+from symgrad.errors import NotationError, Span, UnknownNameError
+from symgrad.language.nodes import Equation, Name, Statement
+from symgrad.language.tokens import Token, check_word
+from symgrad.notation.meaning import CONSTANTS
 from symgrad.notation.read import read_statement
 from symgrad.notation.scope import names_in, spelled_out
-from symgrad.notation.tokens import LETTER, NAME
-from symgrad.notation.tree import Access, Flat, walk
+from symgrad.notation.tokens import BIG, LETTER, NAME
+from symgrad.notation.tree import Access, Call, Flat, walk
 from symgrad.notation.tree import Name as Bare
+from symgrad.notation.tree import Statement as Tree
+from symgrad.ops.lookup import find
 from symgrad.ops.words import functions
+from symgrad.source import Source
 
-RUN = rf"{LETTER} \s* (?: < [^=;]*? )?"
-SLOT = rf"\s* (?: … | \.\.\. | {RUN} | \( \s* {RUN} (?: , \s* {RUN} )* \) )"
-LEFT = re.compile(rf"\s* {NAME} \s* \[ {SLOT} (?: , {SLOT} )* \s* \] \s* = (?!=)", re.VERBOSE)
+INSIDE = r"[^\[\]:'\"]*"
+LEFT = re.compile(
+    rf"\s* {NAME} \s* \[ (?= [^\]]* (?: [A-Za-z…] | \.\.\. ) ) {INSIDE} (?: \[ {INSIDE} \] {INSIDE} )* \] \s* = (?!=)",
+    re.VERBOSE,
+)
+"""What begins like an equation: something with letters in brackets is defined."""
 PLAIN_LEFT = re.compile(rf"\s* {NAME} \s* = (?!=)", re.VERBOSE)
 SAID = re.compile(
     rf"""[Σ∑Π∏√⌊⌋⟨⟩] | (?<!\w) (?:sum|prod|mean|max|min)_ (?: {LETTER} (?!\w) | \{{ )
-    | \b where \s+ {NAME} \s* [=\[]""",
+    | (?<!\w) (?:sum|prod|mean|max|min) (?: _\w* )? \s+ \w | \b where \s+ {NAME} \s* [=\[]""",
     re.VERBOSE,
 )
 DOTS = r"(?:\.\.\.|…)"
 TERM = rf"(?:[A-Za-z]+(?:{DOTS}[A-Za-z]*)?|{DOTS}[A-Za-z]*)"
-EINSUM = re.compile(rf"\s*({TERM}(?:\s*,\s*{TERM})*)\s*->\s*({TERM}?)\s*")
+EINSUM = re.compile(rf"({TERM}(?:,{TERM})*)->({TERM}?)")
+SUBSCRIPTS = re.compile(r"[A-Za-z0-9.…,\s]*(?:(?:->|→)[A-Za-z0-9.…,\s]*)+")
 OPERANDS = ("x", "a", "w", "b", "c", "d")
 """What the operands of einsum's shorthand are called."""
 
@@ -70,6 +79,7 @@ def equation(text: str, start: int) -> Equation:
     lead = len(body) - len(body.lstrip())
     statement = read_statement(body.lstrip(), start + lead)
     whole = spelled_out(statement)
+    check_calls(whole)
     names = names_in(whole, functions())
     spans: dict[str, Span] = {}
     for node in walk(whole):
@@ -77,8 +87,37 @@ def equation(text: str, start: int) -> Equation:
             spans.setdefault(node.name, (node.span[0], node.span[0] + len(node.name)))
     tensors = tuple(Name(spans[name], name) for name in names.tensors)
     counts = tuple(Name(spans[name], name) for name in names.counts)
+    left = statement.span[0]
+    for name in (*tensors, *counts, Name((left, left + len(statement.name)), statement.name)):
+        check_word(Token("name", name.name, name.span), "")
+        if name.name in ("True", "False", "None"):
+            raise NotationError(f"{name.name} is no number and no tensor", span=name.span, hints=("1 or 0",))
     ranks = tuple((1, True) if pattern.flat else (pattern.axes, pattern.more) for pattern in names.tensors.values())
     return Equation(statement.span, statement, tensors, counts, ranks)
+
+
+def check_calls(statement: Tree) -> None:
+    """Refuse functions of the table that act on whole tensors, with the way to write them."""
+    for node in walk(statement):
+        if not isinstance(node, Call) or node.function in functions() or node.function in BIG:
+            continue
+        if find(node.function) is not None:
+            raise UnknownNameError(
+                f"{node.function} is no function of single numbers",
+                span=(node.span[0], node.span[0] + len(node.function)),
+                hints=(f"a statement of its own, on a whole tensor: h = {node.function}(x); out[i] = h[i]",),
+            )
+
+
+def check_constants(statements: Iterable[Statement], equations: Sequence[Equation]) -> None:
+    """Refuse an assignment to π or e where an equation reads it as the number that it is there."""
+    for statement in statements:
+        for equation in equations if statement.target in CONSTANTS else ():
+            tensors = {tensor.name for tensor in equation.tensors}
+            read = {node.name for node in walk(equation.statement) if isinstance(node, Bare)} - tensors
+            if statement.target in read:
+                told = f"{statement.target} is a number of its own in index equations"
+                raise NotationError(told, span=statement.span, hints=("another name for what is computed here",))
 
 
 def of_einsum(text: str) -> str | None:
@@ -88,10 +127,26 @@ def of_einsum(text: str) -> str | None:
     'out[i,k] = Σ_j x[i,j]·a[j,k]'
     >>> of_einsum("...ij,...jk->...ik")
     'out[…,i,k] = Σ_j x[…,i,j]·a[…,j,k]'
+    >>> of_einsum("i j, j k → i k")
+    'out[i,k] = Σ_j x[i,j]·a[j,k]'
     """
-    match = EINSUM.fullmatch(text)
-    if match is None:
+    if not SUBSCRIPTS.fullmatch(text):
         return None
+    compact = "".join(text.split()).replace("→", "->")
+    match = EINSUM.fullmatch(compact)
+    try:
+        if match is None:
+            raise NotationError(
+                "subscripts are letters, with commas between operands and one -> before the result",
+                span=(0, len(compact)), hints=("ij,jk->ik",),
+            )  # fmt: skip
+        return stated_by(match)
+    except NotationError as error:
+        raise Source(compact).locate(error) from None
+
+
+def stated_by(match: re.Match[str]) -> str:
+    """The equation of subscripts that have the form of some."""
     terms = [term.strip().replace("...", "…") for term in match[1].split(",")]
     result = match[2].replace("...", "…")
     if len(terms) > len(OPERANDS):

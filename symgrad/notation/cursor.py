@@ -7,12 +7,20 @@ import re
 from symgrad.errors import NotationError, Span
 from symgrad.notation.tokens import LETTER, Token
 
+CLOSING = (")", "]", "}", "⟩", "⌋")
 DEPTH = 60
 """Brackets, powers and sums may be nested this deep."""
 
 CASES = ("a condition in brackets is 1 or 0: [x[i] > 0]·x[i] + [x[i] ≤ 0]·2·x[i]",)
-OTHERWISE = {"if": CASES, "where": CASES, "/": ("⌊i/2⌋, which is floor(i/2)",)}
+EITHER = ("one of two: max([x[i] > 0], [y[i] > 0])",)
+OTHERWISE = {
+    "if": CASES, "where": CASES, "or": EITHER, "/": ("⌊i/2⌋, which is floor(i/2)",),
+    **dict.fromkeys(("<", "≤", ">", "≥", "=", "≠"), CASES),
+}  # fmt: skip
 """Words of Python, and what an equation has for them."""
+PRODUCT = "a product needs a sign: 2·x or 2*x"
+SUMMED = re.compile(r"(?:Σ|Π|sum|prod|mean|max|min)(?:_([A-Za-z]*))?")
+"""What looks like a sum and is none: its letter is missing, or there are two."""
 
 
 class Cursor:
@@ -42,7 +50,7 @@ class Cursor:
         """The sign ``word``, or a refusal that says what it would close."""
         if self.sees(word):
             return self.take()
-        if opened is not None:
+        if opened is not None and (self.next.kind == "end" or self.next.word in CLOSING):
             raise self.refusal(f"this {opened.word} is not closed by {word}", opened.span)
         raise self.unexpected(f"here a {word} should stand")
 
@@ -60,12 +68,26 @@ class Cursor:
         token = self.next
         before = self.tokens[self.place - 1] if self.place else None
         begins = token.kind in ("name", "number", "big") or token.word in ("(", "[")
-        juxtaposed = begins and before is not None and (before.kind in ("name", "number") or before.word in (")", "]"))
-        hints = ("a product needs a sign: 2·x or 2*x",) if juxtaposed else ()
+        hints = self.side_by_side(before, token) if begins and before is not None else ()
         hints = OTHERWISE.get(token.word, hints)
         if token.kind == "end":
             problem = "the equation ends too early"
         return self.refusal(problem, token.span, hints)
+
+    def side_by_side(self, before: Token, token: Token) -> tuple[str, ...]:
+        """What would do where ``token`` follows ``before`` with nothing between."""
+        if before.kind == "name":
+            summed = SUMMED.fullmatch(before.word)
+            if summed is not None:
+                return (
+                    f"Σ_{{{','.join(summed[1] or 'i')}}} x[…], or sum_{{…}}: in braces the letters, commas between",
+                )
+            if before.word == "not":
+                return ("1 − [x[i] > 0]",)
+            return (PRODUCT,) if token.word in ("(", "[") else (PRODUCT, "a function has brackets: tanh(x[i])")
+        if before.word == "]" and token.word == "[":
+            return ("the indices of an entry stand together: x[i,j]", "a product needs a sign: x[i]·[i < j]")
+        return (PRODUCT,) if before.kind == "number" or before.word in (")", "]") else ()
 
     def refusal(self, problem: str, span: Span, hints: tuple[str, ...] = ()) -> NotationError:
         """The error, with its place."""

@@ -44,6 +44,7 @@ from symgrad.notation.tree import (
 )
 
 RELATIONS = ("<", "≤", ">", "≥", "=", "≠")
+RELATED = {sign: sign for sign in (">", "≥", "≠")}
 
 
 class Expressions(Cursor):
@@ -56,10 +57,11 @@ class Expressions(Cursor):
         if self.sees("<"):
             self.take()
             bound = self.expression()
-        elif self.sees("≤", ">", "≥"):
+        elif self.sees("≤", ">", "≥", "=", "≠") or self.next.word == "in":
+            word, sign, other = token.word, RELATED.get(self.next.word, "≤"), "j" if token.word == "i" else "i"
             raise self.refusal(
-                f"how far {token.word} runs is said with <", self.next.span,
-                (f"{token.word}<n, or a condition behind it: Σ_{token.word} [{token.word} ≤ i]·…",),
+                f"how far {word} runs is said with <", self.next.span,
+                (f"{word}<n, from 0 on, or a condition behind it: Σ_{word} [{word} {sign} {other}]·…",),
             )  # fmt: skip
         return Letter(token.word, bound, span=self.span_from(token.span))
 
@@ -127,6 +129,8 @@ class Expressions(Cursor):
         else:
             token = self.letter()
             letters.append(Letter(token.word, span=token.span))
+            if self.sees(","):
+                raise self.refusal("several letters stand in braces", self.next.span, (f"Σ_{{{token.word},…}}",))
         self.depth += 1
         if self.depth > DEPTH:
             raise self.too_deep(sign.span)

@@ -6,14 +6,15 @@ Comes in: a node, the shapes of tensors, and names that stand for sizes. Goes ou
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import sympy as sp
 
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.tree import Binary, Floor, Name, Negative, Node, Number
+from symgrad.notation.tree import Binary, Condition, Delta, Floor, Name, Negative, Node, Number, walk
 from symgrad.notation.tree import Size as SizeOf
 from symgrad.shapes import Shape, Size
 
@@ -75,3 +76,14 @@ def letters_in(expression: Expr) -> set[Expr]:
     """The letters of a linear index expression."""
     symbols = (expression,) if expression.is_Symbol else expression.free_symbols
     return {symbol for symbol in symbols if symbol.name.startswith("·")}
+
+
+def compared_in(node: Node, reader: Linear) -> Iterator[tuple[set[Expr], set[Expr]]]:
+    """The letters on both sides of every relation and every δ in ``node``; of ``0 ≤ i + r`` all are on one side."""
+    for inner in walk(node):
+        chains = inner.chains if isinstance(inner, Condition) else ()
+        pairs = [pair for chain in chains for pair in pairwise(chain.sides)]
+        for pair in [*pairs, (inner.left, inner.right)] if isinstance(inner, Delta) else pairs:
+            first, second = map(reader.linear, pair)
+            if first is not None and second is not None:
+                yield letters_in(first), letters_in(second)

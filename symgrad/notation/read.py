@@ -41,6 +41,9 @@ class Reader(Expressions):
             while self.sees(","):
                 self.take()
                 slots.append(self.slot())
+            if not self.sees("]") and self.next.kind != "end":
+                hints = (f"{name.word}[i] = …, which says of every entry what it is",)
+                raise self.refusal("on the left stand letters alone", self.next.span, hints)
             self.expect("]", opened)
         if not self.sees("="):
             raise self.unexpected("after what an equation defines there stands a =")

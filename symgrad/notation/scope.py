@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
-from symgrad.errors import NotationError, UnknownNameError, UnsupportedError
-from symgrad.notation.meaning import Word
+from symgrad.errors import NotationError, UnknownNameError
+from symgrad.notation.meaning import CONSTANTS, Word
+from symgrad.notation.refusals import check_access, check_function, check_letter, check_number, check_scope, letters_of
 from symgrad.notation.tree import (
     Access,
     Big,
@@ -21,11 +21,11 @@ from symgrad.notation.tree import (
     Chain,
     Condition,
     Definition,
+    Delta,
     Dots,
     Flat,
     Letter,
     Name,
-    Negative,
     Node,
     Number,
     Padded,
@@ -55,8 +55,9 @@ class Pattern:
 class Names:
     """What the names of an equation are, in order of appearance.
 
-    ``tensors`` are read entry by entry (a number without indices has no axes), ``data`` are those among them that are
-    read inside indices: nothing flows back to them. ``counts`` are whole numbers inside indices and bounds.
+    ``tensors`` are read entry by entry (a number without indices has no axes; π and e are no names of anybody's),
+    ``data`` are those among them that are read inside indices: nothing flows back to them. ``counts`` are whole numbers
+    inside indices and bounds.
     """
 
     tensors: Mapping[str, Pattern]
@@ -219,8 +220,12 @@ def names_in(statement: Statement, functions: Mapping[str, Word]) -> Names:
         elif isinstance(node, Row):
             for place in node.places:
                 check_letter(place, letters, statement)
+        elif isinstance(node, Delta):
+            for side in (node.left, node.right):
+                if isinstance(side, Name) and len(side.name) == 1:
+                    check_letter(side, letters, statement)
         elif isinstance(node, Name) and node.name not in letters:
-            check_number(node, statement)
+            check_number(node, letters, statement)
             if indexing:
                 counts[node.name] = None
             else:
@@ -231,16 +236,11 @@ def names_in(statement: Statement, functions: Mapping[str, Word]) -> Names:
         if name in tensors:
             raise NotationError(f"{name} is a tensor: say which of its entries", span=node.span, hints=(f"{name}[i]",))
     order = {node.name: None for node in walk(statement.right) if isinstance(node, (Access, Flat, Name))}
-    numbers = {name: Pattern(0, False) for name in bare if name not in counts}
+    numbers = {name: Pattern(0, False) for name in bare if name not in counts and name not in CONSTANTS}
     known = {**tensors, **numbers}
     check_sizes(statement, known)
     check_scope(statement, letters, frozenset())
     return Names({name: known[name] for name in order if name in known}, frozenset(data), tuple(counts))
-
-
-def letters_of(node: Node) -> tuple[Letter, ...]:
-    """The letters that ``node`` introduces."""
-    return node.letters if isinstance(node, (Big, Statement)) else ()
 
 
 def places(node: Node, indexing: bool = False) -> Iterator[tuple[Node, bool]]:
@@ -249,76 +249,6 @@ def places(node: Node, indexing: bool = False) -> Iterator[tuple[Node, bool]]:
     inner = indexing or isinstance(node, (Access, Flat, Letter))
     for part in parts(node):
         yield from places(part, inner)
-
-
-def check_access(node: Access | Flat, letters: set[str], statement: Statement) -> None:
-    """Refuse entries of what is being defined, of letters, and those that name an index nobody introduces."""
-    if node.name == statement.name:
-        raise UnsupportedError(
-            f"{node.name} is defined by its own entries: that is an equation to be solved", span=node.span,
-            hints=("several statements, or an operation of torch that solves it",),
-        )  # fmt: skip
-    if node.name in letters:
-        raise NotationError(f"{node.name} is an index here, and has no entries", span=node.span)
-    for slot in node.slots if isinstance(node, Access) else (node.number,):
-        if isinstance(slot, Name) and len(slot.name) == 1:
-            check_letter(slot, letters, statement)
-
-
-def check_scope(node: Node, letters: set[str], inside: frozenset[str]) -> None:
-    """Refuse the letter of a sum where that sum has ended."""
-    if isinstance(node, Name) and node.name in letters and node.name not in inside:
-        told = f"{node.name} stands behind the end of its sum, which goes as far as the product behind it"
-        raise NotationError(told, span=node.span, hints=(f"Σ_{node.name} (… + …), or another letter here",))
-    inner = inside | {letter.name for letter in letters_of(node)}
-    for part in parts(node):
-        check_scope(part, letters, inner if not isinstance(part, Letter) or isinstance(node, Statement) else inside)
-
-
-def check_letter(node: Node, letters: set[str], statement: Statement) -> None:
-    """Refuse an index that nobody introduces."""
-    if isinstance(node, Name) and node.name not in letters:
-        ranges = (w for w in walk(statement) if isinstance(w, Letter) and w.bound is not None)
-        pair = next((w.name for w in ranges if isinstance(w.bound, Name) and w.bound.name == node.name), None)
-        both = (f"Σ_{{{pair},{node.name}}} [{pair} < {node.name}]·…, for the pairs of both",) if pair else ()
-        raise NotationError(
-            f"{node.name} is neither an index of {statement.name} nor summed over",
-            span=node.span,
-            hints=both or (f"Σ_{node.name} in front, or {statement.name}[…,{node.name}]",),
-        )
-
-
-def check_number(node: Name, statement: Statement) -> None:
-    """Refuse what is being defined as a part of itself."""
-    if node.name == statement.name:
-        raise UnsupportedError(f"{node.name} is defined by itself: that is an equation to be solved", span=node.span)
-
-
-def check_function(node: Call, functions: Mapping[str, Word]) -> None:
-    """Refuse functions that the notation does not have, and arguments that a function does not take."""
-    word = functions.get(node.function)
-    if word is not None:
-        check_arguments(node, word)
-        return
-    near = get_close_matches(node.function, list(functions), n=1, cutoff=0.6)
-    raise UnknownNameError(
-        f"no function {node.function} in index equations",
-        span=(node.span[0], node.span[0] + len(node.function)),
-        hints=(f"did you mean {near[0]}?",) if near else ("exp, log, tanh, sigmoid, … by their names in torch",),
-    )
-
-
-def check_arguments(node: Call, word: Word) -> None:
-    """Refuse too few or too many, and an option that is no number: nothing that is written is left unread."""
-    given = len(node.arguments)
-    if not word.least <= given <= word.most:
-        takes = f"{word.least}" if word.least == word.most else f"{word.least} to {word.most}"
-        raise NotationError(f"{node.function} takes {takes} here, and gets {given}", span=node.span)
-    for place in sorted(word.numbers & frozenset(range(given))):
-        if not all(isinstance(part, (Number, Negative, Binary)) for part in walk(node.arguments[place])):
-            raise NotationError(
-                f"{node.function} takes a number here, that stands in the text", span=node.arguments[place].span
-            )
 
 
 def check_sizes(statement: Statement, tensors: Mapping[str, Pattern]) -> None:

@@ -19,7 +19,7 @@ import sympy as sp
 from symgrad.errors import ShapeError, Span
 from symgrad.indexing.brackets import reach
 from symgrad.indexing.symbols import Expr
-from symgrad.notation.linear import Linear, letter_symbol, letters_in
+from symgrad.notation.linear import Linear, compared_in, letter_symbol, letters_in
 from symgrad.notation.tree import (
     Access,
     Big,
@@ -293,13 +293,11 @@ class Finder:
     def compared_with(self, letter: Letter) -> Size:
         """As far as the one letter that it is compared with."""
         symbol = letter_symbol(letter.name)
-        for node in walk(self.statement.right):
-            for gap in self.gaps(node):
-                others = letters_in(gap) - {symbol}
-                if symbol in letters_in(gap) and len(others) == 1:
-                    size = self.result.found.get(str(others.pop())[1:])
-                    if size is not None:
-                        return size
+        for first, second in compared_in(self.statement.right, self.reader):
+            mine, others = (first, second) if symbol in first else (second, first)
+            size = self.result.found.get(str(next(iter(others)))[1:]) if mine == {symbol} and len(others) == 1 else None
+            if size is not None:
+                return size
         raise self.undecided(letter, f"no entry says how far {letter.name} runs")
 
     def undecided(self, letter: Letter, why: str) -> ShapeError:

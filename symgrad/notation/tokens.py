@@ -21,9 +21,19 @@ NAME = r"[A-Za-z_\u0370-\u03FF][A-Za-z0-9_\u0370-\u03FF\u2080-\u2089]*"
 BIG = {"Σ": "Σ", "∑": "Σ", "sum": "Σ", "Π": "Π", "∏": "Π", "prod": "Π", "max": "max", "min": "min", "mean": "mean"}
 SAME = {
     "*": "·", "×": "·", "⋅": "·", "∗": "·", "-": "−", "–": "−", "<=": "≤", ">=": "≥", "!=": "≠", "==": "=", "**": "^",
-    "...": "…", "∧": "and",
+    "...": "…", "∧": "and", "÷": "/",
 }  # fmt: skip
 WORDS = ("where", "and", "mod")
+INSTEAD = {
+    "%": "what is left of i by 3 is i − 3·⌊i/3⌋",
+    ".": "a function by its name alone, exp(x[i]); a method in a statement of its own: h = x.T; out[i] = …",
+    ":": "a part of a tensor in a statement of its own: h = x[1:]; out[i] = …",
+    "@": "Σ_j a[i,j]·x[j], or a statement of its own: h = a @ x; out[i] = …",
+    "&": "[x[i] > 0 and y[i] > 0]",
+    "\\": "sum_j for a sum, sqrt(x), a*b; no commands of LaTeX's",
+    "½": "1/2",
+}
+"""Characters of Python and of paper, and what an equation has for them."""
 SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
 
 TOKEN = re.compile(
@@ -31,10 +41,10 @@ TOKEN = re.compile(
       (?P<space>   \s+ )
     | (?P<number>  [0-9]+ (?: \.(?!\.) [0-9]* )? (?: [eE] [+-]? [0-9]+ )? | \.[0-9]+ (?: [eE] [+-]? [0-9]+ )? )
     | (?P<big>     (?: {"|".join(BIG)} ) _ (?= {LETTER} (?! [A-Za-z0-9_] ) | \{{ ) )
-    | (?P<delta>   δ_ (?: [A-Za-z][A-Za-z] (?! [A-Za-z0-9_] ) | \{{ [^{{}}]* \}} ) )
+    | (?P<delta>   (?: δ | delta ) _ (?: [A-Za-z][A-Za-z] (?! [A-Za-z0-9_] ) | \{{ [^{{}}]* \}} ) )
     | (?P<name>    {NAME} )
     | (?P<power>   [⁰¹²³⁴⁵⁶⁷⁸⁹⁻]+ )
-    | (?P<sign>    \.\.\. | \*\* | <= | >= | != | == | [-+*/^=<>()\[\]{{}},|−–×⋅∗·≤≥≠…√⌊⌋⟨⟩∧\u0302] )
+    | (?P<sign>    \.\.\. | \*\* | <= | >= | != | == | [-+*/^=<>()\[\]{{}},|−–×⋅∗·≤≥≠…√⌊⌋⟨⟩∧÷\u0302] )
     """,
     re.VERBOSE,
 )
@@ -80,6 +90,8 @@ def _tokens(text: str, start: int) -> Iterator[Token]:
             check_number(word, text[position : position + 1], span)
         if kind == "big":
             word = BIG[word[:-1]]
+        elif kind == "delta":
+            word = word.replace("delta", "δ")
         elif kind == "power":
             word = word.translate(SUPERSCRIPTS)
         elif word in WORDS or SAME.get(word) in WORDS:
@@ -103,13 +115,10 @@ def check_number(word: str, following: str, span: Span) -> None:
 
 def refused(character: str, span: Span) -> NotationError:
     """The error for a character that no equation has."""
-    if character == "%":
-        hints: tuple[str, ...] = ("what is left of i by 3 is i − 3·⌊i/3⌋",)
-    else:
-        hints = ("names, numbers, + − · / ^ √, |x|, ⌊x⌋, [i ≤ j], Σ_j or sum_j, and where d = …",)
+    usual = "names, numbers, + − · / ^ √, |x|, ⌊x⌋, [i ≤ j], Σ_j or sum_j, and where d = …"
     shown = character if character.isprintable() and character.strip() else f"U+{ord(character):04X}"
     return NotationError(
         f"the character {shown} is not part of an index equation",
         span=span,
-        hints=hints,
+        hints=(INSTEAD.get(character, usual),),
     )
