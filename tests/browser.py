@@ -50,7 +50,7 @@ class Opened:
         return self.page
 
     def violations(self) -> list[str]:
-        """What axe-core finds, from serious on."""
+        """What axe-core finds, from moderate on."""
         axe = pytest.importorskip(
             "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
         )
@@ -58,5 +58,5 @@ class Opened:
         return [
             f"{v['id']} ({v['impact']}): {v['nodes'][0]['html'][:160]} and {len(v['nodes']) - 1} more"
             for v in found
-            if v["impact"] in ("serious", "critical")
+            if v["impact"] in ("moderate", "serious", "critical")
         ]

@@ -340,6 +340,34 @@ def test_paper_keeps_its_letters(opened: Opened, tmp_path: Path) -> None:
     assert page.locator("[style*=zoom]").count() == 0
 
 
+def test_paper_keeps_short_lines_and_all_numbers(opened: Opened, tmp_path: Path) -> None:
+    """However wide the screen was: only what is wider than paper is set smaller, and a vector goes on below."""
+    long = symgrad.explain("sin(x).cumsum(0)", shapes={"x": (60,)}, check=False).to_html()
+    page = opened.open(written(tmp_path / "long.html", long))
+    page.set_viewport_size({"width": 1400, "height": 900})
+    assert page.evaluate("document.querySelector('.sheet').scrollWidth <= document.querySelector('.sheet').clientWidth")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.locator(".answer pre[style*=zoom]").count() == 0
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 718, "height": 1016})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 718
+    assert page.locator(".pointing:visible").count() == 0
+
+
+def test_a_gradient_that_cancels_to_nothing_can_be_edited(opened: Opened, tmp_path: Path) -> None:
+    """The roundings of a browser are not those of Python: where all that is left is rounding, they differ."""
+    even = symgrad.explain("softmax(q@k.T / 2) @ u", shapes={"q": (3, 4), "k": (3, 4), "u": (3, 5)}, check=False)
+    page = opened.open(written(tmp_path / "even.html", even.to_html()))
+    assert page.evaluate("document.documentElement.dataset.formulas") == "travel"
+    assert set(page.locator('.sheet[data-tensor="q.grad"] output').all_text_contents()) == {"0"}
+    page.locator('[aria-label="u[0,0]"]').fill("3")
+    page.locator('[aria-label="k[0,0]"]').fill("2")
+    x = symgrad.explain("softmax(q@k.T / 2) @ u", q=np.ones((3, 4)), k=[[2, 1, 1, 1], [1] * 4, [1] * 4],
+                        u=[[3, 1, 1, 1, 1], [1] * 5, [1] * 5]).gradients["q"]  # fmt: skip
+    shown = page.locator('.sheet[data-tensor="q.grad"] output').all_text_contents()
+    assert np.allclose([float(text) for text in shown], np.asarray(x.value, float).reshape(-1), rtol=1e-4, atol=1e-9)
+
+
 def test_names_of_users_do_nothing(opened: Opened, tmp_path: Path) -> None:
     evil = symgrad.explain("x*a", x=[1, 2], a=[3, 4], check=False)
     text = '"><img src=x onerror="document.title=\'broken\'"></script><script>document.title="broken"</script>'

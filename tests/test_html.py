@@ -104,6 +104,22 @@ def test_tensors_without_entries_have_pages_too() -> None:
         assert not re.search(r"=\s*=", shown.to_text() + shown.to_markdown() + shown.to_latex())
 
 
+def test_an_equation_stands_in_its_page_as_it_was_given() -> None:
+    page = symgrad.explain("out[i] = sum_j x[i+j]*w[j]", x=[1, 2, 3, 4, 5], w=[1, 0, -1], check=False).to_html()
+    assert "out[i] = Σ_j x[i + j]·w[j]</code><span" in re.sub(
+        r"</?span data-s[^>]*>|</span>(?=[^<]*[\[\] ·])", "", page
+    )
+    assert "out = out[" not in page
+    assert "out = …" not in page
+
+
+def test_a_page_says_what_its_lines_leave_out() -> None:
+    """The seed of one number is 1: the lines of the backward have none, and the answer above them has."""
+    for expression, left_out in (("sum(x*x)", True), ("x*x", False)):
+        page = symgrad.explain(expression, x=[1, 2], check=False).to_html()
+        assert ("The seed is 1 here, and is left out." in page) is left_out
+
+
 def test_without_its_packages_a_page_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     explanation = symgrad.explain("x*a", check=False)
     for package in ("jinja2", "latex2mathml.converter"):

@@ -14,7 +14,7 @@ import numpy as np
 from symgrad.errors import SymgradError
 from symgrad.exercises.points import evaluated, gradient, known_by, points_of, seeds_of
 from symgrad.explanation import Explanation
-from symgrad.language import arguments
+from symgrad.language import arguments, definition
 from symgrad.notebook import Listed
 from symgrad.numeric import Values, as_float
 from symgrad.testing.bench import Trial, apart, place
@@ -67,7 +67,7 @@ class Question(Listed):
         sizes = ", ".join(f"{g.name} {size(g.value.shape)}" for g in self.explanation.inputs)
         known = ", ".join(dict.fromkeys([program.seed, program.output, *(g.name for g in self.explanation.inputs)]))
         return (
-            f"{program.output} = {self.expression.strip()}    ({sizes}, {program.output} "
+            f"{definition(self.expression, program.output)}    ({sizes}, {program.output} "
             f"{size(self.explanation.output.shape)})\n"
             f"{program.output}.backward({program.seed}):  {self.name}.grad = ?    (in {known}; any size)"
         )

@@ -17,6 +17,7 @@ from symgrad.errors import SymgradError
 from symgrad.exercises.lines import EXACT, LEAD, LEAST, LONGEST, NEAR, Question, relative, sizes_tried
 from symgrad.exercises.points import gradient, known_by, points_of, seeds_of
 from symgrad.explanation import Explanation
+from symgrad.language import definition
 from symgrad.numeric import Array, Values, as_float
 from symgrad.render.html.travel import flat
 from symgrad.testing.bench import Trial
@@ -60,7 +61,7 @@ def asked(explanation: Explanation) -> dict[str, Any] | None:
     if first is None:
         return None
     return {
-        "seed": program.seed, "output": program.output, "expression": explanation.expression.strip(),
+        "seed": program.seed, "output": program.output, "asks": definition(explanation.expression, program.output),
         "inputs": list(explanation.gradients), "exact": EXACT, "near": NEAR, "least": LEAST, "longest": LONGEST,
         "lead": LEAD, "sizes": sizes_tried(explanation) if room >= 0 else "as many as fit into this page",
         "points": points, "mistakes": mistakes(explanation, *first),

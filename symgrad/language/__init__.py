@@ -1,6 +1,6 @@
 """Text → Program: Python's own grammar through a whitelist, shapes inferred, values as literals."""
 
-from symgrad.language.equations import in_one_line, is_equation
+from symgrad.language.equations import definition, in_one_line, is_equation
 from symgrad.language.expand import expand_composites, why_whole
 from symgrad.language.literals import Value, literal
 from symgrad.language.read import LOSSES, OUTPUTS, Reading, inputs_of, read
@@ -11,6 +11,7 @@ __all__ = [
     "OUTPUTS",
     "Reading",
     "Value",
+    "definition",
     "expand_composites",
     "holds_truths",
     "in_one_line",

@@ -63,6 +63,17 @@ def in_one_line(text: str) -> str:
     return text.strip() if "#" in text else "; ".join(" ".join(piece.split()) for piece, _ in pieces(text))
 
 
+def definition(text: str, output: str) -> str:
+    """``out = x@a``; several statements and equations as they stand.
+
+    >>> definition("x@a", "out"), definition("h = x@a; h.sum()", "out")
+    ('out = x@a', 'h = x@a; h.sum()')
+    """
+    several = ";" in text or "\n" in text.strip()
+    whole = several or is_equation(text) or text.replace(" ", "").startswith(f"{output}=")
+    return in_one_line(text) if whole else f"{output} = {text.strip()}"
+
+
 def is_equation(text: str) -> bool:
     """Whether one statement is an index equation.
 

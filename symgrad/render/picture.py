@@ -19,7 +19,7 @@ from symgrad.numeric import Array, as_float
 from symgrad.render import numbers
 from symgrad.render.content.jacobian import MOST_COLUMNS, MOST_ROWS, block_size, formula_of, symbols_of
 from symgrad.render.content.teller import teller_of
-from symgrad.render.content.words import size_text, structure_math
+from symgrad.render.content.words import counted, size_text, structure_math
 from symgrad.render.drawing import LEAST, PALETTE, WIDE, Drawing, ink_on
 from symgrad.render.page import Formula
 
@@ -272,20 +272,23 @@ def in_shape(drawing: Drawing, jacobian: Jacobian, flat: Array, top: float) -> N
 def density(drawing: Drawing, jacobian: Jacobian, top: float) -> str:
     """Where the entries of a large matrix are that are not zero: the more in a place, the darker it is."""
     rows, columns = jacobian.shape
+    if not rows * columns:
+        told = f"J is {rows:,} by {columns:,}; it has no entry."
+        drawing.text(LEFT, top, told, size=13)
+        return told
     found = jacobian.sparse().tocoo()
     kept = as_float(found.data) != 0
     counts = binned(found.row[kept], found.col[kept], (rows, columns))
-    most = counts.max() if counts.size else 0
-    alpha = (255 * (counts > 0) * (0.35 + 0.65 * counts / (most or 1))).astype(np.uint8)
-    scale = LARGE / max(rows, columns, 1)
-    beside = f"{rows:,} rows"
+    alpha = (255 * (counts > 0) * (0.35 + 0.65 * counts / (counts.max() or 1))).astype(np.uint8)
+    scale = LARGE / max(rows, columns)
+    beside = counted(rows, "row")
     across, down, left = max(columns * scale, 24), max(rows * scale, 24), LEFT + 12 + 12 * WIDE * len(beside)
     drawing.image(left, top + 10, across, down, alpha, PALETTE[0])
     drawing.cell(left, top + 10, across, down)
-    drawing.text(left, top, f"{columns:,} columns: the entries of {jacobian.name}", size=12)
+    drawing.text(left, top, f"{counted(columns, 'column')}: the entries of {jacobian.name}", size=12)
     drawing.text(LEFT, top + 10 + down / 2, beside, size=12)
     share = "every entry" if kept.sum() == rows * columns else f"{int(kept.sum()):,} of {rows * columns:,} entries"
-    said = f"{share} {'is' if share == 'every entry' else 'are'} not 0 here" if rows * columns else "it has no entry"
+    said = f"{share} {'is' if share == 'every entry' else 'are'} not 0 here"
     told = f"J is {rows:,} by {columns:,}; {said}."
     drawing.text(LEFT, top + down + 40, told, size=13)
     return told

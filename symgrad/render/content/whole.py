@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from symgrad.explanation import Explanation
-from symgrad.language import arguments, in_one_line, is_equation
+from symgrad.language import arguments, definition
 from symgrad.render.content.answer import answer_of
 from symgrad.render.content.forward import forward_section
 from symgrad.render.content.jacobian import jacobian_section
@@ -61,10 +61,8 @@ def _jacobians(teller: Teller, explanation: Explanation) -> Section:
 
 
 def title(expression: str, output: str) -> Words:
-    """out = x@a; several statements and equations as they stand."""
-    several = ";" in expression or "\n" in expression.strip()
-    whole = several or is_equation(expression) or expression.replace(" ", "").startswith(f"{output}=")
-    return (Code(in_one_line(expression) if whole else f"{output} = {expression.strip()}"),)
+    """out = x@a."""
+    return (Code(definition(expression, output)),)
 
 
 def _lead(explanation: Explanation) -> Iterator[Block]:

@@ -124,3 +124,8 @@ def typewriter(code: str) -> str:
     for character in "_{}#%&$":
         escaped = escaped.replace(character, f"\\{character}")
     return f"\\texttt{{{escaped}}}"
+
+
+def counted(count: int, what: str) -> str:
+    """``1 input``, ``1,000 inputs``."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

@@ -9,16 +9,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from symgrad.backward import Line
+from symgrad.backward import Backward, Line
 from symgrad.explanation import Explanation
 from symgrad.explanation.formulas import Derived
 from symgrad.numeric import as_float
 from symgrad.program import Program
 from symgrad.render.content import derivation_page, page_of
+from symgrad.render.content.teller import teller_of
 from symgrad.render.html.pieces import environment, inline_picture, need_packages
 from symgrad.render.html.product import panel, sheet, sheets
 from symgrad.render.html.travel import MOST_ENTRIES, travelling
-from symgrad.render.page import Page
+from symgrad.render.page import Formula, Page
 from symgrad.render.program_picture import program_picture
 
 
@@ -69,8 +70,9 @@ def live(explanation: Explanation) -> dict[str, Any]:
         "out": sheet(explanation.program.output, explanation.output)
         if explanation.output.size <= MOST_ENTRIES else None,
         "why": data["why"],
-        "forward": [told(line, explanation.program) for line in lines.forward],
+        "forward": [told(line, explanation.program) | entrywise(line, explanation) for line in lines.forward],
         "backward": [told(line, explanation.program) for line in backward],
+        "meaning": unit(lines),
         "program": inline_picture(program_picture(explanation), "program") if explanation.program.steps else None,
     }  # fmt: skip
 
@@ -82,12 +84,30 @@ def told(line: Line, program: Program) -> dict[str, Any]:
             "reads": " ".join(sorted(line.names)), "where": None}  # fmt: skip
 
 
+def entrywise(line: Line, explanation: Explanation) -> dict[str, Any]:
+    """The equation of a forward line that no code of torch says in one line."""
+    if line.text is not None:
+        return {}
+    teller = teller_of(explanation.program)
+    for step, equation in teller.steps:
+        if step.result.name == line.name:
+            names = teller.names.entry(equation.axes, line.name)
+            left = teller.left(line.name, equation.axes, names)
+            return {"code": f"{left.text} = {Formula(equation.right, names).text}"}
+    return {}
+
+
+def unit(lines: Backward) -> str:
+    """Why the lines have no seed in them, where they have none."""
+    return "The seed is 1 here, and is left out." if None in lines.seeds.values() else ""
+
+
 def rendered(page: Page, explanation: Explanation | None = None, version: str | None = None, **more: Any) -> str:
     """The template with a page in it."""
     title = "".join(part if isinstance(part, str) else getattr(part, "code", "") for part in page.title)
     absent: dict[str, Any] = {"data": None, "panels": [], "inputs": [], "seed": None, "weights": [], "results": [],
                               "out": None, "why": "", "forward": [], "backward": [], "program": None,
-                              "asked": None}  # fmt: skip
+                              "meaning": "", "asked": None}  # fmt: skip
     passed = None if explanation is None or not explanation.checked else explanation.passed
     text: str = environment().get_template("page.html.jinja").render(
         absent | more | {"page": page, "title": title, "passed": passed, "torch": version,

@@ -118,6 +118,8 @@ def sheets(explanation: Explanation) -> Iterator[Sheet]:
 def sheet(name: str, array: Array) -> Sheet:
     """One tensor as tables."""
     values = np.asarray(array, dtype=object)
+    if not values.size:
+        return Sheet(name, values.shape, ())
     if values.ndim < 2:
         values = values.reshape(1, -1)
     places, flat = np.arange(values.size).reshape(values.shape), values.reshape(-1)

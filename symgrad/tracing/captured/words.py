@@ -14,6 +14,7 @@ from symgrad.closed_form.source_text import Writer, number_text
 from symgrad.ops import entry_of
 from symgrad.ops.entry import plays
 from symgrad.program import Apply, Constant, Program, Role
+from symgrad.render.content.words import counted
 from symgrad.tracing.captured.recorded import Recorded
 from symgrad.tracing.lift.binding import Refusals
 from symgrad.tracing.lift.labels import HIDDEN, UNNAMED, cast_of, told_steps
@@ -199,11 +200,6 @@ def located(program: Recorded, reasons: Mapping[str, str]) -> Iterator[tuple[str
         where = program.lines.get(name)
         at = f" (line {where.line})" if where is not None else ""
         yield f"{step_text(program, found[name])}{at}", reason
-
-
-def counted(count: int, what: str) -> str:
-    """``1 input``, ``2 inputs``."""
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def first_words(error: Exception) -> str:

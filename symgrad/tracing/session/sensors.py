@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from symgrad.tracing.captured.words import counted
+from symgrad.render.content.words import counted
 from symgrad.tracing.record.trace import Call, Node
 from symgrad.tracing.session.torchs_words import Refusal, refusal_of
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from symgrad.errors import SymgradError, UnsupportedError
 from symgrad.numeric.exact import Array, as_float
+from symgrad.render.content.words import counted
 from symgrad.tracing.captured.capture import Capture
-from symgrad.tracing.captured.words import NOT_CHECKED, counted, shape_text
+from symgrad.tracing.captured.words import NOT_CHECKED, shape_text
 from symgrad.tracing.lift.lifter import Lifter
 from symgrad.tracing.lift.verify import precision
 from symgrad.tracing.record.given import Found, Given

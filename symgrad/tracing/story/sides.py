@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from symgrad.tracing.captured.words import counted
+from symgrad.render.content.words import counted
 from symgrad.tracing.story.events import Backward
 from symgrad.tracing.story.layout import cut
 from symgrad.tracing.story.summary import MANY

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.tracing.captured.words import NOT_CHECKED, counted
+from symgrad.render.content.words import counted
+from symgrad.tracing.captured.words import NOT_CHECKED
 from symgrad.tracing.record.numbers import MOST, short
 from symgrad.tracing.story.events import Backward, Leaf, Note, Session
 from symgrad.tracing.story.layout import shortened, wrapped

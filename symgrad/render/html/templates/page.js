@@ -118,12 +118,25 @@
     fold.textContent = open ? "close all" : "open all";
   });
   // On paper everything is open, and what is wider than a page is set smaller by itself: not the whole page with it.
-  const PAPER = 680, WIDE = ".matrix, .product, .lines, .listing pre";
+  const PAPER = 680, WIDE = ".matrix, .product, .grid, .lines, .listing pre";
+  function ownWidth(part) {  // of what stands in it, however wide its place is
+    const lines = all(".line", part), widths = [];
+    for (const one of lines.length ? lines : [part]) {
+      const before = one.style.cssText;
+      one.style.cssText = "flex:none;width:max-content";
+      widths.push(one.getBoundingClientRect().width);
+      one.style.cssText = before;
+    }
+    return Math.max(...widths);
+  }
   window.addEventListener("beforeprint", () => {
     for (const part of all("details")) part.open = true;
     const unseen = all(".panel[hidden]");
     for (const panel of unseen) panel.hidden = false;
-    for (const part of all(WIDE)) if (part.scrollWidth > PAPER) part.style.zoom = PAPER / part.scrollWidth;
+    for (const part of all(WIDE)) {
+      const own = part.closest(".vector") ? 0 : ownWidth(part);
+      if (own > PAPER) part.style.zoom = PAPER / own;
+    }
     for (const panel of unseen) panel.hidden = true;
   });
   window.addEventListener("afterprint", () => { for (const part of all(WIDE)) part.style.zoom = ""; });
@@ -139,7 +152,7 @@
   const formulas = data.stages.length > 0 && !broken.length;
   document.documentElement.dataset.formulas = broken.length ? "differ" : formulas ? "travel" : "none";
   if (broken.length) {
-    document.getElementById("why").textContent = `Only ${data.seed} can be edited here: in this browser ${broken.join(", ")} does not come out as it did in Python.`;
+    document.getElementById("why").textContent = `Only ${data.seed} can be edited here: in this browser ${broken.join(", ")} ${broken.length > 1 ? "do" : "does"} not come out as in Python.`;
     for (const x of data.inputs) for (const box of all(`.sheet[data-tensor="${CSS.escape(x.name)}"] input`)) box.disabled = true;
   }
 
@@ -169,11 +182,12 @@
   function update() {
     current = {};
     const same = data.inputs.every(x => x.values.every((a, n) => Object.is(a, inputs[x.name].values[n])));
+    const untouched = same && v.values.every((a, n) => Object.is(a, data.v.values[n]));
     if (formulas && !same) current = symgradTree.everything(data, inputs, v);
     data.gradients.forEach((g, n) => {
       const cells = cellsOf(n), columns = data.jacobians[n].shape[1];
-      const own = formulas ? (current.tensors || symgradTree.everything(data, inputs, v).tensors)[g.name + "·grad"].values : null;
-      const total = cells ? symgradTree.weighed(cells, v.values, columns) : own;
+      const own = formulas && !untouched ? (current.tensors || symgradTree.everything(data, inputs, v).tensors)[g.name + "·grad"].values : null;
+      const total = untouched ? g.values : cells ? symgradTree.weighed(cells, v.values, columns) : own;
       if (!total) return;
       fill(`${g.name}.grad`, total);
       const panel = all(".panel").find(p => p.dataset.by === g.name);
@@ -195,10 +209,9 @@
     });
     if (current.tensors && current.tensors[data.output]) fill(data.output, current.tensors[data.output].values);
     else if (same) fill(data.output, data.out);
-    const changed = !same || v.values.some((a, n) => !Object.is(a, data.v.values[n]));
     const note = document.getElementById("edited");
-    note.hidden = !changed;
-    const odd = changed && data.gradients.some(g => all(`.sheet[data-tensor="${CSS.escape(g.name + ".grad")}"] output`).some(o => o.textContent === "nan" || o.textContent.endsWith("inf")));
+    note.hidden = untouched;
+    const odd = !untouched && data.gradients.some(g => all(`.sheet[data-tensor="${CSS.escape(g.name + ".grad")}"] output`).some(o => o.textContent === "nan" || o.textContent.endsWith("inf")));
     note.firstElementChild.textContent = "Edited: this section follows your numbers. The answer above holds for every number; sentences about single values, and the steps below, are about the ones it was made with." + (odd ? " Where nan or inf stands, plain arithmetic overflowed or met a point without a derivative." : "");
   }
   function fill(name, values) {

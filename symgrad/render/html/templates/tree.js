@@ -129,23 +129,25 @@ const symgradTree = (() => {
     return total;
   }
 
-  const near = (a, b, scale) => Object.is(a, b) || a === b || Math.abs(a - b) <= 1e-9 * Math.max(scale, Math.abs(a));
+  const near = (a, b, scale, floor) => Object.is(a, b) || a === b || Math.abs(a - b) <= Math.max(1e-9 * Math.max(scale, Math.abs(a)), floor);
   const largest = list => Math.max(0, ...list.filter(Number.isFinite).map(Math.abs));
-  function same(found, wanted, terms = 0) {  // terms: how large what was added up may be
+  // terms: how large what was added up may be; way: the largest number on the way, whose roundings may be all there is
+  function same(found, wanted, terms = 0, way = 0) {
     const scale = Math.max(terms, largest(wanted));
-    return found.length === wanted.length && found.every((a, n) => near(a, wanted[n], scale));
+    return found.length === wanted.length && found.every((a, n) => near(a, wanted[n], scale, 1e-13 * way));
   }
 
   // What does not come out in the page as it did in Python: the names.
   function differing(data) {
     const inputs = Object.fromEntries(data.inputs.map(x => [x.name, {shape: x.shape, values: x.values}]));
     const found = everything(data, inputs, data.v), wrong = [];
+    const way = largest(Object.values(found.tensors).flatMap(t => t.values));
     if (found.tensors[data.output] && !same(found.tensors[data.output].values, data.out)) wrong.push(data.output);
     data.gradients.forEach((g, n) => {
       const own = found.tensors[g.name + "·grad"], cells = found.jacobians[g.name] || data.jacobians[n].cells;
       const terms = cells ? largest(cells.map(c => c[2])) * largest(data.v.values) : largest(data.v.values);
-      if (own && !same(own.values, g.values, terms)) wrong.push(g.name + ".grad");
-      if (cells && !same(weighed(cells, data.v.values, data.jacobians[n].shape[1]), g.values, terms)) wrong.push("J by " + g.name);
+      if (own && !same(own.values, g.values, terms, way)) wrong.push(g.name + ".grad");
+      if (cells && !same(weighed(cells, data.v.values, data.jacobians[n].shape[1]), g.values, terms, way)) wrong.push("J by " + g.name);
     });
     return wrong;
   }
