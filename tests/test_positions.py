@@ -90,3 +90,21 @@ def test_what_only_torch_refuses_is_a_sentence_too(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch, "exp", refuse)
     with pytest.raises(SymgradError, match="torch refuses this at these numbers"):
         symgrad.explain("exp(x)", x=[1.0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "F.cross_entropy(z.flatten(0, 1), t.flatten())",
+        "F.cross_entropy(z.view(-1, 4), t.view(-1))",
+        "F.cross_entropy(z.transpose(1, 2), t)",
+        "F.cross_entropy(z.flatten(0, 1), t.T.T.reshape(-1))",
+        "z[t.flatten() // 2, 0]",
+    ],
+)
+def test_positions_that_are_turned_first_are_positions(text: str) -> None:
+    """They stay whole numbers wherever a form is tried, nothing flows to them, and nobody asks for their gradient."""
+    found = symgrad.explain(text, t=[[0, 1, 2], [3, 0, 1]], shapes={"z": (2, 3, 4)})
+    assert found.passed
+    assert [*found.gradients] == ["z"]
+    assert "nothing flows to it" in found.to_text()

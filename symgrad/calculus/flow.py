@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from symgrad.calculus.local import local_pullback, standard
 from symgrad.ops import entry_of, only_read
 from symgrad.program import Apply, Program
 
@@ -47,3 +48,21 @@ def cutting(program: Program, name: str) -> list[tuple[Apply, int]]:
 def flows(program: Program, name: str) -> bool:
     """Whether torch lets anything flow back to an input."""
     return program.output in flowing(program, (name,))
+
+
+def moving(program: Program) -> frozenset[str]:
+    """The tensors that the output has a derivative by: classes, positions and masks only decide, turned or not.
+
+    What flows through a black box is not known, and counts.
+    """
+    found = {program.output}
+    for step in reversed(program.steps):
+        if step.result.name in found:
+            places = positions(step, step.tensors)
+            found |= {str(step.arguments[n]) for n in places if not flat(program, step, n)}
+    return frozenset(found)
+
+
+def flat(program: Program, step: Apply, place: int) -> bool:
+    """Whether a step's derivative by the argument at ``place`` is 0 everywhere."""
+    return entry_of(step.op) is not None and local_pullback(standard(step, program).key, place).right == 0

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
+from symgrad.calculus import moving
 from symgrad.errors import SymgradError, UnknownNameError
 from symgrad.explanation import Explanation
 from symgrad.language import inputs_of, read
 from symgrad.numeric import Array, Values, as_float, forward
 from symgrad.numeric.assumed import matrix_of_kind
 from symgrad.numeric.sweeps import numeric_pullback
-from symgrad.oracles.forms import jittered, moves
+from symgrad.oracles.forms import jittered
 from symgrad.oracles.other_sizes import resized
 from symgrad.program import Program
 from symgrad.testing.seeds import Weights, seeds
@@ -28,9 +29,9 @@ RANGES = ((-2.0, 2.0), (-3.0, -0.5), (0.5, 2.5), (0.05, 0.95))
 def points_of(explanation: Explanation) -> Iterator[tuple[str, Values]]:
     """Numbers that differ from each other and have both signs, whole ones with 0 among them, and other sizes."""
     program = explanation.program
-    moving = frozenset(t.name for t in program.inputs if moves(program, t.name))
+    able = moving(program)
     given = {g.name: g.value for g in explanation.inputs}
-    free = [g for g in explanation.inputs if g.name in moving and not g.value_given]
+    free = [g for g in explanation.inputs if g.name in able and not g.value_given]
     generator, first = np.random.default_rng(7), None
     for low, high in RANGES:
         drawn = {g.name: np.round(generator.uniform(low, high, size=np.shape(g.value)), 2) for g in free}
@@ -41,8 +42,8 @@ def points_of(explanation: Explanation) -> Iterator[tuple[str, Values]]:
     first = explanation.values if first is None or not free else first
     if not free:
         yield "here", first
-    yield "here", jittered(first, program, moving)
-    for other in resized(first, program, moving):
+    yield "here", jittered(first, program, able)
+    for other in resized(first, program, able):
         yield "sizes", other
     whole = {g.name: np.resize([0.0, 1.0, -1.0], np.shape(g.value)) for g in free}
     values = values_at(program, given | whole) if free else None

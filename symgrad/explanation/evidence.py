@@ -12,6 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
+from symgrad.calculus import moving
 from symgrad.errors import SymgradError
 from symgrad.indexing import Index
 from symgrad.indexing.symbols import Expr, accesses, name_of
@@ -19,7 +20,7 @@ from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, 
 from symgrad.numeric.patterns import Pattern, pattern_of
 from symgrad.numeric.sparse import Triplets
 from symgrad.ops import entry_of
-from symgrad.oracles.forms import evaluate_text, jittered, moves
+from symgrad.oracles.forms import evaluate_text, jittered
 from symgrad.program import Program
 
 WHOLE = 40_000
@@ -182,17 +183,18 @@ def elsewhere(program: Program, values: Values, only: str | None = None) -> Iter
     if any(entry_of(step.op) is None for step in program.steps):  # a black box: nothing is known of it elsewhere
         return
     generator = np.random.default_rng(5)
-    moving = [t.name for t in program.inputs if only in (None, t.name) and moves(program, t.name)]
+    able = moving(program)
+    free = [t.name for t in program.inputs if only in (None, t.name) and t.name in able]
     given = {t.name: values[t.name] for t in program.inputs}
     for trial in range(ELSEWHERE):
-        drawn = {name: generator.uniform(-2, 2, size=np.shape(given[name])) for name in moving}
+        drawn = {name: generator.uniform(-2, 2, size=np.shape(given[name])) for name in free}
         if trial == ELSEWHERE - 1:
             drawn = {name: np.abs(array) for name, array in drawn.items()}
         try:
             yield forward(program, given | drawn)
         except (SymgradError, ValueError, ArithmeticError):
             continue
-    yield jittered(values, program, moving)
+    yield jittered(values, program, free)
 
 
 def some(shape: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from symgrad.calculus import moving
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import elsewhere
 from symgrad.numeric import Array, Values, as_float, forward, numeric_pullback, term_sizes
 from symgrad.ops import entry_of
-from symgrad.oracles.forms import moves
 from symgrad.program import Program
 
 NEGLIGIBLE = 1e-12
@@ -112,7 +112,7 @@ def everywhere(point: Point, name: str, seed: Array) -> bool | None:
 
 def far_and_near(program: Program, values: Values, name: str) -> Iterator[Values]:
     """Points where ``name`` has entries of other sizes, and small whole numbers: some of them alike, some 0."""
-    if any(entry_of(step.op) is None for step in program.steps) or not moves(program, name):
+    if any(entry_of(step.op) is None for step in program.steps) or name not in moving(program):
         return
     generator = np.random.default_rng(23)
     given = {t.name: values[t.name] for t in program.inputs}

@@ -14,6 +14,7 @@ from functools import lru_cache
 import numpy as np
 import sympy as sp
 
+from symgrad.calculus import moving
 from symgrad.errors import SymgradError
 from symgrad.explanation.evidence import Evidence
 from symgrad.indexing import Index, over_terms
@@ -23,7 +24,6 @@ from symgrad.numeric import Values, finite, forward
 from symgrad.numeric.assumed import matrix_of_kind
 from symgrad.numeric.budget import MOST_EXACT
 from symgrad.numeric.places import guards
-from symgrad.oracles.forms import moves
 from symgrad.oracles.other_sizes import fits
 from symgrad.program import Program
 from symgrad.shapes import Size
@@ -66,8 +66,10 @@ def never_zero(program: Program, formula: Expr) -> bool:
 def small_points(program: Program) -> Iterator[Values]:
     """Values for the program at sizes that are small and like its own."""
     generator = np.random.default_rng(11)
-    moving = {t.name for t in program.inputs if moves(program, t.name)}
-    if program.made or len(moving) < len(program.inputs):  # what positions and masks may be elsewhere is not known
+    able = moving(program)
+    if program.made or any(
+        t.name not in able for t in program.inputs
+    ):  # what positions and masks may be elsewhere is not known
         return
     for sizes in like(program):
         small = replace(program, sizes=sizes)

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from symgrad.calculus import local
+from symgrad.calculus import local, moving
 from symgrad.indexing.symbols import accesses, indices_of, name_of
 from symgrad.numeric.assumed import read_as_whole
-from symgrad.oracles.forms import moves
 from symgrad.program import Program
 
 
 def only_read(program: Program) -> tuple[str, ...]:
-    """The inputs that are read as positions, classes or a mask, and as nothing else."""
-    read = {*read_as_whole(program), *positions_in(program)}
-    return tuple(t.name for t in program.inputs if t.name in read and not moves(program, t.name))
+    """The inputs that are read as positions, classes or a mask, turned or as they are, and as nothing else."""
+    read, able = {*read_as_whole(program), *positions_in(program)}, moving(program)
+    fixed = [t.name for t in program.inputs if t.name not in able]
+    return tuple(name for name in fixed if not read.isdisjoint(program.reached((name,))))
 
 
 def positions_in(program: Program) -> Iterator[str]:

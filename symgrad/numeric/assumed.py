@@ -10,6 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from symgrad.calculus import local
+from symgrad.indexing.symbols import is_access
 from symgrad.numeric.exact import Array
 from symgrad.ops import named
 from symgrad.program import Program
@@ -41,14 +43,20 @@ def kind_of_matrix(program: Program, name: str) -> str:
 
 
 def read_as_whole(program: Program) -> dict[str, tuple[int, int]]:
-    """The inputs that some operation reads as whole numbers (positions, classes, a mask), and from where to where."""
+    """The inputs that some operation reads as whole numbers (positions, classes, a mask), and from where to where.
+
+    What is only turned or flattened before that is read so, too.
+    """
     found: dict[str, tuple[int, int]] = {}
-    for step in program.steps:
+    for step in reversed(program.steps):
         op = named(step.op)
+        if step.result.name in found and is_access(local(step, program).equation.right):
+            for source in step.tensors:
+                found.setdefault(source, found[step.result.name])
         for operand, a in zip(op.operands, step.arguments, strict=False):
             domain = op.domain_of(operand)
             if isinstance(a, str) and domain.whole:
-                found[a] = (int(domain.draw[0]), int(domain.draw[1]))
+                found.setdefault(a, (int(domain.draw[0]), int(domain.draw[1])))
     return {t.name: found[t.name] for t in program.inputs if t.name in found}
 
 

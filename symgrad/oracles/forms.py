@@ -19,7 +19,7 @@ from itertools import product
 import numpy as np
 import sympy as sp
 
-from symgrad.calculus import Sweep, flows, local_pullback, positions, standard
+from symgrad.calculus import Sweep, moving
 from symgrad.errors import DomainError, SymgradError, UndefinedError
 from symgrad.indexing import Bracket, Equation
 from symgrad.indexing.symbols import Expr
@@ -94,8 +94,8 @@ def _checked(
     """The check that failed and where, or the one at the point."""
     generator = np.random.default_rng(1)
     points = [(AT_THE_POINT, values, np.asarray(seed))]
-    moving = frozenset(t.name for t in program.inputs if moves(program, t.name))
-    others = [(NEAR_IT, jittered(values, program, moving)), *((RESIZED, v) for v in resized(values, program, moving))]
+    free = moving(program)
+    others = [(NEAR_IT, jittered(values, program, free)), *((RESIZED, v) for v in resized(values, program, free))]
     for where, own in others:
         found = own.with_arrays({name: own[known] for name, known in held.items()})
         shape = np.shape(found[program.output]) if np.ndim(seed) else ()
@@ -162,14 +162,6 @@ def jittered(values: Values, program: Program, moving: Collection[str]) -> Value
         except (DomainError, UndefinedError):
             continue
     return values
-
-
-def moves(program: Program, name: str) -> bool:
-    """Whether an input has a derivative: what only decides (classes, positions, a mask) stays as it is."""
-    uses = [(step, place) for step in program.steps for place in positions(step, (name,))]
-    return flows(program, name) and any(
-        local_pullback(standard(step, program).key, place).right != 0 for step, place in uses
-    )
 
 
 def symmetric_part(array: Array) -> Array:
