@@ -388,3 +388,26 @@ def test_sums_and_products_over_an_index_that_nothing_mentions(size: int) -> Non
     rows = {"y": np.arange(2.0, 2.0 + size)}
     product = multiply_up(sp.Integer(size), lambda j: access("y", (j,)))
     assert_same(np.prod(rows["y"]), evaluate(Equation((), product), rows, {}), what="the product of y")
+
+
+@pytest.mark.parametrize(
+    ("there", "here"),
+    [((15, 4), (3, 5, 4)), ((3, 5, 4), (15, 4)), ((2, 6, 5), (2, 3, 2, 5)), ((4, 3), (2, 6)), ((6, 2), (3, 4)),
+     ((2, 3, 4), (24,)), ((3, 1, 5), (3, 5)), ((3, 5), (3, 1, 5)), ((2, 3), (5, 3)), ((2, 2, 2, 3), (4, 6))],
+)  # fmt: skip
+def test_an_entry_numbered_in_one_shape_is_the_same_in_another(there: tuple[int, ...], here: tuple[int, ...]) -> None:
+    """Whatever is simplified, the parts are those that counting row by row gives."""
+    indices = [fresh("p", sp.Integer(size)) for size in there]
+    found = unravel(ravel(indices, tuple(map(sp.Integer, there))), tuple(map(sp.Integer, here)))
+    for place in np.ndindex(*there):
+        numbers = dict(zip(indices, map(sp.Integer, place), strict=True))
+        own = np.unravel_index(np.ravel_multi_index(place, there), here)
+        assert [int(part.xreplace(numbers)) for part in found] == [int(part) for part in own]
+
+
+def test_axes_that_both_shapes_have_are_not_counted_together() -> None:
+    """(i, j) of 15×4 is, in 3×5×4, entry i of 3×5, and j; what was taken apart is put together again."""
+    i, j, e = (fresh(name, sp.Integer(size)) for name, size in (("i", 15), ("j", 4), ("e", 60)))
+    sizes = (sp.Integer(3), sp.Integer(5), sp.Integer(4))
+    assert unravel(ravel((i, j), (sp.Integer(15), sp.Integer(4))), sizes) == (*unravel(i, sizes[:2]), j)
+    assert ravel(unravel(e, sizes), sizes) == e

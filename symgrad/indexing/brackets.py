@@ -154,10 +154,10 @@ class Ravel(sp.Function):
 
     @classmethod
     def eval(cls, *parts: Expr) -> Expr | None:
-        """A number where all of them are."""
-        if not all(part.is_Integer for part in parts):
-            return None
+        """A number where all of them are; the one that was taken apart, where it is put together again."""
         indices, shape = parts[: len(parts) // 2], parts[len(parts) // 2 :]
+        if not all(part.is_Integer for part in parts):
+            return put_together(indices, shape)
         return functools.reduce(
             lambda number, along: number * along[1] + along[0], zip(indices, shape, strict=True), sp.S.Zero
         )
@@ -184,7 +184,9 @@ class Unravel(sp.Function):
 
     @classmethod
     def eval(cls, axis: Expr, number: Expr, *shape: Expr) -> Expr | None:
-        """A number where all of them are; 0 where no entry is there to be numbered."""
+        """A number where all of them are; 0 where no entry is there to be numbered; an index that was numbered."""
+        if isinstance(number, Ravel):
+            return taken_apart(int(axis), number, shape)
         if not all(part.is_Integer for part in (number, *shape)):
             return None
         if 0 in shape:
@@ -211,17 +213,43 @@ class Unravel(sp.Function):
         return tuple(self.args[2:])
 
 
+def put_together(indices: Sequence[Expr], shape: Shape) -> Expr | None:
+    """The number that ``indices`` are the parts of, if they are all of them, each in its place."""
+    number = indices[0].number if indices and isinstance(indices[0], Unravel) else None
+    whole = number is not None and indices == tuple(Unravel(a, number, *shape) for a in range(len(shape)))
+    return number if whole else None
+
+
+def taken_apart(axis: int, number: Ravel, shape: Shape) -> Expr | None:
+    """The part along ``axis`` of ``shape`` of an entry that is numbered in another shape, as far as both go together.
+
+    (i, j) of 15×10, in 3×5×10, is entry i of 3×5, and j; None where no axes of both shapes have as many entries.
+    """
+    sizes = number.shape
+    there, here = len(sizes), len(shape)
+    while (groups := alike(sizes[:there], shape[:here])) is not None:
+        start, first = groups
+        if axis >= first:
+            inside = ravel(number.indices[start:there], sizes[start:there])
+            whole = (start, first, there, here) == (0, 0, len(sizes), len(shape))
+            return None if whole and here > 1 else unravel(inside, shape[first:here])[axis - first]
+        there, here = start, first
+    if there == len(sizes):
+        return None
+    return unravel(ravel(number.indices[:there], sizes[:there]), shape[:here])[axis]
+
+
+def alike(sizes: Shape, others: Shape) -> tuple[int, int] | None:
+    """Where the shortest ends of two shapes that have as many entries begin."""
+    ends = {sp.Mul(*sizes[n:]): n for n in range(len(sizes))}
+    return next(((ends[own], n) for n in reversed(range(len(others))) if (own := sp.Mul(*others[n:])) in ends), None)
+
+
 def ravel(indices: Sequence[Expr], shape: Shape) -> Expr:
     """The row-major number of the entry at ``indices``."""
-    if not indices:
-        return sp.S.Zero
     if len(indices) == 1:
         return indices[0]
-    first = indices[0]
-    whole = all(isinstance(i, Unravel) and i.axis == a for a, i in enumerate(indices))
-    if whole and all(i.number == first.number and i.shape == tuple(shape) for i in indices):
-        return first.number
-    return Ravel(*indices, *shape)
+    return Ravel(*indices, *shape) if indices else sp.S.Zero
 
 
 def unravel(number: Expr, shape: Shape) -> tuple[Expr, ...]:
@@ -230,6 +258,4 @@ def unravel(number: Expr, shape: Shape) -> tuple[Expr, ...]:
         return ()
     if len(shape) == 1:
         return (number,)
-    if isinstance(number, Ravel) and number.shape == tuple(shape):
-        return number.indices
     return tuple(Unravel(axis, number, *shape) for axis in range(len(shape)))

@@ -111,12 +111,12 @@ def with_names(expression: Expr, names: Mapping[str, str]) -> Expr:
 def instantiate(equation: Equation, names: Mapping[str, str], sizes: Mapping[Size, Size]) -> Equation:
     """The equation with its operands renamed and its sizes replaced, on entirely new indices.
 
-    With a number in a slot, conditions may hold for every index: those are left out.
+    With a number for a size, conditions may hold for every index: those are left out.
     """
     bound = bound_indices(equation.right)
     swap = {k: fresh(k.name, k.size.xreplace(dict(sizes))) for k in (*equation.axes, *bound)}
     right = relabel(with_names(equation.right, names), swap)
     right = right.xreplace({size: other for size, other in sizes.items() if size != other})
-    if any(isinstance(size, Slot) for size in sizes):
+    if right.has(Bracket) and any(isinstance(size, Slot) or other.is_Integer for size, other in sizes.items()):
         right = rebuild(right, lambda node: bracket(node.args[0]) if isinstance(node, Bracket) else None)
     return Equation(tuple(swap[k] for k in equation.axes), right)
