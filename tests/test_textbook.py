@@ -457,6 +457,14 @@ HESSIANS = [
     ("-(u * log(u)).sum()", "u", "(-1 / u).diag()"),
     ("F.mse_loss(u, b)", "u", "2 * eye(u.shape[0]) / u.shape[0]"),
     ("((A @ u - c) ** 2).sum() + 0.1 * (u ** 2).sum()", "u", "2 * (A.T @ A) + 0.2 * eye(A.shape[1])"),
+    (
+        "-(t * log(sigmoid(D @ w)) + (1 - t) * log(1 - sigmoid(D @ w))).mean()", "w",
+        "(D.T @ ((D @ w).sigmoid() * (1 - (D @ w).sigmoid())).diag() @ D) / t.shape[0]",
+    ),
+    ("((u - u.mean()) ** 2).sum()", "u", "2 * (eye(u.shape[0]) - 1 / u.shape[0])"),
+    ("log(u.sum())", "u", "(-1 / sum(u) ** 2).expand(u.shape[0], u.shape[0])"),
+    ("exp(u @ b)", "u", "out * b[:, None] * b"),
+    ("((A @ u - c) ** 2).sum() / (2 * A.shape[0])", "u", "(A.T @ A) / A.shape[0]"),
     ("(u @ u) ** 2", "u", "4 * (2 * u[:, None] * u + (u @ u) * eye(u.shape[0]))"),
 ]  # fmt: skip
 

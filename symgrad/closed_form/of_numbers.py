@@ -171,6 +171,17 @@ def multiplied_out(expression: Expr) -> Expr:
     return found if weight(found) < weight(expression) else expression
 
 
+def taken_in(expression: Expr) -> Expr:
+    """b·(1 − a / b) → b − a, for b = 1 − c"""
+    factors = expression.args if expression.is_Mul else ()
+    for below in (f for f in factors if f.is_Add and sp.S.One in f.args):
+        for added in (f for f in factors if f.is_Add and f is not below):
+            if any(below**-1 in sp.Mul.make_args(term) for term in added.args):
+                inside = sp.Add(*(term * below for term in added.args))
+                return sp.Mul(*(f for f in factors if f not in (below, added)), inside)
+    return expression
+
+
 def one_denominator(expression: Expr) -> Expr:
     """1 / b − a / b² → (b − a) / b², where the numerator gets shorter"""
     if not expression.is_Add:

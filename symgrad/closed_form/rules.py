@@ -31,6 +31,7 @@ from symgrad.closed_form.of_numbers import (
     one_denominator,
     raised_together,
     stepped,
+    taken_in,
     turned_logistic,
     without_one,
 )
@@ -183,6 +184,7 @@ RULES = (
     Rule("normal", "erf(z / √2) / 2 + 1 / 2 → Φ(z)", normal),
     Rule("raised together", "eᶜ·Σ_k eᶠ·g → Σ_k eᶠ⁺ᶜ·g", raised_together),
     Rule("absolute", "z·sign(z) → |z|", absolute),
+    Rule("taken in", "b·(1 − a / b) → b − a, for b = 1 − c", taken_in),
     Rule("one denominator", "1 / b − a / b² → (b − a) / b²", one_denominator),
     Rule("multiply out", "a·(b − c) + a·c → a·b", multiplied_out),
     Rule("away from zero", "[t ≠ 0] / t → 1 / t, away from t = 0", away_from_zero),

@@ -149,6 +149,8 @@ class Forms(Notation):
             return Piece("math.pi", ATOM, ())
         if node.is_number and not (node.is_Pow and node.exp == sp.Rational(1, 2)):
             return Piece(repr(float(node)), NEGATE if node < 0 else ATOM, ())
+        if node.is_Pow and node.exp == -1:
+            return Piece(f"1 / {self.number(node.base).inside(POWER)}", MULTIPLY, ())
         if node.is_Pow and node.exp.is_Rational:
             return Piece(f"{self.number(node.base).inside(ATOM)} ** {float(node.exp)!r}", POWER, ())
         if node.is_Mul and all(size.is_Symbol for size in node.args):
@@ -323,4 +325,7 @@ class Forms(Notation):
             return lined
         if not lined.axes and not reads_tensor(node):  # a number has no methods
             return of_ones(lined, wanted, axes)
-        return method(lined, f"expand({wanted}.shape)", tuple(axes))
+        own = f"{wanted}.shape"
+        if self.is_hessian:
+            own = ", ".join(self.texts.size(axis.size) for axis in axes)
+        return method(lined, f"expand({own})", tuple(axes))
