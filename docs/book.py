@@ -1,6 +1,7 @@
 """Sphinx extension of our own site: a page of a few lines for every operation, before anything is read.
 
-Comes in: the table. Goes out: ``operations/by-name/NAME.md``, not kept in the repository, and a page for each family.
+Comes in: the table. Goes out: ``operations/by-name/NAME.md``, not kept in the repository, a page for each family, and
+the pages about kinds of errors, which the package holds.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from symgrad.documents.errors import kinds
 from symgrad.documents.operation import family_of, family_says
 from symgrad.documents.pages import file_name
 from symgrad.ops import Op, entries
@@ -44,10 +46,12 @@ def write(app: Any) -> None:
         pages = "\n".join(f"../by-name/{file_name(op).removesuffix('.md')}" for op in ops)
         text = FAMILY.format(title=family.capitalize(), says=family_says(ops[0]), pages=pages)
         wanted[folder / "families" / f"{family.replace(' ', '_')}.md"] = text
-    for name in ("by-name", "families"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        for path in (folder / name).glob("*.md"):
-            if path not in wanted:
+    errors = Path(app.srcdir) / "reference" / "errors"
+    wanted |= {errors / f"{kind}.md": text for kind, text in kinds().items()}
+    for written in (folder / "by-name", folder / "families", errors):
+        written.mkdir(parents=True, exist_ok=True)
+        for path in written.glob("*.md"):
+            if path not in wanted and path.name != "index.md":
                 path.unlink()
     for path, text in wanted.items():
         if not path.is_file() or path.read_text(encoding="utf-8") != text:

@@ -47,12 +47,12 @@ class SymgradError(Exception):
 
     @property
     def page(self) -> str:
-        """The page of the documentation about this kind, from the root of the repository.
+        """The command that prints the page about this kind.
 
         >>> ShapeError("sizes").page
-        'docs/reference/errors/shape.md'
+        'symgrad errors shape'
         """
-        return "" if self.kind == SymgradError.kind else f"docs/reference/errors/{self.kind}.md"
+        return "" if self.kind == SymgradError.kind else f"symgrad errors {self.kind}"
 
     def __str__(self) -> str:
         lines = [f"error[{self.kind}]: {self.problem}"]

@@ -65,6 +65,13 @@ def scripts(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_a_message_leads_to_its_page_where_only_the_wheel_is(scripts: Path, tmp_path: Path) -> None:
+    said = run([scripts / "python", "-c", "import symgrad; print(symgrad.errors.ShapeError('sizes').page)"], tmp_path)
+    told = run([scripts / "symgrad", *said.split()[1:]], tmp_path)
+    assert told.startswith("error[shape]\n\nSizes that do not fit together.\n")
+    assert told.count("error[shape]: ") == 2
+
+
 def test_the_wheel_holds_exactly_the_two_packages(wheel: Path) -> None:
     names = {name.partition("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
     assert names == {"symgrad", "symgrad_cli", f"symgrad-{VERSION}.dist-info"}

@@ -9,6 +9,7 @@ from symgrad_cli.check import check
 from symgrad_cli.code import code
 from symgrad_cli.derive import derive
 from symgrad_cli.docs import docs
+from symgrad_cli.errors import errors
 from symgrad_cli.exercise import exercise
 from symgrad_cli.explain import explain
 from symgrad_cli.ops import ops
@@ -44,5 +45,5 @@ def main() -> None:
     """
 
 
-for verb in (explain, derive, plan, exercise, ops, docs, run, check, code, serve):
+for verb in (explain, derive, plan, exercise, ops, errors, docs, run, check, code, serve):
     main.add_command(verb)

@@ -151,7 +151,14 @@ def _sorted(factors: Sequence[Expr], names: Names) -> list[Expr]:
 
 def _loose(term: Expr) -> bool:
     """Whether a term has neither entries nor indices: it comes after those that have."""
-    return not (term.atoms(Shown) or free_indices(term) or any(accesses(term)))
+    return not (_entries(term) or free_indices(term))
+
+
+@lru_cache(maxsize=4096)
+def _entries(node: Expr) -> tuple[Expr, ...]:
+    """What a node reads; where numbers stand in it, the entries that they are."""
+    shown = sorted(node.atoms(Shown), key=lambda s: _text(s.entry))
+    return (*accesses(node), *(number.entry for number in shown))
 
 
 @lru_cache(maxsize=4096)
@@ -164,7 +171,7 @@ def factor_key(factor: Expr, names: Names) -> Key:
     """Where a factor stands in its product."""
     if is_constant(factor):
         return (0, _text(factor))
-    read = list(accesses(factor)) + [shown.entry for shown in sorted(factor.atoms(Shown), key=lambda s: _text(s.entry))]
+    read = _entries(factor)
     if isinstance(factor, sp.KroneckerDelta):
         return (2, _place(factor, names), _text(factor))
     if not read and not free_indices(factor):
