@@ -66,7 +66,9 @@ def scripts(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_message_leads_to_its_page_where_only_the_wheel_is(scripts: Path, tmp_path: Path) -> None:
-    said = run([scripts / "python", "-c", "import symgrad; print(symgrad.errors.ShapeError('sizes').page)"], tmp_path)
+    said = run(
+        [scripts / "python", "-c", "from symgrad.errors import ShapeError; print(ShapeError('sizes').page)"], tmp_path
+    )
     told = run([scripts / "symgrad", *said.split()[1:]], tmp_path)
     assert told.startswith("error[shape]\n\nSizes that do not fit together.\n")
     assert told.count("error[shape]: ") == 2
