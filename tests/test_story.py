@@ -18,6 +18,7 @@ from symgrad.tracing.session.likeness import Outline, unlike
 from symgrad.tracing.session.sampling import OFTEN, is_checked
 from symgrad.tracing.story.folding import Block, Folding
 from symgrad.tracing.story.layout import cut, table, wrapped
+from symgrad.tracing.story.page import sorted_out
 from symgrad.tracing.story.summary import MANY
 from symgrad.tracing.story.tell import closing, event_markdown, event_text
 from symgrad.tracing.story.turns import folded
@@ -182,6 +183,26 @@ for step in range(60):
     assert [call.repeated for call in session.calls] == [False, *[True] * 6, False]
     assert "exp(w)" in told
     assert session.counted == {"script.py:9": 52}
+
+
+def test_a_program_that_comes_back_is_told_once(tmp_path):
+    """A loop of random depth has a few programs: each later call says which of them it ran."""
+    session, told = play(
+        tmp_path,
+        """
+w = torch.ones(3, requires_grad=True)
+for depth in (1, 2, 1, 2, 1):
+    y = ((w * 2) if depth == 1 else (w * 2).exp()).sum()
+    w.grad = None
+    y.backward()
+""",
+    )
+    assert [(call.repeated, call.like, call.unlike) for call in session.calls] == [
+        (False, 0, ()), (False, 0, ()), (True, 1, ("as in call 1",)), (True, 2, ()), (True, 1, ("as in call 1",)),
+    ]  # fmt: skip
+    assert told.count("y = ") == 2
+    full, _, left = sorted_out(session)
+    assert ([[call.number for call in told.again] for told in full if told.again], left) == ([[3, 5], [4]], 0)
 
 
 @pytest.mark.slow

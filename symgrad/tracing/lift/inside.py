@@ -22,7 +22,7 @@ from symgrad.tracing.lift.graph_parts import has_nan, plain_kernels, table
 from symgrad.tracing.lift.lifted import Refused
 from symgrad.tracing.lift.phases import FREE
 from symgrad.tracing.record.aliases import storage
-from symgrad.tracing.record.spelling import plain_spelling, spelled
+from symgrad.tracing.record.spelling import plain_spelling, said_by_users, spelled
 from symgrad.tracing.record.trace import Call, Node, Where, mapped, tensors_in, upstream
 
 NOWHERE = Where("?", 0, "")
@@ -114,14 +114,6 @@ class Expansion(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch an
         if node is None:
             raise Refused("it writes in place through another name")
         return node
-
-
-def said_by_users(word: str) -> str:
-    """An ATen operation as users spell it, where they do."""
-    linear = word.removeprefix("linalg_")
-    if linear != word and hasattr(torch.linalg, linear):
-        return f"torch.linalg.{linear}"
-    return f"torch.{word}" if hasattr(torch, word) else f"aten.{word}"
 
 
 def lifted(lifter: Bench, node: Node, definition: Definition | None = None) -> Ref:

@@ -87,6 +87,16 @@ def spelled(function: Callable[..., Any]) -> str:
     return str(name)
 
 
+def said_by_users(word: str) -> str:
+    """An ATen operation as users spell it, where they do."""
+    import torch
+
+    linear = word.removeprefix("linalg_")
+    if linear != word and hasattr(torch.linalg, linear):
+        return f"torch.linalg.{linear}"
+    return f"torch.{word}" if hasattr(torch, word) else f"aten.{word}"
+
+
 def _is(word: str, function: Any) -> bool:
     """Whether ``torch.word`` is ``function``."""
     import torch

@@ -29,8 +29,7 @@ from symgrad.tracing.session.agreement import Judge
 from symgrad.tracing.session.births import births, not_finite, watching
 from symgrad.tracing.session.entrywise import entrywise
 from symgrad.tracing.session.lessons import lessons
-from symgrad.tracing.session.likeness import Outline
-from symgrad.tracing.session.likeness import unlike as differences
+from symgrad.tracing.session.likeness import KEPT, Outline, nearest
 from symgrad.tracing.session.nameless import nameless
 from symgrad.tracing.session.scene import Scene
 from symgrad.tracing.session.slopes import slopes
@@ -64,11 +63,11 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         shown,
         tuple((program.labels[t.name], tuple(np.shape(program.arrays[t.name]))) for t in program.recording.inputs),
     )
-    before = scene.watch.shown.get(key) if scene.watch.call is None else None
-    unlike = None if before is None else differences(before, outline)
-    repeated = unlike is not None
+    earlier = scene.watch.shown.setdefault(key, []) if scene.watch.call is None else []
+    like = nearest(earlier, outline)
+    repeated = like is not None
     if not repeated:
-        scene.watch.shown[key] = outline
+        earlier[:] = [*earlier[1 - KEPT :], (scene.number, outline)]
     born: list[Any] = []
     flow = leaves.Flow()
     seeds = scene.weights(lifted)
@@ -118,7 +117,8 @@ def told_of(scene: Scene, result: Any, error: Exception | None) -> Backward:
         tuple(notes),
         tuple(f"{b.name}: {b.spelling} is a black box, {NOT_CHECKED}: {b.reason}" for b in program.black_boxes),
         repeated=repeated,
-        unlike=unlike or (),
+        like=0 if like is None else like[0],
+        unlike=() if like is None else like[1],
         kind=scene.kind,
         told=told,
         letter=letter,

@@ -66,7 +66,7 @@ class History:
         self.number = 0
         self.sampling, self.patience, self.pictures = Sampling(), patience, pictures
         self.order, self.expand = order, expand
-        self.shown: dict[tuple[str, int], Outline] = {}
+        self.shown: dict[tuple[str, int], list[tuple[int, Outline]]] = {}
         self.filled: dict[int, tuple[weakref.ref[Any], Where, str]] = {}
         self.names: dict[int, str] = {}
         self.told: set[Any] = set()

@@ -17,6 +17,8 @@ TOKEN = re.compile(r"[^\W\d][\w.]*(?:\[\d+\])?|\d+\.?\d*(?:e[-+]?\d+)?|\S")
 Given = Sequence[tuple[str, tuple[int, ...]]]
 MOST = 3
 """More differences than this are another program."""
+KEPT = 12
+"""Programs of one line that later ones are held against: a loop of random depth has a few."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,15 @@ class Outline:
 
     lines: tuple[str, ...]
     given: Given
+
+
+def nearest(told: Sequence[tuple[int, Outline]], after: Outline) -> tuple[int, tuple[str, ...]] | None:
+    """Of the calls ``told`` the last with the least that is different, and what that is."""
+    found = [(number, said) for number, before in told if (said := unlike(before, after)) is not None]
+    if not found:
+        return None
+    number, said = min(reversed(found), key=lambda each: len(each[1]))
+    return number, said if number == told[-1][0] else (f"as in call {number}", *said)
 
 
 def unlike(before: Outline, after: Outline) -> tuple[str, ...] | None:
@@ -98,4 +109,4 @@ def stem(name: str) -> str:
     return re.sub(r"_\d+$|(?<=^t)\d+$|\[\d+\]$", "", name)
 
 
-__all__ = ["Outline", "unlike"]
+__all__ = ["KEPT", "Outline", "nearest", "unlike"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
 from typing import Any
@@ -19,6 +19,7 @@ import torch
 from symgrad.errors import SymgradError
 from symgrad.tracing.captured.function import active_modes
 from symgrad.tracing.record import frames, sight
+from symgrad.tracing.record.batched import Batched
 from symgrad.tracing.record.guard import in_words, numberless, undisturbed
 from symgrad.tracing.record.standing_in import Caller, caller
 from symgrad.tracing.record.trace import mapped, tensors_in
@@ -171,10 +172,14 @@ class Transforms:
         recorder, outer, before = self.recorder, self.recorder.inside, self.current
         recorder.guard.problem, kept = "", recorder.guard.problem
         self.current, recorder.inside = ask, None
+        below = None if ask.inner or not torch.is_grad_enabled() else Batched(recorder, ask.title)
         try:
-            result = call(plain, args, keywords)
+            with nullcontext() if below is None else below:
+                result = call(plain, args, keywords)
         finally:
             self.current, recorder.inside = before, outer
+        if below is not None:
+            recorder.guard(below.settle, result)
         if ask.inner:
             recorder.guard(ask.finished, result)
         elif ask.word not in LATER:

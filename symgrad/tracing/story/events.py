@@ -58,7 +58,8 @@ class Backward:
     """One call: its number, line and text; the seed in words; the program; the leaves; what has to be said.
 
     ``failure`` is the exception's own text; ``reasons`` explain it. ``repeated`` says that an earlier call from
-    the same line ran the same program but for what ``unlike`` names, ``explained`` that it could be explained at all.
+    the same line, that with the number ``like``, ran the same program but for what ``unlike`` names, ``explained`` that
+    it could be explained at all.
     ``told`` is the backward, line by line; ``letter`` what the seed is called in it: v, unless a tensor is.
     ``lead`` has to be known to read the table. ``picture`` is the program as SVG, and ``entries`` are the
     lines entry by entry, where a page was asked for.
@@ -76,6 +77,7 @@ class Backward:
     failure: str = ""
     reasons: tuple[str, ...] = ()
     repeated: bool = False
+    like: int = 0
     explained: bool = True
     unlike: tuple[str, ...] = ()
     kind: str = "backward"

@@ -111,19 +111,19 @@ def sorted_out(session: Session) -> tuple[list[Told], list[Told], int]:
     """What is told in full, what on a line, and how much is only counted; a call that repeats one goes to it."""
     full: list[Told] = []
     brief: list[Told] = []
-    first: dict[tuple[str, int], Told] = {}
+    first: dict[tuple[str, int, int], Told] = {}
     left = wrong = 0
     for number, event in enumerate(session.events):
         key, line = f"event-{number}", (event.where.file, event.where.line)
         if isinstance(event, Backward):
             plain = event.repeated and event.agrees and not event.failure
-            if plain and not event.notes and line in first:
-                first[line].again.append(event)
+            if plain and not event.notes and (*line, event.like) in first:
+                first[*line, event.like].again.append(event)
                 continue
         if len(full) < MOST_CALLS:
             full.append(told(event, key))
             if isinstance(event, Backward) and not event.repeated:
-                first[line] = full[-1]
+                first[*line, event.number] = full[-1]
         elif len(brief) - wrong < MOST_SHORT and event.agrees:
             brief.append(told_shortly(event, key))
         elif not event.agrees and wrong < MOST_SHORT:

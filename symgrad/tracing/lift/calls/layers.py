@@ -125,6 +125,17 @@ def _safe_softmax(steps: Steps, node: Node, x: Any, dim: Any, dtype: Any = None)
 # Bags and segments ----------------------------------------------------------------------------------
 
 
+def convolution(
+    steps: Steps, node: Node, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
+    transposed: bool, output_padding: Any, groups: int,
+) -> Said | None:  # fmt: skip
+    """A convolution as torch runs it below its names, one for every number of axes."""
+    spoken = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    spoken |= {"output_padding": output_padding} if transposed else {}
+    way = f"F.conv{'_transpose' * transposed}{len(node.shape) - 2}d"
+    return way, (x, weight, bias), {word: tuple(v) if isinstance(v, list) else v for word, v in spoken.items()}
+
+
 def segment_reduce(
     steps: Steps, node: Node, data: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None,
     axis: int = 0, unsafe: bool = False, initial: Any = None,
@@ -178,7 +189,7 @@ def bag_of_maxima(steps: Steps, node: Node, rows: Any, parts: Array) -> Said:
 COMPOSITIONS: Mapping[str, Composition] = {
     **{word: of_part(known) for word, known in INNER.items()},
     **dict.fromkeys(("grid_sampler", "grid_sampler_2d", "grid_sampler_3d"), grid_sampler),
-    **by_own_name(grid_sample, instance_norm, _safe_softmax, segment_reduce, embedding_bag,
+    **by_own_name(grid_sample, instance_norm, convolution, _safe_softmax, segment_reduce, embedding_bag,
                   max_pool2d_with_indices_backward),
     **{f"max_unpool{space}d": unpooled(space) for space in (1, 2, 3)},
 }  # fmt: skip
