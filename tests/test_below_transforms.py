@@ -11,6 +11,8 @@ from symgrad.tracing import run_script
 from symgrad.tracing.story.events import Backward
 from symgrad.tracing.story.tell import event_text
 
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")  # torch's own
+
 HEAD = """
 import torch
 import torch.nn.functional as F
