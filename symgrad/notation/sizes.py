@@ -143,11 +143,11 @@ class Finder:
 
     def placed(self, node: Access | Flat) -> Iterator[tuple[Node, Size]]:
         """The indices of one entry with the sizes of their axes, counted from the end where ``…`` stands in front."""
-        shape = self.shapes[node.name]
+        shape = self.shapes.get(node.name, ())  # () of what is held still, and decides nothing
         if isinstance(node, Flat):
             yield node.number, sp.Mul(*shape)
             return
-        for place, slot in enumerate(node.slots):
+        for place, slot in enumerate(node.slots if shape else ()):
             after = len(node.slots) - place
             axis = place if not any(isinstance(s, Dots) for s in node.slots[:place]) else len(shape) - after
             if not isinstance(slot, Dots):

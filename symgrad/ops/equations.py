@@ -119,6 +119,7 @@ def op(
     reading: Reading | None = None,
     checks: Callable[..., None] | None = None,
     reads_out: bool = False,
+    defined: str = "",
     shape: ShapeRule | None = None,
     align: AlignRule | None = None,
     prepare: PrepareRule | None = None,
@@ -138,7 +139,7 @@ def op(
     ``forward`` takes axis= and keepdims= as NumPy's do. ``axes`` are options that name one axis each, on which its
     indices are (`symgrad.ops.on_axes`; ``repeated``: twice the same is fine); tensors that lie ``apart`` have no others.
     ``checks`` is asked, with shapes and options, whether options are what they have to be.
-    ``reads_out`` says that an equation which ``instead`` writes reads the output itself.
+    ``defined`` is what pages print in the place of the equation. ``reads_out`` says that an equation which ``instead`` writes reads the output itself.
     What stands behind ``, n:`` says in words what the whole numbers n are that ``known`` finds.
     """
     said, texts, definition = call_of(call), instead or {}, equation
@@ -166,7 +167,11 @@ def op(
     prepare = checked(said, prepare or as_given, checks)
     values = forward or (reading.forward if isinstance(reading, Loss) and reading.values else None)
     known = facts.get("known", {})
-    held = (*(("out",) if reads_out or any(map(mentions_out, (equation, *others))) else ()), *known)
+    held = (
+        *(("out",) if reads_out or any(map(mentions_out, (equation, *others))) else ()),
+        *known,
+        *facts.get("beside", ()),
+    )
     names = tuple(pattern.format(said.name) for pattern in home) + tuple(also.split())
     edges = (kinks if isinstance(kinks, tuple) else (float(kinks),)) or corners(equation, said)
     shown = f"{'F.' if home is F else ''}{said.name}({', '.join(said.operands)})"
@@ -176,7 +181,7 @@ def op(
         Op(
             name=said.name,
             says=says or with_indices(equation, said.operands),
-            definition=f"{definition}, then the mean or the sum" if isinstance(reading, Loss) else definition,
+            definition=defined or definition,
             index=reading.index,
             signature=said.signature,
             operands=said.operands,

@@ -94,11 +94,20 @@ class Indexed:
         tensors: dict[str, Any] = {
             name: view for name, view in zip(self.call.operands, views, strict=False) if view is not None
         }
-        shapes = {name: view.shape for name, view in tensors.items()}
+        entries = {node.name: node for node in tree.entries if isinstance(node, Access)}
+        read = {name: view for name, view in held.items() if name in entries}
+        shapes = {name: view.shape for name, view in (*tensors.items(), *read.items()) if name in ("out", *tensors)}
         tensors |= {name: View(name, (), number(value)) for name, value in numbers(options)}
         tensors |= {name: Whole(view, at) for name, view in held.items()}
+        tensors |= {name: still(view, entries[name], lead) for name, view in read.items()}
         known = {name: number(value) for name, value in numbers(options)}
         rest = at[len(lead) :] or (sp.S.Zero,) * len(own)  # one number for a matrix of one row
         found = Finder(tree, shapes, Sizes(), known, sizes_at(own, rest)).find_asked()
         letters = letters_at(tree, own, rest, found)
         return Meaning(tensors, letters, found, functions(), lead).of(tree.right)
+
+
+def still(view: View, read: Access, lead: At) -> View:
+    """What is held still and read at places of its own: ``…`` are the output's axes, how long the others are does not matter."""
+    own = sum(not isinstance(slot, Dots) for slot in read.slots)
+    return View(view.name, (*(index.size for index in lead), *(sp.S.One,) * own))

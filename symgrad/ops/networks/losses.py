@@ -94,7 +94,7 @@ def loss(
     line = Along(said, equation, instead or {}, along)
     entry = line if along else Pointwise(said, equation, instead or {})
     return op(
-        whole_call, equation, says, ("F.{}",), reading=Loss(entry, forward), instead=instead, shape=shape, align=align, torch=by_torch,
+        whole_call, equation, says, ("F.{}",), reading=Loss(entry, forward), defined=f"{equation}, then the mean or the sum", instead=instead, shape=shape, align=align, torch=by_torch,
         examples=(*(examples or (*averaged, *(f'{plainly}, reduction="{word}")' for word in ("sum", "none")))), *more),
         also=also, kinks=kinks, domain=domain, smooth=smooth, checks=checks, ranks=ranks, **facts,
     )  # fmt: skip

@@ -1,7 +1,6 @@
 """Cholesky and QR: factors that equations determine together.
 
-As in `symgrad.ops.solved.decompositions` what is differentiated is one Newton step from the factors that were found, which
-are held still. A matrix that is read as symmetric enters as (x + xᵀ)/2, so that the gradient is symmetric, as torch's.
+A matrix that is read as symmetric enters as (x + xᵀ)/2, so that the gradient is symmetric, as torch's.
 """
 
 from __future__ import annotations
@@ -11,22 +10,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DomainError, ShapeError, UndefinedError
-from symgrad.indexing import Equation, Index, delta
-from symgrad.indexing.symbols import Expr
 from symgrad.ops.domain import matrices
+from symgrad.ops.equations import op
 from symgrad.ops.moving.arranging import at_least
-from symgrad.ops.solved.matrices import (
-    ASYMMETRY,
-    Matrix,
-    above,
-    axes_of,
-    below,
-    checked_symmetric,
-    identity,
-    of,
-    square,
-)
-from symgrad.ops.spec import At, Held, View, example, operation
+from symgrad.ops.solved.matrices import ASYMMETRY, SYMMETRIC, checked_symmetric, square
+from symgrad.ops.solved.solving import solved
 from symgrad.shapes import Shape, Size, Sizes
 
 # Cholesky ----------------------------------------------------------------------------------------------------
@@ -40,38 +28,13 @@ def lower_factor(x: Any) -> Any:
         raise DomainError("this matrix is not positive definite", hints=("x @ x.T plus the identity is",)) from None
 
 
-def product_of_factors(x: View, out: View, inv: View) -> tuple[Equation, ...]:
-    """out·outᵀ − x = 0 for a symmetric x, and out is 0 over the diagonal"""
-    n = x.shape[-1]
-    *batch, i, k = axes_of(x, n, n)
-    *other, p, q = axes_of(x, n, n)
-    factor = of(out, tuple(batch), n, n)
-    return (
-        Equation((*batch, i, k), (factor @ factor.T - of(x, tuple(batch), n, n).symmetric)[i, k]),
-        Equation((*other, p, q), of(out, tuple(other), n, n).weighed(above)[p, q]),
-    )
-
-
-def half(i: Index, k: Index) -> Expr:
-    """1 under the diagonal, ½ on it: what of a symmetric M = Y + Yᵀ makes the lower triangular Y."""
-    return below(i, k) + delta(i, k) / 2
-
-
-@operation(
-    says="the lower triangular factor of a symmetric x = out·outᵀ",
-    numpy=lower_factor, torch=lambda torch, x: torch.linalg.cholesky((x + x.mT) / 2), shape=square,
-    residual=product_of_factors, beside={"inv": lambda call, x, out: ("inverse", (out,), {})},
-    domain={"x": matrices("definite")}, ranks={"x": (2,)}, letters="ik",
-    examples=(example("cholesky(x)", x=(3, 3)), example("cholesky(x)", x=(2, 2, 2))),
-    arrays="np.linalg.cholesky",
-)  # fmt: skip
-def cholesky(at: At, x: View, out: Held, inv: Held) -> Expr:
-    """out = out₀ + out₀·Φ(out₀⁻¹·x·out₀⁻ᵀ − I), Φ the lower triangle with half of the diagonal"""
-    *batch, i, k = at
-    n = x.shape[-1]
-    factor, inner = (of(view, tuple(batch), n, n) for view in (out, inv))
-    inside = inner @ of(x, tuple(batch), n, n).symmetric @ inner.T - identity(n)
-    return (factor + factor @ inside.weighed(half))[i, k]
+solved("cholesky(x)", f"F[…,i,k] = (Σ_j out[…,i,j]·out[…,k,j]) − s[i,k] where {SYMMETRIC}; F[…,i,k] = out[…,i,k]·[k − i > 0]",
+       "the lower triangular factor of a symmetric x = out·outᵀ",
+       step="out[…,i,k] = out[…,i,k] + Σ_j out[…,i,j]·f[j,k]·([k − j < 0] + δ(j, k)/2)"
+            f" where f[a,b] = (Σ_{{p,q}} inv[…,a,p]·s[p,q]·inv[…,b,q]) − δ(a, b), {SYMMETRIC}",
+       values=lower_factor, torch=lambda torch, x: torch.linalg.cholesky((x + x.mT) / 2), shape=square, kind="definite",
+       beside={"inv": lambda call, x, out: ("inverse", (out,), {})}, arrays="np.linalg.cholesky",
+       examples=("cholesky(x) with x:3x3", "cholesky(x) with x:2x2x2"))  # fmt: skip
 
 
 def triangular(x: Any) -> Any:
@@ -82,15 +45,10 @@ def triangular(x: Any) -> Any:
     return x
 
 
-@operation(
-    says="x, a lower triangular factor as cholesky gives it; torch reads no other triangle, and yet hands a gradient to it",
-    written="{}", numpy=triangular, torch=lambda torch, x: x.clone(), shape=square, domain={"x": matrices("lower")},
-    ranks={"x": (2,)}, examples=(example("triangular_factor(x)", x=(3, 3)),),
-)  # fmt: skip
-def triangular_factor(at: At, x: View) -> Expr:
-    """out[i,j] = x[i,j]"""
-    return x[at]
-
+op("triangular_factor(x)", "out[…,i,j] = x[…,i,j]",
+   "x, a lower triangular factor as cholesky gives it; torch reads no other triangle, and yet hands a gradient to it", (),
+   written="{}", forward=triangular, torch=lambda torch, x: x.clone(), shape=square, domain={"x": matrices("lower")},
+   ranks={"x": (2,)}, examples=("triangular_factor(x) with x:3x3",))  # fmt: skip
 
 # QR ----------------------------------------------------------------------------------------------------------
 
@@ -106,17 +64,6 @@ def tall(sizes: Sizes, x: Shape) -> tuple[Size, Size]:
     return x[-2], x[-1]
 
 
-def qr_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
-    """Q has the shape of x."""
-    return (*shapes[0][:-2], *tall(sizes, shapes[0]))
-
-
-def triangular_shape(sizes: Sizes, shapes: tuple[Shape, ...]) -> Shape:
-    """R is square."""
-    _, columns = tall(sizes, shapes[0])
-    return (*shapes[0][:-2], columns, columns)
-
-
 def factors_of(x: Any) -> tuple[Any, Any]:
     """Q and R; columns that depend on each other have no derivative."""
     q, r = np.linalg.qr(np.asarray(x, float) + 0.0)  # torch's LAPACK turns no column round for a -0
@@ -126,69 +73,21 @@ def factors_of(x: Any) -> tuple[Any, Any]:
     return q, r
 
 
-def skew(inside: Matrix) -> Matrix:
-    """What of M = Ω + (an upper triangle) is the skew Ω: the part below the diagonal minus its transpose."""
-    lower = inside.weighed(below)
-    return lower - lower.T
-
-
-def columns_at_right_angles(x: View, out: View, inv: View) -> tuple[Equation, ...]:
-    """outᵀ·out − I = 0, outᵀ·x is 0 under the diagonal, and out spans x: x − out·outᵀ·x = 0"""
-    rows, columns = x.shape[-2:]
-    equations: list[Equation] = []
-    for m, n in ((columns, columns), (columns, columns), (rows, columns)):
-        *batch, i, k = axes_of(x, m, n)
-        q, y = (of(view, tuple(batch), rows, columns) for view in (out, x))
-        parts = (q.T @ q - identity(columns), (q.T @ y).weighed(below), y - q @ (q.T @ y))
-        equations.append(Equation((*batch, i, k), parts[len(equations)][i, k]))
-    return tuple(equations)
-
-
-@operation(
-    name="qr_q", written="qr({}).Q",
-    says="the factor of x = out·R whose columns have length 1 and stand at right angles, R upper triangular",
-    numpy=lambda x: factors_of(x)[0], torch=lambda torch, x: torch.linalg.qr(x)[0],
-    shape=qr_shape, residual=columns_at_right_angles,
-    beside={"inv": lambda call, x, out: ("inverse", (call("matmul", call("mT", out), x),), {})},
-    domain={"x": matrices("full")}, ranks={"x": (2,)}, letters="ik",
-    examples=(example("qr(x).Q", x=(3, 2)), example("qr(x).Q", x=(2, 2, 2))),
-)  # fmt: skip
-def qr_q(at: At, x: View, out: Held, inv: Held) -> Expr:
-    """out = out₀ + (I − out₀·out₀ᵀ)·x·R₀⁻¹ + out₀·Ω, Ω the skew part of out₀ᵀ·x·R₀⁻¹"""
-    *batch, i, k = at
-    rows, columns = x.shape[-2:]
-    q = of(out, tuple(batch), rows, columns)
-    moved = of(x, tuple(batch), rows, columns) @ of(inv, tuple(batch), columns, columns)
-    return (q + (moved - q @ (q.T @ moved)) + q @ skew(q.T @ moved))[i, k]
-
-
-def same_gram_matrix(x: View, out: View, inv: View, q: View) -> tuple[Equation, ...]:
-    """outᵀ·out − xᵀ·x = 0, and out is 0 under the diagonal"""
-    rows, columns = x.shape[-2:]
-    *batch, i, k = axes_of(x, columns, columns)
-    *other, p, s = axes_of(x, columns, columns)
-    r, y = of(out, tuple(batch), columns, columns), of(x, tuple(batch), rows, columns)
-    return (
-        Equation((*batch, i, k), (r.T @ r - y.T @ y)[i, k]),
-        Equation((*other, p, s), of(out, tuple(other), columns, columns).weighed(below)[p, s]),
-    )
-
-
-@operation(
-    name="qr_r", written="qr({}).R",
-    says="the upper triangular factor of x = Q·out, where Qᵀ·Q = I",
-    numpy=lambda x: factors_of(x)[1], torch=lambda torch, x: torch.linalg.qr(x)[1],
-    shape=triangular_shape, residual=same_gram_matrix,
-    beside={"inv": lambda call, x, out: ("inverse", (out,), {}),
-            "q": lambda call, x, out: ("matmul", (x, call("inverse", out)), {})},
-    domain={"x": matrices("full")}, ranks={"x": (2,)}, letters="ik",
-    examples=(example("qr(x).R", x=(3, 2)), example("qr(x).R", x=(2, 2, 2))),
-)  # fmt: skip
-def qr_r(at: At, x: View, out: Held, inv: Held, q: Held) -> Expr:
-    """out = out₀ + (C − Ω)·out₀, C = Q₀ᵀ·x·out₀⁻¹ − I and Ω its skew part"""
-    *batch, i, k = at
-    rows, columns = x.shape[-2:]
-    r = of(out, tuple(batch), columns, columns)
-    moved = of(x, tuple(batch), rows, columns) @ of(inv, tuple(batch), columns, columns)
-    inside = of(q, tuple(batch), rows, columns).T @ moved - identity(columns)
-    return (r + (inside - skew(inside)) @ r)[i, k]
+MOVED = "m[a,b] = Σ_p x[…,a,p]·inv[…,p,b]"
+solved("qr_q(x)", "F[…,a,b] = (Σ_i out[…,i,a]·out[…,i,b]) − δ(a, b); F[…,a,b] = (Σ_i out[…,i,a]·x[…,i,b])·[b − a < 0]; "
+       "F[…,i,k] = x[…,i,k] − Σ_a out[…,i,a]·Σ_j out[…,j,a]·x[…,j,k]",
+       "the factor of x = out·R whose columns have length 1 and stand at right angles, R upper triangular",
+       step="out[…,i,k] = out[…,i,k] + m[i,k] − (Σ_a out[…,i,a]·c[a,k])"
+            f" + Σ_a out[…,i,a]·(c[a,k]·[k − a < 0] − c[k,a]·[a − k < 0]) where c[a,b] = Σ_q out[…,q,a]·m[q,b], {MOVED}",
+       values=lambda x: factors_of(x)[0], torch=lambda torch, x: torch.linalg.qr(x)[0], written="qr({}).Q",
+       shape=lambda sizes, shapes: (*shapes[0][:-2], *tall(sizes, shapes[0])), kind="full",
+       beside={"inv": lambda call, x, out: ("inverse", (call("matmul", call("mT", out), x),), {})},
+       examples=("qr(x).Q with x:3x2", "qr(x).Q with x:2x2x2"))  # fmt: skip
+solved("qr_r(x)", "F[…,i,k] = (Σ_j out[…,j,i]·out[…,j,k]) − Σ_j x[…,j,i]·x[…,j,k]; F[…,i,k] = out[…,i,k]·[k − i < 0]",
+       "the upper triangular factor of x = Q·out, where Qᵀ·Q = I",
+       step="out[…,i,k] = out[…,i,k] + Σ_a (c[i,a] − c[i,a]·[a − i < 0] + c[a,i]·[i − a < 0])·out[…,a,k]"
+            f" where c[a,b] = (Σ_r q[…,r,a]·m[r,b]) − δ(a, b), {MOVED}",
+       values=lambda x: factors_of(x)[1], torch=lambda torch, x: torch.linalg.qr(x)[1], written="qr({}).R",
+       shape=lambda sizes, shapes: (*shapes[0][:-2], *[tall(sizes, shapes[0])[1]] * 2), kind="full",
+       beside={"inv": lambda call, x, out: ("inverse", (out,), {}), "q": lambda call, x, out: ("matmul", (x, call("inverse", out)), {})},
+       examples=("qr(x).R with x:3x2", "qr(x).R with x:2x2x2"))  # fmt: skip

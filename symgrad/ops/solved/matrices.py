@@ -1,93 +1,17 @@
-"""Matrix algebra over index expressions, so that an equation between matrices reads as one.
-
-``of(x, at)`` is the matrix that the last two axes of ``x`` hold, at the batch indices in ``at``; ``@``, ``+``, ``-``
-and ``.T`` make new ones; ``m[i, k]`` is an entry as an index expression.
-"""
+"""Shapes and values that the entries share whose results solve equations between matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import sympy as sp
 
 from symgrad.errors import DomainError, UndefinedError
-from symgrad.indexing import Index, add_up, delta, fresh, fresh_axes
-from symgrad.indexing.brackets import bracket
-from symgrad.indexing.symbols import Expr
 from symgrad.ops.moving.arranging import at_least
-from symgrad.ops.spec import View
-from symgrad.shapes import Shape, Size, Sizes
+from symgrad.shapes import Shape, Sizes
 
-
-@dataclass(frozen=True)
-class Matrix:
-    """Its sizes, and its entry at a row and a column."""
-
-    rows: Size
-    columns: Size
-    entry: Callable[[Index, Index], Expr]
-
-    def __getitem__(self, at: tuple[Index, Index]) -> Expr:
-        return self.entry(*at)
-
-    @property
-    def T(self) -> Matrix:  # noqa: N802  # as everybody calls it
-        """The transpose."""
-        return Matrix(self.columns, self.rows, lambda i, k: self[k, i])
-
-    def __matmul__(self, other: Matrix) -> Matrix:
-        def entry(i: Index, k: Index) -> Expr:
-            j = fresh("j", self.columns)
-            return add_up(self[i, j] * other[j, k], [j])
-
-        return Matrix(self.rows, other.columns, entry)
-
-    def __add__(self, other: Matrix) -> Matrix:
-        return Matrix(self.rows, self.columns, lambda i, k: self[i, k] + other[i, k])
-
-    def __sub__(self, other: Matrix) -> Matrix:
-        return Matrix(self.rows, self.columns, lambda i, k: self[i, k] - other[i, k])
-
-    def weighed(self, weight: Callable[[Index, Index], Expr]) -> Matrix:
-        """Every entry times its weight."""
-        return Matrix(self.rows, self.columns, lambda i, k: self[i, k] * weight(i, k))
-
-    @property
-    def symmetric(self) -> Matrix:
-        """(x + xᵀ)/2, which is x where x is symmetric: nothing flows to the rest."""
-        return (self + self.T).weighed(lambda i, k: sp.Rational(1, 2))
-
-
-def of(view: View, at: tuple[Index, ...], rows: Size, columns: Size) -> Matrix:
-    """The matrices in the last two axes of ``view``."""
-    return Matrix(rows, columns, lambda i, k: view[(*at, i, k)])
-
-
-def identity(size: Size) -> Matrix:
-    """1 on the diagonal."""
-    return Matrix(size, size, delta)
-
-
-def below(i: Index, k: Index) -> Expr:
-    """1 under the diagonal."""
-    return bracket(sp.Lt(k - i, 0, evaluate=False))
-
-
-def above(i: Index, k: Index) -> Expr:
-    """1 over the diagonal."""
-    return bracket(sp.Gt(k - i, 0, evaluate=False))
-
-
-def axes_of(x: View, *sizes: Size) -> tuple[Index, ...]:
-    """New indices over the leading axes of ``x`` and then ``sizes``."""
-    batch = x.shape[:-2]
-    return fresh_axes((*batch, *sizes), "bcdeik"[4 - len(batch) : 4] + "ik")
-
-
-# Shapes and values that the entries share --------------------------------------------------------------------
+SYMMETRIC = "s[i,j] = (x[…,i,j] + x[…,j,i])/2"
+"""x where x is symmetric: nothing flows to the rest."""
 
 
 def square(sizes: Sizes, shapes: tuple[Shape, ...], **options: Any) -> Shape:

@@ -1,0 +1,100 @@
+"""How an entry is made whose result solves equations: they are its definition.
+
+    solved("inverse(x)", "F[…,i,k] = (Σ_j x[…,i,j]·out[…,j,k]) − δ(i, k)", step="out[…,i,k] = out[…,i,k] − …", …)
+
+What is differentiated is one Newton step from the solution, out − S·F(x, out), with out on its right side and S, the
+inverse of ∂F/∂out, held still. At the solution F is 0, so the value is out; and the derivative of the step by x is
+−S·∂F/∂x, which is what the implicit function theorem says. S is no derivative of the operation: whether it belongs
+to F is tested for every entry, by differentiating F = 0 itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+import sympy as sp
+
+from symgrad.indexing import Equation, fresh_axes
+from symgrad.notation.sizes import Finder
+from symgrad.notation.tree import Access
+from symgrad.ops.domain import matrices
+from symgrad.ops.equations import op
+from symgrad.ops.indexed import Indexed
+from symgrad.ops.readings import Instead
+from symgrad.ops.signatures import Call, call_of
+from symgrad.ops.spec import AlignRule, Facts, Op, ShapeRule, View, no_alignment
+from symgrad.shapes import Sizes
+
+Beside = Mapping[str, Callable[..., Any]]
+Equations = str | Callable[..., str]
+
+
+@dataclass(frozen=True)
+class Solves:
+    """What is 0 at the result."""
+
+    call: Call
+    texts: Equations
+    beside: tuple[str, ...]
+
+    def written(self, shapes: Any, options: Mapping[str, Any]) -> list[str]:
+        """The equations for these shapes and options."""
+        texts = self.texts if isinstance(self.texts, str) else self.texts(shapes, **options)
+        return texts.split("; ")
+
+    def __call__(self, *tensors: View, **options: Any) -> tuple[Equation, ...]:
+        """The same in SymPy: operands, then what is held still, out first."""
+        views = tensors[: len(self.call.operands)]
+        held: Any = dict(zip(("out", *self.beside), tensors[len(views) :], strict=True))
+        return tuple(self.at(text, views, held, options) for text in self.written([v.shape for v in views], options))
+
+    def at(self, text: str, views: Sequence[View], held: Any, options: Mapping[str, Any]) -> Equation:
+        """One equation, at indices of its own."""
+        reading = Indexed(self.call, text, {})
+        tree, named = (
+            reading.tree(views, options),
+            zip((*self.call.operands, "out"), (*views, held["out"]), strict=True),
+        )
+        shapes = {name: view.shape for name, view in named}
+        found = Finder(tree, shapes, Sizes(), {}).find().found
+        read = next(node for node in tree.entries if node.name in shapes and isinstance(node, Access))
+        batch = shapes[read.name][: len(shapes[read.name]) + 1 - len(read.slots)]
+        letters = [letter.name for letter in tree.letters]
+        axes = fresh_axes((*batch, *(found[letter] for letter in letters)), [*"bcde"[4 - len(batch) :], *letters])
+        return Equation(axes, reading.index(axes, views, held, options))
+
+
+def solved(
+    call: str,
+    solves: Equations,
+    says: str,
+    home: Sequence[str] = (),
+    *,
+    step: str,
+    values: Callable[..., Any],
+    kind: str,
+    torch: Callable[..., Any],
+    shape: ShapeRule,
+    examples: Sequence[str],
+    instead: Instead | None = None,
+    align: AlignRule = no_alignment,
+    ranks: Mapping[str, tuple[int, ...]] | None = None,
+    letters: str = "",
+    **facts: Unpack[Facts],
+) -> Op:
+    """An entry whose result ``solves`` equations F = 0 (in text, a semicolon between them), as ``values`` finds it.
+
+    ``step`` is the Newton step, ``instead`` that under other options; ``kind`` says which matrices the first operand may be.
+    """
+    said = call_of(call)
+    first = said.operands[0]
+    what = Solves(said, solves, tuple(facts.get("beside", ())))
+    texts = what.written(((sp.S.Zero, sp.S.Zero),) * len(said.operands), said.usual)
+    facts["residual"] = what
+    return op(
+        call, step, says, home, defined="; ".join(f"0 = {text.partition(' = ')[2]}" for text in texts), reads_out=True,
+        instead=instead, forward=values, torch=torch, shape=shape, align=align, letters=letters,
+        domain={first: matrices(kind)}, ranks=ranks or {first: (2,)}, examples=examples, **facts,
+    )  # fmt: skip
